@@ -35,7 +35,7 @@ pub(crate) use self::{
     diff::Diff,
     doctor::Doctor,
     env::Env,
-    exec::{Exec, HomeKind, Reporting},
+    exec::{Exec, HomeKind},
     export::Export,
     matrix::Matrix,
     minimise::{Minimise, Reducer},

@@ -14,7 +14,6 @@ mod matrix;
 mod merge;
 mod minimise;
 mod mitigate;
-mod oracle;
 mod prove;
 mod redact;
 mod report;
@@ -24,11 +23,7 @@ mod schema;
 mod setup;
 mod show;
 mod store;
-mod subject;
 mod unfinished;
-
-pub(crate) use self::minimise::{ASK_ARGUMENT, ask};
-pub use self::minimise::{Comparison, Simulated, compare};
 
 use std::{path::Path, process::ExitCode};
 

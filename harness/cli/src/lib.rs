@@ -14,12 +14,12 @@ mod ticker;
 
 use std::{process::ExitCode, sync::Arc};
 
-pub use commands::{Comparison, Simulated, compare};
+pub use engine::minimise::{Comparison, SimulatedSearches, compare};
 pub use engine::{
     CaseLibrary, CasesFrom, DeviceChoice, Job, Selected, Session, SessionOptions, Stop, lower_all,
     lower_each, run_trial, select, with_declared_faults,
 };
-use engine::{STARTER_ARGUMENT, WORKER_ARGUMENT};
+use engine::{STARTER_ARGUMENT, WORKER_ARGUMENT, minimise::ASK_ARGUMENT};
 pub use outputs::stopped;
 pub use session_options::options_from_environment;
 
@@ -32,8 +32,9 @@ pub fn main() -> ExitCode {
         Some(first) if first == STARTER_ARGUMENT => {
             return supervise::Start::enter(&[first], std::env::args_os().skip(2));
         }
-        Some(first) if first == commands::ASK_ARGUMENT => {
-            return commands::ask(std::env::args_os().skip(2));
+        Some(first) if first == ASK_ARGUMENT => {
+            let fails = engine::minimise::ask(std::env::args_os().skip(2));
+            return ExitCode::from(u8::from(!fails));
         }
         _ => {}
     }

@@ -16,6 +16,7 @@ mod publish;
 mod quoted;
 mod redact;
 mod since;
+mod summary;
 mod write;
 
 pub use address::{LIMIT, Link};
@@ -28,6 +29,7 @@ pub use home::{Home, home};
 pub use program::may_be_its_own;
 pub use publish::{publish, publish_file, publish_json};
 pub use redact::{Identity, redact};
+pub use summary::summary;
 
 use form::{Content, Field};
 

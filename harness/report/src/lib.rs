@@ -6,6 +6,7 @@
 //! Views are text with ANSI styles; [`print()`] removes the styles if the output is not a terminal.
 
 mod asked;
+mod audit;
 mod bisected;
 mod builds;
 mod changed;
@@ -22,6 +23,7 @@ pub mod issue;
 mod junit;
 mod matrix_page;
 mod merged;
+mod minimised;
 mod mitigations;
 mod must;
 mod over_time;
@@ -41,6 +43,7 @@ mod words;
 mod fixture;
 
 pub use asked::Asked;
+pub use audit::{AuditFinding, MissingOpcode, audit};
 pub use bisected::bisected;
 pub use builds::Builds;
 pub use changed::{Change, Changed, Changes, Side};
@@ -55,6 +58,7 @@ pub use history::{Failure, History, Lately, OfTrial, OnGround, Sighting};
 pub use junit::junit;
 pub use matrix_page::MatrixPage;
 pub use merged::{Merged, Merging, MissingTrials, Part};
+pub use minimised::{ShortenedProgram, minimised};
 pub use mitigations::mitigations;
 pub use must::must_hold;
 pub use over_time::{Column, Past};

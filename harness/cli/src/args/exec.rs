@@ -65,7 +65,7 @@ pub(crate) struct Reporting {
     pub(crate) report: bool,
 
     /// Runs, each a fresh process, on each release
-    #[arg(long, value_name = "N", default_value_t = Reporting::REPEAT, requires = "report", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = engine::issue::PROGRAM_REPEAT, requires = "report", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) repeat: u32,
 
     /// Run it on these releases too, or on another architecture (`debian:6.4.3@gfx90a`), and report the result
@@ -108,11 +108,6 @@ pub(crate) struct Reporting {
     /// Longest silence of one run, in seconds; a run that is silent for longer counts as a hang [default: 120]
     #[arg(long, value_name = "SECONDS", requires = "report", value_parser = seconds)]
     pub(crate) quiet_timeout: Option<u32>,
-}
-
-impl Reporting {
-    /// Runs on each release, unless others are given.
-    pub(crate) const REPEAT: u32 = 3;
 }
 
 /// How a program finds the stack.

@@ -43,14 +43,9 @@ pub(crate) struct Report {
     pub(crate) open: bool,
 
     /// Runs that the failure rate is measured with, each in a fresh process; each control gets as many
-    #[arg(long, value_name = "N", default_value_t = Report::REPEAT, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = engine::issue::REPEAT, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) repeat: u32,
 
     #[command(flatten)]
     pub(crate) on: On,
-}
-
-impl Report {
-    /// Runs of the failing trial and of each control, unless others are given.
-    pub(crate) const REPEAT: u32 = 5;
 }

@@ -1,6 +1,5 @@
 //! The search for the point of an axis at which a trial breaks: options, events and the answer.
 
-mod outlook;
 mod rerun;
 
 use std::process::ExitCode;
@@ -69,7 +68,10 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
     let cancel = interrupt::cancel()?;
     let prepared = Bisection::prepare(&options, &library, before, &cancel, &show)?;
     if args.list {
-        return outputs::print(&outlook::listed(prepared.axis())).map(|()| (0, None));
+        let axis = prepared.axis();
+        let line = |n| axis.build(n).map_or_else(|| axis.label(n) + "\n", super::rocm::line);
+        let lines: String = (0..axis.point_count()).map(line).collect();
+        return outputs::print(&lines).map(|()| (0, None));
     }
     if args.dry_run {
         let (axis, begun) = (prepared.axis(), prepared.begun());
@@ -78,7 +80,7 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
         let kept = |n: usize| {
             store.as_ref().zip(axis.build(n)).is_some_and(|(store, build)| store.has(build))
         };
-        return outputs::print(&outlook::dry_run(begun, axis, &kept, args.to.as_deref()))
+        return outputs::print(&bisect::dry_run(begun, axis, &kept, args.to.as_deref()))
             .map(|()| (0, None));
     }
     let rerun = |axis: &bisect::Axis, device: &_, skipped: &[usize], ends| {

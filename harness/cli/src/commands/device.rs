@@ -1,20 +1,71 @@
-//! `rocrepro device`: looks into the emulated device.
+//! Options of the commands on the emulated device, and the answers of their processes inside the stack.
 
-mod audit;
-mod code_objects;
 mod compare;
-mod table;
 
 use std::process::ExitCode;
 
-use crate::args::{Device, DeviceCommand};
-use engine::Stop;
+use device::Arch;
+use engine::{
+    Stop,
+    audit::{self, AuditAnswer},
+    stack_source,
+};
+
+use crate::{
+    args::{Audit, Device, DeviceCommand},
+    console, interrupt, outputs,
+};
 
 pub(crate) fn device(args: &Device) -> Result<ExitCode, Stop> {
     match &args.command {
-        DeviceCommand::Audit(args) => audit::audit(args),
-        DeviceCommand::AuditInside => audit::inside(),
+        DeviceCommand::Audit(args) => audit(args),
+        DeviceCommand::AuditInside => {
+            outputs::data(&audit::answer(std::io::stdin())?)?;
+            Ok(ExitCode::SUCCESS)
+        }
         DeviceCommand::Compare(args) => compare::compare(args),
         DeviceCommand::ProbeInside(args) => compare::inside(args),
     }
+}
+
+fn audit(args: &Audit) -> Result<ExitCode, Stop> {
+    let mut problems = Vec::new();
+    let mut arches = Vec::new();
+    for name in &args.gfx {
+        match name.parse::<Arch>() {
+            Ok(arch) => arches.push(arch),
+            Err(error) => problems.push(format!("error: {error}")),
+        }
+    }
+    if arches.is_empty() {
+        arches.extend_from_slice(Arch::ALL);
+    }
+    problems.extend(audit::check_names(&args.lib).iter().map(|error| format!("error: {error}")));
+    if !problems.is_empty() {
+        return Err(Stop::usage(problems.join("\n")));
+    }
+    let names = arches.iter().map(|arch| arch.name().to_owned()).collect();
+    let stack = stack_source::get(
+        &args.rocm,
+        &args.with,
+        names,
+        args.mirrors.mirror.clone(),
+        &interrupt::flag_for(&args.rocm),
+        &console::reporting(),
+    )?;
+    let answer = audit::audit(&stack, arches, &args.lib, args.sample.map(Into::into))?;
+    answer.unreadable.iter().for_each(outputs::note);
+    answer.require_code()?;
+    let AuditAnswer { findings, unreadable } = &answer;
+    if args.json {
+        let json = serde_json::json!({ "rocm": stack.spec, "findings": findings });
+        outputs::data(&format!("{json:#}\n"))?;
+    } else {
+        outputs::print(&report::audit(findings))?;
+    }
+    if !unreadable.is_empty() {
+        return Ok(ExitCode::from(3));
+    }
+    let complete = findings.iter().all(|finding| finding.missing.is_empty());
+    Ok(ExitCode::from(u8::from(!complete)))
 }

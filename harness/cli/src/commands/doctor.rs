@@ -1,22 +1,11 @@
-mod host;
+use std::process::ExitCode;
 
-use std::{
-    path::Path,
-    process::{Command, ExitCode},
-    time::{Duration, SystemTime},
-};
-
-use report::issue::{Environment, Identity, NotRead, StackFound, Variable, concerns_rocm};
-use supervise::{Cancel, Ended, Limits};
+use engine::{Stop, host};
 
 use crate::{args::Doctor, outputs};
-use engine::{Stop, card, kernel_log};
-
-/// Longest time that PyTorch may take to describe itself.
-const TORCH: Duration = Duration::from_secs(60);
 
 pub(crate) fn doctor(args: &Doctor) -> Result<ExitCode, Stop> {
-    let (machine, who) = environment(args.torch);
+    let (machine, who) = host::describe(args.torch);
     let machine = machine.redacted(&who);
     let text = if args.json {
         serde_json::to_string_pretty(&machine).map_err(Stop::no_verdict)? + "\n"
@@ -29,104 +18,4 @@ pub(crate) fn doctor(args: &Doctor) -> Result<ExitCode, Stop> {
         outputs::print(&text)?
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Reads the machine, and who must not be named. Never fails: what cannot be read is part of the answer.
-pub(crate) fn environment(with_torch: bool) -> (Environment, Identity) {
-    let mut not_read = Vec::new();
-    let mut machine = host::machine(&mut not_read);
-    let mut who = host::identity();
-    machine.date = report::date(SystemTime::now());
-    machine.rocrepro = env!("CARGO_PKG_VERSION").to_owned();
-    let (gpus, serials) = card::gpus(Path::new("/"), &mut not_read);
-    machine.gpus = gpus;
-    who.serials.extend(serials);
-    machine.driver = card::driver(Path::new("/"), &mut not_read);
-    machine.kernel_log = kernel_log::last(&mut not_read);
-    machine.stacks = stacks(&mut not_read);
-    machine.variables = variables();
-    machine.advice =
-        card::advice(Path::new("/"), &machine.gpus, &machine.driver, &machine.variables);
-    if with_torch {
-        machine.torch = match torch() {
-            Ok(text) => Some(text),
-            Err(why) => {
-                not_read.push(NotRead { what: "PyTorch".to_owned(), why });
-                None
-            }
-        };
-    }
-    machine.not_read = not_read;
-    (machine, who)
-}
-
-/// Who must not be named.
-pub(crate) fn whose() -> Identity {
-    let mut who = host::identity();
-    who.serials.extend(card::gpus(Path::new("/"), &mut Vec::new()).1);
-    who
-}
-
-/// Every ROCm that is there: installed, and fetched.
-fn stacks(not_read: &mut Vec<NotRead>) -> Vec<StackFound> {
-    let fetched = match stacks::StackCache::from_environment() {
-        Ok(store) => {
-            stacks::list_stacks(&store).debian.into_iter().filter_map(|f| f.stack).collect()
-        }
-        Err(error) => {
-            not_read.push(NotRead { what: "fetched stacks".to_owned(), why: error.to_string() });
-            Vec::new()
-        }
-    };
-    let found: Vec<stacks::Stack> = stacks::system_stacks().into_iter().chain(fetched).collect();
-    not_read.extend(found.iter().filter_map(|stack| {
-        let why = stack.doubt.clone()?;
-        Some(NotRead { what: format!("the ROCm version of {}", stack.spec), why })
-    }));
-    found
-        .into_iter()
-        .map(|stack| StackFound {
-            libraries: stack
-                .identify()
-                .libraries
-                .into_iter()
-                .map(|l| (l.name, l.build_id))
-                .collect(),
-            rocm: stack.rocm.as_ref().map(ToString::to_string),
-            root: stack.root.display().to_string(),
-            spec: stack.spec,
-        })
-        .collect()
-}
-
-fn variables() -> Vec<Variable> {
-    let mut found: Vec<_> = std::env::vars_os()
-        .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
-        .filter(|(name, _)| concerns_rocm(name))
-        .map(|(name, value)| Variable { name, value: value.to_string_lossy().into_owned() })
-        .collect();
-    found.sort_by(|a, b| a.name.cmp(&b.name));
-    found
-}
-
-/// What PyTorch says of itself, or why it says nothing.
-fn torch() -> Result<String, String> {
-    let cancel = Cancel::new().map_err(|e| e.to_string())?;
-    let mut command = Command::new("python3");
-    // The module writes to standard output, which is for events here.
-    command.args(["-c", "import sys; sys.stdout = sys.stderr; from torch.utils import collect_env; collect_env.main()"]);
-    let limits = Limits { total: TORCH, quiet: TORCH, ..Limits::default() };
-    let seen = supervise::run(command, b"", &limits, &cancel, &mut |_| {});
-    let text = seen.stderr.to_text();
-    match seen.ended {
-        Ended::Exited(0) => Ok(text),
-        Ended::SpawnFailed(error) => Err(format!("python3: {error}")),
-        Ended::Stopped { .. } | Ended::CouldNotBeKilled { .. } => {
-            Err(format!("python3 took longer than {} s", TORCH.as_secs()))
-        }
-        _ => {
-            let last = text.lines().rev().find(|line| !line.trim().is_empty());
-            Err(format!("python3: {}", last.unwrap_or("ended without a word")))
-        }
-    }
 }

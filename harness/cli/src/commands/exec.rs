@@ -1,22 +1,25 @@
-mod report;
-
 use std::{
     collections::BTreeMap,
     env,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use device::{Config, Place, Planted, RUNTIME_VARIABLE, WITNESS_VARIABLE};
-use supervise::Start;
+use supervise::{Limits, Start};
 
-use super::setup::setup;
-use crate::args::{Exec, HomeKind};
+use super::{report::show, setup::setup};
+use crate::{
+    args::{Exec, HomeKind, On},
+    interrupt, outputs,
+};
 use engine::{
-    Session, Stop, bundled,
+    Session, SessionOptions, Stop, bundled,
     environments::Environments,
     home::{with_helper, with_path},
+    issue::{ProgramReport, ProgramReportOptions},
     which::{self, ProgramLocation},
 };
 
@@ -32,7 +35,7 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     let found = Stop::both(found, of_the_device(&args.fault));
     let (((program, path, venv), ()), (options, faults)) = Stop::both(found, setup)?;
     if args.reporting.report {
-        return report::report(args, options, faults);
+        return report(args, options, faults);
     }
     let session = Session::open_on_one(options)?;
     let program = match program {
@@ -72,6 +75,37 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     drop(session);
     let error = command.exec();
     Err(Stop::no_verdict(format!("error: cannot start `{}`: {error}", args.program.display())))
+}
+
+/// Runs the program several times, and writes the issue if a run fails.
+fn report(args: &Exec, session: SessionOptions, faults: Vec<Planted>) -> Result<ExitCode, Stop> {
+    let reporting = &args.reporting;
+    let quiet = reporting.quiet_timeout.unwrap_or(On::QUIET_TIMEOUT);
+    let options = ProgramReportOptions {
+        session,
+        faults,
+        program: args.program.clone(),
+        arguments: args.arguments.clone(),
+        environment: args.environment.clone(),
+        outside_namespace: args.home == HomeKind::Loader,
+        repeat: reporting.repeat,
+        also: reporting.also.clone(),
+        exit: reporting.exit,
+        says: reporting.says.clone(),
+        never: reporting.never.clone(),
+        title: reporting.title.clone(),
+        source: reporting.source.clone(),
+        form: reporting.form.clone(),
+        out: reporting.out.clone(),
+        limits: Limits {
+            total: Duration::from_secs(reporting.timeout.into()),
+            quiet: Duration::from_secs(quiet.into()),
+            ..Limits::default()
+        },
+    };
+    let report = ProgramReport::prepare(&options)?;
+    outputs::print(&report.write(&interrupt::cancel()?, &show)?)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn no_verdict(why: String) -> Stop {

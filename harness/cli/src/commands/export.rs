@@ -1,21 +1,14 @@
 //! Prints trials as stand-alone programs, and verifies that they do what their trials do.
 
-mod fewer;
-mod seen;
-pub(crate) mod short;
-mod stacks;
-pub(crate) mod verify;
+use std::{path::Path, process::ExitCode};
 
-use std::{num::NonZeroUsize, path::Path, process::ExitCode};
-
-use supervise::{for_each, in_order};
-
-use self::verify::{Exported, exported, printed};
 use super::setup::setup;
 use crate::{args::Export, interrupt, outputs};
 use engine::{
-    Job, Selected, Session, Stop, lower_each, output_files, select::plans_only,
-    toolchain::Toolchain,
+    Job, Session, Stop,
+    exported::{ExportError, VerifiedProgram, printed, verify_all},
+    output_files, planned_jobs,
+    select::plans_only,
 };
 
 pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
@@ -47,23 +40,11 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
             }
         })
         .collect();
-    let lowered =
-        lower_each(&library, planned.iter().map(|(entry, faults)| (*entry, faults.clone())))?;
+    let mut jobs = planned_jobs(&library, planned)?;
     let session = Session::open_on_one(options)?;
-    let jobs: Vec<Job<'_>> = planned
-        .into_iter()
-        .zip(lowered)
-        .map(|((entry, faults), lowered): ((&Selected<'_>, _), _)| Job {
-            case: entry.case,
-            trial: &entry.trial,
-            lowered,
-            run: 0,
-            faults,
-        })
-        .collect();
-    match jobs.as_slice() {
-        [] => Err(Stop::nothing("error: no trial is left to export")),
-        [job] => one(args, &session, job),
+    match jobs.len() {
+        0 => Err(Stop::nothing("error: no trial is left to export")),
+        1 => one(args, &session, jobs.remove(0)),
         _ if !args.verify => Err(Stop::usage(format!(
             "error: {} trials are selected; name one, or verify them with `--verify`",
             jobs.len()
@@ -72,32 +53,40 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
     }
 }
 
-fn one(args: &Export, session: &Session, job: &Job<'_>) -> Result<ExitCode, Stop> {
+fn one(args: &Export, session: &Session, job: Job<'_>) -> Result<ExitCode, Stop> {
     if !args.verify {
-        let text = printed(session, job, args.form, Vec::new(), Vec::new())?;
+        let text = printed(session, &job, args.form, Vec::new(), Vec::new())?;
         write(&args.out, &text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (cancel, folder) = (interrupt::cancel()?, tools(session)?);
-    let toolchain = Toolchain::find(&session.stack, args.form, folder.path())?;
-    let result = exported(session, &toolchain, job, args.form, args.repeat, None, &cancel)?;
+    let id = job.id();
+    let mut result = Err(ExportError::Interrupted.into());
+    verify_all(
+        session,
+        vec![job],
+        args.form,
+        args.repeat,
+        &interrupt::cancel()?,
+        |_, verified| {
+            result = verified;
+        },
+    )?;
+    let result = result?;
     if result.of == 0 {
-        return Err(Stop::nothing(format!("{}: skipped: {}", job.id(), result.outcome.summary)));
+        return Err(Stop::nothing(format!("{id}: skipped: {}", result.outcome.summary)));
     }
     write(&args.out, &result.text)?;
-    outputs::note(line(&job.id(), &Ok(&result)));
+    outputs::note(line(&id, &Ok(&result)));
     Ok(ExitCode::from(u8::from(!result.is_verified())))
 }
 
-/// Verifies many programs at once: a line for each, and the numbers.
+/// Verifies many programs at once, and prints a line for each and the totals.
 fn many(args: &Export, session: &Session, jobs: Vec<Job<'_>>) -> Result<ExitCode, Stop> {
-    let (cancel, folder) = (interrupt::cancel()?, tools(session)?);
-    let toolchain = Toolchain::find(&session.stack, args.form, folder.path())?;
-    let threads = NonZeroUsize::new(jobs.len()).map_or(session.jobs, |n| n.min(session.jobs));
+    let cancel = interrupt::cancel()?;
     let ids: Vec<String> = jobs.iter().map(Job::id).collect();
     let mut counts = [0_u32; 4];
     let mut shown = Ok(());
-    let mut keep = in_order(|index: usize, result: Result<Exported, Stop>| {
+    verify_all(session, jobs, args.form, args.repeat, &cancel, |index, result| {
         let which = match &result {
             Ok(result) if result.of == 0 => 2,
             Ok(result) => usize::from(!result.is_verified()),
@@ -108,15 +97,7 @@ fn many(args: &Export, session: &Session, jobs: Vec<Job<'_>>) -> Result<ExitCode
         if shown.is_ok() {
             shown = outputs::print(&text);
         }
-    });
-    for_each(
-        jobs,
-        threads,
-        &cancel,
-        |_, job| exported(session, &toolchain, &job, args.form, args.repeat, None, &cancel),
-        &mut keep,
-    );
-    drop(keep);
+    })?;
     shown?;
     let [verified, differ, skipped, without] = counts;
     outputs::print(&format!(
@@ -130,7 +111,7 @@ fn many(args: &Export, session: &Session, jobs: Vec<Job<'_>>) -> Result<ExitCode
     Ok(ExitCode::from(u8::from(differ > 0)))
 }
 
-fn line(id: &str, result: &Result<&Exported, &Stop>) -> String {
+fn line(id: &str, result: &Result<&VerifiedProgram, &Stop>) -> String {
     match result {
         Err(stop) => format!("no verdict {id}: {stop}"),
         Ok(result) if result.of == 0 => format!("skipped    {id}: {}", result.outcome.summary),
@@ -143,12 +124,6 @@ fn line(id: &str, result: &Result<&Exported, &Stop>) -> String {
             )
         }
     }
-}
-
-/// A folder for the compiler's things, as long as programs are compiled.
-pub(crate) fn tools(session: &Session) -> Result<engine::TrialFolder, Stop> {
-    let folder = session.folders.scratch.trial();
-    folder.map_err(|e| Stop::no_verdict(format!("error: no folder for the compiler: {e}")))
 }
 
 fn write(out: &Path, text: &str) -> Result<(), Stop> {

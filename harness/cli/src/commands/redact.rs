@@ -4,12 +4,11 @@ use std::{fs, io::ErrorKind, path::Path, process::ExitCode};
 
 use report::issue::{Identity, publish_file};
 
-use super::doctor;
 use crate::{args::Redact, outputs};
-use engine::Stop;
+use engine::{Stop, host};
 
 pub(crate) fn redact(args: &Redact) -> Result<ExitCode, Stop> {
-    let who = doctor::whose();
+    let who = host::identity();
     let is_folder = args.path.is_dir();
     match &args.out {
         None if is_folder => {

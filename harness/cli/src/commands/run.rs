@@ -22,12 +22,10 @@ use crate::{
     interrupt, outputs,
 };
 use engine::{
-    CaseLibrary, Session, Stop,
+    CaseLibrary, Job, Session, Stop,
     baseline::Baseline,
     batch::{Batch, RunLimits, over, run_batch},
-    card,
-    job::{Job, lower_all},
-    machine,
+    card, jobs_with, machine,
     output_files::Junit,
     record,
     record_file::{self, RecordFile},
@@ -50,7 +48,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         outputs::note(left_out);
     }
     options.cases_from = args.selection.from.chosen();
-    let lowered = lower_all(&library, &selected, faults.iter().cloned())?;
+    let once = jobs_with(&library, &selected, &faults)?;
     let record = args.on.record.as_deref();
     let junit =
         args.junit.as_deref().map(|path| Junit::open(path, record.as_slice())).transpose()?;
@@ -62,17 +60,6 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         record.filter(|path| path.is_file()).map(|path| lock(path, args.resume)).transpose()?;
     let session = Session::open(options)?;
     let wall = Instant::now();
-    let once: Vec<Job<'_>> = selected
-        .iter()
-        .zip(lowered)
-        .map(|(s, lowered)| Job {
-            case: s.case,
-            trial: &s.trial,
-            lowered,
-            run: 0,
-            faults: faults.clone(),
-        })
-        .collect();
     let digest = digest(&session, &once, args.repeat, &known.text);
     let all = once.len();
     let once: Vec<_> = once

@@ -1,0 +1,99 @@
+//! The estimated cost of a search, before anything runs.
+
+use std::fmt::Write;
+
+use ::search::bisect::{Action, Event, Seen, Setup, State, next};
+use report::count;
+
+use crate::{axis::Axis, journal::BisectHeader};
+
+/// Failure rates of bad builds in tenths, each with its description.
+const RATES: [(u32, &str); 3] =
+    [(10, "at every run"), (5, "at every second run"), (2, "at every fifth run")];
+
+/// Number of simulated positions of the change for each rate.
+const PLACES: usize = 16;
+
+/// Bytes per second of a slow and of a fast connection.
+const LINES: [f64; 2] = [4e6, 25e6];
+
+/// Describes a search and estimates its runs, builds, bytes and time. `kept` returns true for builds that are on this machine; `to` is
+/// the source of a second search.
+pub fn dry_run(
+    begun: &BisectHeader,
+    axis: &Axis,
+    kept: &dyn Fn(usize) -> bool,
+    to: Option<&str>,
+) -> String {
+    let mut text = String::new();
+    let last = axis.point_count() - 1;
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<11} {value}");
+    };
+    line("trial", begun.subject.clone());
+    line("good", axis.label(0));
+    line("bad", axis.label(last));
+    line("points", axis.point_count().to_string());
+    axis.silent.iter().for_each(|note| line("note", note.clone()));
+    axis.holes().for_each(|hole| line("note", format!("builds may be missing: {hole}")));
+    let sizes: Vec<u64> = (0..=last).filter_map(|n| axis.build(n)?.size()).collect();
+    let mean = sizes.iter().sum::<u64>() as f64 / sizes.len().max(1) as f64;
+    for (rate, often) in RATES {
+        let (runs, builds) = mean_of(begun, rate);
+        let mut what =
+            format!("about {runs:.0} runs of {builds:.0} builds, if bad ones fail {often}");
+        if mean > 0.0 {
+            let bytes = builds * mean;
+            let minutes = LINES.map(|line| bytes / line / 60.0);
+            what.push_str(&format!(
+                ": {:.1} GB, {:.0} min at 4 MB/s, {:.0} min at 25 MB/s, and the runs",
+                bytes / 1e9,
+                minutes[0].ceil(),
+                minutes[1].ceil()
+            ));
+        }
+        line("expect", what);
+    }
+    let there = (0..=last).filter(|n| kept(*n)).count();
+    if there > 0 {
+        line("kept", format!("{} here already", count(there, "build")));
+    }
+    if let Some(to) = to {
+        line("then", format!("the builds of {to} between the two that are found"));
+    }
+    text
+}
+
+/// Simulates searches in which bad builds fail in `rate` tenths of their runs. Returns the mean numbers of runs and builds.
+fn mean_of(begun: &BisectHeader, rate: u32) -> (f64, f64) {
+    let (mut runs, mut builds) = (0, 0);
+    // A fixed sequence gives the same estimate for the same command.
+    let mut state = 1_u64;
+    let mut tenth = move || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % 10
+    };
+    for n in 0..PLACES {
+        let bad = begun.points - 1;
+        let change = 1 + (2 * n + 1) * bad / (2 * PLACES);
+        let mut setup = Setup::new(bad);
+        setup.install_cost = begun.install_cost;
+        let mut search = State::new(setup);
+        loop {
+            let event = match next(&search) {
+                Action::Install(build) => Event::Installed { build, seconds: 0.0 },
+                Action::Run(build) => {
+                    let fails = build >= change && tenth() < u64::from(rate);
+                    let seen = if fails { Seen::Bad } else { Seen::Good };
+                    Event::Ran { build, seen, seconds: 0.0 }
+                }
+                Action::Finish(_) => break,
+            };
+            search.observe(event);
+        }
+        runs += search.runs();
+        builds += search.installs();
+    }
+    (f64::from(runs) / PLACES as f64, f64::from(builds) / PLACES as f64)
+}

@@ -1,0 +1,416 @@
+//! The audit of the emulated device: a process inside the stack reads kernels of libraries with the stack's disassembler, and lists
+//! the opcodes that the interpreter does not support.
+
+mod code_objects;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{Read, Write},
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+};
+
+use conformance::{Decoder, OpcodeCounter};
+use device::Arch;
+use report::{AuditFinding, MissingOpcode};
+use serde::{Deserialize, Serialize};
+use stacks::{Hint, Stack};
+use thiserror::Error;
+
+use crate::{Stop, device_library, own_program, stop::explained};
+
+/// The failure to audit the emulated device.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum AuditError {
+    /// A named library does not exist.
+    #[error("`{name}` is neither a file nor one of {known}")]
+    UnknownLibrary {
+        /// The name.
+        name: String,
+        /// The known libraries.
+        known: String,
+    },
+    /// A named file cannot be opened.
+    #[error("cannot open `{path}`: {error}")]
+    CannotOpen {
+        /// The file.
+        path: String,
+        /// The cause.
+        error: std::io::Error,
+    },
+    /// The stack has none of the libraries.
+    #[error("nothing to read: {0} has none of the libraries")]
+    NoLibraries(String),
+    /// The libraries have no code for the architectures.
+    #[error("nothing to read: the files hold no code for the architecture")]
+    NoCode,
+    /// The process inside the stack cannot be used.
+    #[error("the audit's process {step}: {error}")]
+    Process {
+        /// The step that failed.
+        step: &'static str,
+        /// The cause.
+        error: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The process inside the stack failed.
+    #[error("the audit's process ended: {0}")]
+    Ended(ExitStatus),
+    /// The request to the process inside the stack is not valid.
+    #[error("no request: {0}")]
+    Request(Box<dyn std::error::Error + Send + Sync>),
+    /// The library of the emulated device cannot be loaded.
+    #[error("the emulated device: {0}")]
+    Device(String),
+    /// The stack's disassembler cannot be used.
+    #[error("no disassembler: {0}")]
+    Disassembler(String),
+    /// The answer cannot be written.
+    #[error("no answer: {0}")]
+    Answer(serde_json::Error),
+}
+
+impl Hint for AuditError {
+    fn hint(&self) -> Option<String> {
+        let fetch = matches!(self, AuditError::NoLibraries(_));
+        fetch.then(|| "add `--with hiprand,hipblaslt,rocblas`".to_owned())
+    }
+}
+
+impl From<AuditError> for Stop {
+    fn from(error: AuditError) -> Stop {
+        use AuditError::*;
+        let message = format!("error: {}", explained(&error));
+        match error {
+            UnknownLibrary { .. } | CannotOpen { .. } | Request(_) => Stop::usage(message),
+            NoLibraries(_) | NoCode => Stop::nothing(explained(&error)),
+            _ => Stop::no_verdict(message),
+        }
+    }
+}
+
+/// The libraries with kernels, each with its files (by the start of their names) and its folder of kernel files.
+const LIBRARIES: [(&str, &[&str], &str); 3] = [
+    ("hiprand", &["librocrand.so", "libhiprand.so"], ""),
+    ("rocblas", &["librocblas.so"], "rocblas"),
+    ("hipblaslt", &["libhipblaslt.so"], "hipblaslt"),
+];
+
+/// The files of one library.
+#[derive(Debug, Serialize, Deserialize)]
+struct Library {
+    name: String,
+    files: Vec<PathBuf>,
+}
+
+/// The request to the process inside the stack.
+#[derive(Serialize, Deserialize)]
+struct Request {
+    /// The library of the emulated device.
+    device: PathBuf,
+    arches: Vec<Arch>,
+    libraries: Vec<Library>,
+    sample: Option<usize>,
+}
+
+/// The result of an audit.
+#[derive(Serialize, Deserialize)]
+pub struct AuditAnswer {
+    /// The opcodes of each library and architecture.
+    pub findings: Vec<AuditFinding>,
+    /// Files that could not be read, each with the reason.
+    pub unreadable: Vec<String>,
+}
+
+/// Checks the names of libraries, files and folders.
+///
+/// # Errors
+/// Each name that is neither a known library nor a path.
+pub fn check_names(names: &[String]) -> Vec<AuditError> {
+    let is_known = |name: &&String| {
+        LIBRARIES.iter().any(|(library, ..)| library == name) || Path::new(name).exists()
+    };
+    let known = LIBRARIES.map(|(library, ..)| library).join(", ");
+    let unknown = names.iter().filter(|name| !is_known(name)).cloned();
+    unknown.map(|name| AuditError::UnknownLibrary { name, known: known.clone() }).collect()
+}
+
+/// Audits the emulated device with the kernels of these libraries, or of all. A `sample` is the largest number of files to read of each
+/// library and architecture.
+///
+/// # Errors
+/// No code to read, or trouble of this machine.
+pub fn audit(
+    stack: &Stack,
+    arches: Vec<Arch>,
+    names: &[String],
+    sample: Option<usize>,
+) -> Result<AuditAnswer, Stop> {
+    let libraries = libraries(stack, names)?;
+    if libraries.iter().all(|library| library.files.is_empty()) {
+        return Err(AuditError::NoLibraries(stack.spec.clone()).into());
+    }
+    let device = device_library::file()?;
+    Ok(ask(stack, &Request { device, arches, libraries, sample })?)
+}
+
+impl AuditAnswer {
+    /// Checks that some code was read.
+    ///
+    /// # Errors
+    /// No code for the architectures.
+    pub fn require_code(&self) -> Result<(), AuditError> {
+        let empty = self.findings.iter().all(|finding| finding.instructions == 0);
+        if empty { Err(AuditError::NoCode) } else { Ok(()) }
+    }
+}
+
+/// Returns the files of the wanted libraries, sorted.
+fn libraries(stack: &Stack, wanted: &[String]) -> Result<Vec<Library>, AuditError> {
+    let mut libraries = Vec::new();
+    for (name, files, folder) in LIBRARIES {
+        if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == name) {
+            continue;
+        }
+        let mut found: Vec<_> = files.iter().filter_map(|file| stack.library(file)).collect();
+        for directory in stack.libraries.iter().filter(|_| !folder.is_empty()) {
+            walk(&directory.join(folder), &mut found);
+        }
+        libraries.push(Library { name: name.to_owned(), files: unique(found) });
+    }
+    for path in wanted.iter().filter(|w| !LIBRARIES.iter().any(|(name, ..)| name == w)) {
+        let mut found = Vec::new();
+        let full = fs::canonicalize(path)
+            .map_err(|error| AuditError::CannotOpen { path: path.clone(), error })?;
+        if full.is_dir() {
+            walk(&full, &mut found);
+        } else {
+            found.push(full);
+        }
+        libraries.push(Library { name: path.clone(), files: unique(found) });
+    }
+    Ok(libraries)
+}
+
+/// Resolves links and returns each file once, in order.
+fn unique(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut files: Vec<_> = paths.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    files.sort();
+    files.dedup();
+    files
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() && !path.is_symlink() {
+            walk(&path, found);
+        } else if path.is_file() {
+            found.push(path);
+        }
+    }
+}
+
+/// Runs the audit inside the stack, whose disassembler the host's loader could not load.
+fn ask(stack: &Stack, request: &Request) -> Result<AuditAnswer, AuditError> {
+    fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+        step: &'static str,
+    ) -> impl Fn(E) -> AuditError {
+        move |error| AuditError::Process { step, error: error.into() }
+    }
+    let program = own_program::held().map_err(failed("has no program"))?;
+    let mut child = stack
+        .command(program, None)
+        .args(["device", "audit-inside"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed("does not start"))?;
+    let input = serde_json::to_vec(request).map_err(failed("cannot be asked"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(&input).map_err(failed("cannot be asked"))?;
+    }
+    let output = child.wait_with_output().map_err(failed("is lost"))?;
+    if !output.status.success() {
+        return Err(AuditError::Ended(output.status));
+    }
+    serde_json::from_slice(&output.stdout).map_err(failed("gave a bad answer"))
+}
+
+/// Answers a request, in the process inside the stack. Returns the answer as JSON.
+///
+/// # Errors
+/// A request that is not valid, or a device or disassembler that cannot be used.
+pub fn answer(mut request: impl Read) -> Result<String, AuditError> {
+    let mut input = Vec::new();
+    request.read_to_end(&mut input).map_err(|e| AuditError::Request(e.into()))?;
+    let request: Request =
+        serde_json::from_slice(&input).map_err(|e| AuditError::Request(e.into()))?;
+    let mut answer = AuditAnswer { findings: Vec::new(), unreadable: Vec::new() };
+    let decoder = Decoder::open(&request.device).map_err(|e| AuditError::Device(e.to_string()))?;
+    for library in &request.libraries {
+        read(library, &request, &decoder, &mut answer)?;
+    }
+    serde_json::to_string(&answer).map_err(AuditError::Answer)
+}
+
+/// Reads one library on all architectures.
+fn read(
+    library: &Library,
+    request: &Request,
+    decoder: &Decoder,
+    answer: &mut AuditAnswer,
+) -> Result<(), AuditError> {
+    let mut tallies: BTreeMap<Arch, (OpcodeCounter<'_>, AuditFinding)> = BTreeMap::new();
+    // Kernel files name their architecture, so a sample can be chosen before they are opened.
+    let chosen = sample(&library.files, request);
+    for (path, is_chosen) in library.files.iter().zip(chosen) {
+        let named = named_arch(path);
+        if let Some(name) = named
+            && !request.arches.iter().any(|arch| arch.name() == name)
+        {
+            continue;
+        }
+        let unreadable = |answer: &mut AuditAnswer, e: String| {
+            answer.unreadable.push(format!("{}: {e}", path.display()))
+        };
+        if !is_chosen {
+            if let Some(arch) = named.and_then(|name| name.parse().ok())
+                && let Some(tally) = tallies.get_mut(&arch)
+            {
+                tally.1.files += 1;
+            }
+            continue;
+        }
+        let code = match fs::read(path) {
+            Ok(bytes) => code_objects::of(&bytes),
+            Err(error) => Err(error.to_string()),
+        };
+        let code = match code {
+            Ok(code) => code,
+            Err(error) => {
+                unreadable(answer, error);
+                continue;
+            }
+        };
+        let mut counted = Vec::new();
+        for object in &code {
+            let Some(arch) = object.arch.filter(|arch| request.arches.contains(arch)) else {
+                continue;
+            };
+            let (tally, finding) = tallies.entry(arch).or_insert_with(|| {
+                let (library, gfx) = (library.name.clone(), arch.name().to_owned());
+                (
+                    OpcodeCounter::new(move |at, window| decoder.decode(arch, at, window)),
+                    AuditFinding { library, gfx, ..AuditFinding::default() },
+                )
+            });
+            if !counted.contains(&arch) {
+                counted.push(arch);
+                finding.files += 1;
+                finding.read += 1;
+            }
+            for text in &object.text {
+                tally.count(text).map_err(AuditError::Disassembler)?;
+            }
+        }
+    }
+    for (tally, mut finding) in tallies.into_values() {
+        finding.not_instructions = tally.illegal();
+        for (opcode, found) in tally.opcodes() {
+            finding.instructions += found.count;
+            finding.opcodes += 1;
+            let Some(example) = found.example else { continue };
+            let aside = is_aside(&opcode);
+            let list = if aside { &mut finding.aside } else { &mut finding.missing };
+            list.push(MissingOpcode { opcode, count: found.unsupported, of: found.count, example });
+        }
+        for list in [&mut finding.missing, &mut finding.aside] {
+            list.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.opcode.cmp(&b.opcode)));
+        }
+        answer.findings.push(finding);
+    }
+    Ok(())
+}
+
+/// Returns true for each file to read: all, or as many per architecture as the sample allows, evenly spread.
+fn sample(files: &[PathBuf], request: &Request) -> Vec<bool> {
+    let Some(limit) = request.sample else { return vec![true; files.len()] };
+    let mut chosen: Vec<bool> = files.iter().map(|path| named_arch(path).is_none()).collect();
+    for arch in &request.arches {
+        let of_arch: Vec<_> = (0..files.len())
+            .filter(|&index| {
+                is_code(&files[index]) && named_arch(&files[index]) == Some(arch.name())
+            })
+            .collect();
+        for turn in 0..limit.min(of_arch.len()) {
+            chosen[of_arch[turn * of_arch.len() / limit.min(of_arch.len())]] = true;
+        }
+    }
+    chosen
+}
+
+/// Returns true if a file of a kernel folder has code; other files select the kernel for a problem.
+fn is_code(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "co" || extension == "hsaco")
+}
+
+/// Returns the architecture in the name of a kernel file, for example of `TensileLibrary_..._gfx90a.co` or `..._gfx90a-xnack-.hsaco`.
+fn named_arch(path: &Path) -> Option<&str> {
+    let name = path.file_name()?.to_str()?;
+    let start = name.rfind("gfx")?;
+    let end = name[start + 3..]
+        .find(|c: char| !c.is_ascii_alphanumeric())
+        .map_or(name.len(), |length| start + 3 + length);
+    Some(&name[start..end])
+}
+
+/// Returns true for graphics, image and ray-tracing instructions.
+fn is_aside(opcode: &str) -> bool {
+    const ASIDE: [&str; 9] = [
+        "image_",
+        "tbuffer_",
+        "exp",
+        "export",
+        "v_interp_",
+        "lds_param_",
+        "lds_direct_",
+        "ds_bvh_",
+        "ds_param_",
+    ];
+    ASIDE.iter().any(|prefix| {
+        opcode.strip_prefix(prefix).is_some_and(|rest| prefix.ends_with('_') || rest.is_empty())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_architecture_from_names() {
+        let check = |name: &str, expected: Option<&str>| {
+            assert_eq!(named_arch(Path::new(name)), expected, "{name}");
+        };
+        check("TensileLibrary_Type_HH_gfx1151.co", Some("gfx1151"));
+        check("Kernels.so-000-gfx90a-xnack-.hsaco", Some("gfx90a"));
+        check("hipblasltTransform.hsaco", None);
+        check("librocrand.so.1.1", None);
+    }
+
+    #[test]
+    fn samples_are_spread() {
+        let files: Vec<PathBuf> =
+            (0..6).map(|n| format!("k{n}_gfx90a.co").into()).chain(["lib.so".into()]).collect();
+        let (device, arches) = (PathBuf::new(), vec![Arch::Gfx90a]);
+        let request = Request { device, arches, libraries: vec![], sample: Some(2) };
+        assert_eq!(sample(&files, &request), [true, false, false, true, false, false, true]);
+    }
+
+    #[test]
+    fn graphics_instructions_are_set_aside() {
+        assert!(is_aside("image_load") && is_aside("exp") && is_aside("ds_bvh_stack_rtn_b32"));
+        assert!(!is_aside("v_exp_f32") && !is_aside("expected"));
+    }
+}

@@ -1,0 +1,88 @@
+//! The failure to export a trial, or to verify its program.
+
+use std::{io, path::PathBuf};
+
+use device::Fault;
+use stacks::Hint;
+use thiserror::Error;
+
+use crate::{Stop, stop::explained};
+
+/// The failure to export a trial, or to verify its program.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// A fault at calls has a probability below 1.
+    #[error("exported programs cannot inject a fault with a probability: `{0}`")]
+    RareFault(Fault),
+    /// The plan has no form as a program.
+    #[error("{trial} cannot be exported: {why}")]
+    NotPrintable {
+        /// The trial.
+        trial: String,
+        /// The reason.
+        why: String,
+    },
+    /// The folder of the program cannot be created.
+    #[error("no folder for the program: {0}")]
+    NoFolder(io::Error),
+    /// A file of the program cannot be written.
+    #[error("cannot write `{}`: {error}", path.display())]
+    CannotWrite {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        error: io::Error,
+    },
+    /// The trial or its program has no verdict.
+    #[error("{trial}: {why}")]
+    NoVerdict {
+        /// The trial.
+        trial: String,
+        /// The reason.
+        why: String,
+    },
+    /// The compiler rejects the program.
+    #[error("{trial} does not compile:\n{log}")]
+    DoesNotCompile {
+        /// The trial.
+        trial: String,
+        /// The messages of the compiler.
+        log: String,
+    },
+    /// The configuration of the device cannot be written.
+    #[error("the device cannot be configured: {0}")]
+    DeviceConfig(serde_json::Error),
+    /// No thread could be started.
+    #[error("no thread could be started: {0}")]
+    NoThread(io::Error),
+    /// The user stopped the trial.
+    #[error("interrupted")]
+    Interrupted,
+    /// The user stopped the program.
+    #[error("interrupted; `{again}` runs the trial")]
+    ProgramInterrupted {
+        /// The command that runs the trial.
+        again: String,
+    },
+}
+
+impl Hint for ExportError {
+    fn hint(&self) -> Option<String> {
+        let rare = matches!(self, ExportError::RareFault(_));
+        rare.then(|| "leave out `probability` of the fault".to_owned())
+    }
+}
+
+impl From<ExportError> for Stop {
+    fn from(error: ExportError) -> Stop {
+        use ExportError::*;
+        match error {
+            RareFault(_) | NotPrintable { .. } => {
+                Stop::usage(format!("error: {}", explained(&error)))
+            }
+            Interrupted | ProgramInterrupted { .. } => Stop::no_verdict(error),
+            _ => Stop::no_verdict(format!("error: {}", explained(&error))),
+        }
+    }
+}

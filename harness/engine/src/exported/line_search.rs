@@ -1,0 +1,98 @@
+//! The search for a program with fewer lines, over its text.
+
+use std::collections::BTreeSet;
+
+use ::export::line_removal;
+use judge::Kind;
+use search::reduce::{Made, ReduceSettings, Reduced, Seen, Space, Tree, reduce};
+
+use super::shortest::{MOST_RUNS, Runs};
+use crate::Stop;
+
+/// A program: the remaining lines of a longer one, each with its number there.
+#[derive(Clone)]
+pub(super) struct Lines(Vec<(usize, String)>);
+
+impl Lines {
+    fn texts(&self) -> Vec<&str> {
+        self.0.iter().map(|(_, line)| line.as_str()).collect()
+    }
+
+    pub(super) fn text(&self) -> String {
+        line_removal::join_tidy(&self.texts())
+    }
+}
+
+/// An edit that leaves out these lines of the longer program.
+#[derive(Clone)]
+pub(super) struct LineRemoval(BTreeSet<usize>);
+
+/// The search space of programs with fewer lines.
+struct Texts;
+
+impl Space for Texts {
+    type Candidate = Lines;
+    type Edit = LineRemoval;
+
+    fn edits(&self, program: &Lines) -> Tree<LineRemoval> {
+        let numbered = |part: Vec<usize>| part.into_iter().map(|at| program.0[at].0).collect();
+        let parts = line_removal::removable_parts(&program.texts()).into_iter();
+        Tree::Turn(parts.map(|part| Tree::Edit(vec![LineRemoval(numbered(part))])).collect())
+    }
+
+    fn apply(&self, program: &Lines, edits: &[LineRemoval]) -> Made<Lines> {
+        let goes = |number: &usize| edits.iter().any(|edit| edit.0.contains(number));
+        let part: Vec<usize> = (0..program.0.len()).filter(|at| goes(&program.0[*at].0)).collect();
+        if part.is_empty() {
+            return Made::Unchanged;
+        }
+        if !line_removal::can_remove(&program.texts(), &part) {
+            return Made::IllFormed("the rest needs these lines".to_owned());
+        }
+        let kept = program.0.iter().filter(|(number, _)| !goes(number)).cloned();
+        Made::Candidate(Lines(kept.collect()))
+    }
+
+    fn key(&self, program: &Lines) -> String {
+        program.text()
+    }
+}
+
+/// Leaves out lines as long as the program shows the failure as often as before, and passes on the oracle.
+pub(super) fn fewer_lines(
+    runs: &mut Runs<'_>,
+    text: &str,
+    settings: ReduceSettings,
+) -> Result<Reduced<Lines, LineRemoval>, Stop> {
+    let start = line_removal::strip_main(text).lines().map(str::to_owned).enumerate().collect();
+    let found = reduce(&Texts, Lines(start), settings, runs);
+    match runs.trouble.take() {
+        Some(stop) => Err(stop),
+        None => Ok(found),
+    }
+}
+
+/// Replaces the model that computes the right bytes by these bytes, which runs on the oracle show. Returns none if the program does
+/// not have such a model, or does not show the failure afterwards.
+pub(super) fn with_bytes(runs: &mut Runs<'_>, text: &str) -> Result<Option<String>, Stop> {
+    let text = line_removal::strip_main(text);
+    let Some(found) = line_removal::find_comparison(&text) else { return Ok(None) };
+    let mut bytes = vec![0; found.bytes];
+    for _ in 0..=found.bytes {
+        let written = found.with_literal_bytes(&text, &bytes);
+        let Some(seen) = runs.on_oracle(&written)? else { return Ok(None) };
+        if seen.kind == Kind::Pass {
+            for _ in 0..MOST_RUNS {
+                if runs.look(&written)? == Seen::Same {
+                    return Ok(Some(written));
+                }
+            }
+            return Ok(None);
+        }
+        match line_removal::parse_wrong_byte(&seen.line) {
+            Some((at, byte)) if at < bytes.len() => bytes[at] = byte,
+            _ => return Ok(None),
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,308 @@
+//! The outcome of an exported program, in a form that can be compared with the outcome of its trial.
+
+use judge::{Kind, Outcome};
+use supervise::{Ended, Observed, Reason};
+
+/// Start of the line in which a program reports a failure.
+pub(super) const FAILED: &str = "FAIL: ";
+
+/// An outcome as far as a trial and its program can be compared: the kind, and the buffer, call or kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ObservedProgram {
+    pub(super) kind: Kind,
+    /// The buffer, call or kernel; empty for a kind that has none.
+    pub(super) place: String,
+    /// The unexpected status or value of a call, or the class of wrong bytes: `zero` or `poison`.
+    pub(super) status: Option<String>,
+    /// The line that the program printed.
+    pub(super) line: String,
+}
+
+impl ObservedProgram {
+    /// Returns the expected outcome of the program of a trial, whose signature is `kind:place:details`.
+    pub(super) fn expected(outcome: &Outcome) -> ObservedProgram {
+        let place = match outcome.kind {
+            // The call in which a process dies during its teardown is random.
+            Kind::Pass | Kind::TeardownCrash | Kind::Skip | Kind::NoVerdict => String::new(),
+            _ => outcome.signature.split(':').nth(1).unwrap_or_default().to_owned(),
+        };
+        let detail = outcome.signature.splitn(3, ':').nth(2).map(str::to_owned);
+        let status = match outcome.kind {
+            Kind::ApiError => detail,
+            Kind::WrongData => detail.filter(|class| matches!(class.as_str(), "zero" | "poison")),
+            _ => None,
+        };
+        ObservedProgram { kind: outcome.kind, place, status, line: outcome.summary.clone() }
+    }
+
+    /// Returns the outcome of a program by its end, its output, and the call in which it ended.
+    pub(super) fn of(seen: &Observed, open: Option<&str>) -> ObservedProgram {
+        // The runtime may have printed a part of a line before.
+        let text = |l: &supervise::Line| String::from_utf8_lossy(&l.text).trim_start().to_owned();
+        let lines: Vec<String> = seen.lines.iter().map(text).collect();
+        let failed = lines.iter().find(|line| line.starts_with(FAILED));
+        let over = lines.iter().any(|line| line == "PASS" || line.starts_with("FAILED: "));
+        let stderr = seen.stderr.to_text();
+        let place = open.unwrap_or_default().to_owned();
+        if let Some(kernel) = memory_fault(&stderr) {
+            // A later call may report the fault as an error.
+            let line = failed.cloned().unwrap_or_else(|| ended(&seen.ended));
+            return ObservedProgram { kind: Kind::MemoryFault, place: kernel, status: None, line };
+        }
+        if let Some(line) = failed {
+            let mut found = failure(line);
+            if matches!(seen.ended, Ended::Exited(0)) {
+                // A reader of the exit status would count it as a pass.
+                found.kind = Kind::NoVerdict;
+                found.line = format!("printed `{line}` and exited with status 0");
+                return found;
+            }
+            if found.kind == Kind::WrongData {
+                found.status = wrong_bytes(&lines).map(str::to_owned);
+            }
+            return found;
+        }
+        let (kind, line) = match &seen.ended {
+            Ended::Exited(0) if over => (Kind::Pass, "PASS".to_owned()),
+            end if over => (Kind::TeardownCrash, format!("passed, and then {}", ended(end))),
+            end @ Ended::Exited(_) => (Kind::LibraryExit, ended(end)),
+            end @ Ended::Signalled { .. } => (Kind::Crash, ended(end)),
+            end @ Ended::Stopped { reason: Reason::Total | Reason::Quiet, .. } => {
+                (Kind::Hang, ended(end))
+            }
+            end => (Kind::NoVerdict, ended(end)),
+        };
+        let place =
+            if matches!(kind, Kind::Pass | Kind::TeardownCrash) { String::new() } else { place };
+        ObservedProgram { kind, place, status: None, line }
+    }
+
+    /// Returns true if the program has the outcome of its trial.
+    pub(super) fn fits(&self, trial: &ObservedProgram) -> bool {
+        if self.kind != trial.kind {
+            return false;
+        }
+        match self.kind {
+            // A program reports only HIP calls, a trial also those of other libraries and of the host. The traces show whether
+            // both were in the same HIP call.
+            Kind::Crash | Kind::Hang | Kind::LibraryExit | Kind::MemoryFault => true,
+            Kind::ApiError if !is_number(&trial.status) && is_number(&self.status) => {
+                self.place == trial.place
+            }
+            // A trial checks a value in a step of its own, a program in the call that returned it.
+            Kind::ApiError if trial.place.starts_with("host-") => self.status == trial.status,
+            // A few bytes only show whether all are zero or poison.
+            Kind::WrongData if trial.status.is_none() => self.place == trial.place,
+            _ => self.place == trial.place && self.status == trial.status,
+        }
+    }
+
+    /// Returns true if the program showed a failure: its outcome fits, and if it died or hung, it did so in the same call of the
+    /// HIP runtime, as far as the log of its calls shows.
+    pub(super) fn shows(&self, failure: &ObservedProgram) -> bool {
+        if failure.kind == Kind::MemoryFault {
+            let known = !failure.place.is_empty() && !self.place.is_empty();
+            return self.fits(failure) && (!known || self.place == failure.place);
+        }
+        let in_call = matches!(failure.kind, Kind::Crash | Kind::Hang | Kind::LibraryExit);
+        let known = failure.place.starts_with("hip") && !self.place.is_empty();
+        self.fits(failure) && (!in_call || !known || self.place == failure.place)
+    }
+}
+
+fn is_number(status: &Option<String>) -> bool {
+    status.as_ref().is_some_and(|text| text.parse::<i64>().is_ok())
+}
+
+/// Returns the class of the wrong bytes that a program prints: all zero, or all the poison of a fresh buffer.
+fn wrong_bytes(lines: &[String]) -> Option<&'static str> {
+    let short = lines.iter().find_map(|line| {
+        let (_, rest) = line.split_once(": byte ")?;
+        Some(rest.split_once(" is ")?.1.split(';').next()?.to_owned())
+    });
+    let long = || {
+        let shown = |label: &str| {
+            lines.iter().find_map(|line| Some(line.trim().strip_prefix(label)?.trim().to_owned()))
+        };
+        let (got, right) = (shown("got ")?, shown("expected ")?);
+        let wrong = got.split(' ').zip(right.split(' ')).filter(|(a, b)| a != b);
+        Some(wrong.map(|(got, _)| got).collect::<Vec<_>>().join(" "))
+    };
+    let bytes = short.or_else(long)?;
+    let all = |byte: &str| bytes.split(' ').all(|one| one == byte);
+    match () {
+        () if all("00") => Some("zero"),
+        () if all("a5") => Some("poison"),
+        () => None,
+    }
+}
+
+impl std::fmt::Display for ObservedProgram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.place.is_empty() {
+            write!(f, "{}", self.kind)
+        } else {
+            write!(f, "{}:{}", self.kind, self.place)?;
+            self.status.as_ref().map_or(Ok(()), |status| write!(f, ":{status}"))
+        }
+    }
+}
+
+/// Parses `FAIL: buffer back: 2 of 2 bytes ...`, `FAIL: hipMalloc returned ...`, `FAIL: hipGraphGetNodes gave 3 ...`,
+/// `FAIL: hipMemGetInfo: 4096 bytes ... were not given back`, `FAIL: kernel k did not compile`.
+fn failure(line: &str) -> ObservedProgram {
+    let text = line.strip_prefix(FAILED).unwrap_or(line);
+    let mut words = text.split([' ', ':', '(']).filter(|word| !word.is_empty());
+    let first = words.next().unwrap_or_default();
+    let (kind, place) = match first {
+        "buffer" => (Kind::WrongData, words.next().unwrap_or_default()),
+        "kernel" => (Kind::CompileError, words.next().unwrap_or_default()),
+        "launch" => (Kind::ApiError, "hipModuleLaunchKernel"),
+        "matmul" => (Kind::ApiError, "hipblasLtMatmul"),
+        "matmul_heuristic" => (Kind::ApiError, "hipblasLtMatmulAlgoGetHeuristic"),
+        "gemm_ex" => (Kind::ApiError, "rocblas_gemm_ex"),
+        _ if text.ends_with("were not given back") || text.ends_with("should be in use") => {
+            (Kind::Leak, first)
+        }
+        function => (Kind::ApiError, function),
+    };
+    let answered = text.split_once(" returned ").or_else(|| text.split_once(" gave "));
+    let status = answered.and_then(|(_, rest)| rest.split(';').next());
+    ObservedProgram {
+        kind,
+        place: place.to_owned(),
+        status: status.map(str::to_owned),
+        line: line.to_owned(),
+    }
+}
+
+/// Returns the kernel of a memory fault, empty if the device does not name it; none without a memory fault.
+fn memory_fault(stderr: &str) -> Option<String> {
+    let lines = ["rocrepro-device: finding: ", "rocrepro-device: fault: "];
+    let Some((_, rest)) = lines.iter().find_map(|mark| stderr.split_once(mark)) else {
+        return stderr.contains("Memory access fault by GPU").then(String::new);
+    };
+    let kernel = rest.strip_prefix("kernel ").and_then(|rest| rest.split(':').next());
+    Some(kernel.unwrap_or_default().to_owned())
+}
+
+fn ended(end: &Ended) -> String {
+    match end {
+        Ended::Exited(status) => format!("ended with exit status {status}"),
+        Ended::Signalled { signal, .. } => format!("died of {}", judge::signal(*signal)),
+        Ended::Stopped { reason: Reason::Total | Reason::Quiet, .. } => {
+            "hung and was killed".to_owned()
+        }
+        Ended::SpawnFailed(error) | Ended::Lost(error) => error.to_string(),
+        _ => "ended in an unknown way".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(lines: &[&str]) -> ObservedProgram {
+        let found = lines.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
+        let said = failure(lines[0]);
+        if said.kind != Kind::WrongData {
+            return said;
+        }
+        ObservedProgram { status: wrong_bytes(&found).map(str::to_owned), ..said }
+    }
+
+    #[test]
+    fn only_the_same_failure_shows_a_failure() {
+        let trial = |kind, signature: &str| {
+            ObservedProgram::expected(&Outcome {
+                kind,
+                signature: signature.to_owned(),
+                at: judge::Location::default(),
+                summary: String::new(),
+                details: Vec::new(),
+            })
+        };
+        let three = trial(Kind::ApiError, "unexpected-value:host-look-at-a-value:3");
+        assert!(of(&["FAIL: hipGetDeviceCount gave 3; expected was 2"]).shows(&three));
+        assert!(!of(&["FAIL: hipGetDeviceCount gave 4; expected was 2"]).shows(&three));
+        let zero = trial(Kind::WrongData, "wrong-data:dst.back:zero");
+        assert!(of(&["FAIL: buffer dst.back: byte 3 is 00; expected was 4f"]).shows(&zero));
+        assert!(!of(&["FAIL: buffer dst.back: byte 3 is a5; expected was 4f"]).shows(&zero));
+        let long = [
+            "FAIL: buffer dst.back: 1 of 2 bytes are wrong",
+            "  got      01 00",
+            "  expected 01 4f",
+        ];
+        assert!(of(&long).shows(&zero));
+        let pass = ObservedProgram {
+            kind: Kind::Pass,
+            place: String::new(),
+            status: None,
+            line: "PASS".to_owned(),
+        };
+        assert!(!pass.shows(&zero));
+        let active = trial(Kind::ApiError, "unexpected-value:hipStreamIsCapturing:active");
+        assert!(of(&["FAIL: hipStreamIsCapturing gave active; expected was none"]).shows(&active));
+        assert!(
+            !of(&["FAIL: hipStreamIsCapturing gave invalidated; expected was none"]).shows(&active)
+        );
+        let crash = trial(Kind::Crash, "crash:hipGraphInstantiate");
+        let died = |place: &str| ObservedProgram {
+            kind: Kind::Crash,
+            place: place.to_owned(),
+            status: None,
+            line: String::new(),
+        };
+        assert!(died("hipGraphInstantiate").shows(&crash));
+        assert!(!died("hipMalloc").shows(&crash));
+    }
+
+    #[test]
+    fn memory_faults_name_their_kernel() {
+        let of_device =
+            "rocrepro-device: fault: kernel __amd_rocclr_copyBuffer: page fault: no memory";
+        assert_eq!(memory_fault(of_device).as_deref(), Some("__amd_rocclr_copyBuffer"));
+        let found = "rocrepro-device: finding: kernel k: LDS race at 0x0";
+        assert_eq!(memory_fault(found).as_deref(), Some("k"));
+        assert_eq!(memory_fault("Memory access fault by GPU node-1").as_deref(), Some(""));
+        assert_eq!(memory_fault("PASS"), None);
+        let seen = |place: &str| ObservedProgram {
+            kind: Kind::MemoryFault,
+            place: place.to_owned(),
+            status: None,
+            line: String::new(),
+        };
+        assert!(seen("k").shows(&seen("k")) && seen("").shows(&seen("k")));
+        assert!(!seen("other").shows(&seen("k")));
+    }
+
+    #[test]
+    fn parses_kind_and_place_of_a_line() {
+        let check = |line: &str, expected: &str| {
+            assert_eq!(failure(line).to_string(), expected, "{line}");
+        };
+        check(
+            "FAIL: buffer dst.back: 2 of 2 bytes are wrong, the first at offset 0",
+            "wrong-data:dst.back",
+        );
+        check(
+            "FAIL: hipMalloc returned hipErrorOutOfMemory; expected was success (line 7)",
+            "api-error:hipMalloc:hipErrorOutOfMemory",
+        );
+        check("FAIL: hipGraphGetNodes gave 3; expected was 4", "api-error:hipGraphGetNodes:3");
+        check(
+            "FAIL: hipStreamQuery(s) returned hipErrorUnknown; expected was hipSuccess (line 7)",
+            "api-error:hipStreamQuery:hipErrorUnknown",
+        );
+        check("FAIL: buffer dst.back: byte 3 is 00; expected was 4f", "wrong-data:dst.back");
+        check(
+            "FAIL: launch returned hipErrorUnknown; expected was success (line 7)",
+            "api-error:hipModuleLaunchKernel:hipErrorUnknown",
+        );
+        check(
+            "FAIL: hipMemGetInfo: 64 bytes of device memory were not given back",
+            "leak:hipMemGetInfo",
+        );
+        check("FAIL: kernel add_u32 did not compile", "compile-error:add_u32");
+    }
+}

@@ -1,0 +1,117 @@
+//! Stacks of the threads of a program that dies or hangs. A signal handler is linked into one more run of it. The functions are those
+//! that the libraries export; the offsets lead to all others with debug files.
+
+use std::path::Path;
+
+use judge::Kind;
+
+/// Source of the handler. It is appended to a program, so the program's line numbers do not change.
+pub(super) const HANDLER: &str = include_str!("thread_stacks.cpp");
+/// Variable with the file that the handler writes.
+pub(super) const FILE: &str = "ROCREPRO_STACKS";
+/// Variable with the time after which the handler reports a hang, in seconds.
+pub(super) const AFTER: &str = "ROCREPRO_STACKS_AFTER";
+
+/// Returns true if the stacks of such a failure are of use.
+pub(super) fn are_useful(kind: Kind) -> bool {
+    matches!(kind, Kind::Crash | Kind::TeardownCrash | Kind::MemoryFault | Kind::Hang)
+}
+
+/// Formats the output of the handler: one heading per thread, and each frame as `library function+offset`. Frames of the emulated
+/// device are marked, because its library has the name of ROCm's.
+pub(super) fn readable(raw: &str, emulated: Option<&Path>) -> String {
+    let mut out = String::new();
+    let mut number = 0;
+    let mut own = 0;
+    let (mut last, mut again) = (String::new(), 0);
+    for line in raw.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words.as_slice() {
+            ["thread", id, why, signal] => {
+                let signal: i32 = signal.parse().unwrap_or_default();
+                let what = match *why {
+                    "signal" => format!("gets {}", judge::signal(signal)),
+                    _ => "waits".to_owned(),
+                };
+                repeated(&mut out, &mut again);
+                out.push_str(&format!("thread {id} {what}\n"));
+                (number, own) = (0, OWN);
+                last.clear();
+            }
+            ["frames", count] => {
+                repeated(&mut out, &mut again);
+                out.push_str(&format!("    [{count} frames more]\n"));
+            }
+            _ if own > 0 => own -= 1,
+            _ => {
+                let Some(frame) = frame(line, emulated) else { continue };
+                if frame == last {
+                    again += 1;
+                    continue;
+                }
+                repeated(&mut out, &mut again);
+                out.push_str(&format!("#{number:<3}{frame}\n"));
+                (number, last) = (number + 1, frame);
+            }
+        }
+    }
+    repeated(&mut out, &mut again);
+    out
+}
+
+fn repeated(out: &mut String, again: &mut u32) {
+    if *again > 0 {
+        out.push_str(&format!("    [the same {again} times more]\n"));
+    }
+    *again = 0;
+}
+
+/// Frames of the handler itself: two functions, and the return trampoline of the kernel.
+const OWN: u32 = 3;
+
+/// Parses a line of backtrace_symbols_fd(3), for example `/usr/lib/libamdhip64.so.7(hipMalloc+0x41) [0x7f12]`.
+fn frame(line: &str, emulated: Option<&Path>) -> Option<String> {
+    let (path, rest) = line.rsplit_once('(')?;
+    let (place, _) = rest.split_once(')')?;
+    let file = path.rsplit('/').next().unwrap_or(path);
+    let device = emulated.is_some_and(|library| library.file_name() == Path::new(path).file_name());
+    Some(format!("{file}{} {place}", if device { " (the emulated device)" } else { "" }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_libraries_and_offsets() {
+        let raw = "thread 7 signal 11\n./repro(+0x10) [0x1]\n./repro(+0x20) [0x2]\n/lib/libc.so.6(+0x3c050) [0x3]\n\
+                   /lib/libamdhip64.so.7(+0x2a4) [0x4]\n/lib/libamdhip64.so.7(+0x2a4) [0x4]\nframes 900\n/lib/libamdhip64.so.7(hipGraphInstantiate+0x41) [0x5]\n\
+                   thread 8 waits 0\na(b+0x1) [0x1]\na(c+0x1) [0x1]\nd(+0x1) [0x1]\nlibc.so.6(poll+0x4f) [0x1]\n";
+        assert_eq!(
+            readable(raw, None),
+            "thread 7 gets SIGSEGV\n#0  libamdhip64.so.7 +0x2a4\n    [the same 1 times more]\n    [900 frames more]\n\
+             #1  libamdhip64.so.7 hipGraphInstantiate+0x41\nthread 8 waits\n#0  libc.so.6 poll+0x4f\n"
+        );
+    }
+
+    /// The library of the emulated device has the name of ROCm's library and must not be mistaken for it.
+    #[test]
+    fn frames_of_the_emulated_device_say_so() {
+        let raw = "thread 7 signal 11\na(b) [0x1]\na(b) [0x2]\na(b) [0x3]\n\
+                   /x/libhsa-runtime64.so.1(+0x3) [0x4]\n/x/libamdhip64.so.7(+0x4) [0x5]\n";
+        let frames =
+            |emulated| readable(raw, emulated).lines().skip(1).collect::<Vec<_>>().join(";");
+        let ours = Path::new("/cache/device/libhsa-runtime64.so.1");
+        assert_eq!(
+            frames(Some(ours)),
+            "#0  libhsa-runtime64.so.1 (the emulated device) +0x3;#1  libamdhip64.so.7 +0x4"
+        );
+        assert_eq!(frames(None), "#0  libhsa-runtime64.so.1 +0x3;#1  libamdhip64.so.7 +0x4");
+    }
+
+    #[test]
+    fn crashes_and_hangs_have_useful_stacks() {
+        assert!(are_useful(Kind::Crash) && are_useful(Kind::Hang));
+        assert!(!are_useful(Kind::WrongData) && !are_useful(Kind::ApiError));
+    }
+}

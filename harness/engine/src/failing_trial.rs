@@ -1,0 +1,239 @@
+//! The one failing trial that a command works on, and repeated runs of it.
+
+use std::collections::BTreeMap;
+
+use device::Planted;
+use judge::{Kind, Outcome};
+use plan::Plan;
+use report::{
+    Record, count,
+    evidence::{OtherFailure, Rate},
+};
+use stacks::Hint;
+use supervise::Cancel;
+use thiserror::Error;
+
+use crate::{
+    CaseLibrary, Job, Selected, Session, Stop, batch::run_jobs, jobs_with, stop::explained,
+};
+
+/// The failure to find a failing trial.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FailingTrialError {
+    /// The case has no trial.
+    #[error("the case has no trial")]
+    NoTrial,
+    /// No run gave a verdict.
+    #[error("no run of {trials} gave a verdict; {why}")]
+    NoVerdict {
+        /// The trials, counted in words.
+        trials: String,
+        /// The outcome of one of them.
+        why: String,
+    },
+    /// Every run passed.
+    #[error("nothing failed in {runs} of {trials}")]
+    NothingFailed {
+        /// The runs with a verdict, counted in words.
+        runs: String,
+        /// The trials, counted in words.
+        trials: String,
+    },
+}
+
+impl Hint for FailingTrialError {
+    fn hint(&self) -> Option<String> {
+        let repeat = matches!(self, FailingTrialError::NothingFailed { .. });
+        repeat.then(|| "`rocrepro report --repeat N` makes more runs".to_owned())
+    }
+}
+
+impl From<FailingTrialError> for Stop {
+    fn from(error: FailingTrialError) -> Stop {
+        let message = format!("error: {}", explained(&error));
+        match error {
+            FailingTrialError::NoTrial => Stop::nothing(message),
+            _ => Stop::no_verdict(message),
+        }
+    }
+}
+
+/// A trial with its injected faults, which fails.
+#[derive(Clone)]
+pub struct FailingTrial<'a> {
+    /// The library that has its case.
+    pub library: &'a CaseLibrary,
+    /// The trial.
+    pub selected: Selected<'a>,
+    /// Injected faults.
+    pub faults: Vec<Planted>,
+}
+
+impl<'a> FailingTrial<'a> {
+    /// Returns the id, for example `copies/small-sizes[bytes=2]`.
+    pub fn id(&self) -> String {
+        self.selected.id()
+    }
+
+    /// Returns the trial with other values or other faults.
+    pub fn with(&self, selected: Selected<'a>, faults: Vec<Planted>) -> FailingTrial<'a> {
+        FailingTrial { library: self.library, selected, faults }
+    }
+
+    /// Returns the trial as a job for one run.
+    ///
+    /// # Errors
+    /// Mistakes of the case, or a case without trials.
+    pub fn job(&self) -> Result<Job<'_>, Stop> {
+        let selected = std::slice::from_ref(&self.selected);
+        let job = jobs_with(self.library, selected, &self.faults)?.into_iter().next();
+        Ok(job.ok_or(FailingTrialError::NoTrial)?)
+    }
+
+    /// Runs the trial, each time in a fresh process. `from` is the number of earlier runs: a fault with a probability below 1 gets
+    /// another seed in each run, because the same seed would misbehave at the same calls.
+    ///
+    /// # Errors
+    /// Those of [`FailingTrial::job`] and [`run_all`].
+    pub fn run(
+        &self,
+        session: &Session,
+        runs: u32,
+        from: u32,
+        variables: &[(String, String)],
+        cancel: &Cancel,
+    ) -> Result<Vec<Record>, Stop> {
+        let mut job = self.job()?;
+        job.lowered.plan.environment.extend(variables.iter().cloned());
+        run_all(session, (from..from + runs).map(|n| job.of_run(n)).collect(), cancel)
+    }
+}
+
+/// Repeated runs of one trial.
+pub struct TrialRuns {
+    /// All runs.
+    pub records: Vec<Record>,
+    /// The most frequent failure; none if no run failed.
+    pub signature: Option<String>,
+    /// Runs that failed with this signature.
+    pub rate: Rate,
+    /// Failures with other signatures.
+    pub others: Vec<OtherFailure>,
+}
+
+impl TrialRuns {
+    /// Counts the runs whose failure is the most frequent one.
+    pub fn of(records: Vec<Record>) -> TrialRuns {
+        let counts = failures(&records);
+        let signature = counts.first().map(|other| other.signature.clone());
+        TrialRuns::with_signature(records, signature)
+    }
+
+    /// Counts the runs that failed with a known signature.
+    pub fn with_signature(records: Vec<Record>, signature: Option<String>) -> TrialRuns {
+        let others = failures(&records)
+            .into_iter()
+            .filter(|other| !is_wanted(&other.signature, signature.as_deref()))
+            .collect();
+        let failed = records.iter().filter(|r| is_wanted_failure(r, signature.as_deref()));
+        let rate = Rate { failed: failed.count() as u32, runs: verdicts(&records) };
+        TrialRuns { records, signature, rate, others }
+    }
+
+    /// Returns a run that failed with the signature.
+    pub fn failed(&self) -> Option<&Record> {
+        self.records.iter().find(|r| is_wanted_failure(r, self.signature.as_deref()))
+    }
+}
+
+/// Returns true if the step at which a plan failed states what its call must return. After calls were changed or left out, the
+/// right result of the remaining calls can differ from the stated one.
+pub fn states_an_answer(plan: &Plan, outcome: &Outcome) -> bool {
+    let step = outcome.at.step.and_then(|id| plan.step(id));
+    step.is_some_and(|step| step.returns.is_some() || step.gives.is_some())
+}
+
+fn is_wanted_failure(record: &Record, wanted: Option<&str>) -> bool {
+    record.outcome.kind.is_failure() && is_wanted(&record.outcome.signature, wanted)
+}
+
+fn is_wanted(signature: &str, wanted: Option<&str>) -> bool {
+    wanted.is_some_and(|wanted| judge::may_be_same(signature, wanted))
+}
+
+/// Counts the runs that passed or failed.
+fn verdicts(records: &[Record]) -> u32 {
+    let proves = |r: &&Record| r.outcome.kind == Kind::Pass || r.outcome.kind.is_failure();
+    records.iter().filter(proves).count() as u32
+}
+
+/// Counts failures by signature, the most frequent first.
+fn failures(records: &[Record]) -> Vec<OtherFailure> {
+    let mut counts = BTreeMap::<&str, u32>::new();
+    for record in records.iter().filter(|r| r.outcome.kind.is_failure()) {
+        *counts.entry(&record.outcome.signature).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts
+        .into_iter()
+        .map(|(signature, count)| OtherFailure { signature: signature.to_owned(), count })
+        .collect();
+    counts.sort_by_key(|other| std::cmp::Reverse(other.count));
+    counts
+}
+
+/// Runs jobs and returns the records of all.
+///
+/// # Errors
+/// A job that could not be run, or a request to stop.
+pub fn run_all(
+    session: &Session,
+    jobs: Vec<Job<'_>>,
+    cancel: &Cancel,
+) -> Result<Vec<Record>, Stop> {
+    match run_jobs(session, jobs, None, cancel) {
+        (records, None) => Ok(records),
+        (_, Some(stop)) => Err(stop),
+    }
+}
+
+/// Returns the first of several trials that fails, with the runs that showed it.
+///
+/// # Errors
+/// No trial failed, or none could be run.
+pub fn first_failing<'a>(
+    library: &'a CaseLibrary,
+    selected: Vec<Selected<'a>>,
+    faults: &[Planted],
+    session: &Session,
+    repeat: u32,
+    cancel: &Cancel,
+) -> Result<(FailingTrial<'a>, TrialRuns), Stop> {
+    let trials: Vec<_> = selected
+        .into_iter()
+        .map(|selected| FailingTrial { library, selected, faults: faults.to_vec() })
+        .collect();
+    let mut ran = 0;
+    let mut why = String::new();
+    for trial in &trials {
+        // Most of many trials pass, and one run shows that unless the failure is rare.
+        let looks = if trials.len() > 1 { 1 } else { repeat };
+        let mut records = trial.run(session, looks, 0, &[], cancel)?;
+        ran += verdicts(&records);
+        if let Some(nothing) = records.iter().find(|r| !r.outcome.kind.is_failure()) {
+            why = format!("{}: {}", nothing.outcome.signature, nothing.outcome.summary);
+        }
+        if records.iter().any(|r| r.outcome.kind.is_failure()) {
+            if looks < repeat {
+                records.extend(trial.run(session, repeat - looks, looks, &[], cancel)?);
+            }
+            return Ok((trial.clone(), TrialRuns::of(records)));
+        }
+    }
+    let trials = count(trials.len(), "trial");
+    Err(match ran {
+        0 => FailingTrialError::NoVerdict { trials, why },
+        _ => FailingTrialError::NothingFailed { runs: count(ran, "run"), trials },
+    }
+    .into())
+}

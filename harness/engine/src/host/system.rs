@@ -1,0 +1,194 @@
+//! The machine without its GPUs: operating system, processor, container.
+
+use std::{fs, num::NonZeroUsize, path::Path};
+
+use report::issue::{Environment, Identity, NotRead};
+
+/// Reads this machine. Files that cannot be read are added to `not_read`.
+pub(super) fn machine(not_read: &mut Vec<NotRead>) -> Environment {
+    let mut read = |path: &str| match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => {
+            not_read.push(NotRead { what: path.to_owned(), why: error.to_string() });
+            String::new()
+        }
+    };
+    let system = rustix::system::uname();
+    Environment {
+        os: os_name(&read("/etc/os-release")).unwrap_or_else(|| "unknown".to_owned()),
+        kernel: format!(
+            "{} {} {}",
+            system.sysname().to_string_lossy(),
+            system.release().to_string_lossy(),
+            system.machine().to_string_lossy()
+        ),
+        kernel_parameters: parameters(&read("/proc/cmdline")),
+        cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".to_owned()),
+        processors: std::thread::available_parallelism().map_or(1, NonZeroUsize::get) as u32,
+        memory_bytes: field(&read("/proc/meminfo"), "MemTotal").map_or(0, |text| kib(&text) * 1024),
+        container: container(Path::new("/"), std::env::var("container").ok()),
+        ..Environment::default()
+    }
+}
+
+/// Returns the names of people and machines that a published text must not have.
+pub(super) fn identity() -> Identity {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let mut serials = Vec::new();
+    for name in ["product_serial", "board_serial", "chassis_serial", "product_uuid"] {
+        serials.extend(fs::read_to_string(format!("/sys/class/dmi/id/{name}")).ok());
+    }
+    serials.extend(fs::read_to_string("/etc/machine-id").ok());
+    let serials = serials.into_iter().map(|text| text.trim().to_owned());
+    Identity {
+        user: Some(variable("USER"))
+            .filter(|u| !u.is_empty())
+            .unwrap_or_else(|| variable("LOGNAME")),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        folders: folders(|name| std::env::var(name).ok()),
+        serials: serials.collect(),
+        users: logins(),
+        values: Vec::new(),
+    }
+}
+
+/// Returns private folders, each with the name that replaces it.
+fn folders(variable: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+    const NAMED: [&str; 6] = [
+        "TMPDIR",
+        "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+        "XDG_RUNTIME_DIR",
+        "XDG_STATE_HOME",
+    ];
+    let named = NAMED.into_iter().map(|name| (name, format!("${name}")));
+    let all = std::iter::once(("HOME", "~".to_owned())).chain(named);
+    // The name of /tmp is not private.
+    all.filter_map(|(name, word)| Some((variable(name)?, word)))
+        .filter(|(folder, _)| folder.starts_with('/') && folder != "/tmp")
+        .collect()
+}
+
+/// Returns login names: those of the environment, of the user id, and of the owner of the current folder.
+fn logins() -> Vec<String> {
+    use std::os::unix::fs::MetadataExt;
+    let variables = ["USER", "LOGNAME", "SUDO_USER", "DOAS_USER", "USERNAME"];
+    let mut names: Vec<String> =
+        variables.iter().filter_map(|name| std::env::var(name).ok()).collect();
+    let home = std::env::var("HOME").unwrap_or_default();
+    if home.starts_with("/home/") {
+        names.extend(home.rsplit('/').next().map(str::to_owned));
+    }
+    let mut ids = vec![rustix::process::getuid().as_raw()];
+    ids.extend(fs::metadata(".").map(|folder| folder.uid()));
+    let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    for account in accounts.lines() {
+        let mut fields = account.split(':');
+        let (name, id) = (fields.next(), fields.nth(1).and_then(|id| id.parse().ok()));
+        if id.is_some_and(|id: u32| ids.contains(&id)) {
+            names.extend(name.map(str::to_owned));
+        }
+    }
+    names.retain(|name| name.len() > 1);
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Returns the name of the system in /etc/os-release.
+fn os_name(text: &str) -> Option<String> {
+    let value = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(value.trim_matches(['"', '\'']).to_owned())
+}
+
+/// Returns the value after `name :` in a file of /proc.
+fn field(text: &str, name: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim().to_owned())
+    })
+}
+
+fn kib(text: &str) -> u64 {
+    text.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// Returns the kernel parameters that can affect a GPU.
+fn parameters(text: &str) -> Vec<String> {
+    const NAMES: [&str; 10] = [
+        "amdgpu.",
+        "amdkfd.",
+        "amdttm.",
+        "ttm.",
+        "drm.",
+        "iommu",
+        "amd_iommu",
+        "pci=",
+        "pcie_",
+        "hugepages",
+    ];
+    let wanted = |word: &&str| NAMES.iter().any(|name| word.starts_with(name));
+    text.split_whitespace().filter(wanted).map(str::to_owned).collect()
+}
+
+/// Returns the kind of container with this root, by files that container engines create.
+fn container(root: &Path, variable: Option<String>) -> Option<String> {
+    if root.join("run/.containerenv").exists() {
+        return Some("podman".to_owned());
+    }
+    if root.join(".dockerenv").exists() {
+        return Some("docker".to_owned());
+    }
+    if root.join(".singularity.d").exists() {
+        return Some("apptainer".to_owned());
+    }
+    let groups = fs::read_to_string(root.join("proc/1/cgroup")).unwrap_or_default();
+    let by_group = ["kubepods", "docker", "libpod", "lxc", "containerd"];
+    let engine =
+        by_group.iter().find(|name| groups.contains(**name)).map(|name| (*name).to_owned());
+    engine.or_else(|| variable.filter(|kind| !kind.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_files_of_the_system() {
+        assert_eq!(os_name("ID=x\nPRETTY_NAME=\"Debian 12\"\n").as_deref(), Some("Debian 12"));
+        assert_eq!(os_name(""), None);
+        let memory = "MemTotal:       16384 kB\nMemFree: 1 kB\n";
+        assert_eq!(field(memory, "MemTotal").map(|t| kib(&t)), Some(16384));
+        let given = parameters("root=UUID=1 amdgpu.mes=0 quiet iommu=pt host=me");
+        assert_eq!(given, ["amdgpu.mes=0", "iommu=pt"]);
+    }
+
+    #[test]
+    fn folders_are_called_by_their_variables() {
+        let named = folders(|name| match name {
+            "HOME" => Some("/home/jane".to_owned()),
+            "XDG_CACHE_HOME" => Some("/fast/jane".to_owned()),
+            "TMPDIR" => Some("/tmp".to_owned()),
+            "XDG_STATE_HOME" => Some("state".to_owned()),
+            _ => None,
+        });
+        let named: Vec<_> = named.iter().map(|(folder, word)| (&**folder, &**word)).collect();
+        assert_eq!(named, [("/home/jane", "~"), ("/fast/jane", "$XDG_CACHE_HOME")]);
+    }
+
+    #[test]
+    fn containers_leave_marks() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(container(root.path(), None), None);
+        assert_eq!(
+            container(root.path(), Some("systemd-nspawn".into())).as_deref(),
+            Some("systemd-nspawn")
+        );
+        fs::create_dir_all(root.path().join("proc/1")).unwrap();
+        fs::write(root.path().join("proc/1/cgroup"), "0::/kubepods/burstable/pod1\n").unwrap();
+        assert_eq!(container(root.path(), None).as_deref(), Some("kubepods"));
+        fs::write(root.path().join(".dockerenv"), "").unwrap();
+        assert_eq!(container(root.path(), None).as_deref(), Some("docker"));
+    }
+}

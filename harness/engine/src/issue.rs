@@ -1,0 +1,402 @@
+//! The upstream issue for a failing trial or a failing program: the runs it needs, and the files of the evidence folder.
+
+mod controls;
+mod error;
+mod logs;
+mod program;
+mod program_report;
+mod stand_alone;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use device::Planted;
+use judge::{Kind, VerdictKind, signature_fits};
+use plan::{Library, Plan};
+use report::{
+    Record,
+    evidence::{Bisected, Evidence, Minimised, Mitigations, RECORDS_FILE, REPORT_FILE},
+    issue::{
+        Duplicate, Environment, Findings, Form, Identity, Issue, Log, Mistake, redact, summary,
+    },
+};
+use supervise::Cancel;
+
+pub use self::{
+    error::IssueError,
+    program_report::{ProgramReport, ProgramReportOptions},
+};
+use crate::{
+    CaseLibrary, Selected, Session, SessionOptions, Stop, evidence,
+    failing_trial::{FailingTrial, TrialRuns, first_failing},
+    host, kernel_log,
+    passing_release::PassingReleaseSearch,
+    record,
+    rerun::{Rerun, What},
+};
+
+/// Default number of runs of the failing trial and of each control.
+pub const REPEAT: u32 = 5;
+
+/// Default number of runs of a failing program on each release.
+pub const PROGRAM_REPEAT: u32 = 3;
+
+/// Options of a report of a failing trial.
+#[derive(Clone, Debug)]
+pub struct IssueOptions {
+    /// The stack and device of the trials.
+    pub session: SessionOptions,
+    /// Injected faults.
+    pub faults: Vec<Planted>,
+    /// Runs of the trial and of each control.
+    pub repeat: u32,
+    /// The form of the issue; by default that of the repository to which the failure belongs.
+    pub form: Option<Form>,
+    /// The evidence folder.
+    pub out: Option<PathBuf>,
+    /// Adds an address to the summary that opens the form with its fields filled in.
+    pub open: bool,
+}
+
+/// An event of a running report.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum IssueEvent<'a> {
+    /// The short program cannot be made.
+    NoShortProgram(&'a Stop),
+    /// The short program cannot be tried on another release.
+    NotTriedOn {
+        /// The release.
+        release: &'a str,
+        /// The reason.
+        why: &'a Stop,
+    },
+    /// The exported program could not be compared with its trial.
+    NotVerified(&'a Stop),
+    /// The trial cannot be written as a program.
+    NotExported(&'a Stop),
+    /// No run on another release gave a verdict.
+    NotJudged {
+        /// The release.
+        release: &'a str,
+        /// The reason.
+        why: &'a str,
+    },
+}
+
+/// A receiver of the events of a report.
+pub type IssueReporter<'a> = &'a dyn Fn(IssueEvent<'_>);
+
+/// Writes the issue for the first of several trials that fails, and returns a summary for people.
+///
+/// # Errors
+/// No trial that fails, a failure that must not be reported (usage), trouble of this machine, or a request to stop.
+pub fn report(
+    session: &Session,
+    options: &IssueOptions,
+    library: &CaseLibrary,
+    selected: Vec<Selected<'_>>,
+    cancel: &Cancel,
+    events: IssueReporter<'_>,
+) -> Result<String, Stop> {
+    let IssueOptions { form, repeat, .. } = *options;
+    let (subject, runs) =
+        first_failing(library, selected, &options.faults, session, repeat, cancel)?;
+    let folder = evidence::folder(options.out.as_deref(), &subject.selected.case.id)?;
+    let failed = runs.failed().cloned().ok_or(IssueError::NoFailure)?;
+    if let Some(known) = &failed.verdict.known
+        && failed.verdict.kind == VerdictKind::Difference
+    {
+        let difference = known.difference.clone().unwrap_or_default();
+        return Err(IssueError::Difference { trial: failed.trial, difference }.into());
+    }
+
+    // Unreadable files must be reported before hours of runs.
+    let minimised = about::<Minimised>(&folder, &failed, |found| &found.trial)?;
+    let mitigations = about::<Mitigations>(&folder, &failed, |found| &found.trial)?;
+    let bisected = about::<Bisected>(&folder, &failed, |found| &found.trial)?;
+    let finer = finer(&folder, bisected.as_ref(), &failed)?;
+
+    let uptime = kernel_log::uptime();
+    let draft = Draft {
+        subject: &subject,
+        session,
+        runs: &runs,
+        failed: &failed,
+        again: again(options, session, &subject),
+        folder: &folder,
+        form,
+        open: options.open,
+    };
+    let (environment, who) = draft.machine();
+    let controls = controls::controls(&subject, session, options, &failed, cancel)?;
+    let job = subject.job()?;
+    let plan = &job.lowered.plan;
+    let common = Findings {
+        controls,
+        case: library.text(&subject.selected.case.id).to_owned(),
+        variables: variables(session, &plan.environment),
+        ..draft.findings(environment, &who)
+    };
+    if subject.selected.case.is_program() {
+        let program = Some(program::of_case(&subject, &failed)?);
+        let duplicates = duplicates(library, &subject, &failed, &[]);
+        return draft.write(Findings { program, duplicates, ..common }, &who);
+    }
+    let maker = stand_alone::ProgramMaker {
+        subject: &subject,
+        session,
+        options: &options.session,
+        failed: &failed,
+        rate: runs.rate,
+        folder: &folder,
+        who: &who,
+        cancel,
+        events,
+    };
+    let found = maker.program(minimised.as_ref())?;
+    let (program, log, stacks) = match found {
+        Some(found) => (Some(found.program), found.log, found.stacks),
+        None => (None, None, String::new()),
+    };
+    let mut logs = logs::logs(&subject, session, &failed, log.as_deref(), &who, cancel)?;
+    if !stacks.is_empty() {
+        let title =
+            "Native stacks of the program, by a signal handler that was linked in for one more run"
+                .to_owned();
+        logs.insert(0, Log { title, text: redact(&stacks, &who) });
+    }
+    logs.extend(common.logs);
+    let findings = Findings {
+        mistake: mistake(&subject, session, &options.session, plan, cancel)?,
+        program,
+        minimised,
+        mitigations,
+        finer,
+        bisected,
+        kernel_log: kernel_log::of_processes(uptime, &session.processes.all(), &who),
+        logs,
+        libraries: plan.libraries.clone(),
+        duplicates: duplicates(library, &subject, &failed, &plan.libraries),
+        ..common
+    };
+    draft.write(findings, &who)
+}
+
+/// The parts of an issue that trials and programs have in common.
+struct Draft<'a> {
+    subject: &'a FailingTrial<'a>,
+    session: &'a Session,
+    runs: &'a TrialRuns,
+    failed: &'a Record,
+    /// The command that writes the issue again.
+    again: String,
+    folder: &'a Path,
+    form: Option<Form>,
+    open: bool,
+}
+
+impl Draft<'_> {
+    /// Describes this machine without irrelevant parts, and names the people and machines to hide.
+    fn machine(&self) -> (Environment, Identity) {
+        // These forms ask for PyTorch's own description of the machine.
+        let torch = |form| {
+            matches!(form, Form::Pytorch | Form::PytorchPt2 | Form::Accelerate | Form::Triton)
+        };
+        let (machine, mut who) = host::describe(self.form.is_some_and(torch));
+        who.values = self.session.private_values();
+        let mut environment = machine.redacted(&who);
+        // Earlier messages of the kernel do not belong to this failure, and other fetched stacks did not take part in it.
+        environment.kernel_log.clear();
+        let own = &self.failed.stack.spec;
+        environment.stacks.retain(|stack| stack.spec == *own || !stack.spec.starts_with("debian:"));
+        (environment, who)
+    }
+
+    /// Returns the findings of the runs alone.
+    fn findings(&self, environment: Environment, who: &Identity) -> Findings {
+        Findings {
+            planted: self.subject.faults.iter().map(ToString::to_string).collect(),
+            about: self.subject.selected.case.about.clone(),
+            mistake: None,
+            rate: self.runs.rate,
+            others: self.runs.others.clone(),
+            program: None,
+            packages: packages(self.session, self.failed),
+            case: String::new(),
+            controls: Vec::new(),
+            minimised: None,
+            mitigations: None,
+            finer: None,
+            bisected: None,
+            kernel_log: Vec::new(),
+            environment,
+            variables: Vec::new(),
+            logs: threads(self.failed, who).into_iter().collect(),
+            libraries: Vec::new(),
+            duplicates: Vec::new(),
+            again: redact(&self.again, who),
+            record: redacted(self.failed.clone(), who),
+        }
+    }
+
+    /// Writes the issue and the records of its runs, and returns the summary.
+    fn write(&self, mut findings: Findings, who: &Identity) -> Result<String, Stop> {
+        if findings.program.as_ref().is_some_and(|program| program.own.is_some()) {
+            findings.logs.splice(0..0, stderr(self.failed, who));
+        }
+        let program = findings.program.as_ref().map(|program| program.file.as_str());
+        let issue = Issue::new(&findings, self.form).published(who, program);
+        let mut lines = String::new();
+        for record in &self.runs.records {
+            lines.push_str(&report::to_line(record).map_err(Stop::no_verdict)?);
+            lines.push('\n');
+        }
+        evidence::write_text(self.folder, RECORDS_FILE, &lines)?;
+        evidence::write_text(self.folder, REPORT_FILE, &issue.page())?;
+        Ok(summary(self.folder, &findings, &issue, self.open))
+    }
+}
+
+/// Returns the end of standard error of a failing run.
+fn stderr(failed: &Record, who: &Identity) -> Option<Log> {
+    let text = failed.stderr_tail.trim();
+    let title = "The end of standard error of a failing run".to_owned();
+    (!text.is_empty()).then(|| Log { title, text: redact(text, who) })
+}
+
+/// Returns the stacks of the threads of a run that hung.
+fn threads(failed: &Record, who: &Identity) -> Option<Log> {
+    let title = "Where the threads of a run that hung stood when it was ended".to_owned();
+    (!failed.stacks.is_empty()).then(|| Log { title, text: redact(&failed.stacks.join("\n"), who) })
+}
+
+/// Returns the error that the sanitizer finds in kernels of the case's own, on the emulated device of the failing release.
+fn mistake(
+    subject: &FailingTrial<'_>,
+    session: &Session,
+    options: &SessionOptions,
+    plan: &Plan,
+    cancel: &Cancel,
+) -> Result<Option<Mistake>, Stop> {
+    let releases = PassingReleaseSearch { options: options.clone(), named: None };
+    let watched = rewrite::launches_own(plan).then(|| releases.watched(session)).flatten();
+    let Some(watched) = watched else { return Ok(None) };
+    let healthy = subject.with(subject.selected.clone(), Vec::new());
+    let found = healthy.run(&watched, 1, 0, &[], cancel)?.into_iter().next();
+    let found = found.filter(|record| record.outcome.kind == Kind::MemoryFault);
+    Ok(found.map(|record| Mistake { found: record.outcome.summary, again: record.again }))
+}
+
+/// Reads the result of an earlier command, if it is about this trial.
+fn about<E: Evidence>(
+    folder: &Path,
+    failed: &Record,
+    trial: impl Fn(&E) -> &String,
+) -> Result<Option<E>, Stop> {
+    let found = evidence::read::<E>(folder)?;
+    Ok(found.filter(|found| *trial(found) == failed.trial))
+}
+
+/// Reads the result of a second search between the two builds of this answer of the first.
+fn finer(
+    folder: &Path,
+    bisected: Option<&Bisected>,
+    failed: &Record,
+) -> Result<Option<Bisected>, Stop> {
+    let finer = about::<Bisected>(&folder.join(Bisected::FINER), failed, |found| &found.trial)?;
+    Ok(finer.filter(|finer| bisected.is_some_and(|bisected| finer.went_on_from(bisected))))
+}
+
+/// Returns the packages of a fetched stack whose libraries the failing process loaded. The emulated device replaces libhsa-runtime64.
+fn packages(session: &Session, failed: &Record) -> Vec<(String, String)> {
+    let loaded: Vec<String> = failed
+        .stack
+        .libraries
+        .iter()
+        .filter_map(|library| library.name.split(".so").next())
+        .filter(|name| !failed.device.emulated || *name != "libhsa-runtime64")
+        .map(|name| name.replace('_', "-"))
+        .collect();
+    // The name of a package is that of the library and the version of its interface.
+    let of = |package: &str, library: &String| {
+        let rest = package.to_lowercase();
+        let rest = rest.strip_prefix(&library.to_lowercase()).map(str::to_owned);
+        rest.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || "-.".contains(c)))
+    };
+    let packages = session.stack.manifest.iter().flat_map(|manifest| &manifest.packages);
+    packages
+        .filter(|package| loaded.iter().any(|library| of(&package.name, library)))
+        .map(|package| (package.name.clone(), package.version.clone()))
+        .collect()
+}
+
+/// Returns the variables of the trial beyond a stock environment.
+fn variables(session: &Session, of_case: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    let mut all: Vec<_> = session.variables().chain(of_case).collect();
+    all.dedup();
+    all.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Returns expected failures of other cases that have the same signature, or the same failing function and kind.
+fn duplicates(
+    library: &CaseLibrary,
+    subject: &FailingTrial<'_>,
+    failed: &Record,
+    libraries: &[Library],
+) -> Vec<Duplicate> {
+    let mut found = Vec::new();
+    for case in library.cases() {
+        let same_libraries = case.needs.libraries == libraries;
+        for known in &case.known {
+            let own = case.id == subject.selected.case.id;
+            let version = failed.stack.rocm.as_ref();
+            let here = version.is_some_and(|version| known.rocm.contains(version));
+            // An entry that accepts every failure of a kind is not related to this one.
+            let vague = known.signature.split(':').nth(1).is_none_or(|part| part == "*");
+            if !here
+                || vague
+                || (own && !known.on.matches(&subject.selected.trial))
+                || (!own && !same_libraries)
+                || !signature_fits(&known.signature, &failed.outcome.signature)
+            {
+                continue;
+            }
+            // Upstream issues of the case itself may be about another failure.
+            let upstream = known.upstream.iter().cloned().collect();
+            found.push(Duplicate { case: case.id.clone(), known: record::window(known), upstream });
+        }
+    }
+    found
+}
+
+/// Returns the command that writes this report again.
+fn again(options: &IssueOptions, session: &Session, subject: &FailingTrial<'_>) -> String {
+    let (what, faults) = (subject.id(), subject.faults.as_slice());
+    let command = "report";
+    let mut text =
+        Rerun { command, what: What::Trial(&what), late: session.late, faults }.of(session);
+    if options.repeat != REPEAT {
+        text.push_str(&format!(" --repeat {}", options.repeat));
+    }
+    if let Some(form) = options.form {
+        text.push_str(&format!(" --for {form}"));
+    }
+    text
+}
+
+/// Hides the names of people and machines in a record.
+fn redacted(mut record: Record, who: &Identity) -> Record {
+    let outcome = &mut record.outcome;
+    let texts = [
+        &mut outcome.signature,
+        &mut outcome.summary,
+        &mut record.again,
+        &mut record.stack.spec,
+        &mut record.stack.root,
+    ];
+    texts.into_iter().chain(&mut outcome.details).for_each(|text| *text = redact(text, who));
+    record
+}

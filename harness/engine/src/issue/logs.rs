@@ -1,0 +1,217 @@
+//! Logs of the runtime and of the libraries, from one more run of the failing trial.
+
+use std::path::Path;
+
+use judge::{api, may_be_same};
+use plan::{Library, Plan};
+use report::{
+    Record,
+    issue::{Identity, Log, redact},
+};
+
+use supervise::Cancel;
+
+use crate::{Session, Stop, exported::program_folder, failing_trial::FailingTrial};
+
+/// Lines of the runtime's log from the failing call on that are reported.
+const LINES: usize = 80;
+/// Lines of earlier calls that are reported, because they often prepare the failure.
+const BEFORE: usize = 60;
+
+/// Returns the log of the program, or without one the logs of one more run of the trial.
+pub(super) fn logs(
+    subject: &FailingTrial<'_>,
+    session: &Session,
+    failed: &Record,
+    of_program: Option<&str>,
+    who: &Identity,
+    cancel: &Cancel,
+) -> Result<Vec<Log>, Stop> {
+    let plan = subject.job()?.lowered.plan;
+    if let Some(text) = of_program {
+        let (call, text) = last_call(&plain(text), culprit(&plan, failed));
+        let title = format!("AMD_LOG_LEVEL=4 of the program: {call}");
+        return Ok(vec![Log { title, text: redact(&text, who) }]);
+    }
+    let folder = program_folder(session)?;
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let mut variables = vec![
+        ("AMD_LOG_LEVEL".to_owned(), "4".to_owned()),
+        // The runtime adds the process id to the name.
+        ("AMD_LOG_LEVEL_FILE".to_owned(), file("hip")),
+    ];
+    if plan.libraries.contains(&Library::Hipblaslt) {
+        // Bit 5 prints the line that replays a call in hipblaslt-bench (hipBLASLt, "Logging and heuristics").
+        variables.push(("HIPBLASLT_LOG_MASK".to_owned(), "32".to_owned()));
+        variables.push(("HIPBLASLT_LOG_FILE".to_owned(), file("blaslt")));
+    }
+    if plan.libraries.contains(&Library::Rocblas) {
+        // Bit 1 prints the line that replays a call in rocblas-bench (rocBLAS, "Logging").
+        variables.push(("ROCBLAS_LAYER".to_owned(), "2".to_owned()));
+        variables.push(("ROCBLAS_LOG_BENCH_PATH".to_owned(), file("rocblas")));
+    }
+    let records = subject.run(session, 1, 0, &variables, cancel)?;
+    let same = records.iter().any(|r| may_be_same(&r.outcome.signature, &failed.outcome.signature));
+    let mut logs = Vec::new();
+    for (library, prefix) in [("hipblaslt-bench", "blaslt"), ("rocblas-bench", "rocblas")] {
+        let text = read(folder.path(), prefix);
+        let lines: Vec<_> = text.lines().filter(|line| line.contains(library)).collect();
+        if !lines.is_empty() {
+            let title = format!("The library's own replay line ({library})");
+            logs.push(Log { title, text: redact(&unique(&lines).join("\n"), who) });
+        }
+    }
+    let text = read(folder.path(), "hip");
+    if !text.is_empty() {
+        let (call, text) = from_failing_call(&plain(&text), &plan, failed);
+        let note = if same { "" } else { "; this run did not fail in the same way" };
+        let title = format!("AMD_LOG_LEVEL=4: {call}{note}");
+        logs.push(Log { title, text: redact(&text, who) });
+    }
+    Ok(logs)
+}
+
+/// Returns the text of the files whose names begin with `prefix`.
+fn read(folder: &Path, prefix: &str) -> String {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries.filter(|e| e.file_name().to_string_lossy().starts_with(prefix));
+    files
+        .filter_map(|e| Some(String::from_utf8_lossy(&std::fs::read(e.path()).ok()?).into_owned()))
+        .collect()
+}
+
+fn unique<'t>(lines: &[&'t str]) -> Vec<&'t str> {
+    let mut seen = Vec::new();
+    for line in lines {
+        if !seen.contains(line) {
+            seen.push(*line);
+        }
+    }
+    seen
+}
+
+/// Removes colours from a log.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        out.push_str(before);
+        rest = after.split_once('m').map_or("", |(_, rest)| rest);
+    }
+    out + rest
+}
+
+/// Returns the end of a program's log, from the last failing call on, with its title.
+fn last_call(text: &str, function: Option<&str>) -> (String, String) {
+    let lines: Vec<&str> = text.lines().collect();
+    let function = function.unwrap_or_default();
+    let entered = |line: &&str| !function.is_empty() && line.contains(&format!("{function} ("));
+    let (title, from) = match lines.iter().rposition(entered) {
+        Some(at) => (everything_from(function), at),
+        None => (AT_THE_END.to_owned(), lines.len().saturating_sub(LINES)),
+    };
+    (title, shown(&lines, from))
+}
+
+const AT_THE_END: &str = "calls, and everything at its end";
+
+fn everything_from(function: &str) -> String {
+    format!("calls before {function}, and everything from there on")
+}
+
+/// Returns the calls of a log before a line, and some lines from it on.
+fn shown(lines: &[&str], from: usize) -> String {
+    let calls: Vec<&str> = lines[..from].iter().copied().filter(|line| is_call(line)).collect();
+    let early = calls.len().saturating_sub(BEFORE);
+    let mut kept = Vec::new();
+    if early > 0 {
+        kept.push(format!("[{early} lines of earlier calls]"));
+    }
+    kept.extend(calls[early..].iter().map(|&line| line.to_owned()));
+    kept.extend(lines[from..].iter().take(LINES).map(|&line| line.to_owned()));
+    let more = lines.len().saturating_sub(from + LINES);
+    if more > 0 {
+        kept.push(format!("[{more} more lines]"));
+    }
+    kept.join("\n")
+}
+
+/// Returns true for a line of the runtime's log about the entry or the return of an interface function.
+fn is_call(line: &str) -> bool {
+    let entered = line.split_once(" (").is_some_and(|(before, _)| {
+        let name = before.rsplit(' ').next().unwrap_or_default();
+        name.starts_with("hip") && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    });
+    entered || line.contains(": Returned hip")
+}
+
+/// Returns the part of a log from the failing call on, with its title.
+fn from_failing_call(text: &str, plan: &Plan, failed: &Record) -> (String, String) {
+    let lines: Vec<&str> = text.lines().collect();
+    let function = culprit(plan, failed);
+    let entered = |line: &&str| function.is_some_and(|f| line.contains(&format!("{f} (")));
+    let calls: Vec<usize> =
+        lines.iter().enumerate().filter(|(_, line)| entered(line)).map(|(n, _)| n).collect();
+    let before = plan.setup.iter().filter(|s| Some(api(&s.call, plan)) == function).count();
+    let wanted = before + failed.outcome.at.occurrence.unwrap_or(0) as usize;
+    let (title, from) = match (function, calls.get(wanted).or(calls.last())) {
+        (Some(function), Some(line)) => (everything_from(function), *line),
+        _ => (AT_THE_END.to_owned(), lines.len().saturating_sub(LINES)),
+    };
+    (title, shown(&lines, from))
+}
+
+/// Returns the function whose call failed; if the host read wrong bytes, the last call before that can have written them.
+fn culprit(plan: &Plan, failed: &Record) -> Option<&'static str> {
+    let at = failed.outcome.at.step?;
+    let steps = plan.steps();
+    let position = steps.iter().position(|step| step.id == at)?;
+    let calls = steps[..=position].iter().rev().map(|step| api(&step.call, plan));
+    let writes = |name: &&str| {
+        [
+            "hipMemcpy",
+            "hipMemset",
+            "hipModuleLaunch",
+            "hipGraphLaunch",
+            "hiprandGenerate",
+            "hipblasLtMatmul",
+            "rocblas_gemm",
+        ]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+    };
+    match api(&steps[position].call, plan) {
+        "host read" => calls.into_iter().find(writes),
+        name => Some(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removes_colours() {
+        assert_eq!(plain("a\u{1b}[32m hipMalloc (\u{1b}[0m b"), "a hipMalloc ( b");
+        assert_eq!(plain("plain"), "plain");
+    }
+
+    #[test]
+    fn calls_before_the_failing_one_are_kept() {
+        let lines = [
+            ":3:hip_stream.cpp :10: 5 us: [pid:1 tid: 0x7f]  hipStreamCreate ( 0x1 ) ",
+            ":4:command.cpp    :11: 5 us: [pid:1 tid: 0x7f] Command (Marker) enqueued",
+            ":3:hip_stream.cpp :12: 6 us: [pid:1 tid: 0x7f] hipStreamCreate: Returned hipSuccess : ",
+            ":3:hip_memory.cpp :13: 7 us: [pid:1 tid: 0x7f]  hipMemcpy ( 0x1 ) ",
+            ":4:rocdevice.cpp  :14: 8 us: [pid:1 tid: 0x7f] Free hsa memory 0x7f",
+        ];
+        let (title, text) = last_call(&lines.join("\n"), Some("hipMemcpy"));
+        assert_eq!(title, "calls before hipMemcpy, and everything from there on");
+        assert_eq!(text, [lines[0], lines[2], lines[3], lines[4]].join("\n"));
+    }
+
+    #[test]
+    fn repeated_lines_are_listed_once() {
+        assert_eq!(unique(&["a", "b", "a"]), ["a", "b"]);
+    }
+}

@@ -1,0 +1,238 @@
+//! The stand-alone program of an issue: the shortest one that showed the failure, or that of the trial.
+
+use std::path::Path;
+
+use ::export::Form;
+use judge::{Outcome, api};
+use plan::Plan;
+use report::{
+    Record,
+    evidence::{CASE_FILE, Exported, Minimised, Passes, Rate, Setting},
+    issue::{Identity, Program, redact},
+};
+use supervise::Cancel;
+
+use super::{IssueEvent, IssueReporter};
+use crate::{
+    CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop, evidence,
+    exported::{ProgramRunner, printed, program_folder, shortest, verify},
+    failing_trial::{FailingTrial, TrialRuns},
+    passing_release::PassingReleaseSearch,
+    probe::release_of_programs,
+    toolchain::Toolchain,
+};
+
+/// Runs of a program that fails every time.
+const RUNS: u32 = 3;
+/// Runs of a minimal case that fails only in a part of its runs.
+const LOOKS: u32 = 20;
+
+/// The failure for which a program is made.
+pub(super) struct ProgramMaker<'a> {
+    pub(super) subject: &'a FailingTrial<'a>,
+    pub(super) session: &'a Session,
+    pub(super) options: &'a SessionOptions,
+    pub(super) failed: &'a Record,
+    pub(super) rate: Rate,
+    pub(super) folder: &'a Path,
+    pub(super) who: &'a Identity,
+    pub(super) cancel: &'a Cancel,
+    pub(super) events: IssueReporter<'a>,
+}
+
+/// A program with its log; without one if the program was not run.
+pub(super) struct Found {
+    pub(super) program: Program,
+    pub(super) log: Option<String>,
+    /// Stacks of its threads when it died or hung; empty if they are unknown.
+    pub(super) stacks: String,
+}
+
+impl ProgramMaker<'_> {
+    /// Makes a program of the minimal case, or without one of the trial, and writes it to the folder; none if it cannot be written
+    /// as a program.
+    pub(super) fn program(&self, minimised: Option<&Minimised>) -> Result<Option<Found>, Stop> {
+        let case = self.folder.join(CASE_FILE);
+        if minimised.is_some()
+            && let Ok(library) = CaseLibrary::load(Some(&CasesFrom { path: case, trusted: false }))
+            && let Some(case) = library.cases().next()
+            && let Some(trial) = case.trials().into_iter().next()
+        {
+            let faults = self.subject.faults.clone();
+            let minimal =
+                FailingTrial { library: &library, selected: Selected { case, trial }, faults };
+            let signature = Some(self.failed.outcome.signature.clone());
+            let runs = TrialRuns::with_signature(
+                minimal.run(self.session, LOOKS.min(self.looks()), 0, &[], self.cancel)?,
+                signature,
+            );
+            if let Some(failed) = runs.failed()
+                && let Some(found) = self.of(&minimal, &failed.outcome, runs.rate)?
+            {
+                return Ok(Some(found));
+            }
+        }
+        self.of(self.subject, &self.failed.outcome, self.rate)
+    }
+
+    /// Returns the number of runs that show whether a minimal case fails.
+    fn looks(&self) -> u32 {
+        if self.rate.failed == self.rate.runs { RUNS } else { LOOKS }
+    }
+
+    fn of(
+        &self,
+        subject: &FailingTrial<'_>,
+        goal: &Outcome,
+        rate: Rate,
+    ) -> Result<Option<Found>, Stop> {
+        match self.short(subject, goal, rate) {
+            Ok(Some(found)) => return Ok(Some(found)),
+            Ok(None) => {}
+            Err(stop) => (self.events)(IssueEvent::NoShortProgram(&stop)),
+        }
+        self.long(subject, goal)
+    }
+
+    fn short(
+        &self,
+        subject: &FailingTrial<'_>,
+        goal: &Outcome,
+        rate: Rate,
+    ) -> Result<Option<Found>, Stop> {
+        let mut job = subject.job()?;
+        // The program names the reported trial, even if it is made from the minimal case.
+        job.lowered.plan.trial = self.subject.id();
+        let version = release_of_programs(self.session);
+        let runner = ProgramRunner::new(self.session, version.clone())?;
+        let releases = PassingReleaseSearch { options: self.options.clone(), named: None };
+        let release = match job.faults.is_empty() {
+            // A smaller case may pass on a release on which the trial fails in another way.
+            true => releases.find(self.session, &self.subject.job()?, self.cancel)?,
+            false => None,
+        };
+        let other = match &release {
+            Some(release) => ProgramRunner::new(release, version)
+                .map_err(|why| {
+                    let release = &release.stack.spec;
+                    (self.events)(IssueEvent::NotTriedOn { release, why: &why });
+                })
+                .ok(),
+            None => None,
+        };
+        let Some(short) =
+            shortest(&runner, other.as_ref(), &job, goal, [rate, self.rate], self.cancel)?
+        else {
+            return Ok(None);
+        };
+        let passes = short.elsewhere.map(|rate| {
+            let mut on = Setting::of(self.failed);
+            let mut otherwise = Vec::new();
+            on.faults.clear();
+            if let (Some(release), Some(_)) = (&release, &other) {
+                on.stack = release.stack.spec.clone();
+                on.rocm = release.rocm.as_ref().map(ToString::to_string);
+                on.gfx = release.gfx().unwrap_or(&on.gfx).to_owned();
+                otherwise = answers(&job.lowered.plan, goal, [self.session, release]);
+            }
+            Passes { on, rate, otherwise }
+        });
+        let exported = Exported {
+            verified: Some(short.failed),
+            on: Some(Setting::of(self.failed)),
+            ended: Some(short.ended),
+            passes,
+            tries: Some(short.tries),
+            cut_short: !short.complete,
+            ..self.written(&short.text)
+        };
+        let (log, stacks) = (Some(short.log), short.stacks);
+        Ok(Some(Found { program: self.keep(&short.text, exported)?, log, stacks }))
+    }
+
+    /// Makes a program of the whole trial, with all of its checks.
+    fn long(&self, subject: &FailingTrial<'_>, goal: &Outcome) -> Result<Option<Found>, Stop> {
+        let job = subject.job()?;
+        let (form, session) = (Form::Hiprtc, self.session);
+        let tools = program_folder(session)?;
+        let toolchain = Toolchain::find(&session.stack, form, tools.path()).map_err(Stop::from);
+        let verified = toolchain.and_then(|toolchain| {
+            verify(session, &toolchain, &job, form, RUNS, Some(goal), self.cancel)
+        });
+        // Without headers or a compiler, the report has the program, as one that was not run.
+        let verified = verified.map_err(|stop| (self.events)(IssueEvent::NotVerified(&stop))).ok();
+        let text = match &verified {
+            Some(done) => done.text.clone(),
+            None => match printed(session, &job, form, Vec::new(), Vec::new()) {
+                Ok(text) => text,
+                Err(error) => {
+                    (self.events)(IssueEvent::NotExported(&error.into()));
+                    return Ok(None);
+                }
+            },
+        };
+        let exported = Exported {
+            verified: verified.as_ref().map(|done| Rate { failed: done.verified, runs: done.of }),
+            on: verified.as_ref().map(|_| Setting::of(self.failed)),
+            traces_equal: verified.as_ref().map(|done| done.difference.is_none()),
+            ..self.written(&text)
+        };
+        let stacks = String::new();
+        Ok(Some(Found { program: self.keep(&text, exported)?, log: None, stacks }))
+    }
+
+    /// Reads the commands that build and run a program from its header.
+    fn written(&self, text: &str) -> Exported {
+        let line = |label: &str| {
+            let found = text.lines().find_map(|l| l.strip_prefix("// ")?.strip_prefix(label));
+            found.unwrap_or_default().trim().to_owned()
+        };
+        Exported {
+            trial: self.subject.id(),
+            form: Form::Hiprtc.name().to_owned(),
+            path: Form::Hiprtc.file().to_owned(),
+            build: line("Build:"),
+            run: line("Run:"),
+            verified: None,
+            on: None,
+            ended: None,
+            passes: None,
+            traces_equal: None,
+            tries: None,
+            cut_short: false,
+        }
+    }
+
+    /// Writes the program to the folder.
+    fn keep(&self, text: &str, exported: Exported) -> Result<Program, Stop> {
+        // A word of the program that equals the user's name is not the name of a person.
+        let who = Identity { user: String::new(), host: String::new(), ..self.who.clone() };
+        let text = redact(text, &who);
+        let file = Form::Hiprtc.file();
+        evidence::write_text(self.folder, file, &text)?;
+        evidence::write(self.folder, &exported)?;
+        let (file, exported) = (file.to_owned(), Some(exported));
+        Ok(Program { file, language: "cpp", text, exported, own: None })
+    }
+}
+
+/// Returns the calls before the failing one whose expected results differ between the failing and the passing release.
+fn answers(plan: &Plan, goal: &Outcome, sessions: [&Session; 2]) -> Vec<String> {
+    let versions = sessions.map(release_of_programs);
+    let steps = plan.steps();
+    let before = steps.iter().take_while(|step| Some(step.id) != goal.at.step);
+    let mut found = Vec::new();
+    for step in before {
+        for wanted in [&step.returns, &step.gives].into_iter().flatten() {
+            let [here, there] = [0, 1].map(|n| wanted.at(&versions[n]));
+            if let (Some(here), Some(there)) = (here, there)
+                && !here.iter().any(|answer| there.contains(answer))
+            {
+                let (here, there) = (here.join(" or "), there.join(" or "));
+                found.push(format!("{}: {there} there, {here} here", api(&step.call, plan)));
+            }
+        }
+    }
+    found.dedup();
+    found
+}

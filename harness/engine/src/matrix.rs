@@ -1,0 +1,242 @@
+//! The columns of a matrix: a run for each stack, device and environment, in a process of its own.
+
+use std::{
+    io,
+    path::PathBuf,
+    process::{Command, Stdio},
+    thread::sleep,
+    time::Duration,
+};
+
+use report::Record;
+use rustix::process::{Pid, Signal, kill_process};
+use stacks::Hint;
+use supervise::Cancel;
+use thiserror::Error;
+
+use crate::{
+    Stop, environments::Environments, own_program, record_file::RecordFile, stop::explained,
+};
+
+/// The failure to plan or run a column.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum MatrixError {
+    /// Architectures are named for a GPU.
+    #[error("a GPU has its own architecture")]
+    ArchitectureOfGpu,
+    /// A column is not a stack and an architecture.
+    #[error("`--on {0}` is not SPEC@GFX, such as debian:5.7.1@gfx1030")]
+    NotAPair(String),
+    /// No column is named.
+    #[error("no column is asked for")]
+    NoColumn,
+    /// The name of a stack is not valid.
+    #[error("{0}")]
+    Stack(String),
+    /// The name of an architecture is not valid.
+    #[error("{0}")]
+    Architecture(String),
+    /// Two columns would have the same record file.
+    #[error("`{name}` and `{other}` would have the same file of records, `{}`", record.display())]
+    SameFile {
+        /// A column.
+        name: String,
+        /// The other column.
+        other: String,
+        /// The file.
+        record: PathBuf,
+    },
+    /// A record file lacks too many trials.
+    #[error("`{}` lacks {missing} planned trials, more than a page can name", record.display())]
+    TooManyMissing {
+        /// The file.
+        record: PathBuf,
+        /// The number of trials.
+        missing: u64,
+    },
+    /// The process of a run cannot be started or watched.
+    #[error("cannot start a run: {0}")]
+    Run(io::Error),
+}
+
+impl Hint for MatrixError {
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            MatrixError::ArchitectureOfGpu => "leave out `--gfx` and `--on`",
+            MatrixError::NoColumn => "name stacks with `--rocm` or `--on`",
+            _ => return None,
+        };
+        Some(hint.to_owned())
+    }
+}
+
+impl From<MatrixError> for Stop {
+    fn from(error: MatrixError) -> Stop {
+        let message = format!("error: {}", explained(&error));
+        match error {
+            MatrixError::Run(_) => Stop::no_verdict(message),
+            _ => Stop::usage(message),
+        }
+    }
+}
+
+/// Options that choose the columns.
+#[derive(Clone, Debug)]
+pub struct MatrixOptions {
+    /// Runs the columns on a GPU instead of the emulated device.
+    pub on_gpu: bool,
+    /// Stacks; a column for each with each architecture.
+    pub rocm: Vec<String>,
+    /// Architectures of the emulated device; `gfx1151` without any.
+    pub gfx: Vec<String>,
+    /// Further columns, each `SPEC@GFX`.
+    pub on: Vec<String>,
+    /// Environments; a column for each with each stack and architecture.
+    pub environments: Vec<String>,
+    /// The folder of the record files.
+    pub out: PathBuf,
+    /// Accepts options without any column.
+    pub may_be_empty: bool,
+}
+
+/// A run that becomes a column.
+#[derive(Clone, Debug)]
+pub struct PlannedColumn {
+    /// The heading of the column.
+    pub name: String,
+    spec: String,
+    /// The architecture; none on a GPU.
+    gfx: Option<String>,
+    /// The environment of program cases; without one, each case names its own.
+    environment: Option<String>,
+    /// The record file.
+    pub record: PathBuf,
+}
+
+/// Returns the columns that the options choose, each once.
+///
+/// # Errors
+/// All mistakes of the options.
+pub fn planned_columns(options: &MatrixOptions) -> Result<Vec<PlannedColumn>, Stop> {
+    let (mut columns, mut problems) = (Vec::<PlannedColumn>::new(), Vec::<Stop>::new());
+    if options.on_gpu && !(options.gfx.is_empty() && options.on.is_empty()) {
+        problems.push(MatrixError::ArchitectureOfGpu.into());
+    }
+    let usual = ["gfx1151".to_owned()];
+    let gfx = if options.gfx.is_empty() { &usual[..] } else { &options.gfx };
+    let mut pairs: Vec<(&str, Option<&str>)> = Vec::new();
+    for spec in &options.rocm {
+        match options.on_gpu {
+            true => pairs.push((spec, None)),
+            false => pairs.extend(gfx.iter().map(|gfx| (spec.as_str(), Some(gfx.as_str())))),
+        }
+    }
+    for on in &options.on {
+        match on.rsplit_once('@') {
+            Some((spec, gfx)) => pairs.push((spec, Some(gfx))),
+            None => problems.push(MatrixError::NotAPair(on.clone()).into()),
+        }
+    }
+    if pairs.is_empty() && problems.is_empty() && !options.may_be_empty {
+        problems.push(MatrixError::NoColumn.into());
+    }
+    let named = |name: &String| Environments::open()?.whole(name);
+    problems.extend(options.environments.iter().filter_map(|name| named(name).err()));
+    let each_case: [Option<&String>; 1] = [None];
+    let named: Vec<_> = options.environments.iter().map(Some).collect();
+    let environments = if named.is_empty() { &each_case[..] } else { &named };
+    let each = pairs.iter().flat_map(|pair| environments.iter().map(move |it| (*pair, *it)));
+    for ((spec, gfx), environment) in each {
+        if let Err(error) = spec.parse::<stacks::Spec>() {
+            problems.push(MatrixError::Stack(explained(&error)).into());
+        }
+        if let Some(Err(error)) = gfx.map(str::parse::<device::Arch>) {
+            problems.push(MatrixError::Architecture(error.to_string()).into());
+        }
+        let short = spec.strip_prefix("debian:").unwrap_or(spec);
+        let mut name = gfx.map_or_else(|| format!("{short} GPU"), |gfx| format!("{short} {gfx}"));
+        name.extend(environment.map(|environment| format!(" in {environment}")));
+        let plain = |c: char| if c.is_ascii_alphanumeric() || ".-".contains(c) { c } else { '_' };
+        let file = format!("{}.jsonl", name.chars().map(plain).collect::<String>());
+        let record = options.out.join(file);
+        match columns.iter().find(|column| column.record == record) {
+            Some(same) if same.name == name => {}
+            Some(other) => {
+                let other = other.name.clone();
+                problems.push(MatrixError::SameFile { name, other, record }.into());
+            }
+            None => {
+                let (spec, gfx) = (spec.to_owned(), gfx.map(str::to_owned));
+                let environment = environment.cloned();
+                columns.push(PlannedColumn { name, spec, gfx, environment, record });
+            }
+        }
+    }
+    let mut problems: Vec<_> = problems.iter().map(Stop::to_string).collect();
+    problems.dedup();
+    if problems.is_empty() { Ok(columns) } else { Err(Stop::usage(problems.join("\n"))) }
+}
+
+impl PlannedColumn {
+    /// Runs the remaining trials of the column in a process of its own, with these words of `rocrepro run`. Returns the reason if the
+    /// run did not end as it should.
+    ///
+    /// # Errors
+    /// A process that cannot be started.
+    pub fn run(&self, words: &[String], cancel: &Cancel) -> Result<Option<String>, MatrixError> {
+        let mut command = Command::new(own_program::held().map_err(MatrixError::Run)?);
+        command.arg("run").args(words);
+        let mut option = |name: &str, value: &str| _ = command.arg(format!("{name}={value}"));
+        option("--rocm", &self.spec);
+        option("--device", if self.gfx.is_some() { "emulated" } else { "gpu" });
+        self.gfx.iter().for_each(|gfx| option("--gfx", gfx));
+        self.environment.iter().for_each(|name| option("--in", name));
+        command.arg("--record").arg(&self.record);
+        if self.record.exists() {
+            command.arg("--resume");
+        }
+        command.arg("--below").arg(std::process::id().to_string());
+        // The page shows the results, so the run's own table is dropped.
+        let run = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        let mut run = run.map_err(MatrixError::Run)?;
+        let mut interrupted = false;
+        let status = loop {
+            if let Some(status) = run.try_wait().map_err(MatrixError::Run)? {
+                break status;
+            }
+            // A terminal interrupts both processes. A signal to this process alone is passed on.
+            if cancel.is_cancelled() && !interrupted {
+                interrupted = kill_process(Pid::from_child(&run), Signal::INT).is_ok();
+            }
+            sleep(Duration::from_millis(20));
+        };
+        Ok(match status.code() {
+            Some(0 | 1 | 3 | 4) => None,
+            Some(2) => Some("it could not be run as asked".to_owned()),
+            Some(code) => Some(format!("it ended with exit code {code}")),
+            None => Some(format!("it was ended: {status}")),
+        })
+    }
+
+    /// Reads the records of the column, and the names of planned trials without one.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that lacks more trials than a page can name.
+    pub fn read(&self) -> Result<(Vec<Record>, Vec<String>), Stop> {
+        let record = &self.record;
+        if !record.exists() {
+            return Ok(Default::default());
+        }
+        let file = RecordFile::open(record)?;
+        let held = file.index.last().pop().map(|run| file.held(run, false)).transpose()?;
+        let Some(held) = held else { return Ok(Default::default()) };
+        let missing = held.missing();
+        if missing.count > missing.listed.len() as u64 {
+            let (record, missing) = (record.clone(), missing.count);
+            return Err(MatrixError::TooManyMissing { record, missing }.into());
+        }
+        let names = missing.listed.into_iter().map(|(_, trial)| trial).collect();
+        Ok((held.records.into_values().collect(), names))
+    }
+}

@@ -1,0 +1,385 @@
+//! Minimisation of a case with steps: its plan is reduced as long as the failure stays the same.
+
+use std::{collections::BTreeSet, time::Instant};
+
+use ::case::{FaultEntry, Header, Kernels, Lowered};
+use device::Planted;
+use judge::{Kind, Outcome};
+use plan::Call;
+use report::{
+    count,
+    evidence::{CASE_FILE, Instead, Minimised, Needed, OtherFailure, Passes, Rate, Setting, Wrong},
+};
+use search::reduce::{
+    Counts, InvalidReason, ReduceSettings, Reduced, Rejection, Runner, Seen, reduce,
+};
+use supervise::Cancel;
+
+use super::{
+    MinimiseReporter, MinimiseResult, Minimiser,
+    candidate::{Candidate, Plans, all_steps, calls, is_block},
+    error::MinimiseError,
+    identity::Identity,
+    runs::{self, RunLimits, Runs, SearchConditions},
+};
+use crate::{
+    CaseLibrary, Job, Session, Stop, evidence,
+    failing_trial::states_an_answer,
+    passing_release::{Oracle, PassingReleaseSearch},
+    rerun::{Rerun, What, again},
+    run_trial,
+};
+
+/// Runs without a failure after which a trial counts as passing.
+const TRIES: u32 = 30;
+
+/// Rounds over all trials in search of one that fails.
+const ROUNDS: u32 = 5;
+
+/// Runs of the minimal case on the configuration on which it must pass.
+const PASSES: u32 = 3;
+
+/// Reduces the first trial that fails, the simplest first, and writes the evidence folder.
+pub(super) fn minimise(
+    minimiser: &Minimiser<'_>,
+    mut jobs: Vec<Job<'_>>,
+    cancel: &Cancel,
+    report: MinimiseReporter<'_>,
+) -> Result<MinimiseResult, Stop> {
+    let Minimiser { options, library, session, releases, .. } = minimiser;
+    let begun = Instant::now();
+    // The matrix is reduced first: the simplest trial that fails is as good as any.
+    jobs.sort_by_key(|job| simplicity(&job.lowered));
+    let name = &jobs.first().ok_or(MinimiseError::NoTrial)?.case.id;
+    let folder = evidence::folder(options.out.as_deref(), name)?;
+    evidence::make(&folder)?;
+    let search = Search {
+        session,
+        library,
+        releases: Some(releases),
+        limits: RunLimits {
+            runs: options.budget_runs,
+            time: options.budget,
+            journal: Some(folder.join(runs::FILE)),
+            resume: options.resume,
+        },
+        cancel,
+        report,
+    };
+    let job = failing(session, &jobs, cancel)?;
+    let Prepared { space, start, mut runs, first, settings } = search.prepare(job)?;
+    let result = reduce(&space, start, settings, &mut runs);
+    runs.finish()?;
+    let passes = passes(&runs, &result.candidate);
+    let on = setting(session, job, &result.candidate, &runs, cancel)?;
+    let found = Minimised { passes, ..minimised(job, &first, &result, on, runs.started) };
+    evidence::write_text(&folder, CASE_FILE, &found.yaml)?;
+    evidence::write(&folder, &found)?;
+    for (n, (_, candidate)) in result.others.values().enumerate() {
+        evidence::write_text(&folder, &format!("other-{}.yaml", n + 1), candidate.text())?;
+    }
+    let (what, faults) = (folder.join(CASE_FILE), options.faults.as_slice());
+    let rerun = Rerun { command: "run", what: What::File(&what), late: session.late, faults };
+    let text = report::minimised(&found, result.complete, begun.elapsed(), &rerun.of(session));
+    Ok(MinimiseResult { text, complete: result.complete })
+}
+
+fn simplicity(lowered: &Lowered) -> (u32, u64) {
+    let bytes = lowered.plan.buffers.values().map(|b| b.bytes).sum();
+    (calls(&lowered.plan), bytes)
+}
+
+/// Returns the first of several trials that fails.
+fn failing<'j, 'a>(
+    session: &Session,
+    jobs: &'j [Job<'a>],
+    cancel: &Cancel,
+) -> Result<&'j Job<'a>, MinimiseError> {
+    let [_, _, ..] = jobs else {
+        return jobs.first().ok_or(MinimiseError::NoTrial);
+    };
+    for round in 0..ROUNDS {
+        for job in jobs {
+            let record =
+                run_trial(session, &job.of_run(round), cancel).ok_or(MinimiseError::Interrupted)?;
+            if record.outcome.kind.is_failure() {
+                return Ok(job);
+            }
+        }
+    }
+    Err(MinimiseError::NothingFails(format!("none of {} trials fails", jobs.len())))
+}
+
+/// The conditions under which a job is reduced.
+pub(super) struct Search<'s> {
+    pub(super) session: &'s Session,
+    pub(super) library: &'s CaseLibrary,
+    /// The releases among which one is searched on which candidates must pass; none to search nowhere.
+    pub(super) releases: Option<&'s PassingReleaseSearch>,
+    pub(super) limits: RunLimits,
+    pub(super) cancel: &'s Cancel,
+    pub(super) report: MinimiseReporter<'s>,
+}
+
+/// The start of a search.
+pub(super) struct Prepared<'s> {
+    pub(super) space: Plans,
+    pub(super) start: Candidate,
+    pub(super) runs: Runs<'s>,
+    /// The failure that must stay.
+    pub(super) first: Outcome,
+    pub(super) settings: ReduceSettings,
+}
+
+impl<'s> Search<'s> {
+    /// Finds the failure of a trial, which is that of the first failing run, and the conditions under which it is reduced.
+    ///
+    /// # Errors
+    /// A trial that does not fail, or trouble of this machine.
+    pub(super) fn prepare(&self, job: &'s Job<'_>) -> Result<Prepared<'s>, Stop> {
+        let Search { session, releases, cancel, .. } = *self;
+        // Only the kernels of the project are available to every reader of the case.
+        let kernels: Kernels = self
+            .library
+            .kernels()
+            .iter()
+            .filter(|(name, _)| plan::kernel(name).is_some())
+            .map(|(name, source)| (name.clone(), source.clone()))
+            .collect();
+        let mut header = Header::of(job.case, job.trial);
+        let faults: Vec<_> = job
+            .faults
+            .iter()
+            .map(|p| FaultEntry {
+                // `prove` expects that the fault has an effect in every run.
+                planted: Planted { with: p.with.clone(), ..Planted::from(p.fault) },
+                on: Default::default(),
+                signature: None,
+                shows: Vec::new(),
+            })
+            .collect();
+        if !faults.is_empty() {
+            header.faults = faults;
+        }
+        let mut space = Plans {
+            id: job.case.id.clone(),
+            kernels,
+            header,
+            faults: job.faults.clone(),
+            signature: None,
+            failing: None,
+            kept: BTreeSet::new(),
+        };
+        let start = space.candidate(&job.lowered.plan).map_err(MinimiseError::NotACase)?;
+        let oracle = match releases {
+            Some(releases) => releases.oracle(session, job, cancel)?,
+            None if !job.faults.is_empty() => Oracle::Healthy,
+            None => Oracle::None,
+        };
+        let conditions = SearchConditions::of(session, job, &oracle);
+        let mut runs =
+            Runs::open(session, &job.faults, &self.limits, cancel, self.report, &conditions)?;
+        let first = first_failure(&mut runs, &space, &start, job)?;
+        space.header.title = report::must_hold(&first);
+        space.header.about = Some(format!(
+            "Reduced from `{}`, which failed with the signature `{}`.",
+            job.id(),
+            first.signature
+        ));
+        space.failing = start.edited_id(first.at.step);
+        space.signature = Some(first.signature.clone());
+        // A reader who runs the reduced case wants a failure, not an expected failure.
+        space.header.known.clear();
+        runs.oracle = oracle;
+        // If the trial also fails without the fault, the healthy device is not an oracle.
+        let passes = runs.elsewhere(&start, &space.run_key(&start)).flatten();
+        if passes.is_some_and(|outcome| outcome.kind != Kind::Pass) {
+            runs.oracle = Oracle::None;
+        }
+        if rewrite::launches_own(&start.lowered().plan)
+            && let Some(releases) = releases
+        {
+            let key = space.run_key(&start);
+            runs.watch_for(releases, &start, &key).ok_or(MinimiseError::Interrupted)?;
+        }
+        if matches!(runs.oracle, Oracle::None)
+            && space.expecting(&job.lowered.plan, &first).is_some()
+        {
+            // Without an oracle a wrong expectation cannot be distinguished from the failure.
+            space.kept = before(&job.lowered.plan.body, space.failing);
+        }
+        runs.identity = Some(Identity::of(&start, &first));
+        runs.found(&first.signature);
+        // An injected fault need not make every run fail: the effect depends on the runtime and the device.
+        let settings = ReduceSettings::default();
+        // The header has changed, and with it the text.
+        let start = space.candidate(&job.lowered.plan).map_err(MinimiseError::NotACase)?;
+        Ok(Prepared { space, start, runs, first, settings })
+    }
+}
+
+/// Returns the calls before a step, except checks and work of the host.
+fn before(body: &[plan::Step], failing: Option<u32>) -> BTreeSet<u32> {
+    let steps = all_steps(body);
+    let earlier = steps.iter().take_while(|s| Some(s.id) != failing);
+    let harmless = |call: &Call| {
+        let check = matches!(call, Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. });
+        is_block(call) || check || matches!(call, Call::Fill { .. } | Call::Sleep { .. })
+    };
+    earlier.filter(|s| !harmless(&s.call)).map(|s| s.id).collect()
+}
+
+/// Runs the trial until it fails.
+fn first_failure(
+    runs: &mut Runs<'_>,
+    space: &Plans,
+    start: &Candidate,
+    job: &Job<'_>,
+) -> Result<Outcome, MinimiseError> {
+    let mut last = None;
+    for _ in 0..TRIES {
+        let outcome =
+            runs.outcome(start, &space.run_key(start)).ok_or(MinimiseError::Interrupted)?;
+        if outcome.kind.is_failure() {
+            return Ok(outcome);
+        }
+        last = Some(outcome);
+    }
+    Err(match last {
+        Some(outcome) if outcome.kind == Kind::NoVerdict => {
+            MinimiseError::NoVerdict(outcome.summary)
+        }
+        Some(outcome) if outcome.kind == Kind::Skip => MinimiseError::NothingFails(outcome.summary),
+        _ => {
+            let passed = format!("{} passed {}", job.id(), count(TRIES, "time"));
+            MinimiseError::NothingFails(passed)
+        }
+    })
+}
+
+/// Returns the configuration of a failing run. A search whose runs were all in its journal makes one more run.
+fn setting(
+    session: &Session,
+    job: &Job<'_>,
+    candidate: &Candidate,
+    runs: &Runs<'_>,
+    cancel: &Cancel,
+) -> Result<Setting, Stop> {
+    let record = match &runs.example {
+        Some(record) => record.clone(),
+        None => run_trial(session, &candidate.job(job.faults.clone()), cancel)
+            .ok_or(MinimiseError::Interrupted)?,
+    };
+    Ok(Setting { again: again(session, job), ..Setting::of(&record) })
+}
+
+fn wrong(why: InvalidReason) -> Wrong {
+    match why {
+        InvalidReason::Elsewhere => Wrong::Elsewhere,
+        InvalidReason::Answer => Wrong::Answer,
+        InvalidReason::Kernel => Wrong::Kernel,
+    }
+}
+
+fn rate(counts: Counts) -> Rate {
+    Rate { failed: counts.same, runs: counts.runs() }
+}
+
+fn minimised(
+    job: &Job<'_>,
+    first: &Outcome,
+    result: &Reduced<Candidate, rewrite::reduce::Edit>,
+    on: Setting,
+    runs: u32,
+) -> Minimised {
+    let candidate = &result.candidate;
+    let with = rate(result.with);
+    let elements = result
+        .needed
+        .iter()
+        .map(|needed| {
+            let (what, ids) = rewrite::reduce::describe(candidate.plan(), &needed.edit);
+            let (without, instead, impossible) = match &needed.without {
+                Rejection::Runs(counts, instead) => (rate(*counts), instead.as_slice(), None),
+                Rejection::IllFormed(why) => (Rate::default(), [].as_slice(), Some(why.clone())),
+            };
+            let instead = instead.iter().map(|met| Instead {
+                signature: met.signature.clone(),
+                count: met.count,
+                own: met.invalid.map(wrong),
+            });
+            let (line, instead) = (candidate.line(&ids), instead.collect());
+            Needed { what, line, with, without, instead, impossible }
+        })
+        .collect();
+    let faults: Vec<_> = job.faults.iter().map(ToString::to_string).collect();
+    Minimised {
+        trial: job.id(),
+        signature: first.signature.clone(),
+        fault: (!faults.is_empty()).then(|| faults.join(" ")),
+        on,
+        calls_before: calls(&job.lowered.plan),
+        calls_after: calls(&candidate.lowered().plan),
+        runs,
+        rate: with,
+        elements,
+        others: result
+            .others
+            .iter()
+            .map(|(signature, (count, _))| OtherFailure {
+                signature: signature.clone(),
+                count: *count,
+            })
+            .collect(),
+        yaml: candidate.text().to_owned(),
+        passes: None,
+    }
+}
+
+/// Runs the minimal case on the oracle; none without an oracle.
+fn passes(runs: &Runs<'_>, candidate: &Candidate) -> Option<Passes> {
+    let mut rate = Rate::default();
+    let mut on = None;
+    for _ in 0..PASSES {
+        let Some(record) = runs.consult(candidate) else { break };
+        rate.runs += 1;
+        rate.failed += u32::from(record.outcome.kind != Kind::Pass);
+        on = Some(Setting::of(&record));
+    }
+    on.map(|on| Passes { on, rate, otherwise: Vec::new() })
+}
+
+impl Runner<Candidate> for Runs<'_> {
+    fn run(&mut self, candidate: &Candidate, key: &str) -> Option<Seen> {
+        let outcome = self.outcome(candidate, key)?;
+        let wanted = match outcome.kind {
+            Kind::Pass => return Some(Seen::Pass),
+            Kind::Skip | Kind::NoVerdict => return Some(Seen::NoVerdict),
+            _ => self.is_wanted(candidate, &outcome),
+        };
+        // The right result of a call depends on earlier calls, and some of these may be gone.
+        let rests = !wanted && states_an_answer(&candidate.lowered().plan, &outcome);
+        // A failure with the same signature in another call is another failure.
+        let elsewhere = !wanted && outcome.signature == self.wanted();
+        let signature = outcome.signature + if elsewhere { " in another place" } else { "" };
+        if rests {
+            return Some(Seen::Invalid(signature, InvalidReason::Answer));
+        }
+        Some(match self.elsewhere(candidate, key)? {
+            // The candidate fails where it must pass, so it is wrong itself.
+            Some(other) if other.kind.is_failure() => {
+                Seen::Invalid(signature, InvalidReason::Elsewhere)
+            }
+            // A run without a verdict proves nothing.
+            Some(other) if other.kind != Kind::Pass => Seen::Pass,
+            // The candidate is also wrong if its kernels access memory out of bounds.
+            _ if !self.is_clean(candidate, key)? => Seen::Invalid(signature, InvalidReason::Kernel),
+            _ if wanted => Seen::Same,
+            _ => Seen::Other(signature),
+        })
+    }
+
+    fn accepted(&mut self, candidate: &Candidate) {
+        self.progress(calls(&candidate.lowered().plan));
+    }
+}

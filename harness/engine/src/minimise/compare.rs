@@ -1,0 +1,181 @@
+//! A comparison of the search with plain delta debugging, on one injected bug.
+
+use std::{collections::HashMap, time::Duration};
+
+use rewrite::reduce::Edit;
+use search::reduce::{Made, ReduceSettings, Runner, Seen, Space, Tree, ddmin, reduce};
+use supervise::Cancel;
+
+use super::{
+    candidate::{Candidate, Plans, all_steps, calls, is_block},
+    case::{Prepared, Search},
+    runs::{RunLimits, Runs},
+};
+use crate::{CaseLibrary, Job, Session, Stop, stop::chain};
+
+/// One injected bug, reduced in several ways.
+pub struct Comparison {
+    /// The trial.
+    pub trial: String,
+    /// The signature of its failure.
+    pub signature: String,
+    /// Calls of the original plan.
+    pub calls_before: u32,
+    /// Calls that remain after the search.
+    pub calls_after: u32,
+    /// Runs of the search.
+    pub runs: u32,
+    /// Calls that remain after plain delta debugging.
+    pub ddmin_calls: u32,
+    /// Runs of well-formed candidates by plain delta debugging.
+    pub ddmin_runs: u32,
+    /// Ill-formed candidates that plain delta debugging without static checks would run as well.
+    pub ddmin_unresolved: u32,
+    /// Searches for the same bug at lower failure rates.
+    pub simulated: Vec<SimulatedSearches>,
+}
+
+/// Repeated searches for a bug that makes only a part of the runs fail.
+pub struct SimulatedSearches {
+    /// The failure rate, above 0 and at most 1.
+    pub rate: f64,
+    /// Number of searches.
+    pub repeats: u32,
+    /// Runs of all searches together.
+    pub runs: u32,
+    /// Searches whose result does not fail, or could be reduced further.
+    pub wrong: u32,
+}
+
+/// Reduces a job whose injected fault makes every run fail: by the search, by plain delta debugging, and by the search again at
+/// lower rates. At these, one real run decides whether a candidate can fail, and a random number whether a given run does.
+///
+/// # Errors
+/// A job that does not fail, or trouble of this machine.
+pub fn compare(
+    session: &Session,
+    library: &CaseLibrary,
+    job: &Job<'_>,
+    rates: &[f64],
+    repeats: u32,
+) -> Result<Comparison, Stop> {
+    let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))?;
+    let limits = RunLimits { runs: 5000, time: Duration::from_secs(1800), ..RunLimits::default() };
+    let search =
+        Search { session, library, releases: None, limits, cancel: &cancel, report: &|_| {} };
+    let fresh = || search.prepare(job);
+    let Prepared { space, start, mut runs, first, settings } = fresh()?;
+    let found = reduce(&space, start.clone(), settings, &mut runs);
+    let mut comparison = Comparison {
+        trial: job.id(),
+        signature: first.signature,
+        calls_before: calls(&start.lowered().plan),
+        calls_after: calls(&found.candidate.lowered().plan),
+        runs: runs.started,
+        ddmin_calls: 0,
+        ddmin_runs: 0,
+        ddmin_unresolved: 0,
+        simulated: Vec::new(),
+    };
+    let Prepared { space, start, runs, .. } = fresh()?;
+    let mut known = Known { runs, answers: HashMap::new() };
+    let plain = Plain(&space);
+    let (smallest, tests) = ddmin(&plain, &start, &mut |c, key| known.fails(c, key));
+    comparison.ddmin_calls = calls(&smallest.lowered().plan);
+    comparison.ddmin_runs = tests.runs;
+    comparison.ddmin_unresolved = tests.unresolved;
+    for &rate in rates {
+        let mut simulated = SimulatedSearches { rate, repeats, runs: 0, wrong: 0 };
+        for repeat in 0..repeats {
+            let mut chance = Chance { known: &mut known, rate, state: u64::from(repeat) + 1 };
+            let found = reduce(&space, start.clone(), ReduceSettings::default(), &mut chance);
+            simulated.runs += found.runs;
+            let right = found.complete && minimal(&space, &found.candidate, &mut known);
+            simulated.wrong += u32::from(!right);
+        }
+        comparison.simulated.push(simulated);
+    }
+    Ok(comparison)
+}
+
+/// Returns true if a candidate fails and none of its strongest edits does.
+fn minimal(space: &Plans, candidate: &Candidate, known: &mut Known<'_>) -> bool {
+    known.fails(candidate, &space.key(candidate))
+        && leaves(&space.edits(candidate)).into_iter().all(|edit| {
+            match space.apply(candidate, &[edit]) {
+                Made::Candidate(smaller) => {
+                    let key = space.key(&smaller);
+                    key == space.key(candidate) || !known.fails(&smaller, &key)
+                }
+                Made::Unchanged | Made::IllFormed(_) => true,
+            }
+        })
+}
+
+fn leaves(tree: &Tree<Edit>) -> Vec<Edit> {
+    match tree {
+        Tree::Edit(levels) => levels.first().cloned().into_iter().collect(),
+        Tree::Halves(all) | Tree::Each(all) | Tree::Turn(all) => {
+            all.iter().flat_map(leaves).collect()
+        }
+    }
+}
+
+/// The search space of plain delta debugging: a list of calls, any of which can be left out.
+struct Plain<'p>(&'p Plans);
+
+impl Space for Plain<'_> {
+    type Candidate = Candidate;
+    type Edit = Edit;
+
+    fn edits(&self, candidate: &Candidate) -> Tree<Edit> {
+        let steps = all_steps(&candidate.plan().body);
+        let calls = steps
+            .iter()
+            .filter(|s| !is_block(&s.call))
+            .map(|s| Tree::Edit(vec![Edit::Drop { steps: vec![s.id], preset: false }]));
+        Tree::Halves(calls.collect())
+    }
+
+    fn apply(&self, candidate: &Candidate, edits: &[Edit]) -> Made<Candidate> {
+        self.0.apply(candidate, edits)
+    }
+
+    fn key(&self, candidate: &Candidate) -> String {
+        self.0.key(candidate)
+    }
+}
+
+/// Outcomes of real runs, one for each candidate.
+struct Known<'s> {
+    runs: Runs<'s>,
+    answers: HashMap<String, bool>,
+}
+
+impl Known<'_> {
+    fn fails(&mut self, candidate: &Candidate, key: &str) -> bool {
+        if let Some(known) = self.answers.get(key) {
+            return *known;
+        }
+        let fails = self.runs.run(candidate, key) == Some(Seen::Same);
+        self.answers.insert(key.to_owned(), fails);
+        fails
+    }
+}
+
+/// A runner that lets a part of the runs of a failing candidate fail.
+struct Chance<'k, 's> {
+    known: &'k mut Known<'s>,
+    rate: f64,
+    state: u64,
+}
+
+impl Runner<Candidate> for Chance<'_, '_> {
+    fn run(&mut self, candidate: &Candidate, key: &str) -> Option<Seen> {
+        let drawn = device::mix(self.state);
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let shows = ((drawn >> 11) as f64) < self.rate * (1_u64 << 53) as f64;
+        let fails = shows && self.known.fails(candidate, key);
+        Some(if fails { Seen::Same } else { Seen::Pass })
+    }
+}

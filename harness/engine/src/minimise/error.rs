@@ -1,0 +1,124 @@
+//! The failure to minimise a trial.
+
+use std::{io, path::PathBuf};
+
+use stacks::Hint;
+use supervise::JournalError;
+use thiserror::Error;
+
+use crate::{Stop, stop::explained};
+
+/// The failure to minimise a trial.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum MinimiseError {
+    /// No trial is selected.
+    #[error("no trial")]
+    NoTrial,
+    /// The trial does not fail.
+    #[error("nothing to minimise: {0}")]
+    NothingFails(String),
+    /// The runs of the trial give no verdict.
+    #[error("{0}")]
+    NoVerdict(String),
+    /// The user stopped the search too early.
+    #[error("interrupted before anything failed")]
+    Interrupted,
+    /// The trial has no form as a case.
+    #[error("the trial cannot be written as a case: {0}")]
+    NotACase(String),
+    /// The journal cannot be read or written.
+    #[error(transparent)]
+    Journal(JournalError),
+    /// The journal is that of another search.
+    #[error("`{}` is about {trial} on {stack}, or about other faults or another version of rocrepro", path.display())]
+    OtherJournal {
+        /// The journal.
+        path: PathBuf,
+        /// The trial of the other search.
+        trial: String,
+        /// The stack of the other search.
+        stack: String,
+    },
+    /// The journal of an earlier search cannot be removed.
+    #[error("cannot remove `{}`: {error}", path.display())]
+    CannotRemove {
+        /// The journal.
+        path: PathBuf,
+        /// The cause.
+        error: io::Error,
+    },
+    /// The search over the lines of a program has no journal.
+    #[error("the search for a shorter program has no journal to resume")]
+    NothingToResume,
+    /// Cases with steps and cases with programs are selected.
+    #[error("`{0}` has steps, and other named cases are programs")]
+    MixedCases(String),
+    /// The program does not fail in the same way every time.
+    #[error(
+        "it failed as `{signature}` in {failed} of {runs} runs; minimise can shorten only a program that fails in the same way \
+         every time"
+    )]
+    FailsSometimes {
+        /// The most frequent failure.
+        signature: String,
+        /// Runs with this failure.
+        failed: u32,
+        /// All runs.
+        runs: u32,
+    },
+    /// Only the exit status of the failing program is known.
+    #[error(
+        "`{0}` is all that is known of the failure, so a shorter program may fail for another reason"
+    )]
+    OnlyExitStatus(String),
+    /// The body of the case is a command.
+    #[error("`{0}` is a command, so it has no text that minimise could shorten")]
+    Command(String),
+    /// The reducer cannot be run.
+    #[error("{step} for {reducer}: {error}")]
+    Reducer {
+        /// The name of the reducer.
+        reducer: &'static str,
+        /// The step that failed.
+        step: &'static str,
+        /// The cause.
+        error: io::Error,
+    },
+}
+
+impl Hint for MinimiseError {
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            MinimiseError::NothingFails(_) => {
+                "choose another stack with --rocm, or inject a fault with --fault"
+            }
+            MinimiseError::OtherJournal { .. } => "leave `--resume` out to start over",
+            MinimiseError::MixedCases(_) => "minimise the two kinds in separate commands",
+            MinimiseError::OnlyExitStatus(_) => {
+                "have the program check by the helper, or write what is wrong as its last line"
+            }
+            _ => return None,
+        };
+        Some(hint.to_owned())
+    }
+}
+
+impl From<MinimiseError> for Stop {
+    fn from(error: MinimiseError) -> Stop {
+        use MinimiseError::*;
+        if matches!(error, Interrupted) {
+            return Stop::no_verdict(error);
+        }
+        let message = format!("error: {}", explained(&error));
+        match error {
+            NoTrial | NothingFails(_) => Stop::nothing(message),
+            OtherJournal { .. }
+            | CannotRemove { .. }
+            | NothingToResume
+            | MixedCases(_)
+            | Command(_) => Stop::usage(message),
+            _ => Stop::no_verdict(message),
+        }
+    }
+}

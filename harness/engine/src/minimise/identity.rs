@@ -1,0 +1,45 @@
+//! The identity of a failure beyond its signature: the call that fails, and the call before it.
+
+use judge::{Kind, Outcome, api};
+use plan::{DEFAULT_STREAM, Plan, Step};
+use rewrite::related;
+
+use super::candidate::{Candidate, all_steps, is_block};
+
+/// The location of a failure in a trial.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Identity {
+    /// The step of the edited plan; none outside of the body.
+    step: Option<u32>,
+    /// The function called before on the same stream or object, if the failure is a wrong status or value: the right result of a
+    /// call depends on that function.
+    before: Option<&'static str>,
+}
+
+impl Identity {
+    pub(super) fn of(candidate: &Candidate, outcome: &Outcome) -> Identity {
+        let step = candidate.edited_id(outcome.at.step);
+        let before = match outcome.kind {
+            Kind::ApiError => step.and_then(|step| predecessor(candidate.plan(), step)),
+            _ => None,
+        };
+        Identity { step, before }
+    }
+
+    pub(super) fn fits(&self, candidate: &Candidate, outcome: &Outcome) -> bool {
+        *self == Identity::of(candidate, outcome)
+    }
+}
+
+/// Returns the function of the last call before a step that names the same stream, event, graph or handle.
+fn predecessor(plan: &Plan, failing: u32) -> Option<&'static str> {
+    let steps = all_steps(&plan.body);
+    let at = steps.iter().position(|step| step.id == failing)?;
+    let call = &steps[at].call;
+    let same = |step: &&&Step| {
+        let stream = call.stream().filter(|stream| *stream != DEFAULT_STREAM);
+        !is_block(&step.call)
+            && (stream.is_some() && step.call.stream() == stream || related(call, &step.call))
+    };
+    steps[..at].iter().rev().find(same).map(|step| api(&step.call, plan))
+}

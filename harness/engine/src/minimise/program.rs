@@ -1,0 +1,282 @@
+//! Minimisation of the program of a case: it is made shorter, line by line, while it fails in the same way.
+
+use std::{path::Path, time::Instant};
+
+use ::case::Body;
+use judge::{FailureIdentity, Kind, Likeness, Outcome};
+use plan::program::ProgramBody;
+use report::{Record, ShortenedProgram, evidence::CASE_FILE};
+use search::shorten::{ShortenedText, shorten};
+use supervise::Cancel;
+
+use super::{MinimiseResult, Minimiser, error::MinimiseError, reducer::ReducerChoice};
+use crate::{
+    Job, Selected, Session, Stop, evidence,
+    failing_trial::{FailingTrial, first_failing, run_all},
+    passing_release::Oracle,
+    rerun::{Rerun, What},
+};
+
+/// Runs that must all fail in the same way.
+const RUNS: u32 = 3;
+
+/// The test that every shorter program must pass.
+struct Search<'s> {
+    session: &'s Session,
+    job: Job<'s>,
+    goal: Outcome,
+    oracle: Oracle,
+    deadline: Instant,
+    /// Processes that may still be started.
+    left: u32,
+    /// Texts that were tried.
+    tries: u32,
+    trouble: Option<Stop>,
+    cancel: &'s Cancel,
+}
+
+/// Shortens the program of the first trial that fails, and writes the evidence folder.
+pub(super) fn minimise(
+    minimiser: &Minimiser<'_>,
+    selected: Vec<Selected<'_>>,
+    cancel: &Cancel,
+) -> Result<MinimiseResult, Stop> {
+    let Minimiser { options, library, session, releases, .. } = minimiser;
+    let (subject, runs) = first_failing(library, selected, &options.faults, session, RUNS, cancel)?;
+    let no_failure = || MinimiseError::NoVerdict("no run failed".to_owned());
+    let failed = runs.failed().cloned().ok_or_else(no_failure)?;
+    let signature = failed.outcome.signature.clone();
+    if runs.rate.failed < runs.rate.runs || runs.rate.runs < RUNS {
+        let failed = runs.rate.failed;
+        return Err(MinimiseError::FailsSometimes { signature, failed, runs: RUNS }.into());
+    }
+    if FailureIdentity::parse(&signature).is_bare_exit() {
+        return Err(MinimiseError::OnlyExitStatus(signature).into());
+    }
+    let id = &subject.selected.case.id;
+    let job = subject.job()?;
+    let Body::Program(program) = &job.lowered.body else {
+        return Err(MinimiseError::NoVerdict("the case has no program".to_owned()).into());
+    };
+    let source = program.source().cloned().ok_or_else(|| MinimiseError::Command(id.clone()))?;
+    let oracle = releases.oracle(session, &job, cancel)?;
+    let mut search = Search {
+        session,
+        job: job.clone(),
+        goal: failed.outcome.clone(),
+        oracle,
+        deadline: Instant::now() + options.budget,
+        left: options.budget_runs,
+        tries: 0,
+        trouble: None,
+        cancel,
+    };
+    // If the program fails in another way on the healthy device, the device is not an oracle for shorter programs.
+    if search.passes_on_oracle(&source.text).is_none_or(|passes| !passes) {
+        search.oracle = Oracle::None;
+    }
+    let folder = evidence::folder(options.out.as_deref(), id)?;
+    let is_cpp = matches!(program.what, ProgramBody::Cpp { .. });
+    let ending = if is_cpp { "cpp" } else { "py" };
+    let reducer = match (options.reducer, &search.oracle) {
+        // A reducer soon makes a program that is wrong itself, which only an oracle can detect.
+        (ReducerChoice::Auto, Oracle::None) => ReducerChoice::None,
+        (choice, _) => choice,
+    };
+    let by = match reducer.find(is_cpp)? {
+        None => None,
+        Some(reducer) => {
+            let name = format!("program.{ending}");
+            let reduced = reducer.reduce(&name, &source.text, &mut |text| search.still(text))?;
+            Some((reducer.name, reduced))
+        }
+    };
+    let before = by.as_ref().map_or(&source.text, |(_, reduced)| &reduced.text);
+    let shorter = shorten(before, &mut |text| search.still(text));
+    if let Some(stop) = search.trouble {
+        return Err(stop);
+    }
+    let text = shorter.apply_to(before);
+    let file = source.file.clone().unwrap_or_else(|| format!("program.{ending}"));
+    evidence::write_text(&folder, &file, &text)?;
+    let case = library.text(id);
+    let block = Block { above: source.file.is_none().then_some(source.above), text: &source.text };
+    let case = if *before == source.text {
+        block.without(case, &shorter)
+    } else {
+        block.replaced(case, &text)
+    };
+    let again = case.map(|case| again(&folder, &case, &subject, session)).transpose()?;
+    let reducer = by.map(|(name, reduced)| (name, reduced.whole));
+    let passes = match &search.oracle {
+        Oracle::Healthy => Some("without the fault".to_owned()),
+        Oracle::Release(session) => Some(format!("on {}", session.stack.spec)),
+        Oracle::None => None,
+    };
+    let shown = ShortenedProgram {
+        trial: &failed.trial,
+        lines: shorter.lines.len(),
+        lines_before: source.text.lines().count(),
+        tries: search.tries,
+        reducer,
+        signature: &search.goal.signature,
+        runs: RUNS,
+        passes: passes.as_deref(),
+        complete: shorter.complete,
+        file: &folder.join(&file),
+        again: again.as_deref(),
+    };
+    let complete = shorter.complete && reducer.is_none_or(|(_, whole)| whole);
+    Ok(MinimiseResult { text: shown.to_string(), complete })
+}
+
+/// Writes the case of the shorter program, and returns the command that runs it.
+fn again(
+    folder: &Path,
+    case: &str,
+    subject: &FailingTrial<'_>,
+    session: &Session,
+) -> Result<String, Stop> {
+    evidence::write_text(folder, CASE_FILE, case)?;
+    let (path, faults) = (folder.join(CASE_FILE), subject.faults.as_slice());
+    let what = What::File(&path);
+    let text = Rerun { command: "run", what, late: session.late, faults }.of(session);
+    Ok(if text.contains(" --trust") { text } else { text + " --trust" })
+}
+
+/// The program in the text of its case.
+struct Block<'t> {
+    /// Lines of the case above the program; none if the program is a file of its own.
+    above: Option<u32>,
+    text: &'t str,
+}
+
+impl Block<'_> {
+    /// Returns the case without the lines that the shorter program lacks; none if the program is not a block of lines there.
+    fn without(&self, case: &str, shorter: &ShortenedText) -> Option<String> {
+        let Some(above) = self.above else { return Some(case.to_owned()) };
+        let above = above as usize;
+        let (lines, end) = self.lines(case, above)?;
+        let left = |n: &usize| *n < above || *n >= end || shorter.lines.contains(&(n - above));
+        Some((0..lines.len()).filter(left).map(|n| lines[n]).collect())
+    }
+
+    /// Returns the case with another text instead of the program's.
+    fn replaced(&self, case: &str, text: &str) -> Option<String> {
+        let Some(above) = self.above else { return Some(case.to_owned()) };
+        let above = above as usize;
+        let (lines, end) = self.lines(case, above)?;
+        let depth = |line: &&str| line.len() - line.trim_start().len();
+        let filled = |line: &&&str| !line.trim().is_empty();
+        let depth =
+            lines[above..end].iter().copied().filter(|line| filled(&line)).map(|l| depth(&l)).min();
+        let depth = " ".repeat(depth.unwrap_or(4));
+        let line = |line: &str| match line.trim() {
+            "" => "\n".to_owned(),
+            // A dollar in the program is not a reference to the matrix.
+            _ => format!("{depth}{}\n", line.replace('$', "$$")),
+        };
+        let new: String = text.lines().map(line).collect();
+        Some([&lines[..above].concat(), new.as_str(), &lines[end..].concat()].concat())
+    }
+
+    /// Returns the lines of the case, and the end of those of the program.
+    fn lines<'c>(&self, case: &'c str, above: usize) -> Option<(Vec<&'c str>, usize)> {
+        let lines: Vec<&str> = case.split_inclusive('\n').collect();
+        let own: Vec<&str> = self.text.lines().collect();
+        let end = above + own.len();
+        // The program has a value of the matrix where the case has its name.
+        let same =
+            |(of_case, own): (&&str, &&str)| of_case.contains('$') || of_case.trim() == own.trim();
+        lines.get(above..end)?.iter().zip(&own).all(same).then_some((lines, end))
+    }
+}
+
+impl Search<'_> {
+    /// Returns true if a text still fails in the same way and passes on the oracle; none if the search must end.
+    fn still(&mut self, text: &str) -> Option<bool> {
+        self.tries += 1;
+        // One run is enough to reject most texts.
+        for runs in [1, RUNS - 1] {
+            let records = self.run(None, text, runs)?;
+            if !records.iter().all(|record| alike(&record.outcome, &self.goal)) {
+                return Some(false);
+            }
+        }
+        self.passes_on_oracle(text)
+    }
+
+    /// Returns true if a text passes on the oracle, or without an oracle; none if the search must end.
+    fn passes_on_oracle(&mut self, text: &str) -> Option<bool> {
+        let release = match std::mem::replace(&mut self.oracle, Oracle::None) {
+            Oracle::None => return Some(true),
+            Oracle::Healthy => None,
+            Oracle::Release(session) => Some(session),
+        };
+        let records = self.run(Some(release.as_deref()), text, 1);
+        self.oracle = release.map_or(Oracle::Healthy, Oracle::Release);
+        Some(records?.iter().all(|record| record.outcome.kind == Kind::Pass))
+    }
+
+    /// Runs a text: on the failing release with the faults, or `there`, on a release or the same one, without faults.
+    fn run(
+        &mut self,
+        there: Option<Option<&Session>>,
+        text: &str,
+        runs: u32,
+    ) -> Option<Vec<Record>> {
+        if self.left < runs || Instant::now() > self.deadline {
+            return None;
+        }
+        self.left -= runs;
+        let mut job = self.job.clone();
+        if let Body::Program(program) = &mut job.lowered.body
+            && let ProgramBody::Python(source) | ProgramBody::Cpp { source, .. } = &mut program.what
+        {
+            text.clone_into(&mut source.text);
+        }
+        if there.is_some() {
+            job.faults.clear();
+        }
+        let session = there.flatten().unwrap_or(self.session);
+        let done = run_all(session, (0..runs).map(|n| job.of_run(n)).collect(), self.cancel);
+        done.map_err(|stop| self.trouble = Some(stop)).ok()
+    }
+}
+
+/// Returns true if two failures are the same although lines of the program were left out. The first errors of a compiler must be
+/// equal too, so that a text that does not parse does not count as a shorter program.
+fn alike(one: &Outcome, other: &Outcome) -> bool {
+    let identity = |outcome: &Outcome| FailureIdentity::parse(&outcome.signature);
+    let error = |outcome: &Outcome| {
+        let line = |line: &String| line.split_once("error: ").map(|(_, text)| text.to_owned());
+        let refused = outcome.kind == Kind::CompileError;
+        refused.then(|| outcome.details.iter().find_map(line)).flatten()
+    };
+    identity(one).compare_edited(&identity(other)) == Likeness::Same && error(one) == error(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removes_the_same_lines_from_case_and_program() {
+        let case = "title: A\nprogram:\n  python: |\n    one\n    two $n\n    three\nfaults: [copy.zero]\n";
+        let shorter = ShortenedText { lines: vec![1], complete: true, tries: 1 };
+        let block = |above, text| Block { above, text };
+        let whole = block(Some(3), "one\ntwo 4\nthree\n");
+        let kept = whole.without(case, &shorter).unwrap();
+        assert_eq!(kept, "title: A\nprogram:\n  python: |\n    two $n\nfaults: [copy.zero]\n");
+        assert_eq!(block(None, "other\n").without(case, &shorter).as_deref(), Some(case));
+        let other = whole.replaced(case, "if a: b = '$x'\n\nc").unwrap();
+        assert_eq!(
+            other,
+            "title: A\nprogram:\n  python: |\n    if a: b = '$$x'\n\n    c\nfaults: [copy.zero]\n"
+        );
+        // The program is not a block of lines in a flow mapping.
+        let flow = block(Some(0), "one\n");
+        assert_eq!(flow.without("program: {python: 'one'}\n", &shorter), None);
+        assert_eq!(flow.replaced("program: {python: 'one'}\n", "two\n"), None);
+    }
+}

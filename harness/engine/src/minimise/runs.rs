@@ -1,0 +1,355 @@
+//! The runs of a search. Each is written to a journal as soon as it is over.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use device::Planted;
+use judge::{Kind, Outcome, may_be_same};
+use plan::Call;
+use report::Record;
+use serde::{Deserialize, Serialize};
+use supervise::{Cancel, Durability, Journal};
+
+use super::{
+    MinimiseEvent, MinimiseReporter, candidate::Candidate, error::MinimiseError, identity::Identity,
+};
+use crate::{
+    Job, Session, Stop,
+    passing_release::{Oracle, PassingReleaseSearch},
+    run_trial,
+};
+
+/// Name of the journal in the evidence folder.
+pub(super) const FILE: &str = "minimise.jsonl";
+
+/// The conditions of a search. Only runs under the same conditions can be reused.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct SearchConditions {
+    rocrepro: String,
+    trial: String,
+    /// Digest of the plan.
+    plan: String,
+    stack: String,
+    gfx: Option<String>,
+    faults: Vec<Planted>,
+    /// The release on which every candidate must pass.
+    #[serde(default)]
+    oracle: Option<String>,
+}
+
+impl SearchConditions {
+    pub(super) fn of(session: &Session, job: &Job<'_>, oracle: &Oracle) -> Self {
+        SearchConditions {
+            rocrepro: env!("CARGO_PKG_VERSION").to_owned(),
+            trial: job.id(),
+            plan: plan::digest(format!("{:?}", job.lowered.plan).as_bytes()),
+            stack: session.stack.spec.clone(),
+            gfx: session.gfx().map(str::to_owned),
+            faults: job.faults.clone(),
+            oracle: match oracle {
+                Oracle::Release(session) => Some(session.stack.spec.clone()),
+                Oracle::None | Oracle::Healthy => None,
+            },
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    /// The first line.
+    Search(SearchConditions),
+    /// One run.
+    Run {
+        /// Digest of the candidate.
+        candidate: String,
+        /// Added to the seeds of injected faults.
+        seed: u64,
+        outcome: Outcome,
+    },
+}
+
+/// The limits and the journal of a search.
+#[derive(Default)]
+pub(super) struct RunLimits {
+    /// Most processes to start.
+    pub(super) runs: u32,
+    /// Longest time.
+    pub(super) time: Duration,
+    /// The journal from which a stopped search is resumed; none for a search that cannot be resumed.
+    pub(super) journal: Option<PathBuf>,
+    /// Reuses the runs of the journal instead of removing them.
+    pub(super) resume: bool,
+}
+
+/// Starts runs, or takes their outcomes from the journal: a search that is resumed makes the same runs in the same order.
+pub(super) struct Runs<'s> {
+    session: &'s Session,
+    faults: &'s [Planted],
+    cancel: &'s Cancel,
+    report: MinimiseReporter<'s>,
+    journal: Option<Journal>,
+    answers: HashMap<String, VecDeque<Outcome>>,
+    /// Outcomes from before the signature was known.
+    before: Vec<(String, Outcome)>,
+    signature: Option<String>,
+    /// The configuration on which each failing candidate is run as well.
+    pub(super) oracle: Oracle,
+    /// A session in which the sanitizer finds nothing in the trial. It must find nothing either in candidates that launch kernels
+    /// of the case's own.
+    pub(super) watch: Option<Session>,
+    /// Outcomes on the oracle and under the sanitizer.
+    verdicts: HashMap<String, Outcome>,
+    /// Identity of the failure that must stay, beyond its signature.
+    pub(super) identity: Option<Identity>,
+    /// Number of runs, including those in the journal; also the seed of the next run.
+    next: u64,
+    /// Processes started.
+    pub(super) started: u32,
+    most: u32,
+    deadline: Instant,
+    trouble: Option<Stop>,
+    /// A run with the failure that must stay.
+    pub(super) example: Option<Record>,
+}
+
+impl<'s> Runs<'s> {
+    pub(super) fn open(
+        session: &'s Session,
+        faults: &'s [Planted],
+        limits: &RunLimits,
+        cancel: &'s Cancel,
+        report: MinimiseReporter<'s>,
+        conditions: &SearchConditions,
+    ) -> Result<Runs<'s>, Stop> {
+        let mut answers = HashMap::<String, VecDeque<Outcome>>::new();
+        let mut next = 0;
+        let mut journal = None;
+        if let Some(path) = &limits.journal {
+            let mut resumed = false;
+            if limits.resume && path.exists() {
+                let read = supervise::read::<Line>(path).map_err(MinimiseError::Journal)?;
+                for line in read.records {
+                    match line {
+                        Line::Search(other) if other == *conditions => resumed = true,
+                        Line::Search(SearchConditions { trial, stack, .. }) => {
+                            let path = path.clone();
+                            return Err(MinimiseError::OtherJournal { path, trial, stack }.into());
+                        }
+                        Line::Run { candidate, outcome, .. } => {
+                            next += 1;
+                            answers.entry(candidate).or_default().push_back(outcome);
+                        }
+                    }
+                }
+            } else if path.exists() {
+                std::fs::remove_file(path)
+                    .map_err(|error| MinimiseError::CannotRemove { path: path.clone(), error })?;
+            }
+            let mut open =
+                Journal::open(path, Durability::Process).map_err(MinimiseError::Journal)?;
+            if !resumed {
+                open.write(&Line::Search(conditions.clone())).map_err(MinimiseError::Journal)?;
+            }
+            journal = Some(open);
+        }
+        Ok(Runs {
+            session,
+            faults,
+            cancel,
+            report,
+            journal,
+            answers,
+            before: Vec::new(),
+            signature: None,
+            oracle: Oracle::None,
+            watch: None,
+            verdicts: HashMap::new(),
+            identity: None,
+            next,
+            started: 0,
+            most: limits.runs,
+            deadline: Instant::now() + limits.time,
+            trouble: None,
+            example: None,
+        })
+    }
+
+    /// Runs a candidate once. Returns none if the budget is spent, or no further run is possible.
+    pub(super) fn outcome(&mut self, candidate: &Candidate, key: &str) -> Option<Outcome> {
+        if let Some(outcome) = self.answers.get_mut(key).and_then(VecDeque::pop_front) {
+            self.remember(key, &outcome);
+            return Some(outcome);
+        }
+        if self.started >= self.most || Instant::now() >= self.deadline || self.trouble.is_some() {
+            return None;
+        }
+        let mut job = candidate.job(self.faults.iter().map(|p| p.of_run(self.next)).collect());
+        job.run = u32::try_from(self.next).unwrap_or(u32::MAX);
+        let record = run_trial(self.session, &job, self.cancel)?;
+        self.note(key, &record);
+        let outcome = record.outcome.clone();
+        self.remember(key, &outcome);
+        let wanted = match &self.signature {
+            Some(signature) => may_be_same(signature, &outcome.signature),
+            None => outcome.kind.is_failure(),
+        };
+        if wanted || self.example.is_none() {
+            self.example = Some(record);
+        }
+        Some(outcome)
+    }
+
+    /// Counts a run and writes it to the journal.
+    fn note(&mut self, key: &str, record: &Record) {
+        let seed = self.next;
+        self.started += 1;
+        self.next += 1;
+        (self.report)(MinimiseEvent::TrialEnded);
+        if let Some(journal) = &mut self.journal {
+            let outcome = record.outcome.clone();
+            let line = Line::Run { candidate: key.to_owned(), seed, outcome };
+            if let Err(error) = journal.write(&line) {
+                self.trouble = Some(MinimiseError::Journal(error).into());
+            }
+        }
+    }
+
+    /// Returns the outcome of a candidate on the oracle, where it is run once; the inner option is none without an oracle, and the
+    /// outer one like that of [`Runs::outcome`].
+    pub(super) fn elsewhere(
+        &mut self,
+        candidate: &Candidate,
+        key: &str,
+    ) -> Option<Option<Outcome>> {
+        let name = match &self.oracle {
+            Oracle::None => return Some(None),
+            Oracle::Healthy => "healthy".to_owned(),
+            Oracle::Release(session) => format!("on {}", session.stack.spec),
+        };
+        self.once(format!("{key} {name}"), |runs| runs.consult(candidate)).map(Some)
+    }
+
+    /// Searches for a session in which the sanitizer finds nothing in the trial: on the oracle, or else on the failing release.
+    pub(super) fn watch_for(
+        &mut self,
+        releases: &PassingReleaseSearch,
+        start: &Candidate,
+        key: &str,
+    ) -> Option<()> {
+        let other = match &self.oracle {
+            Oracle::Release(session) => releases.watched(session),
+            Oracle::None | Oracle::Healthy => None,
+        };
+        for session in [other, releases.watched(self.session)].into_iter().flatten() {
+            self.watch = Some(session);
+            if self.is_clean(start, key)? {
+                return Some(());
+            }
+            self.verdicts.clear();
+        }
+        self.watch = None;
+        Some(())
+    }
+
+    /// Returns false if the sanitizer finds a memory fault in a candidate in which it must find none; none like [`Runs::outcome`].
+    pub(super) fn is_clean(&mut self, candidate: &Candidate, key: &str) -> Option<bool> {
+        let launches_own = rewrite::launches_own(&candidate.lowered().plan);
+        let Some(session) = self.watch.take_if(|_| launches_own) else { return Some(true) };
+        let seen = self.once(format!("{key} watched"), |runs| runs.unplanted(&session, candidate));
+        self.watch = Some(session);
+        Some(seen?.kind != Kind::MemoryFault)
+    }
+
+    /// Makes a run unless its outcome is known.
+    fn once(
+        &mut self,
+        noted: String,
+        run: impl FnOnce(&Self) -> Option<Record>,
+    ) -> Option<Outcome> {
+        if let Some(known) = self.verdicts.get(&noted) {
+            return Some(known.clone());
+        }
+        let outcome = match self.answers.get_mut(&noted).and_then(VecDeque::pop_front) {
+            Some(outcome) => outcome,
+            None => {
+                let record = run(self)?;
+                self.note(&noted, &record);
+                record.outcome
+            }
+        };
+        self.verdicts.insert(noted, outcome.clone());
+        Some(outcome)
+    }
+
+    /// Runs a candidate once on the oracle.
+    pub(super) fn consult(&self, candidate: &Candidate) -> Option<Record> {
+        let session = match &self.oracle {
+            Oracle::None => return None,
+            Oracle::Healthy => self.session,
+            Oracle::Release(session) => session,
+        };
+        self.unplanted(session, candidate)
+    }
+
+    /// Runs a candidate once without the injected faults.
+    fn unplanted(&self, session: &Session, candidate: &Candidate) -> Option<Record> {
+        let mut job = candidate.job(Vec::new());
+        let plan = &mut job.lowered.plan;
+        for phase in [&mut plan.setup, &mut plan.body, &mut plan.teardown] {
+            healthy(phase);
+        }
+        run_trial(session, &job, self.cancel)
+    }
+
+    fn remember(&mut self, key: &str, outcome: &Outcome) {
+        if self.signature.is_none() {
+            self.before.push((key.to_owned(), outcome.clone()));
+        }
+    }
+
+    /// Sets the failure that must stay. Earlier runs count as runs of the search.
+    pub(super) fn found(&mut self, signature: &str) {
+        self.signature = Some(signature.to_owned());
+        (self.report)(MinimiseEvent::FailureFound { signature });
+        for (key, outcome) in std::mem::take(&mut self.before).into_iter().rev() {
+            self.answers.entry(key).or_default().push_front(outcome);
+        }
+    }
+
+    /// Returns the signature that must stay.
+    pub(super) fn wanted(&self) -> &str {
+        self.signature.as_deref().unwrap_or_default()
+    }
+
+    /// Returns true if a candidate failed in the same way: with the same signature, in the same call, after the same call.
+    pub(super) fn is_wanted(&self, candidate: &Candidate, outcome: &Outcome) -> bool {
+        self.signature.as_deref().is_some_and(|wanted| may_be_same(wanted, &outcome.signature))
+            && self.identity.as_ref().is_none_or(|identity| identity.fits(candidate, outcome))
+    }
+
+    pub(super) fn progress(&self, calls: u32) {
+        (self.report)(MinimiseEvent::Smaller { signature: self.wanted(), calls, runs: self.next });
+    }
+
+    /// Ends the search.
+    ///
+    /// # Errors
+    /// The failure to write the journal.
+    pub(super) fn finish(&mut self) -> Result<(), Stop> {
+        self.trouble.take().map_or(Ok(()), Err)
+    }
+}
+
+/// Removes the faults that are injected at calls.
+fn healthy(steps: &mut [plan::Step]) {
+    for step in steps {
+        step.planted.clear();
+        if let Call::Repeat { body, .. } | Call::Thread { body } = &mut step.call {
+            healthy(body);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The proof that cases can fail: their trials run on the healthy device and under each declared fault. On request they also run on
+//! other schedules, and without each of their statements.
+
+mod mutation;
+
+use std::{collections::BTreeSet, path::PathBuf};
+
+use case::Body;
+use device::{Config, Fault, Place, Planted, Sanitize, Schedule};
+use report::{Proof, Record};
+use rewrite::statements::can_act;
+use supervise::{Cancel, Journal};
+use thiserror::Error;
+
+use crate::{
+    CaseLibrary, DeviceChoice, FailedOperation, FailureClass, Job, Selected, Session,
+    SessionOptions, Stop, batch::run_jobs, job::with_declared_faults, jobs_with, planned_jobs,
+    record_file,
+};
+
+/// The failure to prove cases.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ProveError {
+    /// A GPU cannot run the proof as requested.
+    #[error(
+        "`--schedules` and `--mutate` need the emulated device: a GPU has no order that could be chosen, and only faults at calls \
+         can be injected there"
+    )]
+    NeedsEmulatedDevice,
+    /// The expected results depend on the unknown release of the stack.
+    #[error("`--mutate` needs a stack whose ROCm version is known")]
+    UnknownRelease,
+}
+
+impl FailedOperation for ProveError {
+    fn class(&self) -> FailureClass {
+        FailureClass::Usage
+    }
+
+    fn hint(&self) -> Option<String> {
+        let device = matches!(self, ProveError::NeedsEmulatedDevice);
+        device.then(|| "use `--device emulated`".to_owned())
+    }
+}
+
+/// Options of a proof.
+#[derive(Clone, Debug)]
+pub struct ProveOptions {
+    /// The stack and device of the trials.
+    pub session: SessionOptions,
+    /// Number of schedules in addition to the eager one.
+    pub schedules: u32,
+    /// Also runs the trials without each of their statements.
+    pub mutate: bool,
+    /// The record file.
+    pub record: Option<PathBuf>,
+}
+
+/// A finished or interrupted proof.
+pub struct ProveResult {
+    /// The proof.
+    pub proof: Proof,
+    /// Number of selected programs whose checks were not left out, if statements were.
+    pub unmutated_programs: usize,
+    /// The reason why trials are missing.
+    pub trouble: Option<Stop>,
+}
+
+/// A proof that is ready to run.
+pub struct Prover<'a> {
+    options: SessionOptions,
+    wanted: &'a ProveOptions,
+    library: &'a CaseLibrary,
+    selected: &'a [Selected<'a>],
+    session: Session,
+    jobs: Vec<Job<'a>>,
+    left_out: BTreeSet<(String, Fault)>,
+    journal: Option<Journal>,
+}
+
+impl<'a> Prover<'a> {
+    /// Prepares the proof of these trials.
+    ///
+    /// # Errors
+    /// Options or cases that are not valid (usage), or a session that cannot be opened.
+    pub fn prepare(
+        wanted: &'a ProveOptions,
+        library: &'a CaseLibrary,
+        selected: &'a [Selected<'a>],
+    ) -> Result<Prover<'a>, Stop> {
+        let options = SessionOptions { hangs_on_purpose: true, ..wanted.session.clone() };
+        if options.device == DeviceChoice::Gpu && (wanted.schedules > 0 || wanted.mutate) {
+            return Err(ProveError::NeedsEmulatedDevice.into());
+        }
+        let (planned, left_out) = injectable(with_declared_faults(selected), &options.device);
+        let jobs = planned_jobs(library, planned)?;
+        let journal =
+            record_file::open(wanted.record.as_deref(), &options.device, &options.reporting)?;
+        let session = Session::open(options.clone())?;
+        // Expected results can depend on the release. A fault of a result is injected if this release has that result.
+        let concerned = |job: &Job<'_>| match (&job.faults[..], &session.rocm) {
+            ([fault], Some(version)) if matches!(job.lowered.body, Body::Calls(_)) => {
+                can_act(&job.lowered.plan, fault.fault, version)
+            }
+            _ => true,
+        };
+        let jobs = jobs.into_iter().filter(concerned).collect();
+        Ok(Prover { options, wanted, library, selected, session, jobs, left_out, journal })
+    }
+
+    /// Runs the trials.
+    ///
+    /// # Errors
+    /// A session that cannot be opened, or cases that are not valid. Other trouble is part of the result.
+    pub fn run(self, cancel: &Cancel) -> Result<ProveResult, Stop> {
+        let Prover { options, wanted, library, selected, session, jobs, left_out, journal } = self;
+        let (records, mut trouble) = run_jobs(&session, jobs, journal, cancel);
+        let mut orders = Vec::new();
+        for schedule in schedules(wanted.schedules) {
+            if trouble.is_some() {
+                break;
+            }
+            let emulation = Config { schedule, ..options.emulation.clone() };
+            let options = SessionOptions { emulation, ..options.clone() };
+            let journal =
+                record_file::open(wanted.record.as_deref(), &options.device, &options.reporting)?;
+            let (records, stop) = run_healthy(library, selected, options, journal, cancel)?;
+            orders.push((schedule, records));
+            trouble = stop;
+        }
+        let signature = |record: &Record, fault| {
+            let case = library.case(&record.case)?;
+            case.faults.iter().find(|f| f.planted.fault == fault)?.signature.clone()
+        };
+        let mut proof = report::prove(&records, signature);
+        proof.left_out = left_out;
+        let mut unmutated_programs = 0;
+        if wanted.mutate && trouble.is_none() {
+            let programs = selected.iter().filter(|s| s.case.is_program()).map(|s| &s.case.id);
+            unmutated_programs = programs.collect::<BTreeSet<_>>().len();
+            let (mutation, stop) = mutation::mutate(library, selected, &session, &records, cancel)?;
+            proof.mutation = Some(mutation);
+            trouble = stop;
+        }
+        proof.racy = report::racy(&records, &orders);
+        for racy in &mut proof.racy {
+            // The sanitizer finds unordered accesses on every schedule. Its run explains a result and is not part of the proof, so it is
+            // not recorded.
+            let trial: Vec<_> = selected.iter().filter(|s| s.id() == racy.trial).cloned().collect();
+            let config = Config { schedule: racy.schedule, ..options.sanitized(Sanitize::On) };
+            let watched = SessionOptions { emulation: config, ..options.clone() };
+            let (records, stop) = run_healthy(library, &trial, watched, None, cancel)?;
+            racy.watched = records.first().map(report::result);
+            trouble = trouble.or(stop);
+        }
+        Ok(ProveResult { proof, unmutated_programs, trouble })
+    }
+}
+
+/// A trial with its injected fault.
+type Planned<'s, 'a> = (&'s Selected<'a>, Vec<Planted>);
+
+/// Returns the trials whose faults the device can inject, and the other declared faults. Only the emulated device can inject faults below
+/// the HIP runtime.
+fn injectable<'s, 'a>(
+    planned: Vec<(&'s Selected<'a>, Option<Planted>)>,
+    device: &DeviceChoice,
+) -> (Vec<Planned<'s, 'a>>, BTreeSet<(String, Fault)>) {
+    let (mut injected, mut left_out) = (Vec::new(), BTreeSet::new());
+    for (entry, fault) in planned {
+        match fault.as_ref().map(|planted| planted.fault) {
+            Some(below) if *device == DeviceChoice::Gpu && below.place() == Place::Device => {
+                left_out.insert((entry.case.id.clone(), below));
+            }
+            _ => injected.push((entry, fault.into_iter().collect())),
+        }
+    }
+    (injected, left_out)
+}
+
+/// Runs each of these trials without a fault.
+fn run_healthy(
+    library: &CaseLibrary,
+    selected: &[Selected<'_>],
+    options: SessionOptions,
+    journal: Option<Journal>,
+    cancel: &Cancel,
+) -> Result<(Vec<Record>, Option<Stop>), Stop> {
+    let session = Session::open(options)?;
+    Ok(run_jobs(&session, jobs_with(library, selected, &[])?, journal, cancel))
+}
+
+/// Returns the schedules of a proof except the eager one.
+fn schedules(number: u32) -> impl Iterator<Item = Schedule> {
+    let seeded = (1..u64::from(number)).map(Schedule::Seeded);
+    (number > 0).then_some(Schedule::Lazy).into_iter().chain(seeded)
+}
+
+#[cfg(test)]
+mod tests {
+    use device::Arch;
+
+    use super::*;
+
+    #[test]
+    fn gpus_get_the_faults_at_calls() {
+        let library = CaseLibrary::load(None).unwrap();
+        let selected = crate::select(&library, &[]).unwrap();
+        let all = with_declared_faults(&selected);
+        let (planned, left_out) = injectable(all.clone(), &DeviceChoice::Gpu);
+        let places = |planned: &[Planned<'_, '_>]| {
+            planned
+                .iter()
+                .flat_map(|(_, faults)| faults)
+                .map(|f| f.fault.place())
+                .collect::<Vec<_>>()
+        };
+        assert!(places(&planned).len() > 100);
+        assert!(places(&planned).iter().all(|place| *place == Place::Call));
+        assert!(left_out.iter().all(|(_, fault)| fault.place() == Place::Device));
+        // Every trial runs without a fault, and every declared fault is injected or left out.
+        let healthy = planned.iter().filter(|(_, faults)| faults.is_empty()).count();
+        assert_eq!(healthy, selected.len());
+        for (entry, fault) in all.iter().filter_map(|(e, f)| Some((e, f.as_ref()?.fault))) {
+            let planted = |(e, f): &Planned<'_, '_>| {
+                e.id() == entry.id() && f.iter().any(|f| f.fault == fault)
+            };
+            let omitted = left_out.contains(&(entry.case.id.clone(), fault));
+            assert!(omitted != planned.iter().any(planted), "{} under {fault}", entry.id());
+        }
+
+        let (planned, left_out) = injectable(all.clone(), &DeviceChoice::Emulated(Arch::Gfx1151));
+        assert_eq!((planned.len(), left_out.len()), (all.len(), 0));
+    }
+}

@@ -1,0 +1,258 @@
+//! The search for statements of cases that no declared fault needs.
+//!
+//! A statement is needed if a declared fault, or a single act of it, turns nothing else red: without the statement the trial passes
+//! under the fault. The locations of earlier failures show which statements may be needed; a run without the statement confirms it. A
+//! copy that misbehaves at the line of a check belongs to the check, and proves nothing about the case.
+
+use case::Body;
+use std::collections::{BTreeMap, BTreeSet};
+
+use device::{Act, Acts, Fault, Planted};
+use judge::{End, Kind, VerdictKind};
+use report::{Mutation, Record, Unnoticed};
+use rewrite::statements::{Statement, StatementKind, statements, without};
+
+use supervise::Cancel;
+
+use super::ProveError;
+use crate::{CaseLibrary, Selected, Session, Stop, batch::run_jobs, job::lower_each, planned_jobs};
+
+/// Most runs of one round for each statement that is not known to be needed.
+const AT_ONCE: usize = 6;
+/// Most rounds.
+const ROUNDS: usize = 12;
+/// Most faults that are tried for a statement before it counts as not needed.
+const TRIES: usize = 4;
+
+/// A statement of a case, in all of its trials.
+type Key = (String, u32, StatementKind);
+
+/// A fault in a trial, by the number of the trial among the selected ones.
+type Injection = (usize, Planted);
+
+/// The results for one statement.
+struct Target {
+    /// The statement in each trial that has it and passes on the healthy device.
+    at: BTreeMap<usize, Statement>,
+    /// Faults under which nothing else was red.
+    candidates: Vec<Injection>,
+    /// Number of candidates that were tried.
+    tried: usize,
+    needed: bool,
+}
+
+/// Runs the trials without each statement, one at a time. `records` are the runs of the trials on the healthy device and under each
+/// declared fault.
+///
+/// # Errors
+/// A stack of unknown release, or cases that are not valid.
+pub(super) fn mutate(
+    library: &CaseLibrary,
+    selected: &[Selected<'_>],
+    session: &Session,
+    records: &[Record],
+    cancel: &Cancel,
+) -> Result<(Mutation, Option<Stop>), Stop> {
+    let mut search = Search::new(library, selected, session, records, cancel)?;
+    let mut known: BTreeMap<(usize, String), Record> = BTreeMap::new();
+    for record in records {
+        if let ([planted], Some(trial)) = (&record.faults[..], search.number(&record.trial)) {
+            search.learn(trial, planted, record);
+            known.insert((trial, planted.to_string()), record.clone());
+        }
+    }
+    let mut trouble = search.confirm()?;
+    for _ in 0..ROUNDS {
+        let next = search.next(&known);
+        if trouble.is_some() || next.is_empty() {
+            break;
+        }
+        let (records, stop) = search.run(&next, None)?;
+        for ((trial, planted), record) in next.iter().zip(&records) {
+            search.learn(*trial, planted, record);
+            known.insert((*trial, planted.to_string()), record.clone());
+        }
+        trouble = match stop {
+            Some(stop) => Some(stop),
+            None => search.confirm()?,
+        };
+    }
+    Ok((search.result(), trouble))
+}
+
+/// Returns true for a fault of copies.
+fn is_of_copies(fault: Fault) -> bool {
+    fault.name().starts_with("copy.") || matches!(fault, Fault::SdmaZero | Fault::CacheStale)
+}
+
+struct Search<'s, 'a> {
+    library: &'s CaseLibrary,
+    selected: &'s [Selected<'a>],
+    session: &'s Session,
+    cancel: &'s Cancel,
+    targets: BTreeMap<Key, Target>,
+}
+
+impl<'s, 'a> Search<'s, 'a> {
+    fn new(
+        library: &'s CaseLibrary,
+        selected: &'s [Selected<'a>],
+        session: &'s Session,
+        records: &[Record],
+        cancel: &'s Cancel,
+    ) -> Result<Self, Stop> {
+        let version = session.rocm.clone().ok_or(ProveError::UnknownRelease)?;
+        let passes: BTreeSet<&str> = records
+            .iter()
+            .filter(|r| r.faults.is_empty() && r.verdict.kind == VerdictKind::Pass)
+            .map(|r| r.trial.as_str())
+            .collect();
+        let lowered = lower_each(library, selected.iter().map(|entry| (entry, None)))?;
+        let mut targets: BTreeMap<Key, Target> = BTreeMap::new();
+        for (trial, (entry, lowered)) in selected.iter().zip(lowered).enumerate() {
+            if !passes.contains(entry.id().as_str()) {
+                continue;
+            }
+            for statement in statements(&lowered.plan, &version) {
+                let key = (entry.case.id.clone(), statement.line, statement.what);
+                let none = || Target {
+                    at: BTreeMap::new(),
+                    candidates: Vec::new(),
+                    tried: 0,
+                    needed: false,
+                };
+                targets.entry(key).or_insert_with(none).at.insert(trial, statement);
+            }
+        }
+        Ok(Search { library, selected, session, cancel, targets })
+    }
+
+    fn number(&self, trial: &str) -> Option<usize> {
+        self.selected.iter().position(|entry| entry.id() == trial)
+    }
+
+    /// Adds a fault to the candidates of the one statement that it turned red.
+    fn learn(&mut self, trial: usize, planted: &Planted, record: &Record) {
+        let ended =
+            record.exit == End::Exited(plan::WORKER_DONE) && record.outcome.kind.is_failure();
+        let [red] = &record.red[..] else { return };
+        if !ended {
+            return;
+        }
+        for ((_, line, what), target) in &mut self.targets {
+            let here = target.at.get(&trial).is_some_and(|s| Some(s.step) == red.step);
+            let own = |acts: &Acts| {
+                is_of_copies(acts.fault) && acts.first.iter().any(|act| act.line == *line)
+            };
+            if here && !(*what == StatementKind::Check && record.acts.iter().any(own)) {
+                target.candidates.push((trial, planted.clone()));
+            }
+        }
+    }
+
+    /// Runs trials without the statements that have untried candidates, under such a candidate.
+    fn confirm(&mut self) -> Result<Option<Stop>, Stop> {
+        loop {
+            let mut injections = Vec::new();
+            let mut keys = Vec::new();
+            for (key, target) in &mut self.targets {
+                let open = !target.needed && target.tried < TRIES;
+                let candidate = target.candidates.get(target.tried).filter(|_| open);
+                if let Some(candidate) = candidate {
+                    target.tried += 1;
+                    keys.push((key.clone(), target.at[&candidate.0].clone()));
+                    injections.push(candidate.clone());
+                }
+            }
+            if injections.is_empty() {
+                return Ok(None);
+            }
+            let gone: Vec<Statement> = keys.iter().map(|(_, s)| s.clone()).collect();
+            let (records, stop) = self.run(&injections, Some(&gone))?;
+            for ((key, _), record) in keys.iter().zip(&records) {
+                if let Some(target) = self.targets.get_mut(key) {
+                    target.needed = record.outcome.kind == Kind::Pass;
+                }
+            }
+            if stop.is_some() {
+                return Ok(stop);
+            }
+        }
+    }
+
+    /// Returns single acts of declared faults that were not run and may need a statement that is not known to be needed.
+    fn next(&self, known: &BTreeMap<(usize, String), Record>) -> Vec<Injection> {
+        let mut wanted = BTreeMap::new();
+        let declared: Vec<(usize, Planted, Vec<Act>)> = known
+            .iter()
+            .filter_map(|((trial, _), record)| {
+                let [planted] = &record.faults[..] else { return None };
+                let acts = record.acts.iter().find(|acts| acts.fault == planted.fault)?;
+                let whole = planted.only.is_none() && acts.times > 1;
+                whole.then(|| (*trial, planted.clone(), acts.first.clone()))
+            })
+            .collect();
+        for ((case, line, _), target) in &self.targets {
+            if target.needed {
+                continue;
+            }
+            let mut candidates = Vec::new();
+            for (trial, planted, acts) in &declared {
+                if !target.at.contains_key(trial) {
+                    continue;
+                }
+                // A copy of a check is seen by this check only.
+                let of_a_check = |act: &&Act| {
+                    let check = (case.clone(), act.line, StatementKind::Check);
+                    is_of_copies(planted.fault) && self.targets.contains_key(&check)
+                };
+                for act in acts.iter().filter(|act| !of_a_check(act)) {
+                    let alone = Planted { only: Some(act.opportunity), ..planted.clone() };
+                    // The effect of an act shortly before the statement is likely to show there.
+                    let far = line.checked_sub(act.line).unwrap_or(u32::MAX);
+                    candidates.push((far, act.opportunity, *trial, alone));
+                }
+            }
+            candidates.sort_by_key(|(far, opportunity, trial, _)| (*far, *trial, *opportunity));
+            let new = candidates.into_iter().filter(|(.., trial, alone)| {
+                let name = (*trial, alone.to_string());
+                !known.contains_key(&name) && !wanted.contains_key(&name)
+            });
+            let new: Vec<_> = new.take(AT_ONCE).collect();
+            for (.., trial, alone) in new {
+                wanted.insert((trial, alone.to_string()), alone);
+            }
+        }
+        wanted.into_iter().map(|((trial, _), planted)| (trial, planted)).collect()
+    }
+
+    /// Runs trials with a fault each, and without one of the statements `gone` each.
+    fn run(
+        &self,
+        injections: &[Injection],
+        gone: Option<&[Statement]>,
+    ) -> Result<(Vec<Record>, Option<Stop>), Stop> {
+        let planned = injections.iter();
+        let planned = planned.map(|(trial, fault)| (&self.selected[*trial], vec![fault.clone()]));
+        let mut jobs = planned_jobs(self.library, planned.collect())?;
+        for (job, gone) in jobs.iter_mut().zip(gone.unwrap_or_default()) {
+            job.lowered.plan = without(&job.lowered.plan, gone);
+            let left = &job.lowered.plan;
+            if let Body::Calls(reference) = &mut job.lowered.body {
+                reference.expected.retain(|e| left.step(e.step).is_some());
+            }
+        }
+        Ok(run_jobs(self.session, jobs, None, self.cancel))
+    }
+
+    fn result(self) -> Mutation {
+        let all = self.targets.len();
+        let left = self.targets.into_iter().filter(|(_, target)| !target.needed);
+        let unnoticed = left.filter_map(|((case, line, _), target)| {
+            let (trial, statement) = target.at.first_key_value()?;
+            let trial = self.selected[*trial].id();
+            Some(Unnoticed { case, line, statement: statement.of.clone(), trial })
+        });
+        Mutation { all, unnoticed: unnoticed.collect() }
+    }
+}

@@ -1,0 +1,118 @@
+//! The audit of the emulated device: opcodes in the kernels of libraries that the interpreter does not support.
+
+use serde::{Deserialize, Serialize};
+
+/// The opcodes of one library on one architecture.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct AuditFinding {
+    /// The library.
+    pub library: String,
+    /// The architecture.
+    pub gfx: String,
+    /// Files with code for the architecture.
+    pub files: usize,
+    /// Files that were read.
+    pub read: usize,
+    /// Number of instructions.
+    pub instructions: u64,
+    /// Number of different opcodes.
+    pub opcodes: usize,
+    /// Dwords that are not instructions: padding and tables between kernels.
+    pub not_instructions: u64,
+    /// Unsupported opcodes.
+    pub missing: Vec<MissingOpcode>,
+    /// Unsupported graphics, image and ray-tracing opcodes. Math libraries do not need them, so they do not count as missing.
+    pub aside: Vec<MissingOpcode>,
+}
+
+/// An unsupported opcode.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MissingOpcode {
+    /// The opcode.
+    pub opcode: String,
+    /// Unsupported instructions with this opcode.
+    pub count: u64,
+    /// All instructions with this opcode.
+    pub of: u64,
+    /// An unsupported instruction, disassembled.
+    pub example: String,
+}
+
+/// Returns the audit as a table: one line for each library and architecture, then the missing opcodes, the most frequent first.
+pub fn audit(findings: &[AuditFinding]) -> String {
+    let mut text = format!(
+        "{:24} {:8} {:>9} {:>13} {:>8} {:>8}\n",
+        "library", "gfx", "files", "instructions", "opcodes", "missing"
+    );
+    for finding in findings {
+        let files = if finding.read < finding.files {
+            format!("{}/{}", finding.read, finding.files)
+        } else {
+            finding.files.to_string()
+        };
+        text.push_str(&format!(
+            "{:24} {:8} {files:>9} {:>13} {:>8} {:>8}\n",
+            finding.library,
+            finding.gfx,
+            finding.instructions,
+            finding.opcodes,
+            finding.missing.len()
+        ));
+    }
+    if findings.iter().any(|finding| finding.read < finding.files) {
+        text.push_str("Sampled: a/b means that a of b files were read.\n");
+    }
+    for finding in findings {
+        let lists = [("missing", &finding.missing), ("graphics, not counted", &finding.aside)];
+        for (title, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+            text.push_str(&format!("\n{} {}, {title}:\n", finding.library, finding.gfx));
+            list.iter().for_each(|missing| text.push_str(&line(missing)));
+        }
+    }
+    text
+}
+
+fn line(missing: &MissingOpcode) -> String {
+    let MissingOpcode { opcode, count, of, example } = missing;
+    let part = if count == of { String::new() } else { format!(" of {of}") };
+    let example = example.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!("  {:>12}  {opcode:32} {example}\n", format!("{count}{part}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_per_library_and_architecture() {
+        let missing = |opcode: &str, count, of| MissingOpcode {
+            opcode: opcode.into(),
+            count,
+            of,
+            example: format!("{opcode}\tv0, v1"),
+        };
+        let findings = [
+            AuditFinding {
+                library: "hiprand".into(),
+                gfx: "gfx1151".into(),
+                files: 1,
+                read: 1,
+                instructions: 1000,
+                opcodes: 12,
+                ..AuditFinding::default()
+            },
+            AuditFinding {
+                library: "rocblas".into(),
+                gfx: "gfx90a".into(),
+                files: 40,
+                read: 4,
+                instructions: 123_456,
+                opcodes: 300,
+                missing: vec![missing("v_mfma_f32_4x4x4f16", 20, 20), missing("v_mov_b32", 1, 99)],
+                aside: vec![missing("image_load", 3, 3)],
+                ..AuditFinding::default()
+            },
+        ];
+        insta::assert_snapshot!(audit(&findings));
+    }
+}

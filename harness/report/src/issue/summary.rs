@@ -1,0 +1,76 @@
+//! The page of an issue in the evidence folder, and its summary for the terminal.
+
+use std::path::Path;
+
+use super::{Findings, Issue, may_be_its_own};
+use crate::evidence::REPORT_FILE;
+
+impl Issue {
+    /// Returns the file of the issue: comments with title and repository, then its text.
+    pub fn page(&self) -> String {
+        format!(
+            "<!-- title: {} -->\n<!-- repository: {} -->\n\n{}",
+            // The title must not end the comment, or be markup for a reader that ignores comments.
+            self.title.replace("--", "- -").replace('<', "&lt;").replace("](", "] ("),
+            self.repository,
+            self.markdown()
+        )
+    }
+}
+
+/// Returns the summary of an issue in a folder. With `open` it ends with an address that opens the form.
+pub fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) -> String {
+    let mut text = format!("{}\n", folder.join(REPORT_FILE).display());
+    text.push_str(&format!("  title       {}\n", issue.title));
+    text.push_str(&format!(
+        "  belongs to  https://github.com/{} ({} form)\n",
+        issue.repository, issue.form
+    ));
+    if let Some(mistake) = &findings.mistake {
+        text.push_str(&format!(
+            "  look first  {}: the case's own kernel is the first suspect, not ROCm\n              {}\n",
+            mistake.found, mistake.again
+        ));
+    }
+    if may_be_its_own(findings) {
+        text.push_str(
+            "  look first  the program itself: nothing that was seen shows that ROCm did this\n",
+        );
+    }
+    let mut issues: Vec<_> =
+        findings.duplicates.iter().flat_map(|d| d.known.upstream.clone()).collect();
+    issues.sort();
+    issues.dedup();
+    if !issues.is_empty() {
+        text.push_str(&format!("  known as    {}\n", issues.join(", ")));
+    }
+    text.push_str(&format!("  rate        {}\n", findings.rate));
+    for control in &findings.controls {
+        let failure = control.failure(&findings.record.outcome.signature);
+        text.push_str(&format!("  control     {}: {}; {failure}\n", control.what, control.rate));
+    }
+    let missing =
+        [(findings.minimised.is_none(), "minimise"), (findings.mitigations.is_none(), "mitigate")];
+    let own = findings.program.as_ref().is_some_and(|program| program.own.is_some());
+    let missing = if own { &[][..] } else { &missing };
+    let missing: Vec<_> =
+        missing.iter().filter(|(lacks, _)| *lacks).map(|(_, name)| *name).collect();
+    if !missing.is_empty() {
+        let out = folder.display();
+        text.push_str(&format!(
+            "  would gain from `rocrepro {} --out {out}`\n",
+            missing.join("`, `")
+        ));
+    }
+    if open {
+        let link = issue.link();
+        text.push_str(&format!("\n{}\n", link.url));
+        if !link.cut.is_empty() {
+            text.push_str(&format!(
+                "\nLeft out of the address, paste from the report: {}\n",
+                link.cut.join(", ")
+            ));
+        }
+    }
+    text
+}
