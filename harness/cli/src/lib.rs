@@ -35,7 +35,7 @@ pub fn main() -> ExitCode {
         Some(first) if first == commands::ASK_ARGUMENT => {
             return commands::ask(std::env::args_os().skip(2));
         }
-        _ => {}
+        _ => args::complete(),
     }
     // A write beyond the limit of file sizes is then an error, which is told, instead of the end. Where that cannot be had, it is
     // the end. Programs that are started have it as it was.
