@@ -11,6 +11,7 @@ mod outputs;
 mod progress;
 mod session_options;
 mod ticker;
+mod width;
 
 use std::{process::ExitCode, sync::Arc};
 

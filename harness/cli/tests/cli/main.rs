@@ -50,6 +50,7 @@ mod sanitize;
 mod scratch;
 mod stack_release;
 mod standalone;
+mod terminal;
 mod textures;
 mod untrusted_cases;
 mod wheels;
