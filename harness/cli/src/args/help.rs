@@ -247,8 +247,8 @@ fn remark(line: &str) -> Option<(&str, &str)> {
     Some((&line[..at], line[at..].trim_start()))
 }
 
-/// Returns examples and paragraphs such that any width breaks them well: paragraphs are one line each, and a remark that does not
-/// fit beside its example stands below it.
+/// Returns examples and paragraphs such that any width breaks them well: paragraphs are one line each, long commands continue
+/// behind a backslash, and a remark that does not fit beside its example stands below it.
 fn flowing(after: &str) -> String {
     let mut text = String::new();
     let mut in_paragraph = false;
@@ -260,14 +260,36 @@ fn flowing(after: &str) -> String {
             text.push('\n');
         }
         in_paragraph = is_prose;
-        match remark(line) {
-            Some((example, remark)) if line.chars().count() > WIDTH => {
-                text.push_str(&format!("{example}\n      {remark}"));
-            }
-            _ => text.push_str(line),
+        if is_prose || line.chars().count() <= WIDTH {
+            text.push_str(line);
+            continue;
+        }
+        let (example, remark) = remark(line).unwrap_or((line, ""));
+        text.push_str(&continued(example));
+        if !remark.is_empty() {
+            text.push_str(&format!("\n      {remark}"));
         }
     }
     text
+}
+
+/// Breaks a command that is too long for a line between its words, as a shell reads it.
+fn continued(command: &str) -> String {
+    let (mut text, mut column, mut word) = (String::new(), 0, String::new());
+    for part in command.split_inclusive(' ') {
+        word.push_str(part);
+        if word.matches('\'').count() % 2 == 1 {
+            continue;
+        }
+        // Two columns are for the backslash.
+        if column > 2 && column + word.trim_end().chars().count() + 2 > WIDTH {
+            text.push_str("\\\n      ");
+            column = 6;
+        }
+        column += word.chars().count();
+        text.push_str(&std::mem::take(&mut word));
+    }
+    text + &word
 }
 
 #[cfg(test)]
@@ -382,7 +404,18 @@ mod tests {
     }
 
     #[test]
-    fn a_first_clause_is_whole() {
+    fn long_examples_continue_as_a_shell_reads_them() {
+        let long = "  rocrepro bisect --good debian:6.4.3 --bad debian:7.2.4 --match 'invalid device' -- python3 repro.py";
+        let text = flowing(&format!("Examples:\n{long}    a remark\n\nOne line.\nAnother one."));
+        let (command, rest) = text.split_once("a remark\n").expect("it has a remark");
+        let command = command.trim_end();
+        assert!(command.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert_eq!(command.replace("\\\n      ", ""), format!("Examples:\n{long}"));
+        assert_eq!(rest, "\nOne line. Another one.");
+    }
+
+    #[test]
+    fn ends_a_summary_at_the_first_clause() {
         let check = |text, expected| assert_eq!(first_clause(text), expected);
         check("A build; fetched when needed", "A build");
         check(

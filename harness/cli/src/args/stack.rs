@@ -37,7 +37,7 @@ pub(crate) enum Stack {
 
 #[derive(Subcommand)]
 pub(crate) enum Rocm {
-    /// List stacks: installed, fetched, and those that can be fetched; or the builds of a source
+    /// List stacks and what can be fetched, or the builds of a source
     #[command(after_help = LIST)]
     List {
         /// The builds of a source, with dates and sizes: `nightly`, `stable`, `commits`, or another that `bisect --source` takes
