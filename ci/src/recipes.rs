@@ -93,7 +93,7 @@ fn read(page: &str) -> Vec<Recipe> {
         }
         if indent < 4 {
             recipes.extend(last.take().filter(|recipe| !recipe.shown.is_empty()));
-        } else if text.starts_with("rocrepro rocm fetch ") {
+        } else if text.starts_with("rocrepro stack fetch ") {
             let _ = writeln!(before, "{text} >/dev/null");
         } else if text.starts_with("cat >") {
             before.push_str(text);
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn reads_commands_with_their_shown_output() {
-        let page = "Text\n\n    cat > a.sh <<'END'\n    x\n\n      y\n    END\n    chmod +x a.sh\n\n1. Look:\n\n       rocrepro list\n\n\
+        let page = "Text\n\n    cat > a.sh <<'END'\n    x\n\n      y\n    END\n    chmod +x a.sh\n\n1. Look:\n\n       rocrepro case list\n\n\
                     2. Search:\n\n       rocrepro bisect -- ./a.sh\n\n       answer      last good a\n\
        \u{20}      spent       3 runs, 1 s\n\n   Text\n";
         let before = "cat > a.sh <<'END'\nx\n\n  y\nEND\nchmod +x a.sh\n".to_owned();

@@ -2,6 +2,8 @@
 
 mod baseline;
 mod bisect;
+mod case;
+mod complete;
 mod device;
 mod diff;
 mod doctor;
@@ -12,10 +14,13 @@ mod help;
 mod matrix;
 mod minimise;
 mod mitigate;
+mod old_names;
+mod records;
 mod redact;
 mod report;
 mod selection;
 mod show;
+mod stack;
 mod store;
 mod unfinished;
 mod words;
@@ -26,11 +31,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use engine::library::CasesFrom;
 
+pub(crate) use self::complete::script;
 pub(crate) use self::device::{Audit, Compare, DeviceCommand, ProbeInside};
 pub(crate) use self::help::{command, parse};
 pub(crate) use self::{
     baseline::Baselines,
     bisect::{Bisect, Regress},
+    case::{Case, Explain, List, Schema},
     device::Device,
     diff::Diff,
     doctor::Doctor,
@@ -40,80 +47,54 @@ pub(crate) use self::{
     matrix::Matrix,
     minimise::{Minimise, Reducer},
     mitigate::Mitigate,
+    records::Records,
     redact::Redact,
     report::Report,
     show::Show,
+    stack::{Rocm, Stack},
     store::{History, Merge, Store, StoreFile},
     unfinished::Unfinished,
 };
 
 const EXAMPLES: &str = "\
 Examples:
-  rocrepro run --rocm debian:7.2.4        fetch ROCm 7.2.4, run every case
-  rocrepro run copies --rocm /opt/rocm    one family, on an installed ROCm
-  rocrepro exec ./my-hip-program          your program on the emulated device
-  rocrepro explain graphs/long-chain      what a case does and why
+  rocrepro run --rocm debian:7.2.4           fetch ROCm 7.2.4, run every case
+  rocrepro run copies --rocm /opt/rocm       one family, on an installed ROCm
+  rocrepro exec ./my-hip-program             your program on the emulated device
+  rocrepro case explain graphs/long-chain    what a case does and why
 
 Exit codes: 0 as expected, 1 unexpected result, 2 usage, 3 no verdict,
 4 nothing ran. `rocrepro COMMAND -h` is short, `--help` complete.";
 
 const RUN: &str = "\
 Examples:
-  rocrepro run                                         everything, on ROCm 7.2.4 and the emulated gfx1151
-  rocrepro run graphs 'copies/*-sizes' --rocm system   a family and a pattern, on the installed ROCm
+  rocrepro run                                everything, on ROCm 7.2.4
+  rocrepro run graphs 'copies/*-sizes'        a family and a pattern
+  rocrepro run copies --rocm debian:6.4.3 --gfx gfx90a --record runs.jsonl
   rocrepro run 'copies/small-sizes[bytes=2,host=pinned]' --trials
-  rocrepro run copies --rocm debian:5.7.1 --gfx gfx90a --record runs.jsonl --junit copies.xml
   rocrepro run copies/tensors --fault copy.zero,probability=0.1,seed=7 --repeat 20
-  rocrepro run capture --schedule lazy                 work is done as late as is legal; seeded=7 for a random order
-  rocrepro run copies --launcher 'srun -n1'            start each trial through a batch system
+  rocrepro run capture --schedule lazy        work is done as late as is legal; seeded=7 for a random order
+  rocrepro run copies --launcher 'srun -n1'   start each trial through a batch system
 
 Exit codes: 0 as expected, 1 unexpected result, 2 usage, 3 no verdict, 4 nothing ran.";
 
 const PROVE: &str = "\
 Examples:
-  rocrepro prove                        all cases, each under each fault that it declares
+  rocrepro prove                        all cases, each under its declared faults
   rocrepro prove copies/small-sizes     one case
   rocrepro prove graphs --rocm debian:6.4.3 --gfx gfx1100
   rocrepro prove copies --schedules 8   and in eight further legal orders of the work
 
 Exit codes: 0 proven, 1 a case stays green under a fault or is red without, 2 usage, 3 no verdict, 4 nothing ran.";
 
-const CHECK: &str = "\
-Examples:
-  rocrepro check                                the built-in cases
-  rocrepro check --cases-from my-cases          all case files of a folder; kernels (*.hip) may be there too
-  rocrepro check --cases-from my-cases/new.yaml
-
-All mistakes of all files are shown at once, with line and column; the exit code is then 2.";
-
-const LIST: &str = "\
-Examples:
-  rocrepro list                     all cases with the number of their trials
-  rocrepro list capture --trials    the trials of one family, one id per line
-  rocrepro list graphs --faults     the faults that they declare, each after a trial, separated by a tab";
-
-const EXPLAIN: &str = "\
-Examples:
-  rocrepro explain copies/small-sizes   what it does, its issues, its faults, the command that runs it
-  rocrepro explain --steps              the steps that cases are made of, with their keys
-  rocrepro explain --faults             the faults that can be planted";
-
-const SCHEMA: &str = "\
-Examples:
-  rocrepro schema > case.schema.json            for the YAML support of an editor
-  rocrepro schema --record > record.schema.json";
-
-const ROCM: &str = "\
-Examples:
-  rocrepro rocm list
-  rocrepro rocm fetch debian:7.2.4 --with hipblaslt,rocblas
-  rocrepro rocm path debian:7.2.4";
-
 const COMPLETIONS: &str = "\
 Examples:
-  rocrepro completions bash > ~/.local/share/bash-completion/completions/rocrepro
+  rocrepro completions bash >~/.local/share/bash-completion/completions/rocrepro
   rocrepro completions zsh > ~/.zfunc/_rocrepro
-  rocrepro completions fish > ~/.config/fish/completions/rocrepro.fish";
+  rocrepro completions fish > ~/.config/fish/completions/rocrepro.fish
+
+The script completes commands, options, cases and their trials, stacks, architectures, libraries and faults. It calls rocrepro for the
+words, so it stays right when rocrepro changes.";
 
 const MAN: &str = "\
 Examples:
@@ -132,83 +113,53 @@ pub(crate) enum Command {
     /// Run cases and compare what happens with what is expected
     #[command(after_help = RUN)]
     Run(Run),
-    /// Run cases on several stacks and architectures, write a page
-    #[command(after_help = matrix::EXAMPLES)]
-    Matrix(Matrix),
-    /// Show that cases detect the faults that they declare
-    #[command(after_help = PROVE)]
-    Prove(Prove),
     /// Run your own program on a stack and device
     #[command(after_help = exec::EXAMPLES)]
     Exec(Exec),
-    /// Create, list and remove environments of Python packages
-    #[command(subcommand, after_help = env::EXAMPLES)]
-    Env(Env),
-    /// Print a trial as a stand-alone C++ program
-    #[command(after_help = export::EXAMPLES)]
-    Export(Export),
+    /// Show that cases detect the faults that they declare
+    #[command(after_help = PROVE)]
+    Prove(Prove),
+    /// Run cases on several stacks and architectures, write a page
+    #[command(after_help = matrix::EXAMPLES)]
+    Matrix(Matrix),
     /// Shrink a failing trial while it fails in the same way
     #[command(after_help = minimise::EXAMPLES)]
     Minimise(Minimise),
     /// Find what makes a failure go away
     #[command(after_help = mitigate::EXAMPLES)]
     Mitigate(Mitigate),
-    /// Write the upstream issue for a failing trial
-    #[command(after_help = report::EXAMPLES)]
-    Report(Report),
-    /// Remove names, addresses and secrets from evidence
-    #[command(after_help = redact::EXAMPLES)]
-    Redact(Redact),
-    /// Show a run again from its record files
-    #[command(after_help = show::EXAMPLES)]
-    Show(Show),
-    /// Compare two runs: outcomes and configurations that differ
-    #[command(after_help = diff::EXAMPLES)]
-    Diff(Diff),
-    /// Merge the shards of a run into one record file
-    #[command(after_help = store::MERGE)]
-    Merge(Merge),
-    /// Keep the records of many runs in one file
-    #[command(subcommand, after_help = store::EXAMPLES)]
-    Store(Store),
-    /// Show the outcomes of a case over all stored runs
-    #[command(after_help = store::HISTORY)]
-    History(History),
-    /// List trials that started and never finished
-    #[command(after_help = unfinished::EXAMPLES)]
-    Unfinished(Unfinished),
-    /// Print and check the environment of this machine
-    #[command(after_help = doctor::EXAMPLES)]
-    Doctor(Doctor),
     /// Find the build that broke or fixed a trial
     #[command(after_help = bisect::EXAMPLES)]
     Bisect(Box<Bisect>),
+    /// Print a trial as a stand-alone C++ program
+    #[command(after_help = export::EXAMPLES)]
+    Export(Export),
+    /// Write the upstream issue for a failing trial
+    #[command(after_help = report::EXAMPLES)]
+    Report(Report),
+    /// List, explain and check cases
+    #[command(subcommand, after_help = case::EXAMPLES)]
+    Case(Case),
+    /// Show, compare, merge, store and redact the records of runs
+    #[command(subcommand, after_help = records::EXAMPLES)]
+    Records(Records),
+    /// List, fetch and locate ROCm; make Python environments
+    #[command(subcommand, after_help = stack::EXAMPLES)]
+    Stack(Stack),
+    /// Print and check the environment of this machine
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(Doctor),
     /// Examine the emulated device
     #[command(after_help = device::EXAMPLES)]
     Device(Device),
-    /// Check case files without running anything
-    #[command(after_help = CHECK)]
-    Check(Selection),
-    /// List cases, or their trials
-    #[command(after_help = LIST)]
-    List(List),
-    /// Explain a case, the steps or the faults
-    #[command(after_help = EXPLAIN)]
-    Explain(Explain),
-    /// Print the JSON Schema of case files or of records
-    #[command(after_help = SCHEMA)]
-    Schema(Schema),
-    /// Find, fetch and locate ROCm user spaces
-    #[command(subcommand, after_help = ROCM)]
-    Rocm(Rocm),
-    /// Print a shell completion script
+    /// Print the script that completes commands in a shell
     #[command(after_help = COMPLETIONS)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Write manual pages
-    #[command(after_help = MAN)]
+    /// Write manual pages, for packages of distributions
+    #[command(after_help = MAN, hide = true)]
     Man {
         /// The folder
         folder: PathBuf,
@@ -217,8 +168,8 @@ pub(crate) enum Command {
 
 #[derive(Args)]
 pub(crate) struct Selection {
-    /// Cases (`copies/small-sizes`), folders (`copies`), patterns (`*small*`), also with values (`copies/small-sizes[bytes=2]`)
-    /// [default: every case]
+    /// Cases (`copies/small-sizes`), folders (`copies`) or patterns (`*small*`); also with values
+    /// (`copies/small-sizes[bytes=2]`) [default: every case]
     #[arg(value_name = "CASE")]
     pub(crate) cases: Vec<String>,
 
@@ -233,11 +184,11 @@ pub(crate) struct Selection {
 /// Where the cases come from.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Origin {
-    /// Read cases from this folder or file instead of the built-in library
+    /// Read cases from this folder or file; the built-in ones then do not count
     #[arg(long, value_name = "PATH")]
     cases_from: Option<PathBuf>,
 
-    /// Trust the cases of --cases-from as you trust a program of yours: they may set any variable, include any header and write
+    /// Trust the cases of --cases-from as you trust a program of yours; they may set any variable, include any header and write
     /// files anywhere
     #[arg(long, requires = "cases_from")]
     trust: bool,
@@ -274,11 +225,11 @@ pub(crate) struct Mirrors {
 /// What a program runs on: a stack and a device.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Target {
-    /// The ROCm to run on: `debian:7.2.4`, `debian:latest`, `system`, or a folder; fetched when needed
-    #[arg(long, value_name = "SPEC", env = "ROCREPRO_ROCM", default_value = "debian:7.2.4")]
+    /// The ROCm to run on, by any spelling of a stack
+    #[arg(long, value_name = "SPEC", env = "ROCREPRO_ROCM", default_value = "debian:7.2.4", help = rocm(), long_help = rocm_in_full())]
     pub(crate) rocm: String,
 
-    /// Fetch these with it: hiprand, hipblaslt, rocblas, ...; dev (headers and compiler), tests (AMD's own); or all that a
+    /// Fetch these libraries with it; hiprand, hipblaslt, rocblas, ...; dev (headers and compiler), tests (AMD's own); or all that a
     /// framework needs: cupy, jax, llama (6.4.3 only), onnxruntime, triton
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub(crate) with: Vec<String>,
@@ -338,7 +289,7 @@ pub(crate) struct On {
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) limit: Vec<String>,
 
-    /// Run program cases in this environment of `rocrepro env`, whatever package versions the cases name
+    /// Run program cases in this environment of `rocrepro stack env`, whatever package versions the cases name
     #[arg(long = "in", value_name = "NAME")]
     pub(crate) environment: Option<String>,
 
@@ -347,7 +298,7 @@ pub(crate) struct On {
     #[arg(long, value_name = "COMMAND")]
     pub(crate) recover: Option<String>,
 
-    /// Append one JSON record per trial to this file as soon as it is over
+    /// Append a JSON record of each trial to this file; each as soon as its trial is over
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 
@@ -380,11 +331,11 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) emulation: Emulation,
 
-    /// Plant a fault, optionally with parameters: `copy.zero`, `copy.late,ms=50,probability=0.2,seed=7`
+    /// Inject a fault, such as `copy.zero`; also with parameters: `copy.late,ms=50,probability=0.2,seed=7`
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
-    /// Run each trial this many times, in fresh processes, and give the failure rate
+    /// Run each trial this many times and give the failure rate; each time in a fresh process
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) repeat: u32,
 
@@ -397,7 +348,7 @@ pub(crate) struct Run {
     pub(crate) trials: bool,
 
     /// Run only this part of the trials: `2/5` is the second of five. Which trial is in which part depends on its name alone;
-    /// `rocrepro show` puts the records of all parts together
+    /// `rocrepro records show` puts the records of all parts together
     #[arg(long, value_name = "NUMBER/OF")]
     pub(crate) shard: Option<::report::Shard>,
 
@@ -416,7 +367,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget_seconds: Option<u32>,
 
-    /// Go on with the last run in the record file: trials that are over there do not run again
+    /// Go on with the last run in the record file; trials that are over there do not run again
     #[arg(long, requires = "record")]
     pub(crate) resume: bool,
 
@@ -434,8 +385,8 @@ pub(crate) struct Emulation {
     #[arg(long, value_name = "SCHEDULE", default_value = "eager")]
     pub(crate) schedule: String,
 
-    /// Report kernels and copies that touch memory out of bounds or after its free, that use memory nobody wrote, or that race.
-    /// Slow. Each mistake is reported once and the work goes on as on hardware; `--sanitize=stop` stops at the first
+    /// Report kernels and copies that use memory wrongly; that is out of bounds, after its free, before anything wrote it, or in a
+    /// race. Slow. Each mistake is reported once and the work goes on as on hardware; `--sanitize=stop` stops at the first
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     pub(crate) sanitize: Option<String>,
 
@@ -465,91 +416,22 @@ pub(crate) struct Prove {
     pub(crate) mutate: bool,
 }
 
-#[derive(Args)]
-pub(crate) struct List {
-    #[command(flatten)]
-    pub(crate) selection: Selection,
-
-    /// List the trials of each case
-    #[arg(long)]
-    pub(crate) trials: bool,
-
-    /// List the faults that each case declares, after the first trial that each concerns
-    #[arg(long, conflicts_with = "trials")]
-    pub(crate) faults: bool,
-
-    /// List the upstream issues that cases could show, and those that are related only
-    #[arg(long, conflicts_with_all = ["trials", "faults"])]
-    pub(crate) issues: bool,
-
-    /// List the source of each expectation: a document, a measurement on CUDA, releases that differ among themselves, or none of
-    /// these (a difference)
-    #[arg(long, conflicts_with_all = ["trials", "faults", "issues"])]
-    pub(crate) expectations: bool,
+/// Answers a completion script and ends the process, if one asks.
+pub(crate) fn complete() {
+    complete::answer(command);
 }
 
-#[derive(Args)]
-pub(crate) struct Explain {
-    /// The case, such as `copies/small-sizes`
-    #[arg(required_unless_present_any = ["steps", "faults"])]
-    pub(crate) case: Option<String>,
-
-    /// Explain the steps that cases are made of
-    #[arg(long)]
-    pub(crate) steps: bool,
-
-    /// Explain the faults that can be planted
-    #[arg(long)]
-    pub(crate) faults: bool,
-
-    #[command(flatten)]
-    pub(crate) from: Origin,
+/// Describes `--rocm` in a line.
+fn rocm() -> String {
+    let forms: Vec<&str> = stacks::spellings().iter().map(|spelling| spelling.form).collect();
+    format!("The ROCm to run on: {}", forms.join(", "))
 }
 
-#[derive(Args)]
-pub(crate) struct Schema {
-    /// The schema of result records (`--record`)
-    #[arg(long)]
-    pub(crate) record: bool,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum Rocm {
-    /// List stacks: installed, fetched, and those that can be fetched; or the builds of a source
-    List {
-        /// The builds of a source, with dates and sizes: `nightly`, `stable`, `commits`, or another that `bisect --source` takes
-        #[arg(long, value_name = "SOURCE")]
-        source: Vec<String>,
-        /// A file of sources, which adds to the built-in ones [default: rocrepro/sources.toml in the configuration folder]
-        #[arg(long, value_name = "FILE", requires = "source")]
-        sources_file: Option<PathBuf>,
-        /// The architecture that the builds are for
-        #[arg(long, value_name = "GFX", default_value = "gfx1151", requires = "source")]
-        gfx: String,
-    },
-    /// Fetch a stack and, with --with, libraries for it
-    Fetch {
-        /// The stack: `debian:7.2.4`, `debian:latest`, or a build of a source such as `nightly:2026-07-02`
-        spec: String,
-        /// Fetch these with it: hiprand, hipblaslt, rocblas, ...; dev (headers and compiler), tests (AMD's own); or all that a
-        /// framework needs: cupy, jax, llama (6.4.3 only), onnxruntime, triton
-        #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
-        with: Vec<String>,
-        /// Fetch the libraries' kernels for these architectures [default: gfx1151,gfx90a]; a nightly build is for the first of
-        /// them [default: that of this machine's GPU, or else gfx1151]
-        #[arg(long, value_name = "GFX", value_delimiter = ',')]
-        gfx: Vec<String>,
-        #[command(flatten)]
-        mirrors: Mirrors,
-    },
-    /// Print the folder of a stack
-    Path {
-        /// The stack: `debian:7.2.4`, `system`, or a fetched build of a source such as `nightly:2026-07-02`
-        spec: String,
-        /// The architecture of a nightly build [default: that of this machine's GPU, or else gfx1151]
-        #[arg(long, value_name = "GFX")]
-        gfx: Option<String>,
-    },
+/// Describes `--rocm` with every spelling of a stack.
+fn rocm_in_full() -> String {
+    let one = |spelling: &stacks::Spelling| format!("\n* {}: {}", spelling.form, spelling.about);
+    let all: String = stacks::spellings().iter().map(one).collect();
+    format!("The ROCm to run on, fetched when needed:{all}")
 }
 
 /// A time, as a number of seconds: `120` or `120s`.

@@ -28,7 +28,7 @@ mod unfinished;
 use std::{path::Path, process::ExitCode};
 
 use crate::{
-    args::{Cli, Command},
+    args::{Case, Cli, Command, Records, Schema, Stack},
     outputs,
 };
 use engine::Stop;
@@ -36,37 +36,41 @@ use engine::Stop;
 pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
     match cli.command {
         Command::Run(args) => run::run(&args),
-        Command::Prove(args) => prove::prove(&args),
         Command::Exec(args) => exec::exec(&args),
-        Command::Env(args) => env::env(&args),
-        Command::Export(args) => export::export(&args),
+        Command::Prove(args) => prove::prove(&args),
+        Command::Matrix(args) => matrix::matrix(&args),
         Command::Minimise(args) => minimise::minimise(&args),
         Command::Mitigate(args) => mitigate::mitigate(&args),
-        Command::Report(args) => report::report(&args),
-        Command::Redact(args) => redact::redact(&args),
-        Command::Show(args) => show::show(&args),
-        Command::Unfinished(args) => unfinished::unfinished(&args),
-        Command::Matrix(args) => matrix::matrix(&args),
-        Command::Diff(args) => diff::diff(&args),
-        Command::Merge(args) => merge::merge(&args),
-        Command::Store(args) => store::store(&args),
-        Command::History(args) => store::history(&args),
-        Command::Doctor(args) => doctor::doctor(&args),
         Command::Bisect(args) => bisect::bisect(&args),
+        Command::Export(args) => export::export(&args),
+        Command::Report(args) => report::report(&args),
+        Command::Case(Case::List(args)) => list::list(&args),
+        Command::Case(Case::Explain(args)) => explain::explain(&args),
+        Command::Case(Case::Check(args)) => check::check(&args),
+        Command::Case(Case::Schema) => schema::schema(&Schema { record: false }),
+        Command::Records(Records::Show(args)) => show::show(&args),
+        Command::Records(Records::Diff(args)) => diff::diff(&args),
+        Command::Records(Records::Merge(args)) => merge::merge(&args),
+        Command::Records(Records::Store(args)) => store::store(&args),
+        Command::Records(Records::History(args)) => store::history(&args),
+        Command::Records(Records::Unfinished(args)) => unfinished::unfinished(&args),
+        Command::Records(Records::Redact(args)) => redact::redact(&args),
+        Command::Records(Records::Schema) => schema::schema(&Schema { record: true }),
+        Command::Stack(Stack::Rocm(args)) => rocm::rocm(args),
+        Command::Stack(Stack::Env(args)) => env::env(&args),
+        Command::Doctor(args) => doctor::doctor(&args),
         Command::Device(args) => device::device(&args),
-        Command::Check(args) => check::check(&args),
-        Command::List(args) => list::list(&args),
-        Command::Explain(args) => explain::explain(&args),
-        Command::Schema(args) => schema::schema(&args),
-        Command::Rocm(args) => rocm::rocm(args),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut crate::args::command(), "rocrepro", &mut script);
-            outputs::data(&String::from_utf8_lossy(&script))?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Completions { shell } => completions(shell),
         Command::Man { folder } => man(&folder),
     }
+}
+
+/// Prints the script that completes commands in a shell.
+fn completions(shell: clap_complete::Shell) -> Result<ExitCode, Stop> {
+    let script =
+        crate::args::script(shell).map_err(|error| Stop::no_verdict(format!("error: {error}")))?;
+    outputs::data(&String::from_utf8_lossy(&script))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes a page for each command: `rocrepro-run.1`.

@@ -11,6 +11,7 @@ mod outputs;
 mod progress;
 mod session_options;
 mod ticker;
+mod width;
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -36,7 +37,7 @@ pub fn main() -> ExitCode {
             let fails = engine::minimise::ask(std::env::args_os().skip(2));
             return ExitCode::from(u8::from(!fails));
         }
-        _ => {}
+        _ => args::complete(),
     }
     // A write beyond the limit of file sizes is then an error, which is told, instead of the end. Where that cannot be had, it is
     // the end. Programs that are started have it as it was.

@@ -40,9 +40,9 @@ pub use keep::{
     ObtainError, ObtainedBuild, Prefetch, StackCache,
 };
 pub use locate::{
-    FetchableRelease, LocateError, NoCacheError, Spec, SpecError, Stack, StackIdentity,
+    FetchableRelease, LocateError, NoCacheError, Spec, SpecError, Spelling, Stack, StackIdentity,
     StackLibrary, StackListing, build_id, list_stacks, locate, missing_functions,
-    offered_functions, release_of, system_stacks,
+    offered_functions, release_of, spellings, system_stacks,
 };
 pub use path_error::PathError;
 pub use version::Version;

@@ -6,6 +6,7 @@ mod identity;
 mod listing;
 mod loads;
 mod spec;
+mod spelling;
 mod stack;
 
 pub use bundle::{missing_functions, offered_functions, release_of};
@@ -14,4 +15,5 @@ pub use identity::{StackIdentity, StackLibrary, build_id};
 pub use listing::{FetchableRelease, StackListing, list_stacks};
 pub(crate) use loads::check_loads;
 pub use spec::Spec;
+pub use spelling::{Spelling, spellings};
 pub use stack::{Stack, locate, system_stacks};

@@ -7,19 +7,19 @@ use super::{On, Origin};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
+  rocrepro bisect graphs/long-chain --axis nodes=200..30000
+  rocrepro bisect capture/unjoined-fork --good last --bad first    what fixed it
+  rocrepro bisect --source dir:/builds --good first --bad last -- ./test.sh
   rocrepro bisect graphs/long-chain[nodes=30000] --good debian:6.4.3 --bad debian:7.2.4 --gfx gfx90a
-  rocrepro bisect capture/unjoined-fork --good last --bad first       which release fixed it
-  rocrepro bisect graphs/long-chain --axis nodes=200..30000           the number of nodes from which it fails
   rocrepro bisect copies/tensors --axis env:GPU_MAX_HW_QUEUES=1,2,4,8 --rate 0.2
   rocrepro bisect copies/tensors --axis rocm=/builds/a,/builds/b,/builds/c --budget-seconds 3600
   rocrepro bisect graphs/empty --source nightly --good 2026-07-01 --bad 2026-08-20 --to commits
-  rocrepro bisect --source dir:/builds --good first --bad last --cross -- ./test.sh
   rocrepro bisect --axis venv=/envs/1,/envs/2,/envs/3 -- sh -c '$ROCREPRO_VALUE/bin/python repro.py'
   rocrepro bisect --program ./repro --good debian:6.4.3 --bad debian:7.2.4 -- 4096     a HIP program of yours
   rocrepro bisect --good debian:6.4.3 --bad debian:7.2.4 --match 'invalid device' -- python3 repro.py
   rocrepro bisect mine --cases-from mine.yaml --trust --source pypi:triton --good 3.5.0 --bad last    a program case of yours
   rocrepro bisect --source pypi:triton --good 3.5.0 --bad last --packages numpy -- python3 repro.py
-  rocrepro bisect --replay rocrepro-long-chain/bisect.jsonl           the decisions once more; nothing runs
+  rocrepro bisect --replay rocrepro-long-chain/bisect.jsonl    the decisions once more; nothing runs
 
 A command exits with 0 if all is well, with 125 if it cannot tell, and with anything else if it fails. The search knows a failure
 by the exit code or signal and the last line that the command prints (in Python the exception), without numbers; other failures do
@@ -36,7 +36,7 @@ pub(crate) struct Bisect {
     #[arg(value_name = "CASE", required_unless_present_any = ["command", "program", "replay"])]
     pub(crate) case: Option<String>,
 
-    /// A point where the trial passes: a build, a day, a push (`361a3e7`, `361a3e7@2026-07-04`), a value of the axis, `first` or
+    /// A point where the trial passes; a build, a day, a push (`361a3e7`, `361a3e7@2026-07-04`), a value of the axis, `first` or
     /// `last` [default with --axis: first]
     #[arg(long, value_name = "V")]
     pub(crate) good: Option<String>,
@@ -49,7 +49,7 @@ pub(crate) struct Bisect {
     #[arg(long)]
     pub(crate) fixed: bool,
 
-    /// Where builds come from: `debian`, `dir:FOLDER` with a folder per build, or a configured source; `pypi:NAME` for the versions of
+    /// Where builds come from, such as `debian`; `dir:FOLDER` with a folder per build, or a configured source; `pypi:NAME` for the versions of
     /// a Python package [default: debian]
     #[arg(long, value_name = "SOURCE", conflicts_with = "axis")]
     pub(crate) source: Vec<String>,
@@ -63,7 +63,7 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "SOURCE", conflicts_with_all = ["axis", "replay"])]
     pub(crate) to: Option<String>,
 
-    /// Search along another axis than builds: NAME=V1,V2,... or NAME=LOW..HIGH, where NAME is an axis of the case,
+    /// Search along values or LOW..HIGH instead of builds. NAME=V1,V2,... or NAME=LOW..HIGH, where NAME is an axis of the case,
     /// `env:VARIABLE`, `rocm` (stacks in this order), `pypi:NAME` (versions of a Python package), or with a command any name
     #[arg(long, value_name = "NAME=VALUES")]
     pub(crate) axis: Option<String>,
@@ -88,7 +88,7 @@ pub(crate) struct Bisect {
     #[arg(long, value_enum, default_value_t = Regress::Signature)]
     pub(crate) regress: Regress,
 
-    /// Plant a fault, optionally with parameters: `copy.zero,probability=0.2,seed=7`
+    /// Inject a fault, such as `copy.zero`; also with parameters: `copy.zero,probability=0.2,seed=7`
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
@@ -117,7 +117,7 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "GIB")]
     pub(crate) disk_budget: Option<u32>,
 
-    /// Afterwards, run the last good build with each component of the first bad one: HIP, the HSA runtime, the compiler,
+    /// Afterwards, run the last good build with each component of the first bad one; HIP, the HSA runtime, the compiler,
     /// the math libraries
     #[arg(long, conflicts_with = "axis")]
     pub(crate) cross: bool,

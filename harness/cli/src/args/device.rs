@@ -6,20 +6,24 @@ use super::{Mirrors, Target};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  rocrepro device audit                                      every math library of the stack, all architectures
-  rocrepro device audit --lib hiprand --gfx gfx1151          one library, one architecture
+  rocrepro device audit                   opcodes that the emulated device lacks
+  rocrepro device compare --device gpu --write gpu.probe
+  rocrepro device compare gpu.probe --device emulated --gfx gfx1100";
+
+const AUDIT: &str = "\
+Examples:
+  rocrepro device audit                                every library of the stack
+  rocrepro device audit --lib hiprand --gfx gfx1151    one library
+  rocrepro device audit --lib kernels.co --json        a code object of yours
   rocrepro device audit --rocm debian:7.2.4 --with hipblaslt,rocblas --gfx gfx90a,gfx1151
-  rocrepro device audit --lib kernels.co --json              a code object of your own
-  rocrepro device compare --device gpu --write gpu.probe     what each instruction gives on this GPU, into a file
-  rocrepro device compare gpu.probe --device emulated --gfx gfx1100
 
 Exit codes: 0 nothing is missing, 1 opcodes are missing, 2 usage, 3 no answer, 4 no code was found.";
 
-pub(crate) const COMPARE: &str = "\
+const COMPARE: &str = "\
 Examples:
-  rocrepro device compare --rocm system --device gpu --write gpu.probe           on a machine with a GPU: a result file
-  rocrepro device compare gpu.probe --device emulated --gfx gfx1100              here: the emulated device beside it
-  rocrepro device compare gpu.probe emulated.probe                               two files, without any device
+  rocrepro device compare --rocm system --device gpu --write gpu.probe
+  rocrepro device compare gpu.probe --device emulated --gfx gfx1100
+  rocrepro device compare gpu.probe emulated.probe    two files, without a device
 
 The probe executes every arithmetic instruction that the stack's disassembler has a name for on that architecture, on 512
 work-items with ordinary and extreme values, and asks what the emulated device infers about hardware. Loads, stores, branches and
@@ -36,7 +40,7 @@ pub(crate) struct Device {
 #[derive(Subcommand)]
 pub(crate) enum DeviceCommand {
     /// List the opcodes of shipped kernels that the emulated device lacks
-    #[command(after_help = EXAMPLES)]
+    #[command(after_help = AUDIT)]
     Audit(Audit),
     /// Compare what each instruction gives on a device with a result file, or two result files
     #[command(after_help = COMPARE)]

@@ -4,13 +4,13 @@ use clap::Args;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  rocrepro diff monday.jsonl tuesday.jsonl    the last run of each file
-  rocrepro diff matrix/7.2.4_gfx1151.jsonl matrix/6.4.3_gfx1151.jsonl
-  rocrepro diff debian:6.4.3@gfx1151 debian:7.2.4@gfx1151 --store results.db
+  rocrepro records diff monday.jsonl tuesday.jsonl    the last run of each file
+  rocrepro records diff m/7.2.4_gfx1151.jsonl m/6.4.3_gfx1151.jsonl
+  rocrepro records diff debian:6.4.3@gfx1151 debian:7.2.4@gfx1151 --store r.db
 
 A trial differs if the two files share no outcome of it, or if the 95 % intervals of its failure rates do not overlap. Any other
 difference is marked as possible chance, and a case whose text changed is marked so. With `--store`, OLD and NEW are runs of the
-store, or a stack and device that runs ran on, as `rocrepro store list` names them; then each trial counts as in the last run there
+store, or a stack and device that runs ran on, as `rocrepro records store list` names them; then each trial counts as in the last run there
 that has it.
 
 Exit codes: 0 no trial of both differs, 1 some do, 2 usage.";

@@ -4,7 +4,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   rocrepro doctor                    what a report would say of this machine
   rocrepro doctor --json > machine.json
-  rocrepro doctor --torch            with what PyTorch says of itself, which takes some seconds
+  rocrepro doctor --torch            and what PyTorch reports of itself
 
 Host names, login names, home and XDG folders, serial numbers, addresses and UUIDs are taken out. What cannot be read is
 named with the reason; that is no error.";

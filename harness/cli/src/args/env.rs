@@ -4,17 +4,34 @@ use clap::Subcommand;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  rocrepro env create solver cupy-rocm-7-0==14.2.0           an environment of Python packages, by the python3 of PATH
-  rocrepro env create older --python /usr/bin/python3.11 cupy-rocm-7-0==14.1.0
-  rocrepro exec --with cupy --in solver -- python3 solve.py  a program in it, on ROCm and the emulated device
-  rocrepro env path solver
-  rocrepro env remove solver
+  rocrepro stack env create solver cupy-rocm-7-0==14.2.0
+  rocrepro exec --with cupy --in solver -- python3 solve.py
+  rocrepro stack env remove solver
 
 Python's venv and pip make the environment; ROCm is no part of it. requirements.txt beside it lists what pip installed, with hashes.";
+
+const CREATE: &str = "\
+Examples:
+  rocrepro stack env create solver triton==3.9.0 numpy
+  rocrepro stack env create older --python /usr/bin/python3.11 triton==3.3.0";
+
+const LIST: &str = "\
+Examples:
+  rocrepro stack env list";
+
+const PATH: &str = "\
+Examples:
+  rocrepro stack env path solver
+  \"$(rocrepro stack env path solver)/bin/pip\" list";
+
+const REMOVE: &str = "\
+Examples:
+  rocrepro stack env remove solver";
 
 #[derive(Subcommand)]
 pub(crate) enum Env {
     /// Make an environment and install packages in it
+    #[command(after_help = CREATE)]
     Create {
         /// A name for the environment
         name: String,
@@ -26,13 +43,16 @@ pub(crate) enum Env {
         packages: Vec<String>,
     },
     /// List the environments with what they were made of
+    #[command(after_help = LIST)]
     List,
     /// Print the folder of an environment
+    #[command(after_help = PATH)]
     Path {
         /// The name of the environment
         name: String,
     },
     /// Remove an environment
+    #[command(after_help = REMOVE)]
     Remove {
         /// The name of the environment
         name: String,

@@ -6,14 +6,13 @@ use super::{Emulation, On, Target, seconds};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  rocrepro exec ./saxpy                                 a HIP program of yours, on ROCm 7.2.4 and the emulated gfx1151
-  rocrepro exec -- python3 train.py                     a program found by PATH; its children run in the stack too
+  rocrepro exec ./saxpy                                 a HIP program of yours
+  rocrepro exec --rocm debian:6.4.3 -- python3 train.py     and its children
+  rocrepro exec --report --also debian:6.4.3 ./saxpy    writes an issue if it fails
   rocrepro exec --with cupy venv/bin/python solve.py    the Python of a virtual environment, with its packages
-  rocrepro exec --rocm debian:6.4.3 ./saxpy 4096        the same on another release
   rocrepro exec --fault copy.zero,probability=0.5 ./saxpy
   rocrepro exec --device-option memory=512M --device-option gtt=8G ./saxpy    an APU with a carve-out and GTT
   rocrepro exec --env AMD_LOG_LEVEL=3 --gfx gfx90a ./saxpy
-  rocrepro exec --report --also debian:6.4.3 ./saxpy    run it three times on each, and write the issue if it fails
   rocrepro exec --report --never nan -- python3 train.py
 
 Exit codes with --report: 0 the report was written, 2 usage, 3 nothing failed or no run proved anything. Without --report this process
@@ -33,7 +32,7 @@ pub(crate) struct Exec {
     #[command(flatten)]
     pub(crate) emulation: Emulation,
 
-    /// Plant a fault, optionally with parameters: `copy.zero`, `copy.zero,probability=0.2,seed=7`
+    /// Inject a fault, such as `copy.zero`; also with parameters: `copy.zero,probability=0.2,seed=7`
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
@@ -41,7 +40,7 @@ pub(crate) struct Exec {
     #[arg(long, value_enum, value_name = "HOME", default_value_t = HomeKind::Auto)]
     pub(crate) home: HomeKind,
 
-    /// Look for the program, and for what it starts, in this environment first; see `rocrepro env`
+    /// Look for the program, and for what it starts, in this environment first; see `rocrepro stack env`
     #[arg(long = "in", value_name = "NAME")]
     pub(crate) environment: Option<String>,
 

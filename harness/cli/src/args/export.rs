@@ -10,10 +10,10 @@ use super::{On, Selection};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  rocrepro export 'copies/small-sizes[bytes=2,host=pageable]'        print it
-  rocrepro export graphs/exec-update --form hipcc --out repro.hip    kernels inline, for hipcc
-  rocrepro export copies/tensors --fault copy.zero --verify          compile it, run it, compare it with the trial
-  rocrepro export --all --verify --with dev                          every case of the library, one line each
+  rocrepro export 'copies/small-sizes[bytes=2,host=pageable]'    print it
+  rocrepro export graphs/exec-update --form hipcc --out repro.hip
+  rocrepro export copies/tensors --fault copy.zero --verify    compile, run, compare
+  rocrepro export --all --verify --with dev    every case of the library, one line each
 
 Verifying needs the headers of the stack, which `--with dev` fetches.
 
@@ -38,11 +38,11 @@ pub(crate) struct Export {
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub(crate) out: PathBuf,
 
-    /// Plant a fault, optionally with parameters: `copy.zero`, `copy.zero,probability=0.2,seed=7`
+    /// Inject a fault, such as `copy.zero`; also with parameters: `copy.zero,probability=0.2,seed=7`
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
-    /// With many cases: plant in each the first fault that it declares
+    /// With many cases: inject into each the first fault that it declares
     #[arg(long, conflicts_with = "fault")]
     pub(crate) declared_fault: bool,
 

@@ -1,20 +1,16 @@
-//! Help that fits on a screen: commands in groups, options under headings, and a short form (`-h`) with the options that most
-//! people need. `--help` prints everything.
+//! Help that fits on a screen: commands in groups, options under headings, and a short form (`-h`) with three examples and, of
+//! commands with many options, those that most people need. `--help` prints everything.
 
-use clap::{Arg, Command, CommandFactory, FromArgMatches};
+use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches, builder::StyledStr};
 
-use super::Cli;
+use super::{Cli, complete::completed, old_names::renamed};
 
 /// The groups of `rocrepro --help`: every visible command is in exactly one.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 4] = [
     ("Run", &["run", "exec", "prove", "matrix"]),
-    (
-        "From a failure to an issue",
-        &["minimise", "mitigate", "bisect", "export", "report", "redact"],
-    ),
-    ("Cases", &["list", "explain", "check", "schema"]),
-    ("Records", &["show", "diff", "merge", "store", "history", "unfinished"]),
-    ("Machine", &["rocm", "env", "doctor", "device", "completions", "man"]),
+    ("From a failure to an issue", &["minimise", "mitigate", "bisect", "export", "report"]),
+    ("Cases and records", &["case", "records"]),
+    ("Machine", &["stack", "device", "doctor", "completions"]),
 ];
 
 /// The headings of options, with the ids of their arguments.
@@ -145,7 +141,7 @@ const ESSENTIAL: [&str; 19] = [
     "resume",
 ];
 
-/// A command with more options than this has a short form of its help.
+/// A command with more options than this shows only [`ESSENTIAL`] ones in the short form of its help.
 const MANY: usize = 9;
 
 /// Most examples that `-h` shows: those that fit in a line.
@@ -154,17 +150,24 @@ const EXAMPLES: usize = 3;
 /// Columns of a narrow terminal.
 const WIDTH: usize = 80;
 
+/// The options of the command itself.
+const OPTIONS: &str = "\
+Options:
+  -h, --help     Print help
+  -V, --version  Print version";
+
 /// Returns the command line with grouped and shortened help.
 pub(crate) fn command() -> Command {
     let command = Cli::command();
     let groups = grouped(&command);
-    let template = format!("{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}{{after-help}}");
-    command.help_template(template).mut_subcommands(sorted)
+    let template =
+        format!("{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}\n{OPTIONS}{{after-help}}");
+    command.help_template(template).mut_subcommands(|command| arranged(command, "rocrepro"))
 }
 
 /// Parses the arguments of this process. Prints help or a usage error and exits where these are what is wanted.
 pub(crate) fn parse() -> Cli {
-    let matches = command().get_matches();
+    let matches = command().get_matches_from(renamed(std::env::args_os()));
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
@@ -184,38 +187,109 @@ fn grouped(command: &Command) -> String {
     text
 }
 
-/// Puts the options of a subcommand under [`HEADINGS`], and shortens its `-h` if it has [`MANY`].
-fn sorted(command: Command) -> Command {
+/// Arranges the help of a subcommand and of those below it. `parent` is the path of the command above.
+fn arranged(command: Command, parent: &str) -> Command {
+    let path = format!("{parent} {}", command.get_name());
     let options = command.get_arguments().filter(|arg| !arg.is_positional() && !arg.is_hide_set());
     let many = options.count() > MANY;
-    if !many {
-        return command;
-    }
-    let name = command.get_name().to_owned();
     let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let examples = after.lines().skip(1).take_while(|line| line.starts_with("  "));
-    let narrow = examples.filter(|line| line.chars().count() <= WIDTH).take(EXAMPLES);
-    let first: Vec<&str> = after.lines().take(1).chain(narrow).collect();
-    let short =
-        format!("{}\n\n`rocrepro {name} --help` shows all options and examples.", first.join("\n"));
-    command.after_long_help(after).after_help(short).mut_args(|arg| {
-        let id = arg.get_id().as_str().to_owned();
-        let of = HEADINGS.iter().find(|(_, ids)| ids.contains(&id.as_str()));
-        let arg = match of {
-            Some((heading, _)) if !arg.is_positional() => arg.help_heading(*heading),
-            _ => arg,
-        };
-        let hidden = !arg.is_positional() && id != "help" && !ESSENTIAL.contains(&id.as_str());
-        shortened(arg).hide_short_help(hidden)
-    })
+    let help = Arg::new("help").short('h').long("help").action(ArgAction::Help);
+    let help = help.help("Print help: -h a summary, --help everything");
+    let command = command.disable_help_flag(true).mut_args(|arg| described(completed(arg), many));
+    command
+        .arg(if many { help.help_heading("Results") } else { help })
+        .after_help(summary(&after, &path))
+        .after_long_help(flowing(&after))
+        .mut_subcommands(|command| arranged(command, &path))
 }
 
-/// Uses the first clause of an option's description in the short form.
-fn shortened(arg: Arg) -> Arg {
-    let Some(long) = arg.get_help().map(ToString::to_string) else { return arg };
-    let ends = ["; ", ". ", " [default"].iter().filter_map(|end| long.find(end));
-    let short = long[..ends.min().unwrap_or(long.len())].to_owned();
-    arg.help(short).long_help(long)
+/// Puts an option of a command with `many` under a heading, and describes it in one clause for `-h`.
+fn described(arg: Arg, many: bool) -> Arg {
+    let id = arg.get_id().as_str().to_owned();
+    let variable = arg.get_env().map(|name| format!(" [env: {}]", name.to_string_lossy()));
+    let Some(text) = arg.get_help().map(ToString::to_string) else { return arg };
+    let long = arg.get_long_help().map_or_else(|| text.clone(), StyledStr::to_string);
+    let short = first_clause(&text).to_owned();
+    let arg = arg.hide_env(true).help(short).long_help(long + &variable.unwrap_or_default());
+    if arg.is_positional() || !many {
+        return arg;
+    }
+    let heading = HEADINGS.iter().find(|(_, ids)| ids.contains(&id.as_str()));
+    let arg = arg.hide_short_help(!ESSENTIAL.contains(&id.as_str()));
+    match heading {
+        Some((heading, _)) => arg.help_heading(*heading),
+        None => arg,
+    }
+}
+
+/// Returns a description up to the end of its first clause.
+fn first_clause(text: &str) -> &str {
+    // Three dots end no sentence.
+    let dots = |at: &usize, end: &str| end == ". " && text[..*at].ends_with('.');
+    let ends = ["; ", ". ", " [default"]
+        .iter()
+        .filter_map(|end| text.match_indices(end).map(|(at, _)| at).find(|at| !dots(at, end)));
+    &text[..ends.min().unwrap_or(text.len())]
+}
+
+/// Returns the first examples that fit in a line, for `-h`. Those that fit without their remarks lose them.
+fn summary(after: &str, path: &str) -> String {
+    let examples = after.lines().skip(1).take_while(|line| line.starts_with("  "));
+    let fits = |line: &&str| line.chars().count() <= WIDTH;
+    let short = |line| Some(line).filter(fits).or_else(|| remark(line).map(|(line, _)| line));
+    let lines: Vec<&str> = examples.filter_map(short).filter(fits).take(EXAMPLES).collect();
+    format!("Examples:\n{}\n\n`{path} --help` shows everything.", lines.join("\n"))
+}
+
+/// Splits an example from the remark behind it.
+fn remark(line: &str) -> Option<(&str, &str)> {
+    let at = line.trim_start().find("   ")? + line.len() - line.trim_start().len();
+    Some((&line[..at], line[at..].trim_start()))
+}
+
+/// Returns examples and paragraphs such that any width breaks them well: paragraphs are one line each, long commands continue
+/// behind a backslash, and a remark that does not fit beside its example stands below it.
+fn flowing(after: &str) -> String {
+    let mut text = String::new();
+    let mut in_paragraph = false;
+    for line in after.lines() {
+        let is_prose = !line.is_empty() && !line.starts_with(' ') && !line.ends_with(':');
+        if in_paragraph && is_prose {
+            text.push(' ');
+        } else if !text.is_empty() {
+            text.push('\n');
+        }
+        in_paragraph = is_prose;
+        if is_prose || line.chars().count() <= WIDTH {
+            text.push_str(line);
+            continue;
+        }
+        let (example, remark) = remark(line).unwrap_or((line, ""));
+        text.push_str(&continued(example));
+        if !remark.is_empty() {
+            text.push_str(&format!("\n      {remark}"));
+        }
+    }
+    text
+}
+
+/// Breaks a command that is too long for a line between its words, as a shell reads it.
+fn continued(command: &str) -> String {
+    let (mut text, mut column, mut word) = (String::new(), 0, String::new());
+    for part in command.split_inclusive(' ') {
+        word.push_str(part);
+        if word.matches('\'').count() % 2 == 1 {
+            continue;
+        }
+        // Two columns are for the backslash.
+        if column > 2 && column + word.trim_end().chars().count() + 2 > WIDTH {
+            text.push_str("\\\n      ");
+            column = 6;
+        }
+        column += word.chars().count();
+        text.push_str(&std::mem::take(&mut word));
+    }
+    text + &word
 }
 
 #[cfg(test)]
@@ -223,10 +297,26 @@ mod tests {
     use super::*;
 
     /// Lines of a terminal on which `-h` must fit without scrolling.
-    const SCREEN: usize = 50;
+    const SCREEN: usize = 40;
+
+    /// Every command with its path.
+    fn all() -> Vec<(String, Command)> {
+        fn below(command: &Command, path: &str, all: &mut Vec<(String, Command)>) {
+            all.push((path.to_owned(), command.clone()));
+            for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+                below(sub, &format!("{path} {}", sub.get_name()), all);
+            }
+        }
+        let mut command = command().term_width(WIDTH);
+        command.build();
+        let mut all = Vec::new();
+        below(&command, "rocrepro", &mut all);
+        assert!(all.len() > 35, "{} commands", all.len());
+        all
+    }
 
     #[test]
-    fn each_visible_command_is_in_one_group() {
+    fn each_visible_command_is_in_one_group_and_there_are_sixteen_at_most() {
         let command = Cli::command();
         let visible = command.get_subcommands().filter(|c| !c.is_hide_set());
         let mut visible: Vec<&str> = visible.map(Command::get_name).collect();
@@ -234,46 +324,72 @@ mod tests {
         visible.sort_unstable();
         grouped.sort_unstable();
         assert_eq!(visible, grouped);
+        assert!(visible.len() <= 16, "{visible:?}");
     }
 
     #[test]
-    fn short_help_fits_on_a_screen_of_eighty_columns() {
-        let mut command = command().term_width(80);
-        command.build();
-        let all = std::iter::once(&mut command.clone())
-            .map(|c| (c.get_name().to_owned(), c.render_help().to_string()))
-            .chain(command.get_subcommands_mut().map(|c| {
-                let name = c.get_name().to_owned();
-                (name, c.clone().term_width(80).render_help().to_string())
-            }))
-            .collect::<Vec<_>>();
-        for (name, text) in all {
-            assert!(
-                text.lines().count() <= SCREEN,
-                "{name}: {} lines\n{text}",
-                text.lines().count()
-            );
-            let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
-            assert!(wide.is_empty(), "{name}: {wide:#?}");
+    fn short_help_fits_on_a_screen_and_has_examples() {
+        let mut mistakes = Vec::new();
+        for (path, command) in all() {
+            let hidden = command.is_hide_set();
+            let text = command.term_width(WIDTH).render_help().to_string();
+            let lines = text.lines().count();
+            if lines > SCREEN {
+                mistakes.push(format!("{path}: {lines} lines\n{text}"));
+            }
+            let example = text.split("Examples:\n").nth(1).is_some_and(|text| {
+                text.lines().next().is_some_and(|line| line.contains("rocrepro "))
+            });
+            if !example && !hidden {
+                mistakes.push(format!("{path}: no example\n{text}"));
+            }
         }
+        assert!(mistakes.is_empty(), "{}", mistakes.join("\n\n"));
+    }
+
+    #[test]
+    fn help_has_no_line_wider_than_eighty_columns() {
+        for (path, command) in all() {
+            let command = command.term_width(WIDTH);
+            let texts = [command.clone().render_help(), command.clone().render_long_help()];
+            for text in texts.map(|text| text.to_string()) {
+                let wide: Vec<&str> =
+                    text.lines().filter(|line| line.chars().count() > WIDTH).collect();
+                assert!(wide.is_empty(), "{path}: {wide:#?}");
+            }
+        }
+    }
+
+    #[test]
+    fn examples_name_commands_that_exist() {
+        let all = all();
+        let mut seen = 0;
+        for (path, command) in &all {
+            let after = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+            for words in after.replace("\n  rocrepro ", "`rocrepro ").split("`rocrepro ").skip(1) {
+                let name = words.split([' ', '`', '\n']).next().unwrap_or_default();
+                let known = all.iter().any(|(known, _)| *known == format!("rocrepro {name}"));
+                assert!(known || name == "COMMAND", "{path}: rocrepro {name}");
+                seen += 1;
+            }
+        }
+        assert!(seen > 100, "{seen} examples");
     }
 
     #[test]
     fn options_of_large_commands_have_headings_and_long_help_keeps_all() {
         let (mut bare, mut missing) = (Vec::new(), Vec::new());
-        for command in command().get_subcommands() {
-            let options: Vec<&Arg> = command
+        for (path, command) in all() {
+            let options: Vec<Arg> = command
                 .get_arguments()
                 .filter(|a| !a.is_positional() && !a.is_hide_set())
+                .cloned()
                 .collect();
-            if options.len() <= MANY {
-                continue;
-            }
             let long = command.clone().render_long_help().to_string();
-            for option in options {
+            for option in &options {
                 let name = option.get_long().unwrap_or_default();
-                let named = format!("{} --{name} ({})", command.get_name(), option.get_id());
-                if option.get_help_heading().is_none() {
+                let named = format!("{path} --{name} ({})", option.get_id());
+                if options.len() > MANY + 1 && option.get_help_heading().is_none() {
                     bare.push(named.clone());
                 }
                 if !long.contains(&format!("--{name}")) {
@@ -285,5 +401,28 @@ mod tests {
             bare.is_empty() && missing.is_empty(),
             "no heading: {bare:#?}; no help: {missing:#?}"
         );
+    }
+
+    #[test]
+    fn long_examples_continue_as_a_shell_reads_them() {
+        let long = "  rocrepro bisect --good debian:6.4.3 --bad debian:7.2.4 --match 'invalid device' -- python3 repro.py";
+        let text = flowing(&format!("Examples:\n{long}    a remark\n\nOne line.\nAnother one."));
+        let (command, rest) = text.split_once("a remark\n").expect("it has a remark");
+        let command = command.trim_end();
+        assert!(command.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert_eq!(command.replace("\\\n      ", ""), format!("Examples:\n{long}"));
+        assert_eq!(rest, "\nOne line. Another one.");
+    }
+
+    #[test]
+    fn ends_a_summary_at_the_first_clause() {
+        let check = |text, expected| assert_eq!(first_clause(text), expected);
+        check("A build; fetched when needed", "A build");
+        check(
+            "Values: V1,V2,... or LOW..HIGH, and more. Then",
+            "Values: V1,V2,... or LOW..HIGH, and more",
+        );
+        check("One thing [default: 1]", "One thing");
+        check("All of it", "All of it");
     }
 }

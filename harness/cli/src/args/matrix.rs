@@ -6,11 +6,11 @@ use super::{DeviceKind, Mirrors, Selection, seconds};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  rocrepro matrix --rocm debian:7.2.4,debian:6.4.3 --gfx gfx1151,gfx90a --out matrix
-  rocrepro matrix graphs --on debian:5.7.1@gfx1030 --on debian:7.2.4@gfx1151 --out matrix
+  rocrepro matrix --rocm debian:7.2.4,debian:6.4.3 --gfx gfx1151 --out matrix
+  rocrepro matrix graphs --on debian:5.7.1@gfx1030 --out matrix
+  rocrepro matrix --store results.db --out page    a page of the store; runs nothing
   rocrepro matrix --rocm system --device gpu --out matrix
   rocrepro matrix --on debian:7.2.4@gfx1151 --out matrix --store results.db    adds the run to a store, and shows all that is there
-  rocrepro matrix --store results.db --out page                                runs nothing
 
 Each column is a run of its own, with its records in a file of the folder; trials that are over there do not run again, so the same
 command goes on after an interrupt. FOLDER/index.html is the page: one file, which loads nothing; a few lines of script search in it.
@@ -34,7 +34,7 @@ pub(crate) struct Matrix {
     #[arg(long, value_name = "SPEC@GFX", value_delimiter = ',')]
     pub(crate) on: Vec<String>,
 
-    /// Environments of `rocrepro env`, in which programs of cases run; a column for each with each stack and architecture
+    /// Environments of `rocrepro stack env`, in which programs of cases run; a column for each with each stack and architecture
     #[arg(long = "in", value_name = "NAME", value_delimiter = ',')]
     pub(crate) environments: Vec<String>,
 

@@ -6,12 +6,12 @@ use super::{On, Selection};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  rocrepro minimise 'graphs/fork-join[words=1024,mode=global]' --rocm debian:5.2.3
   rocrepro minimise graphs/fork-join --fault kernel.drop --out small
+  rocrepro minimise 'graphs/fork-join[words=1024,mode=global]' --rocm debian:5.2.3
+  rocrepro run --cases-from small/case.yaml --fault kernel.drop    still fails
   rocrepro minimise copies/tensors --fault copy.zero,probability=0.2,seed=1 --budget-seconds 120
   rocrepro minimise copies/tensors --fault copy.zero,probability=0.2,seed=1 --resume   go on where it was stopped
   rocrepro minimise 'programs/graph-output-reused' --fault kernel.drop   fewer lines of a program
-  rocrepro run --cases-from small/case.yaml --fault kernel.drop                        what is left still fails
 
 The program of a case is made shorter while it fails in the same way three times and passes where it passed: by C-Vise or Shrink Ray
 where they are installed and the program passes somewhere (--reducer), then by lines and blocks. The folder gets its text and case.yaml.
@@ -28,7 +28,7 @@ pub(crate) struct Minimise {
     #[command(flatten)]
     pub(crate) on: On,
 
-    /// Plant a fault, optionally with parameters: `copy.zero`, `copy.zero,probability=0.2,seed=7`; each run gets a seed of its own
+    /// Inject a fault, such as `copy.zero`; also with parameters: `copy.zero,probability=0.2,seed=7`; each run gets a seed of its own
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 

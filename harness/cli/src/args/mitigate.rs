@@ -25,7 +25,7 @@ pub(crate) struct Mitigate {
     #[command(flatten)]
     pub(crate) from: Origin,
 
-    /// Plant a fault, optionally with parameters: `copy.zero`, `copy.zero,probability=0.2,seed=7`
+    /// Inject a fault, such as `copy.zero`; also with parameters: `copy.zero,probability=0.2,seed=7`
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 

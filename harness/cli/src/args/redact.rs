@@ -4,10 +4,10 @@ use clap::Args;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  rocrepro redact runs.jsonl > public.jsonl           records without names, addresses and secrets
-  rocrepro redact rocrepro-small-sizes --out public   every text file of an evidence folder
+  rocrepro records redact runs.jsonl > public.jsonl    a file of records
+  rocrepro records redact rocrepro-small-sizes --out public    every text file of an evidence folder
 
-redact works on JSON, JSON lines and plain text. It cannot know what identifies somebody by its meaning alone, such as a name in a
+`records redact` works on JSON, JSON lines and plain text. It cannot know what identifies somebody by its meaning alone, such as a name in a
 title, so read the result before you publish it.
 
 Exit codes: 0 done, 2 usage.";

@@ -6,10 +6,10 @@ use super::{On, Origin};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  rocrepro report 'graphs/long-chain[nodes=30000]'        the issue, in rocrepro-long-chain/report.md
-  rocrepro report copies/small-sizes --fault copy.zero    of the first trial that fails
+  rocrepro report 'graphs/long-chain[nodes=30000]'    writes report.md in a folder
+  rocrepro report copies/small-sizes --fault copy.zero
   rocrepro report gemm/blaslt-product --for pytorch --with hipblaslt
-  rocrepro report 'graphs/long-chain[nodes=30000]' --open print an address that opens the form, filled
+  rocrepro report 'graphs/long-chain[nodes=30000]' --open    prints an address that opens the form, filled
 
 The folder of --out is shared with `minimise`, `mitigate`, `export` and `bisect`: what they found is part of the report.
 Nothing is posted and no browser is started.
@@ -25,7 +25,7 @@ pub(crate) struct Report {
     #[command(flatten)]
     pub(crate) from: Origin,
 
-    /// Plant a fault, optionally with parameters: `copy.zero`, `copy.zero,probability=0.2,seed=7`
+    /// Inject a fault, such as `copy.zero`; also with parameters: `copy.zero,probability=0.2,seed=7`
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 

@@ -4,12 +4,12 @@ use clap::Args;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  rocrepro run --record runs.jsonl               a run that keeps its records
-  rocrepro show runs.jsonl --junit report.xml    the same again as a table and for a CI system, without running anything
-  rocrepro show runs.jsonl --write-baseline fails.txt    what failed, for `rocrepro run --baseline fails.txt`
-  rocrepro show part-1.jsonl part-2.jsonl        the parts of `run --shard 1/2` and `run --shard 2/2` as one
+  rocrepro records show runs.jsonl --junit report.xml          nothing runs
+  rocrepro records show runs.jsonl --write-baseline fails.txt  what failed
+  rocrepro records show part-1.jsonl part-2.jsonl              two shards as one
+  rocrepro run --baseline fails.txt            a run in which these failures are expected
 
-show takes the last run of each file, with those that resumed it. It puts the shards of a run together, and says which shard is
+`records show` takes the last run of each file, with those that resumed it. It puts the shards of a run together, and says which shard is
 missing, or which files are of different runs. Planned trials without a record have no verdict.
 
 Exit codes: those of the run; 2 usage, 3 also where a planned trial has no record.";

@@ -4,33 +4,42 @@ use clap::{Args, Subcommand};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  rocrepro store add --store results.db runs.jsonl nightly/*/run.jsonl
-  rocrepro store list --store results.db
-  rocrepro history graphs/long-chain --store results.db       what a case came to, where and since when
-  rocrepro diff debian:6.4.3@gfx1151 debian:7.2.4@gfx1151 --store results.db
-  rocrepro matrix --store results.db --out page               the page of all that is in it
+  rocrepro records store add --store results.db runs.jsonl nightly/*/run.jsonl
+  rocrepro records store list --store results.db
+  rocrepro records history graphs/long-chain --store results.db
+  rocrepro records diff debian:6.4.3@gfx1151 debian:7.2.4@gfx1151 --store results.db
+  rocrepro matrix --store results.db --out page    the page of all that is in it
 
 A store is one SQLite file. Records that are there already are not added again, so the same files may be added after each run. A
 merged run replaces its shards in the store and keeps their records; records of a shard that come later are added to the merged run.";
 
+const ADD: &str = "\
+Examples:
+  rocrepro records store add --store results.db runs.jsonl
+  rocrepro records store add --store results.db nightly/*/run.jsonl";
+
+const LIST: &str = "\
+Examples:
+  rocrepro records store list --store results.db";
+
 pub(crate) const HISTORY: &str = "\
 Examples:
-  rocrepro history graphs/long-chain --store results.db
-  rocrepro history 'graphs/long-chain[nodes=30000]' --store results.db --json
+  rocrepro records history graphs/long-chain --store results.db
+  rocrepro records history 'graphs/long-chain[nodes=30000]' --store r.db --json
 
-history says when and where each signature was seen first and last, how often each trial failed, what that says of the probability,
+The history says when and where each signature was seen first and last, how often each trial failed, what that says of the probability,
 and what the latest runs showed. It never counts together results that differ in the stack (name or folder), card, driver, fault,
 options (variables, limits, launcher, schedule) or text of the case, nor results of the emulated device with those of a GPU.
 
-Exit codes: 0 told, 2 usage, 4 the store has no record of it.";
+Exit codes: 0 shown, 2 usage, 4 the store has no record of it.";
 
 pub(crate) const MERGE: &str = "\
 Examples:
-  rocrepro run --shard 1/4 --record part-1.jsonl      on the first of four machines
-  rocrepro merge part-*.jsonl --out run.jsonl         the four as one run, for `show`, `diff` and `store add`
+  rocrepro run --shard 1/4 --record part-1.jsonl    on the first of four machines
+  rocrepro records merge part-*.jsonl --out run.jsonl    the four as one
 
 Each trial of the plan must be in exactly one part, and one version of rocrepro must have made all parts of one plan. If anything is
-wrong, merge says all of it and writes nothing.
+wrong, `records merge` reports all of it and writes nothing.
 
 Exit codes: 0 merged, 2 usage, or these are not the parts of one run, 3 merged, but a planned trial has no record.";
 
@@ -45,14 +54,16 @@ pub(crate) struct StoreFile {
 #[derive(Subcommand)]
 pub(crate) enum Store {
     /// Add the runs of record files; makes the store where there is none
+    #[command(after_help = ADD)]
     Add {
-        /// Files of records, as `run --record` and `merge --out` write them
+        /// Files of records, as `run --record` and `records merge --out` write them
         #[arg(value_name = "FILE", required = true)]
         paths: Vec<PathBuf>,
         #[command(flatten)]
         file: StoreFile,
     },
-    /// List its runs, with what they stood on
+    /// List its runs, with what they ran on
+    #[command(after_help = LIST)]
     List {
         #[command(flatten)]
         file: StoreFile,

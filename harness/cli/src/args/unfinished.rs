@@ -4,7 +4,7 @@ use clap::Args;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  rocrepro unfinished runs.jsonl     after a crash of the machine: what was running
+  rocrepro records unfinished runs.jsonl     what ran when the machine crashed
 
 `run --record` writes a line to the disk before each trial, so the trial that took the machine down is known. If several trials ran
 at once (`--jobs`), each of them is listed. A run that Ctrl-C interrupted leaves none.

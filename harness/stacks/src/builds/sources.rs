@@ -172,6 +172,25 @@ impl Sources {
         Err(SourcesError::UnknownSource { wanted: unknown, known: known.join(", ") })
     }
 
+    /// Returns the channels whose builds can be stacks, each once: those of every source but Debian, which has a spelling of its own.
+    pub fn channels(&self) -> Vec<String> {
+        let builds = self.sources.iter().filter(|source| source.kind != SourceKind::Debian);
+        let mut channels: Vec<String> = Vec::new();
+        for source in builds {
+            let name = if source.channel.is_empty() { &source.name } else { &source.channel };
+            if !channels.contains(name) {
+                channels.push(name.clone());
+            }
+        }
+        channels
+    }
+
+    /// Returns the channels of the built-in sources.
+    pub(crate) fn built_in_channels() -> Vec<String> {
+        let built_in = Self::parse(DEFAULTS, Path::new("sources.toml"));
+        built_in.map(|sources| sources.channels()).unwrap_or_default()
+    }
+
     /// Returns the names of an architecture's families. An unknown architecture is its own family.
     pub(crate) fn families_of(&self, gfx: &str) -> Vec<String> {
         self.families.get(gfx).cloned().unwrap_or_else(|| vec![gfx.into(), "multiarch".into()])
@@ -261,6 +280,14 @@ mod tests {
             assert_eq!(families.last().map(String::as_str), Some("multiarch"), "{gfx}");
         }
         assert_eq!(sources.families_of("gfx9999"), ["gfx9999", "multiarch"]);
+    }
+
+    #[test]
+    fn channels_are_listed_once_and_without_debian() {
+        let channels = ["nightly", "nightly-shards", "nightly-wheels", "stable", "commits"];
+        assert_eq!(Sources::built_in_channels(), channels);
+        let own = parse("[[source]]\nname = 'own'\nkind = 'dir'\nurl = '/x'\n").unwrap();
+        assert_eq!(own.channels(), ["own"]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub enum SpecError {
     Unknown {
         /// The text.
         spec: String,
-        /// The Debian releases.
+        /// The spellings of stacks.
         known: String,
     },
     /// The table of Debian releases has no such release.
@@ -28,7 +28,7 @@ pub enum SpecError {
 impl Hint for SpecError {
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Unknown { known, .. } => format!("use system, a directory, or one of {known}"),
+            Self::Unknown { known, .. } => format!("write {known}"),
             Self::UnknownRelease { known, .. } => format!("choose from {known}"),
         })
     }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::{RELEASES, Release, SpecError};
+use super::spelling::{known_releases, spellings_in_one_line};
+use crate::{Release, SpecError};
 
 /// Name of a stack: `system`, `debian:7.2.4`, `debian:latest`, or a directory.
 #[derive(Clone, Debug)]
@@ -33,12 +34,15 @@ impl FromStr for Spec {
                 .ok()
                 .and_then(|version| Release::find(&version))
                 .map(Self::Debian)
-                .ok_or_else(|| SpecError::UnknownRelease { wanted: text.into(), known: known() });
+                .ok_or_else(|| SpecError::UnknownRelease {
+                    wanted: text.into(),
+                    known: known_releases(),
+                });
         }
         if text.contains('/') || (!text.is_empty() && Path::new(text).is_dir()) {
             return Ok(Self::Directory(text.into()));
         }
-        Err(SpecError::Unknown { spec: text.into(), known: known() })
+        Err(SpecError::Unknown { spec: text.into(), known: spellings_in_one_line() })
     }
 }
 
@@ -50,11 +54,6 @@ impl fmt::Display for Spec {
             Self::Debian(release) => write!(f, "{release}"),
         }
     }
-}
-
-fn known() -> String {
-    let releases: Vec<_> = RELEASES.iter().map(Release::to_string).collect();
-    format!("{}, debian:latest", releases.join(", "))
 }
 
 #[cfg(test)]

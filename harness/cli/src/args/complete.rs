@@ -1,0 +1,153 @@
+//! Completion of commands in shells: names of cases, stacks, architectures, libraries and faults.
+//!
+//! `rocrepro completions SHELL` prints a script that calls this program at each press of the tab key, with the words typed so
+//! far and the name of the shell in [`VARIABLE`].
+
+use std::{ffi::OsStr, io};
+
+use clap::{Arg, Command};
+use clap_complete::{
+    CompleteEnv,
+    engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter},
+    env::{EnvCompleter, Shells},
+};
+use device::{Arch, Fault};
+use engine::{CaseLibrary, environments::Environments};
+use stacks::{Extra, RELEASES, Sources};
+
+use super::old_names::OLD_NAMES;
+
+/// The variable with which a completion script asks for words.
+const VARIABLE: &str = "ROCREPRO_COMPLETE";
+
+/// Bash splits words at `:` and `=`, which stacks and trials contain; the script of clap does not put them together again.
+const BASH: &str = include_str!("complete.bash");
+
+/// Answers a completion script and ends the process, if one asks.
+pub(super) fn answer(command: fn() -> Command) {
+    CompleteEnv::with_factory(|| with_old_names(command())).var(VARIABLE).complete();
+}
+
+/// Returns the script that a shell reads to complete commands.
+///
+/// # Errors
+/// A shell without a script.
+pub(crate) fn script(shell: clap_complete::Shell) -> io::Result<Vec<u8>> {
+    if shell == clap_complete::Shell::Bash {
+        return Ok(BASH.into());
+    }
+    let name = shell.to_string();
+    let mut script = Vec::new();
+    let shells = Shells::builtins();
+    let completer: &dyn EnvCompleter =
+        shells.completer(&name).ok_or_else(|| io::Error::other(format!("no script for {name}")))?;
+    completer.write_registration(VARIABLE, "rocrepro", "rocrepro", "rocrepro", &mut script)?;
+    Ok(script)
+}
+
+/// Returns the command line with the old names of commands, which complete as the present ones do.
+fn with_old_names(mut command: Command) -> Command {
+    for (old, new) in OLD_NAMES {
+        let found = new.iter().try_fold(&command, |command, name| command.find_subcommand(name));
+        if let Some(found) = found.cloned() {
+            command = command.subcommand(found.name(old).hide(true));
+        }
+    }
+    command
+}
+
+/// Adds the words that an argument can be completed with.
+pub(super) fn completed(arg: Arg) -> Arg {
+    let completer = match arg.get_id().as_str() {
+        "cases" | "case" | "exclude" => ArgValueCompleter::new(cases),
+        "rocm" | "spec" | "also" | "passes_on" => ArgValueCompleter::new(stacks),
+        "source" | "to" if arg.get_value_names().is_some_and(|names| names[0] == "SOURCE") => {
+            ArgValueCompleter::new(|typed: &OsStr| starting(typed, channels()))
+        }
+        "gfx" => ArgValueCompleter::new(|typed: &OsStr| {
+            starting(typed, Arch::ALL.iter().map(|arch| arch.name().to_owned()))
+        }),
+        "with" => ArgValueCompleter::new(|typed: &OsStr| {
+            starting(typed, Extra::ALL.iter().map(|extra| extra.name().to_owned()))
+        }),
+        "fault" => ArgValueCompleter::new(|typed: &OsStr| {
+            starting(typed, Fault::ALL.iter().map(|fault| fault.name().to_owned()))
+        }),
+        "environment" | "environments" => ArgValueCompleter::new(|typed: &OsStr| {
+            let all = Environments::open().map(|all| all.all()).unwrap_or_default();
+            starting(typed, all.into_iter().map(|environment| environment.name))
+        }),
+        _ => return arg,
+    };
+    arg.add(completer)
+}
+
+/// Returns those of some words that begin with what is typed.
+fn starting(typed: &OsStr, words: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
+    let typed = typed.to_string_lossy();
+    let fitting = words.into_iter().filter(|word| word.starts_with(&*typed));
+    fitting.map(CompletionCandidate::new).collect()
+}
+
+/// Returns the names of cases; behind a `[`, the trials of the case.
+fn cases(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let text = typed.to_string_lossy();
+    let case = text.split_once('[').map(|(case, _)| case);
+    let Ok(library) = CaseLibrary::load_named(None, case.as_slice()) else { return Vec::new() };
+    match case.and_then(|case| library.case(case)) {
+        Some(case) => starting(typed, case.trials().iter().map(|trial| case.trial_id(trial))),
+        None => starting(typed, library.cases().map(|case| case.id.clone())),
+    }
+}
+
+/// Returns the names of stacks and the folders that fit.
+fn stacks(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let debian = RELEASES.iter().map(ToString::to_string);
+    let builds = channels().into_iter().map(|channel| format!("{channel}:"));
+    let words = ["system", "debian:latest"].map(str::to_owned);
+    let mut all = starting(typed, debian.chain(words).chain(builds));
+    all.extend(PathCompleter::dir().complete(typed));
+    all
+}
+
+/// Returns the channels of the configured sources of builds.
+fn channels() -> Vec<String> {
+    Sources::load(None).map(|sources| sources.channels()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offered(typed: &str) -> Vec<String> {
+        let candidates = stacks(OsStr::new(typed)).into_iter();
+        candidates.map(|candidate| candidate.get_value().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn every_stack_that_is_offered_is_one() {
+        let all = [offered(""), offered("/us")].concat();
+        let mut builds = 0;
+        for name in &all {
+            let is_build = name.ends_with(':');
+            let is_stack = match is_build {
+                true => engine::stack_source::is_night(&format!("{name}2026-07-02")),
+                false => name.parse::<stacks::Spec>().is_ok(),
+            };
+            assert!(is_stack, "{name}");
+            builds += usize::from(is_build);
+        }
+        assert!(builds >= 5 && all.len() > builds + 6, "{all:?}");
+    }
+
+    #[test]
+    fn every_form_of_a_stack_is_offered() {
+        let all = [offered(""), offered("/op")].concat();
+        for spelling in stacks::spellings() {
+            let begins = spelling.example.split_inclusive(':').next().unwrap_or_default();
+            let found =
+                all.iter().any(|name| name.starts_with(begins) || begins.starts_with(&**name));
+            assert!(found, "{spelling:?}: {all:?}");
+        }
+    }
+}

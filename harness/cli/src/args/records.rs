@@ -1,0 +1,45 @@
+use clap::Subcommand;
+
+use super::{
+    Diff, History, Merge, Redact, Show, Store, Unfinished, diff, redact, show, store, unfinished,
+};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rocrepro run --record runs.jsonl             a run that keeps its records
+  rocrepro records show runs.jsonl             the run once more, as a table
+  rocrepro records diff old.jsonl new.jsonl    the outcomes that differ";
+
+const SCHEMA: &str = "\
+Examples:
+  rocrepro records schema > record.schema.json
+
+`rocrepro case schema` prints the schema of case files.";
+
+#[derive(Subcommand)]
+pub(crate) enum Records {
+    /// Show a run again from its record files
+    #[command(after_help = show::EXAMPLES)]
+    Show(Show),
+    /// Compare two runs: outcomes and configurations that differ
+    #[command(after_help = diff::EXAMPLES)]
+    Diff(Diff),
+    /// Merge the shards of a run into one record file
+    #[command(after_help = store::MERGE)]
+    Merge(Merge),
+    /// Keep the records of many runs in one file
+    #[command(subcommand, after_help = store::EXAMPLES)]
+    Store(Store),
+    /// Show the outcomes of a case over all stored runs
+    #[command(after_help = store::HISTORY)]
+    History(History),
+    /// List trials that started and never finished
+    #[command(after_help = unfinished::EXAMPLES)]
+    Unfinished(Unfinished),
+    /// Remove names, addresses and secrets from evidence
+    #[command(after_help = redact::EXAMPLES)]
+    Redact(Redact),
+    /// Print the JSON Schema of records
+    #[command(after_help = SCHEMA)]
+    Schema,
+}
