@@ -113,7 +113,7 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
                     let near = crate::diagnostic::nearest(text, known);
                     let help = match near {
                         Some(word) => format!("did you mean `{word}`?"),
-                        None => "see `rocrepro explain --steps` for all steps".to_owned(),
+                        None => "see `rocrepro case explain --steps` for all steps".to_owned(),
                     };
                     reader.mistake_with_help(key.at, format!("unknown step `{text}`"), Some(help));
                     return;

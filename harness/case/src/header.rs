@@ -307,7 +307,10 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         reader.mistake_with_help(
             fields.get("faults").map_or(fields.at, |node| node.at),
             "a case needs at least one fault that turns it red",
-            Some("a test that cannot fail proves nothing; see `rocrepro explain --faults`".into()),
+            Some(
+                "a test that cannot fail proves nothing; see `rocrepro case explain --faults`"
+                    .into(),
+            ),
         );
     }
     let known = fields

@@ -24,7 +24,7 @@ pub struct Needs {
     pub rocm: Option<VersionRange>,
     /// Architectures; empty for all.
     pub gfx: Vec<String>,
-    /// Components that the stack of a program needs in addition, by the names of `rocm fetch --with`.
+    /// Components that the stack of a program needs in addition, by the names of `stack fetch --with`.
     pub groups: Vec<String>,
     /// True if no other trial may run on the GPU at the same time, because the trial counts something of the whole
     /// card.

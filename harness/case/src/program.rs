@@ -11,7 +11,7 @@ use crate::{
 /// Keys of the body of a plan, which a program must not have.
 const OF_PLANS: &[&str] = &["streams", "kernels", "buffers", "steps", "expect"];
 
-/// Components that a stack can have in addition to HIP, by the names of `rocm fetch --with`.
+/// Components that a stack can have in addition to HIP, by the names of `stack fetch --with`.
 pub const GROUPS: &[&str] = &[
     "cupy",
     "dev",

@@ -77,7 +77,7 @@ fn text(event: &EngineEvent<'_>) -> Option<String> {
         EngineEvent::UnfinishedTrials { file, trials, last } => {
             let file = file.display();
             format!(
-                "warning: `{file}`: {} began in an earlier run and never ended, the last one {last}; `rocrepro unfinished {file}` \
+                "warning: `{file}`: {} began in an earlier run and never ended, the last one {last}; `rocrepro records unfinished {file}` \
                  tells more",
                 count(*trials, "trial")
             )

@@ -73,7 +73,7 @@ impl Values {
         likely.sort_by_key(|name| std::cmp::Reverse(shared(name)));
         let others = all.len() - 4;
         format!(
-            "{}, or one of {others} others: `rocrepro explain --faults` has all",
+            "{}, or one of {others} others: `rocrepro case explain --faults` has all",
             likely[..4].join(", ")
         )
     }

@@ -426,7 +426,7 @@ mod tests {
         check(
             "call.crash,call=hipStreamWaitEvents",
             "`call=hipStreamWaitEvents` of `call.crash`: write hipStreamWaitEvent, hipStreamCreateWithFlags, \
-             hipStreamAddCallback, hipStreamDestroy, or one of 40 others: `rocrepro explain --faults` has all",
+             hipStreamAddCallback, hipStreamDestroy, or one of 40 others: `rocrepro case explain --faults` has all",
         );
         check(
             "copy.late,ms=x,foo=3,probability=7,per=week,seed=-1",

@@ -36,7 +36,7 @@ impl FailedOperation for SelectionError {
         match self {
             Self::Unclosed(_) => Some("write `case[axis=value,...]`".to_owned()),
             Self::Program(..) => {
-                Some("run the program's own file, which `rocrepro explain` names".to_owned())
+                Some("run the program's own file, which `rocrepro case explain` names".to_owned())
             }
             _ => None,
         }

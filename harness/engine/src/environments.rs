@@ -88,10 +88,12 @@ impl FailedOperation for EnvironmentError {
                 "use letters, digits, `.`, `_` and `-`, and begin with a letter or digit"
                     .to_owned(),
             ),
-            Self::Unfinished(name) => Some(format!("`rocrepro env remove {name}` removes it")),
-            Self::Exists(_, name) => {
-                Some(format!("`rocrepro env remove {name}` removes it if it is an environment"))
+            Self::Unfinished(name) => {
+                Some(format!("`rocrepro stack env remove {name}` removes it"))
             }
+            Self::Exists(_, name) => Some(format!(
+                "`rocrepro stack env remove {name}` removes it if it is an environment"
+            )),
             Self::Busy(_) => Some("wait until it has ended".to_owned()),
             _ => None,
         }

@@ -75,7 +75,7 @@ impl FailedOperation for EvidenceError {
 const PRIVATE_FILE: &str = "PRIVATE.txt";
 const PRIVATE: &str = "\
 report.md and the program beside it are for others to read. Everything else in this folder is as it was measured: it may name people, machines
-and paths. `rocrepro redact FOLDER --out NEW` makes a copy that can be published.
+and paths. `rocrepro records redact FOLDER --out NEW` makes a copy that can be published.
 ";
 
 /// Files that only an evidence folder has, even a published copy without the mark.

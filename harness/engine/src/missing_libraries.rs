@@ -10,7 +10,7 @@ pub(crate) fn adding(spec: &str, library: &str) -> String {
     };
     match library.parse::<Extra>().ok().filter(|extra| release.extra(*extra).is_some()) {
         Some(extra) => format!(
-            "`rocrepro rocm fetch {spec} --with {extra}` adds it ({})",
+            "`rocrepro stack fetch {spec} --with {extra}` adds it ({})",
             mb(release.size_of(extra))
         ),
         None => format!("`{spec}` comes without it"),
@@ -41,7 +41,7 @@ fn kernels_of(name: &str, manifest: &Manifest, gfx: &str) -> Option<String> {
     let spec = &manifest.spec;
     (!unpacked).then(|| {
         format!(
-            "{name} was fetched without kernels for {gfx}; `rocrepro rocm fetch {spec} --with {name} --gfx {gfx}` adds \
+            "{name} was fetched without kernels for {gfx}; `rocrepro stack fetch {spec} --with {name} --gfx {gfx}` adds \
              them"
         )
     })

@@ -100,7 +100,7 @@ fn mark(
             format!("to read it from a file, write `--cases-from {}`", named.case)
         } else {
             nearest(named.case, ids.chain(folders)).map_or_else(
-                || "`rocrepro list` shows all cases".to_owned(),
+                || "`rocrepro case list` shows all cases".to_owned(),
                 |name| format!("did you mean `{name}`?"),
             )
         };

@@ -78,7 +78,7 @@ impl FailedOperation for StackError {
             Self::Locate(error) => error.hint(),
             Self::NotFetched(_, command) => Some(format!("run `{command}`")),
             Self::UnknownArchitecture(spec) => Some(format!(
-                "fetch it with `rocrepro rocm fetch {spec} --gfx GFX` and name the folder"
+                "fetch it with `rocrepro stack fetch {spec} --gfx GFX` and name the folder"
             )),
             Self::Sources(error) => error.hint(),
             Self::List(error) => error.hint(),
@@ -155,7 +155,7 @@ pub fn located(
     };
     if !BuildStore::new(store).has(&night) {
         let gfx = gfx().map_or_else(String::new, |gfx| format!(" --gfx {gfx}"));
-        let command = format!("rocrepro rocm fetch {spec}{gfx}");
+        let command = format!("rocrepro stack fetch {spec}{gfx}");
         return Err(StackError::NotFetched(night.id, command).into());
     }
     obtained(spec, &night, stop, reporting).map(|stack| stack.root)

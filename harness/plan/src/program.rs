@@ -13,7 +13,7 @@ pub struct Program {
     pub arguments: Vec<String>,
     /// Python packages that the program imports.
     pub packages: Packages,
-    /// Components that the stack needs in addition to HIP, as named by `rocm fetch --with`.
+    /// Components that the stack needs in addition to HIP, as named by `stack fetch --with`.
     pub groups: Vec<String>,
     /// Values of the trial, by axis of the matrix.
     pub parameters: BTreeMap<String, String>,

@@ -136,7 +136,7 @@ pub(crate) fn fixed(trial: &str) -> Record {
 
 pub(crate) fn skipped(trial: &str) -> Record {
     let text =
-        "the stack has no libhiprand; `rocrepro rocm fetch debian:7.2.4 --with hiprand` adds it";
+        "the stack has no libhiprand; `rocrepro stack fetch debian:7.2.4 --with hiprand` adds it";
     let mut record = record(trial, Kind::Skip, "skip:libhiprand", text, VerdictKind::Skip);
     record.verdict.known = None;
     record

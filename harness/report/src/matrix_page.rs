@@ -180,7 +180,7 @@ impl MatrixPage<'_> {
             if written < over.len() {
                 let _ = writeln!(
                     page,
-                    "<p>{} more changed; <code>rocrepro history CASE</code> shows each.</p>",
+                    "<p>{} more changed; <code>rocrepro records history CASE</code> shows each.</p>",
                     count(over.len() - written, "case")
                 );
             }

@@ -9,7 +9,7 @@ pub struct ProgramRun {
     /// Interpreter, for example `Python 3.11.7`, as it reported itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_on: Option<String>,
-    /// Python environment, by its name in `rocrepro env`.
+    /// Python environment, by its name in `rocrepro stack env`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
     /// All packages of the environment, with versions.

@@ -289,7 +289,7 @@ mod tests {
             record.outcome.summary = reason.to_owned();
             record
         };
-        let none = "the stack has no libhipblaslt; `rocrepro rocm fetch X --with hipblaslt` adds it (257 MB)";
+        let none = "the stack has no libhipblaslt; `rocrepro stack fetch X --with hipblaslt` adds it (257 MB)";
         let records = [
             why("gemm/a[n=1]", none),
             why("gemm/a[n=2]", none),

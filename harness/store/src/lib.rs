@@ -66,7 +66,7 @@ pub struct Store {
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
     /// The file does not exist.
-    #[error("store `{}` does not exist; `rocrepro store add` creates one", .0.display())]
+    #[error("store `{}` does not exist; `rocrepro records store add` creates one", .0.display())]
     Missing(PathBuf),
     /// The file is something else; it was not changed.
     #[error("`{}` is not a results store of rocrepro", .0.display())]

@@ -80,7 +80,7 @@ fn named(definition: &str) -> &'static str {
         "range" => "a range of versions",
         "gfx" | "gfx_name" => "architectures",
         "library" => "`hiprand`, `hipblaslt`, `rocblas`",
-        "group" => "a group of `rocm fetch --with`",
+        "group" => "a group of `stack fetch --with`",
         "selector" => "a selector",
         "by_version" => "an answer by version",
         "fault_name" => "the name of a fault",
@@ -203,7 +203,7 @@ fn page() -> String {
     let mut page = "# The language of cases\n\n\
         What a case may say. This page is written by `ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case reference::` from the schema, the\n\
         declarations of the calls and the faults; each example is a step of a case of the library, which the tests run.\n\n\
-        A case is a YAML file. `rocrepro check --cases-from FILE` tells the mistakes of one, `rocrepro explain CASE` says what it does, and editors that\n\
+        A case is a YAML file. `rocrepro case check --cases-from FILE` tells the mistakes of one, `rocrepro case explain CASE` says what it does, and editors that\n\
         know JSON Schema complete it by `cases/schema.json`.\n\n## Values\n\n"
         .to_owned();
     for (name, value) in schema["$defs"].as_object().expect("definitions") {

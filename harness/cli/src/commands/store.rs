@@ -189,7 +189,7 @@ pub(crate) fn side(store: &Store, name: &str) -> Result<Side, Stop> {
     if !found {
         let help = engine::case_names::nearest(name, grounds.iter().map(String::as_str))
             .map_or_else(
-                || "`rocrepro store list` shows all".to_owned(),
+                || "`rocrepro records store list` shows all".to_owned(),
                 |name| format!("did you mean `{name}`?"),
             );
         return Err(Stop::usage(format!(

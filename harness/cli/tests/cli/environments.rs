@@ -29,7 +29,7 @@ fn check(cache: Option<&Path>, arguments: &[&str], code: i32, said: &str) -> Str
     stdout.trim_end().to_owned()
 }
 
-/// Returns true if this machine's Python has the modules that `env create` needs.
+/// Returns true if this machine's Python has the modules that `stack env create` needs.
 pub(crate) fn python_makes_environments() -> bool {
     let mut command = Command::new("python3");
     command.args(["-c", "import venv, ensurepip"]);

@@ -77,7 +77,7 @@ fn under_way(lines: &[serde_json::Value]) -> Vec<String> {
     names
 }
 
-/// Returns the trials that `rocrepro unfinished` lists, each with a process that is gone.
+/// Returns the trials that `rocrepro records unfinished` lists, each with a process that is gone.
 fn printed(record: &Path) -> Vec<String> {
     let output = about("unfinished", record);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

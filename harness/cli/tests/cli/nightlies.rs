@@ -80,12 +80,12 @@ fn lists_and_fetches_nightlies() {
     let before = server.requests().len();
     machine.check(&["rocm", "fetch", "july:7.15.0a20260702", "--gfx", "gfx1151"], 0, &[]);
     assert_eq!(server.requests().len(), before + 1);
-    // `rocm path` prints the folder and fetches nothing.
+    // `stack path` prints the folder and fetches nothing.
     let path = machine.check(&["rocm", "path", "july:2026-07-02"], 0, &[]);
     assert_eq!(path.trim(), fetched.lines().next().unwrap_or_default().trim(), "{fetched}");
     let archives = || server.requests().iter().filter(|r| r.contains(".tar.gz")).count();
     let before = archives();
-    let hint = "run `rocrepro rocm fetch july:2026-07-03 --gfx gfx1151`";
+    let hint = "run `rocrepro stack fetch july:2026-07-03 --gfx gfx1151`";
     machine.check(&["rocm", "path", "july:2026-07-03"], 2, &["7.15.0a20260703", hint]);
     assert_eq!(archives(), before);
     let nearest = "the one before is 7.15.0a20260709, the one after is none";

@@ -234,12 +234,12 @@ fn names_a_missing_requirement_and_how_to_get_it() {
         "program: {python: 'import rocrepro', packages: [no-such-package==1.0, numpy], says: x}",
         &[
             "no environment has no-such-package==1.0 and numpy",
-            "`rocrepro env create no-such-package no-such-package==1.0 numpy`",
+            "`rocrepro stack env create no-such-package no-such-package==1.0 numpy`",
         ],
     );
     skipped(
         "program: {python: 'import rocrepro', env: no-such-environment, says: x}",
-        &["no environment is called", "`rocrepro env create no-such-environment PACKAGE...`"],
+        &["no environment is called", "`rocrepro stack env create no-such-environment PACKAGE...`"],
     );
     if namespaces() {
         let absent = "program: {command: [no-such-program-at-all], says: x}";
@@ -336,7 +336,7 @@ fn compiles_cpp_programs_or_names_what_they_need() {
         code => {
             assert_eq!(code, Some(4), "{printed}");
             assert!(
-                printed.contains("`rocrepro rocm fetch debian:7.2.4 --with dev` adds it"),
+                printed.contains("`rocrepro stack fetch debian:7.2.4 --with dev` adds it"),
                 "{printed}"
             );
         }

@@ -109,7 +109,7 @@ fn removes_private_data_from_reports() {
         assert!(!prose.contains(markup), "{markup}: {prose}");
     }
     let private = std::fs::read_to_string(folder.path().join("found/PRIVATE.txt")).expect("a note");
-    assert!(private.contains("rocrepro redact"), "{private}");
+    assert!(private.contains("rocrepro records redact"), "{private}");
 
     let raw = std::fs::read_to_string(folder.path().join("found/record.jsonl")).expect("records");
     assert!(raw.contains("licences.acme"), "what was measured is kept: {raw}");

@@ -53,7 +53,9 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
             let found = Environments::open().map_err(missing)?.whole(name);
             found.map(|found| Environment(Some(found))).map_err(|error| {
                 let why = error.reason();
-                Unready::Missing(format!("{why}; `rocrepro env create {name} PACKAGE...` makes it"))
+                Unready::Missing(format!(
+                    "{why}; `rocrepro stack env create {name} PACKAGE...` makes it"
+                ))
             })
         }
         Packages::These(wanted) => {
@@ -63,10 +65,10 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
                 let name = wanted[0].split("==").next().unwrap_or("packages");
                 let (all, words) = (wanted.join(" and "), wanted.join(" "));
                 Unready::Missing(match name {
-                    // `env create` would install PyTorch for CUDA, on which these cases do not run.
+                    // `stack env create` would install PyTorch for CUDA, on which these cases do not run.
                     "torch" => format!("no environment has {all}; PyPI has PyTorch for CUDA alone"),
                     _ => format!(
-                        "no environment has {all}; `rocrepro env create {name} {words}` makes one"
+                        "no environment has {all}; `rocrepro stack env create {name} {words}` makes one"
                     ),
                 })
             })
@@ -187,7 +189,7 @@ fn lacking(spec: &str, with: &[Extra], groups: &[String]) -> Option<String> {
     let bytes = missing.iter().map(|extra| release.size_of(*extra)).sum();
     let (names, size) = (groups.join(","), missing_libraries::mb(bytes));
     Some(format!(
-        "the stack was fetched without all of {names}; `rocrepro rocm fetch {spec} --with {names}` adds it (at most {size})"
+        "the stack was fetched without all of {names}; `rocrepro stack fetch {spec} --with {names}` adds it (at most {size})"
     ))
 }
 
@@ -214,7 +216,10 @@ mod tests {
         };
         let all = Extra::named("jax").expect("a group");
         let said = reason(&all[1..], "jax");
-        assert!(said.contains("`rocrepro rocm fetch debian:7.2.4 --with jax` adds it ("), "{said}");
+        assert!(
+            said.contains("`rocrepro stack fetch debian:7.2.4 --with jax` adds it ("),
+            "{said}"
+        );
         assert_eq!(reason(&all, "jax"), "");
         assert_eq!(reason(&[], "llama"), "`debian:7.2.4` comes without llama");
     }

@@ -169,7 +169,9 @@ impl Hint for FetchError {
             }
             Self::Gone { nearest: None, .. } => MIRROR.into(),
             Self::Gone { nearest: Some(near), .. } => {
-                format!("run `rocrepro rocm fetch {near}`, the nearest that they have, or {MIRROR}")
+                format!(
+                    "run `rocrepro stack fetch {near}`, the nearest that they have, or {MIRROR}"
+                )
             }
             Self::Apt { .. } => "see whether `apt-get update` works on this machine".into(),
             Self::Damaged { .. } => "fetch again: the damaged file was removed".into(),

@@ -96,7 +96,7 @@ impl LocateError {
 impl Hint for LocateError {
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::NotFetched { spec } => format!("run `rocrepro rocm fetch {spec}`"),
+            Self::NotFetched { spec } => format!("run `rocrepro stack fetch {spec}`"),
             Self::NoRocm { .. } => "name the prefix (it holds lib/), the unpacked wheel, or the root of a Debian tree (it \
                 holds usr/)"
                 .into(),

@@ -472,6 +472,6 @@ mod tests {
     fn hints_how_to_fetch_a_missing_stack() {
         let store = StackCache::at("/nonexistent".into());
         let error = in_full(&locate(&"debian:7.2.4".parse().unwrap(), &store).unwrap_err());
-        assert!(error.contains("rocrepro rocm fetch debian:7.2.4"), "{error}");
+        assert!(error.contains("rocrepro stack fetch debian:7.2.4"), "{error}");
     }
 }
