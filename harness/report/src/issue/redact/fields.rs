@@ -287,7 +287,7 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
     let private = private(name)
         .or_else(|| {
             // Two or three words: `Serial Number`, `API key`.
-            let words: Vec<&str> = lead.rsplit(' ').take(2).collect();
+            let words: Vec<&str> = lead.rsplit([' ', '"', '\'', '`', '(', '[']).take(2).collect();
             let is_word = |word: &&str| !word.is_empty() && word.chars().all(char::is_alphanumeric);
             let before = words.first().filter(|word| lead.ends_with(**word) && is_word(word));
             // `lead` ends with the space before the name.
