@@ -193,20 +193,20 @@ fn redact_takes_values_of_options_from_the_records_of_a_folder() {
     std::fs::write(path("found/job_janedoe_7/log.txt"), log).expect("a file");
     let redact = ["redact", "found", "--out", "public"];
     let output = command(folder.path(), &redact).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(0), "{}", texts(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
     for name in ["public/runs.jsonl", "public/job_user_7/log.txt"] {
         let text = std::fs::read_to_string(path(name)).expect(name);
         assert!(text.contains("<value>"), "{text}");
         assert!(!text.contains("supersecret") && !text.contains("launchsecret"), "{text}");
     }
     let output = command(folder.path(), &["redact", "found/runs.jsonl"]).output();
-    let text = texts(&output.expect("it starts"));
+    let text = output_text(&output.expect("it starts"));
     assert!(!text.contains("supersecret") && !text.contains("launchsecret"), "{text}");
 
     // An output in the input would be copied into itself.
     let inside = ["redact", "found", "--out", "found/sub"];
     let output = command(folder.path(), &inside).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(2), "{}", texts(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", output_text(&output));
     assert!(!path("found/sub").exists());
 }
 
