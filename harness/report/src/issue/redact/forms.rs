@@ -7,6 +7,7 @@ use regex::Regex;
 
 /// Pattern of a private value.
 pub(super) struct Form {
+    #[cfg_attr(not(test), allow(dead_code))]
     pub(super) name: &'static str,
     /// Text that replaces the first group of the pattern.
     pub(super) word: &'static str,
