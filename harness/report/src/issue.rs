@@ -27,7 +27,7 @@ pub use findings::{Control, Duplicate, Findings, Log, Mistake, Own, Program};
 pub use form::Form;
 pub use home::{Home, home};
 pub use program::may_be_its_own;
-pub use publish::{publish, publish_file, publish_json};
+pub use publish::{private_values, publish, publish_file, publish_json};
 pub use redact::{Identity, redact};
 pub use summary::summary;
 

@@ -1,14 +1,20 @@
 //! Evidence as others may read it.
 
-use std::{fs, io::ErrorKind, path::Path, process::ExitCode};
+use std::{
+    ffi::OsStr,
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
-use report::issue::{Identity, publish_file};
+use report::issue::{Identity, private_values, publish_file, redact as redact_text};
 
 use crate::{args::Redact, outputs};
 use engine::{Stop, host};
 
 pub(crate) fn redact(args: &Redact) -> Result<ExitCode, Stop> {
-    let who = host::identity();
+    let mut who = host::identity();
     let is_folder = args.path.is_dir();
     match &args.out {
         None if is_folder => {
@@ -16,25 +22,68 @@ pub(crate) fn redact(args: &Redact) -> Result<ExitCode, Stop> {
                 "error: a folder is redacted into another one: name it by `--out`",
             ));
         }
-        None => outputs::data(&publish_file(&read(&args.path)?, &who))?,
+        None => {
+            let text = read(&args.path)?;
+            who.values.extend(private_values(&text));
+            outputs::data(&publish_file(&text, &who))?;
+        }
         Some(out) => {
+            if is_folder && is_inside(out, &args.path) {
+                return Err(Stop::usage(format!(
+                    "error: `{}` is inside the folder to be redacted, `{}`",
+                    out.display(),
+                    args.path.display()
+                )));
+            }
+            // Records name values that occur in other files too.
+            collect_values(&args.path, &mut who.values)?;
             // Never into a folder that has something: its files could be the only ones of their name.
             fs::create_dir(out).map_err(|e| cannot("create", out, &e))?;
             if is_folder {
                 folder(&args.path, out, &who)?;
             } else {
-                file(&args.path, &out.join(args.path.file_name().unwrap_or_default()), &who)?;
+                let name = args.path.file_name().unwrap_or_default();
+                file(&args.path, &free(out, name, &who), &who)?;
             }
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Every plain file of a folder; links are left out, as they may lead anywhere.
+/// Returns true if a folder that is to be created lies in another folder.
+fn is_inside(new: &Path, folder: &Path) -> bool {
+    let parent = new.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    match (parent.canonicalize(), folder.canonicalize()) {
+        (Ok(parent), Ok(folder)) => parent.starts_with(folder),
+        _ => false,
+    }
+}
+
+/// Collects the private values that the records in a file or folder name.
+fn collect_values(path: &Path, values: &mut Vec<String>) -> Result<(), Stop> {
+    let kind = fs::metadata(path).map_err(|e| cannot("read", path, &e))?;
+    if kind.is_dir() {
+        for entry in fs::read_dir(path).map_err(|e| cannot("read", path, &e))? {
+            let entry = entry.map_err(|e| cannot("read", path, &e))?;
+            let kind = entry.file_type().map_err(|e| cannot("read", path, &e))?;
+            if kind.is_dir() || kind.is_file() {
+                collect_values(&entry.path(), values)?;
+            }
+        }
+    } else if kind.is_file()
+        && let Ok(text) = fs::read_to_string(path)
+    {
+        values.extend(private_values(&text));
+    }
+    Ok(())
+}
+
+/// Redacts every plain file of a folder. Links are skipped, as they may lead anywhere.
 fn folder(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
     for entry in fs::read_dir(from).map_err(|e| cannot("read", from, &e))? {
         let entry = entry.map_err(|e| cannot("read", from, &e))?;
-        let (path, at) = (entry.path(), to.join(entry.file_name()));
+        let (path, at) = (entry.path(), free(to, &entry.file_name(), who));
         let kind = entry.file_type().map_err(|e| cannot("read", &path, &e))?;
         if kind.is_dir() {
             fs::create_dir(&at).map_err(|e| cannot("create", &at, &e))?;
@@ -46,6 +95,21 @@ fn folder(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
         }
     }
     Ok(())
+}
+
+/// Returns the path of a file or folder in the output, with a redacted name that the output does not have yet.
+fn free(folder: &Path, name: &OsStr, who: &Identity) -> PathBuf {
+    let shown = name.to_string_lossy();
+    let redacted = redact_text(&shown, who);
+    if *redacted == *shown {
+        return folder.join(name);
+    }
+    let redacted = redacted.replace('/', "_").replace(['<', '>'], "");
+    let mut paths = std::iter::successors(Some(1_u32), |n| n.checked_add(1)).map(|n| match n {
+        1 => folder.join(&redacted),
+        n => folder.join(format!("{n}-{redacted}")),
+    });
+    paths.find(|path| !path.exists()).unwrap_or_else(|| folder.join(&redacted))
 }
 
 fn file(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {

@@ -179,6 +179,38 @@ fn redact_removes_private_fields_from_each_carrier() {
 }
 
 #[test]
+fn redact_takes_values_of_options_from_the_records_of_a_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir_all(path("found/job_janedoe_7")).expect("a folder");
+    let record = concat!(
+        r#"{"asked":{"given":["--env MYVAR=supersecretvalue","--launcher /a/l.sh launchsecret99"]},"#,
+        r#""stderr_tail":"val supersecretvalue! up"}"#,
+        "\n"
+    );
+    let log = "started by /a/l.sh launchsecret99 with supersecretvalue\n";
+    std::fs::write(path("found/runs.jsonl"), record).expect("a file");
+    std::fs::write(path("found/job_janedoe_7/log.txt"), log).expect("a file");
+    let redact = ["redact", "found", "--out", "public"];
+    let output = command(folder.path(), &redact).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
+    for name in ["public/runs.jsonl", "public/job_user_7/log.txt"] {
+        let text = std::fs::read_to_string(path(name)).expect(name);
+        assert!(text.contains("<value>"), "{text}");
+        assert!(!text.contains("supersecret") && !text.contains("launchsecret"), "{text}");
+    }
+    let output = command(folder.path(), &["redact", "found/runs.jsonl"]).output();
+    let text = output_text(&output.expect("it starts"));
+    assert!(!text.contains("supersecret") && !text.contains("launchsecret"), "{text}");
+
+    // An output in the input would be copied into itself.
+    let inside = ["redact", "found", "--out", "found/sub"];
+    let output = command(folder.path(), &inside).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(2), "{}", output_text(&output));
+    assert!(!path("found/sub").exists());
+}
+
+#[test]
 fn rejects_case_names_with_control_characters() {
     let folder = tempfile::tempdir().expect("a folder");
     let cases = folder.path().join("cases");

@@ -5,7 +5,7 @@ use std::{io, path::Path};
 
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
-    fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, renameat, unlinkat},
+    fs::{AtFlags, CWD, Dir, Mode, OFlags, chmodat, fchmod, openat, renameat, unlinkat},
     io::Errno,
 };
 
@@ -19,7 +19,7 @@ const FOLDER: OFlags =
 /// # Errors
 /// Returns the kernel's error. The rest of the tree stays, flatter than before.
 pub(super) fn remove_tree(folder: &Path) -> io::Result<()> {
-    let top = openat(CWD, folder, FOLDER, Mode::empty())?;
+    let top = open(CWD, folder)?;
     let mut moved = 0;
     loop {
         let names = names(&top)?;
@@ -32,10 +32,16 @@ pub(super) fn remove_tree(folder: &Path) -> io::Result<()> {
                 if is_removed(below.as_fd(), &child)? {
                     continue;
                 }
+                let mut is_locked = true;
                 loop {
                     moved += 1;
                     let free = format!("rocrepro-moved-{moved}");
                     match renameat(&below, child.as_c_str(), &top, free.as_str()) {
+                        // A folder that is moved gets another parent, which needs the right to write to it.
+                        Err(Errno::ACCESS) if is_locked => {
+                            is_locked = false;
+                            chmodat(&below, child.as_c_str(), Mode::RWXU, AtFlags::empty())?;
+                        }
                         Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {}
                         done => break done?,
                     }
@@ -65,7 +71,21 @@ fn opened(at: BorrowedFd<'_>, name: &Name) -> io::Result<Option<OwnedFd>> {
     if is_removed(at, name)? {
         return Ok(None);
     }
-    Ok(Some(openat(at, name.as_c_str(), FOLDER, Mode::empty())?))
+    Ok(Some(open(at, name.as_c_str())?))
+}
+
+/// Opens a folder, also one that its owner made without the right to read it or to change it.
+fn open(at: BorrowedFd<'_>, name: impl rustix::path::Arg + Copy) -> io::Result<OwnedFd> {
+    let opened = match openat(at, name, FOLDER, Mode::empty()) {
+        Err(Errno::ACCESS) => {
+            chmodat(at, name, Mode::RWXU, AtFlags::empty())?;
+            openat(at, name, FOLDER, Mode::empty())?
+        }
+        opened => opened?,
+    };
+    // If this fails, so does the removal of the content.
+    let _ = fchmod(&opened, Mode::RWXU);
+    Ok(opened)
 }
 
 /// Removes anything but a folder with content, for which it returns false.
@@ -85,7 +105,10 @@ fn is_removed(at: BorrowedFd<'_>, name: &Name) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::symlink};
+    use std::{
+        fs,
+        os::unix::fs::{PermissionsExt as _, symlink},
+    };
 
     use super::*;
 
@@ -114,6 +137,22 @@ mod tests {
         remove_tree(&folder).unwrap();
         assert!(!folder.exists());
         assert!(outside.path().join("kept").exists());
+    }
+
+    /// Root may do anything, so the test means something only for other users.
+    #[test]
+    fn removes_folders_that_their_owner_may_not_read() {
+        let outside = tempfile::tempdir().unwrap();
+        let folder = outside.path().join("trial");
+        for inner in ["a", "a/b", "a/b/c", "d"] {
+            fs::create_dir_all(folder.join(inner)).unwrap();
+            fs::write(folder.join(inner).join("file"), "").unwrap();
+        }
+        for (inner, mode) in [("a/b/c", 0o000), ("a/b", 0o300), ("a", 0o100), ("d", 0o500)] {
+            fs::set_permissions(folder.join(inner), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        remove_tree(&folder).unwrap();
+        assert!(!folder.exists());
     }
 
     #[test]

@@ -6,8 +6,8 @@ use super::{
     Block, Issue, concerns_rocm,
     redact::{
         Identity,
-        names::{Private, is_harmless, private},
-        redact,
+        names::{Private, is_harmless, is_plural, private},
+        redact, redact_name,
     },
 };
 use crate::text::visible;
@@ -21,28 +21,115 @@ pub fn publish(text: &str, who: &Identity) -> String {
 /// Prepares the text of a file for publication: JSON and lines of JSON as such, the rest as text. Each text of a JSON
 /// value is prepared for itself, so its names decide about it.
 pub fn publish_file(text: &str, who: &Identity) -> String {
-    if let Some(value) = object(text) {
-        return format!("{:#}\n", publish_json(value, who));
+    match object(text) {
+        Parsed::Value(value) => return format!("{:#}\n", publish_json(value, who)),
+        Parsed::TooDeep => return format!("{TOO_DEEP}\n"),
+        Parsed::Text if text.starts_with("<?xml") => return publish_xml(text, who),
+        Parsed::Text => {}
     }
     let mut out = String::with_capacity(text.len());
     // Lines that are not JSON belong together: a key in PEM has several.
     let mut rest = String::new();
     for line in text.split_inclusive('\n') {
-        match object(line) {
-            Some(value) => {
-                out.push_str(&publish(&std::mem::take(&mut rest), who));
-                out.push_str(&format!("{}\n", publish_json(value, who)));
+        let replaced = match object(line) {
+            Parsed::Value(value) => publish_json(value, who).to_string(),
+            Parsed::TooDeep => TOO_DEEP.to_owned(),
+            Parsed::Text => {
+                rest.push_str(line);
+                continue;
             }
-            None => rest.push_str(line),
-        }
+        };
+        out.push_str(&publish(&std::mem::take(&mut rest), who));
+        out.push_str(&replaced);
+        out.push('\n');
     }
     out + &publish(&rest, who)
 }
 
+/// Replacement of JSON that is nested so deeply that it cannot be parsed.
+const TOO_DEEP: &str = "\"<JSON nested too deeply>\"";
+
+/// Prepares XML, such as JUnit, for publication. The words that replace values are escaped.
+fn publish_xml(text: &str, who: &Identity) -> String {
+    const WORDS: [&str; 10] =
+        ["secret", "value", "user", "host", "serial", "uuid", "key", "mail", "mac", "ip"];
+    // Attributes are in double quotes, so a single quote needs no escape; with it, commands can be parsed.
+    let published = publish(&text.replace("&apos;", "'"), who);
+    WORDS.iter().fold(published, |text, word| {
+        text.replace(&format!("<{word}>"), &format!("&lt;{word}&gt;"))
+    })
+}
+
+/// Text of a file or line after an attempt to parse it.
+enum Parsed {
+    Value(Value),
+    TooDeep,
+    Text,
+}
+
 /// Parses a JSON object or list; other values are text.
-fn object(text: &str) -> Option<Value> {
-    let starts = text.trim_start().starts_with(['{', '[']);
-    starts.then(|| serde_json::from_str(text).ok()).flatten()
+fn object(text: &str) -> Parsed {
+    if !text.trim_start().starts_with(['{', '[']) {
+        return Parsed::Text;
+    }
+    match serde_json::from_str(text) {
+        Ok(value) => Parsed::Value(value),
+        Err(error) if error.to_string().starts_with("recursion limit") => Parsed::TooDeep,
+        Err(_) => Parsed::Text,
+    }
+}
+
+/// Returns the private values that runs were given by `--env` and `--launcher`, from the records in a text.
+pub fn private_values(text: &str) -> Vec<String> {
+    let mut values = std::collections::BTreeSet::new();
+    let lines = text.lines().filter(|line| line.contains("--env") || line.contains("--launcher"));
+    for line in lines {
+        if let Parsed::Value(record) = object(line) {
+            let given = record["asked"]["given"].as_array().into_iter().flatten();
+            for option in given.filter_map(Value::as_str) {
+                values.extend(option_values(option));
+            }
+            // A trial that did not end has only its command.
+            let words = record["again"].as_str().and_then(|text| shell_words::split(text).ok());
+            let words = words.unwrap_or_default();
+            for pair in words.windows(2) {
+                values.extend(option_values(&pair.join(" ")));
+            }
+            words.iter().for_each(|word| values.extend(option_values(&word.replacen('=', " ", 1))));
+        }
+    }
+    values.into_iter().collect()
+}
+
+/// Returns the private values of an option with its value, `--env NAME=VALUE` or `--launcher COMMAND`.
+fn option_values(option: &str) -> Vec<String> {
+    if let Some(variable) = option.strip_prefix("--env ") {
+        let (name, value) = variable.split_once('=').unwrap_or_default();
+        let is_private = !is_publishable(name) && !value.is_empty();
+        return if is_private { vec![value.to_owned()] } else { Vec::new() };
+    }
+    let Some(launcher) = option.strip_prefix("--launcher ") else { return Vec::new() };
+    let words = shell_words::split(launcher).unwrap_or_default();
+    let mut values = vec![launcher.to_owned()];
+    for (at, word) in words.iter().enumerate() {
+        // The name of a program such as `srun` is public, the folder of one is not.
+        let word = word.split_once('=').map_or(word.as_str(), |(_, value)| value);
+        if (at > 0 || word.contains('/')) && !word.starts_with('-') {
+            values.push(word.to_owned());
+        }
+    }
+    values
+}
+
+/// Prepares the options in a record for publication, as [`commands`] does for those of a command.
+fn publish_option(option: &str, who: &Identity) -> String {
+    if option.starts_with("--launcher ") {
+        return "--launcher <value>".to_owned();
+    }
+    match option.strip_prefix("--env ").and_then(|variable| variable.split_once('=')) {
+        Some((name, _)) if !is_publishable(name) => format!("--env \"{name}=${name}\""),
+        _ => publish(option, who),
+    }
 }
 
 /// Prepares all texts of a JSON value for publication, names of fields included. Fields with a private name lose their
@@ -50,8 +137,16 @@ fn object(text: &str) -> Option<Value> {
 pub fn publish_json(value: Value, who: &Identity) -> Value {
     match value {
         Value::String(text) => Value::String(publish(&text, who)),
-        Value::Array(all) => all.into_iter().map(|v| publish_json(v, who)).collect(),
-        Value::Object(all) => {
+        Value::Array(all) => publish_list(all, who),
+        Value::Object(mut all) => {
+            // `{"name": "password", "value": "x"}`
+            let named =
+                ["name", "key"].iter().find_map(|key| all.get(*key)?.as_str().and_then(private));
+            if let Some(private) = named
+                && let Some(value) = all.remove("value")
+            {
+                all.insert("value".to_owned(), without(private, value, who));
+            }
             let mut fields = Map::new();
             for (key, value) in all {
                 let value = match value {
@@ -77,14 +172,75 @@ pub fn publish_json(value: Value, who: &Identity) -> Value {
     }
 }
 
+/// Prepares a list for publication, in which a text may decide about the next one: `["--token", "x"]` and the lines of
+/// a key in PEM.
+fn publish_list(all: Vec<Value>, who: &Identity) -> Value {
+    let mut option = None;
+    let mut in_key = false;
+    let mut out = Vec::with_capacity(all.len());
+    for value in all {
+        let text = value.as_str().unwrap_or_default();
+        let next =
+            text.strip_prefix('-').filter(|name| !name.contains(['=', ' '])).and_then(private);
+        let begins = text.contains("-----BEGIN ");
+        let ends = text.contains("-----END ");
+        out.push(match option {
+            _ if in_key && value.is_string() => "<secret>".into(),
+            Some(private) if !text.starts_with('-') => without(private, value, who),
+            _ => publish_json(value, who),
+        });
+        in_key = (in_key || begins) && !ends;
+        option = next;
+    }
+    Value::Array(out)
+}
+
 /// Prepares the value of a field for publication.
 fn publish_field(name: &str, value: Value, who: &Identity) -> Value {
+    // Names of cases and kernels, and versions, may have the form of a host, an address or a UUID.
+    const NAMES: [&str; 9] =
+        ["case", "trial", "trials", "kernel", "kernels", "build_id", "build", "rocm", "version"];
+    let is_one_word = |text: &str| !text.contains(char::is_whitespace);
+    match value {
+        Value::String(text) if NAMES.contains(&name) && is_one_word(&text) => {
+            return visible(&redact_name(&text, who)).into();
+        }
+        Value::Array(all) if NAMES.contains(&name) || name == "given" => {
+            let replaced = |value| match value {
+                Value::String(text) if name == "given" => publish_option(&text, who).into(),
+                Value::String(text) if is_one_word(&text) => {
+                    visible(&redact_name(&text, who)).into()
+                }
+                other => publish_json(other, who),
+            };
+            return all.into_iter().map(replaced).collect();
+        }
+        _ => {}
+    }
     // A sentence is not the name of a field.
     let is_name = name.split_whitespace().count() <= 3 && !name.contains(['=', ':', '$', '<']);
     match private(name).filter(|_| is_name) {
+        Some(private) if is_plural(name) && !private.is_secret() => match value {
+            // The keys of `{"users": {"alice": …}}` are names too.
+            Value::Object(all) => numbered(private, all, who),
+            value => without(private, value, who),
+        },
         Some(private) => without(private, value, who),
         None => publish_json(value, who),
     }
+}
+
+/// Replaces the keys of an object whose keys are private.
+fn numbered(private: Private, all: Map<String, Value>, who: &Identity) -> Value {
+    let mut fields = Map::new();
+    for (key, value) in all {
+        let mut name = if is_harmless(private, &key) { key } else { private.word().to_owned() };
+        while fields.contains_key(&name) {
+            name.push('\'');
+        }
+        fields.insert(name, without(private, value, who));
+    }
+    Value::Object(fields)
 }
 
 /// Replaces all texts and numbers below a private name. Of an object below a name such as `host`, only the name and the
@@ -96,7 +252,7 @@ fn without(private: Private, value: Value, who: &Identity) -> Value {
         Value::Number(number) => replaced(&number.to_string()).unwrap_or(number.into()),
         Value::Array(all) => all.into_iter().map(|value| without(private, value, who)).collect(),
         Value::Object(all) => {
-            let is_whole = matches!(private, Private::Secret | Private::Token);
+            let is_whole = private.is_secret();
             let (below, rest): (Map<_, _>, Map<_, _>) =
                 all.into_iter().partition(|(key, _)| is_whole || key == "name" || key == "id");
             let mut fields = match publish_json(Value::Object(rest), who) {

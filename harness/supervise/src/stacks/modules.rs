@@ -3,9 +3,11 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, Unwinder};
@@ -32,7 +34,8 @@ struct Mapped {
     name: String,
     /// Difference between an address in memory and the address in the file.
     bias: u64,
-    file: File,
+    /// The file is opened when it is read: a process can map more files than this one may have open.
+    path: PathBuf,
     /// Read on first use: a large library has hundreds of thousands of symbols, and few libraries are needed.
     symbols: OnceCell<Vec<Symbol>>,
 }
@@ -50,6 +53,12 @@ const LONGEST_MANGLED: usize = 1 << 12;
 /// Maximum length in bytes of a name as it is shown. Longer ones, as C++ templates make them, are cut.
 const LONGEST: usize = 1 << 10;
 
+/// Maximum number of bytes that are read of the list of mappings.
+const LONGEST_MAPS: u64 = 4 << 20;
+
+/// Maximum number of mapped parts with code that are examined. A large program has some hundred.
+const MOST_PARTS: usize = 2048;
+
 /// Executable part of a file, as listed in `/proc/PID/maps`.
 #[derive(Debug, PartialEq, Eq)]
 struct Part {
@@ -63,12 +72,15 @@ impl Modules {
     /// read.
     pub(super) fn of(pid: i32, budget: Budget) -> Option<Modules> {
         let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+        let maps = File::open(format!("/proc/{pid}/maps")).ok()?;
         let (mut unwinder, mut files) = (UnwinderX86_64::new(), Vec::new());
-        for part in maps.lines().filter_map(part).take_while(|_| !budget.is_over()) {
+        // A line can be as long as a path, and a process can have 65 530 of them; see max_map_count in proc_sys_vm(5).
+        let lines = BufReader::new(maps.take(LONGEST_MAPS)).lines().map_while(Result::ok);
+        let parts = lines.filter_map(|line| part(&line)).take(MOST_PARTS);
+        for part in parts.take_while(|_| !budget.is_over()) {
             // The path is resolved as in the process, which may have its own view of the file system.
-            let Ok(file) = File::open(format!("/proc/{pid}/root{}", part.path)) else { continue };
-            if let Some((module, mapped)) = read(&part, file, &budget) {
+            let path = PathBuf::from(format!("/proc/{pid}/root{}", part.path));
+            if let Some((module, mapped)) = read(&part, path, &budget) {
                 unwinder.add_module(module);
                 files.push(mapped);
             }
@@ -106,10 +118,10 @@ impl Modules {
             return format!("{address:#x}");
         };
         let inside = address.wrapping_sub(file.bias);
-        let symbols = file.symbols.get_or_init(|| symbols(&file.file, &self.budget));
+        let symbols = file.symbols.get_or_init(|| symbols(&file.path, &self.budget));
         let before = symbols.partition_point(|symbol| symbol.at.start <= inside);
         let symbol = symbols[..before].iter().rev().find(|symbol| symbol.at.contains(&inside));
-        match symbol.and_then(|symbol| name(&file.file, symbol.name)) {
+        match symbol.and_then(|symbol| name(&file.path, symbol.name)) {
             Some(name) => format!("{} ({})", plain(&name), file.name),
             None => format!("{}+{inside:#x}", file.name),
         }
@@ -147,11 +159,11 @@ fn part(line: &str) -> Option<Part> {
 }
 
 /// Reads the unwind tables of a part.
-fn read(part: &Part, file: File, budget: &Budget) -> Option<(Module<Vec<u8>>, Mapped)> {
-    let (bias, sections) = unwind_tables(part, &file, budget)?;
+fn read(part: &Part, path: PathBuf, budget: &Budget) -> Option<(Module<Vec<u8>>, Mapped)> {
+    let (bias, sections) = unwind_tables(part, &File::open(&path).ok()?, budget)?;
     let name = part.path.rsplit('/').next().unwrap_or_default().to_owned();
     let module = Module::new(name.clone(), part.at.clone(), bias, sections);
-    Some((module, Mapped { at: part.at.clone(), name, bias, file, symbols: OnceCell::new() }))
+    Some((module, Mapped { at: part.at.clone(), name, bias, path, symbols: OnceCell::new() }))
 }
 
 /// Returns the difference between addresses in memory and in the file, and the sections with unwind tables.
@@ -193,8 +205,9 @@ fn unwind_tables(
 }
 
 /// Returns the functions of a file, in the order of their addresses.
-fn symbols(file: &File, budget: &Budget) -> Vec<Symbol> {
-    let cache = ReadCache::new(file);
+fn symbols(path: &Path, budget: &Budget) -> Vec<Symbol> {
+    let Ok(file) = File::open(path) else { return Vec::new() };
+    let cache = ReadCache::new(&file);
     let bounded = Bounded { file: &cache, budget };
     let Ok(elf) = ElfFile64::<Endianness, _>::parse(bounded) else { return Vec::new() };
     let endian = elf.endian();
@@ -218,9 +231,9 @@ fn symbols(file: &File, budget: &Budget) -> Vec<Symbol> {
 }
 
 /// Reads the name that begins at an offset in a file.
-fn name(file: &File, at: u64) -> Option<String> {
+fn name(path: &Path, at: u64) -> Option<String> {
     let mut bytes = vec![0; LONGEST_MANGLED];
-    let read = file.read_at(&mut bytes, at).ok()?;
+    let read = File::open(path).ok()?.read_at(&mut bytes, at).ok()?;
     let end = bytes[..read].iter().position(|byte| *byte == 0)?;
     String::from_utf8(bytes[..end].to_vec()).ok().filter(|name| !name.is_empty())
 }

@@ -1,9 +1,14 @@
 //! Redaction of values by the name of their field: `password: x`, `--token x`, `?sig=x`, `"user": "x"`.
 
-use super::names::{Private, QUERY, is_harmless, private, words};
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use super::names::{Private, QUERY, is_harmless, is_plural, private, words};
 
 /// Replaces the values of private fields in a text. Lines and layout stay.
 pub(crate) fn fields(text: &str) -> String {
+    let text = &pairs(text);
     let mut out = String::with_capacity(text.len());
     // Indentation of a secret's name whose value is on the following lines, as in YAML.
     let mut below: Option<usize> = None;
@@ -25,7 +30,7 @@ pub(crate) fn fields(text: &str) -> String {
             }
         }
         let (cells, is_row) = {
-            let names_columns = lines.peek().is_some_and(|next| is_rule(next.trim()));
+            let names_columns = lines.peek().is_some_and(|next| is_rule(next.trim_end()));
             cells(body, &mut columns, names_columns)
         };
         let replaced = if is_row { cells } else { line_fields(body) };
@@ -34,6 +39,25 @@ pub(crate) fn fields(text: &str) -> String {
         out.push_str(&line[body.len()..]);
     }
     out
+}
+
+/// Replaces values that another text of a JSON list or object names: `["--token","x"]`, `{"name":"token","value":"x"}`.
+fn pairs(text: &str) -> String {
+    #[allow(clippy::expect_used)]
+    static PAIR: LazyLock<Regex> = LazyLock::new(|| {
+        let pattern = concat!(
+            r#"(\\*"(?:-{1,2}|name\\*"\s*:\s*\\*"|key\\*"\s*:\s*\\*")([A-Za-z][A-Za-z0-9_-]{1,60})\\*"\s*,"#,
+            r#"\s*(?:\\*"value\\*"\s*:\s*)?\\*")([^"\\]+)"#
+        );
+        Regex::new(pattern).expect("a valid pattern")
+    });
+    let replaced = |found: &Captures| match private(&found[2]) {
+        Some(kind) if !is_harmless(kind, &found[3]) && !found[3].starts_with('-') => {
+            format!("{}{}", &found[1], kind.word())
+        }
+        _ => found[0].to_owned(),
+    };
+    PAIR.replace_all(text, replaced).into_owned()
 }
 
 /// Returns true if the line ends with the name of a secret, and the value follows on the next lines.
@@ -45,20 +69,32 @@ fn opens_block(line: &str) -> bool {
     !name.contains(' ') && private(name).is_some_and(Private::is_secret)
 }
 
-/// Replaces private cells of a row of a Markdown table: those beside a private name and those below one.
+/// Replaces private cells of a row of a Markdown table: those that follow a private name and those below one.
 fn cells(line: &str, columns: &mut Vec<Option<Private>>, names_columns: bool) -> (String, bool) {
-    let trimmed = line.trim();
-    if !(trimmed.starts_with('|') && trimmed.ends_with('|') && trimmed.len() > 2) {
+    // A table may be in a quotation or in a list.
+    let body = line.trim_start_matches([' ', '\t', '>', '*', '+', '-']);
+    let (mark, body) = match body.starts_with('|') {
+        true => line.split_at(line.len() - body.len()),
+        false => line.split_at(line.len() - line.trim_start_matches([' ', '\t', '>']).len()),
+    };
+    let trimmed = body.trim_end();
+    let has_edges = trimmed.starts_with('|') && trimmed.ends_with('|') && trimmed.len() > 2;
+    let in_table = names_columns || !columns.is_empty();
+    if !trimmed.contains('|') || !(has_edges || in_table || is_rule(line)) {
         columns.clear();
         return (String::new(), false);
     }
-    let names: Vec<&str> = trimmed[1..trimmed.len() - 1].split('|').collect();
-    let kinds: Vec<_> = names.iter().map(|cell| cell_name(cell)).collect();
-    if is_rule(trimmed) {
+    if is_rule(line) {
         return (line.to_owned(), true);
     }
+    let names = split_cells(body);
+    let first = usize::from(body.starts_with('|'));
+    let kinds: Vec<_> = names.iter().map(|cell| cell_name(cell)).collect();
     if names_columns {
-        columns.clone_from(&kinds);
+        *columns = kinds[first..].to_vec();
+        if columns.is_empty() {
+            columns.push(None);
+        }
         return (line.to_owned(), true);
     }
     let mut kind_before = None;
@@ -66,7 +102,8 @@ fn cells(line: &str, columns: &mut Vec<Option<Private>>, names_columns: bool) ->
         .iter()
         .enumerate()
         .map(|(at, cell)| {
-            let private = kind_before.or(columns.get(at).copied().flatten());
+            let column = at.checked_sub(first).and_then(|at| columns.get(at).copied().flatten());
+            let private = kind_before.or(column);
             kind_before = kinds[at];
             let value = cell.trim().trim_matches(['*', '`', '"']);
             match private {
@@ -77,16 +114,39 @@ fn cells(line: &str, columns: &mut Vec<Option<Private>>, names_columns: bool) ->
             }
         })
         .collect();
-    (format!("{}|{}|", &line[..line.len() - line.trim_start().len()], cells.join("|")), true)
+    (format!("{mark}{}", cells.join("|")), true)
+}
+
+/// Splits a row at the pipes that are neither escaped nor in code.
+fn split_cells(row: &str) -> Vec<&str> {
+    let (mut cells, mut last, mut in_code, mut escaped) = (Vec::new(), 0, false, false);
+    let has_code = row.matches('`').count() % 2 == 0;
+    for (at, c) in row.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '`' => in_code = !in_code && has_code,
+            '|' if !in_code => {
+                cells.push(&row[last..at]);
+                last = at + 1;
+            }
+            _ => {}
+        }
+    }
+    cells.push(&row[last..]);
+    cells
 }
 
 /// Returns true for the line below the names of the columns, `|---|---|`.
 fn is_rule(line: &str) -> bool {
-    line.starts_with('|') && line.contains('-') && line.chars().all(|c| "|-: ".contains(c))
+    let line = line.trim_start_matches([' ', '\t', '>', '*', '+']);
+    line.contains('|') && line.contains("-") && line.chars().all(|c| "|-: ".contains(c))
 }
 
 fn cell_name(cell: &str) -> Option<Private> {
     let name = cell.trim().trim_matches(['*', '`', '"', '_']).trim_end_matches(':');
+    // A heading may be a link or have a remark: `[Password](x)`, `password (root)`.
+    let name = name.trim_start_matches('[').split(['(', ']']).next().unwrap_or(name).trim();
     (name.split(' ').count() <= 3).then(|| private(name)).flatten()
 }
 
@@ -161,7 +221,7 @@ fn after_option(line: &str, from: usize, at: usize) -> Option<Found> {
         let rest = line[at..].trim_start();
         let is_netrc = name == "login" && rest.split_whitespace().nth(1) == Some("password")
             || name == "password" && line[..at].split_whitespace().rev().nth(2) == Some("login");
-        let private = if name == "login" { Private::User } else { Private::Secret };
+        let private = if name == "login" { Private::Login } else { Private::Secret };
         return is_netrc.then(|| value(line, at, private, true)).flatten();
     }
     if name.contains(['=', ':']) {
@@ -200,7 +260,13 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
     }
     let before = line[from..at].trim_end_matches([':', '?', '+']);
     let quoted = before.trim_end_matches([' ', '\t', '"', '\'', '*', '`', '\\', ']']);
-    let in_name = |c: char| c.is_alphanumeric() || "_-./".contains(c);
+    // An element of a list: `token[0]`.
+    let digits = quoted.trim_end_matches(|c: char| c.is_ascii_digit());
+    let quoted = match digits.strip_suffix('[') {
+        Some(list) if digits.len() < quoted.len() => list,
+        _ => quoted,
+    };
+    let in_name = |c: char| c.is_alphanumeric() || "_-./%".contains(c);
     let start =
         quoted.char_indices().rev().take_while(|(_, c)| in_name(*c)).last().map(|(n, _)| n)?;
     let name = &quoted[start..];
@@ -208,11 +274,20 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
     if name.is_empty() {
         return None;
     }
-    let in_query = separator == b'=' && (lead.ends_with(['?', '&']) || lead.ends_with("&amp;"));
+    let in_address = || {
+        let word = lead.rsplit(|c: char| c.is_whitespace()).next().unwrap_or_default();
+        word.contains("://") || word.contains('?')
+    };
+    let in_query = separator == b'='
+        && (lead.ends_with(['?', '&'])
+            || lead.ends_with("&amp;")
+            || (lead.ends_with([';', '#']) && in_address()));
+    let decoded = decoded(name);
+    let name = if in_query { decoded.as_str() } else { name };
     let private = private(name)
         .or_else(|| {
             // Two or three words: `Serial Number`, `API key`.
-            let words: Vec<&str> = lead.rsplit(' ').take(2).collect();
+            let words: Vec<&str> = lead.rsplit([' ', '"', '\'', '`', '(', '[']).take(2).collect();
             let is_word = |word: &&str| !word.is_empty() && word.chars().all(char::is_alphanumeric);
             let before = words.first().filter(|word| lead.ends_with(**word) && is_word(word));
             // `lead` ends with the space before the name.
@@ -248,7 +323,11 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
     if whole && !quoted_value(line, at) {
         return header(line, at);
     }
-    let found = value(line, at, private, in_query)?;
+    let mut found = value(line, at, private, in_query)?;
+    if separator == b':' || !private.is_secret() {
+        found.end +=
+            further(&line[at + 1..], &line[found.start..], found.end - found.start, private, name);
+    }
     // A sentence: `for the user: please look`.
     let text = &line[found.start..found.end];
     let after = line[found.end..].strip_prefix(' ').unwrap_or_default();
@@ -268,6 +347,25 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
             || text.contains("::")
             || text.contains('('));
     (!sentence && !other_name && !is_call).then_some(found)
+}
+
+/// Replaces the escape sequences of a URL, `k%65y`.
+fn decoded(name: &str) -> String {
+    let mut parts = name.split('%');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) if byte.is_ascii() => {
+                out.push(char::from(byte));
+                out.push_str(&part[2..]);
+            }
+            _ => {
+                out.push('%');
+                out.push_str(part);
+            }
+        }
+    }
+    out
 }
 
 /// Returns true unless `host=` and the like belong to program text or to the name of a trial.
@@ -315,6 +413,12 @@ fn value(line: &str, at: usize, private: Private, is_word: bool) -> Option<Found
     let rest = &line[at + 1..];
     let rest = rest.strip_prefix('>').unwrap_or(rest);
     let rest = rest.trim_start_matches([' ', '\t', '*']);
+    // Strings of Python and of shells may have a prefix: `b'x'`, `$'x'`.
+    let bare = rest.trim_start_matches(['b', 'B', 'u', 'r', 'f', '$']);
+    let rest = match bare.starts_with(['"', '\'']) && rest.len() - bare.len() <= 2 {
+        true => bare,
+        false => rest,
+    };
     let mut start = line.len() - rest.len();
     // A string that is inside of another one has escaped quotes.
     let quote = ["\\\"", "\"", "'", "`"].into_iter().find(|quote| rest.starts_with(*quote));
@@ -327,7 +431,9 @@ fn value(line: &str, at: usize, private: Private, is_word: bool) -> Option<Found
             .find(|n| quote.starts_with('\\') || !text[..*n].ends_with('\\'));
         start + close.unwrap_or(text.trim_end().len())
     } else if rest.starts_with(['[', '{']) && !rest.starts_with("{{") {
-        if !private.is_secret() && !rest.starts_with("[\"") && !rest.starts_with("['") {
+        let is_list =
+            rest.starts_with("[\"") || rest.starts_with("['") || is_plural_before(line, at);
+        if !private.is_secret() && !is_list {
             return None;
         }
         start + bracketed(rest)
@@ -336,6 +442,45 @@ fn value(line: &str, at: usize, private: Private, is_word: bool) -> Option<Found
     };
     let text = &line[start..end];
     (!is_harmless(private, text)).then_some(Found { start, end, private })
+}
+
+/// Returns true if the name before a separator is that of several values.
+fn is_plural_before(line: &str, at: usize) -> bool {
+    is_plural(line[..at].trim_end_matches([' ', '\t', '"', '\'', '*', '`', '\\']))
+}
+
+/// Returns the length of what belongs to a value after its first word: the rest of a list such as `hosts: a, b`, and
+/// the words of a passphrase up to the end of the line.
+fn further(after: &str, value: &str, first: usize, private: Private, name: &str) -> usize {
+    let rest = &value[first..];
+    let word = |c: char| c.is_alphanumeric() || "_-.".contains(c);
+    let mut length = 0;
+    if is_plural(name) {
+        while let Some(item) = rest[length..].strip_prefix([',', ' ']).filter(|_| length < 2000) {
+            let item = item.trim_start_matches(' ');
+            let end = item.find(|c| !word(c)).unwrap_or(item.len());
+            if end == 0 || item[end..].trim_start().starts_with(['=', ':', '(']) {
+                break;
+            }
+            length = rest.len() - item.len() + end;
+        }
+    }
+    let is_phrase = match private {
+        Private::Secret | Private::Token => true,
+        Private::Login | Private::Machine => after.starts_with("  "),
+        _ => false,
+    };
+    // Only the end of a short line can be the rest of a phrase.
+    if !is_phrase || rest.len() > 200 {
+        return length;
+    }
+    let line = rest.trim_end_matches(['"', '\'', '`', '|', ' ', '\\', ']', '}']);
+    let words = line.split_whitespace().count();
+    let is_plain = line.starts_with(' ')
+        && (1..=8).contains(&words)
+        && line.chars().all(|c| word(c) || c == ' ')
+        && !line.trim_start().starts_with('-');
+    if is_plain { line.len().max(length) } else { length }
 }
 
 /// Returns the length of a list or map up to its closing bracket, or of the whole rest.

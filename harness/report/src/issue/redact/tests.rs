@@ -293,7 +293,7 @@ pass=3
 "#;
 
 /// A text in each of the three carriers: as it is, in a line of JSON, and in Markdown.
-fn carriers(text: &str) -> [String; 3] {
+pub(super) fn carriers(text: &str) -> [String; 3] {
     let json = serde_json::json!({"format": 1, "stderr_tail": text, text: ["x", {"deep": [text]}]});
     [
         text.to_owned(),

@@ -1,0 +1,132 @@
+//! Redaction of the names of one machine and its users.
+
+use std::{cell::RefCell, rc::Rc};
+
+use regex::{Captures, Regex, escape};
+
+use super::{Identity, names::is_ordinary};
+
+/// Login name that identifies no person.
+const ROOT: &str = "root";
+
+/// Names of products and tools, which may be login or host names too. They are replaced only as whole words with the
+/// same case.
+const COMMON: [&str; 22] = [
+    "admin", "amd", "build", "ci", "debian", "dev", "docker", "fedora", "gpu", "hip", "hsa",
+    "kernel", "linux", "main", "python", "rocm", "runner", "test", "tests", "torch", "ubuntu",
+    "work",
+];
+
+/// Patterns of the names in an [`Identity`].
+pub(super) struct Known {
+    folders: Vec<(Regex, String)>,
+    names: Vec<(Regex, &'static str)>,
+}
+
+thread_local! {
+    /// Patterns that were built last. The texts of one file have the same identity.
+    static BUILT: RefCell<Vec<(Identity, Rc<Known>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls `then` with the patterns of an identity.
+pub(super) fn known<T>(who: &Identity, then: impl FnOnce(&Known) -> T) -> T {
+    let known = BUILT.with_borrow_mut(|built| {
+        if let Some((_, known)) = built.iter().find(|(of, _)| of == who) {
+            return Rc::clone(known);
+        }
+        let known = Rc::new(Known::of(who));
+        built.truncate(3);
+        built.insert(0, (who.clone(), Rc::clone(&known)));
+        known
+    });
+    then(&known)
+}
+
+impl Known {
+    fn of(who: &Identity) -> Known {
+        let mut folders: Vec<_> = who.folders.iter().collect();
+        // A folder may be inside another one, so the longest is replaced first.
+        folders.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.len()));
+        let folders =
+            folders.into_iter().filter_map(|(path, name)| Some((folder(path)?, name.clone())));
+        let (short, domain) = who.host.split_once('.').unwrap_or((&who.host, ""));
+        let users =
+            std::iter::once(&who.user).chain(&who.users).map(|user| (user.as_str(), "<user>"));
+        let hosts = [(who.host.as_str(), "<host>"), (short, "<host>")];
+        let names = hosts.into_iter().chain(users).filter_map(|(n, word)| Some((name(n)?, word)));
+        let below = domain.contains('.').then(|| below(domain)).flatten();
+        Known {
+            folders: folders.collect(),
+            names: below.map(|pattern| (pattern, "<host>")).into_iter().chain(names).collect(),
+        }
+    }
+
+    /// Replaces the folders of the user by their names, also at the beginning of longer paths.
+    pub(super) fn folders(&self, text: &str) -> String {
+        self.folders
+            .iter()
+            .fold(text.to_owned(), |text, (pattern, name)| replace(pattern, text, name))
+    }
+
+    /// Replaces login names, the host name and the names below its domain.
+    pub(super) fn names(&self, text: &str) -> String {
+        self.names
+            .iter()
+            .fold(text.to_owned(), |text, (pattern, word)| replace(pattern, text, word))
+    }
+}
+
+/// Replaces the group `name` of each match.
+fn replace(pattern: &Regex, text: String, by: &str) -> String {
+    if !pattern.is_match(&text) {
+        return text;
+    }
+    let part =
+        |found: &Captures, n: usize| found.get(n).map_or("", |group| group.as_str()).to_owned();
+    // Two names may share the character between them, so the second one is found in a second pass.
+    let once = |text: &str| {
+        pattern
+            .replace_all(text, |found: &Captures| part(found, 1) + by + &part(found, 2))
+            .into_owned()
+    };
+    once(&once(&text))
+}
+
+/// Pattern of a folder, whose slashes may be repeated or escaped.
+fn folder(path: &str) -> Option<Regex> {
+    const SLASH: &str = r"(?:(?:\\?/)+(?:\.(?:\\?/)+)*|%2[Ff])";
+    let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).map(escape).collect();
+    if parts.is_empty() {
+        return None;
+    }
+    // The name of one folder may be part of other paths, `/usr/root`.
+    let before = match parts.len() {
+        1 => r"(^|file://|-[A-Za-z]|[^\p{L}\p{N}/.])",
+        _ => "()",
+    };
+    let end = r"($|[^\p{L}\p{N}_.-]|[.-](?:$|[^\p{L}\p{N}_]))";
+    Regex::new(&format!("{before}{SLASH}{}{end}", parts.join(SLASH))).ok()
+}
+
+/// Pattern of a name as a whole word. Unless it is short or common, its case does not count, and underscores may be
+/// around it.
+fn name(name: &str) -> Option<Regex> {
+    if name.is_empty() || name == ROOT || name == "localhost" {
+        return None;
+    }
+    let lower = name.to_lowercase();
+    let is_exact = name.len() < 3 || COMMON.contains(&&*lower) || is_ordinary(&lower);
+    let (flags, more) = if is_exact { ("", "_") } else { ("(?i)", "") };
+    let name = escape(name);
+    Regex::new(&format!(r"{flags}(^|[^\p{{L}}\p{{N}}{more}]){name}($|[^\p{{L}}\p{{N}}{more}])"))
+        .ok()
+}
+
+/// Pattern of the names below a domain.
+fn below(domain: &str) -> Option<Regex> {
+    let domain = escape(domain);
+    Regex::new(&format!(
+        r"(?i)(^|[^0-9a-z._-])(?:[0-9a-z_-]+\.)+{domain}($|[^0-9a-z._-]|\.(?:$|[^0-9a-z]))"
+    ))
+    .ok()
+}
