@@ -508,3 +508,28 @@ fn cancels_a_silent_download_at_once() {
         assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
     });
 }
+
+/// A GNU long name is read into memory as a whole, whatever its header says.
+#[test]
+fn rejects_archives_with_endless_headers() {
+    let tar = |length: usize| {
+        let mut tar = Vec::new();
+        let mut header = tar::Header::new_gnu();
+        header.set_path("././@LongLink").unwrap();
+        header.set_entry_type(tar::EntryType::GNULongName);
+        header.set_size(length as u64);
+        header.set_cksum();
+        tar.extend_from_slice(header.as_bytes());
+        tar.resize(512 + length.next_multiple_of(512), b'a');
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut packed, &tar).unwrap();
+        packed.finish().unwrap()
+    };
+    let mut site = Site::default();
+    site.file(A, tar(5 << 20));
+    let server = site.serve();
+    let folder = tempfile::tempdir().unwrap();
+    let build = build(&server, "one", &[(A, None)]);
+    let error = store(folder.path()).obtain(&build, &|_| ()).map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("a header of it has more than"), "{error}");
+}

@@ -12,12 +12,17 @@ const EACH: u64 = 30;
 /// Members that an archive may have. No archive of ROCm has as many.
 const MOST_MEMBERS: u64 = 1_000_000;
 
+/// Bytes that the headers of one member may have. A tar's long names and PAX records are read into memory as a whole.
+const LONGEST_HEADER: u64 = 4 << 20;
+
 /// Counters of one archive while it is unpacked. Sizes in headers are not trusted.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     packed: Cell<u64>,
     plain: Cell<u64>,
     members: Cell<u64>,
+    /// Bytes that may still come before the content of the next member; `None` in its content.
+    header: Cell<Option<u64>>,
 }
 
 impl Budget {
@@ -33,6 +38,11 @@ impl Budget {
     pub(crate) fn spend(&self, bytes: u64) -> io::Result<()> {
         let plain = self.plain.get().saturating_add(bytes);
         self.plain.set(plain);
+        if let Some(left) = self.header.get() {
+            let longest = || format!("a header of it has more than {LONGEST_HEADER} bytes");
+            let left = left.checked_sub(bytes).ok_or_else(|| io::Error::other(longest()))?;
+            self.header.set(Some(left));
+        }
         let packed = self.packed.get();
         if plain <= FREE.saturating_add(packed.saturating_mul(EACH)) {
             return Ok(());
@@ -42,6 +52,16 @@ impl Budget {
             packed / 1_000_000,
             plain / 1_000_000
         )))
+    }
+
+    /// Begins the headers of a member, whose bytes are few.
+    pub(crate) fn begin_header(&self) {
+        self.header.set(Some(LONGEST_HEADER));
+    }
+
+    /// Ends the headers of a member.
+    pub(crate) fn end_header(&self) {
+        self.header.set(None);
     }
 
     /// Counts one member.

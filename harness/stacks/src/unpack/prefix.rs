@@ -74,7 +74,11 @@ impl<'a> Unpacker<'a> {
         let mut strip: Vec<PathBuf> = Vec::new();
         let mut archive = tar::Archive::new(&mut plain);
         let mut members = 0;
-        for entry in archive.entries().map_err(|error| broken(&error))? {
+        let mut entries = archive.entries().map_err(|error| broken(&error))?;
+        loop {
+            budget.begin_header();
+            let Some(entry) = entries.next() else { break };
+            budget.end_header();
             let mut entry = entry.map_err(|error| broken(&error))?;
             members += 1;
             budget.member().map_err(|error| broken(&error))?;
@@ -84,12 +88,14 @@ impl<'a> Unpacker<'a> {
                 let mut limited = (&mut entry).take(LONGEST_MANIFEST);
                 limited.read_to_string(&mut text).map_err(|error| broken(&error))?;
                 strip = text.lines().filter(|l| !l.is_empty()).map(PathBuf::from).collect();
-                continue;
+            } else {
+                let inner = strip.iter().find_map(|s| named.strip_prefix(s).ok());
+                let inner = inner.map_or_else(|| named.clone(), Path::to_owned);
+                self.entry(name, &named, &inner, &mut entry, &budget)?;
             }
-            let inner = strip.iter().find_map(|s| named.strip_prefix(s).ok());
-            let inner = inner.map_or_else(|| named.clone(), Path::to_owned);
-            self.entry(name, &named, &inner, &mut entry, &budget)?;
+            io::copy(&mut entry, &mut io::sink()).map_err(|error| broken(&error))?;
         }
+        budget.end_header();
         if members == 0 {
             return Err(damaged(name, "it is empty"));
         }
