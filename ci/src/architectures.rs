@@ -15,8 +15,8 @@ const NAMING: [&str; 8] = [
     "harness/device/src/config.rs",
     "harness/emulator/src/model.rs",
     "harness/cli/src/args.rs",
-    "harness/cli/src/commands/matrix.rs",
-    "harness/cli/src/commands/oracle.rs",
+    "harness/cli/src/args/stack.rs",
+    "harness/engine/src/matrix.rs",
     "harness/cli/src/commands/rocm.rs",
     "harness/report/src/issue/environment.rs",
 ];

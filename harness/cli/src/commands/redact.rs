@@ -113,12 +113,18 @@ fn free(folder: &Path, name: &OsStr, who: &Identity) -> PathBuf {
 }
 
 fn file(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
+    let left_out = || outputs::note(format!("`{}` is left out: it is not text", from.display()));
     match fs::read_to_string(from) {
+        // UTF-16 has them too, and no pattern finds a value in it.
+        Ok(text) if text.contains('\0') => {
+            left_out();
+            Ok(())
+        }
         Ok(text) => {
             atomic::write_new(to, publish_file(&text, who)).map_err(|e| cannot("write", to, &e))
         }
         Err(error) if error.kind() == ErrorKind::InvalidData => {
-            outputs::note(format!("`{}` is left out: it is no text", from.display()));
+            left_out();
             Ok(())
         }
         Err(error) => Err(cannot("read", from, &error)),

@@ -17,7 +17,8 @@ fn reports_where_the_threads_of_a_hang_stood() {
     let waits = shown.lines().find(|line| line.contains("thread ") && line.contains("; "));
     let waits = waits.expect("a thread with its calls");
     assert!(
-        waits.contains(" sleeps in the kernel's ")
+        // The wait has a time limit, so on a busy machine it may be caught between two of them.
+        (waits.contains(" sleeps in the kernel's ") || waits.contains(" runs; "))
             && waits
                 .contains(" < hsa_signal_wait_relaxed (libhsa-runtime64.so.1) < libamdhip64.so.7"),
         "{waits}"

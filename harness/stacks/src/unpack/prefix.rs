@@ -47,6 +47,9 @@ pub(crate) struct Unpacker<'a> {
     links: Vec<(PathBuf, PathBuf)>,
 }
 
+/// Maximum number of folders and file names in the path of an entry. Those of ROCm have at most 20.
+const DEEPEST: usize = 64;
+
 impl<'a> Unpacker<'a> {
     pub(crate) fn new(prefix: &'a Path, blobs: &'a Blobs) -> Self {
         Self { prefix, blobs, links: Vec::new() }
@@ -114,6 +117,9 @@ impl<'a> Unpacker<'a> {
     ) -> Result<(), ObtainError> {
         let hostile = || hostile(name, named, "leads out of the prefix");
         let path = relative(inner).ok_or_else(hostile)?;
+        if path.components().count() > DEEPEST {
+            return Err(self::hostile(name, named, "is in too many folders"));
+        }
         let at = self.prefix.join(&path);
         let kind = entry.header().entry_type();
         if kind.is_dir() {

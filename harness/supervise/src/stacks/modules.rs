@@ -3,6 +3,7 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::ops::Range;
@@ -114,7 +115,8 @@ impl Modules {
     /// Returns the function at an address and its file, or as much of that as is known. When the budget is used up, no
     /// more symbol tables are read.
     pub(super) fn named(&self, address: u64) -> String {
-        let Some(file) = self.files.iter().find(|file| file.at.contains(&address)) else {
+        let file = self.files.iter().find(|file| file.at.contains(&address));
+        let Some(file) = file.filter(|_| !self.budget.is_over()) else {
             return format!("{address:#x}");
         };
         let inside = address.wrapping_sub(file.bias);
@@ -130,14 +132,18 @@ impl Modules {
 
 /// Demangles the name of a C++ or Rust function.
 fn plain(name: &str) -> String {
-    // Try Rust first, because its older mangled names look like C++ names.
-    if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        return format!("{rust:#}");
-    }
-    let options = cpp_demangle::DemangleOptions::new().no_params().no_return_type();
     let mut plain = BoundedText { text: String::new(), most: LONGEST };
-    let cpp = cpp_demangle::Symbol::new(name).ok();
-    match cpp.map(|symbol| symbol.structured_demangle(&mut plain, &options)) {
+    // Try Rust first, because its older mangled names look like C++ names.
+    let rust = rustc_demangle::try_demangle(name).ok();
+    let written = match rust.map(|symbol| write!(plain, "{symbol:#}")) {
+        Some(written) => Some(written),
+        None => {
+            let options = cpp_demangle::DemangleOptions::new().no_params().no_return_type();
+            let cpp = cpp_demangle::Symbol::new(name).ok();
+            cpp.map(|symbol| symbol.structured_demangle(&mut plain, &options))
+        }
+    };
+    match written {
         Some(Ok(())) => plain.text,
         Some(Err(_)) if !plain.text.is_empty() => plain.text + "...",
         _ => name.chars().take(LONGEST).collect(),
@@ -273,6 +279,29 @@ mod tests {
         let cut = plain(&name);
         assert!(cut.starts_with("f<a<int, int>, b<") && cut.ends_with("..."), "{cut}");
         assert!(cut.len() <= LONGEST + 3);
+        // A tuple of two, each of which is the tuple before it: `B` refers back to an earlier position.
+        let mut rust = "_RINvC1a1bTmm".to_owned();
+        let mut before = rust.len() - 3;
+        for _ in 0..40 {
+            let digits = base_62(before - 3);
+            rust += "E";
+            before = rust.len();
+            rust += &format!("T{digits}{digits}");
+        }
+        let cut = plain(&(rust + "EE"));
+        assert!(cut.starts_with("a::b::<(u32, u32), (") && cut.ends_with("..."), "{cut}");
+        assert!(cut.len() <= LONGEST + 3);
+    }
+
+    /// Formats a reference to an earlier position in a mangled name of Rust; see its v0 scheme.
+    fn base_62(position: usize) -> String {
+        let digits = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        let (mut text, mut rest) = (String::new(), position.checked_sub(1));
+        while let Some(n) = rest {
+            text.insert(0, char::from(digits[n % 62]));
+            rest = Some(n / 62).filter(|n| *n > 0);
+        }
+        format!("B{text}_")
     }
 
     #[test]
