@@ -10,13 +10,14 @@ const ROWS: &str = "harness/device/src/facts/rows.rs";
 
 /// Files of the product that may name single architectures: the table, what each GPU reports about itself, the
 /// architectures that are used if the user names none, and an example for tests.
-const NAMING: [&str; 8] = [
+const NAMING: [&str; 9] = [
     "harness/device/src/arch.rs",
     "harness/device/src/config.rs",
     "harness/emulator/src/model.rs",
     "harness/cli/src/args.rs",
     "harness/cli/src/args/stack.rs",
     "harness/engine/src/matrix.rs",
+    "harness/engine/src/passing_release.rs",
     "harness/cli/src/commands/rocm.rs",
     "harness/report/src/issue/environment.rs",
 ];

@@ -18,6 +18,11 @@ const KNOWN: &[Known] = &[
         "a store to a signal rings a queue, and a wait for a signal makes queues and copies go on",
     ),
     (
+        "engine",
+        &["exported/line_search", "exported/shortest"],
+        "the search for fewer lines runs programs as the search that calls it does",
+    ),
+    (
         "isa",
         &[
             "ops/atomic",
@@ -26,6 +31,7 @@ const KNOWN: &[Known] = &[
             "ops/image",
             "ops/lds",
             "ops/memory",
+            "ops/memory/address",
             "ops/scratch",
             "ops/to_lds",
             "ops/transpose",

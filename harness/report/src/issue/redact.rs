@@ -51,7 +51,7 @@ pub fn redact(text: &str, who: &Identity) -> String {
     })
 }
 
-/// Replaces private values in the name of a case or kernel. Its form decides nothing: `a/x.local` is no machine.
+/// Replaces private values in the name of a case or kernel. Its form decides nothing: `a/x.local` is not a machine.
 pub(super) fn redact_name(text: &str, who: &Identity) -> String {
     people::known(who, |known| known.names(&known.folders(text)))
 }

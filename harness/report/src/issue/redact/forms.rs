@@ -463,7 +463,7 @@ fn is_log_host(value: &str, _: &str, _: &str) -> bool {
         && !LEVELS.iter().any(|level| value.eq_ignore_ascii_case(level))
 }
 
-/// Folders of the system, below which `users` and `scratch` are no folders of people.
+/// Folders of the system, below which `users` and `scratch` do not hold folders of people.
 const SYSTEM: [&str; 10] = ["usr", "opt", "etc", "proc", "sys", "lib", "boot", "dev", "src", "api"];
 
 fn outside_system(path: &str, _: &str, _: &str) -> bool {
