@@ -165,7 +165,7 @@ impl Cards {
         let log = machine.text("card/log");
         let right = begun.0 == Some(1)
             && closed.0 == Some(3)
-            && closed.1.contains("could not be killed and is still there")
+            && closed.1.contains("could not be killed and still exists")
             && open.0 == Some(0)
             && !log.contains("is-not-alone");
         let _ = fs::remove_dir_all(&machine.folder);
