@@ -116,3 +116,25 @@ fn removes_folders_of_killed_runs_only() {
     drop(create_in(base).unwrap());
     assert!(!locked.exists(), "its lock is released");
 }
+
+#[test]
+fn rejects_a_folder_that_others_can_write_to() {
+    use std::os::unix::fs::PermissionsExt;
+    let base = tempfile::tempdir().unwrap();
+    let home = base.path().join(home_name());
+    let refused = |why: &str| {
+        let error = create_in(base.path()).err().expect(why).to_string();
+        assert!(error.contains("is not a folder of this user alone"), "{why}: {error}");
+    };
+    fs::create_dir(&home).unwrap();
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o777)).unwrap();
+    refused("open to all");
+    fs::remove_dir(&home).unwrap();
+    fs::write(&home, "").unwrap();
+    refused("a file");
+    fs::remove_file(&home).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    symlink(elsewhere.path(), &home).unwrap();
+    refused("a link");
+    assert_eq!(tree(elsewhere.path()), [""; 0]);
+}
