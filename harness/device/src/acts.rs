@@ -6,38 +6,38 @@ use crate::Fault;
 /// JSON of a list of [`Acts`], one per injected fault, with the current counts. The returned string is never freed.
 pub const ACTS_SYMBOL: &str = "rocrepro_device_acts";
 
-/// Maximum number of acts that are recorded, per line of the case and in total. In a loop there may be more.
+/// Maximum number of acts that are recorded for one line of the case and for the whole process. A loop can exceed both.
 const OF_A_LINE: usize = 64;
 const OF_ALL: usize = 4096;
 
-/// Number of times that an injected fault acted in one process.
+/// Number of times that an injected fault acted in one process, and details of the first acts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acts {
     /// The fault.
     pub fault: Fault,
-    /// Number of acts.
+    /// Number of times that the fault acted.
     pub times: u64,
-    /// First acts, up to the limits.
+    /// The first acts: at most 64 for one line of the case, and 4096 in total.
     pub first: Vec<Act>,
 }
 
-/// One act of an injected fault.
+/// One time that an injected fault acted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Act {
-    /// Number of the opportunity, counted from 1, as in the parameter `only`.
+    /// Number of the opportunity at which the fault acted, counted from 1 as in the fault's parameter `only`.
     pub opportunity: u64,
-    /// Current line of the case, or 0 outside of its lines. For asynchronous work this may be a later line than that of
-    /// the call.
+    /// Line of the case that the worker was executing, or 0 before the first line. For asynchronous work this may be a
+    /// later line than the line of the call.
     pub line: u32,
 }
 
 impl Acts {
-    /// Returns a value with no acts.
+    /// Returns the counts of a fault that has not acted yet.
     pub const fn none(fault: Fault) -> Acts {
         Acts { fault, times: 0, first: Vec::new() }
     }
 
-    /// Records an act at an opportunity that is counted from 0.
+    /// Records that the fault acted at an opportunity, which is counted from 0 here.
     pub fn note(&mut self, opportunity: u64, line: u32) {
         self.times += 1;
         let of_the_line = || self.first.iter().filter(|act| act.line == line).count();

@@ -4,10 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::facts::{Facts, Generation};
 
-/// Declares the architectures. Each row contains all properties of an architecture that do not depend on the product.
 macro_rules! architectures {
     ($($(#[$about:meta])* $arch:ident $name:literal $generation:ident, $machine:literal $(or $generic:literal)? $(, $property:ident)*;)+) => {
-        /// An AMD GPU architecture that the emulated device can be, by its LLVM processor name.
+        /// An AMD GPU architecture that the emulated device can imitate, named as LLVM names the processor.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "lowercase")]
         pub enum Arch {
@@ -31,8 +30,8 @@ macro_rules! architectures {
                 }
             }
 
-            /// Returns the `EF_AMDGPU_MACH_*` numbers of code objects that run on it: its own and, if it exists, that
-            /// of its generic target.
+            /// Returns the `EF_AMDGPU_MACH_*` numbers of the code objects that run on this architecture: its own number
+            /// and, if LLVM has a generic target for it, the number of that target.
             pub const fn machines(self) -> &'static [u32] {
                 match self {
                     $(Arch::$arch => &[$machine $(, $generic)?],)+
@@ -59,7 +58,8 @@ enum Property {
     LargeBar,
 }
 
-// Source: LLVM's AMDGPU usage guide, "Processors" and the table of e_flags. For `LargeBar` see [`Arch::has_large_bar`].
+// Source: LLVM's AMDGPU usage guide, "Processors" and the table of e_flags. For the source of `LargeBar` see
+// [`Arch::has_large_bar`].
 architectures! {
     /// Vega 20 (Radeon VII, MI50).
     Gfx906 "gfx906" Gcn5, 0x02f or 0x051, Ecc, LargeBar;
@@ -91,15 +91,15 @@ architectures! {
     Gfx1200 "gfx1200" Rdna4, 0x048 or 0x059;
     /// RDNA 4 (RX 9070).
     Gfx1201 "gfx1201" Rdna4, 0x04e or 0x059;
-    /// GFX12.5, as far as LLVM 22 describes it.
+    /// GFX12.5, to the extent that LLVM 22 describes it.
     Gfx1250 "gfx1250" Gfx12_5, 0x049, Ecc, LargeBar;
 }
 
-/// Names of [`Arch::PROCESSORS`], and whether each supports images.
+/// Names for [`Arch::PROCESSORS`]. The second value is true if the processor supports images.
 ///
-/// Sources: LLVM's AMDGPU usage guide, "Processors", from gfx700 on, without R600 and generic targets, which no device
-/// reports as its name; for images ROCr's `isa_has_image_support`, which returns false for GFX9.4 and GFX9.5, and LLVM 22,
-/// whose assembler rejects image instructions for gfx1250 and gfx1251.
+/// Sources: LLVM's AMDGPU usage guide, "Processors", from gfx700 on, without R600 and without generic targets, because
+/// no device reports the name of a generic target. For images: ROCr's `isa_has_image_support`, which returns false for
+/// GFX9.4 and GFX9.5, and LLVM 22, whose assembler rejects image instructions for gfx1250 and gfx1251.
 #[rustfmt::skip]
 const PROCESSORS: &[(&str, bool)] = &[
     ("gfx700", true), ("gfx701", true), ("gfx702", true), ("gfx703", true), ("gfx704", true),
@@ -115,8 +115,8 @@ const PROCESSORS: &[(&str, bool)] = &[
 ];
 
 impl Arch {
-    /// All processors on which a HIP runtime may run, oldest first, including those that can be emulated. Hardware
-    /// without a name in LLVM is missing.
+    /// All processors on which a HIP runtime may run, oldest first. The list includes processors that cannot be
+    /// emulated. Hardware without a name in LLVM is missing.
     pub const PROCESSORS: &[&str] = &{
         let mut names = [""; PROCESSORS.len()];
         let mut at = 0;
@@ -140,7 +140,7 @@ impl Arch {
         largest
     };
 
-    /// Returns the first architecture of each generation, oldest first.
+    /// Returns one architecture of each generation, the oldest one, ordered by age.
     pub fn of_each_generation() -> impl Iterator<Item = Arch> {
         let new = |at: usize| {
             Self::ALL[..at].iter().all(|old| old.generation() != Self::ALL[at].generation())
@@ -148,19 +148,19 @@ impl Arch {
         (0..Self::ALL.len()).filter(move |at| new(*at)).map(|at| Self::ALL[at])
     }
 
-    /// Returns true if the processor of this name supports images, on which HIP's arrays and textures depend; `None` if
-    /// the processor is unknown.
+    /// Returns true if the processor of this name supports images, which HIP's arrays and textures need. Returns `None`
+    /// if the processor is unknown.
     pub fn has_images(processor: &str) -> Option<bool> {
         PROCESSORS.iter().find(|(name, _)| *name == processor).map(|(_, images)| *images)
     }
 
-    /// Returns the facts about the architecture's generation.
+    /// Returns the facts about the generation of this architecture.
     pub const fn facts(self) -> &'static Facts {
         self.generation().facts()
     }
 
-    /// Returns the target id, with which code objects are matched: name and target features, for example
-    /// `gfx90a:sramecc+:xnack-`.
+    /// Returns the target id, for example `gfx90a:sramecc+:xnack-`: the processor name and its target features. The
+    /// loader compares it with the target id of a code object.
     pub fn target_id(self) -> String {
         let features = if self.has_ecc() { ":sramecc+:xnack-" } else { "" };
         format!("{}{features}", self.name())
@@ -185,9 +185,9 @@ impl Arch {
     ///
     /// Instinct cards have a BAR as large as their memory:
     /// [UCX](https://github.com/openucx/ucx/wiki/Build-and-run-ROCM-UCX-OpenMPI) requires it of the MI series, and
-    /// [Open MPI](https://github.com/open-mpi/ompi/pull/12982) expects it of data centre cards. Radeon cards have one
-    /// only if the machine's firmware resizes the BAR, which the same source says is not always the case;
-    /// `large-bar=yes` emulates such a machine.
+    /// [Open MPI](https://github.com/open-mpi/ompi/pull/12982) expects it of data centre cards. A Radeon card has such
+    /// a BAR only if the machine's firmware resizes the BAR, and Open MPI says that not all firmware does.
+    /// `large-bar=yes` emulates a machine whose firmware does.
     ///
     /// The memory of an APU is memory of the host, which can access all of it: `gmc_v11_0_mc_init` sets the aperture to
     /// all of the VRAM ([Linux](https://github.com/torvalds/linux/blob/master/drivers/gpu/drm/amd/amdgpu/gmc_v11_0.c)).

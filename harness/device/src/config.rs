@@ -7,39 +7,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Arch, Planted, Sanitize, Schedule};
 
-/// Environment variable with the configuration of the emulated device: the JSON of a [`Config`]. If it is not set, the
-/// device is a gfx1151 without faults.
+/// Environment variable with the configuration of the emulated device: the JSON of a [`Config`]. If the variable is not
+/// set, the device is a gfx1151 without faults.
 pub const CONFIG_VARIABLE: &str = "ROCREPRO_DEVICE";
 
 /// Symbol `const char *rocrepro_device_identity(void)`, which only the emulated device exports. The function returns
 /// the JSON of an [`Identity`].
 pub const IDENTITY_SYMBOL: &str = "rocrepro_device_identity";
 
-/// Symbol `void rocrepro_device_line(uint32_t)`, which only the emulated device exports. The worker calls it with the
-/// line of the case that comes next, so that messages of the device can name lines.
+/// Symbol `void rocrepro_device_line(uint32_t)`, which only the emulated device exports. The worker calls it before
+/// each line of the case, so that the device can name the line in its messages.
 pub const LINE_SYMBOL: &str = "rocrepro_device_line";
 
 /// Symbol `void rocrepro_device_buffer(const void *, size_t, size_t, const char *)`, which only the emulated device
-/// exports. The worker calls it for each buffer of the case with its address, its size in bytes, the bytes of guard on
-/// each side, and its name.
+/// exports. The worker calls it for each buffer of the case. The arguments are the address, the size in bytes, the size
+/// in bytes of the guard area on each side, and the name of the buffer.
 pub const BUFFER_SYMBOL: &str = "rocrepro_device_buffer";
 
 /// Symbol `void rocrepro_device_never_written(const void *, size_t)`, which only the emulated device exports. The
-/// worker calls it after filling memory with known bytes that the program has not written: the memory still counts as
-/// uninitialised.
+/// worker fills new memory with a known pattern and then calls this function, so that the device still treats the
+/// memory as uninitialised.
 pub const NEVER_WRITTEN_SYMBOL: &str = "rocrepro_device_never_written";
 
-/// Symbol of a [`Decode`], which only the emulated device exports. It works in any process that finds the disassembler
-/// of the stack.
+/// Symbol of a function of type [`Decode`], which only the emulated device exports. The function needs the disassembler
+/// of the stack, but no device.
 pub const DECODE_SYMBOL: &str = "rocrepro_device_decode";
 
 /// Function `int64_t rocrepro_device_decode(const char *arch, uint64_t address, const uint8_t *bytes, size_t length,
 /// void (*tell)(void *, const char *, size_t, bool), void *whom)`, which decodes the instruction at the start of
 /// `bytes`.
 ///
-/// `tell` is called with the text, in UTF-8 and valid during the call, and with true if the device can execute the
-/// instruction. The result is the size in bytes, 0 if the bytes are not an instruction, and -1 if the architecture is
-/// unknown or the disassembler is missing; `tell` is then called with the reason.
+/// The function passes the text of the instruction to `tell`, in UTF-8 and valid only during that call. The last
+/// argument of `tell` is true if the device can execute the instruction. The result is the size of the instruction in
+/// bytes, 0 if the bytes are not an instruction, and -1 if the architecture is unknown or the disassembler is missing.
+/// For -1, `tell` receives the reason.
 pub type Decode = unsafe extern "C" fn(
     arch: *const c_char,
     address: u64,
@@ -52,13 +53,12 @@ pub type Decode = unsafe extern "C" fn(
 /// Maximum number of devices in one process.
 pub const MOST_DEVICES: u32 = 8;
 
-/// Maximum number of threads, more than hosts have processors.
+/// Maximum number of threads. Hosts have fewer processors than this.
 const MOST_THREADS: u32 = 1024;
 
-/// Default for [`Config::patience`], in seconds. It is well below the silence after which trials are stopped.
 const USUAL_PATIENCE: u32 = 10;
 
-/// Maximum of [`Config::patience`], in seconds.
+/// Largest valid value of [`Config::patience`], in seconds.
 const MOST_PATIENCE: u32 = 3600;
 
 /// Configuration of the emulated device for one process.
@@ -67,30 +67,30 @@ const MOST_PATIENCE: u32 = 3600;
 pub struct Config {
     /// Architecture that the agents report and whose instructions they execute.
     pub arch: Arch,
-    /// Memory of each device, in bytes. For an APU it is the carve-out that the firmware reserves.
+    /// Memory of each device, in bytes. For an APU, the part of the host memory that the firmware reserves (carve-out).
     pub memory: u64,
     /// Host memory that an APU uses in addition (GTT), in bytes, as set by the kernel parameters amdgpu.gttsize and
     /// ttm.pages_limit.
     #[serde(skip_serializing_if = "is_default")]
     pub gtt: u64,
-    /// Number of devices. All are equal.
+    /// Number of devices. All devices are of the same kind.
     #[serde(skip_serializing_if = "is_one")]
     pub devices: u32,
-    /// True if the host can access device memory directly, as through a large BAR or on an APU. Without it every host
-    /// copy goes through the device, which can then observe it.
+    /// True if the host can access device memory directly, for example through a large BAR or on an APU. If false, the
+    /// device executes every copy from and to the host, so it can observe all of them.
     #[serde(skip_serializing_if = "is_default")]
     pub large_bar: bool,
     /// Checks of the accesses of kernels and copies against allocated and initialised memory.
     #[serde(skip_serializing_if = "is_default")]
     pub sanitize: Sanitize,
-    /// Number of threads that execute the workgroups of a kernel. With several, the order of accesses of different
-    /// workgroups varies from run to run.
+    /// Number of threads that execute the workgroups of a kernel. With more than one thread, the order in which
+    /// different workgroups access memory varies from run to run.
     #[serde(skip_serializing_if = "is_one")]
     pub threads: u32,
-    /// Maximum time without forward progress before a kernel is reported as hung, in seconds of processor time.
+    /// Processor time in seconds after which a kernel that makes no forward progress is reported as hung.
     #[serde(skip_serializing_if = "is_usual_patience")]
     pub patience: u32,
-    /// Time at which submitted work is executed.
+    /// Time and order in which submitted work is executed.
     #[serde(skip_serializing_if = "is_default")]
     pub schedule: Schedule,
     /// Injected faults; empty for a healthy device.
@@ -116,10 +116,10 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the default configuration of an architecture, as in an ordinary machine.
+    /// Returns the default configuration of an architecture in an ordinary machine.
     ///
-    /// With the sanitizer it has no large BAR: writes of the host through a BAR cannot be observed, so all memory would
-    /// count as initialised.
+    /// With the sanitizer the device has no large BAR. The device cannot observe what the host writes through a BAR, so
+    /// it would treat all memory as initialised.
     pub fn of(arch: Arch, sanitize: Sanitize) -> Config {
         let large_bar = arch.has_large_bar() && !sanitize.is_on();
         Config { arch, large_bar, sanitize, ..Config::default() }
@@ -130,7 +130,6 @@ impl Config {
         self.memory.saturating_add(self.gtt)
     }
 
-    /// Returns an error if no device of the architecture can have this configuration.
     pub fn mistake(&self) -> Option<String> {
         let strange = self.gtt > 0 && !self.arch.is_apu();
         strange.then(|| {
@@ -139,8 +138,8 @@ impl Config {
         })
     }
 
-    /// Lists the settings in which another configuration differs from this one, where one of the two has been converted
-    /// to JSON and back.
+    /// Lists the settings in which `other` differs from this configuration. One of the two may have been converted to
+    /// JSON and back.
     pub fn differences(&self, other: &Config) -> Vec<String> {
         let Config {
             arch,
@@ -182,8 +181,8 @@ impl Config {
         all
     }
 
-    /// Returns the command-line options that turn the default device of this architecture into this one, except for
-    /// schedule and sanitizer.
+    /// Returns the command-line options that turn the default device of this architecture into this device. Options for
+    /// the schedule and the sanitizer are not included.
     pub fn options(&self) -> Vec<String> {
         let usual = Config::of(self.arch, self.sanitize);
         let mut options = Vec::new();
@@ -209,7 +208,7 @@ impl Config {
         options
     }
 
-    /// Sets an option of the command line, for example `memory=256M`.
+    /// Applies an option of the command line, for example `memory=256M`.
     ///
     /// # Errors
     /// Describes the mistake and the valid options.
@@ -269,17 +268,16 @@ fn is_one(number: &u32) -> bool {
     *number == 1
 }
 
-/// Returns true for default values, which are omitted from the JSON.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Identity that the emulated device returns from [`IDENTITY_SYMBOL`].
+/// Version and configuration of the emulated device, as [`IDENTITY_SYMBOL`] returns them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     /// Version of the emulated device.
     pub version: String,
-    /// Actual configuration.
+    /// Actual configuration of the device.
     pub config: Config,
 }
 
@@ -311,7 +309,7 @@ mod tests {
         check("patience=4000", None);
     }
 
-    /// The fields are taken from the JSON, so that a new field is tested as well.
+    /// Lists the fields by means of the JSON, so that the test covers fields that are added later.
     #[test]
     fn reports_every_different_field() {
         let mut planted = Planted::from(crate::Fault::CopyLate);
@@ -394,7 +392,6 @@ mod tests {
         }
     }
 
-    /// Instinct cards and APUs have all memory accessible to the host; for a Radeon card that depends on the firmware.
     #[test]
     fn large_bar_follows_the_architecture() {
         let radeon = ["gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201"];
@@ -402,10 +399,10 @@ mod tests {
             let config = Config::of(arch, Sanitize::Off);
             assert_eq!(config.large_bar, !radeon.contains(&arch.name()), "{arch}");
             assert_eq!(config.options(), [""; 0], "{arch}");
-            // The sanitizer must observe what the host writes.
+            // The sanitizer must observe all writes of the host.
             let watched = Config::of(arch, Sanitize::Stop);
             assert!(!watched.large_bar && watched.options().is_empty(), "{arch}");
-            // Records of older versions have no such field, which means that the device had no large BAR.
+            // Records of older versions do not have the field `large_bar`. Their devices had no large BAR.
             let old: Config = serde_json::from_str(&format!("{{\"arch\": \"{arch}\"}}")).unwrap();
             assert_eq!(old.options().is_empty(), radeon.contains(&arch.name()), "{arch}");
         }

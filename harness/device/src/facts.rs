@@ -1,9 +1,9 @@
 //! Facts about generations of AMD GPUs.
 //!
-//! Code asks the table for a fact (`arch.facts().lds_bytes`). It cannot ask for the generation, which is private: a new
-//! generation would take the `_` arm of a `match` without a decision. A new generation is a new variant of `Generation`.
-//! The compiler then requires a row, and the row requires every fact. A fact that has more than two values is an enum. A
-//! new value makes the compiler list every `match` on that fact.
+//! Code asks the table for a fact (`arch.facts().lds_bytes`). The generation itself is private, because a `match` on it
+//! would silently send a new generation to its `_` arm. A new generation is a new variant of `Generation`. The compiler
+//! then requires a row for it, and the row requires every fact. A fact that has more than two values is an enum. A new
+//! value makes the compiler list every `match` on that fact.
 //!
 //! ```compile_fail
 //! // The generation is private.
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! ```compile_fail
-//! // A row without a fact, here without all but one, is an error.
+//! // A row that does not name every fact is an error.
 //! let row = device::Facts { lds_bytes: 64 << 10 };
 //! ```
 //!
@@ -77,8 +77,8 @@ pub enum WaitCounters {
     Gfx11,
     /// One instruction per counter, and KM_CNT for scalar results.
     Gfx12,
-    /// GFX12 with X_CNT for translated addresses, ASYNC_CNT and TENSOR_CNT. The interpreter executes none of the
-    /// instructions that raise the last two.
+    /// GFX12 with X_CNT for translated addresses, ASYNC_CNT and TENSOR_CNT. The interpreter does not execute the
+    /// instructions that raise ASYNC_CNT and TENSOR_CNT.
     Gfx1250,
 }
 
@@ -113,53 +113,56 @@ pub enum MatrixUnit {
     Wmma1250,
 }
 
-/// Order in which a dense matrix instruction adds products, as others measured it
-/// ([MMA-Sim](https://arxiv.org/abs/2511.10909)).
+/// Order in which a dense matrix instruction adds products, as measured by the authors of
+/// [MMA-Sim](https://arxiv.org/abs/2511.10909).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatrixSums {
-    /// Not measured, or each sum is rounded in ascending order of k.
+    /// The order was not measured, or each sum is rounded in ascending order of k.
     Ascending,
-    /// Pairs of f16 and bf16 products (CDNA 1).
+    /// f16 and bf16 products are added in pairs (CDNA 1).
     Pairs,
-    /// Pairs of f16 and bf16 products, where denormal inputs and, of bf16, denormal sums count as zero (CDNA 2).
+    /// f16 and bf16 products are added in pairs. Denormal inputs count as zero, and so do denormal sums of bf16 (CDNA
+    /// 2).
     PairsOfNormals,
     /// Products of f16, bf16, xf32 and fp8 are aligned to the greatest exponent and added as integers (CDNA 3).
     Aligned,
 }
 
-/// Rules of 8-bit floating-point numbers.
+/// Formats of 8-bit floating-point numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Float8 {
-    /// Without instructions that use them.
+    /// No instruction uses 8-bit floating-point numbers.
     Absent,
     /// Formats without infinities and negative zero (CDNA 3).
     Fnuz,
     /// OCP formats.
     Ocp,
-    /// OCP formats in which NaNs keep their sign in conversions, according to `amd_hip_ocp_host.hpp` of HIP, which claims
-    /// to compute like CDNA 4.
+    /// OCP formats in which NaNs keep their sign in conversions. Source: `amd_hip_ocp_host.hpp` of HIP, which claims to
+    /// compute like CDNA 4.
     OcpSignedNans,
 }
 
 /// Bits of memory instructions that select the scope of synchronisation (LLVM's AMDGPU usage guide, "Memory Model").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScopeBits {
-    /// `glc`; such a load reaches the memory of the device. Stores do not state a scope.
+    /// `glc`. A load with `glc` reads the memory of the device. Stores do not state a scope.
     Glc,
-    /// `glc` for the workgroup, and `dlc` with it for the device. Stores do not state a scope.
+    /// `glc` for the scope of the workgroup; `glc` and `dlc` for the scope of the device. Stores do not state a scope.
     GlcDlc,
-    /// `sc0` and `sc1`, also of stores. A store without `sc1` stays in a private cache until that is written back.
+    /// `sc0` and `sc1`, in loads and stores. A store without `sc1` stays in a private cache until that cache is written
+    /// back.
     Sc,
-    /// `scope:`, also of stores.
+    /// `scope:`, in loads and stores.
     Scope,
 }
 
-/// Multiplications in which a zero times anything is zero (`v_mul_legacy_f32`, later `v_mul_dx9_zero_f32`).
+/// Encodings of the multiplication in which zero times any value is zero (`v_mul_legacy_f32`, later
+/// `v_mul_dx9_zero_f32`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LegacyMultiply {
-    /// Not an instruction.
+    /// The instruction does not exist.
     Absent,
-    /// A 64-bit encoding only.
+    /// Only a 64-bit encoding.
     Long,
     /// Encodings of 32 and 64 bits.
     Short,
@@ -168,8 +171,8 @@ pub enum LegacyMultiply {
 /// Facts about all architectures of one generation.
 #[derive(Debug)]
 pub struct Facts {
-    /// True if AMD has published an ISA guide. Otherwise the interpreter executes only what other sources describe, and the
-    /// checks of all architectures leave this one out.
+    /// True if AMD has published an ISA guide. Otherwise the interpreter executes only the instructions that other
+    /// sources describe, and checks of all architectures leave this generation out.
     pub has_isa_guide: bool,
     /// Wave sizes that a kernel descriptor can select, in lanes, the default one first.
     pub wave_sizes: &'static [u32],
@@ -183,8 +186,8 @@ pub struct Facts {
     pub lds_granule: u32,
     /// Number of bits of M0 that hold the LDS address of a load from memory to the LDS.
     pub lds_address_bits: u32,
-    /// Granule of vector registers that a kernel descriptor counts, in registers per lane; the largest one if it depends
-    /// on the wave size. Source: AMDGPU usage guide, GRANULATED_WORKITEM_VGPR_COUNT.
+    /// Number of vector registers per lane in one unit of the kernel descriptor's register count. If the unit depends
+    /// on the wave size, this is the larger one. Source: AMDGPU usage guide, GRANULATED_WORKITEM_VGPR_COUNT.
     pub register_granule: usize,
     /// True if the ids of a work-item are packed into one vector register, 10 bits each. Source: AMDGPU usage guide,
     /// "Initial Kernel Execution State".
@@ -198,7 +201,7 @@ pub struct Facts {
     /// Feature1024AddressableVGPRs).
     pub has_register_banks: bool,
 
-    /// Encodings.
+    /// Binary encoding of instructions.
     pub microcode: Microcode,
     /// True if the instructions of GFX90A exist, for example loads to accumulation registers (LLVM,
     /// FeatureGFX90AInsts).
@@ -207,7 +210,7 @@ pub struct Facts {
     pub has_gfx940_instructions: bool,
     /// True if the instructions of GFX950 exist, for example scaled conversions (LLVM, FeatureGFX950Insts).
     pub has_gfx950_instructions: bool,
-    /// True for SDWA, which selects bytes and halves of registers ("SDWA").
+    /// True if instructions can select bytes and halves of registers ("SDWA").
     pub has_sdwa: bool,
     /// True if 16-bit instructions select halves of registers, by `op_sel` in VOP3 and by the register's number in 32-bit
     /// encodings.
@@ -217,22 +220,22 @@ pub struct Facts {
     pub clears_upper_halves: bool,
     /// True if `v_cmpx` also writes its mask to a scalar register or VCC.
     pub cmpx_writes_scalar: bool,
-    /// Encodings of `v_mul_legacy_f32`.
+    /// Encodings of `v_mul_legacy_f32` or its successor.
     pub legacy_multiply: LegacyMultiply,
 
-    /// Wait counters.
+    /// Counters of outstanding results.
     pub counters: WaitCounters,
     /// Scope bits of memory instructions.
     pub scope_bits: ScopeBits,
     /// True if the waves of a workgroup may use two caches that can be invalidated separately (`buffer_gl0_inv`,
     /// `buffer_gl1_inv`).
     pub has_two_caches: bool,
-    /// Layout of descriptors. Architectures without images use it for buffers.
+    /// Layout of descriptors. Architectures without images use only the layout of buffer descriptors.
     pub descriptors: Descriptors,
-    /// True if images are supported, on which HIP's arrays and textures depend. Source: ROCr's `isa_has_image_support`.
+    /// True if images are supported, which HIP's arrays and textures need. Source: ROCr's `isa_has_image_support`.
     pub has_images: bool,
-    /// True if a store to a typed buffer or image repeats its first component in place of missing ones; otherwise they are
-    /// zero.
+    /// True if a store to a typed buffer or image writes its first component in place of components that the
+    /// instruction does not name. Otherwise the store writes zeros there.
     pub repeats_missing_components: bool,
     /// True if the 32-bit vector offset from a scalar base is signed (LLVM, `hasSignedGVSOffset`).
     pub signed_vector_offsets: bool,
@@ -262,17 +265,17 @@ pub struct Facts {
     pub dot2_f16_flushes: bool,
     /// True if `v_dot2_f32_bf16` adds the addend after the products.
     pub dot2_bf16_adds_last: bool,
-    /// Rules of 8-bit floating-point numbers.
+    /// Formats of 8-bit floating-point numbers.
     pub float8: Float8,
 
     /// Family of matrix instructions.
     pub matrix: MatrixUnit,
     /// Order of additions in dense matrix instructions.
     pub matrix_sums: MatrixSums,
-    /// True for matrices of xf32.
+    /// True if matrix instructions for xf32 exist.
     pub has_xf32: bool,
     /// True if the field `blgp` of f64 matrix instructions contains signs (LLVM, `printBLGP`).
     pub negates_f64_matrices: bool,
-    /// True if the larger sparse matrices have runs of values of k in each lane.
+    /// True if each lane has consecutive values of k in the larger sparse matrix instructions.
     pub sparse_in_runs: bool,
 }

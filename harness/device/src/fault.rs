@@ -14,7 +14,7 @@ pub enum Place {
 /// A parameter of a fault, for example the milliseconds by which a copy is delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Name, which is the unit if there is one.
+    /// Name of the parameter. If the value has a unit, the name is the unit, for example `ms`.
     pub name: &'static str,
     /// Valid values, and the default.
     pub values: Values,
@@ -23,7 +23,7 @@ pub struct Parameter {
 /// Valid values of a [`Parameter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// Whole numbers from `least` to `most`.
+    /// Integers from `least` to `most`.
     Number {
         /// Default value.
         usual: u64,
@@ -51,7 +51,7 @@ impl Values {
     }
 }
 
-/// Maximum number of names in a message.
+/// Maximum number of names that a message lists.
 const LISTED: usize = 12;
 
 impl Values {
@@ -62,7 +62,7 @@ impl Values {
             return self.to_string();
         }
         // Similarity is the number of equal characters at both ends. Function names start with their subject, so one
-        // surplus character hardly matters.
+        // surplus character hardly changes the result.
         let same =
             |pairs: &mut dyn Iterator<Item = (u8, u8)>| pairs.take_while(|(a, b)| a == b).count();
         let shared = |name: &str| {
@@ -97,8 +97,8 @@ const fn name(usual: &'static str, all: &'static [&'static str]) -> Values {
     Values::Name { usual, all }
 }
 
-/// Calls at which a process may be made to die or hang. The last four are library calls. Some occur only in C++
-/// programs.
+/// Calls at which a fault may kill the process or make it hang. The last four are library calls. Some calls occur only
+/// in C++ programs.
 const CALLS: &[&str] = &[
     "hipMalloc",
     "hipMallocAsync",
@@ -152,7 +152,7 @@ const HIP_CALLS: &[&str] = match CALLS.split_last_chunk::<4>() {
     None => CALLS,
 };
 
-/// Calls that create nothing that a later call needs.
+/// Calls whose effect a fault may suppress, because no later call needs a result of them.
 const IGNORED_CALLS: &[&str] = &[
     "hipMemcpyAsync",
     "hipMemset",
@@ -175,7 +175,8 @@ const IGNORED_CALLS: &[&str] = &[
     "hiprtcCompileProgram",
 ];
 
-/// Calls that have leaked host memory, or may. Each has at most six arguments, all of them pointers or integers.
+/// Calls that are known or suspected to leak host memory. Each has at most six parameters, all of them pointers or
+/// integers.
 const LEAKING_CALLS: &[&str] = &[
     "hipMalloc",
     "hipFree",
@@ -191,7 +192,7 @@ const LEAKING_CALLS: &[&str] = &[
     "hipGraphLaunch",
 ];
 
-/// HIP statuses with which calls have been rejected without reason; their numbers are in the crate `case`.
+/// HIP statuses that a runtime has returned although the call was correct. Their numbers are in the crate `case`.
 const STATUSES: &[&str] = &[
     "hipErrorInvalidValue",
     "hipErrorOutOfMemory",
@@ -209,7 +210,7 @@ const HOUR: u64 = 3_600_000;
 
 macro_rules! faults {
     ($($variant:ident $name:literal $place:ident $(($parameter:ident: $values:expr))* $about:literal)*) => {
-        /// A bug that can be injected; a case that declares it must fail under it.
+        /// A bug that can be injected. A case that declares the fault must fail when it is injected.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Fault { $(#[doc = $about] $variant,)* }
 

@@ -1,11 +1,11 @@
 //! Data types about the device below the HIP runtime.
 //!
-//! The emulated device, the worker and the command share these definitions: the architectures that can be emulated, with
-//! the [facts](Facts) about their generations, the faults that can be injected, the configuration (passed from the command
-//! to the device in an environment variable), and the device's statement about a process that uses it. This crate does no
-//! I/O.
+//! The emulated device, the worker and the command share these definitions: the architectures that can be emulated,
+//! with the [facts](Facts) about their generations, the faults that can be injected, the configuration (passed from the
+//! command to the device in an environment variable), and the device's report about a process that uses it. This crate
+//! does no I/O.
 
-// No wildcard arms: the compiler must list every match that a new architecture concerns.
+// A wildcard arm would hide a `match` that a new architecture concerns.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
 mod acts;

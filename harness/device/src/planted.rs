@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Values};
 
-/// Finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+/// Mixes the bits of a value: the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
 pub fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,19 +22,19 @@ pub fn mix(value: u64) -> u64 {
 pub struct Planted {
     /// The fault.
     pub fault: Fault,
-    /// Probability that the fault acts at an opportunity, above 0 and at most 1.
+    /// Probability that the fault acts at one opportunity: above 0 and at most 1.
     #[serde(default = "always")]
     pub probability: f64,
     /// Scope of one random decision.
     #[serde(default, skip_serializing_if = "Per::is_call")]
     pub per: Per,
-    /// Seed of the random decisions. Equal seeds act at the same opportunities.
+    /// Seed of the random decisions. With equal seeds, a fault acts at the same opportunities.
     #[serde(default)]
     pub seed: u64,
-    /// The only opportunity at which the fault may act, counted from 1; `None` for all.
+    /// The only opportunity at which the fault may act, counted from 1. `None` means all opportunities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<u64>,
-    /// Values that differ from the defaults, by the name of the [parameter](Fault::parameters).
+    /// Values of parameters that differ from the default. The key is the name of the [parameter](Fault::parameters).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub with: BTreeMap<String, Amount>,
 }
@@ -72,14 +72,15 @@ impl Amount {
     }
 }
 
-/// Scope of one random decision whether a fault acts.
+/// Scope of one random decision about a fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Per {
-    /// Each copy, dispatch or allocation of the device, or each call of the plan.
+    /// One decision for each copy, dispatch or allocation of the device, or for each call of the plan.
     #[default]
     Call,
-    /// The whole process. This imitates, for example, a bug that occurs in one of five fresh processes.
+    /// One decision for the whole process. This imitates, for example, a bug that occurs in one of five fresh
+    /// processes.
     Process,
 }
 
@@ -94,7 +95,7 @@ fn always() -> f64 {
 }
 
 impl From<Fault> for Planted {
-    /// Returns the fault with probability 1.
+    /// Returns the fault with probability 1 and default parameters.
     fn from(fault: Fault) -> Self {
         Planted {
             fault,
@@ -108,8 +109,8 @@ impl From<Fault> for Planted {
 }
 
 impl Planted {
-    /// Returns true if both are equal, where one of the two has been converted to JSON and back. A probability may lose
-    /// its last bit in this.
+    /// Returns true if the two faults are equal. One of the two may have been converted to JSON and back, in which a
+    /// probability may lose its last bit.
     pub fn is_same(&self, other: &Planted) -> bool {
         let Planted { fault, probability, per, seed, only, with } = self;
         let others = (&other.fault, &other.per, &other.seed, &other.only, &other.with);
@@ -139,8 +140,8 @@ impl Planted {
         all.copied().find(|p| p.name == parameter).map(|p| p.values)
     }
 
-    /// Returns the fault for the n-th of several processes. A fault with a probability below 1 gets another seed,
-    /// because it would otherwise act at the same opportunities in every process.
+    /// Returns the fault for process `n` of several processes. A fault with a probability below 1 gets another seed in
+    /// each process, because it would otherwise act at the same opportunities in all of them.
     #[must_use]
     pub fn of_run(&self, n: u64) -> Planted {
         let certain = self.probability >= 1.0;
@@ -148,8 +149,8 @@ impl Planted {
         Planted { seed, ..self.clone() }
     }
 
-    /// Returns true if the fault acts at this opportunity, counted from 0 in each process. Only the fault, its seed and
-    /// the number decide.
+    /// Returns true if the fault acts at this opportunity, counted from 0 in each process. The result depends only on
+    /// the fault, its seed and the number.
     pub fn takes(&self, opportunity: u64) -> bool {
         if self.only.is_some_and(|only| only != opportunity + 1) {
             return false;
@@ -161,10 +162,10 @@ impl Planted {
         ((hash >> 11) as f64) < self.probability * (1u64 << 53) as f64
     }
 
-    /// Sets a parameter by its name: one of the fault's own, or `probability`, `per`, `seed` or `only`.
+    /// Sets a parameter: one of the fault's own parameters, or `probability`, `per`, `seed` or `only`.
     ///
     /// # Errors
-    /// Describes the mistake and the valid values. The fault is then unchanged.
+    /// Describes the mistake and the valid values. The fault is unchanged after an error.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
             "probability" => {
@@ -201,7 +202,6 @@ impl Planted {
         format!("`{name}={value}` of `{}`: write {meant}", self.fault)
     }
 
-    /// Returns the mistake in this parameter and value, if any.
     fn wrong(&self, name: &str, amount: &Amount) -> Option<String> {
         match self.values(name) {
             None => Some(format!("`{}` has no parameter `{name}`; {}", self.fault, self.offered())),
@@ -212,7 +212,6 @@ impl Planted {
         }
     }
 
-    /// Describes the fault in a sentence, with the values of its parameters, and its probability if that is below 1.
     pub fn about(&self) -> String {
         let mut about = self.fault.about().to_owned();
         for parameter in self.fault.parameters() {
@@ -357,7 +356,7 @@ mod tests {
         assert_eq!((late.amount("ms"), late.amount("bytes")), (20, 0));
     }
 
-    /// A fault at calls and one of the device use the same random decisions.
+    /// One fault at calls and one fault of the device. Both use the same random decisions.
     const KINDS: [Fault; 2] = [Fault::GraphLaunchLost, Fault::CopyZero];
 
     #[test]
@@ -422,7 +421,6 @@ mod tests {
             );
         }
         check("copy.late,ms=5,ms=6", "`ms` of `copy.late` is given twice");
-        // If there are many names, similar ones are listed.
         check(
             "call.crash,call=hipStreamWaitEvents",
             "`call=hipStreamWaitEvents` of `call.crash`: write hipStreamWaitEvent, hipStreamCreateWithFlags, \

@@ -2,20 +2,21 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// Mode of the sanitizer, which checks accesses of kernels and copies against allocated and initialised memory.
+/// Mode of the sanitizer, which checks that kernels and copies access only allocated and initialised memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub enum Sanitize {
     /// The sanitizer is off.
     #[default]
     Off,
-    /// The sanitizer reports each error once, and the device continues as hardware would.
+    /// The sanitizer reports each error once. The device continues as hardware would.
     On,
-    /// The device stops at the first error.
+    /// The sanitizer stops the device at the first error.
     Stop,
 }
 
-/// JSON form: a word, or a boolean in records of versions in which the sanitizer always stopped.
+/// JSON form of the mode: a word, or a boolean in records of older versions, in which the sanitizer always stopped the
+/// device.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Written {

@@ -6,17 +6,20 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// has a race.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Schedule {
-    /// As soon as possible. Queues and copy engines run concurrently with each other and with the host.
+    /// Work is executed as soon as possible. Queues and copy engines run concurrently with each other and with the
+    /// host.
     #[default]
     Eager,
-    /// As late as HSA allows: work is executed only when the host waits for it, and only what the wait needs.
+    /// Work is executed as late as HSA allows: when the host waits for it. A wait executes only the work that it
+    /// depends on.
     Lazy,
-    /// A legal order of queues, copy engines, host and waves, chosen by this seed.
+    /// The seed chooses a valid order of queues, copy engines, host and waves.
     Seeded(u64),
-    /// Like [`Schedule::Eager`], but the waves of a workgroup take turns of this many instructions instead of a few. A
-    /// race between waves may change results only with long or only with short turns.
+    /// Like [`Schedule::Eager`], but each wave of a workgroup executes this many instructions before the next wave
+    /// continues, instead of a few. A race between waves may change results only with many instructions per turn or
+    /// only with few.
     Waves(NonZeroU64),
-    /// Like [`Schedule::Eager`], but loaded values reach the registers of a kernel only when it waits for them. A
+    /// Like [`Schedule::Eager`], but a loaded value reaches its register only when the kernel waits for the load. A
     /// missing wait then changes results.
     LateResults,
 }

@@ -2,29 +2,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::Identity;
 
-/// Environment variable with the name of a file to which the emulated device appends a [`Witness`], one line of JSON.
-/// It does so in each process that initialises it, and in each process that loads HIP or another HSA runtime but never
-/// initialises the device. Programs and their children need no changes for this.
+/// Environment variable with the name of a file to which the emulated device appends one [`Witness`] per process, as a
+/// line of JSON. The device appends it in each process that initialises it, and in each process that loads HIP or
+/// another HSA runtime but never initialises the device. The variable is inherited, so child processes of a program are
+/// covered without changes to the program.
 pub const WITNESS_VARIABLE: &str = "ROCREPRO_DEVICE_WITNESS";
 
-/// Environment variable with the build id of the requested stack's libamdhip64. A process that uses another one reports
-/// it on standard error, unless [`WITNESS_VARIABLE`] is set.
+/// Environment variable with the build id of the requested stack's libamdhip64. If a process loads a libamdhip64 with
+/// another build id, the device prints a warning on standard error, unless [`WITNESS_VARIABLE`] is set.
 pub const RUNTIME_VARIABLE: &str = "ROCREPRO_DEVICE_RUNTIME";
 
-/// Statement of the emulated device about a process in which it is loaded: whether work reached the device, and from
-/// which libraries.
+/// Report of the emulated device about a process that has loaded it: whether the process initialised the device, and
+/// which ROCm libraries the process used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Witness {
     /// Process id.
     pub pid: u32,
     /// Identity and configuration of the device.
     pub identity: Identity,
-    /// True if the process initialised the device. A process that did not writes its statement when it ends, and only
-    /// if it loaded HIP or another HSA runtime.
+    /// True if the process initialised the device. A process that did not initialise it writes a report when it ends,
+    /// and only if it loaded HIP or another HSA runtime.
     pub reached: bool,
-    /// ROCm libraries that were mapped when the statement was made.
+    /// ROCm libraries that were mapped when the device wrote the report.
     pub libraries: Vec<Mapped>,
-    /// HSA runtimes other than this device whose code was mapped at that time.
+    /// HSA runtimes other than this device whose code was mapped when the device wrote the report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Mapped>,
 }

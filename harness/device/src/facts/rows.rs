@@ -1,40 +1,33 @@
-//! Rows of the table of facts, one per generation. Each row names every fact, without `..` of another row: a fact that a
-//! row does not state would be decided by that other row.
+//! Rows of the table of facts, one per generation. Each row names every fact. A row must not use `..` with another row,
+//! because the other row would then silently decide the facts that are left out.
 
 use super::{
     Descriptors, Facts, Float8, LegacyMultiply, MatrixSums, MatrixUnit, Microcode, ScopeBits,
     WaitCounters,
 };
 
-/// A generation of AMD GPUs. All its processors execute the same instructions in the same way.
+/// A generation of AMD GPUs. All processors of a generation execute the same instructions in the same way.
 ///
 /// Source: AMD's ISA guides, one per generation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Generation {
     /// Vega (GCN 5), 7 nm.
     Gcn5,
-    /// CDNA 1, the first with matrix instructions.
     Cdna1,
-    /// CDNA 2.
     Cdna2,
-    /// CDNA 3.
     Cdna3,
-    /// CDNA 4.
     Cdna4,
-    /// RDNA 2.
     Rdna2,
-    /// RDNA 3.
     Rdna3,
     /// RDNA 3.5: RDNA 3 with floating point in scalar registers.
     Rdna3_5,
-    /// RDNA 4.
     Rdna4,
-    /// GFX12.5: RDNA 4 with the LDS, the precision and without the images of CDNA. It has no ISA guide.
+    /// GFX12.5: like RDNA 4, but with the LDS and the precision of CDNA and without images. AMD has not published an
+    /// ISA guide.
     Gfx12_5,
 }
 
 impl Generation {
-    /// Returns the row of the table.
     pub(crate) const fn facts(self) -> &'static Facts {
         match self {
             Generation::Gcn5 => &GCN5,
@@ -483,7 +476,7 @@ const RDNA4: Facts = Facts {
     sparse_in_runs: false,
 };
 
-// Sources: LLVM 22, whose compiler was asked (wave size, LDS, granules, images, counters); LLVM, "update LDS block size for
+// Sources: the compiler of LLVM 22 (wave size, LDS, granules, images, counters); LLVM, "update LDS block size for
 // gfx1250" (pull request 167614). Facts about results are inferred from RDNA 4.
 const GFX12_5: Facts = Facts {
     has_isa_guide: false,
