@@ -49,7 +49,7 @@ functions! {
     ) -> c_int;
 }
 
-/// `hipblasLtMatmulHeuristicResult_t` (hipblaslt/hipblaslt.h), opaque but for its size of 56 bytes.
+/// `hipblasLtMatmulHeuristicResult_t` (hipblaslt/hipblaslt.h). Only its size, 56 bytes, is known here.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct HeuristicResult {
@@ -131,7 +131,7 @@ const DESC_BIAS_DATA_TYPE: c_int = 4;
 const EPILOGUE_BIAS: u32 = 4;
 /// `HIPBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES` (hipblaslt/hipblaslt.h).
 const PREF_MAX_WORKSPACE_BYTES: c_int = 1;
-/// Workspace in bytes, as hipBLASLt's own samples offer it.
+/// Size of the workspace in bytes: the value in hipBLASLt's own samples.
 const WORKSPACE_BYTES: u64 = 32 << 20;
 /// `HIPBLAS_STATUS_NOT_SUPPORTED` (hipblas-common/hipblas-common.h).
 const NOT_SUPPORTED: c_int = 7;
@@ -150,8 +150,8 @@ impl Blaslt {
         SharedLibrary::open("libhipblaslt", &Self::SONAMES).map(Self::resolve)
     }
 
-    /// Queries the algorithms for one problem. Returns the status of the first call that fails, or success, and the
-    /// number of algorithms, at most 8.
+    /// Queries the algorithms for one problem. Returns a status and the number of algorithms, at most 8. The status is
+    /// that of the first call that fails, or success.
     ///
     /// # Errors
     /// Fails if the release lacks a function.
@@ -166,7 +166,7 @@ impl Blaslt {
         let mut descriptors = Descriptors { library: self, made: Vec::new() };
         let mut query = || -> Result<c_int, Failure> {
             let problem = descriptors.describe(operation, None)?;
-            // SAFETY: the caller guarantees the handle; the library makes the rest in this call.
+            // SAFETY: the caller guarantees the handle; the library creates the other objects in this call.
             Ok(unsafe { descriptors.query(handle, &problem, WORKSPACE_BYTES) }?.1)
         };
         match query() {
@@ -176,15 +176,15 @@ impl Blaslt {
         }
     }
 
-    /// Multiplies with the first algorithm that the heuristic offers for an empty workspace. Returns the status of
-    /// the first call that fails, `HIPBLAS_STATUS_NOT_SUPPORTED` if no algorithm is offered, or success.
+    /// Multiplies with the first algorithm that the heuristic offers for an empty workspace (0 bytes). Returns the
+    /// status of the first call that fails, `HIPBLAS_STATUS_NOT_SUPPORTED` if no algorithm is offered, or success.
     ///
     /// # Errors
     /// Fails if the release lacks a function.
     ///
     /// # Safety
-    /// `handle` must come from `hipblasLtCreate` and not be destroyed, `stream` must be null or a live stream, and
-    /// the matrices must be device addresses of the problem's sizes.
+    /// `handle` must come from `hipblasLtCreate` and not be destroyed, `stream` must be null or a live stream, and the
+    /// matrices must be device addresses of the problem's sizes.
     pub unsafe fn multiply(
         &self,
         handle: *mut c_void,
@@ -195,7 +195,7 @@ impl Blaslt {
         let mut descriptors = Descriptors { library: self, made: Vec::new() };
         let mut multiply = || -> Result<(), Failure> {
             let problem = descriptors.describe(operation, Some(matrices.bias))?;
-            // SAFETY: the caller guarantees the handle; the library makes the rest in this call.
+            // SAFETY: the caller guarantees the handle; the library creates the other objects in this call.
             let (results, count) = unsafe { descriptors.query(handle, &problem, 0) }?;
             if count == 0 {
                 return Err(Failure::Status(NOT_SUPPORTED));
@@ -266,7 +266,6 @@ fn succeed(status: Result<c_int, LoadError>) -> Result<(), Failure> {
 
 type Destroy = unsafe fn(&Blaslt, *mut c_void) -> Result<c_int, LoadError>;
 
-/// The descriptors of one query, destroyed in reverse order.
 struct Descriptors<'a> {
     library: &'a Blaslt,
     made: Vec<(*mut c_void, Destroy)>,
@@ -357,7 +356,7 @@ impl Descriptors<'_> {
         Ok(Problem { description, a, b, c, d })
     }
 
-    /// Queries algorithms that need at most `workspace` bytes. Returns the results and their number.
+    /// Queries algorithms that need a workspace of at most `workspace` bytes. Returns the results and their number.
     ///
     /// # Safety
     /// The handle must be live.
@@ -403,7 +402,6 @@ impl Descriptors<'_> {
     }
 }
 
-/// Descriptors of one product, owned by [`Descriptors`].
 struct Problem {
     description: *mut c_void,
     a: *mut c_void,

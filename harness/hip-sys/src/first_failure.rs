@@ -1,4 +1,4 @@
-//! Remembers which function failed first, for steps that make several calls.
+//! Remembers which function of a thread failed first, because a step may make several calls.
 
 use std::{
     cell::Cell,
@@ -9,9 +9,7 @@ thread_local! {
     static FIRST: Cell<Option<(&'static str, c_int)>> = const { Cell::new(None) };
 }
 
-/// Return type of a library function.
 pub(crate) trait Returned {
-    /// Returns the status unless it means success.
     fn failed(self) -> Option<c_int>;
 }
 
@@ -27,14 +25,15 @@ impl Returned for *const c_char {
     }
 }
 
-/// Remembers a failure of this thread if it is the first one.
+/// Stores a failed function and its status, unless this thread has stored an earlier failure.
 pub(crate) fn note(function: &'static str, returned: impl Returned) {
     if let Some(status) = returned.failed() {
         FIRST.set(FIRST.get().or(Some((function, status))));
     }
 }
 
-/// Returns, and forgets, the first function of this thread that failed since the last call, with its status.
+/// Returns the first function of this thread that failed since the last call of `take_first_failure`, with its status,
+/// and forgets it.
 pub fn take_first_failure() -> Option<(&'static str, c_int)> {
     FIRST.take()
 }

@@ -10,14 +10,14 @@ use crate::{
     loader::{functions, text},
 };
 
-/// `hipStreamCallback_t`: stream, status of the stream, the caller's data.
+/// `hipStreamCallback_t`. The parameters are the stream, the status of the stream, and a pointer to the caller's data.
 pub type StreamCallback = extern "C" fn(*mut c_void, c_int, *mut c_void);
-/// `hipHostFn_t`: the caller's data.
+/// `hipHostFn_t`. The parameter is a pointer to the caller's data.
 pub type HostFunction = extern "C" fn(*mut c_void);
 
 functions! {
-    /// The HIP runtime, `libamdhip64`. Signatures: hip/hip_runtime_api.h of ROCm 7.2.4; those used here are the same
-    /// since 5.2.3. Status codes are `hipError_t`, handles are opaque pointers.
+    /// The HIP runtime, `libamdhip64`. Signatures: hip/hip_runtime_api.h of ROCm 7.2.4. The signatures of the functions
+    /// used here have not changed since 5.2.3. Status codes are `hipError_t`, handles are opaque pointers.
     pub struct Hip;
     fn hipInit(flags: c_uint) -> c_int;
     fn hipRuntimeGetVersion(version: *mut c_int) -> c_int;
@@ -164,7 +164,7 @@ pub struct PitchedPtr {
     pub y_size: usize,
 }
 
-/// `hipExtent` and `hipPos` (hip/driver_types.h): bytes, rows and slices.
+/// `hipExtent` and `hipPos` (hip/driver_types.h), in bytes, rows and slices.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "as in the header")]
@@ -174,7 +174,7 @@ pub struct Extent {
     pub depth: usize,
 }
 
-/// `hipMemcpy3DParms` (hip/driver_types.h); arrays are null.
+/// `hipMemcpy3DParms` (hip/driver_types.h). The pointers to arrays are null.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "as in the header")]
@@ -253,10 +253,10 @@ pub fn exec_update_name(result: c_int) -> Option<&'static str> {
     NAMES.get(usize::try_from(result).ok()?).copied()
 }
 
-/// The fields of `hipDeviceProp_t` that are used.
+/// The fields of `hipDeviceProp_t` that the worker reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceProperties {
-    /// `name`; some releases leave it empty.
+    /// `name`. Some releases leave the name empty.
     pub name: String,
     /// `gcnArchName`, for example `gfx90a:sramecc+:xnack-`.
     pub gcn_arch_name: String,
@@ -282,13 +282,13 @@ const STRING_BYTES: usize = 256;
 struct PropertyBytes([u8; 8192]);
 
 impl Hip {
-    /// Sonames of the runtime, newest first. A process uses one release only, and a folder rarely has two.
+    /// Sonames of the runtime, newest first. A process uses only one release, and a folder rarely contains two.
     pub const SONAMES: [&str; 3] = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"];
 
     /// Opens the first of `files`, sonames or paths, that can be opened.
     ///
     /// # Errors
-    /// Fails if none of them can be opened.
+    /// Fails if no file can be opened.
     pub fn load<F: AsRef<OsStr>>(files: &[F]) -> Result<Self, LoadError> {
         SharedLibrary::open("libamdhip64", files).map(Self::resolve)
     }
@@ -297,12 +297,12 @@ impl Hip {
     pub fn error_name(&self, status: c_int) -> String {
         // SAFETY: the function takes any number and returns a string constant or null.
         let name = unsafe { self.hipGetErrorName(status) };
-        // SAFETY: as above.
+        // SAFETY: the pointer is null or a string constant of the runtime, which is never freed.
         let name = name.ok().and_then(|name| unsafe { text(name) });
         name.unwrap_or_else(|| format!("hipError_t({status})"))
     }
 
-    /// Returns the PCI address of a device; empty if the runtime does not report it.
+    /// Returns the PCI address of a device, or an empty string if the runtime does not report the address.
     pub fn pci_address(&self, device: c_int) -> String {
         let mut text = [0_u8; 64];
         // SAFETY: the buffer has that many bytes, and the runtime writes a terminated string into it.
@@ -314,18 +314,18 @@ impl Hip {
         }
     }
 
-    /// Returns the properties of a device, read with the entry point whose layout this release documents.
+    /// Returns the properties of a device. Newer releases have an entry point for the newer layout; other releases are
+    /// asked for the older layout.
     ///
     /// # Errors
-    /// The outer error means that the runtime has neither entry point; the inner error is the status of a failed
-    /// call.
+    /// The outer error means that the runtime has neither entry point. The inner error is the status of a failed call.
     pub fn properties(&self, device: c_int) -> Result<Result<DeviceProperties, c_int>, LoadError> {
         let mut bytes = MaybeUninit::<PropertyBytes>::zeroed();
         let (status, layout) = if self.hipGetDevicePropertiesR0600.is_some() {
             // SAFETY: the buffer is larger than the structure and aligned for it.
             (unsafe { self.hipGetDevicePropertiesR0600(bytes.as_mut_ptr().cast(), device) }?, R0600)
         } else {
-            // SAFETY: as above.
+            // SAFETY: the buffer is larger than the structure and aligned for it.
             (unsafe { self.hipGetDeviceProperties(bytes.as_mut_ptr().cast(), device) }?, R0000)
         };
         if status != 0 {

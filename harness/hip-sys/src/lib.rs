@@ -1,11 +1,11 @@
 //! Typed bindings to HIP, hipRTC, hipRAND, hipBLASLt and rocBLAS that are resolved at run time.
 //!
-//! Nothing is linked, so one binary serves every ROCm release. A library or function that a release lacks is a
-//! [`LoadError`] value. Opened libraries are never closed, because the ROCm libraries register exit handlers and
-//! threads that must not outlive their code.
+//! The program is not linked with these libraries, so one binary works with every ROCm release. If a release lacks a
+//! library or function, loading or calling it returns a [`LoadError`]. Opened libraries are never closed, because the
+//! ROCm libraries register exit handlers and start threads that use the library's code until the process ends.
 //!
-//! Function names, parameters and constants are those of the public headers; items that differ between releases
-//! document it. Calls are `unsafe` as in C: handles and pointers must be what the header requires.
+//! Function names, parameters and constants are those of the public headers. If an item differs between releases, its
+//! documentation says so. Calls are `unsafe` as in C: handles and pointers must be what the header requires.
 
 mod blaslt;
 mod first_failure;

@@ -7,12 +7,12 @@ use std::{
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
 
-/// Error: a library or function is not available.
+/// Error for a library or function that is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
     /// The library, for example `libhiprand`, or the function, for example `hipGraphExecUpdate`.
     pub what: String,
-    /// Messages of the loader for all names that were tried.
+    /// Messages of the loader, one for each name that was tried.
     pub why: String,
     /// True if a library of that name exists but cannot be loaded.
     pub exists: bool,
@@ -30,21 +30,20 @@ impl std::error::Error for LoadError {}
 #[derive(Clone, Copy)]
 pub struct SharedLibrary {
     library: &'static Library,
-    /// Name or path by which it was opened.
     file: &'static str,
 }
 
 impl SharedLibrary {
-    /// Opens the first of `files`, sonames or paths, that the loader can open. `what` names the library in the error.
+    /// Opens the first of `files` (sonames or paths) that the loader can open. `what` names the library in the error.
     ///
     /// # Errors
-    /// Fails with the loader's messages if none of them can be opened.
+    /// Fails with the loader's messages if no file can be opened.
     pub fn open<F: AsRef<OsStr>>(what: &str, files: &[F]) -> Result<Self, LoadError> {
         let (mut why, mut exists) = (Vec::new(), false);
         for file in files {
-            // The loader opens the libraries of a linked HIP program with the same flags.
-            // SAFETY: opening runs the library's initialisers. The caller wants these ROCm libraries in its process,
-            // as if it were linked with them.
+            // These flags are the ones with which the loader opens the libraries of a linked HIP program. SAFETY:
+            // opening runs the library's initialisers. The caller wants these ROCm libraries in its process, as if it
+            // were linked with them.
             match unsafe { Library::open(Some(file), RTLD_LAZY | RTLD_GLOBAL) } {
                 Ok(library) => {
                     return Ok(SharedLibrary {
@@ -54,7 +53,8 @@ impl SharedLibrary {
                 }
                 Err(error) => {
                     let said = reason(&error);
-                    // If a dependency is absent, the message names the dependency instead.
+                    // If the library exists but a library that it depends on is absent, the loader's message names the
+                    // dependency.
                     let absent = format!(
                         "{}: cannot open shared object file: No such file or directory",
                         file.as_ref().display()
@@ -67,12 +67,12 @@ impl SharedLibrary {
         Err(LoadError { what: what.to_owned(), why: why.join("; "), exists })
     }
 
-    /// Returns the name or path by which it was opened.
+    /// Returns the name or path by which the library was opened.
     pub fn file(&self) -> &'static str {
         self.file
     }
 
-    /// Returns whether this library, or one that it depends on, exports `name`.
+    /// Returns true if this library, or one that it depends on, exports `name`.
     pub fn has(&self, name: &str) -> bool {
         // SAFETY: the symbol is only looked up and never used as a value of this type.
         unsafe { self.library.get::<*const ()>(name.as_bytes()) }.is_ok()
@@ -81,7 +81,7 @@ impl SharedLibrary {
     /// Checks that this library, or one that it depends on, exports `name`.
     ///
     /// # Errors
-    /// Fails if it does not.
+    /// Fails if the name is not exported.
     pub fn require(&self, name: &str) -> Result<(), LoadError> {
         if self.has(name) { Ok(()) } else { Err(self.missing_function(name)) }
     }
@@ -114,14 +114,13 @@ impl SharedLibrary {
         Ok(code)
     }
 
-    /// Returns the error for a function that this library does not export.
     pub(crate) fn missing_function(&self, function: &str) -> LoadError {
         let why = format!("{} does not export it", self.file);
         LoadError { what: function.to_owned(), why, exists: false }
     }
 }
 
-/// Copies a string constant of a library; `None` for null.
+/// Copies a string constant of a library. Returns `None` for a null pointer.
 ///
 /// # Safety
 /// The pointer must be null or point to a terminated string that is never freed.
@@ -129,7 +128,7 @@ pub(crate) unsafe fn text(constant: *const c_char) -> Option<String> {
     if constant.is_null() {
         return None;
     }
-    // SAFETY: not null, and the caller guarantees the rest.
+    // SAFETY: the pointer is not null, and the caller guarantees that the string is terminated and never freed.
     let text = unsafe { CStr::from_ptr(constant) };
     Some(text.to_string_lossy().into_owned())
 }
@@ -141,8 +140,6 @@ fn reason(error: &libloading::Error) -> String {
     }
 }
 
-/// Declares a library's functions: a table that is filled when the library is opened, and a method for each function
-/// that returns [`LoadError`] if the release lacks it.
 macro_rules! functions {
     (
         $(#[$meta:meta])*
@@ -158,21 +155,21 @@ macro_rules! functions {
 
         #[allow(non_snake_case, clippy::too_many_arguments)]
         impl $table {
-            /// Names of the functions in the table.
+            /// Names of the functions that are declared for this library.
             pub const FUNCTIONS: &[&str] = &[$(stringify!($name)),*];
 
-            /// Each function with the types of its parameters, as written in the table.
+            /// Name of each declared function with the types of its parameters, spelled as in the declaration.
             pub const TYPES: &[(&str, &[&str])] = &[$((stringify!($name), &[$(stringify!($ty)),*])),*];
 
             fn resolve(shared: $crate::loader::SharedLibrary) -> Self {
                 $table {
-                    // SAFETY: the types are transcribed from the header that the table's documentation names.
+                    // SAFETY: the types are transcribed from the header that the documentation of the struct names.
                     $($name: unsafe { shared.function(stringify!($name)) },)*
                     shared,
                 }
             }
 
-            /// Returns the library of the table.
+            /// Returns the shared library that contains the functions.
             pub fn shared(&self) -> $crate::loader::SharedLibrary {
                 self.shared
             }

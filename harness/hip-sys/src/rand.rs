@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use crate::{LoadError, SharedLibrary, loader::functions};
 
 functions! {
-    /// hipRAND. Signatures: hiprand/hiprand.h of ROCm 7.2.4, the same since 5.3.3. Status codes are `hiprandStatus_t`.
+    /// hipRAND. Signatures: hiprand/hiprand.h of ROCm 7.2.4, unchanged since 5.3.3. Status codes are `hiprandStatus_t`.
     pub struct Rand;
     fn hiprandCreateGenerator(generator: *mut *mut c_void, kind: c_int) -> c_int;
     fn hiprandCreateGeneratorHost(generator: *mut *mut c_void, kind: c_int) -> c_int;
@@ -16,7 +16,7 @@ functions! {
     fn hiprandDestroyGenerator(generator: *mut c_void) -> c_int;
 }
 
-/// `hiprandRngType_t` (hiprand/hiprand.h): the pseudo-random generators that plans use.
+/// `hiprandRngType_t` (hiprand/hiprand.h), limited to the pseudo-random generators that plans can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum RngType {

@@ -57,8 +57,8 @@ impl Rocblas {
         SharedLibrary::open("librocblas", &Self::SONAMES).map(Self::resolve)
     }
 
-    /// Computes D = op(A) op(B) with `rocblas_gemm_ex` in a stream. rocBLAS does not add the bias. Returns the status
-    /// of the first call that fails, or success.
+    /// Computes D = op(A) op(B) with `rocblas_gemm_ex` in a stream. The bias of the problem is ignored, because rocBLAS
+    /// cannot add one. Returns the status of the first call that fails, or success.
     ///
     /// # Errors
     /// Fails if the release lacks a function.

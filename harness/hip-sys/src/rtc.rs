@@ -11,7 +11,7 @@ use crate::{
 };
 
 functions! {
-    /// hipRTC. Signatures: hip/hiprtc.h of ROCm 7.2.4, the same since 5.2.3. Status codes are `hiprtcResult`.
+    /// hipRTC. Signatures: hip/hiprtc.h of ROCm 7.2.4, unchanged since 5.2.3. Status codes are `hiprtcResult`.
     pub struct Rtc;
     fn hiprtcGetErrorString(result: c_int) -> *const c_char;
     fn hiprtcCreateProgram(program: *mut *mut c_void, source: *const c_char, name: *const c_char, header_count: c_int, headers: *const *const c_char, include_names: *const *const c_char) -> c_int;
@@ -28,16 +28,16 @@ functions! {
 pub struct CompileError {
     /// The `hiprtcResult`.
     pub status: c_int,
-    /// Output of the compiler; may be empty.
+    /// Output of the compiler, which may be empty.
     pub log: String,
 }
 
 impl Rtc {
-    /// Opens hipRTC: the `libhiprtc` of the runtime's own major version, or else the runtime itself, which contains
-    /// hipRTC up to 6.x.
+    /// Opens hipRTC: the `libhiprtc` with the same major version as the runtime. If that library is missing, uses the
+    /// runtime itself, which contains hipRTC up to 6.x.
     ///
     /// # Errors
-    /// Fails if neither has hipRTC.
+    /// Fails if neither library contains hipRTC.
     pub fn load(runtime: SharedLibrary) -> Result<Self, LoadError> {
         let file = runtime.file().replace("libamdhip64", "libhiprtc");
         match SharedLibrary::open("libhiprtc", &[&file]) {
@@ -51,7 +51,7 @@ impl Rtc {
     pub fn error_name(&self, status: c_int) -> String {
         // SAFETY: the function takes any number and returns a string constant or null.
         let name = unsafe { self.hiprtcGetErrorString(status) };
-        // SAFETY: as above.
+        // SAFETY: the pointer is null or a string constant of the library, which is never freed.
         let name = name.ok().and_then(|name| unsafe { text(name) });
         name.unwrap_or_else(|| format!("hiprtcResult({status})"))
     }
@@ -59,7 +59,7 @@ impl Rtc {
     /// Compiles `source` to a code object.
     ///
     /// # Errors
-    /// The outer error is a function that the release lacks; the inner error is a failed compilation.
+    /// The outer error means that the release lacks a function. The inner error is a failed compilation.
     pub fn compile(
         &self,
         source: &CStr,
@@ -101,7 +101,7 @@ impl Rtc {
         Ok(result)
     }
 
-    /// Reads the code or the log of a program, whose size the function `size` returns.
+    /// Reads the code or the log of a program with the function `get`. The function `size` returns the number of bytes.
     fn read(
         &self,
         program: *mut c_void,
@@ -115,7 +115,8 @@ impl Rtc {
             return Ok(Err(status));
         }
         let mut product = vec![0_u8; bytes];
-        // SAFETY: as above, and the buffer has the size that the library reported.
+        // SAFETY: the caller passes a live program and functions that belong together, and the buffer has the size that
+        // the library reported.
         let status = unsafe { get(self, program, product.as_mut_ptr().cast()) }?;
         Ok(if status == 0 { Ok(product) } else { Err(status) })
     }

@@ -1,10 +1,11 @@
-//! Calls of functions whose parameters are all words: integers and pointers.
+//! Calls functions whose parameters are all words: integers and pointers.
 
 use std::ffi::{c_char, c_int};
 
 use crate::loader::{LoadError, SharedLibrary, text};
 
-/// Calls the function at this address with these words.
+/// Calls the function at address `$function` with the values of `$words`. The table has one row for each number of
+/// parameters.
 macro_rules! by_count {
     ($function:ident, $words:ident, $($count:literal [$($at:literal)*])*) => {
         match $words.len() {
@@ -33,9 +34,9 @@ impl SharedLibrary {
     ///
     /// # Safety
     /// The function must have exactly this many parameters, each an integer or a pointer, and return an integer or a
-    /// pointer. Each word must be what the header requires of its parameter. In the x86-64 System V ABI each
-    /// parameter is a register or an eightbyte of the stack, of which the function reads at most its parameter's
-    /// width, so the call is made as if all parameters were words.
+    /// pointer. Each word must be what the header requires of its parameter. In the x86-64 System V ABI each parameter
+    /// is a register or an eightbyte of the stack, and the function reads at most the width of the parameter. Therefore
+    /// the call passes every parameter as a word.
     unsafe fn call_for_word(
         &self,
         name: &'static str,
@@ -64,13 +65,13 @@ impl SharedLibrary {
         name: &'static str,
         words: &[usize],
     ) -> Result<c_int, LoadError> {
-        // SAFETY: guaranteed by the caller; a status is the lower half of the word.
+        // SAFETY: the caller guarantees the function's type; a status is the lower half of the word.
         let code = unsafe { self.call_for_word(name, words) }? as c_int;
         crate::first_failure::note(name, code);
         Ok(code)
     }
 
-    /// Calls a function and returns the string that it returns; `None` for null.
+    /// Calls a function and copies the string that it returns. Returns `None` for a null pointer.
     ///
     /// # Errors
     /// Fails if the library does not export the function.
@@ -83,7 +84,7 @@ impl SharedLibrary {
         name: &'static str,
         words: &[usize],
     ) -> Result<Option<String>, LoadError> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees the function's type and that the string is never freed.
         Ok(unsafe { text(self.call_for_word(name, words)? as *const c_char) })
     }
 }
