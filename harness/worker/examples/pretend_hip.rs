@@ -1,4 +1,5 @@
-//! A `libamdhip64` of a few functions that pretend to work. Tests of the worker load it; it proves nothing about HIP.
+//! A `libamdhip64` with a few functions that only pretend to work. The tests of the worker load it. It shows nothing
+//! about HIP.
 
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},

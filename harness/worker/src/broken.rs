@@ -2,13 +2,14 @@ use std::io;
 
 use hip_sys::LoadError;
 
-/// Reason why the order cannot be executed: the plan itself is wrong, or the machine is in trouble. It proves nothing
-/// about the stack.
+/// Reason why the order cannot be executed: the plan itself is wrong, or the machine has a problem. Such a reason says
+/// nothing about the stack.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Broken(pub(crate) String);
 
 impl From<LoadError> for Broken {
-    // Every function that a plan calls was looked up before set-up, so a missing one is a mistake in `needs`.
+    // The worker looks up every function of a plan before set-up. A function that is missing later is therefore a
+    // mistake in `needs`.
     fn from(missing: LoadError) -> Self {
         Broken(missing.to_string())
     }

@@ -7,8 +7,8 @@ use crate::tell::tell;
 /// Prefixes of the names of libraries that compile source to code.
 const COMPILERS: [&str; 5] = ["libamdhip64", "libhiprtc", "libamd_comgr", "libLLVM", "libclang"];
 
-/// Returns the file name of a compiled kernel: a digest of all that determines its code. Returns `None` if the compiler
-/// cannot be identified, so that code of another compiler is never used.
+/// Returns the file name of a compiled kernel: a digest of everything that determines its code. Returns `None` if the
+/// compiler cannot be identified, because the cache could then return code of another compiler.
 pub(crate) fn key(
     source: &str,
     options: &[String],
@@ -25,17 +25,18 @@ pub(crate) fn key(
     compilers.dedup();
     // If comgr is not in the process, the compiler is not loaded yet.
     compilers.iter().find(|(name, _)| name.starts_with("libamd_comgr"))?;
-    // The debug format separates and escapes the parts, so that different lists give different texts.
+    // The debug format separates and escapes the parts, so that different lists produce different strings.
     let variables: Vec<_> =
         environment.iter().filter(|(name, _)| !NO_MATTER.contains(&name.as_str())).collect();
     let identity = format!("{FORMAT} {source:?} {options:?} {variables:?} {compilers:?}");
     Some(format!("{}.co", digest(identity.as_bytes())))
 }
 
-/// Version of the file format. It is part of the file name, so other versions never read the file.
+/// Version of the file format. The version is hashed into the file name, so programs with another version never read
+/// the file.
 const FORMAT: u32 = 2;
 
-/// Variables that no kernel compiler reads. Any other variable may add options to it.
+/// Environment variables that no kernel compiler reads. Any other variable may change the compiler's options.
 const NO_MATTER: [&str; 11] = [
     "PATH",
     "HOME",
@@ -50,10 +51,10 @@ const NO_MATTER: [&str; 11] = [
     "ROCREPRO_TRIAL",
 ];
 
-/// Reads a compiled kernel from a file, which has the code followed by its [`seal`]. Returns `None` if the file is
+/// Reads a compiled kernel from a file, which contains the code followed by its [`seal`]. Returns `None` if the file is
 /// missing or damaged.
 pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
-    // Only regular files are read: a device may be endless, and a pipe blocks.
+    // Only regular files are read, because a device file may be endless and reading a pipe may block.
     let mut code = fs::symlink_metadata(file)
         .ok()
         .filter(fs::Metadata::is_file)
@@ -75,8 +76,8 @@ fn seal(file: &Path, code: &[u8]) -> String {
     digest(&[name, b"\0", code].concat())
 }
 
-/// Writes a compiled kernel. If several trials write it at the same time, the last one wins. A failure only costs the
-/// next trial a compilation.
+/// Writes a compiled kernel. If several trials write the same file at the same time, the last one wins. If writing
+/// fails, the next trial only has to compile again.
 pub(crate) fn write(file: &Path, code: &[u8]) {
     if let Err(error) = atomic::write(file, [code, seal(file, code).as_bytes()].concat()) {
         tell(format_args!("{} is not cached: {error}", file.display()));

@@ -21,7 +21,6 @@ use crate::{
     math, memory, nodes, types,
 };
 
-/// Returns the `hipStreamCaptureMode` of a mode.
 fn capture_mode(mode: CaptureMode) -> c_int {
     match mode {
         CaptureMode::Global => CAPTURE_MODE_GLOBAL,
@@ -30,25 +29,25 @@ fn capture_mode(mode: CaptureMode) -> c_int {
     }
 }
 
-/// Executes a call of a plan. Simple HIP calls are made here, the others in the module of their family. A call without
-/// an implementation does not compile.
+/// Executes a call of a plan. This module makes simple HIP calls; the other calls have modules of their own. The
+/// `match` names every call, so a new call without an implementation does not compile.
 pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Result<Answer, Broken> {
     let hip = &machine.libraries.hip;
     let handle = |kind, name: &str| machine.handle(kind, name);
     let stream_of = |name: &str| machine.stream(name);
     let function = api(&step.call, machine.plan());
-    /// Calls the function of a step, with this type and these arguments. The name of the function is that of its
-    /// declaration.
+    /// Calls the HIP function of a step with the given Rust type and arguments. The step's declaration determines the
+    /// name of the function.
     macro_rules! made {
         ($function:ty, $($argument:expr),*) => {{
-            // Running the case of a new call checks its type.
+            // In debug builds, a test that runs a case with a new call also checks the type of the call.
             debug_assert_eq!(types::mistake(function, std::any::type_name::<$function>()), None);
             hip.shared().call::<$function>(function, |function| function($($argument),*))?
         }};
     }
     let mut value = None;
-    // SAFETY: for the whole block: a function has the type that the header declares, a handle is null or a live one
-    // that the runtime created, because the table forgets destroyed ones, and results go to separate variables.
+    // SAFETY: applies to the whole block. A function has the type that the header declares. A handle is null or a live
+    // handle of the runtime, because the table forgets destroyed handles. Results are written to separate variables.
     let code = unsafe {
         match &step.call {
             Call::StreamCreate { stream } => {
@@ -205,7 +204,7 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
                 let mut result = -1;
                 let (exec, graph) = (handle(Kind::GraphExec, exec), handle(Kind::Graph, graph));
                 let code = hip.hipGraphExecUpdate(exec, graph, &mut node, &mut result)?;
-                // The reason is also given with a failing status.
+                // The runtime also returns a reason together with a failing status.
                 value = exec_update_name(result).map(str::to_owned);
                 code
             }

@@ -11,12 +11,13 @@ use crate::{
     tell::tell,
 };
 
-/// Maximum size in bytes up to which bytes without a known digest are kept.
+/// Maximum size in bytes of content that is kept although the order has no right digest to compare it with.
 const KEPT_UNASKED: usize = 64 << 10;
-/// Maximum number of spool files of one process, so that a case that fails in every iteration does not fill the disk.
+/// Maximum number of spool files of one process. Without a limit, a case that fails in every iteration could fill the
+/// disk.
 const MAX_FILES: u32 = 16;
 
-/// Reads the buffer of a check and reports its digest, and keeps the bytes if they may be needed.
+/// Reads the buffer of a check and reports its digest. Keeps the bytes if the judge may need them.
 pub(crate) fn call(
     machine: &Machine<'_>,
     step: u32,
@@ -33,7 +34,7 @@ pub(crate) fn call(
     match call {
         Call::Check { buffer } => report(buffer.clone(), &whole(buffer)?),
         Call::Equal { a, b } | Call::Differ { a, b } => {
-            // Both buffers are read before either is reported, so that little time passes between the two reads.
+            // Both buffers are read before either is reported, to keep the time between the two reads short.
             let (first, second) = (whole(a)?, whole(b)?);
             report(a.clone(), &first);
             report(b.clone(), &second);
@@ -50,8 +51,8 @@ pub(crate) fn call(
     Ok(Answer::NONE)
 }
 
-/// Returns the low guard and then the high guard of a buffer. Guards in device memory are copied to the host; if the
-/// copy fails, the bytes are `None`.
+/// Returns the low guard and then the high guard of a buffer. Guards in device memory are copied to the host. If the
+/// copy fails, `None` is returned in place of the bytes.
 fn guards(machine: &Machine<'_>, name: &str) -> Result<(Answer, Option<Vec<u8>>), Broken> {
     let buffer = declared(machine, name)?;
     if !buffer.guarded {
@@ -86,7 +87,8 @@ fn guards(machine: &Machine<'_>, name: &str) -> Result<(Answer, Option<Vec<u8>>)
     Ok((Answer::hip(0), Some(bytes)))
 }
 
-/// Returns whether bytes are kept: wrong ones, and small ones whose right digest is unknown.
+/// Returns true if bytes are to be kept: all bytes with a wrong digest, and small contents whose right digest is
+/// unknown.
 fn kept(
     wanted: &[(u32, u32, String)],
     step: u32,
@@ -101,7 +103,7 @@ fn kept(
     }
 }
 
-/// Writes bytes to the spool folder if they are to be kept, and returns the file's name.
+/// Writes bytes to the spool folder if [`kept`] says so, and returns the name of the file.
 fn spool(
     machine: &Machine<'_>,
     step: u32,
@@ -124,7 +126,7 @@ fn spool(
     match fs::write(Path::new(&machine.order.spool).join(&name), bytes) {
         Ok(()) => Some(name),
         Err(error) => {
-            // The digest alone is enough to judge the bytes.
+            // The judge can judge the bytes by their digest alone.
             tell(format_args!("the bytes of step {step} are not kept: {error}"));
             None
         }

@@ -1,5 +1,5 @@
-//! Reads the descriptions of kernels in a code object: the metadata in LLVM's AMDGPU usage guide ("Code Object V3
-//! Metadata" and its successors), which is a MessagePack note.
+//! Reads the descriptions of kernels from the metadata of a code object. The metadata is a note in MessagePack format,
+//! described in LLVM's AMDGPU usage guide ("Code Object V3 Metadata" and its successors).
 
 use object::{
     LittleEndian as LE, elf,
@@ -31,13 +31,14 @@ struct Parameter {
     size: u64,
     #[serde(rename = ".value_kind")]
     kind: String,
-    /// Accesses of the kernel through a pointer, as the compiler determined them.
+    /// How the kernel accesses memory through this pointer (`read_only`, `write_only` or `read_write`), as determined
+    /// by the compiler.
     #[serde(rename = ".actual_access", default)]
     access: Option<String>,
 }
 
 impl Parameter {
-    /// Returns whether the compiler added the parameter, which the runtime fills.
+    /// Returns true if the compiler added the parameter. The runtime passes the value of such a parameter.
     fn is_hidden(&self) -> bool {
         self.kind.starts_with("hidden_")
     }
@@ -54,7 +55,7 @@ impl Parameter {
         }
     }
 
-    /// Returns whether an argument fits the parameter. An address may be passed as a number of its size.
+    /// Returns true if an argument fits the parameter. An address may be passed as an integer of the same size.
     fn takes(&self, arg: &Arg) -> bool {
         match arg {
             Arg::Address(_) => self.size == 8,
@@ -69,8 +70,8 @@ impl Parameter {
     }
 }
 
-/// Returns why the plan's launches of a kernel do not fit its code object. `place` is the position of the kernel in the
-/// case. Returns nothing if the metadata cannot be read; then the runtime decides.
+/// Explains why the launches of a kernel in the plan do not fit the kernel's code object. `place` is the position of
+/// the kernel in the case. Returns an empty list if the metadata cannot be read, because the runtime then decides.
 pub(crate) fn mistakes(code: &[u8], kernel: &str, place: &str, plan: &Plan) -> Vec<String> {
     let Some(metadata) = metadata(code) else { return Vec::new() };
     let Some(found) = metadata.kernels.iter().find(|found| found.name == kernel) else {

@@ -1,7 +1,7 @@
-//! Confines the worker of an untrusted case to what it needs: files by Landlock, system calls by seccomp, sizes by
-//! limits.
+//! Restricts the worker of an untrusted case to the files, system calls and amounts that it needs. Landlock restricts
+//! files, seccomp restricts system calls, and resource limits restrict amounts.
 //!
-//! SECURITY.md lists what this guarantees. Tests try to break each guarantee from within such a worker
+//! SECURITY.md lists the guarantees. Tests try to break each guarantee from within such a worker
 //! (`harness/cli/tests/cli/escapes.rs`).
 
 mod calls;
@@ -18,15 +18,15 @@ use rustix::process::{
     Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit,
 };
 
-/// Requested Landlock version, that of Linux 6.12. An older kernel enforces a part of it.
+/// Requested Landlock version: the one of Linux 6.12. An older kernel enforces only a part of its rules.
 const ASKED: ABI = ABI::V6;
 
-/// Number of threads that a worker may add. It starts fewer, but the limit counts the threads of all programs of the
-/// user.
+/// Number of threads that are allowed in addition to those that exist. The worker starts fewer, but the limit of the
+/// kernel counts the threads of all programs of the user.
 const THREADS: u64 = 1024;
 
-/// Confines this thread and everything that it starts from now on. Returns an event that says how far the kernel
-/// enforces it. Only `pipe` and the three standard descriptors stay open.
+/// Confines this thread and everything that it starts later. Only `pipe` and the three standard descriptors stay open.
+/// Returns an event that reports how much of the confinement the kernel enforces.
 pub(crate) fn confine(to: &Confinement, pipe: RawFd) -> Event {
     end_with_parent();
     close_inherited(pipe);
@@ -46,7 +46,8 @@ fn restrict_files(to: &Confinement) -> Result<(), String> {
             .scope(Scope::from_all(ASKED))?
             .create()?;
         let read = AccessFs::ReadFile | AccessFs::ReadDir;
-        // Links and pipes must not be created: a later reader of such a folder might follow a link or wait for a pipe.
+        // The case must not create links and pipes, because a later reader of the folder might follow the link or wait
+        // for the pipe.
         let write = read
             | AccessFs::WriteFile
             | AccessFs::Truncate
@@ -73,7 +74,8 @@ fn restrict_files(to: &Confinement) -> Result<(), String> {
     }
 }
 
-/// Access rights in `/dev/shm`, where the thunk below a GPU's libhsa-runtime64 creates and removes files.
+/// Access rights in `/dev/shm`, where the thunk (the library between libhsa-runtime64 and the driver of a GPU) creates
+/// and removes files.
 const SHARED_MEMORY: BitFlags<AccessFs> =
     landlock::make_bitflags!(AccessFs::{MakeReg | RemoveFile | Truncate});
 
@@ -86,19 +88,20 @@ fn allow(
         let (Ok(place), Ok(about)) = (PathFd::new(path), fs::metadata(path)) else { continue };
         let access = if about.is_dir() { access } else { access & AccessFs::from_file(ASKED) };
         rules = rules.add_rule(PathBeneath::new(&place, access))?;
-        // A rule applies to an inode. The kernel creates a new inode at each look-up of a file in `/proc`, unless the
-        // file is open.
+        // A rule applies to an inode. For a file in `/proc`, the kernel creates a new inode at each look-up, unless the
+        // file is open. Therefore the file stays open.
         std::mem::forget(place);
     }
     Ok(rules)
 }
 
-/// Asks the kernel to kill this process when its parent ends, because untrusted code can stop the thread that waits for
-/// that. The seccomp filter, which comes later, keeps the code from taking it back.
+/// Asks the kernel to kill this process when its parent ends. Untrusted code could stop the thread that otherwise waits
+/// for the end of the parent. The seccomp filter, which is installed later, prevents the code from undoing this
+/// request.
 fn end_with_parent() {
     // The call fails only for an invalid signal.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
-    // The parent may have ended before. Then nothing holds the other end of standard input.
+    // If the parent has already ended, the other end of standard input is closed.
     let mut input = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::empty())];
     let ready = poll(&mut input, Some(&Timespec::default()));
     if ready.is_ok() && input[0].revents().contains(PollFlags::HUP) {
@@ -106,8 +109,8 @@ fn end_with_parent() {
     }
 }
 
-/// Closes descriptors inherited from a shell or a launcher, because Landlock does not restrict files that are open
-/// already.
+/// Closes descriptors that were inherited from a shell or a launcher, because Landlock does not restrict files that are
+/// already open.
 fn close_inherited(pipe: RawFd) {
     let pipe = pipe.unsigned_abs();
     for (first, last) in [(3, pipe - 1), (pipe + 1, u32::MAX)] {
@@ -118,8 +121,8 @@ fn close_inherited(pipe: RawFd) {
     }
 }
 
-/// Turns every limit into a hard one and adds a limit of threads. Errors are ignored, because the seccomp filter also
-/// rejects changes of limits.
+/// Sets the hard limit of each resource to its soft limit, and limits the number of threads. Errors are ignored,
+/// because the seccomp filter also rejects changes of limits.
 fn freeze_limits() {
     let tasks = fs::read_to_string("/proc/loadavg").ok().and_then(|line| tasks(&line));
     for resource in [
@@ -142,8 +145,8 @@ fn freeze_limits() {
     }
 }
 
-/// Parses the number of processes and threads of the machine, here 234; see proc_loadavg(5): `0.01 0.02 0.00 1/234
-/// 5678`.
+/// Parses the number of processes and threads of the machine from a line of proc_loadavg(5). For `0.01 0.02 0.00 1/234
+/// 5678` the number is 234.
 fn tasks(loadavg: &str) -> Option<u64> {
     loadavg.split(' ').nth(3)?.split_once('/')?.1.parse().ok()
 }

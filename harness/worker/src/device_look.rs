@@ -12,11 +12,10 @@ use plan::{Event, RefusedCall};
 
 use crate::{broken::Broken, loaded};
 
-/// Answers of the runtime after its initialisation.
 pub(crate) struct Look {
     runtime: i32,
     count: i32,
-    /// Properties of device 0; `None` without devices.
+    /// Properties of device 0, or `None` if the runtime has no device.
     pub(crate) properties: Option<DeviceProperties>,
     bdf: String,
     nodes: Vec<String>,
@@ -25,12 +24,10 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// Returns whether the emulated device answered.
     pub(crate) fn is_emulated(&self) -> bool {
         self.emulated.is_some()
     }
 
-    /// Returns the answers as an event.
     pub(crate) fn event(&self) -> Event {
         let properties = self.properties.as_ref();
         Event::Device {
@@ -47,7 +44,7 @@ impl Look {
     }
 }
 
-/// Initialises the runtime and queries device 0. A missing device is a valid answer.
+/// Initialises the runtime and queries device 0. A runtime without devices is not an error.
 pub(crate) fn look(hip: &Hip) -> Result<Look, Broken> {
     let (mut runtime, mut count) = (0, 0);
     // SAFETY: the calls need no state, and the results go to separate variables.
@@ -76,7 +73,7 @@ pub(crate) fn look(hip: &Hip) -> Result<Look, Broken> {
 
 type LineSymbol = unsafe extern "C" fn(u32);
 
-/// Function of the emulated device that takes the line of the case.
+/// Function of the emulated device that receives the current line of the case.
 static LINE: OnceLock<LineSymbol> = OnceLock::new();
 
 /// Passes the line of the next step to the emulated device.
@@ -89,34 +86,33 @@ pub(crate) fn at_line(line: u32) {
 
 type NeverWrittenSymbol = unsafe extern "C" fn(*const c_void, usize);
 
-/// Function of the emulated device that takes memory that counts as never written.
+/// Function of the emulated device that marks memory as uninitialised.
 static NEVER_WRITTEN: OnceLock<NeverWrittenSymbol> = OnceLock::new();
 
-/// Marks memory as never written by the program in the emulated device.
+/// Marks memory in the emulated device as never written by the program.
 pub(crate) fn never_written(start: *const c_void, bytes: usize) {
     if let Some(mark) = NEVER_WRITTEN.get() {
-        // SAFETY: the symbol belongs to rocrepro's library, which stays loaded; the device only looks the address up.
+        // SAFETY: the symbol belongs to rocrepro's library, which stays loaded. The device looks up the address and
+        // does not dereference it.
         unsafe { mark(start, bytes) };
     }
 }
 
 type BufferSymbol = unsafe extern "C" fn(*const c_void, usize, usize, *const c_char);
 
-/// Function of the emulated device that takes the buffers.
+/// Function of the emulated device that receives a description of each buffer.
 static BUFFER: OnceLock<BufferSymbol> = OnceLock::new();
 
-/// Passes a buffer to the emulated device: its start, its size, the size of the guard on each side, and its name.
 pub(crate) fn is_buffer(start: *const c_void, bytes: usize, guard: usize, name: &str) {
     if let (Some(add), Ok(name)) = (BUFFER.get(), CString::new(name)) {
-        // SAFETY: the symbol belongs to rocrepro's library, which stays loaded; it copies the name and does not touch
-        // the range.
+        // SAFETY: the symbol belongs to rocrepro's library, which stays loaded. The device copies the name and does not
+        // access the buffer.
         unsafe { add(start, bytes, guard, name.as_ptr()) };
     }
 }
 
 type ActsSymbol = unsafe extern "C" fn() -> *const c_char;
 
-/// Function of the emulated device that returns how often injected faults took effect.
 static ACTS: OnceLock<ActsSymbol> = OnceLock::new();
 
 /// Returns how often each fault that is injected in the emulated device took effect.
@@ -127,14 +123,15 @@ pub(crate) fn acts() -> Vec<Acts> {
     serde_json::from_slice(text.to_bytes()).unwrap_or_default()
 }
 
-/// Returns the identity that the emulated device reports; `None` if libhsa-runtime64 is not the emulated device.
+/// Returns the identity that the emulated device reports, or `None` if libhsa-runtime64 is not the emulated device.
 fn identity() -> Result<Option<Identity>, Broken> {
     let Some(hsa) = loaded::file_of("libhsa-runtime64") else {
         return Ok(None);
     };
-    // SAFETY: no initialiser runs, because the library is in the process already; otherwise this fails.
+    // SAFETY: with RTLD_NOLOAD no initialiser runs, because opening fails unless the library is already loaded.
     let opened = unsafe { Library::open(Some(&hsa), RTLD_LAZY | libc::RTLD_NOLOAD) };
-    // It is unknown whether the library is the emulated device, which must never pass for a GPU.
+    // If the query fails, the library could be the emulated device, which must never be mistaken for a GPU. Therefore
+    // the failure is an error.
     let library = opened.map_err(|error| {
         Broken(format!("`{}` is loaded but cannot be queried: {error}", hsa.display()))
     })?;
@@ -145,24 +142,25 @@ fn identity() -> Result<Option<Identity>, Broken> {
     let Ok(symbol) = symbol else {
         return Ok(None);
     };
-    // SAFETY: as above. HIP holds the library, so it stays loaded until the process ends.
+    // SAFETY: `device` documents the type of the symbol. HIP keeps the library open, so it stays loaded until the
+    // process ends.
     if let Ok(line) = unsafe { library.get::<LineSymbol>(LINE_SYMBOL.as_bytes()) } {
         let _ = LINE.set(*line);
     }
-    // SAFETY: as above.
+    // SAFETY: as for the symbol of the line.
     let never = unsafe { library.get::<NeverWrittenSymbol>(NEVER_WRITTEN_SYMBOL.as_bytes()) };
     if let Ok(never) = never {
         let _ = NEVER_WRITTEN.set(*never);
     }
-    // SAFETY: as above.
+    // SAFETY: as for the symbol of the line.
     if let Ok(buffer) = unsafe { library.get::<BufferSymbol>(BUFFER_SYMBOL.as_bytes()) } {
         let _ = BUFFER.set(*buffer);
     }
-    // SAFETY: as above.
+    // SAFETY: as for the symbol of the line.
     if let Ok(acts) = unsafe { library.get::<ActsSymbol>(ACTS_SYMBOL.as_bytes()) } {
         let _ = ACTS.set(*acts);
     }
-    // SAFETY: as above; the string is terminated and never freed.
+    // SAFETY: `device` documents the type of the symbol; the string is terminated and never freed.
     let text = unsafe { CStr::from_ptr(symbol()) };
     let identity = serde_json::from_slice(text.to_bytes())
         .map_err(|error| Broken(format!("the emulated device's statement: {error}")))?;

@@ -1,4 +1,4 @@
-//! Makes calls of any function in the table of the crate `plan` (`hip` steps).
+//! Makes the calls of `hip` steps, which may name any function in the table of the crate `plan`.
 
 use std::ffi::{CStr, c_char};
 
@@ -11,7 +11,7 @@ use crate::{
     machine::{Answer, Machine},
 };
 
-/// Returns the 64-bit value of an argument; 0 for arguments that are longer.
+/// Returns the 64-bit value of an argument. Returns 0 for arguments that do not fit into 64 bits.
 fn word(machine: &Machine<'_>, arg: &HipArg) -> u64 {
     let address = match arg {
         HipArg::Number(number) => return number.bits,
@@ -30,7 +30,8 @@ fn word(machine: &Machine<'_>, arg: &HipArg) -> u64 {
     address as u64
 }
 
-/// Returns the word to pass for an argument. Longer arguments are stored in a room, and the word is its address.
+/// Returns the word to pass for an argument. An argument that does not fit into a word is stored in a
+/// [`Room`](crate::given::Room), and the word is the address of the room.
 fn argument(machine: &Machine<'_>, place: &str, arg: &HipArg, role: &HipRole) -> usize {
     let behind = matches!(role, HipRole::In(_) | HipRole::Keeps | HipRole::Text);
     let (key, bytes) = match arg {
@@ -43,7 +44,7 @@ fn argument(machine: &Machine<'_>, place: &str, arg: &HipArg, role: &HipRole) ->
     machine.state().given.holding(key, &bytes)
 }
 
-/// Calls the function with these arguments. Returns its status and its first output.
+/// Calls a function with the given arguments. Returns its status and the value of its first output parameter.
 pub(crate) fn call(
     machine: &Machine<'_>,
     step: u32,
@@ -61,10 +62,10 @@ pub(crate) fn call(
         .map(|(at, (arg, p))| argument(machine, &format!("{step} {at}"), arg, &p.role))
         .collect();
     let shared = machine.libraries.hip.shared();
-    // SAFETY: for both calls: the table declares the parameters as the header does, which a test compares, and each
-    // parameter is an integer or a pointer. A word is an integer, null, a handle or address from the runtime or of a
-    // buffer of the plan, or the address of a room. A room is larger than any struct of the header and than any count
-    // that is passed with it, and is never freed.
+    // SAFETY: applies to both calls. The table declares the parameters as the header does, which a test compares, and
+    // each parameter is an integer or a pointer. A word is an integer, null, a handle or address from the runtime or of
+    // a buffer of the plan, or the address of a room. A room is never freed. It is larger than any struct of the header
+    // and than any count that is passed with its address.
     let code = unsafe {
         if *gives_text {
             return Ok(Answer::NONE.with(shared.call_for_text(function.name(), &words)?));
@@ -84,7 +85,7 @@ pub(crate) fn call(
     Ok(Answer::hip(code).with(value))
 }
 
-/// Formats the value at the beginning of the bytes.
+/// Formats the value at the start of `bytes`.
 fn text(bytes: &[u8], sort: Sort) -> String {
     match sort {
         Sort::Number(ty) => {
@@ -98,8 +99,8 @@ fn text(bytes: &[u8], sort: Sort) -> String {
         Sort::TextAt => match word_of(bytes) {
             0 => "null".to_owned(),
             address => {
-                // SAFETY: the function returned the address of a text that is never freed, as the header declares with
-                // `const char**` for a few functions. Nothing else is read as such an address.
+                // SAFETY: the function returned the address of a string that is never freed, as the header declares
+                // with `const char**` for a few functions. Values of other types are not read as such an address.
                 let text = unsafe { CStr::from_ptr(address as *const c_char) };
                 text.to_string_lossy().into_owned()
             }
@@ -108,7 +109,7 @@ fn text(bytes: &[u8], sort: Sort) -> String {
     }
 }
 
-/// Returns a value, or how it compares with another one.
+/// Returns a stored value, or the result of comparing it with another stored value.
 pub(crate) fn look(
     machine: &Machine<'_>,
     of: &str,

@@ -1,23 +1,23 @@
-//! Memory for values that calls of any function take or return through pointers.
+//! Memory for the values that `hip` steps pass or receive through pointers.
 
 use std::collections::HashMap;
 
 use plan::MAX_VALUE_BYTES;
 
-/// Memory for one such value. Its address stays valid until the process ends, because work of a stream may read it
-/// later.
+/// Memory for one value. The address stays valid until the process ends, because work that is queued in a stream may
+/// read the value later.
 pub(crate) type Room = Box<[u64; MAX_VALUE_BYTES / 8]>;
 
-/// Values that calls have returned.
+/// Memory for all values of a plan.
 #[derive(Default)]
 pub(crate) struct Given {
-    /// Rooms by the name of the value, or by step and argument number. A value that was never returned is zero, as in a
-    /// C program that initialises its variables.
+    /// The key is the name of the value, or the numbers of the step and the argument. A value that no call has returned
+    /// is zero, as in a C program that initialises its variables.
     rooms: HashMap<String, Room>,
 }
 
 impl Given {
-    /// Stores these bytes in a room, filled up with zeros, and returns its address.
+    /// Stores bytes in a room, followed by zeros up to the end of the room. Returns the address of the room.
     pub(crate) fn holding(&mut self, key: &str, bytes: &[u8]) -> usize {
         let room = self.room(key);
         let mut all = bytes.to_vec();
@@ -32,13 +32,12 @@ impl Given {
         self.rooms.entry(key.to_owned()).or_insert_with(|| Box::new([0; MAX_VALUE_BYTES / 8]))
     }
 
-    /// Returns the current value of this name.
     pub(crate) fn value(&mut self, name: &str) -> Vec<u8> {
         self.room(name).iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 }
 
-/// Returns the number at the beginning of the bytes; missing bytes are zero.
+/// Returns the number in the first 8 bytes, little-endian. Missing bytes count as zero.
 pub(crate) fn word_of(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     for (to, from) in word.iter_mut().zip(bytes) {

@@ -3,13 +3,13 @@ use std::{collections::HashMap, ffi::c_void, ptr};
 /// Kind of object that a name in a plan refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// The whole allocation, including guards.
+    /// The whole allocation, including its guards.
     Buffer,
     Stream,
     Event,
     Graph,
     GraphExec,
-    /// The last node of a graph, under the name of the graph.
+    /// The node that was added last to a graph, under the name of the graph.
     Node,
     Module,
     Function,
@@ -18,19 +18,18 @@ pub(crate) enum Kind {
     Rocblas,
 }
 
-/// Handles that calls returned, by kind and name. A handle that was never created, or was destroyed, is null, as in a C
-/// program that initialises its variables.
+/// Handles that calls returned, by kind and name. A handle that no call has created, or that a call has destroyed, is
+/// null, as in a C program that initialises its variables.
 #[derive(Default)]
 pub(crate) struct Handles {
     live: HashMap<(Kind, String), Handle>,
-    /// Former values of destroyed handles.
+    /// Former values of handles that were destroyed.
     gone: HashMap<(Kind, String), Handle>,
 }
 
 struct Handle(*mut c_void);
 
-// SAFETY: a handle is a number here and is never dereferenced by its holder; the libraries allow their handles to be
-// used from any thread.
+// SAFETY: this program never dereferences a handle, and the libraries allow their handles to be used from any thread.
 unsafe impl Send for Handle {}
 
 impl Handles {
@@ -38,7 +37,7 @@ impl Handles {
         self.live.get(&(kind, name.to_owned())).map_or(ptr::null_mut(), |handle| handle.0)
     }
 
-    /// Returns the value of a handle before it was destroyed; null if it never existed.
+    /// Returns the value that a handle had before it was destroyed, or null if it was never destroyed.
     pub(crate) fn old(&self, kind: Kind, name: &str) -> *mut c_void {
         self.gone.get(&(kind, name.to_owned())).map_or(ptr::null_mut(), |handle| handle.0)
     }

@@ -1,4 +1,4 @@
-//! Work of the host in the order of a stream.
+//! Host functions: work of the host that is enqueued in a stream.
 
 use std::{
     ffi::{c_int, c_void},
@@ -9,7 +9,7 @@ use plan::{HostFuncApi, Place};
 
 use crate::{broken::Broken, machine::Machine, memory::declared};
 
-/// Bytes that a host function changes.
+/// Bytes that a host function modifies.
 struct Bytes {
     first: *mut u8,
     count: usize,

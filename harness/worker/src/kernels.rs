@@ -17,7 +17,6 @@ use crate::{
     needs::Home,
 };
 
-/// Executes a call that compiles, loads, unloads or launches a kernel.
 pub(crate) fn call(machine: &Machine<'_>, step: &Step) -> Result<Answer, Broken> {
     match &step.call {
         Call::Compile { kernel } => compile(machine, kernel),
@@ -55,14 +54,14 @@ fn compile(machine: &Machine<'_>, kernel: &str) -> Result<Answer, Broken> {
     }
 }
 
-/// Returns the code of a kernel, from the cache if possible.
+/// Compiles a kernel and returns its code, or reads the code from the cache.
 pub(crate) fn compiled(
     machine: &Machine<'_>,
     kernel: &str,
     source: &str,
 ) -> Result<Result<Vec<u8>, CompileError>, Broken> {
     let mut options = vec![format!("--offload-arch={}", machine.gfx), "-O3".to_owned()];
-    // The last of two contradictory options wins, so the case's own options come last.
+    // Of two contradictory options the compiler uses the last, so the case's own options are appended at the end.
     let own = machine.plan().own_kernels.get(kernel);
     options.extend(own.iter().flat_map(|own| own.options.clone()));
     let file = machine.order.code_cache.as_deref().and_then(|folder| {
@@ -89,8 +88,8 @@ fn load(machine: &Machine<'_>, step: &Step, kernel: &str) -> Result<Answer, Brok
     let Some(code_object) = code_object else {
         return Err(Broken(format!("kernel `{kernel}` is loaded before it was compiled")));
     };
-    // If a launch does not fit its kernel, the runtime's behaviour is not a finding. Kernels of the library are checked
-    // by tests instead.
+    // If a launch does not fit its kernel, a failure is not a bug of the runtime. Only kernels that the case itself
+    // contains are checked here; tests check the kernels of the library.
     if let Some(own) = machine.plan().own_kernels.get(kernel) {
         let why = code_object::mistakes(&code_object, kernel, &own.place, machine.plan());
         if !why.is_empty() {
@@ -99,7 +98,7 @@ fn load(machine: &Machine<'_>, step: &Step, kernel: &str) -> Result<Answer, Brok
         }
     }
     let mut module = ptr::null_mut();
-    // SAFETY: the image is a whole code object of hipRTC and stays allocated until the end of the process.
+    // SAFETY: the image is a complete code object of hipRTC and stays allocated until the end of the process.
     let code = unsafe { hip.hipModuleLoadData(&mut module, code_object.as_ptr().cast()) }?;
     machine.made(Kind::Module, kernel, module, code);
     if code != 0 {
@@ -164,9 +163,9 @@ fn launch(
     Ok(Answer::hip(code))
 }
 
-/// Returns the bytes of kernel arguments. The runtime copies each by its size in the kernel's metadata, which [`load`]
-/// compares with the case. Each is padded to a multiple of 8 bytes, so that a kernel of the library cannot read past
-/// it.
+/// Returns the bytes of kernel arguments. The runtime copies as many bytes of each argument as the kernel's metadata
+/// states, and [`load`] has compared the metadata with the case. Each argument is padded to a multiple of 8 bytes, so
+/// that the runtime cannot read past it for a kernel of the library.
 pub(crate) fn values(machine: &Machine<'_>, args: &[Arg]) -> Vec<Vec<u8>> {
     let value = |arg: &Arg| {
         let mut bytes = arg.to_bytes(&|place| machine.address(place) as u64);
@@ -176,7 +175,6 @@ pub(crate) fn values(machine: &Machine<'_>, args: &[Arg]) -> Vec<Vec<u8>> {
     args.iter().map(value).collect()
 }
 
-/// Returns the address of each value.
 pub(crate) fn pointers(values: &mut [Vec<u8>]) -> Vec<*mut c_void> {
     values.iter_mut().map(|value| value.as_mut_ptr().cast()).collect()
 }

@@ -1,4 +1,4 @@
-//! Injects delays: launches kernels that spin before the work of a case.
+//! Injects delays: launches a kernel that spins before the calls of a case.
 
 use std::{
     collections::HashSet,
@@ -14,8 +14,8 @@ use crate::{broken::Broken, kernels, machine::Machine};
 
 const NAME: &std::ffi::CStr = c"rocrepro_late";
 
-/// Spins for `ticks` of the constant clock of 100 MHz (25 MHz on some older GPUs), and at most a few seconds if the
-/// clock stands still.
+/// Kernel that spins for `ticks` of the constant clock of 100 MHz (25 MHz on some older GPUs). If the clock does not
+/// advance, the kernel ends after a few seconds.
 const SOURCE: &str = r#"
 __device__ static unsigned long long now() {
 #if defined(__GFX11__) || defined(__GFX12__)
@@ -33,25 +33,25 @@ extern "C" __global__ void rocrepro_late(unsigned ticks) {
 
 const TICKS_PER_MICROSECOND: u32 = 100;
 
-/// Maximum total delay of a body, in microseconds. Otherwise a body of thousands of calls would not end.
+/// Maximum total delay of the body, in microseconds. Without it, a body with thousands of calls would take too long.
 const MOST: u64 = 2_000_000;
 
 /// Delay injection of one plan.
 pub(crate) struct Lateness {
     late: Late,
     function: *mut c_void,
-    /// The image must stay allocated as long as the module.
+    /// Code object, which must stay allocated as long as the module is loaded.
     _code: Vec<u8>,
     on: AtomicBool,
-    /// Streams that are capturing, or whose capture could not be ended. A kernel there would become part of a graph, or
-    /// be refused.
+    /// Streams that are capturing, and streams whose capture could not be ended. In such a stream the kernel would
+    /// become part of the graph, or the runtime would refuse it.
     capturing: Mutex<HashSet<String>>,
     times: AtomicU64,
     micros: AtomicU64,
 }
 
 impl Lateness {
-    /// Compiles and loads the kernel.
+    /// Compiles and loads the kernel that spins.
     pub(crate) fn new(machine: &Machine<'_>, late: Late) -> Result<Lateness, Broken> {
         let cannot = |what: &str, code: c_int| {
             Broken(format!("delays cannot be injected: {what} returned {code}"))
@@ -60,7 +60,7 @@ impl Lateness {
             .map_err(|error| Broken(format!("delays cannot be injected: {}", error.log)))?;
         let hip = &machine.libraries.hip;
         let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the image is a complete code object of hipRTC, and stays where it is.
+        // SAFETY: the image is a complete code object of hipRTC, and it stays allocated at this address.
         match unsafe { hip.hipModuleLoadData(&mut module, code.as_ptr().cast()) }? {
             0 => {}
             status => return Err(cannot("hipModuleLoadData", status)),
@@ -81,18 +81,17 @@ impl Lateness {
         })
     }
 
-    /// Sets whether the next steps belong to the body, which is the only delayed phase.
+    /// Switches delays on for the steps of the body and off for all other phases.
     pub(crate) fn is_on(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
     }
 
-    /// Returns the number of injected delays.
     pub(crate) fn times(&self) -> u64 {
         self.times.load(Ordering::Relaxed)
     }
 
-    /// Delays the work of a step. Another status than success means that the device or the stream is broken; it becomes
-    /// the answer of the step.
+    /// Launches the delay before a step. A status other than success means that the device or the stream is broken; the
+    /// status then becomes the result of the step.
     pub(crate) fn before(
         &self,
         machine: &Machine<'_>,
@@ -133,7 +132,7 @@ impl Lateness {
         Ok(code)
     }
 
-    /// Records which streams are capturing.
+    /// Updates the set of capturing streams after a call.
     pub(crate) fn after(&self, call: &Call, code: c_int) {
         match call {
             Call::BeginCapture { stream, .. } => drop(self.capturing().insert(stream.clone())),

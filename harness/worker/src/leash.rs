@@ -9,7 +9,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getpgrp, getpid, kill_current_process_group, kill_process, waitpid,
 };
 
-/// Reads the order from standard input.
+/// Reads the order, a single line, from standard input.
 pub(crate) fn first_line() -> io::Result<String> {
     let mut line = String::new();
     if io::stdin().lock().read_line(&mut line)? == 0 {
@@ -18,35 +18,36 @@ pub(crate) fn first_line() -> io::Result<String> {
     Ok(line)
 }
 
-/// Starts a thread that ends the process when standard input is closed: then its parent is gone, and a trial must not
-/// outlive its runner.
+/// Starts a thread that ends the process when standard input is closed. Standard input closes when the parent ends, and
+/// a trial must not outlive its runner.
 pub(crate) fn hold() -> io::Result<()> {
     thread::Builder::new().name("leash".into()).spawn(|| {
         let mut sink = [0; 256];
         let mut input = io::stdin().lock();
-        // Anything but more input, including an error, means that the other end is closed.
+        // An end of file or an error means that the parent has closed its end.
         while matches!(input.read(&mut sink), Ok(1..)) {}
         end()
     })?;
     Ok(())
 }
 
-/// Ends the process at once, with every program that it started. Only the leader of a group may kill it; another group
-/// belongs to a shell or a test runner.
+/// Ends the process at once, with all programs that it has started. The process kills its whole process group only if
+/// it is the leader. Otherwise the group belongs to a shell or a test runner.
 pub(crate) fn end() -> ! {
     end_children();
     if getpgrp() == getpid() {
-        // Killing the own group cannot fail; if it did, the process would still end below.
+        // Killing the own group cannot fail. If it did, the call of `_exit` below would end the process.
         let _ = kill_current_process_group(Signal::KILL);
     }
-    // SAFETY: _exit takes any status. Exit handlers are not run, because a hanging call would hang them too.
+    // SAFETY: _exit takes any status. It does not run exit handlers, because a call that hangs could make the handlers
+    // hang too.
     unsafe { libc::_exit(plan::WORKER_ORPHANED) }
 }
 
-/// Ends descendants that left the group and would outlive it. This process is a subreaper (by itself or its starter),
-/// so they become its children when their own parents end.
+/// Kills descendants that have left the process group. This process is a subreaper (set by itself or by its starter),
+/// so a descendant becomes its child when the descendant's own parent ends.
 fn end_children() {
-    // Stop after one second (200 times 5 ms), because a driver may keep a process from ending.
+    // Stops after one second (200 times 5 ms), because a driver may keep a process from ending.
     for _ in 0..200 {
         let children = children();
         if children.is_empty() {
@@ -60,7 +61,6 @@ fn end_children() {
     }
 }
 
-/// Returns the children of all threads of this process.
 fn children() -> Vec<Pid> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists =

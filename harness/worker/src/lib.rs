@@ -1,7 +1,7 @@
-//! Executes one plan on the ROCm stack that the process was started in, and reports every call.
+//! Executes one plan on the ROCm stack in which the process was started, and reports every call.
 //!
-//! rocrepro starts itself as the worker, in a stack through the stack's own loader, so this crate must not use
-//! `current_exe`. The worker reports and never judges. It ends by returning from `main`, because the exit handlers and
+//! rocrepro starts itself as the worker, through the loader of the stack, so this crate must not use `current_exe`. The
+//! worker reports results and never judges them. It ends by returning from `main`, because the exit handlers and
 //! destructors of the ROCm libraries are part of the test.
 
 mod broken;
@@ -48,18 +48,18 @@ use crate::{
     tell::tell,
 };
 
-/// Exit status if the order cannot be executed for a reason outside the stack and the device.
+/// Exit status if the order cannot be executed, and neither the stack nor the device is the reason.
 const BROKEN: u8 = 2;
 
-/// Exit status if the order was executed as far as the stack allowed.
+/// Exit status if the order was executed as far as the stack allowed, for example up to a library that is missing.
 const DONE: u8 = plan::WORKER_DONE as u8;
 
 /// Runs the worker: reads an [`Order`] from standard input and writes [`Event`]s to the original standard output.
-/// Standard output itself is redirected to standard error, because libraries print to it. `words` are the limits to
-/// [settle](Start::settle).
+/// Standard output is then redirected to standard error, because libraries print to standard output. `words` are
+/// resource limits for [`Start::settle`].
 ///
-/// The exit status is [`plan::WORKER_DONE`] whatever the plan's calls returned, and 2 if the order could not be
-/// executed; then standard error says why.
+/// The exit status is [`plan::WORKER_DONE`], whatever the calls of the plan returned. If the order could not be
+/// executed, the exit status is 2 and a message on standard error gives the reason.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Err(code) = Start::settle(words) {
         return code;
@@ -72,7 +72,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(BROKEN);
         }
     };
-    // State that a panic leaves half-changed is not used again.
+    // After a panic, no state of `work` is used again.
     let worked = std::panic::catch_unwind(AssertUnwindSafe(|| work(&events)));
     let why = match worked {
         Ok(Ok(())) => return ExitCode::from(DONE),
@@ -80,14 +80,14 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(_) => "it panicked, which is a bug of rocrepro; see standard error".to_owned(),
     };
     tell(&why);
-    // A library may print and exit in any way, but it cannot send this event.
+    // A library can print anything and exit with any status, but it cannot send this event.
     events.say(&Event::Broken { why });
     ExitCode::from(BROKEN)
 }
 
-/// Resets the signal handlers, so that each signal ends this process as it ends any program. A stack overflow in a
-/// library is then SIGSEGV and not the SIGABRT of Rust's handler, and signals that nohup or a shell ignores for
-/// background jobs are not ignored for a library under test.
+/// Resets the signal handlers, so that signals end this process as they end any C++ program. A stack overflow in a
+/// library then raises SIGSEGV, and not the SIGABRT of Rust's handler. Signals that nohup or a shell ignores for
+/// background jobs then have their default effect again.
 fn die_as_a_program_does() {
     let handled = [libc::SIGSEGV, libc::SIGBUS];
     let ignored =
@@ -102,7 +102,7 @@ fn work(events: &Events) -> Result<(), Broken> {
     let line = leash::first_line()?;
     let order = parse(&line)?;
     let limits = limits();
-    // Confine before a second thread starts, because that thread would stay unconfined.
+    // The confinement must start before the second thread, because it does not apply to threads that already run.
     let confined = order.confinement.as_ref().map(|to| confine::confine(to, events.pipe()));
     leash::hold()?;
     events.say(&Event::Hello {
@@ -158,7 +158,7 @@ fn work(events: &Events) -> Result<(), Broken> {
             if flow == Flow::Go {
                 events.say(&Event::Done);
             }
-            // The end of the process belongs to this phase, even after a stop.
+            // The end of the process belongs to the teardown phase, even if a step has stopped the plan.
             events.say(&Event::Phase { phase });
         } else if flow == Flow::Go {
             if phase == Phase::Body && on_gpu && counts_memory(&order.plan) {
@@ -183,13 +183,13 @@ fn work(events: &Events) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Returns whether a plan asks how much memory is free.
+/// Returns true if the plan queries the amount of free memory.
 fn counts_memory(plan: &plan::Plan) -> bool {
     plan.steps().iter().any(|step| step.call == plan::Call::MemGetInfo)
 }
 
-/// Number of answers that are compared to detect whether free memory changes by itself, and the time between two of
-/// them.
+/// Number of queries that are compared to detect whether the amount of free memory changes without an action of the
+/// worker, and the time between two queries.
 const ANSWERS: usize = 6;
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
 
@@ -208,19 +208,19 @@ fn free_at_rest(hip: &hip_sys::Hip) -> Result<Vec<u64>, Broken> {
     Ok(answers)
 }
 
-/// Returns the environment of this process without the variable that differs for each process.
+/// Returns the environment of this process without [`RUN_VARIABLE`], whose value differs for each process.
 fn environment() -> BTreeMap<String, String> {
     let text = |text: OsString| text.to_string_lossy().into_owned();
     let all = std::env::vars_os().filter(|(name, _)| name != RUN_VARIABLE);
     all.map(|(name, value)| (text(name), text(value))).collect()
 }
 
-/// Returns the resource limits that the process was started with.
+/// Returns the resource limits of this process.
 fn limits() -> BTreeMap<String, String> {
     Resource::ALL.iter().map(|r| (r.to_string(), r.here().to_string())).collect()
 }
 
-/// Parses an order. An order of another version is reported as such.
+/// Parses an order. If it has another version, the error names both versions.
 fn parse(line: &str) -> Result<Order, Broken> {
     let version = |line: &str| {
         let value: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -240,7 +240,7 @@ fn other_version(version: u64) -> Broken {
     Broken(format!("the plan has version {version}; this worker executes version {PLAN_VERSION}"))
 }
 
-/// Reports the ROCm libraries that are not in `reported` yet.
+/// Reports the ROCm libraries that are loaded but not yet in `reported`.
 fn report_loaded(events: &Events, reported: &mut Vec<plan::LoadedLibrary>) {
     let mut new = loaded::rocm_libraries();
     new.retain(|library| !reported.contains(library));

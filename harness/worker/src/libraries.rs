@@ -21,8 +21,8 @@ pub(crate) struct Libraries {
 }
 
 impl Libraries {
-    /// Loads the libraries that the plan needs, and hipRTC if delays are injected, and looks up every function, so that
-    /// a missing one is found before the first call.
+    /// Loads the libraries that the plan needs, and hipRTC if delays are injected. Looks up every function, so that a
+    /// missing function is reported before the first call.
     pub(crate) fn load(plan: &Plan, late: bool) -> Result<Self, LoadError> {
         let homes = needs::homes(plan);
         let hip = Hip::load(&Hip::SONAMES)?;
@@ -69,7 +69,7 @@ impl Libraries {
         self.rocblas.as_ref().ok_or_else(|| not_loaded("rocBLAS"))
     }
 
-    /// Returns the name of a status code, as the library of the call spells it.
+    /// Returns the name of a status code in the spelling of the library that returned it.
     pub(crate) fn status_name(&self, home: Home, code: c_int) -> String {
         match (home, &self.rtc) {
             (Home::Rtc, Some(rtc)) => rtc.error_name(code),
@@ -82,6 +82,6 @@ impl Libraries {
 }
 
 fn not_loaded(library: &str) -> Broken {
-    // `needs` lists the library of every call, so this is a mistake there.
+    // `needs` should list the library of every call, so a missing library is a mistake in `needs`.
     Broken(format!("{library} was not loaded for a plan that calls it"))
 }

@@ -8,8 +8,8 @@ use std::{
 
 use plan::LoadedLibrary;
 
-/// Prefixes of the names of libraries that determine what a HIP program does: ROCm's own, and the compiler behind comgr
-/// if it is a separate library.
+/// Name prefixes of the libraries that determine how a HIP program behaves: the libraries of ROCm, and the compiler
+/// that comgr uses if it is a separate library.
 const PREFIXES: [&str; 6] = ["libamd", "libhip", "libhsa", "libroc", "libLLVM", "libclang"];
 
 /// Type of the ELF note with a GNU build id (elf.h).
@@ -17,7 +17,7 @@ const NT_GNU_BUILD_ID: u32 = 3;
 
 /// Returns the ROCm libraries in this process, in the loader's order.
 ///
-/// The list comes from the loader and not from /proc, which a chroot may lack.
+/// The list comes from the loader, because /proc may be missing in a chroot.
 pub(crate) fn rocm_libraries() -> Vec<LoadedLibrary> {
     let library = |found: Found| LoadedLibrary {
         name: found.name,
@@ -27,12 +27,13 @@ pub(crate) fn rocm_libraries() -> Vec<LoadedLibrary> {
     found().into_iter().map(library).collect()
 }
 
-/// Returns the file of the first library with this prefix, under the name by which the loader opened it.
+/// Returns the path of the first library whose name starts with `name`, as the loader opened it.
 pub(crate) fn file_of(name: &str) -> Option<PathBuf> {
     found().into_iter().find(|found| found.name.starts_with(name)).map(|found| found.file)
 }
 
-/// Returns the device nodes of GPU drivers that are mapped into this process. Without one, no work reaches a GPU.
+/// Returns the device nodes of GPU drivers that are mapped into this process. If no node is mapped, no work can reach a
+/// GPU.
 pub(crate) fn driver_nodes() -> Vec<String> {
     let maps = fs::read("/proc/self/maps").unwrap_or_default();
     let maps = String::from_utf8_lossy(&maps);
@@ -46,12 +47,10 @@ pub(crate) fn driver_nodes() -> Vec<String> {
     nodes
 }
 
-/// Device nodes of amdkfd, of amdgpu, and of the paravirtual GPU of WSL.
 const DRIVERS: [&str; 3] = ["/dev/kfd", "/dev/dri/", "/dev/dxg"];
 
 struct Found {
     name: String,
-    /// Path as bytes, because it need not be valid text.
     file: PathBuf,
     build_id: Option<String>,
 }
@@ -98,7 +97,7 @@ pub(crate) fn own_build_id() -> Option<String> {
 unsafe extern "C" fn visit_own(info: *mut libc::dl_phdr_info, _: usize, own: *mut c_void) -> c_int {
     // SAFETY: the loader passes a valid description, and the last argument is the variable.
     let (info, own) = unsafe { (&*info, &mut *own.cast::<Option<String>>()) };
-    // SAFETY: the loader describes that many program headers.
+    // SAFETY: the loader's description says how many program headers there are.
     let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let here = visit_own as *const () as u64;
     let holds = |header: &libc::Elf64_Phdr| {
@@ -118,18 +117,18 @@ unsafe extern "C" fn visit_own(info: *mut libc::dl_phdr_info, _: usize, own: *mu
 /// # Safety
 /// `info` must be a description that dl_iterate_phdr passes.
 unsafe fn build_id_of(info: &libc::dl_phdr_info) -> Option<String> {
-    // SAFETY: the loader describes that many program headers.
+    // SAFETY: the loader's description says how many program headers there are.
     let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     headers.iter().filter(|h| h.p_type == libc::PT_NOTE).find_map(|header| {
         let address = (info.dlpi_addr + header.p_vaddr) as *const u8;
-        // SAFETY: a note segment lies in the first loaded, readable segment of its file.
+        // SAFETY: a note segment lies in the first loaded segment of its file, which is readable.
         let notes = unsafe { slice::from_raw_parts(address, header.p_memsz as usize) };
         build_id(notes, header.p_align as usize)
     })
 }
 
-/// Finds the GNU build id among ELF notes, in hexadecimal. `align` is the segment's alignment in bytes, to which names
-/// and descriptors are padded.
+/// Finds the GNU build id among ELF notes and formats it in hexadecimal. `align` is the alignment of the segment in
+/// bytes. Names and descriptors of notes are padded to this alignment.
 fn build_id(mut notes: &[u8], align: usize) -> Option<String> {
     let align = if align == 8 { 8 } else { 4 };
     let word = |bytes: &[u8], at: usize| {

@@ -17,14 +17,13 @@ use crate::{
 
 /// Result of a call.
 pub(crate) struct Answer {
-    /// Status code and the library that it belongs to; `None` for calls without a status.
+    /// Status code, and the library that returned it. `None` for calls that return no status.
     pub(crate) status: Option<(Home, c_int)>,
-    /// Value that the call returned in addition.
+    /// Value that the call returned besides the status.
     pub(crate) value: Option<String>,
 }
 
 impl Answer {
-    /// Answer of a call without a status.
     pub(crate) const NONE: Answer = Answer { status: None, value: None };
 
     pub(crate) fn of(home: Home, code: c_int) -> Self {
@@ -44,13 +43,13 @@ impl Answer {
     }
 }
 
-/// State that the calls of one plan share. Two host threads may use it: changing data is behind one lock, which is
-/// never held during a call.
+/// State that the calls of one plan share. Two host threads may use it, so everything that changes is behind one lock.
+/// The lock is never held during a call.
 pub(crate) struct Machine<'a> {
     pub(crate) order: &'a Order,
     pub(crate) events: &'a Events,
     pub(crate) libraries: &'a Libraries,
-    /// Architecture of device 0, with features, for example `gfx90a:xnack-`.
+    /// Architecture of device 0 with its features, for example `gfx90a:xnack-`.
     pub(crate) gfx: String,
     state: Mutex<State>,
 }
@@ -58,11 +57,11 @@ pub(crate) struct Machine<'a> {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) handles: Handles,
-    /// Code objects of compiled kernels. They stay until the end, because a runtime may read an image after loading it.
+    /// Code objects of compiled kernels. They are kept until the process ends, because a runtime may read an image
+    /// after loading it.
     pub(crate) code: HashMap<String, Arc<[u8]>>,
-    /// Number of files in the spool.
+    /// Number of files that were written to the spool folder.
     pub(crate) spooled: u32,
-    /// Values that calls of any function have returned.
     pub(crate) given: Given,
 }
 
@@ -80,29 +79,30 @@ impl<'a> Machine<'a> {
         &self.order.plan
     }
 
-    /// Locks the state, for a look-up or a change, never during a call.
+    /// Locks the state for a short access. The lock must not be held during a call.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    /// Returns the handle of a name; null if it does not exist.
+    /// Returns the handle of a name, or null if there is no such handle.
     pub(crate) fn handle(&self, kind: Kind, name: &str) -> *mut c_void {
         self.state().handles.get(kind, name)
     }
 
-    /// Returns the address of a buffer before it was freed; null if it was never allocated.
+    /// Returns the address that a buffer had before it was freed, or null if it was never freed.
     pub(crate) fn old_buffer(&self, name: &str) -> *mut c_void {
         self.state().handles.old(Kind::Buffer, name)
     }
 
-    /// Returns the handle of a name, or its value before it was destroyed, which a C program would still have.
+    /// Returns the handle of a name. For a destroyed handle, returns its last value, because a variable of a C program
+    /// would still contain it.
     pub(crate) fn handle_or_old(&self, kind: Kind, name: &str) -> *mut c_void {
         let state = self.state();
         let live = state.handles.get(kind, name);
         if live.is_null() { state.handles.old(kind, name) } else { live }
     }
 
-    /// Returns the handle of a stream; null for the default stream.
+    /// Returns the handle of a stream. The handle of the default stream is null.
     pub(crate) fn stream(&self, name: &str) -> *mut c_void {
         match name {
             DEFAULT_STREAM => std::ptr::null_mut(),
@@ -110,21 +110,19 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Stores a handle if the call that created it succeeded.
     pub(crate) fn made(&self, kind: Kind, name: &str, handle: *mut c_void, code: c_int) {
         if code == 0 {
             self.state().handles.put(kind, name, handle);
         }
     }
 
-    /// Removes a handle if the call that destroyed it succeeded.
     pub(crate) fn gone(&self, kind: Kind, name: &str, code: c_int) {
         if code == 0 {
             self.state().handles.remove(kind, name);
         }
     }
 
-    /// Returns the address of a place in a buffer; null if the buffer is not allocated.
+    /// Returns the address of a place in a buffer, or null if the buffer is not allocated.
     pub(crate) fn address(&self, place: &Place) -> *mut c_void {
         let base = self.handle(Kind::Buffer, &place.buffer);
         match self.plan().buffers.get(&place.buffer) {

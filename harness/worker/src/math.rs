@@ -27,8 +27,8 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken>
 fn rand(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
     let rand = machine.libraries.rand()?;
     let handle = |name: &str| machine.handle(Kind::Generator, name);
-    // SAFETY: for the whole block: generators are null or live ones that the library created, results go to separate
-    // variables, and the output lies in a buffer of the plan.
+    // SAFETY: applies to the whole block. Generators are null or live generators of the library, results are written to
+    // separate variables, and the output lies in a buffer of the plan.
     let code = unsafe {
         match call {
             Call::RandCreate { generator, kind, host } => {
@@ -74,8 +74,8 @@ fn blaslt(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
     let blaslt = machine.libraries.blaslt()?;
     let handle = |name: &str| machine.handle(Kind::Blaslt, name);
     let mut value = None;
-    // SAFETY: for the whole block: handles are null or live ones that the library created, results go to separate
-    // variables, and matrices are buffers of the plan, whose sizes the reference model has checked.
+    // SAFETY: applies to the whole block. Handles are null or live handles of the library, results are written to
+    // separate variables, and matrices are buffers of the plan, whose sizes the reference model has checked.
     let code = unsafe {
         match call {
             Call::BlasltCreate { handle } => {
@@ -106,8 +106,8 @@ fn blaslt(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
 
 fn rocblas(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
     let rocblas = machine.libraries.rocblas()?;
-    // SAFETY: for the whole block: the handle is null or a live one that the library created, results go to separate
-    // variables, and matrices are buffers of the plan, whose sizes the reference model has checked.
+    // SAFETY: applies to the whole block. The handle is null or a live handle of the library, results are written to
+    // separate variables, and matrices are buffers of the plan, whose sizes the reference model has checked.
     let code = unsafe {
         match call {
             Call::RocblasCreate { handle } => {
@@ -142,8 +142,8 @@ fn matrices(machine: &Machine<'_>, operands: &Operands) -> MatrixPointers {
     }
 }
 
-/// Converts a problem to the data types of hipBLASLt: of A and B, of C and D, of alpha and beta, and of the
-/// accumulation.
+/// Converts a problem to a [`MatrixProduct`]. The tuple contains the data types of A and B, of C and D, of alpha and
+/// beta, and of the accumulation.
 fn operation(problem: &MatmulProblem) -> MatrixProduct {
     use MatrixProduct as O;
     let (input, output, scale, compute) = match problem.dtype {

@@ -17,11 +17,12 @@ use crate::{
     machine::{Answer, Machine},
 };
 
-/// Alignment of host allocations, in bytes. Device allocations have the same, so an offset is equally aligned on both
-/// sides.
+/// Alignment of host allocations, in bytes. Device allocations have the same alignment, so an offset is equally aligned
+/// on the host and on the device.
 const HOST_ALIGN: usize = 256;
 
-/// Returns the direction of a copy. For managed memory, which may be on either side, the runtime determines it.
+/// Returns the direction of a copy. For managed memory the runtime determines the direction, because the memory may be
+/// on the host or on the device.
 pub(crate) fn direction(to: Memory, from: Memory) -> MemcpyKind {
     if to == Memory::Managed || from == Memory::Managed {
         return MemcpyKind::Default;
@@ -41,7 +42,7 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
         Call::Alloc { buffer, stream } => allocate(machine, buffer, stream),
         Call::Free { buffer, stream } => free(machine, buffer, stream),
         Call::FreeAddress { address } => {
-            // SAFETY: the runtime looks an address up and does not dereference it.
+            // SAFETY: the runtime looks up the address and does not dereference it.
             let code = unsafe { hip.hipFree(ptr::without_provenance_mut(*address as usize)) }?;
             Ok(Answer::hip(code))
         }
@@ -67,8 +68,8 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
             let (to_pitch, from_pitch) = (*to_pitch as usize, *from_pitch as usize);
             let (width, height) = (*width as usize, *height as usize);
             let stream = machine.stream(stream);
-            // SAFETY: the addresses lie in buffers of the plan, which live until the plan frees them; an extent that is
-            // too large is what the plan requests.
+            // SAFETY: the addresses lie in buffers of the plan, which live until the plan frees them. If an extent is
+            // too large, the plan requests exactly that.
             let code = unsafe {
                 if *asynchronous {
                     hip.hipMemcpy2DAsync(
@@ -94,7 +95,7 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
                 kind: kind as c_int,
             };
             let stream = machine.stream(stream);
-            // SAFETY: as for rows; the parameters live until the call has copied them.
+            // SAFETY: as for rows above; the parameters live until the call has copied them.
             let code = unsafe {
                 match asynchronous {
                     true => hip.hipMemcpy3DAsync(&params, stream),
@@ -112,7 +113,7 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
             };
             let (rows, address) = (*height as usize, place.address);
             let width_bytes = *width as usize;
-            // SAFETY: as for rows.
+            // SAFETY: as for rows above.
             let code = unsafe {
                 match (depth, *asynchronous) {
                     (None, true) => {
@@ -135,7 +136,7 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
         Call::Set { to, value, words, bytes, asynchronous, stream } => {
             let (to, value, bytes) = (machine.address(to), value.cast_signed(), *bytes as usize);
             let stream = machine.stream(stream);
-            // SAFETY: as for copies.
+            // SAFETY: as for rows above.
             let code = unsafe {
                 match (*words, *asynchronous) {
                     (true, true) => hip.hipMemsetD32Async(to, value, bytes / 4, stream),
@@ -191,7 +192,8 @@ fn extent([width, height, depth]: [u64; 3]) -> Extent {
     Extent { width: width as usize, height: height as usize, depth: depth as usize }
 }
 
-/// Returns the value in `hipDeviceAttribute_t` (hip/hip_runtime_api.h), which is the same since 5.2.3.
+/// Returns the value of the attribute in `hipDeviceAttribute_t` (hip/hip_runtime_api.h). These values have not changed
+/// since 5.2.3.
 fn attribute_code(attribute: DeviceAttribute) -> c_int {
     match attribute {
         DeviceAttribute::MaxThreadsPerBlock => 56,
@@ -225,8 +227,8 @@ fn copy(
     let on_host = machine.plan().ends_on_host(from, to);
     let (to, from) = (machine.address(to), machine.address(from));
     let stream = machine.stream(stream);
-    // SAFETY: the addresses lie in buffers of the plan, and host memory stays allocated until the plan frees it, even
-    // after a stop; an extent that is too large is what the plan requests.
+    // SAFETY: the addresses lie in buffers of the plan. Host memory stays allocated until the plan frees it, even if a
+    // step stops the plan. If an extent is too large, the plan requests exactly that.
     let code = unsafe {
         match api {
             CopyApi::Memcpy => hip.hipMemcpy(to, from, bytes, kind),
@@ -297,10 +299,11 @@ fn free(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, Broke
     let hip = &machine.libraries.hip;
     let buffer = declared(machine, name)?;
     let base = machine.handle(Kind::Buffer, name);
-    // A second free passes the old address, which the runtime must recognise as freed.
+    // If the plan frees a buffer twice, the second call passes the old address. The runtime must recognise that it was
+    // freed.
     let address = if base.is_null() { machine.old_buffer(name) } else { base };
-    // SAFETY: the address is null or came from the matching allocator. The runtime looks it up before it uses it, so a
-    // freed address is only a number to it.
+    // SAFETY: the address is null or came from the matching allocator. The runtime looks up the address before it uses
+    // the memory, so a freed address is harmless.
     let code = unsafe {
         match buffer.memory {
             Memory::Device | Memory::DevicePitched | Memory::Managed => hip.hipFree(address)?,
@@ -310,11 +313,11 @@ fn free(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, Broke
             Memory::HostPageable => 0,
         }
     };
-    // From here on no other thread finds the address.
+    // After this line no other thread finds the address.
     machine.gone(Kind::Buffer, name, code);
     let of_this_process = matches!(buffer.memory, Memory::HostPageable | Memory::HostRegistered);
     if of_this_process && code == 0 && !base.is_null() {
-        // SAFETY: allocated with this layout, and no longer registered.
+        // SAFETY: the memory was allocated with this layout and is no longer registered.
         unsafe { dealloc(base.cast(), host_layout(buffer)?) };
     }
     Ok(match buffer.memory {
@@ -337,7 +340,7 @@ fn poison(machine: &Machine<'_>, name: &str) -> Result<Answer, Broken> {
     let base = machine.handle(Kind::Buffer, name);
     let first = machine.address(&Place { buffer: name.to_owned(), offset: 0 });
     let set = |to, byte: u8, bytes: u64| {
-        // SAFETY: both ranges lie in the allocation, or the address is null, which the runtime refuses.
+        // SAFETY: both ranges lie in the allocation, or the address is null, which the runtime rejects.
         unsafe { hip.hipMemset(to, byte.into(), bytes as usize) }
     };
     let mut code = 0;
@@ -346,23 +349,25 @@ fn poison(machine: &Machine<'_>, name: &str) -> Result<Answer, Broken> {
     }
     if code == 0 {
         code = set(first, POISON_BYTE, buffer.bytes)?;
-        // hipMemset is asynchronous and may still be running. Bytes that it writes after this mark count as written, so
-        // a read of them is not reported, but nothing is reported wrongly. The device is idle before the body begins.
+        // hipMemset is asynchronous and may still be running here. Bytes that it writes after this mark count as
+        // written, so the sanitizer can miss an uninitialised read of them but never reports a false one. The device is
+        // idle before the body begins.
         device_look::never_written(first.cast_const(), buffer.bytes as usize);
     }
     Ok(Answer::hip(code))
 }
 
-/// Writes bytes from the host. `offset` counts from the first usable byte and is negative in the low guard.
+/// Writes bytes from the host. `offset` is relative to the first byte after the low guard, so it is negative in the low
+/// guard.
 fn store(machine: &Machine<'_>, name: &str, offset: i64, bytes: &[u8]) -> Result<(), Broken> {
     let to = host_address(machine, name, offset)?;
-    // SAFETY: callers stay within the allocation, which is host-accessible. The device may read it at the same time, so
-    // no reference to it is created.
+    // SAFETY: callers stay within the allocation, which is host-accessible. The device may read the memory at the same
+    // time, so no reference to it is created.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     Ok(())
 }
 
-/// Reads bytes on the host, with the offsets of [`store`].
+/// Reads bytes on the host. `offset` has the same meaning as in [`store`].
 pub(crate) fn load(
     machine: &Machine<'_>,
     name: &str,

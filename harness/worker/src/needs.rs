@@ -13,7 +13,7 @@ pub(crate) enum Home {
 }
 
 impl Home {
-    /// Returns the library of a function, by the prefix of its functions' names.
+    /// Returns the library of a function, which the prefix of its name determines.
     pub(crate) fn of(function: &str) -> Home {
         const PREFIXES: [(&str, Home); 4] = [
             ("hiprtc", Home::Rtc),
@@ -36,14 +36,12 @@ impl From<Library> for Home {
     }
 }
 
-/// Returns every function that the plan calls or declares.
 pub(crate) fn functions(plan: &Plan) -> BTreeSet<&str> {
     let asked = plan.functions.iter().map(String::as_str);
     let called = plan.steps().into_iter().flat_map(|s| s.call.functions(plan).iter().copied());
     asked.chain(called).collect()
 }
 
-/// Returns every library that the plan needs.
 pub(crate) fn homes(plan: &Plan) -> BTreeSet<Home> {
     let named = plan.libraries.iter().map(|&library| Home::from(library));
     let called = functions(plan).into_iter().map(Home::of);
@@ -56,7 +54,7 @@ mod tests {
     use hip_sys::{Blaslt, Hip, Rand, Rocblas, Rtc};
     use serde_json::json;
 
-    /// Returns a plan with these calls and a buffer of every kind of memory.
+    /// Returns a plan that makes `calls` and has one buffer of each kind of memory.
     fn plan(calls: serde_json::Value) -> Plan {
         let mut body = calls;
         for (id, call) in body.as_array_mut().unwrap().iter_mut().enumerate() {
@@ -112,8 +110,8 @@ mod tests {
         );
     }
 
-    /// A misspelt name would skip every trial that needs it. A function without an entry in a table is called by the
-    /// name of its declaration, which the C++ form of the call uses too.
+    /// If a name were misspelt, every trial that needs the function would be skipped. A function without an entry in a
+    /// table is called by the name in its declaration, which the exported C++ program uses too.
     #[test]
     fn every_needed_function_has_a_binding() {
         let tables = [
@@ -127,7 +125,7 @@ mod tests {
         for (table, home) in tables.into_iter().zip(homes) {
             assert!(table.iter().all(|function| Home::of(function) == home), "{home:?}");
         }
-        // Functions that the worker itself calls before set-up and to name a status.
+        // Functions that the worker calls itself, before set-up or to get the name of a status.
         let own = [
             "hipInit",
             "hipRuntimeGetVersion",

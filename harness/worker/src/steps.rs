@@ -1,4 +1,5 @@
-//! Executes the steps of a plan, each between its two events, with the faults that are injected there.
+//! Executes the steps of a plan and reports an event before and after each call. Applies the faults that are injected
+//! at calls.
 
 use std::{collections::HashMap, thread, time::Instant};
 
@@ -14,7 +15,6 @@ use crate::{
     needs::Home,
 };
 
-/// Control flow after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Go,
@@ -22,17 +22,17 @@ pub(crate) enum Flow {
     Stop,
 }
 
-/// An injected fault that takes effect at a call, this time.
+/// An injected fault that takes effect at the current call.
 struct Drawn<'s> {
     fault: Fault,
     opportunity: u64,
     effect: &'s Effect,
 }
 
-/// Returns a wrong value in the form of the right one.
+/// Returns a wrong value of the same form as the right value.
 fn other_value(value: &str) -> String {
     match value.trim().parse::<i64>() {
-        // Counts, sizes and times are never negative.
+        // Right values are counts, sizes and times, which are never negative.
         Ok(-1) => "-2".to_owned(),
         Ok(_) => "-1".to_owned(),
         Err(_) if value == "none" => "active".to_owned(),
@@ -40,15 +40,13 @@ fn other_value(value: &str) -> String {
     }
 }
 
-/// Steps of one plan and their progress. Two host threads may share it, like the machine.
+/// Steps of one plan and their progress. Two host threads may share this value.
 pub(crate) struct Steps<'a> {
     machine: Machine<'a>,
-    /// Delay injection; `None` if it was not requested.
     lateness: Option<Lateness>,
     done: Mutex<Done>,
 }
 
-/// Progress of the steps.
 #[derive(Default)]
 struct Done {
     occurrences: HashMap<u32, u32>,
@@ -66,17 +64,16 @@ impl<'a> Steps<'a> {
         Ok(Steps { machine, lateness, done: Mutex::default() })
     }
 
-    /// Returns the delay injection, if it was requested.
     pub(crate) fn lateness(&self) -> Option<&Lateness> {
         self.lateness.as_ref()
     }
 
-    /// Locks the progress, for a look-up or a change, never during a call.
+    /// Locks the progress for a short access. The lock must not be held during a call.
     fn done(&self) -> MutexGuard<'_, Done> {
         self.done.lock()
     }
 
-    /// Executes the steps in order, until one of them stops the plan.
+    /// Executes steps in order until a step stops the plan.
     pub(crate) fn run(&self, steps: &[Step]) -> Result<Flow, Broken> {
         for step in steps {
             let flow = match &step.call {
@@ -137,7 +134,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Returns the fault that takes effect at this call, if any. Each injected fault counts all calls that it applies
-    /// to, even if another fault takes effect there.
+    /// to, including calls at which another fault takes effect.
     fn drawn<'s>(&self, step: &'s Step) -> Option<Drawn<'s>> {
         if step.planted.is_empty() {
             return None;
@@ -177,7 +174,7 @@ impl<'a> Steps<'a> {
         acts[at].note(drawn.opportunity, line);
     }
 
-    /// Executes one call between its two events.
+    /// Executes one call and reports an event before and after it.
     fn make(&self, step: &Step, drawn: Option<&Drawn<'_>>) -> Result<Flow, Broken> {
         let occurrence = {
             let mut done = self.done();

@@ -3,8 +3,8 @@ use std::{
     io::{self, Write},
 };
 
-/// Writes a message for people to standard error. If that is closed or full, the trial continues.
+/// Writes a message for people to standard error. If standard error is closed or full, the trial continues.
 pub(crate) fn tell(text: impl fmt::Display) {
-    // A single write, so that output of libraries comes before or after the message.
+    // A single write keeps the message apart from the output of libraries.
     let _ = io::stderr().write_all(format!("worker: {text}\n").as_bytes());
 }

@@ -1,30 +1,30 @@
-//! Checks the types with which the worker calls HIP functions against the table that comes from HIP's header.
+//! Compares the types with which the worker calls HIP functions with a table that was generated from HIP's header.
 
 use plan::{hip_declared, is_handle, is_struct, pointed, scalar};
 
-/// Class of a type: its width, or that it is a pointer.
+/// Class of a type: a number of a certain width in bytes, a pointer, or something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Bytes(usize),
     Float(usize),
-    /// A pointer, or a handle, which is a pointer.
+    /// A pointer or a handle. Handles are pointers in C.
     Pointer,
     /// A struct, or an unknown type.
     Other,
 }
 
-/// A type, and the type it points to if it is a pointer.
+/// Class of a type, and for a pointer also the class of the type that it points to.
 type Shape = (Class, Class);
 
-/// Returns why `rust`, a Rust type such as `fn(*mut c_void, u32) -> i32`, does not fit a HIP function. Returns `None`
-/// for a function that the table does not have.
+/// Explains why `rust`, a Rust type such as `fn(*mut c_void, u32) -> i32`, does not fit the declaration of a HIP
+/// function. Returns `None` if it fits, or if the table does not contain the function.
 pub(crate) fn mistake(function: &str, rust: &str) -> Option<String> {
     let known = hip_declared(function)?;
     let inside = rust.split_once('(')?.1.rsplit_once(") ->")?.0;
     let given: Vec<&str> = inside.split(',').map(str::trim).filter(|ty| !ty.is_empty()).collect();
     let agree = |c: &str, rust: &str| {
         let ((c, c_behind), (rust, rust_behind)) = (of_c(c), of_rust(rust));
-        // A struct by value, or an enum.
+        // The parameter is a struct passed by value, or an enum.
         if c == Class::Other {
             return rust != Class::Pointer;
         }
@@ -42,7 +42,7 @@ fn of_c(ty: &str) -> Shape {
         ("void", _) => Class::Other,
         ("char", _) => Class::Bytes(1),
         ("float", _) => Class::Float(4),
-        // Functions of the host.
+        // Types of functions of the host.
         ("hipStreamCallback_t" | "hipHostFn_t", _) => Class::Pointer,
         _ if is_struct(ty) => Class::Other,
         (_, Some(number)) => Class::Bytes(number.bytes()),
@@ -65,7 +65,7 @@ fn of_rust(ty: &str) -> Shape {
         }
         "f32" => Class::Float(4),
         _ if ty.starts_with('*') => Class::Pointer,
-        // Types that the worker names itself: a function of the host.
+        // Names that the worker gives to types of functions of the host.
         name if name.ends_with("Function") || name.ends_with("Callback") => Class::Pointer,
         _ => Class::Other,
     };
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn bindings_match_the_types_of_the_header() {
-        // One function has a name that is not in the header.
+        // One function, `hipGetDevicePropertiesR0600`, has a name that is not in the header.
         let unknown = |name: &str| hip_declared(name).is_none() && !name.ends_with("R0600");
         let unknown: Vec<_> = hip_sys::Hip::FUNCTIONS.iter().filter(|name| unknown(name)).collect();
         assert!(unknown.is_empty(), "harness/plan/src/hip/steps.txt lacks {unknown:?}");

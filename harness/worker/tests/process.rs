@@ -1,5 +1,5 @@
-//! The worker as a process: its events and its end. ROCm is not needed; if a runtime must answer, the tests load the
-//! library of `examples/pretend_hip.rs`.
+//! Tests of the worker as a process: its events and how it ends. ROCm is not needed. Tests that need an answer from a
+//! runtime load the library of `examples/pretend_hip.rs`.
 
 use std::{
     env, fs,
@@ -40,7 +40,8 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// A folder with the pretended runtime under the runtime's name, also used as the spool.
+/// A folder that contains the pretended runtime under the file name of the real one. The folder is also the spool
+/// folder.
 struct Stack(TempDir);
 
 impl Stack {
@@ -81,7 +82,7 @@ fn worker(libraries: &Path) -> Command {
     command
 }
 
-/// Sends `input`, and closes standard input only after the worker's output has ended.
+/// Sends `input`. Closes standard input only after the output of the worker has ended.
 fn talk(mut command: Command, input: &str) -> Result<Output, Failed> {
     let mut child = command.spawn()?;
     let mut stdin = child.stdin.take().ok_or("no pipe")?;
@@ -91,7 +92,7 @@ fn talk(mut command: Command, input: &str) -> Result<Output, Failed> {
     Ok(output)
 }
 
-/// Returns a plan that is empty except for `edit`.
+/// Returns an empty plan in which the fields of `edit` replace the default ones.
 fn plan(edit: &Value) -> Value {
     let mut plan = json!({
         "version": PLAN_VERSION, "trial": "t", "buffers": {}, "streams": {},
@@ -123,7 +124,7 @@ fn events(output: &Output) -> Result<Vec<Event>, Failed> {
     Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
 }
 
-/// Returns the events in short form, without those about the stack.
+/// Returns the events in a short form, without the events about the stack.
 fn short(events: &[Event]) -> Vec<String> {
     let mut out = Vec::new();
     for event in events {
@@ -159,7 +160,8 @@ fn short(events: &[Event]) -> Vec<String> {
     out
 }
 
-/// Runs a plan on the pretended runtime, and compares the events after initialisation. The worker must end normally.
+/// Runs a plan on the pretended runtime and compares the events after initialisation. Fails unless the worker ends
+/// normally.
 fn check(edit: &Value, expected: &[&str]) -> Result<(), Failed> {
     let output = Stack::new()?.talk(edit)?;
     let reported = short(&events(&output)?);
@@ -172,7 +174,7 @@ fn check(edit: &Value, expected: &[&str]) -> Result<(), Failed> {
 
 fn without_rocm_the_library_is_missing() -> Result<(), Failed> {
     if hip_sys::Hip::load(&hip_sys::Hip::SONAMES).is_ok() {
-        // On a machine with ROCm in the loader's default folders, nothing is missing.
+        // If ROCm is installed in the loader's default folders, no library is missing.
         return Ok(());
     }
     let empty = tempfile::tempdir()?;
@@ -330,7 +332,7 @@ fn only_wrong_or_unknown_bytes_are_kept() -> Result<(), Failed> {
     let mut filled = [0; 6];
     pattern(fill_stamp(3, 0), &mut filled);
     let guards = [plan::GUARD_BYTE; 2 * plan::GUARD_BYTES as usize];
-    // The first check reads poison, but the pattern is right.
+    // The first check reads the poison byte and not the pattern, although the digest of the pattern is expected.
     let wanted = [(3, 0, digest(&filled)), (5, 0, digest(&filled)), (7, 0, digest(&guards))];
     let output = talk(worker(stack.0.path()), &order(&edit, stack.spool(), &wanted))?;
     let mut data = Vec::new();
@@ -383,7 +385,7 @@ fn free_memory_is_measured_before_a_plan_that_counts_it() -> Result<(), Failed> 
 fn closed_input_ends_the_worker() -> Result<(), Failed> {
     let stack = Stack::new()?;
     let edit = json!({"body": [{"id": 1, "call": "sleep", "ms": 3_600_000}]});
-    // The leader of a group kills its group; another process ends alone.
+    // The leader of a process group kills its group. A process that is not the leader ends alone.
     for (leader, expected) in
         [(true, (None, Some(libc::SIGKILL))), (false, (Some(plan::WORKER_ORPHANED), None))]
     {

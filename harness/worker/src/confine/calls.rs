@@ -1,17 +1,18 @@
 //! Allows the worker of an untrusted case only the system calls of a list.
 //!
-//! The list was measured by tracing every case of the library, and extended by similar calls that reach nothing
-//! outside: memory, threads, time, waiting, and files that Landlock has allowed to open. Other calls fail with EPERM.
+//! The list contains the calls that were observed when every case of the library was traced, and similar calls for
+//! memory, threads, time, waiting and files that Landlock has allowed to open. All of them have no effect outside the
+//! process. Other calls fail with EPERM.
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Is, SeccompCondition,
     SeccompFilter, SeccompRule, TargetArch,
 };
 
-/// System calls that are allowed with any arguments.
+/// System calls that are allowed with any argument.
 #[cfg(target_arch = "x86_64")]
 const CALLS: &[libc::c_long] = &[
-    // Files, of which Landlock decides. `open` and `openat` are below.
+    // Calls on files, which Landlock restricts. `open` and `openat` have conditions and are added below.
     libc::SYS_close,
     libc::SYS_close_range,
     libc::SYS_read,
@@ -48,7 +49,7 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_rename,
     libc::SYS_renameat,
     libc::SYS_memfd_create,
-    // Attributes of paths, which Landlock does not restrict.
+    // Queries of attributes by path, which Landlock does not restrict.
     libc::SYS_stat,
     libc::SYS_fstat,
     libc::SYS_lstat,
@@ -99,7 +100,7 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_time,
     libc::SYS_times,
     libc::SYS_restart_syscall,
-    // Threads and this process. `clone` and others are added below, with conditions.
+    // Threads and this process. `clone` and some others have conditions and are added below.
     libc::SYS_clone3,
     libc::SYS_exit,
     libc::SYS_exit_group,
@@ -138,11 +139,11 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_uname,
 ];
 
-/// Requests of `ioctl` that are allowed: glibc asks in two ways whether a descriptor is a terminal, and programs ask
-/// how many bytes wait in a pipe.
+/// Requests of `ioctl` that are allowed: TCGETS and TCGETS2 (glibc asks with them whether a descriptor is a terminal),
+/// TIOCGWINSZ, FIONREAD (number of bytes in a pipe), FIONBIO, FIONCLEX and FIOCLEX.
 const IOCTLS: [u64; 7] = [0x5401, 0x802c_542a, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451];
 
-/// Types of `ioctl` requests of the GPU drivers: `amdkfd` and DRM.
+/// Types of the `ioctl` requests of the GPU drivers amdkfd and DRM.
 const GPU_IOCTLS: [u8; 2] = [b'K', b'd'];
 
 const FCNTLS: [libc::c_int; 14] = [
@@ -165,29 +166,29 @@ const FCNTLS: [libc::c_int; 14] = [
 const PRCTLS: [libc::c_int; 4] =
     [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_CAPBSET_READ, libc::PR_SET_VMA];
 
-/// Lowest number of the advices that inject errors into memory; see `madvise(2)`.
+/// Lowest number of the advice values of `madvise(2)` that inject errors into memory.
 const MADV_HWPOISON: u64 = 100;
 
-/// Flag by which `mbind` moves pages that other processes share; see `mbind(2)`.
+/// Flag of `mbind(2)` that also moves pages which other processes share.
 const MPOL_MF_MOVE_ALL: u64 = 4;
 
-/// Mode bits by which a program runs with the rights of its file's owner or group.
+/// Mode bits set-user-ID and set-group-ID, with which a program runs with the rights of its file's owner or group.
 const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
 
-/// Flags of `open` that make a file. Without them the call has no mode.
+/// Flags of `open` that create a file. Without them the call has no mode argument.
 const CREATES: u64 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u64;
 
-/// Flags of `clone` that a new thread has and a new process lacks.
+/// Flags of `clone` that are set for a new thread and not for a new process.
 const THREAD: u64 = (libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND) as u64;
 
-/// Flags of `clone` that put a thread of root into new namespaces.
+/// Flags of `clone` with which root can put a thread into new namespaces.
 const NAMESPACES: u64 = 0x7e02_0000;
 
-/// Restricts this thread, and everything that it starts from now on, to the calls of the list.
+/// Restricts this thread, and everything that it starts later, to the allowed system calls.
 pub(super) fn restrict(gpu: bool) -> Result<(), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
-    // A filter cannot examine the flags of `clone3`, which are behind a pointer. If it fails, the C library uses
-    // `clone`.
+    // A filter cannot read the flags of `clone3`, because the call passes them behind a pointer. If `clone3` fails, the
+    // C library uses `clone`.
     let no_clone3 = filter(
         [(libc::SYS_clone3, Vec::new())].into(),
         SeccompAction::Allow,
@@ -237,14 +238,14 @@ fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
         let plain_mode = one(flags + 1, Width::Dword, Is::MaskedEq(SET_ID), 0)?;
         rules.insert(call, vec![no_new_file, plain_mode]);
     }
-    // `RENAME_WHITEOUT` makes a character device, also where `mknod` is not allowed.
+    // `RENAME_WHITEOUT` creates a character device, even if `mknod` is not allowed.
     let no_device = one(4, Width::Dword, Is::MaskedEq(libc::RENAME_WHITEOUT.into()), 0)?;
     rules.insert(libc::SYS_renameat2, vec![no_device]);
-    // Other modes allocate space beyond the largest size of a file.
+    // Other modes can allocate space beyond the size limit of a file.
     rules.insert(libc::SYS_fallocate, any(1, &[0])?);
-    // Advice of higher numbers takes memory of the machine out of use.
+    // Advice values from this number on take memory of the machine out of use.
     rules.insert(libc::SYS_madvise, vec![one(2, Width::Dword, Is::Lt, MADV_HWPOISON)?]);
-    // A process of root could move memory of others that it shares.
+    // A process of root could otherwise move memory that it shares with other processes.
     rules.insert(libc::SYS_mbind, vec![one(5, Width::Dword, Is::MaskedEq(MPOL_MF_MOVE_ALL), 0)?]);
     let own = u64::from(std::process::id());
     rules.insert(libc::SYS_ioctl, ioctls);
@@ -254,7 +255,7 @@ fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
         libc::SYS_clone,
         vec![one(0, Width::Qword, Is::MaskedEq(THREAD | NAMESPACES), THREAD)?],
     );
-    // Signals to itself and to its group; Landlock protects other processes.
+    // A process may send signals to itself and its group. Landlock protects other processes.
     rules.insert(libc::SYS_kill, any(0, &[own, 0])?);
     rules.insert(libc::SYS_tgkill, any(0, &[own])?);
     // Limits may be read but not set.
