@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::facts::{Facts, Generation};
 
+/// Declares the architectures. Each row contains the properties of one architecture that are equal in all its products.
 macro_rules! architectures {
     ($($(#[$about:meta])* $arch:ident $name:literal $generation:ident, $machine:literal $(or $generic:literal)? $(, $property:ident)*;)+) => {
         /// An AMD GPU architecture that the emulated device can imitate, named as LLVM names the processor.

@@ -56,6 +56,7 @@ pub const MOST_DEVICES: u32 = 8;
 /// Maximum number of threads. Hosts have fewer processors than this.
 const MOST_THREADS: u32 = 1024;
 
+/// Default for [`Config::patience`], in seconds. The supervisor stops a silent trial only much later.
 const USUAL_PATIENCE: u32 = 10;
 
 /// Largest valid value of [`Config::patience`], in seconds.
@@ -130,6 +131,7 @@ impl Config {
         self.memory.saturating_add(self.gtt)
     }
 
+    /// Describes the mistake if no device of this architecture can have this configuration.
     pub fn mistake(&self) -> Option<String> {
         let strange = self.gtt > 0 && !self.arch.is_apu();
         strange.then(|| {

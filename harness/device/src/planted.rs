@@ -202,6 +202,7 @@ impl Planted {
         format!("`{name}={value}` of `{}`: write {meant}", self.fault)
     }
 
+    /// Describes the mistake if the fault has no such parameter or the value is not valid for it.
     fn wrong(&self, name: &str, amount: &Amount) -> Option<String> {
         match self.values(name) {
             None => Some(format!("`{}` has no parameter `{name}`; {}", self.fault, self.offered())),
@@ -212,6 +213,8 @@ impl Planted {
         }
     }
 
+    /// Describes the fault in a sentence with the values of its parameters. The sentence includes the probability if it
+    /// is below 1.
     pub fn about(&self) -> String {
         let mut about = self.fault.about().to_owned();
         for parameter in self.fault.parameters() {

@@ -266,6 +266,7 @@ fn succeed(status: Result<c_int, LoadError>) -> Result<(), Failure> {
 
 type Destroy = unsafe fn(&Blaslt, *mut c_void) -> Result<c_int, LoadError>;
 
+/// Descriptors of one query. They are destroyed in reverse order of their creation.
 struct Descriptors<'a> {
     library: &'a Blaslt,
     made: Vec<(*mut c_void, Destroy)>,

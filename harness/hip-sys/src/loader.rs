@@ -140,6 +140,8 @@ fn reason(error: &libloading::Error) -> String {
     }
 }
 
+/// Declares the functions of a library. The macro makes a struct with one pointer per function, which is filled when
+/// the library is opened, and one method per function, which returns a [`LoadError`] if the release lacks the function.
 macro_rules! functions {
     (
         $(#[$meta:meta])*

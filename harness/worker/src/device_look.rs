@@ -12,6 +12,7 @@ use plan::{Event, RefusedCall};
 
 use crate::{broken::Broken, loaded};
 
+/// Device that the runtime reported after its initialisation.
 pub(crate) struct Look {
     runtime: i32,
     count: i32,
@@ -103,6 +104,8 @@ type BufferSymbol = unsafe extern "C" fn(*const c_void, usize, usize, *const c_c
 /// Function of the emulated device that receives a description of each buffer.
 static BUFFER: OnceLock<BufferSymbol> = OnceLock::new();
 
+/// Describes a buffer to the emulated device by its start, its size in bytes, the size in bytes of the guard on each
+/// side, and its name.
 pub(crate) fn is_buffer(start: *const c_void, bytes: usize, guard: usize, name: &str) {
     if let (Some(add), Ok(name)) = (BUFFER.get(), CString::new(name)) {
         // SAFETY: the symbol belongs to rocrepro's library, which stays loaded. The device copies the name and does not

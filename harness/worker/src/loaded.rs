@@ -47,6 +47,7 @@ pub(crate) fn driver_nodes() -> Vec<String> {
     nodes
 }
 
+/// Device nodes of the drivers amdkfd and amdgpu, and of the paravirtual GPU in WSL.
 const DRIVERS: [&str; 3] = ["/dev/kfd", "/dev/dri/", "/dev/dxg"];
 
 struct Found {

@@ -43,6 +43,7 @@ fn other_value(value: &str) -> String {
 /// Steps of one plan and their progress. Two host threads may share this value.
 pub(crate) struct Steps<'a> {
     machine: Machine<'a>,
+    /// Delay injection, or `None` if it was not requested.
     lateness: Option<Lateness>,
     done: Mutex<Done>,
 }
