@@ -1,5 +1,5 @@
-//! Measures the cost of supervision on top of starting a process. Both are measured in one run, so that the load of the
-//! machine affects both.
+//! Measures the cost of starting a process with and without supervision. Both are measured in one run, so that the load
+//! of the machine affects both.
 
 use std::hint::black_box;
 use std::process::{Command, Stdio};

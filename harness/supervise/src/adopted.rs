@@ -1,14 +1,15 @@
-//! Finds and ends processes that left their child's process group and outlived the child, for example by a double fork
-//! or `setsid`.
+//! Finds and kills processes that left the process group of a child and outlived the child, for example after a double
+//! fork or `setsid`.
 //!
-//! A worker is a *subreaper* (`PR_SET_CHILD_SUBREAPER`, set by the worker or its starter), so while it lives such
-//! processes become its children. This process is a subreaper too and gets them when the worker has ended, or at once
-//! if the child is not a subreaper. Each child is started with a variable that its own children inherit; its value
-//! shows which child a process belongs to.
+//! A worker is a *subreaper* (`PR_SET_CHILD_SUBREAPER`, set by the worker or its starter). While the worker lives,
+//! orphaned descendants become its children. This process is a subreaper too. Orphans become children of this process
+//! when the worker has ended, or at once if the child is not a subreaper. Each child is started with the variable
+//! [`RUN_VARIABLE`], which its descendants inherit. The value of the variable identifies the child from which a process
+//! descends.
 //!
-//! A program that uses this library may have children of its own, even in groups of their own; they are left alone. The
-//! kernel gives orphans to the first living thread. So children of other threads, and processes that existed before,
-//! are not leftovers of a supervised child.
+//! A program that uses this library may have children of its own, even in groups of their own. This module does not
+//! touch them. The kernel makes orphans children of the first living thread. Therefore children of other threads, and
+//! processes that are older than the first supervised child, are not leftovers of a supervised child.
 
 use std::collections::BTreeMap;
 
@@ -30,23 +31,23 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Environment variable that identifies the supervised child to which a process belongs.
 pub const RUN_VARIABLE: &str = "ROCREPRO_RUN";
 
-/// Leaders of groups whose leftovers were not cleared yet.
+/// Leaders of process groups whose leftovers have not been cleared yet.
 struct Running {
-    /// Process ids of the leaders, each with the value of its [`RUN_VARIABLE`].
+    /// Process id of each leader, with the value of its [`RUN_VARIABLE`].
     leaders: BTreeMap<i32, String>,
     /// Start time of the first leader, as [`parse_start`] returns it. Processes that started earlier are not leftovers.
     since: u64,
 }
 
-/// The lock is held while a child is started, so that no thread mistakes the child for a leftover before it is
-/// registered here.
+/// The lock is held while a child is started and registered here. Otherwise another thread could mistake the new child
+/// for a leftover.
 static RUNNING: Mutex<Running> = Mutex::new(Running { leaders: BTreeMap::new(), since: 0 });
 
 fn running() -> MutexGuard<'static, Running> {
     RUNNING.lock()
 }
 
-/// A leader that is registered until [`clear`] removes it.
+/// A leader of a process group that is registered until [`clear`] removes it.
 pub(crate) struct Leader {
     pid: i32,
     run: String,
@@ -64,16 +65,16 @@ pub(crate) fn start(command: &mut Command) -> std::io::Result<(Child, Leader)> {
     let child = command.env(RUN_VARIABLE, &run).spawn()?;
     let pid = Pid::from_child(&child).as_raw_pid();
     if running.leaders.is_empty() {
-        // A child that was not waited for has a line in /proc, even after its end.
+        // A child that has not been reaped has a line in /proc, even after it has ended.
         running.since = parse_start(&read_stat(Pid::from_child(&child))).unwrap_or_default();
     }
     running.leaders.insert(pid, run.clone());
     Ok((child, Leader { pid, run }))
 }
 
-/// Ends the processes that an ended leader left to this process, and returns them. Processes without a [`RUN_VARIABLE`]
-/// stay until no other leader runs that could have left them. `stays` is true if the leader or its group could not be
-/// killed.
+/// Kills the orphans that an ended leader left to this process, and returns them. Processes without a [`RUN_VARIABLE`]
+/// are spared as long as another leader runs, because they may be descendants of that leader. `stays` is true if the
+/// leader or its group could not be killed.
 pub(crate) fn clear(leader: Leader, stays: bool, reap: Duration) -> Vec<Process> {
     clear_with(leader, stays, reap, &mut children)
 }
@@ -85,7 +86,7 @@ fn clear_with(
     children: &mut dyn FnMut() -> Vec<Pid>,
 ) -> Vec<Process> {
     let mut found: Vec<Process> = Vec::new();
-    // The lock prevents the start of other leaders meanwhile.
+    // The lock prevents the start of other leaders until this function returns.
     let mut running = running();
     if !stays {
         running.leaders.remove(&leader.pid);
@@ -103,7 +104,7 @@ fn clear_with(
         }
         let over = begun.elapsed();
         for (pid, name) in &left {
-            // The process is a child that was not waited for, so its id was not reused.
+            // The process is a child of this process that has not been reaped, so the kernel has not reused its id.
             if over >= SETTLE && !found.iter().any(|known| known.pid == pid.as_raw_pid()) {
                 found.push(Process { pid: pid.as_raw_pid(), name: name.clone(), survived: false });
                 let _ = kill_process(*pid, Signal::KILL);
@@ -119,14 +120,15 @@ fn clear_with(
     }
 }
 
-/// Returns those of `children` that live and that this process did not start. Reaps the dead ones. The second value is
-/// false if the list may be incomplete: a child that died since the listing may have left children of its own.
+/// Reaps the ended processes among `children`, and returns the living ones that this process did not start. The second
+/// value is false if the list may be incomplete: a child that ended after the listing may have left children of its
+/// own.
 fn strangers(running: &Running, children: Vec<Pid>) -> (Vec<(Pid, String)>, bool) {
     if children.is_empty() {
         return (Vec::new(), true);
     }
-    // In a PID namespace, `getpgrp` returns 0 for a group from outside. /proc/self/stat uses the same numbers as the
-    // lines that are compared with it.
+    // In a PID namespace, `getpgrp` returns 0 for a group from outside the namespace. /proc/self/stat contains the same
+    // numbers as the other files in /proc, which are compared with it.
     let own =
         fs::read_to_string("/proc/self/stat").ok().and_then(|stat| Some(parse_stat(&stat)?.2));
     let mut living = Vec::new();
@@ -154,13 +156,13 @@ fn strangers(running: &Running, children: Vec<Pid>) -> (Vec<(Pid, String)>, bool
     (living, settled)
 }
 
-/// Returns the line of `/proc/PID/stat`; empty if the process does not exist.
+/// Returns the line of `/proc/PID/stat`, or an empty string if the process does not exist.
 fn read_stat(pid: Pid) -> String {
     let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap_or_default();
     String::from_utf8_lossy(&stat).into_owned()
 }
 
-/// Returns the value of [`RUN_VARIABLE`] that a process was started with, if any.
+/// Returns the value of [`RUN_VARIABLE`] with which a process was started.
 fn run_of(pid: Pid) -> Option<String> {
     let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
     let mut variables = environment.split(|&byte| byte == 0);
@@ -169,7 +171,7 @@ fn run_of(pid: Pid) -> Option<String> {
     Some(String::from_utf8_lossy(value).into_owned())
 }
 
-/// Returns the children of the first thread of this process, which is the thread that gets orphans.
+/// Returns the children of the first thread of this process, to which the kernel gives orphans.
 fn children() -> Vec<Pid> {
     let id = std::process::id();
     let list = fs::read_to_string(format!("/proc/self/task/{id}/children")).unwrap_or_default();
@@ -183,12 +185,11 @@ mod tests {
 
     use super::*;
 
-    /// A process that ends after the children were listed leaves its own children to this process, which are not on
-    /// that list.
+    /// A process that ends after the listing leaves its children to this process. These children are not on the list.
     #[test]
     fn finds_children_of_a_process_that_died_after_the_listing() {
         let mut command = Command::new("sh");
-        // Both leave the group. The first one ends and leaves the second.
+        // Both shells leave the process group. The first shell ends and leaves the second.
         command.args(["-c", "setsid sh -c 'sleep 605 & exit 0' >/dev/null 2>&1 & wait"]);
         command.stdin(Stdio::null());
         command.process_group(0);
@@ -196,7 +197,7 @@ mod tests {
         child.wait().unwrap();
         let mut ended = Command::new("true").process_group(0).spawn().unwrap();
         let dead = Pid::from_child(&ended);
-        // Another test may reap it, which counts as a death too.
+        // If another test reaps the process, it has ended too.
         let stat = format!("/proc/{}/stat", dead.as_raw_pid());
         while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
             std::thread::sleep(PAUSE);
@@ -209,12 +210,14 @@ mod tests {
         let _ = ended.wait();
     }
 
-    /// Such children belong to the program that uses this library: GNU timeout, for one, makes its own group.
+    /// Children in other groups belong to the program that uses this library. For example, GNU timeout makes a group of
+    /// its own.
     #[test]
     fn foreign_children_are_neither_killed_nor_reaped() {
         let sleeper = || Command::new("sleep").arg("606").process_group(0).spawn().unwrap();
         let by_another = std::thread::Builder::new().spawn(move || {
-            // When this thread ends, the first thread gets the child, and `clear` in another test must know it.
+            // When this thread ends, the kernel gives its child to the first thread. `clear` in another test must not
+            // kill that child.
             let mut command = Command::new("sleep");
             let (child, leader) = start(command.arg("606").process_group(0)).unwrap();
             let listed = children().contains(&Pid::from_child(&child));
@@ -226,7 +229,7 @@ mod tests {
         let mut before = sleeper();
         let mut dead = Command::new("true").process_group(0).spawn().unwrap();
         let listed = [&before, &dead].map(Pid::from_child);
-        // The process has ended when its line in /proc says so.
+        // The state Z in /proc shows that the process has ended.
         while !read_stat(listed[1]).contains(") Z ") {
             std::thread::sleep(PAUSE);
         }

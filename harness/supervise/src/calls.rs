@@ -1,8 +1,8 @@
-//! Tries the system calls that runs need, once before a trial.
+//! Tries the system calls that the supervisor and its children need, once before a trial.
 //!
-//! A container or a batch system may forbid some calls by a seccomp filter, which all children inherit. Without this
-//! check a compiler in a worker crashes when it asks for its folder, and leftover processes are not found. A filter
-//! that kills the caller (`SECCOMP_RET_KILL_PROCESS`) ends the process that tries; that cannot be reported.
+//! A container or a batch system may forbid some calls by a seccomp filter, which all children inherit. If `getcwd` is
+//! forbidden, a compiler in a worker crashes; if `prctl` is forbidden, leftover processes are not found. A filter that
+//! kills the caller (`SECCOMP_RET_KILL_PROCESS`) ends this process at the first such call, which cannot be reported.
 
 use std::fmt;
 use std::fs;
@@ -10,22 +10,22 @@ use std::io::{self, ErrorKind};
 
 use rustix::process::{getpid, set_child_subreaper};
 
-/// A needed system call, the reason, and a function that tries it.
+/// A system call that is needed, and a function that tries it.
 struct Needed {
     name: &'static str,
-    /// Consequence, which completes the sentence "without it ...".
+    /// Consequence if the call fails. It completes the sentence "without it ...".
     otherwise: &'static str,
     attempt: fn() -> io::Result<()>,
 }
 
-/// System calls that this process and every worker or program need. Where `pidfd_open` fails, a thread waits for each child
-/// instead.
+/// System calls that this process and every worker or program need. `pidfd_open` is not in the list, because a thread
+/// can wait for the child instead.
 const NEEDED: [Needed; 3] = [
     Needed {
         name: "getcwd",
         otherwise: "compilers and runtimes fail",
         attempt: || match std::env::current_dir() {
-            // The folder was removed or its name is hidden, but the call itself works.
+            // The current folder was removed or its path is hidden, but the system call itself works.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound) => Ok(()),
             found => found.map(drop),
         },
@@ -35,7 +35,7 @@ const NEEDED: [Needed; 3] = [
         otherwise: "no folder can be listed",
         attempt: || match fs::read_dir("/") {
             Ok(mut entries) => entries.next().transpose().map(drop),
-            // `getdents64` was not called.
+            // The folder could not be opened, so `getdents64` was not called.
             Err(_) => Ok(()),
         },
     },

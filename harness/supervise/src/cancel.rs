@@ -9,53 +9,54 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Signals within one second of the first are one request: `timeout(1)` signals its child and then its own group, so
-/// the child gets two, and an impatient user sends more.
+/// Time after the first signal within which further signals belong to the same request. For example, `timeout(1)`
+/// signals its child and then its own group, so the child receives two signals. An impatient user sends more.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A request, shared by its clones, to kill running children and to start no further ones. It cannot be withdrawn.
+/// A request to end all running children and to start no others. All clones share the request. It cannot be withdrawn.
 #[derive(Clone, Debug)]
 pub struct Cancel(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     requested: Arc<AtomicBool>,
-    /// Written once and never read, so it wakes every thread that polls it now or later.
+    /// A descriptor that becomes readable with the request. Nothing reads it, so it wakes every thread that polls it,
+    /// at the time of the request or later.
     wake: OwnedFd,
 }
 
 impl Cancel {
-    /// Returns a request that is not made yet.
+    /// Returns a request that has not been made yet.
     ///
     /// # Errors
-    /// Fails if the process or the system is out of file descriptors.
+    /// Fails if the process or the system has no free file descriptors.
     pub fn new() -> io::Result<Cancel> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Cancel(Arc::new(Inner { requested: Arc::default(), wake })))
     }
 
-    /// Makes the request: each [`run`](crate::run) kills its process group and returns, and
-    /// [`for_each`](crate::for_each) starts no further job. May be called in a signal handler.
+    /// Makes the request. Each [`run`](crate::run) ends its process group (SIGTERM, then SIGKILL) and returns, and
+    /// [`for_each`](crate::for_each) starts no further job. A signal handler may call this function.
     pub fn cancel(&self) {
         if !self.0.requested.swap(true, Ordering::SeqCst) {
-            // The only possible error is a full counter, and this is the only write.
+            // Writing fails only if the counter is full, and this is the only write.
             let _ = rustix::io::write(&self.0.wake, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Returns whether the request was made.
+    /// Returns true if the request has been made.
     pub fn is_cancelled(&self) -> bool {
         self.0.requested.load(Ordering::SeqCst)
     }
 
-    /// Returns the request as a flag that can be polled. Once true it stays true.
+    /// Returns the request as a flag that can be polled. The flag never becomes false again.
     pub fn flag(&self) -> &Arc<AtomicBool> {
         &self.0.requested
     }
 
-    /// Makes the first SIGINT, SIGTERM or SIGHUP cancel. A signal that comes [`PATIENCE`] or more later ends this
-    /// process at once with status 128 plus the signal's number; the children then see their standard input close. The
-    /// handlers stay installed until the process ends.
+    /// Installs handlers so that the first SIGINT, SIGTERM or SIGHUP makes the request. A signal that arrives
+    /// [`PATIENCE`] or more after the first ends this process at once with status 128 plus the signal's number. The
+    /// standard input of the children is then closed. The handlers stay installed until the process ends.
     ///
     /// # Errors
     /// Fails if a handler cannot be installed.
@@ -80,7 +81,7 @@ impl Cancel {
         Ok(())
     }
 
-    /// Returns a descriptor that is readable once the request was made.
+    /// Returns a descriptor that becomes readable when the request is made.
     pub(crate) fn wake(&self) -> BorrowedFd<'_> {
         self.0.wake.as_fd()
     }

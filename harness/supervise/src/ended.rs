@@ -8,11 +8,12 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 
-/// Opens a descriptor that becomes ready when a child of this process has ended. If the kernel lacks `pidfd_open`
-/// (before Linux 5.3), or a container forbids it, a thread waits for the child. The child still has to be reaped.
+/// Opens a descriptor that becomes ready when a child of this process has ended. If `pidfd_open` is missing (before
+/// Linux 5.3) or a container forbids it, a thread waits for the child. The child still has to be reaped.
 ///
 /// # Errors
-/// `ESRCH` if the child was reaped already; otherwise the kernel's error if it is out of descriptors or threads.
+/// Fails with `ESRCH` if the child has already been reaped, and with the kernel's error if no descriptor or thread is
+/// available.
 pub(crate) fn descriptor(child: Pid) -> io::Result<OwnedFd> {
     match pidfd_open(child, PidfdFlags::empty()) {
         Err(error) if is_unavailable(error) => by_thread(child),
@@ -20,13 +21,14 @@ pub(crate) fn descriptor(child: Pid) -> io::Result<OwnedFd> {
     }
 }
 
-/// Returns true if the error says that `pidfd_open` works for no process on this machine.
+/// Returns true if the error means that `pidfd_open` does not work for any process on this machine.
 pub(crate) fn is_unavailable(error: Errno) -> bool {
     matches!(error, Errno::NOSYS | Errno::PERM | Errno::ACCESS)
 }
 
-/// Between two looks at a child that another thread of this process has stopped to read its stacks. The kernel reports
-/// such stops to every thread that waits, whatever its options are (`wait_task_stopped` in Linux's kernel/exit.c).
+/// Time between two checks of a child that another thread of this process has stopped to read its stacks. The kernel
+/// reports such stops to every thread that waits, whatever its options are (`wait_task_stopped` in Linux's
+/// kernel/exit.c).
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Returns a descriptor that a thread makes ready when the child has ended.

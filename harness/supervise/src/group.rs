@@ -1,4 +1,4 @@
-//! Process group of a child: sends signals to it, and finds and kills its members after the leader has ended.
+//! Sends signals to the process group of a child. Finds and kills its members after the leader has ended.
 
 use std::fs;
 use std::io;
@@ -14,8 +14,8 @@ use rustix::process::{
 use crate::ended;
 use crate::silence::Work;
 
-/// Time that the rest of a group gets to end by itself. Processes of a pipeline, or those killed together with the
-/// leader, end moments after it.
+/// Time in which the other processes of a group may end by themselves. Processes of a pipeline, and processes that a
+/// signal to the group has killed, end shortly after the leader.
 pub(crate) const SETTLE: Duration = Duration::from_millis(200);
 
 /// A process of the child's group that outlived the child.
@@ -35,16 +35,16 @@ pub struct Process {
 /// child.
 pub(crate) type Send = fn(Pid, Signal);
 
-/// Sends a signal to a process group. Requires an unreaped leader or a live member, so that the group's id cannot have
-/// been reused.
+/// Sends a signal to a process group. The leader must not have been reaped, or a member must be alive. Otherwise the
+/// kernel may have reused the id of the group.
 pub(crate) fn send(group: Pid, signal: Signal) {
-    // The group may have emptied just now. A member that this process may not signal (it changed its user) is reported
-    // as a survivor.
+    // The last member may have ended in the meantime. A member that this process may not signal, because it runs as
+    // another user, is reported as a survivor.
     let _ = kill_process_group(group, signal);
 }
 
-/// Waits until one of `sources` is ready or until the time `until`, and returns the ready ones. A descriptor whose
-/// other end is closed counts as ready.
+/// Waits until one of `sources` is ready or the time `until` has come, and returns the sources that are ready. A
+/// descriptor whose other end is closed counts as ready.
 pub(crate) fn wait_ready<T: Copy>(
     sources: &[(T, BorrowedFd<'_>, PollFlags)],
     until: Option<Instant>,
@@ -64,10 +64,10 @@ pub(crate) fn wait_ready<T: Copy>(
     Ok(ready.map(|((name, ..), _)| *name).collect())
 }
 
-/// Kills the rest of a group whose leader has ended and been reaped, and returns its processes.
+/// Kills the remaining members of a group whose leader has ended and been reaped, and returns them.
 ///
-/// The id of a group with members is not reused. Only if the last member ended and all process ids were used up between
-/// the check and the kill, which takes moments, could the signal reach another group.
+/// The kernel does not reuse the id of a group that has members. The signal could only reach another group if, in the
+/// moments between the check and the kill, the last member ended and all other process ids were used up.
 pub(crate) fn clear(group: Pid, reap: Duration, send: Send) -> Vec<Process> {
     // This call takes a microsecond; reading /proc takes milliseconds on a large machine.
     if test_kill_process_group(group) == Err(Errno::SRCH) {
@@ -87,12 +87,12 @@ pub(crate) fn clear(group: Pid, reap: Duration, send: Send) -> Vec<Process> {
     processes
 }
 
-/// Returns the process ids of the members that have not ended.
 pub(crate) fn numbers(group: Pid) -> Vec<i32> {
     members(group).iter().map(|(process, _)| process.pid).collect()
 }
 
-/// A process, and a descriptor that becomes ready when it has ended; `None` if the kernel does not offer one.
+/// A process, and a descriptor that becomes ready when the process has ended. The descriptor is `None` if the kernel
+/// does not support such descriptors.
 type Member = (Process, Option<OwnedFd>);
 
 /// Returns the members of a group that have not ended, including a living leader.
@@ -106,14 +106,15 @@ fn members(group: Pid) -> Vec<Member> {
             Err(error) if ended::is_unavailable(error) => None,
             Err(_) => return None,
         };
-        // Read the line again, because the open descriptor now guarantees that it is the same process.
+        // The name is read again, because only now does the open descriptor guarantee that the id belongs to the same
+        // process.
         let name = living_member(pid, group)?;
         Some((Process { pid, name, survived: false }, fd))
     })
     .collect()
 }
 
-/// Returns the name of a process if it is in the group and has not ended.
+/// Returns the name of a process if the process is a member of the group and has not ended.
 fn living_member(pid: i32, group: Pid) -> Option<String> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
@@ -121,7 +122,7 @@ fn living_member(pid: i32, group: Pid) -> Option<String> {
     (of == group.as_raw_pid() && !matches!(state, "Z" | "X")).then(|| name.to_owned())
 }
 
-/// Returns the processor use of a process and its threads; `None` if the kernel does not report it.
+/// Returns the processor use of a process and its threads, or `None` if the kernel does not report it.
 pub(crate) fn work(pid: Pid) -> Option<Work> {
     let process = format!("/proc/{}", pid.as_raw_pid());
     let stat = fs::read(format!("{process}/stat")).ok()?;
@@ -134,14 +135,14 @@ pub(crate) fn work(pid: Pid) -> Option<Work> {
     Some(Work { cpu, queued: queued.collect(), pages })
 }
 
-/// Parses the second number of `/proc/PID/task/TID/schedstat`: time on a run queue, in nanoseconds
-/// (Documentation/scheduler/sched-stats.rst). A kernel without these statistics writes 0.
+/// Parses the second number of `/proc/PID/task/TID/schedstat`: the time that the thread has waited on a run queue, in
+/// nanoseconds (Documentation/scheduler/sched-stats.rst). A kernel without these statistics writes 0.
 fn parse_queued(schedstat: &str) -> Option<Duration> {
     schedstat.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Parses a line of `/proc/PID/stat`: returns the sum of `utime` and `stime`, and `majflt`, the number of page reads
-/// from disk.
+/// Parses a line of `/proc/PID/stat`. Returns the sum of `utime` and `stime`, and the number of page reads from disk
+/// (`majflt`).
 fn parse_work(stat: &str) -> Option<(Duration, u64)> {
     let (_, after) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = after.split_ascii_whitespace().collect();
@@ -168,10 +169,11 @@ pub(crate) fn parse_start(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// Time between two checks of processes that have no descriptor for their end.
+/// Time between two checks of processes for which no descriptor is available.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Waits up to `limit` until all members of a group have ended, and returns the ids of those that have not.
+/// Waits until all members of a group have ended, at most for `limit`. Returns the ids of the members that have not
+/// ended.
 fn wait_ended(mut running: Vec<Member>, group: Pid, limit: Duration) -> Vec<i32> {
     let until = Instant::now().checked_add(limit);
     while !running.is_empty() {
@@ -224,7 +226,7 @@ mod tests {
         assert_eq!(parse_queued(""), None);
     }
 
-    /// Two processes that compute on one processor run in turns.
+    /// Two processes that both compute take turns on one processor.
     #[test]
     fn waiting_for_a_processor_is_measured() {
         use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

@@ -1,4 +1,5 @@
-//! Journal of finished results: one JSON object per line, in the order of their arrival.
+//! Journal of finished results. Each result is a JSON object on a line of its own, in the order in which the results
+//! arrived.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Seek, SeekFrom, Write};
@@ -7,28 +8,28 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Event that a record survives once [`Journal::write`] has returned.
+/// Event that does not destroy a record, once [`Journal::write`] has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// The end of this process, even by SIGKILL: the kernel has the bytes.
+    /// The end of this process, even by SIGKILL. The kernel has the bytes when `write` returns.
     Process,
-    /// A crash of the machine too, which a driver test may cause: the disk has the bytes (`fdatasync`, a few
-    /// milliseconds per record on most disks).
+    /// A crash of the machine, which a test of a driver may cause. The bytes are on the disk when `write` returns
+    /// (`fdatasync`, a few milliseconds per record on most disks).
     Machine,
 }
 
-/// A journal that is open for appending. With a second writer no record is lost, but the records of both are mixed in
-/// the order of their writes.
+/// A journal that is open for appending. If two writers append to the same file, no record is lost, but their records
+/// are interleaved.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
     path: PathBuf,
     durability: Durability,
-    /// True if the file ends inside a record that could not be finished.
+    /// True if the file ends with an incomplete record.
     torn: bool,
 }
 
-/// Reason why a journal could not be written or read.
+/// Error of a journal that could not be written or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
@@ -40,8 +41,8 @@ pub enum JournalError {
         /// Error of the operating system.
         source: io::Error,
     },
-    /// A record was not written, or only its beginning, for example because the disk is full. The next record starts on
-    /// a new line.
+    /// A record was not written, or only its beginning was written, for example because the disk is full. The next
+    /// record starts on a new line.
     #[error("cannot write to the journal {}", path.display())]
     Write {
         /// Path of the journal.
@@ -57,7 +58,7 @@ pub enum JournalError {
         /// Error of the operating system.
         source: io::Error,
     },
-    /// A record cannot be represented in JSON. Nothing was written.
+    /// A record cannot be represented in JSON. The file is unchanged.
     #[error("a record for the journal {} cannot be written as JSON", path.display())]
     Serialize {
         /// Path of the journal.
@@ -76,12 +77,12 @@ pub struct Read<T> {
     pub unreadable: Vec<Unreadable>,
 }
 
-/// A line of a journal that is not a record: the writer was killed or the disk was full in the middle of it, or another
-/// version wrote it.
+/// A line of a journal that is not a record. The writer was killed or the disk was full while it wrote the line, or
+/// another version wrote it.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line} of the journal is not a record")]
 pub struct Unreadable {
-    /// Line number, from 1.
+    /// Line number, counted from 1.
     pub line: usize,
     /// Error of the parser. `source.is_eof()` is true for an incomplete line.
     pub source: serde_json::Error,
@@ -101,13 +102,13 @@ impl Journal {
         Ok(Journal { file, path: path.to_owned(), durability, torn })
     }
 
-    /// Appends one record with a single write(2). When the function returns, the record is as safe as [`Durability`]
-    /// promises. If this process is killed before, the line is complete, incomplete or absent, and earlier records are
-    /// unchanged. Records must be JSON objects, so that an incomplete one is never valid.
+    /// Appends one record with a single write(2). When the function returns, the record survives the event that
+    /// [`Durability`] names. If this process is killed earlier, the line is complete, incomplete or absent, and earlier
+    /// records are unchanged. Records must be JSON objects, because the beginning of an object is never valid JSON.
     ///
     /// # Errors
-    /// Returns [`JournalError::Serialize`] or [`JournalError::Write`]. In both cases the journal can still be written
-    /// to.
+    /// Returns [`JournalError::Serialize`] or [`JournalError::Write`]. After either error, further records can be
+    /// written.
     pub fn write<T: Serialize>(&mut self, record: &T) -> Result<(), JournalError> {
         let mut line = if self.torn { b"\n".to_vec() } else { Vec::new() };
         serde_json::to_writer(&mut line, record)
@@ -165,7 +166,7 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Read<T>, JournalError> {
     Ok(found)
 }
 
-/// Returns whether the last byte of a file is not a newline; false for an empty file or a pipe.
+/// Returns true if the last byte of a file is not a newline. Returns false for an empty file or a pipe.
 fn ends_in_a_line(file: &mut File) -> io::Result<bool> {
     let metadata = file.metadata()?;
     if !metadata.is_file() || metadata.len() == 0 {
@@ -193,7 +194,6 @@ mod tests {
         Record { trial: trial.to_owned(), runs }
     }
 
-    /// Reads a journal with this content.
     fn check(content: &str, records: &[Record], unreadable: &[usize]) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.jsonl");
@@ -210,7 +210,7 @@ mod tests {
         let both = || [record("a", 1), record("b", 2)];
         check("", &[], &[]);
         check(&format!("{a}\n{b}\n"), &both(), &[]);
-        // A record that only lacks its newline is complete.
+        // A record without a newline at its end is complete.
         check(&format!("{a}\n{b}"), &both(), &[]);
         check(&format!("{a}\n{}", &b[..b.len() - 1]), &both()[..1], &[2]);
         check(&format!("{}\n{b}\n", &a[..5]), &both()[1..], &[1]);

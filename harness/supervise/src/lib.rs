@@ -1,20 +1,20 @@
 //! Starts one process, watches it, kills it when it must end, reaps it, and returns what was observed.
 //!
-//! This crate does not know what the process does: lines are bytes, and the way it ended is reported without judging
-//! it.
+//! This crate does not interpret what the process does. Lines of output are bytes, and the end of the process is
+//! reported without a judgement.
 //!
 //! # Requirements on the child
 //!
-//! * The child reads one line from standard input: its orders. Standard input then stays open until the child has been
-//!   reaped, however this process ends. A child whose standard input closes has lost its parent and must kill its own
-//!   process group (`kill(0, SIGKILL)`), so a parent killed with SIGKILL leaves no process behind. The alternative
-//!   `PR_SET_PDEATHSIG` would need `pre_exec`, which makes the standard library fork instead of using `posix_spawn`: 70
-//!   ms from a parent of 2 GiB.
+//! * The child reads one line, its orders, from standard input. Standard input then stays open until the child has been
+//!   reaped or this process has ended. If standard input closes, the child has lost its parent and must kill its own
+//!   process group (`kill(0, SIGKILL)`). Thus even a parent that SIGKILL ends leaves no process behind. The alternative
+//!   `PR_SET_PDEATHSIG` would need `pre_exec`, with which the standard library forks instead of using `posix_spawn`. A
+//!   fork takes 70 ms in a parent of 2 GiB.
 //! * The child writes one event per line to standard output. A child that loads libraries first duplicates that
 //!   descriptor and points descriptor 1 at standard error, so that the output of libraries does not mix with events.
-//! * The child stays in the process group that it starts in, as its leader. A terminal's Ctrl-C does not reach that
-//!   group; [`Cancel::on_signals`] passes it on. Descendants may leave the group: this process adopts those that
-//!   outlive the child, and ends them.
+//! * The child starts as the leader of a new process group and stays in it. The terminal does not send Ctrl-C to that
+//!   group. [`Cancel::on_signals`] ends the group instead. Descendants may leave the group. Those that outlive the
+//!   child become children of this process, which kills them.
 //!
 //! If the kernel lacks `pidfd_open` (before Linux 5.3, or in a container that forbids it), a thread waits for each
 //! child instead.

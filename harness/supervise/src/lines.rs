@@ -5,11 +5,11 @@ use std::time::Duration;
 /// Maximum length of a line in bytes, without its newline.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// Maximum memory for all lines of one child in bytes, including bookkeeping.
+/// Maximum memory for all lines of one child, in bytes. Bookkeeping is included.
 pub const MAX_EVENT_BYTES: usize = 64 << 20;
 
-/// Memory in bytes that each line takes in addition to its text. Without it, a child that prints newlines would fill
-/// far more than [`MAX_EVENT_BYTES`].
+/// Memory in bytes that each line needs in addition to its text. Without this term, a child that prints only newlines
+/// could use far more memory than [`MAX_EVENT_BYTES`].
 const LINE_COST: usize = size_of::<Line>() + 32;
 
 /// One line that the child wrote to its standard output.
@@ -25,20 +25,20 @@ pub struct Line {
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     pub(crate) finished: Vec<Line>,
-    /// The bytes after the last newline.
+    /// Bytes after the last newline.
     pub(crate) torn: Vec<u8>,
-    /// True once a limit was exceeded; later bytes are dropped.
+    /// True after a limit was exceeded. Later bytes are dropped.
     pub(crate) flooded: bool,
     cost: usize,
 }
 
 impl Lines {
-    /// Returns the time of the last line; zero if there was none.
+    /// Returns the time of the last line, or zero if there are no lines.
     pub(crate) fn last_at(&self) -> Duration {
         self.finished.last().map_or(Duration::ZERO, |line| line.at)
     }
 
-    /// Takes the bytes that were read at the time `at`, and calls `on_line` for each line that they complete.
+    /// Appends bytes that were read at the time `at`, and calls `on_line` for each line that they complete.
     pub(crate) fn push(&mut self, bytes: &[u8], at: Duration, on_line: &mut dyn FnMut(&Line)) {
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             if self.flooded {

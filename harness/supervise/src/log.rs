@@ -3,15 +3,16 @@
 /// Size of the retained beginning, in bytes.
 pub const LOG_HEAD_BYTES: usize = 256 << 10;
 
-/// Size of the retained end, in bytes. Bytes of the beginning are not counted again.
+/// Size of the retained end, in bytes. The end does not overlap the beginning.
 pub const LOG_TAIL_BYTES: usize = 1 << 20;
 
-/// A log of bounded size. Both ends are kept: the first error of a flood names its cause, and the last one what the
-/// child died of.
+/// A log of bounded size that keeps the beginning and the end. Among many errors, the first one usually names the
+/// cause, and the last one explains why the child ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
     head: Vec<u8>,
-    /// Grows up to twice [`LOG_TAIL_BYTES`], so that each byte is moved at most once.
+    /// The last bytes. The vector grows to twice [`LOG_TAIL_BYTES`] before it is cut, so that each byte is moved at
+    /// most once.
     tail: Vec<u8>,
     total: u64,
 }
@@ -48,7 +49,7 @@ impl Log {
         self.total - (self.head.len() + self.tail().len()) as u64
     }
 
-    /// Returns the log as text, with a line that gives the number of dropped bytes if there are any. Bytes that are not
+    /// Returns the log as text. If bytes were dropped, a line between head and tail says how many. Bytes that are not
     /// UTF-8 become U+FFFD.
     pub fn to_text(&self) -> String {
         match self.dropped() {
@@ -67,7 +68,7 @@ impl Log {
 mod tests {
     use super::*;
 
-    /// Pushes `total` bytes, each the low byte of its position, in reads of `step` bytes.
+    /// Pushes `total` bytes in reads of `step` bytes and compares the log. Each byte is the low byte of its position.
     fn check(total: usize, step: usize, dropped: usize) {
         let all: Vec<u8> = (0..total).map(|position| position as u8).collect();
         let mut log = Log::default();

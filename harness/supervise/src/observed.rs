@@ -1,29 +1,31 @@
-//! Limits of one child, and everything that was observed of it.
+//! Limits of one child, and everything that was observed about it.
 
 use std::io;
 use std::time::Duration;
 
 use crate::{Line, Log, Process, Suspension};
 
-/// Time limits of a child. `Duration::MAX` means no limit. Time in which the child was suspended does not count.
+/// Time limits of a child. `Duration::MAX` means no limit. Time during which the child was suspended does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// From start to end of the child.
+    /// Time from the start to the end of the child.
     pub total: Duration,
-    /// Silence: from the start to the first event line, and from one event line to the next. While the child computes,
-    /// its processor time counts, but at most the elapsed time. Time in which it waits for a processor does not count.
+    /// Maximum silence: the time from the start to the first event line, or from one event line to the next. While the
+    /// child computes, its processor time counts instead, but never more than the elapsed time. Time in which the child
+    /// waits for a processor does not count.
     pub quiet: Duration,
-    /// From SIGTERM to SIGKILL.
+    /// Time from SIGTERM to SIGKILL.
     pub grace: Duration,
-    /// From SIGKILL until the supervisor gives up. A process in an uninterruptible wait of a driver ends only after
-    /// that wait.
+    /// Time from SIGKILL until the supervisor gives up. A process in an uninterruptible wait of a driver ends only
+    /// after that wait.
     pub reap: Duration,
-    /// If true, the stacks of its threads are read before it is ended at a time limit.
+    /// If true, the supervisor reads the stacks of the child's threads before it ends the child at a time limit.
     pub stacks: bool,
 }
 
 impl Default for Limits {
-    /// Ten minutes in total, two minutes of silence, two seconds of grace, ten seconds to reap; stacks are not read.
+    /// Returns the default limits: ten minutes in total, two minutes of silence, two seconds from SIGTERM to SIGKILL,
+    /// ten seconds after SIGKILL. Stacks are not read.
     fn default() -> Limits {
         Limits {
             total: Duration::from_secs(600),
@@ -35,33 +37,33 @@ impl Default for Limits {
     }
 }
 
-/// Everything that was observed of one child.
+/// Everything that was observed about one child.
 #[derive(Debug)]
 pub struct Observed {
-    /// Process id, under which the kernel log mentions the child; `None` if it was not started.
+    /// Process id of the child, which the kernel log uses. `None` if the child was not started.
     pub pid: Option<u32>,
-    /// End of the child.
+    /// How the child ended.
     pub ended: Ended,
-    /// The event lines, in order.
+    /// Event lines, in the order in which they were read.
     pub lines: Vec<Line>,
     /// Bytes after the newline of the last event line.
     pub torn: Vec<u8>,
     /// Standard error.
     pub stderr: Log,
-    /// Stack of each thread at the time limit, one line each. Empty if no limit was reached, or without
-    /// [`Limits::stacks`].
+    /// Stack of each thread at the time limit, one line per thread. Empty if no time limit was reached or if
+    /// [`Limits::stacks`] is false.
     pub stacks: Vec<String>,
-    /// From before the start until the child was reaped and its pipes were empty. Monotonic time, which stops while the
-    /// machine is suspended.
+    /// Time from just before the start until the child was reaped and its pipes were empty. The clock is monotonic and
+    /// stops while the machine is suspended.
     pub wall: Duration,
-    /// Resource usage; `None` if the child was not reaped.
+    /// Resource usage, or `None` if the child was not reaped.
     pub usage: Option<Usage>,
-    /// Processes that the child started, in its group or not, that still existed after its end and were sent SIGKILL.
-    /// After [`Ended::CouldNotBeKilled`] the child itself is one of them.
+    /// Descendants of the child, inside or outside its group, that still existed after its end and were sent SIGKILL.
+    /// After [`Ended::CouldNotBeKilled`] the child itself is in this list.
     pub left_behind: Vec<Process>,
 }
 
-/// End of a child.
+/// How a child ended.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Ended {
@@ -78,19 +80,19 @@ pub enum Ended {
     Stopped {
         /// Reason for ending it.
         reason: Reason,
-        /// True if SIGTERM and the grace were not enough, so that SIGKILL was needed.
+        /// True if the child did not end within [`Limits::grace`] after SIGTERM, so that SIGKILL was needed.
         forced: bool,
     },
-    /// The child still existed after SIGKILL and the wait of [`Limits::reap`]. It may end later; until then it keeps
-    /// its resources, possibly including the device.
+    /// The child still existed [`Limits::reap`] after SIGKILL. It may end later. Until then it keeps its resources,
+    /// possibly including the device.
     CouldNotBeKilled {
         /// Reason for ending it.
         reason: Reason,
     },
     /// The child could not be started.
     SpawnFailed(io::Error),
-    /// The child was started but could not be watched, and was killed: the process is out of file descriptors, the
-    /// kernel is older than 5.3, or SIGCHLD is ignored in this process, so that the kernel keeps no exit status.
+    /// The child was started but could not be watched, and was killed. Possible causes: this process has no free file
+    /// descriptors or threads, or this process ignores SIGCHLD, so that the kernel keeps no exit status.
     Lost(io::Error),
 }
 
@@ -102,24 +104,24 @@ pub enum Reason {
     Total,
     /// [`Limits::quiet`] was reached.
     Quiet,
-    /// The child or a member of its group was suspended: at the moment when a limit was reached, or without a break for
-    /// as long as its shortest limit.
+    /// The child or a member of its group was suspended when a limit was reached, or the child was suspended without a
+    /// break for as long as its shortest limit.
     Suspended(Suspension),
-    /// A line was longer than [`MAX_LINE_BYTES`](crate::MAX_LINE_BYTES), or all lines together larger than
+    /// A line was longer than [`MAX_LINE_BYTES`](crate::MAX_LINE_BYTES), or all lines together were larger than
     /// [`MAX_EVENT_BYTES`](crate::MAX_EVENT_BYTES).
     Flooded,
-    /// The [`Cancel`](crate::Cancel) was requested. A child that was not started by then is never started.
+    /// The [`Cancel`](crate::Cancel) was requested. A child that had not been started at that time is never started.
     Cancelled,
 }
 
-/// Resource usage of a child, including its own children as far as it waited for them; see `wait4(2)`.
+/// Resource usage of a child and of those of its own children for which it has waited; see `wait4(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// Processor time in user mode.
     pub user_cpu: Duration,
     /// Processor time in the kernel.
     pub system_cpu: Duration,
-    /// Largest resident set in bytes. The kernel includes the resident set of this process at the start of the child
-    /// (`exec_mmap` keeps the larger of both), so a small child of a large parent looks large.
+    /// Largest resident set in bytes. The kernel starts with the resident set of this process at the start of the child
+    /// (`exec_mmap` keeps the larger value), so a small child of a large parent looks large.
     pub max_rss_bytes: u64,
 }

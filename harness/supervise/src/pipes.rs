@@ -10,14 +10,14 @@ use rustix::event::PollFlags;
 use crate::lines::Lines;
 use crate::{Line, Log};
 
-/// Maximum number of reads of one stream before the other streams are served. Times [`READ_BYTES`] it is the largest
-/// capacity of a pipe without privileges; see `pipe(7)`.
+/// Maximum number of reads of one stream before the other streams are served. Multiplied by [`READ_BYTES`], this is the
+/// largest capacity that a pipe can have without privileges (1 MiB); see `pipe(7)`.
 const READS_PER_TURN: usize = 16;
 
 /// Size of the read buffer in bytes.
 pub(crate) const READ_BYTES: usize = 64 << 10;
 
-/// Event that wakes the thread that watches a child.
+/// Event that wakes the thread which watches a child.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Source {
     Child,
@@ -29,20 +29,19 @@ pub(crate) enum Source {
 
 /// The parent's ends of the pipes, and the data read from them.
 pub(crate) struct Pipes<'a> {
-    /// Kept open after the last byte of `orders`, until the child has been reaped.
+    /// Standard input of the child. It stays open after the last byte of `orders`, until the child has been reaped.
     pub(crate) stdin: Option<ChildStdin>,
-    /// Bytes of the orders that are still to be written.
+    /// Bytes of the orders that have not been written yet.
     orders: &'a [u8],
-    /// `None` once every writer has closed it.
+    /// Standard output, or `None` after every writer has closed it.
     stdout: Option<ChildStdout>,
-    /// `None` once every writer has closed it.
+    /// Standard error, or `None` after every writer has closed it.
     stderr: Option<ChildStderr>,
     pub(crate) lines: Lines,
     pub(crate) log: Log,
 }
 
 impl<'a> Pipes<'a> {
-    /// Takes the pipes of a child that was started with all three.
     pub(crate) fn new(child: &mut Child, orders: &'a [u8]) -> Pipes<'a> {
         Pipes {
             stdin: child.stdin.take(),
@@ -55,7 +54,7 @@ impl<'a> Pipes<'a> {
     }
 
     pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
-        // Only the parent's ends become non-blocking. The child's ends are separate open files.
+        // Only the parent's ends become non-blocking, because the child's ends are separate open file descriptions.
         let fds = [
             self.stdin.as_ref().map(AsFd::as_fd),
             self.stdout.as_ref().map(AsFd::as_fd),
@@ -64,7 +63,6 @@ impl<'a> Pipes<'a> {
         fds.into_iter().flatten().try_for_each(|fd| Ok(rustix::io::ioctl_fionbio(fd, true)?))
     }
 
-    /// Returns the pipes to poll.
     pub(crate) fn sources(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
         let mut sources = Vec::with_capacity(5);
         if let Some(stdout) = &self.stdout {
@@ -79,7 +77,7 @@ impl<'a> Pipes<'a> {
         sources
     }
 
-    /// Reads and writes the streams that are ready.
+    /// Reads from and writes to the streams that are ready.
     pub(crate) fn serve(
         &mut self,
         ready: &[Source],
@@ -102,8 +100,8 @@ impl<'a> Pipes<'a> {
         }
     }
 
-    /// Writes as many bytes of the orders as the pipe takes. If the child closed its standard input, the rest is
-    /// dropped; the end of the child shows what happened.
+    /// Writes as many bytes of the orders as fit into the pipe. If the child has closed its standard input, the other
+    /// bytes are dropped, because the end of the child will show what happened.
     pub(crate) fn write(&mut self) {
         while let Some(stdin) = &mut self.stdin
             && !self.orders.is_empty()
@@ -118,7 +116,8 @@ impl<'a> Pipes<'a> {
     }
 }
 
-/// Passes the bytes that can be read now to `take`, in at most [`READS_PER_TURN`] reads. Drops a stream at its end.
+/// Passes the bytes that can be read now to `take`, in at most [`READS_PER_TURN`] reads. Closes a stream that has
+/// ended.
 fn read_available<R: Read>(stream: &mut Option<R>, buffer: &mut [u8], mut take: impl FnMut(&[u8])) {
     let mut reads = 0;
     while let Some(open) = stream
@@ -130,7 +129,7 @@ fn read_available<R: Read>(stream: &mut Option<R>, buffer: &mut [u8], mut take: 
                 reads += 1;
                 take(&buffer[..read]);
                 if read < buffer.len() {
-                    // A pipe that does not fill the buffer is empty; the next poll reports further bytes.
+                    // A read that does not fill the buffer has emptied the pipe. The next poll reports further bytes.
                     return;
                 }
             }

@@ -6,15 +6,15 @@ use std::sync::{Mutex, mpsc};
 
 use crate::Cancel;
 
-/// Runs `work` on each job, on `threads` threads, and calls `done` in the calling thread with index and result of each
-/// job as it finishes. [`in_order`] changes that to the order of the jobs. Jobs start in order. The iterator is asked
-/// for a job only when a thread is free for it.
+/// Runs `work` on each job, on `threads` threads. For each finished job, calls `done` in the calling thread with the
+/// index and the result of the job, in the order in which the jobs finish. [`in_order`] sorts the results into the
+/// order of the jobs. Jobs start in order. The iterator is asked for a job only when a thread is free to run it.
 ///
-/// After a cancel no further job starts, so the jobs that were not done are the last ones. Returns the number of jobs
-/// done.
+/// After a cancel no further job starts, so the jobs that were not run are the last ones. Returns the number of
+/// finished jobs.
 ///
 /// # Panics
-/// Panics if `work`, `done` or the iterator panics, after the started jobs have ended.
+/// Panics if `work`, `done` or the iterator panics. The jobs that have started end first.
 pub fn for_each<J, R, I>(
     jobs: I,
     threads: NonZeroUsize,
@@ -30,7 +30,7 @@ where
     let jobs = Mutex::new(jobs.into_iter().enumerate());
     let (sender, results) = mpsc::channel();
     let next = || {
-        // The lock is poisoned if the iterator panicked; then it has no more jobs.
+        // If the iterator has panicked, the lock is poisoned, and no further job starts.
         let mut jobs = jobs.lock().ok()?;
         if cancel.is_cancelled() { None } else { jobs.next() }
     };
@@ -50,7 +50,7 @@ where
         let started = started.count();
         drop(sender);
         let mut count = 0;
-        // If the machine can start no thread, this thread does the jobs.
+        // If the machine cannot start a single thread, this thread runs the jobs.
         while started == 0
             && let Some((index, job)) = next()
         {
@@ -65,8 +65,8 @@ where
     })
 }
 
-/// Turns `done`, which takes results in the order of the jobs, into a function that takes them in any order, for
-/// [`for_each`]. Results that come early are kept.
+/// Converts `done`, which needs results in the order of the jobs, into a function for [`for_each`], which passes them
+/// in any order. Results that arrive early are stored.
 pub fn in_order<R>(mut done: impl FnMut(usize, R)) -> impl FnMut(usize, R) {
     let mut early = BTreeMap::new();
     let mut next = 0;
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn jobs_run_at_the_same_time() {
-        // Four jobs that wait for one another end only if they run on four threads.
+        // Each of the four jobs waits for the other three, so they end only if they run on four threads.
         let (barrier, cancel) = (Barrier::new(4), Cancel::new().unwrap());
         let done = for_each(0..4, threads(4), &cancel, |_, _| barrier.wait(), |_, _| {});
         assert_eq!(done, 4);

@@ -7,7 +7,7 @@ use rustix::process::{Resource as System, Rlimit, getrlimit, setrlimit};
 /// A resource whose limit can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
-    /// Stack of the main thread, in bytes, and of each other thread unless the program sets another size.
+    /// Stack of the main thread, in bytes. Other threads get the same size unless the program sets another one.
     Stack,
     /// Size of a core file, in bytes.
     Core,
@@ -19,12 +19,12 @@ pub enum Resource {
     Memory,
     /// Private writable memory (heap and data), in bytes.
     Data,
-    /// Number of processes and threads of the user, counting all programs.
+    /// Number of processes and threads of the user, in all programs together.
     Processes,
 }
 
 impl Resource {
-    /// Every resource.
+    /// All resources whose limits can be set.
     pub const ALL: [Resource; 7] = [
         Resource::Stack,
         Resource::Core,
@@ -59,15 +59,15 @@ impl Resource {
         }
     }
 
-    /// Returns the limit of this process.
+    /// Returns the current limit of this process.
     pub fn here(self) -> Limit {
         getrlimit(self.system()).current.map_or(Limit::NONE, Limit)
     }
 
-    /// Sets the limit of this process and of its future children.
+    /// Sets the limit of this process and of the children that it starts later.
     ///
     /// # Errors
-    /// Fails if the limit exceeds the hard limit.
+    /// Fails if `limit` exceeds the hard limit.
     pub(crate) fn set(self, limit: Limit) -> io::Result<()> {
         let maximum = getrlimit(self.system()).maximum;
         let current = (limit != Limit::NONE).then_some(limit.0);
@@ -98,7 +98,7 @@ impl FromStr for Resource {
     }
 }
 
-/// Limit of a resource, in the unit of the resource. Its text is `1024`, `8M` (powers of 1024) or `unlimited`.
+/// Limit of a resource, in the unit of the resource. Written as `1024`, `8M` (powers of 1024) or `unlimited`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Limit(pub u64);
 
@@ -132,7 +132,7 @@ impl fmt::Display for Limit {
         if *self == Limit::NONE {
             return f.write_str("unlimited");
         }
-        // The suffix K is not printed, because 1024 files are not "1K files".
+        // The suffix K is never printed, because 1024 files are not "1K files".
         let whole = |shift: u32| shift > 10 && self.0 > 0 && self.0.trailing_zeros() >= shift;
         match UNITS.iter().find(|(_, shift)| whole(*shift)) {
             Some((unit, shift)) => write!(f, "{}{unit}", self.0 >> shift),

@@ -19,11 +19,11 @@ use crate::stacks;
 use crate::suspended::{self, Clock, Look};
 use crate::{Cancel, Ended, Limits, Line, Log, Observed, Reason, Usage};
 
-/// Time for which reading continues after the leader has ended, if other processes hold its pipes open. All that the
-/// leader itself wrote is in the pipes by then and is read in any case.
+/// Time for which reading continues after the leader has ended, if other processes keep its pipes open. Everything that
+/// the leader itself wrote is in the pipes at that time and is always read.
 const DRAIN: Duration = Duration::from_millis(200);
 
-/// State of a child. Times are counted from its start.
+/// State of a child. Times are relative to its start.
 #[derive(Clone, Copy)]
 enum Phase {
     Running,
@@ -32,7 +32,7 @@ enum Phase {
     Draining { end: End, until: Duration },
 }
 
-/// Cause of the leader's end.
+/// Reason why the leader ended.
 #[derive(Clone, Copy)]
 enum End {
     ByItself,
@@ -41,17 +41,18 @@ enum End {
 }
 
 /// Starts `command` as the leader of a new process group, writes `input` and a newline to its standard input, and
-/// returns when the child has ended or could not be killed. If `input` is empty, standard input is empty. Each event
-/// line is passed to `on_line` in this thread as it comes; while `on_line` runs, nothing is read and no limit is
-/// enforced.
+/// returns when the child has ended or could not be killed. If `input` is empty, the child gets an empty standard
+/// input. Each event line is passed to `on_line` in this thread as soon as it is read. While `on_line` runs, nothing is
+/// read and no limit is enforced.
 ///
-/// When the leader has ended, the rest of its group gets 200 ms and is then killed with SIGKILL. Descendants that left
-/// the group are treated the same; this process becomes a subreaper to find them.
+/// When the leader has ended, the other members of its group have 200 ms to end before SIGKILL. The same applies to
+/// descendants that left the group. This process becomes a subreaper to find them.
 ///
-/// Every error is part of the result. The streams and the process group that the caller set in `command` are replaced.
+/// Every error is part of the result. The function replaces the streams and the process group that the caller set in
+/// `command`.
 ///
 /// # Panics
-/// Panics if `on_line` panics. The child then sees its standard input close, and is not reaped.
+/// Panics if `on_line` panics. The standard input of the child is then closed, and the child is not reaped.
 pub fn run(
     command: Command,
     input: &[u8],
@@ -86,7 +87,7 @@ fn run_with(
         return unstarted(Ended::Stopped { reason: Reason::Cancelled, forced: false });
     }
     command.process_group(0);
-    // A child without orders gets an empty standard input. An open pipe would be an input that never ends.
+    // A child without orders gets an empty standard input, because reading from an open pipe would never end.
     let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (mut child, leader) = match adopted::start(&mut command) {
@@ -113,7 +114,7 @@ fn run_with(
     let wall = start.elapsed();
     drop(pipes.stdin);
     let mut left_behind = group::clear(pid, limits.reap, send);
-    // A process that cannot be killed is still in this group, and must not be reported twice.
+    // A process that cannot be killed is still a member of this group and must not be reported twice.
     let stays = left_behind.iter().any(|process| process.survived);
     left_behind.extend(adopted::clear(leader, stays, limits.reap));
     Observed {
@@ -129,8 +130,8 @@ fn run_with(
     }
 }
 
-/// Reads, writes and kills until the leader has ended, without reaping it. Returns the cause of its end, and the stacks
-/// of its threads if a time limit was reached.
+/// Reads, writes and sends signals until the leader has ended, without reaping it. Returns the reason of its end, and
+/// the stacks of its threads if a time limit was reached.
 fn watch(
     pid: Pid,
     pipes: &mut Pipes<'_>,
@@ -147,7 +148,7 @@ fn watch(
         opened => opened?,
     };
     pipes.set_nonblocking()?;
-    // The pipe usually takes the whole line at once.
+    // The pipe usually has room for the whole line.
     pipes.write();
     let mut buffer = vec![0; READ_BYTES];
     let mut phase = Phase::Running;
@@ -203,7 +204,7 @@ fn watch(
                 }
             }
             Phase::Terminating { reason, .. } if ended => {
-                // The rest of the group also got the signal and may be cleaning up.
+                // The other members of the group received the signal too and may still be cleaning up.
                 Phase::Draining { end: End::Stopped { reason, forced: false }, until: drain }
             }
             Phase::Terminating { reason, until } if now >= until => {
@@ -223,7 +224,7 @@ fn watch(
 }
 
 impl Limits {
-    /// Returns the reason why a running child must end now, if there is one.
+    /// Returns the reason why a running child must end now, or `None` if it may continue.
     fn due(
         &self,
         now: Duration,
@@ -245,7 +246,7 @@ impl Limits {
     }
 }
 
-/// Returns status and usage of a child that has ended, and reaps it.
+/// Reaps a child that has ended, and returns its status and usage.
 fn reap(pid: Pid) -> io::Result<(ExitStatus, Usage)> {
     let mut status = 0;
     // SAFETY: an all-zero `rusage` is a valid one, as it consists of integers only.
@@ -267,7 +268,7 @@ fn reap(pid: Pid) -> io::Result<(ExitStatus, Usage)> {
         }
     };
     if reaped == 0 {
-        // The kernel reports the end of a traced process to its tracer first.
+        // The kernel reports the end of a traced process to the tracer before the parent.
         return Err(io::Error::new(ErrorKind::WouldBlock, "it ended under a debugger's control"));
     }
     let time = |time: libc::timeval| {
@@ -281,12 +282,13 @@ fn reap(pid: Pid) -> io::Result<(ExitStatus, Usage)> {
     Ok((ExitStatus::from_raw(status), usage))
 }
 
-/// Returns the error for a child that disappeared although this process did not wait for it; see NOTES of `wait4(2)`.
+/// Returns the error for a child whose exit status the kernel did not keep, for example because SIGCHLD is ignored; see
+/// NOTES of `wait4(2)`.
 fn reaped_by_the_kernel() -> io::Error {
     io::Error::other("SIGCHLD is ignored in this process, so no exit status is kept")
 }
 
-/// Reaps a child that was sent SIGKILL and has no descriptor, if it ends within `limit`.
+/// Reaps a child that was sent SIGKILL and for which no descriptor is available, if it ends within `limit`.
 fn reap_unwatched(child: &mut Child, limit: Duration) {
     let start = Instant::now();
     while let Ok(None) = child.try_wait()
@@ -302,7 +304,7 @@ fn describe(end: End, status: ExitStatus) -> Ended {
         (End::Stuck { reason }, ..) => Ended::CouldNotBeKilled { reason },
         (End::ByItself, Some(code), _) => Ended::Exited(code),
         (End::ByItself, None, signal) => {
-            // Exit status and signal exclude each other; stopped and continued children are not waited for.
+            // A child has either an exit status or a signal, because stopped and continued children are not waited for.
             Ended::Signalled { signal: signal.unwrap_or(0), core: status.core_dumped() }
         }
     }
@@ -318,7 +320,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Checks which limit is reached at `now` for a child that has been silent for this many seconds.
+    /// Checks which limit is reached at `now`, in seconds, for a child that has been silent for `silent` seconds.
     fn check(
         (total, quiet): (Duration, Duration),
         silent: u64,

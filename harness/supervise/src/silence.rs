@@ -1,11 +1,11 @@
-//! Measures how long a child has been silent.
+//! Measures for how long a child has been silent.
 
 use std::{collections::BTreeMap, time::Duration};
 
-/// Time between two checks of a silent child's processor time; at most a quarter of the limit.
+/// Time between two checks of a silent child's processor time. If a quarter of the limit is shorter, that time is used.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A child is idle if it uses less than one part in this many of a processor.
+/// A child is idle if it uses less than 1/20 of a processor.
 const AT_REST: u32 = 20;
 
 /// Processor use of a child.
@@ -30,14 +30,14 @@ impl Work {
 }
 
 /// Silence of a child since its last line. For an idle child the elapsed time counts, without the time that it waited
-/// for a processor. For a child that computes, or whose pages are still read from a disk, its own processor time
-/// counts. Otherwise a child on an overloaded machine would be reported as hung. Times are counted from the child's
-/// start.
+/// for a processor. For a child that computes, or whose pages are still being read from a disk, only its own processor
+/// time counts. Otherwise a child on an overloaded machine would be reported as hung. Times are relative to the start
+/// of the child.
 pub(crate) struct Silence {
     pause: Duration,
-    /// Silence up to the last check.
+    /// Duration of the silence at the last check.
     lasted: Duration,
-    /// Time of the last check, and the processor use at that time.
+    /// Time of the last check. `work` is the processor use at that time.
     at: Duration,
     work: Work,
 }
@@ -53,8 +53,8 @@ impl Silence {
         self.at.saturating_add(self.pause)
     }
 
-    /// Returns how long the child had been silent at the last check. Makes a new check if it is time. Without `work`
-    /// the elapsed time counts.
+    /// Returns for how long the child had been silent at the last check. Makes a new check if one is due. If `work`
+    /// returns `None`, the elapsed time counts.
     pub(crate) fn look(
         &mut self,
         now: Duration,
@@ -88,8 +88,8 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Checks the silence after a series of checks, each with its time, the time of the last line and the processor
-    /// time, in milliseconds.
+    /// Compares the silence after a series of checks. Each check consists of its time, the time of the last line and
+    /// the processor time, in milliseconds.
     fn check(looks: &[(u64, u64, Option<u64>)], expected: u64) {
         let mut silence = Silence::new(ms(10_000));
         let mut lasted = Duration::ZERO;
@@ -104,14 +104,14 @@ mod tests {
     fn silence_of_an_idle_child_is_elapsed_time() {
         check(&[(200, 0, Some(150)), (1200, 0, Some(160)), (2200, 0, Some(170))], 2150);
         check(&[(1000, 0, None), (2000, 0, None)], 2000);
-        // It is too early for another check.
+        // The next check is not due yet.
         check(&[(1000, 0, Some(0)), (1100, 0, Some(0))], 1000);
     }
 
     #[test]
     fn silence_of_a_computing_child_is_its_processor_time() {
         check(&[(1000, 0, Some(100)), (2000, 0, Some(300))], 300);
-        // Two threads do not add more silence than elapsed time.
+        // Two threads compute, but the silence is not longer than the elapsed time.
         check(&[(1000, 0, Some(2000)), (2000, 0, Some(4000))], 2000);
     }
 
@@ -126,10 +126,10 @@ mod tests {
         };
         check(1000, 0, &[("1", 990)], 10);
         check(2000, 500, &[("1", 1480)], 510);
-        // Two threads wait at the same time, and one of them sleeps in between.
+        // Two threads wait for a processor at the same time, and one of them sleeps in between.
         check(3000, 510, &[("1", 1500), ("2", 300)], 1210);
         check(4000, 510, &[("1", 1500), ("2", 600)], 1910);
-        // The time of a thread that has ended disappears from the list.
+        // A thread that has ended is no longer in the list.
         check(5000, 510, &[("1", 1500)], 2910);
     }
 
@@ -142,7 +142,7 @@ mod tests {
         };
         check(1000, 10, 5, 10);
         check(2000, 20, 6, 20);
-        // Without further page reads the child is idle.
+        // Without further page reads the child counts as idle.
         check(3000, 30, 6, 1020);
     }
 

@@ -1,8 +1,8 @@
-//! Starts a process in an exact environment, whichever launcher starts it.
+//! Starts a process in an exact environment, even through a launcher.
 //!
-//! A launcher (`srun`, `podman run`) passes on the arguments of a command, but may drop the environment, limits,
-//! working directory and personality of its caller, or starts its child from a daemon that never had them. So none of
-//! these is inherited: they travel as arguments to a *starter*, a program that parses them, applies them and then
+//! A launcher (`srun`, `podman run`) passes on the arguments of a command. It may drop the environment, limits, working
+//! directory and personality of its caller, or start its child from a daemon that never had them. Therefore none of
+//! these properties is inherited. They are arguments of a *starter*, a program that parses them, applies them and then
 //! executes the actual program.
 
 use std::{
@@ -25,13 +25,13 @@ use crate::{
     view::{NoView, TRY},
 };
 
-/// Exit status of a starter that could not execute its program; shells use the same.
+/// Exit status of a starter that could not execute its program. Shells use the same status.
 const NOT_STARTED: u8 = 127;
 
-/// Variables that every shell sets for itself. A launcher that is a shell script does not set them on purpose.
+/// Variables that every shell sets for itself. If the launcher is a shell script, they say nothing about its intention.
 const OF_SHELLS: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
 
-/// Precedes words that are all encoded.
+/// Word before words that are all encoded by [`encoded`].
 const ENCODED: &str = "--encoded";
 
 const DIRECTORY: &str = "--directory";
@@ -44,26 +44,26 @@ const THROUGH: &str = "--through";
 const VIEW: &str = "--view";
 const END: &str = "--";
 
-/// A program to start, and the environment that it must find.
+/// A program to start, and the environment in which it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
     /// Path of the program.
     pub program: PathBuf,
-    /// Words in front of the program if it enters no view: a dynamic loader with its options.
+    /// Words in front of the program: a dynamic loader with its options. Not used with a view.
     pub through: Vec<OsString>,
-    /// View of the file system for the program and its children, in place of the machine's folders.
+    /// View of the file system for the program and its children, which replaces folders of the machine.
     pub view: Option<View>,
-    /// Libraries to load before all others, in front of those in `LD_PRELOAD`, if it enters no view.
+    /// Libraries to load before all others, and before those in `LD_PRELOAD`. Not used with a view.
     pub preload: Vec<OsString>,
     /// Arguments of the program.
     pub arguments: Vec<OsString>,
-    /// Environment of the program: these variables and those that a launcher sets itself, no others.
+    /// Environment of the program. It contains only these variables and those that a launcher sets itself.
     pub environment: BTreeMap<OsString, OsString>,
-    /// Working directory; without one, the launcher's.
+    /// Working directory. `None` means the working directory of the launcher.
     pub directory: Option<PathBuf>,
-    /// Limits of the program. Others are the machine's.
+    /// Resource limits of the program. Resources that are not listed keep the limits of the machine.
     pub limits: BTreeMap<Resource, Limit>,
-    /// If true, address space randomisation is disabled where the kernel allows it.
+    /// If true, address space randomisation is disabled if the kernel permits it.
     pub fixed_addresses: bool,
     /// If true and a launcher is used, the starter reports on standard output how the program ended.
     pub tell_end: bool,
@@ -72,18 +72,18 @@ pub struct Start {
 }
 
 impl Start {
-    /// Returns the command that starts the program through a launcher, if `launcher` is not empty, and a starter.
-    /// `starter` are the first words of the starter's command line.
+    /// Returns the command that starts the program by means of a starter, and by means of a launcher if `launcher` is
+    /// not empty. `starter` contains the first words of the starter's command line.
     ///
-    /// The launcher is the user's own tool and gets this process's environment, but passes none of it to the program. A
-    /// program that settles itself needs no starter if nothing must be set before it is loaded: an extra process costs
-    /// 5 % of a short trial.
+    /// The launcher is a tool of the user. It gets the environment of this process, but the starter does not pass that
+    /// environment on to the program. A program that applies its limits itself (`settles`) needs no starter if nothing
+    /// must be set before it is loaded. This saves a process, which would cost 5 % of a short trial.
     pub fn command(&self, starter: &[OsString], launcher: &[String]) -> Command {
         if launcher.is_empty() && self.settles && !self.is_set_before_loading() {
             return self.at_once();
         }
         let mut words = launcher.iter().map(OsString::from).chain(starter.iter().cloned());
-        // An empty command fails to start with an error.
+        // If the command is empty, starting it fails with an error.
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words);
         if launcher.is_empty() {
@@ -99,7 +99,7 @@ impl Start {
         command
     }
 
-    /// Returns whether something must be set before the kernel or the loader starts the program.
+    /// Returns true if something must be set before the kernel or the loader starts the program.
     fn is_set_before_loading(&self) -> bool {
         let later = [Resource::Core, Resource::Files];
         let mut limits = self.limits.iter().filter(|(resource, _)| !later.contains(resource));
@@ -121,7 +121,7 @@ impl Start {
     /// Applies the limits that follow the own arguments of a program with [`settles`](Start::settles).
     ///
     /// # Errors
-    /// Prints an error and returns the exit status of a starter, for an unknown word or a limit that is not allowed.
+    /// For an unknown word or a limit that is not allowed, prints an error and returns the exit status of a starter.
     pub fn settle(words: impl IntoIterator<Item = OsString>) -> Result<(), ExitCode> {
         let mut words = words.into_iter();
         let mut settle = || {
@@ -136,7 +136,7 @@ impl Start {
         settle().map_err(|error| not_started(&*error))
     }
 
-    /// Returns `LD_PRELOAD` if libraries are preloaded.
+    /// Returns the variable `LD_PRELOAD` and its value if libraries are preloaded.
     fn preloading(&self) -> Option<(OsString, OsString)> {
         let name = OsString::from("LD_PRELOAD");
         let given = self.environment.get(&name);
@@ -169,8 +169,8 @@ impl Start {
         words
     }
 
-    /// Parses the words that [`command`](Self::command) puts behind those of the starter. The second value has what a
-    /// starter below a launcher needs.
+    /// Parses the words that [`command`](Self::command) appends to the words of the starter. The second value contains
+    /// the options of a starter that a launcher has started.
     fn read(words: impl IntoIterator<Item = OsString>) -> Result<(Start, Launched), BadWords> {
         let mut words = words.into_iter();
         let mut start = Start {
@@ -223,13 +223,13 @@ impl Start {
         Ok((start, launched))
     }
 
-    /// Runs a starter: executes the program that the arguments behind its own describe.
+    /// Runs a starter: executes the program that `words` describe.
     ///
-    /// The exit status of a launcher may differ from the program's. So below a launcher the starter starts the program as
-    /// a child, waits for it, and reports its end on standard output: `{"event":"ended","exited":0}` or
-    /// `{"event":"ended","signal":11}`.
+    /// The exit status of a launcher may differ from the program's. Therefore a starter that a launcher has started
+    /// starts the program as a child, waits for it, and reports its end on standard output:
+    /// `{"event":"ended","exited":0}` or `{"event":"ended","signal":11}`.
     ///
-    /// The process must have one thread. `starter` are the words of its command line that make it a starter.
+    /// The process must have only one thread. `starter` contains the words of its command line that make it a starter.
     pub fn enter(starter: &[OsString], words: impl IntoIterator<Item = OsString>) -> ExitCode {
         let mut words = words.into_iter().peekable();
         if words.next_if(|word| word == TRY).is_some() {
@@ -263,7 +263,7 @@ impl Start {
         self.environment.extend(self.preloading());
         let inherited = launched.inherited.chunks(MARK);
         let launchers = std::env::vars_os().filter(|(name, value)| {
-            // Variables that a launcher sets for the loader are meant for its own programs.
+            // A launcher sets variables of the loader only for its own programs.
             let own = OF_SHELLS.iter().any(|shells| name == shells)
                 || name.as_bytes().starts_with(b"LD_");
             !own && !inherited.clone().any(|marked| marked == mark(name, value).as_bytes())
@@ -299,23 +299,22 @@ impl Start {
             (None, signal) => ("signal", signal.unwrap_or(0)),
         };
         let line = format!("{{\"event\":\"ended\",\"{how}\":{number}}}\n");
-        // If the reader has closed the pipe, the report is not needed.
+        // If the reader has closed the pipe, it does not need the report.
         let _ = io::stdout().write_all(line.as_bytes()).and_then(|()| io::stdout().flush());
         let code = status.code().unwrap_or(128 + number);
         Ok(ExitCode::from(u8::try_from(code).unwrap_or(NOT_STARTED)))
     }
 }
 
-/// Extra options of a starter that runs below a launcher.
+/// Options of a starter that a launcher has started.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Launched {
-    /// Marks of the variables that were in the environment before the launcher, so that they are not from it.
+    /// Marks of the variables that existed before the launcher started. The launcher has not set them.
     inherited: Vec<u8>,
     /// True if the starter must report how the program ended.
     tell: bool,
 }
 
-/// Parses the word behind `--limit`.
 fn limit_of(word: &OsStr) -> Result<(Resource, Limit), BadWords> {
     let parts = word.to_str().and_then(|text| text.split_once('='));
     let (name, limit) = parts.ok_or_else(|| BadWords::of(word))?;
@@ -323,7 +322,7 @@ fn limit_of(word: &OsStr) -> Result<(Resource, Limit), BadWords> {
     Ok((resource, Limit::parse(resource, limit).map_err(BadWords)?))
 }
 
-/// Tries to enter a view, and exits with 0 if that succeeded.
+/// Tries to enter a view. Returns the exit status 0 if the view was entered.
 fn try_view(word: Option<OsString>) -> ExitCode {
     let view = View::from_word(&word.unwrap_or_default());
     match view.map_err(NoView::from).and_then(|view| view.enter()) {
@@ -340,7 +339,7 @@ fn not_started(why: &dyn Error) -> ExitCode {
     ExitCode::from(NOT_STARTED)
 }
 
-/// Writes a line to standard error. A closed standard error is ignored.
+/// Writes a line to standard error and ignores errors, for example if standard error is closed.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
@@ -356,8 +355,9 @@ fn assignment(name: &OsStr, value: &OsStr) -> OsString {
     word
 }
 
-/// Encodes a word so that no shell changes it: `ssh` joins words with spaces, and a shell at the other end splits them.
-/// All but plain characters become `%` and two hexadecimal digits, and an empty word becomes `%`.
+/// Encodes a word so that no shell changes it. For example, `ssh` joins words with spaces, and a shell at the other end
+/// splits them. Every character that may be special to a shell becomes `%` and two hexadecimal digits for each byte. An
+/// empty word becomes `%`.
 fn encoded(word: &OsStr) -> OsString {
     if word.is_empty() {
         return "%".into();
@@ -370,7 +370,7 @@ fn encoded(word: &OsStr) -> OsString {
     bytes.collect::<String>().into()
 }
 
-/// Decodes what [`encoded`] returned. Other text is kept as far as possible.
+/// Decodes the output of [`encoded`]. Other text is kept as far as possible.
 fn decoded(word: &OsStr) -> OsString {
     let mut bytes = Vec::new();
     let mut rest = word.as_bytes();
@@ -394,7 +394,7 @@ fn decoded(word: &OsStr) -> OsString {
 /// Length of a [`mark`] in bytes.
 const MARK: usize = 8;
 
-/// Returns a hash of a variable's name and value, which does not reveal the value: 32 bits of FNV-1a.
+/// Returns a hash of the name and value of a variable, 32 bits of FNV-1a. The hash does not reveal the value.
 fn mark(name: &OsStr, value: &OsStr) -> OsString {
     let hash = assignment(name, value)
         .as_bytes()
@@ -403,7 +403,8 @@ fn mark(name: &OsStr, value: &OsStr) -> OsString {
     format!("{hash:08x}").into()
 }
 
-/// Disables address space randomisation for the programs of this process. Some containers do not allow that.
+/// Disables address space randomisation for the programs that this process starts or executes. Some containers forbid
+/// that.
 fn fix_addresses() {
     // SAFETY: neither call reads or writes memory of this process.
     unsafe {
@@ -414,7 +415,7 @@ fn fix_addresses() {
     }
 }
 
-/// The words are not those of a [`Start`], because a launcher changed them.
+/// Error for words that do not describe a [`Start`], because a launcher has changed them.
 #[derive(Debug, PartialEq, Eq)]
 struct BadWords(String);
 
@@ -545,7 +546,8 @@ mod tests {
         }
     }
 
-    /// A shell that splits a line of encoded words, as `ssh` joins them, returns the same words, with any byte.
+    /// `ssh` joins encoded words into a line. A shell that splits this line returns the same words, whatever bytes they
+    /// contain.
     #[test]
     fn encoded_words_survive_a_shell() {
         let all: Vec<u8> = (1..=255).collect();
@@ -576,7 +578,7 @@ mod tests {
         refused(&[], "no program");
         refused(&["A=B"], "no program");
         refused(&["A=B", "--"], "no program");
-        // A launcher that splits words again turns `A=one two` and JSON text into these.
+        // A launcher that splits words again makes these words of `A=one two` and of JSON text.
         refused(&["A=one", "two", "--", "p"], "`two`");
         refused(&["=", "--", "p"], "`=`");
         refused(&["--limit", "stack", "--", "p"], "`stack`");

@@ -1,12 +1,13 @@
-//! Measures time in which a child could not make progress, whatever its code does: it was stopped, traced or frozen,
-//! the machine was suspended, or the supervising process did not run either. Such time counts toward no limit.
+//! Measures the time in which a child could not make progress, whatever its code does. The child was stopped, traced or
+//! frozen, the machine was suspended, or the supervising process did not run. Such time does not count toward any
+//! limit.
 //!
-//! A batch system suspends a job by a signal or by its cgroup. A cgroup freezer does not show in the state of a
-//! process: it is `D` with version 1 and `S` with version 2, and only the files of the cgroup show more
+//! A batch system suspends a job by a signal or by its cgroup. The state of a process does not reveal that its cgroup
+//! is frozen. The state is `D` in version 1 and `S` in version 2, and only the files of the cgroup report the freeze
 //! (<https://docs.kernel.org/admin-guide/cgroup-v1/freezer-subsystem.html>,
 //! <https://docs.kernel.org/admin-guide/cgroup-v2.html>, `cgroup.events`).
 //!
-//! Only processes of this machine are checked. A child that a launcher starts on another machine is not.
+//! Only processes of this machine are checked. A child that a launcher starts on another machine is not checked.
 
 use std::fmt;
 use std::fs;
@@ -19,23 +20,24 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::group;
 
-/// Time between two checks of a child, at most a quarter of its shortest limit.
+/// Time between two checks of a child. If a quarter of the child's shortest limit is shorter, that time is used.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// If a check comes this much too late, this process did not run: it was stopped or frozen with the child, or its
+/// Delay of a check from which on this process counts as absent: it was stopped or frozen with the child, or its
 /// virtual machine was paused.
 const ABSENT: Duration = Duration::from_secs(1);
 
-/// The machine was suspended if the clock that includes suspended time gained this much on the one that does not.
+/// Time that the clock which includes suspended time must gain on the clock which does not, before the machine counts
+/// as suspended.
 const ASLEEP: Duration = Duration::from_millis(100);
 
-/// Maximum number of processes that are checked each time; a program may have started many.
+/// Maximum number of processes that one check examines, because a program may have started many.
 const PROCESSES: usize = 16;
 
-/// Kernel functions in which a frozen thread sleeps; see `kernel/freezer.c` and `kernel/signal.c` of Linux.
+/// Kernel functions in which a frozen thread sleeps. Source: `kernel/freezer.c` and `kernel/signal.c` of Linux.
 const FREEZERS: [&str; 3] = ["__refrigerator", "do_freezer_trap", "cgroup_enter_frozen"];
 
-/// Cause that keeps a process from making progress.
+/// Reason why a process could not make progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suspension {
     /// A signal stopped the process: SIGSTOP, SIGTSTP, SIGTTIN or SIGTTOU.
@@ -56,8 +58,8 @@ impl fmt::Display for Suspension {
     }
 }
 
-/// Returns the cause of a suspension from the state of a process (`proc_pid_stat(5)`), the kernel function in which it
-/// sleeps, and whether its cgroup is frozen.
+/// Returns the reason of a suspension. The arguments are the state of the process (`proc_pid_stat(5)`), the kernel
+/// function in which it sleeps, and whether its cgroup is frozen.
 fn decide(state: &str, sleeps_in: &str, cgroup_is_frozen: bool) -> Option<Suspension> {
     match state {
         "T" => Some(Suspension::Stopped),
@@ -67,13 +69,12 @@ fn decide(state: &str, sleeps_in: &str, cgroup_is_frozen: bool) -> Option<Suspen
     }
 }
 
-/// Returns whether a `freezer.state` or a `cgroup.events` file reports that the cgroup is frozen, by itself or through
-/// a parent.
+/// Returns true if the text of `freezer.state` or `cgroup.events` says that the cgroup or one of its parents is frozen.
 fn says_frozen(text: &str) -> bool {
     text.lines().any(|line| matches!(line.trim(), "FROZEN" | "FREEZING" | "frozen 1"))
 }
 
-/// Returns the files that report whether the cgroups in a `/proc/PID/cgroup` are frozen, one for each hierarchy.
+/// Returns the files that report whether the cgroups in a `/proc/PID/cgroup` are frozen, one file for each hierarchy.
 /// `mounts` is the text of a `/proc/PID/mountinfo`.
 fn freezer_files(cgroup: &str, mounts: &str) -> Vec<PathBuf> {
     let mount = |version: &str, option: &str| {
@@ -115,7 +116,7 @@ fn cgroup_is_frozen(pid: i32) -> bool {
     freezer_files(&cgroup, mounts).into_iter().any(says)
 }
 
-/// Returns the cause for the first suspended process.
+/// Returns the reason of the first process that is suspended.
 fn of(pids: impl IntoIterator<Item = i32>) -> Option<Suspension> {
     pids.into_iter().find_map(|pid| {
         let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
@@ -126,12 +127,13 @@ fn of(pids: impl IntoIterator<Item = i32>) -> Option<Suspension> {
     })
 }
 
-/// Returns the cause if the leader or another member of its group is suspended. Reads all of /proc.
+/// Returns the reason if the leader or another member of its group is suspended. Reads the entries of all processes in
+/// /proc.
 pub(crate) fn of_group(leader: Pid) -> Option<Suspension> {
     of(group::numbers(leader))
 }
 
-/// Returns the cause if the leader or one of its descendants is suspended. Checks the first 16 processes.
+/// Returns the reason if the leader or one of its descendants is suspended. Checks at most 16 processes.
 pub(crate) fn of_family(leader: Pid) -> Option<Suspension> {
     let mut family = vec![leader.as_raw_pid()];
     let mut next = 0;
@@ -155,7 +157,7 @@ pub(crate) fn asleep() -> Duration {
         let now = clock_gettime(clock);
         Duration::try_from(now).unwrap_or_default()
     };
-    // Boottime is read first, so that the difference is never too large.
+    // The clock with suspended time is read first, so that the difference is never too large.
     let with = now(ClockId::Boottime);
     with.saturating_sub(now(ClockId::Monotonic))
 }
@@ -163,30 +165,32 @@ pub(crate) fn asleep() -> Duration {
 /// Result of one check of a child.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Look {
-    /// Cause of a suspension, if there is one.
+    /// Reason if the child is suspended.
     pub(crate) suspension: Option<Suspension>,
-    /// Processor time of the child; `None` if the kernel does not report it.
+    /// Processor time of the child, or `None` if the kernel does not report it.
     pub(crate) cpu: Option<Duration>,
-    /// Total time for which the machine was suspended, as [`asleep`] returns it.
+    /// Total time that the machine has been suspended, as [`asleep`] returns it.
     pub(crate) asleep: Duration,
 }
 
-/// Clock of the time that counts toward the limits of a child. All times are since its start.
+/// Clock that counts only the time which counts toward the limits of a child. All times are relative to the start of
+/// the child.
 pub(crate) struct Clock {
     pause: Duration,
-    /// Time and result of the last check.
+    /// Time of the last check. `last` is its result.
     at: Duration,
     last: Look,
-    /// Time that does not count.
+    /// Time that does not count toward the limits.
     excluded: Duration,
-    /// Time for which the child has been suspended without a break, as this process observed it.
+    /// Time for which the child has been suspended without a break. Time in which this process did not run is not
+    /// included.
     suspended_for: Duration,
-    /// Time of the child's last line, by the wall clock and by this clock.
+    /// Time of the child's last line, first on the wall clock and then on this clock.
     line: (Duration, Duration),
 }
 
 impl Clock {
-    /// Returns a clock at the start of the child. `shortest` is the child's shortest limit.
+    /// Returns a clock that starts with the child. `shortest` is the child's shortest limit.
     pub(crate) fn new(shortest: Duration, asleep: Duration) -> Clock {
         Clock {
             pause: PAUSE.min(shortest / 4),
@@ -198,12 +202,12 @@ impl Clock {
         }
     }
 
-    /// Returns the time of the next check, by the wall clock.
+    /// Returns the time of the next check on the wall clock.
     pub(crate) fn next(&self) -> Duration {
         self.at.saturating_add(self.pause)
     }
 
-    /// Records the result of the check at `now`.
+    /// Records the result of a check at `now`.
     pub(crate) fn see(&mut self, now: Duration, look: Look) {
         let passed = now.saturating_sub(self.at);
         let expected = passed.min(self.pause);
@@ -213,7 +217,7 @@ impl Clock {
             Duration::ZERO
         };
         let slept = look.asleep >= self.last.asleep.saturating_add(ASLEEP);
-        // A process under strace is stopped now and then, but makes progress.
+        // A process under strace is stopped again and again, but makes progress in between.
         let rests = look.cpu == self.last.cpu;
         let held = look.suspension.is_some() && self.last.suspension.is_some() && rests;
         self.excluded += if held || slept { passed } else { absent };
@@ -222,12 +226,12 @@ impl Clock {
         (self.at, self.last) = (now, look);
     }
 
-    /// Returns how much of the time up to `now` counts.
+    /// Returns how much of the time until `now` counts.
     pub(crate) fn counted(&self, now: Duration) -> Duration {
         now.saturating_sub(self.excluded)
     }
 
-    /// Returns the wall clock time at which `counted` is reached, if no further time is excluded.
+    /// Returns the time on the wall clock at which this clock reaches `counted`, if no further time is excluded.
     pub(crate) fn wall(&self, counted: Duration) -> Duration {
         counted.saturating_add(self.excluded)
     }
@@ -240,7 +244,7 @@ impl Clock {
         self.line.1
     }
 
-    /// Returns the cause if the child has been suspended for `limit` without a break.
+    /// Returns the reason if the child has been suspended for `limit` without a break.
     pub(crate) fn suspended_for(&self, limit: Duration) -> Option<Suspension> {
         self.last.suspension.filter(|_| self.suspended_for >= limit)
     }
@@ -301,8 +305,8 @@ mod tests {
         check("", both, &[]);
     }
 
-    /// Makes checks, each with its time, whether the child is suspended, the processor time, and the machine's
-    /// suspended time so far; then compares the counted time. All in milliseconds.
+    /// Makes checks and compares the counted time. Each check consists of its time, whether the child is suspended, its
+    /// processor time, and the time that the machine has been suspended so far. All times are in milliseconds.
     #[track_caller]
     fn check(looks: &[(u64, bool, u64, u64)], expected: u64) -> Clock {
         let mut clock = Clock::new(ms(10_000), ms(5000));
@@ -324,16 +328,16 @@ mod tests {
         assert_eq!(clock.suspended_for(ms(401)), None);
         let clock = check(&[(200, true, 0, 0), (400, true, 0, 0), (600, false, 0, 0)], 400);
         assert_eq!(clock.suspended_for(Duration::ZERO), None);
-        // The child makes progress in between, like a traced process.
+        // The child makes progress between the checks, as a traced process does.
         check(&[(200, true, 0, 0), (400, true, 10, 0), (600, true, 20, 0)], 600);
     }
 
     #[test]
     fn absence_of_the_supervisor_does_not_count() {
         check(&[(200, false, 0, 0), (3_600_000, false, 0, 0)], 400);
-        // A busy machine is late, not absent.
+        // On a busy machine a check comes late. This process was not absent.
         check(&[(200, false, 0, 0), (1000, false, 0, 0)], 1000);
-        // This process did not observe the suspension during its absence.
+        // This process was absent and did not observe the suspension.
         let clock = check(&[(200, true, 0, 0), (3_600_000, true, 0, 0)], 200);
         assert_eq!(clock.suspended_for(ms(201)), None);
     }

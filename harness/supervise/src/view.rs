@@ -1,8 +1,8 @@
-//! Another view of the file system for one process and its children.
+//! A changed view of the file system for one process and its children.
 //!
-//! A program that must find other libraries than the machine's, and whose children must too, cannot be started through
-//! a loader with options, because those reach only one program. In its own mount namespace it finds them at the usual
-//! paths. The mounts are invisible outside and disappear with the last process inside.
+//! A program and its children may have to find other libraries than those of the machine. The options of a dynamic
+//! loader affect only one program and not its children. In a mount namespace, all of them find the libraries at the
+//! usual paths. The mounts are invisible outside the namespace and disappear with its last process.
 
 use std::{
     collections::BTreeMap,
@@ -26,21 +26,21 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Changes to the file system that a process and its children find.
+/// Changes that a process and its children see in the file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct View {
-    /// An empty folder. In the view it contains `made`, in memory only.
+    /// An empty folder. In the view, a file system in memory that contains `made` is mounted on it.
     pub place: PathBuf,
-    /// Files and links, by their paths below `place`.
+    /// Files and links by their paths relative to `place`.
     pub made: BTreeMap<PathBuf, Made>,
-    /// Folders that are overlaid with others, in the order of mounting. Each is overlaid with its original content,
-    /// even if an earlier entry changed it.
+    /// Folders that are overlaid with others, in the order of mounting. The lower layer is always the original folder,
+    /// even if an earlier entry changed the folder.
     pub laid: Vec<Laid>,
-    /// Variables for programs inside the view only.
+    /// Environment variables for programs inside the view.
     pub environment: BTreeMap<String, String>,
-    /// Message for a program that is started without the view because it cannot be entered. `None` if the program must
-    /// not start then.
+    /// Message if the view cannot be entered and the program is started without it. `None` means that the program must
+    /// not be started without the view.
     pub otherwise: Option<String>,
 }
 
@@ -53,20 +53,20 @@ pub enum Made {
     Link(PathBuf),
 }
 
-/// A folder overlaid with others. Of files with the same name the uppermost is visible; folders with the same name are
-/// merged.
+/// A folder that is overlaid with others. Of files with the same name the uppermost is visible. Folders with the same
+/// name are merged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Laid {
     /// Folder that is overlaid.
     pub folder: PathBuf,
-    /// Folders above it, the uppermost first.
+    /// Folders above `folder`, the uppermost first.
     pub over: Vec<PathBuf>,
-    /// Folders below it, the lowest last.
+    /// Folders below `folder`, the lowest last.
     pub under: Vec<PathBuf>,
 }
 
-/// Error: the step that failed, and why.
+/// Error with the step that failed and the reason.
 #[derive(Debug)]
 pub(crate) struct NoView(String);
 
@@ -82,23 +82,23 @@ impl From<String> for NoView {
     }
 }
 
-/// Returns a conversion of an error into [`NoView`], with the step that failed.
+/// Returns a function that converts an error of the step `what` into a [`NoView`].
 fn failed<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> NoView {
     move |error| NoView(format!("{what}: {error}"))
 }
 
 impl View {
-    /// Moves this process into the view. The process must have one thread, because the kernel requires that for a user
-    /// namespace.
+    /// Moves this process into the view. The process must have only one thread, because the kernel requires that for a
+    /// user namespace.
     ///
-    /// Entering is irreversible. After a failure midway, the process can only report the error.
+    /// Entering cannot be undone. If entering fails halfway, the process can only report the error.
     pub(crate) fn enter(&self) -> Result<(), NoView> {
         let directory = env::current_dir().ok();
         leave_the_mounts_of_others()?;
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
             .map_err(failed("cannot keep mounts to itself"))?;
-        // Open every folder in its original state, before an earlier overlay changes it: the kernel allows only a few
-        // nested overlays.
+        // Each folder is opened in its original state, before an earlier overlay changes it, because the kernel allows
+        // only a few nested overlays.
         let opened: Vec<_> =
             self.laid.iter().map(|laid| open(&laid.folder)).collect::<Result<_, _>>()?;
         let mounts = mount_points()?;
@@ -116,13 +116,13 @@ impl View {
                 .map(|point| Ok((point, open(point)?)))
                 .collect::<Result<_, NoView>>()?;
             laid.lay(folder)?;
-            // Mounts below the folder are not part of the overlay, so they are restored.
+            // An overlay hides the mounts below its folder, so they are mounted again.
             for (point, descriptor) in inner {
                 mount_bind_recursive(path_of(&descriptor), point)
                     .map_err(failed(format_args!("cannot keep `{}`", point.display())))?;
             }
         }
-        // Its path may lead to another folder now.
+        // The path of the working directory may now lead to another folder.
         if let Some(directory) = directory {
             env::set_current_dir(&directory)
                 .map_err(failed(format_args!("cannot go back to `{}`", directory.display())))?;
@@ -143,18 +143,16 @@ impl View {
         Ok(())
     }
 
-    /// Returns the view as one word of a command line.
     pub(crate) fn to_word(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Parses the result of [`to_word`](Self::to_word).
     pub(crate) fn from_word(word: &OsStr) -> Result<Self, String> {
         serde_json::from_slice(word.as_bytes()).map_err(|error| format!("the view: {error}"))
     }
 
-    /// Tries to enter the view in a child process, because entering is irreversible. `starter` are the first words of
-    /// this program's command line that make it a starter.
+    /// Tries to enter the view in a child process, because entering cannot be undone. `starter` contains the first
+    /// words of this program's command line, which make it a starter.
     pub(crate) fn try_it(&self, starter: &[OsString]) -> Result<(), NoView> {
         let mut command = Command::new("/proc/self/exe");
         command.args(starter).args([TRY, &self.to_word()]).stdin(Stdio::null());
@@ -166,7 +164,7 @@ impl View {
     }
 }
 
-/// Precedes a view that the starter only tries to enter.
+/// Word before a view that the starter only tries to enter.
 pub(crate) const TRY: &str = "--try-view";
 
 impl Laid {
@@ -191,11 +189,11 @@ impl Laid {
     }
 }
 
-/// Gives this process its own mount namespace and the right to mount: directly if it has the privilege, otherwise in a
-/// user namespace in which user and group ids stay the same.
+/// Gives this process its own mount namespace and the right to mount. A process without the privilege also gets a user
+/// namespace, in which user and group ids stay the same.
 fn leave_the_mounts_of_others() -> Result<(), NoView> {
     let unshare = |flags| {
-        // SAFETY: the table of descriptors, which another thread could miss, stays shared.
+        // SAFETY: the descriptor table, which another thread could lose, stays shared.
         unsafe { unshare_unsafe(flags) }
     };
     match unshare(UnshareFlags::NEWNS) {
@@ -231,7 +229,7 @@ fn mount_points() -> Result<Vec<PathBuf>, NoView> {
     Ok(table.split(|byte| *byte == b'\n').filter_map(point).collect())
 }
 
-/// Decodes the octal escapes of a mount point, for example `\040` for a space.
+/// Decodes octal escapes in a mount point, for example `\040` for a space.
 fn unescaped(text: &[u8]) -> PathBuf {
     let mut path = Vec::new();
     let mut rest = text;
@@ -251,7 +249,7 @@ fn unescaped(text: &[u8]) -> PathBuf {
     OsString::from_vec(path).into()
 }
 
-/// Returns the mount points below a folder that are not below another one of them.
+/// Returns the mount points below a folder, except those that are below another returned mount point.
 fn outermost_below<'a>(folder: &'a Path, mounts: &'a [PathBuf]) -> impl Iterator<Item = &'a Path> {
     let below = |point: &Path, folder: &Path| point != folder && point.starts_with(folder);
     let inside: Vec<&Path> =

@@ -1,5 +1,5 @@
-//! Children whose own children leave their group and outlive them. A separate test program, because tests in the same
-//! process would find each other's children.
+//! Children whose own children leave the process group and outlive them. These tests are a separate program, because
+//! tests in one process would find each other's children.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use supervise::{Cancel, Ended, Limits, Observed, Reason, Suspension, run};
 
-/// Runs one test at a time, because each takes all children of this process for its own.
+/// Runs one test at a time, because each test treats all children of this process as its own.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn watch(script: &str, quiet: Duration) -> Observed {
@@ -17,7 +17,8 @@ fn watch(script: &str, quiet: Duration) -> Observed {
     run(command, b"", &limits, &Cancel::new().unwrap(), &mut |_| {})
 }
 
-/// Runs a script that exits with 0 and checks the names of the processes that it left, all of which were killed.
+/// Runs a script that exits with 0, and checks the names of the processes that it left. All of them must have been
+/// killed.
 #[track_caller]
 fn check(script: &str, names: &[&str]) {
     let seen = watch(script, Duration::MAX);
@@ -34,7 +35,7 @@ fn check(script: &str, names: &[&str]) {
     }
 }
 
-/// Processes that leave their group while their leader runs become children of this process at once.
+/// Processes that leave their group while the leader runs become children of this process at once.
 #[test]
 fn leftovers_of_a_running_child_are_kept() {
     let _alone = ALONE.lock();
@@ -44,7 +45,7 @@ fn leftovers_of_a_running_child_are_kept() {
     std::thread::sleep(Duration::from_millis(300));
     for _ in 0..3 {
         assert_eq!(watch("exit 0", Duration::MAX).left_behind, []);
-        // A process without its variable stays until all leaders have ended.
+        // An orphan without the variable is not killed until all leaders have ended.
         let script = "(setsid env -i sleep 604 >/dev/null 2>&1 </dev/null &); sleep 0.1";
         assert_eq!(watch(script, Duration::MAX).left_behind, []);
     }
@@ -64,7 +65,7 @@ fn processes_that_left_the_group_are_ended() {
     );
     check("setsid sleep 0.05 >/dev/null 2>&1 </dev/null & exit 0", &[]);
     check("exit 0", &[]);
-    // A child that was stopped by a signal is suspended, not silent.
+    // A child that a signal has stopped is suspended and not silent.
     let seen = watch("kill -STOP $$", Duration::from_millis(300));
     assert!(
         matches!(seen.ended, Ended::Stopped { reason: Reason::Suspended(Suspension::Stopped), .. }),

@@ -1,24 +1,25 @@
-//! System calls that a seccomp filter forbids. A filter applies to one thread, so each test has its own thread.
+//! System calls that a seccomp filter forbids. A filter applies to one thread, so each test uses a thread of its own.
 
 use std::process::Command;
 
 use supervise::{Cancel, Ended, Limits, Start, run, try_system_calls};
 
-/// Error numbers with which filters forbid a call.
+/// Errors that filters return for a forbidden call.
 const ERRORS: [i32; 2] = [libc::EPERM, libc::ENOSYS];
 
 /// Forbids a system call in this thread and its children; see `seccomp(2)`.
 fn forbid(call: libc::c_long, error: i32) {
     let filter = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let mut program = [
-        // Load the number of the call.
+        // Loads the number of the system call.
         filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32),
         filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | error as u32),
         filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: prctl and seccomp change this thread alone; `program` and the array that it points to live until they return.
+    // SAFETY: prctl and seccomp change only this thread; `program` and the array that it points to live until they
+    // return.
     let set = unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program)
@@ -66,7 +67,7 @@ fn pidfd_open_is_not_needed() {
     }
 }
 
-/// Without `prctl`, processes that a child leaves could not be found.
+/// Without `prctl`, the processes that a child leaves behind could not be found.
 #[test]
 fn child_is_not_started_if_leftovers_cannot_be_found() {
     let seen = without(libc::SYS_prctl, libc::EPERM, || {

@@ -1,4 +1,4 @@
-//! Children in a frozen cgroup, which is how a batch system suspends jobs. Needs root and a freezer.
+//! Children in a frozen cgroup. Batch systems suspend jobs in this way. The tests need root and a cgroup freezer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use supervise::{Cancel, Ended, Limits, Observed, Reason, Suspension, run};
 
-/// A new cgroup, which is removed on drop.
+/// A new cgroup that is removed on drop.
 struct Freezer {
     folder: PathBuf,
     file: &'static str,
@@ -16,7 +16,7 @@ struct Freezer {
 }
 
 impl Freezer {
-    /// Creates one for each cgroup version that this machine has.
+    /// Creates a cgroup for each cgroup version that this machine supports.
     fn all() -> Vec<Freezer> {
         let name = format!("rocrepro-test-{}", std::process::id());
         let version_1 = ("freezer.state", "FROZEN", "THAWED");
@@ -39,8 +39,8 @@ impl Freezer {
         fs::write(self.folder.join(self.file), state).unwrap();
     }
 
-    /// Runs a child that enters the cgroup, is frozen at its first line, and ends soon after it is thawed. `thaws` is
-    /// the time until the thaw, if any.
+    /// Runs a child that enters the cgroup, is frozen at its first line, and ends soon after the thaw. `thaws` is the
+    /// time until the thaw, or `None` for no thaw.
     fn watch(&self, quiet: Duration, thaws: Option<Duration>) -> Observed {
         let procs = self.folder.join("cgroup.procs");
         let script = format!("echo $$ > {}; echo ready; sleep 0.05; echo over", procs.display());
@@ -71,7 +71,7 @@ impl Freezer {
 impl Drop for Freezer {
     fn drop(&mut self) {
         let _ = fs::write(self.folder.join(self.file), self.thawed);
-        // The last process leaves the cgroup a moment after its end.
+        // The last process leaves the cgroup only a moment after it has ended.
         for _ in 0..200 {
             if fs::remove_dir(&self.folder).is_ok() {
                 return;
@@ -89,7 +89,7 @@ fn frozen_children_are_suspended_and_not_hung() {
         return;
     }
     for freezer in freezers {
-        // The child is frozen for longer than its limit; in the second run it is thawed in time.
+        // The child is frozen for longer than its limit. In the second run it is thawed in time.
         let limit = Duration::from_millis(400);
         let seen = freezer.watch(limit, None);
         let cause = match seen.ended {

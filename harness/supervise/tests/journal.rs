@@ -1,4 +1,4 @@
-//! A journal whose writer is killed. The writer is this test program, started again with a variable set.
+//! A journal whose writer is killed. The writer is this test program, started again with an environment variable.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -16,7 +16,7 @@ struct Record {
     padding: String,
 }
 
-/// Writes records until it is killed, and prints the number of each one after writing it. Does nothing unless another
+/// Writes records until it is killed. Prints the number of each record after writing it. Does nothing unless another
 /// test starts it.
 #[test]
 fn writer() {
@@ -28,7 +28,7 @@ fn writer() {
     }
 }
 
-/// `--record /dev/stdout` in a pipeline does this. A pipe has no data that a crash of the machine could lose.
+/// `--record /dev/stdout` in a pipeline opens a pipe. A pipe contains no data that a crash of the machine could lose.
 #[test]
 fn pipes_can_be_written_to() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! A child whose parent is asked to end, or is killed. The parent is this test program, started again with a variable
-//! set.
+//! A child whose parent receives a signal that asks it to end, or is killed. The parent is this test program, started
+//! again with an environment variable.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -14,21 +14,21 @@ use supervise::{Cancel, Limits, run};
 
 const ROLE: &str = "SUPERVISE_TEST_SCRIPT";
 
-/// Set for a parent that ignores SIGCHLD, which some job runners pass on.
+/// Variable that makes the parent ignore SIGCHLD, as some job runners do.
 const IGNORING: &str = "SUPERVISE_TEST_IGNORES_SIGCHLD";
 
-/// Ends when its standard input closes, as a child should.
+/// Script of a child that ends when its standard input closes, as a child should.
 const OBEDIENT: &str = "read orders; echo $$; cat > /dev/null; exit 0";
 
-/// Also ignores SIGTERM, so that a cancel has to wait for it.
+/// Script of a child that also ignores SIGTERM, so that a cancel has to wait for it.
 const STUBBORN: &str = "trap '' TERM; read orders; echo $$; cat > /dev/null; exit 0";
 
-/// Runs as the parent. Does nothing unless another test starts it.
+/// Acts as the parent. Does nothing unless another test starts it.
 #[test]
 fn parent() {
     let Ok(script) = env::var(ROLE) else { return };
     if env::var_os(IGNORING).is_some() {
-        // SAFETY: no handler is installed, the signal is just ignored.
+        // SAFETY: the signal is ignored, so no handler is installed.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     }
     let cancel = Cancel::new().unwrap();
@@ -44,7 +44,6 @@ fn parent() {
     println!("ended {:?}", seen.ended);
 }
 
-/// A parent and its running child.
 struct Family {
     parent: Child,
     output: BufReader<ChildStdout>,
@@ -61,7 +60,7 @@ fn start(script: &str, variables: &[(&str, &str)]) -> Family {
         .stdout(Stdio::piped());
     let mut parent = command.spawn().unwrap();
     let mut output = BufReader::new(parent.stdout.take().unwrap());
-    // The test harness writes the name of the test before the first line.
+    // The test harness prints the name of the test in front of the first line.
     let line = read_until(&mut output, "child ");
     let pid = line.rsplit(' ').next().unwrap().trim().parse().unwrap();
     let child = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).ok();
@@ -83,7 +82,7 @@ impl Family {
         kill_process(Pid::from_child(&self.parent), signal).unwrap();
     }
 
-    /// Waits for the end of both.
+    /// Waits until parent and child have ended.
     fn end(mut self) -> ExitStatus {
         let status = self.parent.wait().unwrap();
         let Some(child) = self.child else { return status };
@@ -118,7 +117,7 @@ fn first_signal_cancels() {
 fn later_signal_ends_the_parent_at_once() {
     let mut family = start(STUBBORN, &[]);
     family.signal(Signal::INT);
-    // If the first signal was handled late, the second may come within the patience; the third cannot.
+    // If the first signal was handled late, the second may arrive within the patience, but the third cannot.
     for _ in 0..2 {
         std::thread::sleep(2 * supervise::PATIENCE);
         if family.parent.try_wait().unwrap().is_none() {
@@ -130,7 +129,7 @@ fn later_signal_ends_the_parent_at_once() {
 
 #[test]
 fn signals_that_come_together_are_one_request() {
-    // timeout(1) sends them like this: to its child, then to the group of both.
+    // timeout(1) sends signals like this: one to its child, and one to the group of both.
     let mut family = start(OBEDIENT, &[]);
     family.signal(Signal::TERM);
     family.signal(Signal::HUP);

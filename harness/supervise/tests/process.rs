@@ -1,4 +1,4 @@
-//! Small shell children, each of which does one thing that a child may do.
+//! Small shell scripts as children, each of which does one thing that a child may do.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use supervise::{Cancel, Ended, LOG_HEAD_BYTES, Limits, Line, Observed, Reason, run};
 
-/// Longer than these children take on a loaded machine, and shorter than `sleep 600`.
+/// A time that is longer than any of these scripts needs on a loaded machine, and shorter than `sleep 600`.
 const LONG: Duration = Duration::from_secs(120);
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Limits that are not reached before the child has done its part.
+/// Limits that no script reaches.
 const PATIENT: Limits = Limits { total: LONG, quiet: LONG, grace: LONG, reap: LONG, stacks: false };
 
 fn shell(script: &str) -> Command {
@@ -24,7 +24,7 @@ fn watch(script: &str, input: &[u8], limits: &Limits) -> Observed {
     run(shell(script), input, limits, &Cancel::new().unwrap(), &mut |_| {})
 }
 
-/// Runs a script, and cancels it at its first line.
+/// Runs a script and cancels it at its first line.
 fn cancel_at_first_line(script: &str, limits: &Limits) -> Observed {
     let cancel = Cancel::new().unwrap();
     let handle = cancel.clone();
@@ -77,7 +77,7 @@ fn standard_input_stays_open() {
     assert!(!texts(&seen.lines).contains(&"closed"), "{seen:?}");
 }
 
-/// A child that waits for orders that never come would seem to hang.
+/// A child that reads orders would otherwise wait forever.
 #[test]
 fn standard_input_is_empty_without_orders() {
     let seen = watch("read line || echo nothing", b"", &PATIENT);
@@ -104,7 +104,7 @@ fn total_limit_ends_the_child() {
 fn quiet_limit_ends_a_silent_child() {
     let limits = Limits { quiet: SHORT, ..PATIENT };
     assert_stopped(&watch("exec sleep 600", b"", &limits), Reason::Quiet, false);
-    // Standard error and an unfinished line are not events.
+    // Standard error and an unfinished line do not count as events.
     let muttering = "while :; do echo mutter >&2; printf .; sleep 0.05; done";
     assert_stopped(&watch(muttering, b"", &limits), Reason::Quiet, false);
 }
@@ -150,7 +150,8 @@ fn cancel_from_another_thread_ends_every_run() {
     assert_eq!(late.pid, None, "nothing starts after a cancel");
 }
 
-/// Checks that the children that a script leaves, whose ids it prints, are reported and killed.
+/// Runs a script that prints the ids of the children that it leaves, and checks that these children are reported and
+/// killed.
 fn check_left_behind(script: &str, ended: &str) {
     let start = Instant::now();
     let seen = watch(script, b"", &PATIENT);
@@ -169,7 +170,7 @@ fn leftover_processes_are_killed_and_named() {
     check_left_behind("sleep 600 & echo $!; exit 5", "Exited(5)");
     check_left_behind("sleep 600 <&- >&- 2>&- & echo $!", "Exited(0)");
     check_left_behind("sleep 600 & echo $!; kill -9 $$", "Signalled { signal: 9, core: false }");
-    // A process that writes on after the end of the leader keeps the pipe busy.
+    // A process that continues to write after the end of the leader never lets the pipe become empty.
     check_left_behind("yes >&2 & echo $!; exit 0", "Exited(0)");
 }
 
@@ -189,7 +190,7 @@ fn process_outside_the_group_may_keep_the_pipes() {
     assert!(matches!(seen.ended, Ended::Exited(0)), "{seen:?}");
     let pid: i32 = texts(&seen.lines)[0].parse().unwrap();
     let pid = Pid::from_raw(pid).unwrap();
-    // If the shell's child had not left the group in time, it was killed with it.
+    // If the shell's child had not left the group in time, it has been killed with the group.
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
 }
 
@@ -227,7 +228,7 @@ fn unread_orders_do_not_block() {
 fn long_orders_arrive_while_the_child_speaks() {
     let mut orders = vec![b'x'; 10 << 20];
     orders.extend_from_slice(b"\nend");
-    // `tee` writes as much as it reads, so both pipes fill up repeatedly.
+    // `tee` writes as much as it reads, so both pipes become full repeatedly.
     let seen = watch("head -n 2 | tee /dev/stderr | wc -c", &orders, &PATIENT);
     assert!(matches!(seen.ended, Ended::Exited(0)), "{:?}", seen.ended);
     assert_eq!(texts(&seen.lines), [(orders.len() + 1).to_string()]);
@@ -253,7 +254,7 @@ fn resource_usage_is_measured() {
     assert!(seen.wall < LONG);
 }
 
-/// Returns whether a process, a child of this process or not, ends within `limit`.
+/// Returns true if a process ends within `limit`. The process need not be a child of this process.
 fn ends(pid: i32, limit: Duration) -> bool {
     let Ok(fd) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else {
         return true;
@@ -276,13 +277,13 @@ fn stacks_are_read_before_a_child_is_ended() {
     assert!(seen.stacks.is_empty(), "{seen:?}");
 }
 
-/// Makes `pidfd_open` fail in this thread and its children, as on a kernel that lacks it.
+/// Makes `pidfd_open` fail in this thread and its children, as on a kernel without it.
 fn without_pidfd_open() {
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     let equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     let give = (libc::BPF_RET | libc::BPF_K) as u16;
     let line = |code, k, jf| libc::sock_filter { code, jt: 0, jf, k };
-    // The number of the call is the first word of seccomp_data; see seccomp(2).
+    // The number of the system call is the first word of seccomp_data; see seccomp(2).
     let mut lines = [
         line(load, 0, 0),
         line(equal, libc::SYS_pidfd_open as u32, 1),
@@ -300,7 +301,7 @@ fn without_pidfd_open() {
 
 #[test]
 fn watches_children_without_pidfd_open() {
-    // A filter applies to one thread.
+    // A filter applies to one thread, so the child is watched in a thread of its own.
     let watched = std::thread::spawn(|| {
         without_pidfd_open();
         assert!(pidfd_open(Pid::from_raw(1).unwrap(), PidfdFlags::empty()).is_err());
@@ -308,11 +309,11 @@ fn watches_children_without_pidfd_open() {
         check("kill -9 $$", "Signalled { signal: 9, core: false }", &[], "", "");
         let seen = watch("sleep 611", b"", &Limits { total: SHORT, ..PATIENT });
         assert_stopped(&seen, Reason::Total, false);
-        // The stops by which stacks are read are not its end.
+        // Reading stacks stops the child. Such a stop must not be mistaken for its end.
         let seen = watch("sleep 611", b"", &Limits { total: SHORT, stacks: true, ..PATIENT });
         assert_stopped(&seen, Reason::Total, false);
         assert!(!seen.stacks.is_empty(), "{seen:?}");
-        // A process that outlives the leader is killed all the same.
+        // A process that outlives the leader must be killed here too.
         let seen = watch("sleep 612 > /dev/null 2>&1 & exit 0", b"", &PATIENT);
         assert!(matches!(seen.ended, Ended::Exited(0)), "{seen:?}");
         let [left] = &seen.left_behind[..] else { panic!("one is left behind: {seen:?}") };
