@@ -41,9 +41,9 @@ impl SharedLibrary {
     pub fn open<F: AsRef<OsStr>>(what: &str, files: &[F]) -> Result<Self, LoadError> {
         let (mut why, mut exists) = (Vec::new(), false);
         for file in files {
-            // These flags are the ones with which the loader opens the libraries of a linked HIP program. SAFETY:
-            // opening runs the library's initialisers. The caller wants these ROCm libraries in its process, as if it
-            // were linked with them.
+            // The loader opens the libraries of a linked HIP program with the same flags.
+            // SAFETY: opening runs the library's initialisers. The caller wants these ROCm libraries in its process,
+            // as if it were linked with them.
             match unsafe { Library::open(Some(file), RTLD_LAZY | RTLD_GLOBAL) } {
                 Ok(library) => {
                     return Ok(SharedLibrary {
