@@ -1,4 +1,5 @@
-//! Sets the library's soname to the file name that the HIP runtime loads, and gives each build a build id.
+//! Makes the linker give the library the file name that the HIP runtime loads (its soname), and gives each build a
+//! build id.
 
 fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libhsa-runtime64.so.1");

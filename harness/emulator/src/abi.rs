@@ -1,7 +1,7 @@
 //! Types and constants of the HSA C interface.
 //!
-//! Layouts and values are those of `hsa.h`, `hsa_ext_amd.h`, `amd_hsa_signal.h` and
-//! `amd_hsa_queue.h`; attributes newer than ROCm 5.2 are from the headers of ROCm 6.2.
+//! Layouts and values are those of `hsa.h`, `hsa_ext_amd.h`, `amd_hsa_signal.h` and `amd_hsa_queue.h`. Attributes that
+//! are newer than ROCm 5.2 come from the headers of ROCm 6.2.
 
 use std::{
     ffi::{c_char, c_int, c_void},
@@ -10,8 +10,8 @@ use std::{
 
 use crate::config;
 
-/// `hsa_status_t`. Not an enum, because a callback of the caller may return any value. The return value of a callback
-/// ends an `hsa_iterate_*` call if it is not success; `INFO_BREAK` is handled like any other.
+/// `hsa_status_t`. The type is not an enum, because a callback of the caller may return any value. A return value of a
+/// callback other than success ends the `hsa_iterate_*` call. `INFO_BREAK` has no special role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Status(pub(crate) u32);
@@ -56,7 +56,7 @@ impl Status {
     pub(crate) const IMAGE_SIZE_UNSUPPORTED: Status = Status(0x3001);
     pub(crate) const IMAGE_PITCH_UNSUPPORTED: Status = Status(0x3002);
 
-    /// Returns the name in `hsa.h` or `hsa_ext_amd.h`.
+    /// Returns the name of the status in `hsa.h` or `hsa_ext_amd.h`.
     pub(crate) const fn c_name(self) -> &'static std::ffi::CStr {
         match self {
             Status::SUCCESS => c"HSA_STATUS_SUCCESS",
@@ -101,7 +101,7 @@ impl Status {
     }
 }
 
-/// `hsa_agent_t`: 1 is the host processor, the emulated GPUs count from 2.
+/// `hsa_agent_t`. The host processor is agent 1, and the emulated GPUs are agents 2, 3 and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Agent(pub(crate) u64);
@@ -111,7 +111,7 @@ impl Agent {
     /// The first GPU.
     pub(crate) const GPU: Agent = Agent(2);
 
-    /// Returns the index of the GPU, from 0; `None` for the host and for invalid handles.
+    /// Returns the index of the GPU, counted from 0. Returns `None` for the host and for invalid handles.
     pub(crate) fn gpu(self) -> Option<usize> {
         let index = self.0.checked_sub(Agent::GPU.0)?;
         (index < config::get().devices.into()).then_some(index as usize)
@@ -121,18 +121,16 @@ impl Agent {
         self.gpu().is_some()
     }
 
-    /// Returns all GPUs.
     pub(crate) fn gpus() -> impl Iterator<Item = Agent> {
         (0..u64::from(config::get().devices)).map(|index| Agent(Agent::GPU.0 + index))
     }
 
-    /// Returns all agents.
     pub(crate) fn all() -> impl Iterator<Item = Agent> {
         [Agent::CPU].into_iter().chain(Agent::gpus())
     }
 }
 
-/// `hsa_signal_t`: zero, or the address of a [`SignalCell`].
+/// `hsa_signal_t`: the address of a [`SignalCell`], or zero for no signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Signal(pub(crate) u64);
@@ -151,7 +149,7 @@ pub(crate) struct Dim3 {
     pub(crate) z: u32,
 }
 
-/// `hsa_pitched_ptr_t`; pitch and slice in bytes.
+/// `hsa_pitched_ptr_t`. Pitch and slice are in bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct PitchedPtr {
@@ -160,7 +158,7 @@ pub(crate) struct PitchedPtr {
     pub(crate) slice: usize,
 }
 
-/// `amd_signal_t`. The emulated device keeps its own flag in a field that the ABI reserves.
+/// `amd_signal_t`. The emulated device stores a flag of its own in a field that the ABI reserves.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct SignalCell {
@@ -168,12 +166,12 @@ pub(crate) struct SignalCell {
     pub(crate) value: AtomicI64,
     pub(crate) event_mailbox: AtomicU64,
     pub(crate) event_id: AtomicU32,
-    /// Field `reserved1`: non-zero after the address of `value` was handed out. From then on the value may change
-    /// without an HSA call.
+    /// Field `reserved1`. The flag is non-zero after the host has asked for the address of `value`. From then on the
+    /// host may change the value without an HSA call.
     pub(crate) exposed: AtomicU32,
     pub(crate) start: AtomicU64,
     pub(crate) end: AtomicU64,
-    /// Address of the queue whose doorbell the signal is, or zero.
+    /// Address of the queue to which this signal belongs as its doorbell, or zero.
     pub(crate) queue: AtomicU64,
     pub(crate) reserved3: [u32; 2],
 }
@@ -278,9 +276,9 @@ pub(crate) mod packet {
     pub(crate) const DISPATCH: u8 = 2;
     pub(crate) const BARRIER_AND: u8 = 3;
     pub(crate) const BARRIER_OR: u8 = 5;
-    /// `HSA_PACKET_HEADER_BARRIER`: the packet starts when all before it are complete.
+    /// `HSA_PACKET_HEADER_BARRIER`: the packet starts only when all earlier packets of the queue are complete.
     pub(crate) const BARRIER_BIT: u16 = 1 << 8;
-    /// `HSA_AMD_PACKET_TYPE_BARRIER_VALUE`, a format of the vendor packet.
+    /// `HSA_AMD_PACKET_TYPE_BARRIER_VALUE`, one of the formats of a vendor packet.
     pub(crate) const FORMAT_BARRIER_VALUE: u8 = 2;
 }
 
@@ -294,12 +292,11 @@ pub(crate) enum Condition {
 }
 
 impl Condition {
-    /// Returns the condition with this C value.
     pub(crate) fn from_c(value: u32) -> Option<Condition> {
         [Condition::Eq, Condition::Ne, Condition::Lt, Condition::Gte].get(value as usize).copied()
     }
 
-    /// Returns true if `value` meets the condition with respect to `reference`.
+    /// Returns true if `value` satisfies the condition with respect to `reference`.
     pub(crate) fn holds(self, value: i64, reference: i64) -> bool {
         match self {
             Condition::Eq => value == reference,
@@ -329,14 +326,14 @@ pub(crate) struct PointerInfo {
     pub(crate) user_data: u64,
     pub(crate) owner: Agent,
     pub(crate) global_flags: u32,
-    /// Field since version 1.13 of the extension (ROCm 7.0).
+    /// Added in version 1.13 of the extension (ROCm 7.0).
     pub(crate) registered: u32,
 }
 
 const _: () = assert!(size_of::<PointerInfo>() == 56);
 
-/// `hsa_amd_event_t` that contains an `hsa_amd_gpu_memory_fault_info_t` or an `hsa_amd_gpu_memory_error_info_t`, which
-/// have the same layout.
+/// `hsa_amd_event_t` with an `hsa_amd_gpu_memory_fault_info_t` or an `hsa_amd_gpu_memory_error_info_t`. Both have the
+/// same layout.
 #[repr(C)]
 pub(crate) struct MemoryEvent {
     pub(crate) kind: u32,
@@ -345,8 +342,8 @@ pub(crate) struct MemoryEvent {
     pub(crate) reasons: u32,
 }
 
-/// `hsa_amd_profiling_dispatch_time_t` and `hsa_amd_profiling_async_copy_time_t`, in ticks of the
-/// system clock.
+/// `hsa_amd_profiling_dispatch_time_t` and `hsa_amd_profiling_async_copy_time_t`. Times are in ticks of the system
+/// clock.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Times {
@@ -368,25 +365,25 @@ pub(crate) type SignalHandler = extern "C" fn(i64, *mut c_void) -> bool;
 
 /// Output pointer of an HSA call.
 ///
-/// Values of this type come only from C callers, whose contract is that the pointer is null or valid for writing a `T`.
-/// Therefore writing through it is offered as a safe operation.
+/// Values of this type come only from C callers. Their contract is that the pointer is null or valid for writing a `T`.
+/// Therefore the methods that write through the pointer are safe.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Out<T>(*mut T);
 
 impl<T: Copy> Out<T> {
-    /// Returns a null pointer, for an output that is not needed.
+    /// Returns a null pointer, for callers that do not need the output.
     pub(crate) fn none() -> Out<T> {
         Out(std::ptr::null_mut())
     }
 
-    /// Writes the value; returns `INVALID_ARGUMENT` for a null pointer.
+    /// Writes the value. Returns `INVALID_ARGUMENT` for a null pointer.
     pub(crate) fn put(self, value: T) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
         }
-        // SAFETY: not null, and by the contract of the type valid for writing. C does not guarantee the alignment of
-        // `void *` outputs.
+        // SAFETY: the pointer is not null and, by the contract of the type, valid for writing. C does not guarantee the
+        // alignment of `void *` outputs.
         unsafe { self.0.write_unaligned(value) };
         Status::SUCCESS
     }
@@ -396,7 +393,7 @@ impl<T: Copy> Out<T> {
         let _ = self.put(value);
     }
 
-    /// Writes consecutive values. The caller has provided space for all of them.
+    /// Writes consecutive values. The caller must have space for all of them.
     pub(crate) fn put_all(self, values: impl IntoIterator<Item = T>) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
@@ -412,19 +409,21 @@ impl<T: Copy> Out<T> {
         self.0.is_null()
     }
 
-    /// Reads the current value; for parameters that are both input and output.
+    /// Reads the current value, for parameters that are both input and output.
     pub(crate) fn get(self) -> Option<T> {
-        // SAFETY: not null, and by the contract of the type it points at a `T` of the caller.
+        // SAFETY: the pointer is not null and, by the contract of the type, points at a `T` of the caller.
         (!self.0.is_null()).then(|| unsafe { self.0.read_unaligned() })
     }
 
-    /// Writes the first `bytes` bytes of `value`: a caller that was compiled with an older header has a shorter struct.
+    /// Writes the first `bytes` bytes of `value`, because a caller that was compiled with an older header has a shorter
+    /// struct.
     pub(crate) fn put_prefix(self, value: T, bytes: usize) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
         }
         let bytes = bytes.min(size_of::<T>());
-        // SAFETY: not null and valid for the size that the caller passed; `value` is at least that long.
+        // SAFETY: the pointer is not null and valid for the size that the caller passed, and `value` is at least that
+        // long.
         unsafe {
             std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), self.0.cast(), bytes);
         }
@@ -432,10 +431,10 @@ impl<T: Copy> Out<T> {
     }
 }
 
-/// Output of an `hsa_*_get_info` function. The attribute determines the type.
+/// Output of an `hsa_*_get_info` function. The type of the value depends on the attribute.
 ///
-/// As with [`Out`], values come only from C callers, whose contract is that the memory is large enough for the
-/// attribute's type.
+/// Values come only from C callers, as for [`Out`]. Their contract is that the memory is large enough for the type of
+/// the attribute.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Answer(*mut c_void);
@@ -450,7 +449,7 @@ impl Answer {
         Out(self.0.cast::<T>()).put_prefix(value, bytes)
     }
 
-    /// Writes a text into a field of `N` bytes and fills the rest with zeros.
+    /// Writes a string into a field of `N` bytes and fills the remaining bytes with zeros.
     pub(crate) fn text<const N: usize>(self, text: &str) -> Status {
         let mut field = [0u8; N];
         let bytes = text.as_bytes();
@@ -459,13 +458,14 @@ impl Answer {
         self.put(field)
     }
 
-    /// Writes a text whose length the caller queried before, with (`zero == true`) or without its terminating zero.
+    /// Writes a string whose length the caller has queried before. If `zero` is true, the terminating zero is written
+    /// too.
     pub(crate) fn bytes(self, text: &str, zero: bool) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
         }
         let to = self.0.cast::<u8>();
-        // SAFETY: not null; the caller allocated the buffer with the queried length of this text.
+        // SAFETY: the pointer is not null, and the caller allocated the buffer with the queried length of this string.
         unsafe {
             std::ptr::copy_nonoverlapping(text.as_ptr(), to, text.len());
             if zero {
@@ -479,32 +479,32 @@ impl Answer {
 /// Returns the slice of an array argument `(pointer, count)` of a C caller.
 ///
 /// # Safety
-/// The pointer is null, or valid for `count` elements for as long as the result is used.
+/// The pointer must be null, or valid for `count` elements for as long as the result is used.
 pub(crate) unsafe fn array<'a, T>(pointer: *const T, count: u32) -> &'a [T] {
     if pointer.is_null() || count == 0 {
         return &[];
     }
-    // SAFETY: not null, and the caller guarantees `count` values there.
+    // SAFETY: the pointer is not null, and the caller guarantees `count` values at its address.
     unsafe { std::slice::from_raw_parts(pointer, count as usize) }
 }
 
 /// Reads a string argument of a C caller. Bytes that are not UTF-8 are replaced.
 ///
 /// # Safety
-/// The pointer is null or a terminated C string.
+/// The pointer must be null or a terminated C string.
 pub(crate) unsafe fn name(pointer: *const c_char) -> Option<String> {
     if pointer.is_null() {
         return None;
     }
-    // SAFETY: not null, and the caller guarantees a C string.
+    // SAFETY: the pointer is not null, and the caller guarantees a C string.
     Some(unsafe { std::ffi::CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
 }
 
 /// `hsa_file_t`.
 pub(crate) type File = c_int;
 
-/// Exports one function under several names. HSA has a name for each memory order, and older names. All accesses here
-/// use the strongest order, which satisfies the others.
+/// Exports one function under several names. HSA has one name for each memory order, and names of older versions. All
+/// accesses here use the strongest memory order, which satisfies the weaker ones.
 macro_rules! export {
     (fn $body:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;) => {};
     (fn $body:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?; $name:ident $($more:ident)*) => {

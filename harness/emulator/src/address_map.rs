@@ -14,7 +14,7 @@ pub(crate) enum Kind {
     Pool,
     /// Locked host memory. `count` is the number of locks.
     Locked { count: usize },
-    /// Mapped by the virtual memory calls. The GPU may access it if `gpu_access` is set.
+    /// Mapped by the virtual memory calls. The GPU may access the region if `gpu_access` is set.
     Virtual { gpu_access: bool },
     /// Memory of another process, attached through IPC.
     Attached,
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 /// A region of the address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
-    /// Length in bytes as requested by the caller or, for whole-page allocations, rounded up to pages.
+    /// Length in bytes as requested by the caller. For allocations of whole pages, the length is rounded up to pages.
     pub(crate) len: usize,
     pub(crate) kind: Kind,
     /// Agent that owns the memory.
@@ -34,7 +34,7 @@ pub(crate) struct Region {
     pub(crate) flags: u32,
 }
 
-/// All regions. Locked host memory has its own map, because locked ranges may overlap.
+/// Regions of the address space. Locked host memory has a map of its own, because locked ranges may overlap.
 #[derive(Debug, Default)]
 pub(crate) struct AddressMap {
     regions: BTreeMap<usize, Region>,
@@ -42,33 +42,31 @@ pub(crate) struct AddressMap {
 }
 
 impl AddressMap {
-    /// Adds a region. It must not overlap any other.
+    /// Adds a region, which must not overlap another region.
     pub(crate) fn insert(&mut self, start: usize, region: Region) {
         self.regions.insert(start, region);
     }
 
-    /// Removes the region that starts at this address.
     pub(crate) fn remove(&mut self, start: usize) -> Option<Region> {
         self.regions.remove(&start)
     }
 
-    /// Returns the region that starts at this address.
     pub(crate) fn starting_at(&mut self, start: usize) -> Option<&mut Region> {
         self.regions.get_mut(&start)
     }
 
-    /// Returns start and length of all device memory from pools.
+    /// Returns the start and the length of each allocation of device memory.
     pub(crate) fn pools(&self) -> impl Iterator<Item = (usize, usize)> {
         let pool = |region: &Region| region.kind == Kind::Pool && region.owner.is_gpu();
         self.regions.iter().filter(move |(_, r)| pool(r)).map(|(start, r)| (*start, r.len))
     }
 
-    /// Returns the address of a pool allocation of this length in device memory.
+    /// Returns the address of an allocation of device memory that has this length.
     pub(crate) fn pool_of(&self, len: usize) -> Option<usize> {
         self.pools().find(|pool| pool.1.next_multiple_of(PAGE) == len).map(|pool| pool.0)
     }
 
-    /// Locks a host range. Locking the same start again increments the count and keeps the longer range.
+    /// Locks a host range. A second lock of the same start increments the count, and the longer of both ranges is kept.
     pub(crate) fn lock(&mut self, start: usize, region: Region) {
         let known = self
             .locked
@@ -80,7 +78,7 @@ impl AddressMap {
         }
     }
 
-    /// Undoes one lock of the range that starts at this address; returns `false` if it is not locked.
+    /// Undoes one lock of the range that starts at this address. Returns `false` if the range is not locked.
     pub(crate) fn unlock(&mut self, start: usize) -> bool {
         let Some(known) = self.locked.get_mut(&start) else { return false };
         match &mut known.kind {
@@ -99,8 +97,8 @@ impl AddressMap {
         own.or_else(|| self.locked.range(..=address).rev().map(|(s, r)| (*s, *r)).find(holds))
     }
 
-    /// Returns the range around this address that the GPU can access. For locked memory that is whole pages, the unit
-    /// of address translation.
+    /// Returns the range around this address that the GPU can access. The range of locked memory consists of whole
+    /// pages, because pages are the unit of address translation.
     pub(crate) fn reach(&self, address: usize) -> Option<Range<usize>> {
         if let Some((start, region)) = self.find(address) {
             return match region.kind {
@@ -117,7 +115,8 @@ impl AddressMap {
             .find(|range| range.contains(&address))
     }
 
-    /// Returns the whole pages of a pool allocation, for an address just outside of the requested bytes.
+    /// Returns the whole pages of the pool allocation to which an address belongs. The address may lie behind the
+    /// requested bytes.
     pub(crate) fn pages_of_pool(&self, address: usize) -> Option<Range<usize>> {
         let (start, region) = self.regions.range(..=address).next_back()?;
         let range = pages(*start, region.len);

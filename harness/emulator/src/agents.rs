@@ -119,8 +119,8 @@ fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Sta
             let [l1, l2, l3] = model.caches.map(|kib| kib << 10);
             value.put([l1, l2, l3, 0])
         }
-        // EXTENSIONS: the bit for images. ROCr sets it on every GPU, and without it HIP rejects even `hipMallocPitch`.
-        // Devices without images report a maximum size of zero.
+        // EXTENSIONS: the bit for images. ROCr sets the bit on every GPU, and without it HIP rejects even
+        // `hipMallocPitch`. Devices without images report a maximum image size of zero.
         20 => {
             let mut extensions = [0u8; 128];
             extensions[0] = 1 << 1;
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn the_product_name_says_that_the_device_is_emulated() {
         let mut name = [0xffu8; 64];
-        // SAFETY: `Answer` is a transparent pointer, and the attribute's type is `char[64]`.
+        // SAFETY: `Answer` is a transparent pointer, and the type of the attribute is `char[64]`.
         let answer = unsafe { std::mem::transmute::<*mut u8, Answer>(name.as_mut_ptr()) };
         assert_eq!(hsa_agent_get_info(Agent::GPU, 0xA009, answer), Status::SUCCESS);
         let text = std::ffi::CStr::from_bytes_until_nul(&name).unwrap().to_str().unwrap();

@@ -1,7 +1,7 @@
 //! Copies that the HIP runtime makes with its own kernels.
 //!
-//! Releases differ in which copies use the copy engine and which use a kernel (6.4 and 7.2 copy up to 16 KiB with a
-//! kernel, 5.7 does not). Injected copy faults must act on both.
+//! HIP releases differ in which copies use a kernel and which use the copy engine. For example, 6.4 and 7.2 copy up to
+//! 16 KiB with a kernel, and 5.7 does not. An injected copy fault must act on both kinds.
 
 use isa::{Executed, Trap};
 
@@ -13,12 +13,13 @@ use crate::{
     transfer::{self, Direction, Fate},
 };
 
-/// Returns true if the kernel belongs to the HIP runtime and not to the program under test.
+/// Returns true if the kernel is part of the HIP runtime and not of the program under test.
 pub(crate) fn is_of_the_runtime(kernel: &str) -> bool {
     kernel.starts_with("__amd_rocclr_")
 }
 
-/// Executes a kernel of the HIP runtime. If it is a copy, an injected copy fault may replace it.
+/// Executes a kernel of the HIP runtime. If the kernel copies memory and an injected copy fault acts, the faulty copy
+/// is executed in place of the kernel.
 pub(crate) fn run(
     kernel: &Kernel,
     kernarg: u64,
@@ -36,7 +37,7 @@ pub(crate) fn run(
             unsafe { transfer::carry_out(&rows, fate) };
             Ok(Executed::default())
         }
-        // The kernel runs into the unmapped memory and traps.
+        // The kernel will access the unmapped memory and trap.
         _ => execute(),
     }
 }
@@ -78,9 +79,9 @@ fn copy_of(kernel: &str, arguments: &[u8]) -> Option<Vec<Row>> {
     match kernel {
         "__amd_rocclr_copyBuffer" => {
             let row = match halves(3)? {
-                // Arguments since 6.0: size in bytes, then the remainder and the width of an element.
+                // Arguments since 6.0: size in bytes, then the number of remaining bytes and the width of an element.
                 (_, 4 | 16) => Row { from, to, len: word(2)? },
-                // Arguments before 6.0: two offsets, the number of words plus one, and the remainder in bytes.
+                // Arguments before 6.0: two offsets, the number of words plus one, and the number of remaining bytes.
                 _ => Row {
                     from: from.checked_add(word(2)?)?,
                     to: to.checked_add(word(3)?)?,

@@ -7,14 +7,15 @@ use crate::{
     config, model,
 };
 
-/// `hsa_cache_t`: the level of a GPU cache, from 1.
+/// `hsa_cache_t`: the level of a GPU cache, counted from 1.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Cache(u64);
 
 const NAMES: [&CStr; 3] = [c"GPU L1", c"GPU L2", c"GPU L3"];
 
-/// Returns the size of the cache in bytes; `None` for an invalid handle and for a level that the GPU does not have.
+/// Returns the size of the cache in bytes. Returns `None` for an invalid handle and for a level that the GPU does not
+/// have.
 fn bytes(Cache(level): Cache) -> Option<u32> {
     let caches = model::of(config::get().arch).caches;
     let kib = caches.get(usize::try_from(level).ok()?.checked_sub(1)?)?;
@@ -46,7 +47,7 @@ extern "C" fn hsa_cache_get_info(cache: Cache, attribute: u32, value: Answer) ->
     let Some(bytes) = bytes(cache) else { return Status::INVALID_CACHE };
     let name: &'static CStr = NAMES[cache.0 as usize - 1];
     match attribute {
-        // NAME_LENGTH, and the address of the text for NAME, as in ROCr.
+        // NAME_LENGTH and NAME. As in ROCr, NAME returns the address of the string.
         0 => value.put(name.count_bytes() as u32),
         1 => value.put(name.as_ptr().cast::<c_char>()),
         // LEVEL, SIZE
@@ -64,21 +65,21 @@ mod tests {
     fn caches_report_level_and_size() {
         extern "C" fn note(cache: Cache, data: *mut c_void) -> Status {
             let (mut level, mut size) = (0u8, 0u32);
-            // SAFETY: `Answer` is a transparent pointer, here to locals of the attributes' types; the data is the test's
-            // vector.
+            // SAFETY: `Answer` is a transparent pointer, here to local variables of the attributes' types. The data is
+            // the vector of the test.
             unsafe {
                 let level = std::mem::transmute::<*mut u8, Answer>(&raw mut level);
                 let size = std::mem::transmute::<*mut u32, Answer>(&raw mut size);
                 assert_eq!(hsa_cache_get_info(cache, 2, level), Status::SUCCESS);
                 assert_eq!(hsa_cache_get_info(cache, 3, size), Status::SUCCESS);
             }
-            // SAFETY: as above.
+            // SAFETY: the data is the vector of the test, which outlives the call.
             unsafe { (*data.cast::<Vec<(u8, u32)>>()).push((level, size)) };
             if level == 2 { Status::INFO_BREAK } else { Status::SUCCESS }
         }
         let mut seen: Vec<(u8, u32)> = Vec::new();
         let data = (&raw mut seen).cast::<c_void>();
-        // The callback's return value ends the iteration.
+        // The value that the callback returned ends the iteration.
         assert_eq!(hsa_agent_iterate_caches(Agent::GPU, Some(note), data), Status::INFO_BREAK);
         let [l1, l2, _] = model::of(config::get().arch).caches;
         assert_eq!(seen, [(1, l1 << 10), (2, l2 << 10)]);

@@ -1,5 +1,5 @@
-//! System clock of the HSA interface: nanoseconds of `CLOCK_MONOTONIC`. HIP itself reads the same clock, so the times
-//! can be compared.
+//! System clock of the HSA interface: nanoseconds of `CLOCK_MONOTONIC`. HIP itself reads that clock, so the times are
+//! comparable.
 
 /// Ticks per second.
 pub(crate) const FREQUENCY: u64 = 1_000_000_000;
@@ -7,7 +7,7 @@ pub(crate) const FREQUENCY: u64 = 1_000_000_000;
 /// Returns the current time in ticks.
 pub(crate) fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a local; CLOCK_MONOTONIC exists on every Linux.
+    // SAFETY: the pointer is to a local variable, and CLOCK_MONOTONIC exists on every Linux.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * FREQUENCY + time.tv_nsec as u64
 }

@@ -1,7 +1,7 @@
-//! Parser for AMDGPU code objects. These are ELF shared objects whose layout LLVM's AMDGPU usage guide describes ("ELF
-//! Code Object", "Kernel Descriptor").
+//! Parser for AMDGPU code objects. A code object is an ELF shared object whose layout LLVM's AMDGPU usage guide
+//! describes ("ELF Code Object", "Kernel Descriptor").
 //!
-//! The parser turns bytes into a load plan and does not access device memory. For any input it returns a plan or an
+//! The parser converts bytes into a load plan and does not access device memory. For any input it returns a plan or an
 //! error.
 
 use device::Arch;
@@ -14,7 +14,7 @@ use object::{
 /// Suffix of the symbol of a kernel's descriptor.
 const DESCRIPTOR_SUFFIX: &str = ".kd";
 
-/// Maximum size of an image, in bytes. Protects against sizes from a damaged header.
+/// Maximum size of an image, in bytes. The limit protects against huge sizes in a damaged header.
 const MAX_IMAGE: u64 = 16 << 30;
 
 /// Reason why a code object cannot be loaded.
@@ -36,8 +36,8 @@ pub(crate) struct Segment<'a> {
     /// Offset in the image.
     pub(crate) address: u64,
     pub(crate) data: &'a [u8],
-    /// True if kernels may write it. That holds for variables, and also for the dynamic section and relocated addresses
-    /// in the same segment.
+    /// True if kernels may write to the segment. This is true for variables, and also for the dynamic section and
+    /// relocated addresses that share a segment with variables.
     pub(crate) writable: bool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Symbol {
     pub(crate) size: u64,
 }
 
-/// Symbol value of a relocation.
+/// Value to which the addend of a relocation is added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Base {
     /// An offset in the image.
@@ -69,7 +69,7 @@ pub(crate) enum Base {
     External(String),
 }
 
-/// Encoding of a relocation's value.
+/// Encoding of the value that a relocation writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Abs32Lo,
@@ -80,7 +80,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// Returns the encoding of a relocation type of LLVM's AMDGPU usage guide, "Relocation Records".
+    /// Returns the encoding of a relocation type. Source: LLVM's AMDGPU usage guide, "Relocation Records".
     fn of_type(kind: u32) -> Option<Form> {
         Some(match kind {
             // R_AMDGPU_ABS32_LO and R_AMDGPU_ABS32
@@ -94,7 +94,7 @@ impl Form {
         })
     }
 
-    /// Returns the number of bytes written.
+    /// Returns the number of bytes that the relocation writes.
     pub(crate) fn len(self) -> usize {
         match self {
             Form::Abs64 | Form::Rel64 => 8,
@@ -113,17 +113,16 @@ impl Form {
     }
 }
 
-/// A place in the image that must be patched with an address.
+/// A place in the image into which the loader writes an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Relocation {
-    /// Offset in the image of the patched place.
+    /// Offset of the place in the image.
     pub(crate) place: u64,
     pub(crate) form: Form,
     pub(crate) base: Base,
     pub(crate) addend: i64,
 }
 
-/// Load plan of a code object.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CodeObject<'a> {
     /// Size of the image, in bytes.
@@ -134,7 +133,6 @@ pub(crate) struct CodeObject<'a> {
 }
 
 impl<'a> CodeObject<'a> {
-    /// Parses a code object for this architecture.
     pub(crate) fn parse(data: &'a [u8], arch: Arch) -> Result<CodeObject<'a>, Problem> {
         let header = elf::FileHeader64::<LE>::parse(data).map_err(malformed)?;
         if !header.is_class_64() || !header.is_little_endian() {
@@ -259,7 +257,8 @@ impl<'a> CodeObject<'a> {
         Ok(())
     }
 
-    /// Computes the number of symbols from the end of the last chain of a GNU hash table.
+    /// Returns the number of symbols. A GNU hash table does not contain this number, so it is computed from the end of
+    /// the last chain.
     fn count_by_gnu_hash(&self, hash: u64) -> Result<u64, Problem> {
         let header = self.table::<object::U32<LE>>(hash, 4)?;
         let [buckets, base, bloom] = [0, 1, 2].map(|i| u64::from(header[i].get(LE)));
@@ -278,7 +277,6 @@ impl<'a> CodeObject<'a> {
         Ok(last + 1)
     }
 
-    /// Reads the descriptor of a kernel.
     pub(crate) fn descriptor(&self, kernel: &Symbol) -> Descriptor {
         let bytes = self.at(kernel.address, DESCRIPTOR_BYTES as u64).unwrap_or(&[]);
         let word = |at: usize| {
@@ -297,7 +295,7 @@ impl<'a> CodeObject<'a> {
 /// Size of a kernel descriptor, in bytes.
 const DESCRIPTOR_BYTES: usize = 64;
 
-/// Resources that a kernel needs, from its descriptor.
+/// Resources that a kernel needs, as stated in its descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor {
     /// Static LDS per workgroup, in bytes.
@@ -306,7 +304,7 @@ pub(crate) struct Descriptor {
     pub(crate) private_bytes: u32,
     /// Size of the kernel arguments, in bytes.
     pub(crate) kernarg_bytes: u32,
-    /// True if the scratch size is unknown until the launch.
+    /// True if the size of the scratch memory is only known at the launch.
     pub(crate) dynamic_stack: bool,
 }
 

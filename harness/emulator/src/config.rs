@@ -1,4 +1,4 @@
-//! Configuration of a device. The process's own device reads it once from the environment.
+//! Configuration of a device. The device of the process reads its configuration once, from the environment.
 
 use device::{CONFIG_VARIABLE, Config, Identity};
 
@@ -37,8 +37,8 @@ pub(crate) struct Configuration {
 }
 
 impl Configuration {
-    /// Reads the configuration from the environment. An invalid one makes `hsa_init` fail, so only unit tests run with
-    /// the default.
+    /// Reads the configuration from the environment. With an invalid configuration `hsa_init` fails, so only unit tests
+    /// continue, and they use the default.
     pub(crate) fn of_environment() -> Configuration {
         read().map_or_else(
             |problem| Configuration { config: Config::default(), problem: Some(problem) },
@@ -63,7 +63,7 @@ pub(crate) fn result() -> Result<&'static Config, &'static str> {
     problem.as_deref().map_or(Ok(config), Err)
 }
 
-/// Returns the configuration of this thread's device; the default if it is invalid.
+/// Returns the configuration of this thread's device, or the default if the environment variable is invalid.
 pub(crate) fn get() -> &'static Config {
     Configuration::here().get()
 }

@@ -1,7 +1,8 @@
-//! Copy engines: asynchronous copies that wait for signals and lower a completion signal.
+//! Copy engines, which execute asynchronous copies. A copy waits for signals, and lowers a completion signal at its
+//! end.
 //!
-//! Each engine is a thread that executes its copies in the order of submission, like a hardware engine. A copy that
-//! waits for a signal delays the copies behind it.
+//! Each engine is a thread that executes its copies in the order of submission, like a hardware engine. While a copy
+//! waits for a signal, the later copies of the same engine wait too.
 
 use std::{
     collections::VecDeque,
@@ -45,7 +46,7 @@ struct Engine {
     changed: Condvar,
 }
 
-/// The three engines: host to device, device to host, everything else.
+/// The three engines: for copies from host to device, from device to host, and for all other copies.
 #[derive(Default)]
 pub(crate) struct Engines(Mutex<[Option<Arc<Engine>>; 3]>);
 
@@ -103,7 +104,7 @@ fn engines() -> Vec<Arc<Engine>> {
     Engines::here().0.lock().iter().flatten().cloned().collect()
 }
 
-/// Returns the dependencies of the job that are not yet lowered.
+/// Returns the signals for which the job still waits.
 fn unmet(job: &Job) -> Vec<Signal> {
     job.dependencies.iter().copied().filter(|signal| signal.load() != 0).collect()
 }
@@ -117,8 +118,8 @@ pub(crate) fn ready() -> Vec<Ready> {
     engines().into_iter().filter(is_ready).map(Ready).collect()
 }
 
-/// Returns the next step towards the copy that lowers the signal: a copy of its engine, or the signals that this engine
-/// waits for. `None` if no copy lowers the signal.
+/// Returns the next step towards the copy that lowers the signal. The step is a copy of the same engine, or, if that
+/// copy has to wait, the signals for which it waits. Returns `None` if no copy lowers the signal.
 pub(crate) fn copy_that_lowers(signal: Signal) -> Option<Result<Ready, Vec<Signal>>> {
     engines().into_iter().find_map(|engine| {
         let state = engine.state.lock();
@@ -161,9 +162,9 @@ fn carry_out(job: &Job) {
     }
 }
 
-/// Checks that the engine can access a whole range; returns the first address that it cannot access. With the
-/// sanitizer, allocations are tracked by the byte: an access outside of one, but inside a mapped page, is reported as a
-/// finding.
+/// Checks that the engine can access a whole range. Returns the first address that it cannot access. With the
+/// sanitizer, allocations are tracked by the byte, and an access that is outside of an allocation but inside a mapped
+/// page is reported as a finding.
 fn reaches(start: usize, len: usize) -> Result<(), usize> {
     let map = memory::map();
     let Err(outside) = map.check(start, len) else { return Ok(()) };
@@ -187,13 +188,13 @@ fn refuse_access(address: u64) {
     system_events::memory_fault(address);
 }
 
-/// Stops at a copy that the sanitizer reported.
+/// Reports a memory fault for a copy that the sanitizer has stopped.
 fn refuse(unordered: &Unordered) {
     system_events::memory_fault(unordered.address);
 }
 
-/// Decides which injected fault acts on a copy. Faults of the engine take precedence over those that also act on kernel
-/// copies.
+/// Decides which injected fault acts on a copy. Faults of the engine take precedence over faults that also act on
+/// copies with a kernel.
 fn fate(total: usize, direction: Direction) -> Fate {
     if enabled() && total > 0 && faults::takes(Fault::SdmaZero) {
         Fate::Zeroed
@@ -202,10 +203,10 @@ fn fate(total: usize, direction: Direction) -> Fate {
     }
 }
 
-/// Returns true if copies use the engines. With `HSA_ENABLE_SDMA=0` ROCr copies with kernels instead (ROCR-Runtime,
+/// Returns true if copies use the engines. With `HSA_ENABLE_SDMA=0`, ROCr copies with kernels (ROCR-Runtime,
 /// docs/api-reference/environment_variables.rst).
 fn enabled() -> bool {
-    // The variable belongs to the process, so it applies to all its devices.
+    // An environment variable belongs to the process and applies to all its devices.
     static ENABLED: OnceLock<bool> = OnceLock::new();
     *ENABLED.get_or_init(|| std::env::var_os("HSA_ENABLE_SDMA").is_none_or(|v| v != "0"))
 }
@@ -227,7 +228,7 @@ fn submit(index: usize, job: Job) -> Status {
     Status::SUCCESS
 }
 
-/// Ends the engines. Pending copies are dropped, as when the driver closes a process's queues.
+/// Stops the engines. Pending copies are dropped, as the driver does when it closes the queues of a process.
 pub(crate) fn shut_down() {
     for engine in Engines::here().0.lock().iter_mut() {
         if let Some(engine) = engine.take() {
@@ -238,7 +239,6 @@ pub(crate) fn shut_down() {
     events::notify();
 }
 
-/// Returns the index of the engine for a copy between these agents.
 fn engine_for(to: Agent, from: Agent) -> usize {
     match (to.is_gpu(), from.is_gpu()) {
         (true, false) => 0,
@@ -254,7 +254,7 @@ fn direction(to: Agent, from: Agent) -> Direction {
 /// `hsa_amd_memory_async_copy`.
 ///
 /// # Safety
-/// As required by HSA: `dependencies` points at `count` signals.
+/// As HSA requires, `dependencies` must point at `count` signals.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_amd_memory_async_copy(
     to: usize,
@@ -293,11 +293,11 @@ unsafe extern "C" fn hsa_amd_memory_async_copy(
     )
 }
 
-/// `hsa_amd_memory_async_copy_on_engine`. The engine is chosen by direction regardless of the argument, because HIP
-/// only requests engines that serve the direction.
+/// `hsa_amd_memory_async_copy_on_engine`. The direction of the copy selects the engine, whatever engine the caller
+/// requests, because HIP only requests engines that serve the direction.
 ///
 /// # Safety
-/// As required by HSA: `dependencies` points at `count` signals.
+/// As HSA requires, `dependencies` must point at `count` signals.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_amd_memory_async_copy_on_engine(
     to: usize,
@@ -352,7 +352,7 @@ fn rect_rows(
 /// `hsa_amd_memory_async_copy_rect`.
 ///
 /// # Safety
-/// As required by HSA: the pointers to structs are valid, and `dependencies` points at `count` signals.
+/// As HSA requires, the pointers to structs must be valid, and `dependencies` must point at `count` signals.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_amd_memory_async_copy_rect(
     to: *const PitchedPtr,
@@ -366,7 +366,7 @@ unsafe extern "C" fn hsa_amd_memory_async_copy_rect(
     dependencies: *const Signal,
     completion: Signal,
 ) -> Status {
-    // SAFETY: each is null, which is rejected, or a struct of the caller that lives during this call.
+    // SAFETY: each pointer is null, which is rejected, or points to a struct of the caller that lives during this call.
     let arguments = unsafe {
         (to.as_ref(), to_offset.as_ref(), from.as_ref(), from_offset.as_ref(), range.as_ref())
     };
@@ -414,10 +414,10 @@ extern "C" fn hsa_amd_memory_get_preferred_copy_engine(
     mask.put(if engine_for(to, from) == 1 { 0b10 } else { 0b01 })
 }
 
-/// `hsa_memory_copy`. The host waits: the call has neither a queue nor a signal.
+/// `hsa_memory_copy`. The host waits for the copy, because the call has neither a queue nor a signal.
 ///
 /// # Safety
-/// As required by HSA: both ranges are valid for `len` bytes.
+/// As HSA requires, both ranges must be valid for `len` bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_memory_copy(to: usize, from: usize, len: usize) -> Status {
     if to == 0 || from == 0 {
@@ -452,7 +452,7 @@ pub(crate) unsafe fn move_by_host(rows: &[Row], fate: Fate) -> Status {
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_profiling_async_copy_enable(_enable: bool) -> Status {
-    // Times are always recorded.
+    // Times are always recorded, so the setting has no effect.
     Status::SUCCESS
 }
 
@@ -465,10 +465,10 @@ mod tests {
     fn copy_waits_for_its_dependency_and_lowers_its_signal() {
         let from = memory::allocate(64, Agent::CPU, 0, Kind::Pool).unwrap();
         let to = memory::allocate(64, Agent::GPU, 0, Kind::Pool).unwrap();
-        // SAFETY: both are fresh allocations of at least 64 bytes.
+        // SAFETY: both addresses are fresh allocations of at least 64 bytes.
         unsafe { std::ptr::write_bytes(from as *mut u8, 7, 64) };
         let (dependency, completion) = (signal::create(1), signal::create(1));
-        // SAFETY: one dependency, as said.
+        // SAFETY: the count of dependencies is one.
         let status = unsafe {
             hsa_amd_memory_async_copy(
                 to,

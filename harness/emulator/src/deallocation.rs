@@ -11,17 +11,16 @@ type Callback = extern "C" fn(*mut c_void, *mut c_void);
 struct Notifier {
     /// Start of the allocation.
     allocation: usize,
-    /// Registered address, which may be inside the allocation.
+    /// Address at which the callback was registered. It may lie inside the allocation.
     pointer: *mut c_void,
     callback: Callback,
     data: *mut c_void,
 }
 
-// SAFETY: both pointers are opaque here and only passed to the callback, which HSA requires to be callable from the
-// thread that frees.
+// SAFETY: this library does not dereference the pointers. It only passes them to the callback, which HSA requires to be
+// callable from the thread that frees the memory.
 unsafe impl Send for Notifier {}
 
-/// Registered callbacks, called in the order of registration.
 #[derive(Default)]
 pub(crate) struct Notifiers(Mutex<Vec<Notifier>>);
 
@@ -29,17 +28,18 @@ fn notifiers() -> MutexGuard<'static, Vec<Notifier>> {
     Notifiers::here().0.lock()
 }
 
-/// Frees an allocation and calls the callbacks registered for it; returns `false` if the address is not an allocation.
+/// Frees an allocation and calls the callbacks that are registered for it. Returns `false` if the address is not an
+/// allocation.
 ///
-/// As in ROCr (`Runtime::FreeMemory`), the allocation is removed from the map before the callbacks run, so that they
-/// may allocate and free. Its bytes are unmapped only afterwards.
+/// The allocation is removed from the map before the callbacks run, so that they may allocate and free memory. Its
+/// pages are unmapped after the callbacks. ROCr has the same order (`Runtime::FreeMemory`).
 pub(crate) fn free(start: usize) -> bool {
     let in_use = memory::InUse::new();
     if !memory::free(start) {
         return false;
     }
-    // With an injected alias, the address may still be allocated by its other owner. Any other address cannot be reused
-    // while `in_use` exists.
+    // With an injected alias, a second allocation may still use the address. Without an alias, the address cannot be
+    // reused while `in_use` exists.
     if allocation_of(start).is_none() {
         ipc::forget(start);
     }
@@ -51,7 +51,6 @@ pub(crate) fn free(start: usize) -> bool {
     true
 }
 
-/// Returns the start of the allocation that contains the address.
 fn allocation_of(pointer: usize) -> Option<usize> {
     let (start, region) = memory::map().find(pointer)?;
     matches!(region.kind, Kind::Pool | Kind::Internal).then_some(start)
@@ -91,9 +90,9 @@ mod tests {
     use super::*;
     use crate::abi::Agent;
 
-    /// Records a call: the first byte at the address, which identifies the allocation.
+    /// Records a call by the first byte at the address, which identifies the allocation.
     extern "C" fn note(pointer: *mut c_void, data: *mut c_void) {
-        // SAFETY: the test registers a byte of its own allocation, and a vector that outlives the call.
+        // SAFETY: the test registers an address in its own allocation, and a vector that outlives the call.
         unsafe { (*data.cast::<Vec<u8>>()).push(*pointer.cast::<u8>()) };
     }
 
@@ -104,7 +103,7 @@ mod tests {
         let mut calls: Vec<u8> = Vec::new();
         let data = (&raw mut calls).cast::<c_void>();
         for offset in [8, 0, 16, 16] {
-            // SAFETY: a byte of the allocation.
+            // SAFETY: the address is inside the allocation.
             unsafe { *at(offset).cast::<u8>() = offset as u8 + 1 };
             let status = hsa_amd_register_deallocation_callback(at(offset), Some(note), data);
             assert_eq!(status, Status::SUCCESS);

@@ -1,4 +1,5 @@
-//! Exported decoder: returns the interpreter's view of an instruction without executing it.
+//! Exported decoder, with which other programs see how the interpreter decodes an instruction. The instruction is not
+//! executed.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -39,5 +40,5 @@ unsafe extern "C" fn rocrepro_device_decode(
     }
 }
 
-// Checks at compile time that the type is the one that callers use.
+// Checks at compile time that the function has the type that callers use.
 const _: device::Decode = rocrepro_device_decode;

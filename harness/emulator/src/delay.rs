@@ -1,6 +1,6 @@
-//! Delays of injected faults. A test detects such a fault because the host continues in the meantime. A loaded machine
-//! that runs none of the process's threads must not hide the fault, so time in which a thread waits for a processor is
-//! not counted.
+//! Delays of injected faults. A test detects such a fault because the host continues before the delay ends. If a loaded
+//! machine does not run the threads of the process, the delay could end first. Therefore time in which a thread waits
+//! for a processor does not count.
 
 use std::{
     collections::BTreeMap,
@@ -8,26 +8,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Name of threads that only sleep here. They are not counted as waiting.
+/// Name of threads that only sleep in [`sleep`]. They do not count as waiting.
 pub(crate) const THREAD: &str = "device fault";
 
-/// Times of the threads of a process, by thread id.
+/// Times of the threads of a process. The key is the thread id.
 type Threads = BTreeMap<String, Times>;
 
-/// State and times of a thread, from the kernel.
+/// State and processor times of a thread, as reported by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Times {
     runnable: bool,
-    /// Nanoseconds on a processor.
+    /// Nanoseconds that the thread spent on a processor.
     ran: u64,
     queued: u64,
 }
 
-/// Maximum factor by which a delay is extended, in case a thread never gets a processor.
+/// Maximum factor by which a delay is extended, because a thread might never get a processor.
 const MOST: u32 = 20;
 
-/// Sleeps for `length`, plus the time for which another thread waited for a processor meanwhile, up to [`MOST`] times
-/// `length`.
+/// Sleeps for `length` plus the longest time that another thread waited for a processor in the meantime, but at most
+/// for [`MOST`] times `length`.
 pub(crate) fn sleep(length: Duration) {
     let look = (length / 16).clamp(Duration::from_millis(1), Duration::from_millis(50));
     let begun = Instant::now();
@@ -45,7 +45,7 @@ pub(crate) fn sleep(length: Duration) {
     }
 }
 
-/// Returns the longest time for which one thread waited for a processor between two measurements.
+/// Returns the longest time that one thread waited for a processor between the two measurements.
 fn queued(first: &Threads, now: &Threads) -> Duration {
     let of = |(thread, times): (&String, &Times)| {
         times.queued.saturating_sub(first.get(thread).map_or(0, |first| first.queued))
@@ -53,13 +53,13 @@ fn queued(first: &Threads, now: &Threads) -> Duration {
     Duration::from_nanos(now.iter().map(of).max().unwrap_or(0))
 }
 
-/// Returns true if a thread is still waiting for a processor. The kernel adds this time to its counter only at the end
-/// of the wait.
+/// Returns true if a thread is still waiting for a processor. Such a wait must be detected separately, because the
+/// kernel adds its time to the counter only at the end of the wait.
 fn is_queued(before: &Threads, now: &Threads) -> bool {
     now.iter().any(|(thread, times)| times.runnable && before.get(thread) == Some(times))
 }
 
-/// Returns the times of the other threads of this process; empty if the kernel does not report them.
+/// Returns the times of the other threads of this process. The map is empty if the kernel does not report the times.
 fn others() -> Threads {
     // SAFETY: the call has no preconditions.
     let own = unsafe { libc::gettid() }.to_string();
@@ -75,8 +75,8 @@ fn others() -> Threads {
         .collect()
 }
 
-/// Parses a line of `stat` (proc(5)) and one of `schedstat` (Documentation/scheduler/sched-stats.rst). Returns `None`
-/// if the kernel does not count, which `schedstat` reports as zeros.
+/// Parses a line of `stat` (proc(5)) and a line of `schedstat` (Documentation/scheduler/sched-stats.rst). Returns
+/// `None` if `schedstat` contains only zeros, which means that the kernel does not measure these times.
 fn times(stat: &str, schedstat: &str) -> Option<Times> {
     let (name, state) = stat.rsplit_once(") ")?;
     let mut numbers = schedstat.split_ascii_whitespace().map(str::parse);

@@ -1,4 +1,4 @@
-//! Execution of one kernel dispatch: find the kernel, apply injected faults, execute, report traps.
+//! Executes one kernel dispatch: finds the kernel, applies injected faults, executes the kernel and reports traps.
 
 use std::{
     collections::HashMap,
@@ -34,21 +34,21 @@ use crate::{
     system_events, transfer,
 };
 
-/// Reason why a queue stops at a dispatch.
+/// Reason why a dispatch stops its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The queue's error callback is called with this status.
+    /// The error callback of the queue is called with this status.
     Queue(Status),
-    /// No callback is called: the kernel does not end, or the fault was reported as a system event.
+    /// No callback is called, because the kernel does not end or because the fault was reported as a system event.
     Hang,
 }
 
-/// Properties of the queue from which a packet comes.
+/// Properties of the queue that contains a packet.
 pub(crate) struct Origin<'q> {
     pub(crate) id: u64,
-    /// Address of the queue, for kernels that read it.
+    /// Address of the queue, which kernels may read.
     pub(crate) address: u64,
-    /// State of global wave sync, which connects the waves of all workgroups of a dispatch.
+    /// State of global wave sync, an instruction that synchronises the waves of all workgroups of a dispatch.
     pub(crate) sync: Option<&'q WaveSync>,
     pub(crate) stop: &'q AtomicBool,
 }
@@ -60,22 +60,22 @@ impl Origin<'_> {
     }
 }
 
-/// State that is kept across dispatches.
+/// State of a device that is kept across dispatches.
 #[derive(Default)]
 pub(crate) struct Dispatches {
     /// True after an injected device loss.
     lost: AtomicBool,
-    /// Number of dispatches of the program's kernels.
+    /// Number of dispatches of the program's own kernels.
     count: AtomicU64,
-    /// Argument bytes of the last dispatch of each kernel, recorded for an injected fault.
+    /// Argument bytes of the last dispatch of each kernel. Recorded only for an injected fault.
     arguments: Mutex<HashMap<u64, Vec<u8>>>,
 }
 
-/// The address map as a kernel sees it. The interpreter accesses it often, and from threads that have not entered a
-/// device, so all required parts of the device are stored here.
+/// The address map as a kernel sees it. The interpreter accesses the map often, and from threads that do not belong to
+/// a device. Therefore this value contains references to all required parts of the device.
 struct DeviceMemory<'a> {
     kernel: &'a str,
-    /// True for kernels of the HIP runtime, which may copy and fill any memory.
+    /// True for kernels of the HIP runtime, which may access guards because they copy and fill any memory.
     for_the_runtime: bool,
     memory: &'static Memory,
     sanitizer: &'static Sanitizer,
@@ -96,16 +96,16 @@ impl<'a> DeviceMemory<'a> {
     }
 }
 
-// SAFETY: the address map contains only memory that was mapped for the device at the request of the runtime or the
-// program, never objects of this library. If a program frees such memory while a kernel runs, or locks pages that it
-// may not write, its process may crash, as it may if its own threads do that.
+// SAFETY: the address map contains only memory that was mapped for the device because the runtime or the program
+// requested it, and never objects of this library. If a program frees such memory while a kernel runs, or locks pages
+// that it may not write, the process may crash, as it may crash if threads of the program do that.
 unsafe impl AddressSpace for DeviceMemory<'_> {
     fn is_watched(&self) -> bool {
         self.sanitizer.is_on()
     }
 
     fn found(&self, finding: &Finding) -> ControlFlow<()> {
-        // With the sanitizer, everything runs on the thread of the dispatch.
+        // With the sanitizer, all waves run on the thread of the dispatch.
         let describe = |address| self.sanitizer.describe(address);
         let known = finding.address().map_or_else(String::new, describe);
         findings::tell(self.kernel, finding.mistake(), format_args!("{finding}{known}"))
@@ -151,13 +151,12 @@ unsafe impl AddressSpace for DeviceMemory<'_> {
     fn breaks(&self, workgroup: u64) -> bool {
         let fault = Fault::KernelWrongUnit;
         let Some(planted) = self.faults.planted(fault) else { return false };
-        // The dispatcher assigns workgroups to compute units round robin.
+        // The dispatcher assigns workgroups to compute units in turn.
         workgroup % self.units == planted.amount("unit") % self.units
             && self.faults.taken(fault, self.sanitizer).is_some()
     }
 }
 
-/// Executes the dispatch until it ends.
 pub(crate) fn run(
     packet: &DispatchPacket,
     packet_address: u64,
@@ -168,7 +167,7 @@ pub(crate) fn run(
         lost.store(true, Ordering::SeqCst);
         return Err(Failure::Queue(Status::EXCEPTION));
     }
-    // Memory that the kernel may access must stay mapped until it ends.
+    // Memory that the kernel may access must stay mapped until the kernel ends.
     let _in_use = memory::InUse::new();
     let kernel = loader::kernel(packet.kernel_object);
     if let Some((status, what)) = refused(packet) {
@@ -213,7 +212,7 @@ pub(crate) fn run(
             patience: Duration::from_secs(config::get().patience.into()),
             late_results: config::get().schedule == Schedule::LateResults,
         };
-        // A kernel may write signals without a call of this library.
+        // A kernel may write to a signal without a call of this library.
         let _writer = events::SilentWriter::new();
         isa::launch(&launch, &DeviceMemory::new(&kernel.name, for_the_runtime))
     };
@@ -227,7 +226,7 @@ pub(crate) fn run(
             trace!("dispatch {} done: {executed:?}", kernel.name);
             Ok(())
         }
-        // The driver kills the waves of a queue that is destroyed, and the host may unload their code immediately.
+        // The driver kills the waves of a queue that is being destroyed, and the host may unload their code at once.
         Err(Trap::PageFault { .. } | Trap::Unmapped { .. }) if queue.stopping() => {
             Err(Failure::Hang)
         }
@@ -235,12 +234,12 @@ pub(crate) fn run(
     }
 }
 
-/// Returns how many workgroups of a dispatch the device can hold at once, limited by waves and LDS. Registers are not
-/// counted.
+/// Returns how many workgroups of a dispatch fit on the device at the same time. Waves and LDS limit the number.
+/// Registers are not considered.
 fn room(arch: Arch, packet: &DispatchPacket) -> u32 {
     let model = model::of(arch);
     let items: u32 = packet.workgroup.iter().map(|n| u32::from((*n).max(1))).product();
-    // Smaller waves take as many slots.
+    // A wave of fewer lanes occupies a whole slot too.
     let waves = items.div_ceil(arch.wave_size());
     let by_waves = model.waves_per_unit / waves.max(1);
     let granules = packet.group_bytes.max(1).next_multiple_of(arch.facts().lds_granule);
@@ -248,7 +247,7 @@ fn room(arch: Arch, packet: &DispatchPacket) -> u32 {
     model.compute_units * by_waves.min(by_lds).max(1)
 }
 
-/// Returns the reason why the packet processor rejects a packet, with the status that ROCr reports for it
+/// Returns the reason if the packet processor rejects a packet, and the status that ROCr reports for it
 /// (`AqlQueue::DynamicQueueEventsHandler`).
 fn refused(packet: &DispatchPacket) -> Option<(Status, String)> {
     let items: u64 = packet.workgroup.iter().map(|n| u64::from((*n).max(1))).product();
@@ -269,7 +268,7 @@ fn refused(packet: &DispatchPacket) -> Option<(Status, String)> {
     }
 }
 
-/// Executes a kernel of the program under test, possibly modified by an injected fault.
+/// Executes a kernel of the program under test. An injected fault may modify the execution.
 fn execute_with_faults(
     kernel: &loader::Kernel,
     packet: &DispatchPacket,
@@ -317,8 +316,8 @@ fn execute_with_faults(
 
 fn report_trap(kernel: &str, trap: &Trap) -> Failure {
     match trap {
-        // HIP validates its launches, so a launch that fails here needs something that the interpreter does not
-        // support, or that the host does not have, such as AVX2.
+        // HIP validates its launches. If a launch fails here, the kernel needs something that the interpreter does not
+        // support or the host does not have, for example AVX2.
         Trap::Unimplemented { .. } | Trap::NoDisassembler { .. } | Trap::InvalidLaunch { .. } => {
             report::gap(kernel, trap);
             Failure::Queue(Status::ILLEGAL_INSTRUCTION)
@@ -328,9 +327,9 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
             system_events::memory_fault(*address);
             Failure::Hang
         }
-        // The finding was already reported when it was detected.
+        // The finding was reported when it was detected.
         Trap::Found(_) => Failure::Queue(Status::EXCEPTION),
-        // The hang was already reported when it was detected.
+        // The hang was reported when it was detected.
         Trap::Hang { .. } => Failure::Hang,
         Trap::StepLimit { .. } => {
             report::hang(kernel, trap);
@@ -346,8 +345,8 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
     }
 }
 
-/// With `kernel.stale-args` or `kernel.wrong-args`, returns the address of the argument bytes that the kernel gets
-/// instead.
+/// Returns the address of the argument bytes that the kernel gets in place of its own, if the fault `kernel.stale-args`
+/// or `kernel.wrong-args` acts.
 fn wrong_arguments(packet: &DispatchPacket, len: usize) -> Option<u64> {
     let planted = |fault| faults::planted(fault).is_some();
     let start = packet.kernarg as usize;
@@ -361,7 +360,7 @@ fn wrong_arguments(packet: &DispatchPacket, len: usize) -> Option<u64> {
     let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, len) }.to_vec();
     let bytes = stale(packet.kernel_object, &bytes).or_else(|| flipped(bytes))?;
     let copy = memory::allocate(len, Agent::CPU, 0, Kind::Internal)?;
-    // SAFETY: a fresh allocation of at least `len` bytes.
+    // SAFETY: the target is a fresh allocation of at least `len` bytes.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy as *mut u8, len) };
     Some(copy as u64)
 }
@@ -405,7 +404,7 @@ mod tests {
         check(|packet| packet.workgroup = [32, 32, 2], Some(Status::INVALID_ARGUMENT));
     }
 
-    /// The limit is the smaller of the waves' and the LDS's. LDS is allocated in granules.
+    /// Both waves and LDS limit the number of workgroups, and the smaller limit applies. LDS is allocated in granules.
     #[test]
     fn waves_and_lds_limit_workgroups_per_unit() {
         #[track_caller]

@@ -1,8 +1,8 @@
 //! Central place where all threads that wait for signals sleep.
 //!
-//! A wait may be for one signal (a host wait), for all of several (a barrier-and packet), for any of several (a
-//! barrier-or packet) or for the condition of a handler, so sleeping on a single signal is not enough. Signals change
-//! rarely, so waking all sleepers is cheap.
+//! A thread may wait for one signal (the host), for all of several signals (a barrier-and packet), for any of several
+//! signals (a barrier-or packet), or for the condition of a handler. Therefore sleeping on a single signal is not
+//! enough. Signals change rarely, so every change wakes all sleepers.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -14,16 +14,16 @@ use crate::{
     part::Part as _,
 };
 
-/// Change counter of all signals, and the threads that wait for a change.
+/// Counter of the changes of all signals, and the threads that wait for a change.
 #[derive(Default)]
 pub(crate) struct Events {
     epoch: Mutex<u64>,
     changed: Condvar,
-    /// Number of reasons why a signal may change without a call of this library.
+    /// Number of [`SilentWriter`]s that exist.
     silent_writers: AtomicUsize,
 }
 
-/// Polling interval of sleepers while signals may change silently.
+/// Interval at which sleepers poll while a [`SilentWriter`] exists.
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Events {
@@ -38,8 +38,8 @@ pub(crate) fn notify() {
     Events::here().notify();
 }
 
-/// While this exists, signals may change without a call of this library: a running kernel can write any signal, and so
-/// can a host that has the address of a signal's value.
+/// While a value of this type exists, signals may change without a call of this library. A running kernel can write to
+/// any signal, and so can a host that has the address of a signal's value.
 pub(crate) struct SilentWriter(&'static Events);
 
 impl SilentWriter {

@@ -9,7 +9,7 @@ use device::{Acts, Config, Fault, Planted};
 
 use crate::{locks::Mutex, part::Part as _, sanitizer::Sanitizer};
 
-/// An injected fault, the number of its opportunities, and those at which it acted.
+/// An injected fault, the number of opportunities so far, and the opportunities at which the fault acted.
 struct Choice {
     planted: Planted,
     seen: AtomicU64,
@@ -20,7 +20,7 @@ impl Choice {
     /// Records that the fault acted at this opportunity.
     fn acted(&self, opportunity: u64, sanitizer: &Sanitizer) {
         let line = match sanitizer.current_line() {
-            // The program is not a trial, or has not reached its first line.
+            // The program is not a trial, or the trial has not reached its first line.
             u32::MAX => 0,
             line => line,
         };
@@ -45,8 +45,8 @@ impl Chooser {
         self.0.iter().find(|choice| choice.planted.fault == fault)
     }
 
-    /// Counts an opportunity and returns the fault if it acts at it. The decision depends only on the seed, the fault
-    /// and the number of earlier opportunities. `sanitizer` provides the current line of the case.
+    /// Counts an opportunity and returns the fault if the fault acts at this opportunity. The decision depends only on
+    /// the seed, the fault and the number of earlier opportunities. `sanitizer` provides the current line of the case.
     pub(crate) fn taken(&self, fault: Fault, sanitizer: &Sanitizer) -> Option<&Planted> {
         let choice = self.choice(fault)?;
         let opportunity = choice.seen.fetch_add(1, Ordering::Relaxed);
@@ -57,41 +57,41 @@ impl Chooser {
         })
     }
 
-    /// Returns the fault if it is injected, without counting an opportunity.
+    /// Returns the fault if it is injected. Does not count an opportunity.
     pub(crate) fn planted(&self, fault: Fault) -> Option<&Planted> {
         self.choice(fault).map(|choice| &choice.planted)
     }
 }
 
-/// Counts an opportunity and returns true if the fault acts at it.
+/// Counts an opportunity and returns true if the fault acts at this opportunity.
 pub(crate) fn takes(fault: Fault) -> bool {
     taken(fault).is_some()
 }
 
-/// Counts an opportunity and returns the fault with its parameters if it acts at it.
+/// Counts an opportunity and returns the fault with its parameters if the fault acts at this opportunity.
 pub(crate) fn taken(fault: Fault) -> Option<&'static Planted> {
     Chooser::here().taken(fault, Sanitizer::here())
 }
 
-/// Returns true if the fault acts at the opportunity with this number, for opportunities that may be checked more than
-/// once. Each positive check counts as an act.
+/// Returns true if the fault acts at the opportunity with this number. Used for opportunities that may be checked more
+/// than once. Each check that returns true counts as an act.
 pub(crate) fn takes_at(fault: Fault, opportunity: u64) -> bool {
     let choice = Chooser::here().choice(fault).filter(|choice| choice.planted.takes(opportunity));
     choice.inspect(|choice| choice.acted(opportunity, Sanitizer::here())).is_some()
 }
 
-/// Returns the fault if it is injected, without counting an opportunity.
+/// Returns the fault if it is injected. Does not count an opportunity.
 pub(crate) fn planted(fault: Fault) -> Option<&'static Planted> {
     Chooser::here().planted(fault)
 }
 
-/// Returns the JSON of a list of [`Acts`]: the number of times that each injected fault acted so far.
+/// Returns the JSON of a list of [`Acts`], which contains how often each injected fault has acted so far.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_acts() -> *const c_char {
     let acts = |choice: &Choice| choice.acts.lock().clone();
     let all: Vec<Acts> = Chooser::here().0.iter().map(acts).collect();
     let json = serde_json::to_string(&all).unwrap_or_default();
-    // The caller may keep the string. It is leaked, but the function is called about once per process.
+    // The caller may keep the string, so it is leaked. The function is called about once per process.
     CString::new(json).unwrap_or_default().into_raw()
 }
 

@@ -1,15 +1,16 @@
-//! Detection of an idle process: every other thread sleeps, and no call of this library is made.
+//! Detects that the process is idle: all other threads sleep, and the host makes no calls of this library.
 
 use std::time::{Duration, Instant};
 
-/// Number of consecutive checks that must find all threads asleep. A thread that waits briefly for a lock sleeps too.
+/// Number of consecutive checks that must find all threads asleep. A single check is not enough, because a thread that
+/// waits briefly for a lock sleeps too.
 const LOOKS: u32 = 3;
 
-/// Without a call for this long, the process counts as idle even if threads run: one may spin on memory that the device
-/// writes.
+/// Time without a call after which the process counts as idle even if threads run, because a thread may spin on memory
+/// that the device writes.
 const SPINNING: Duration = Duration::from_secs(3);
-/// The process also counts as idle after this much time in the kernel without a call: a thread yields in a loop, like HIP
-/// in `hipStreamDestroy`. A thread that computes spends hardly any time in the kernel.
+/// Processor time in the kernel, without a call, after which the process counts as idle: a thread yields in a loop,
+/// like HIP in `hipStreamDestroy`. A thread that computes spends little time in the kernel.
 const YIELDING: Duration = Duration::from_millis(200);
 
 /// Results of the previous checks.
@@ -24,8 +25,8 @@ impl Idle {
     /// Time between two checks.
     pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
-    /// Checks once more and returns true if the process is idle. `quiet` is true if the device has work that it may do,
-    /// and `calls` changes with each call of the host.
+    /// Makes a check and returns true if the process is idle. `quiet` is true if the device has work that it may
+    /// execute. `calls` is a counter that changes with each call of the host.
     pub(crate) fn has_lasted(&mut self, quiet: bool, calls: u64) -> bool {
         if !quiet || calls != self.calls {
             *self = Idle { calls, ..Idle::default() };
@@ -49,7 +50,7 @@ impl Idle {
 fn time_in_kernel() -> Duration {
     // SAFETY: all zeros are a valid value of this plain C type.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is to a live value of the type that the call writes.
+    // SAFETY: the pointer is to a live value of the type that the call fills in.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
     let time = usage.ru_stime;
     Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
@@ -62,7 +63,8 @@ fn others_sleep() -> bool {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return false };
     tasks.flatten().filter(|task| *task.file_name() != *own).all(|task| {
         let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        // The thread name is in parentheses before the state and may contain any byte except the last parenthesis.
+        // The name of the thread stands in parentheses before the state and may itself contain parentheses, so the last
+        // one is used.
         stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['S', 'Z', 'X']))
     })
 }

@@ -1,7 +1,8 @@
 //! Images and samplers: the calls of `hsa_ext_image.h`.
 //!
 //! A handle is the address of the descriptor that instructions use, followed by the channel type, the channel order and
-//! the width for ROCm's device libraries. Texels are stored row by row (`isa::image`), so import and export copy rows.
+//! the width for ROCm's device libraries. Texels are stored row by row (`isa::image`), so importing and exporting an
+//! image copies rows.
 
 mod formats;
 
@@ -68,23 +69,23 @@ pub(crate) struct SamplerDescriptionV2 {
     addressing: [u32; 3],
 }
 
-/// Image behind a handle.
+/// An image, to which a handle refers.
 #[derive(Clone, Copy)]
 struct Known {
     image: Image,
     geometry: Geometry,
 }
 
-/// Live images and samplers.
+/// Live images and samplers of a device.
 #[derive(Default)]
 pub(crate) struct Images {
     images: Mutex<BTreeMap<u64, Known>>,
     samplers: Mutex<Vec<u64>>,
 }
 
-/// Size of an image object, in words (ROCr, `HSA_IMAGE_OBJECT_SIZE_DWORD`). HIP copies that many.
+/// Size of an image object in 32-bit words (ROCr, `HSA_IMAGE_OBJECT_SIZE_DWORD`). HIP copies exactly this number.
 const IMAGE_WORDS: usize = 12;
-/// Size of a sampler object, in words (ROCr, `HSA_SAMPLER_OBJECT_SIZE_DWORD`).
+/// Size of a sampler object in 32-bit words (ROCr, `HSA_SAMPLER_OBJECT_SIZE_DWORD`).
 const SAMPLER_WORDS: usize = 8;
 
 /// Returns true if the GPUs support images.
@@ -92,16 +93,16 @@ pub(crate) fn are_supported() -> bool {
     config::get().arch.facts().has_images
 }
 
-/// Copies words into memory that kernels can read.
+/// Copies words into new memory that kernels can read. Returns the address.
 fn publish<const N: usize>(words: [u32; N]) -> Option<u64> {
     let start = memory::allocate(size_of_val(&words), Agent::CPU, 0, Kind::Internal)?;
-    // SAFETY: a fresh allocation of that size, at the start of a page.
+    // SAFETY: the memory is a fresh allocation of that size, at the start of a page.
     unsafe { (start as *mut [u32; N]).write(words) };
     Some(start as u64)
 }
 
-/// Validates an image description. Returns the format, the geometry and the size of each dimension, or the status of
-/// the error.
+/// Validates the description of an image. Returns the format, the geometry and the size of each dimension, or the
+/// status of the error.
 fn checked(agent: Agent, wanted: &Description) -> Result<(Property, Geometry, [u32; 3]), Status> {
     if !agent.is_gpu() {
         return Err(Status::INVALID_AGENT);
@@ -126,7 +127,7 @@ fn checked(agent: Agent, wanted: &Description) -> Result<(Property, Geometry, [u
     Ok((property, geometry, size))
 }
 
-/// Returns the layout of an image at `address`. Pitches are in bytes; 0 lets the device choose.
+/// Returns the layout of an image at `address`. Pitches are in bytes. A pitch of 0 means that the device chooses it.
 fn image_layout(
     agent: Agent,
     wanted: &Description,
@@ -253,7 +254,8 @@ pub(crate) extern "C" fn hsa_ext_image_create_with_layout(
     image.put(handle)
 }
 
-/// Returns the descriptor of an image, or that of a buffer in its first half; `None` for a buffer of 4 GiB.
+/// Returns the descriptor of an image. The descriptor of a buffer occupies only the first half. Returns `None` for a
+/// buffer of 4 GiB, which the descriptor cannot represent.
 fn descriptor(Known { image, geometry }: &Known) -> Option<[u32; 8]> {
     let arch = config::get().arch;
     if geometry.dimension().is_some() {
@@ -279,10 +281,10 @@ pub(crate) extern "C" fn hsa_ext_image_destroy(agent: Agent, image: u64) -> Stat
 }
 
 impl Known {
-    /// Returns the addresses of the rows of a region, slice by slice, and their length in bytes; `None` if the region
-    /// leaves the image.
+    /// Returns the addresses of the rows of a region, slice by slice, and the length of a row in bytes. Returns `None`
+    /// if the region extends beyond the image.
     fn rows(&self, offset: Dim3, range: Dim3) -> Option<(Vec<Vec<usize>>, usize)> {
-        // One-dimensional arrays count their layers in y.
+        // In one-dimensional arrays, y is the index of the layer.
         let flat = self.image.dimension == Dimension::D1Array;
         let swap = |at: Dim3| if flat { (at.z, at.y) } else { (at.y, at.z) };
         let ((y, z), (rows, slices)) = (swap(offset), swap(range));
@@ -306,7 +308,7 @@ impl Known {
         Some((slices, range.x as usize * bytes))
     }
 
-    /// Pairs each image row of a region with the corresponding row of linear memory.
+    /// Pairs each row of a region of the image with the corresponding row of linear memory.
     fn beside(
         &self,
         region: Region,
@@ -332,7 +334,7 @@ fn moved(rows: &[Row], direction: Direction) -> Status {
     let _in_use = memory::InUse::new();
     let mapped = |start: usize, len: usize| {
         let map = memory::map();
-        // Memory that the device does not know is host memory, for which the caller is responsible.
+        // Memory that the device does not know belongs to the host, and the caller is responsible for it.
         map.find(start).is_none() || map.check(start, len).is_ok()
     };
     if !rows.iter().all(|row| mapped(row.to, row.len) && mapped(row.from, row.len)) {
@@ -342,7 +344,7 @@ fn moved(rows: &[Row], direction: Direction) -> Status {
         return Status::ERROR;
     }
     let bytes = rows.iter().map(|row| row.len).sum();
-    // SAFETY: known rows stay mapped while `_in_use` lives; the caller is responsible for the others.
+    // SAFETY: known rows stay mapped while `_in_use` lives. The caller is responsible for other rows.
     unsafe { transfer::carry_out(rows, transfer::fate(bytes, direction)) };
     Status::SUCCESS
 }
@@ -465,7 +467,7 @@ fn sampler(agent: Agent, wanted: SamplerDescriptionV2, handle: Out<u64>) -> Stat
     if !agent.is_gpu() {
         return Status::INVALID_AGENT;
     }
-    // UNDEFINED is handled like REPEAT, as in ROCr.
+    // UNDEFINED is treated like REPEAT, as in ROCr.
     let wrap = |mode: u32| match mode {
         0 | 3 => Some(Wrap::Repeat),
         1 => Some(Wrap::Edge),
@@ -541,7 +543,8 @@ extern "C" fn hsa_amd_image_get_info_max_dim(
     most(attribute, value).unwrap_or(Status::INVALID_ARGUMENT)
 }
 
-/// Returns a limit of `HSA_EXT_AGENT_INFO_*`: sizes of images and numbers of handles. `None` for another attribute.
+/// Returns the value of an attribute `HSA_EXT_AGENT_INFO_*`: a maximum size of images or number of handles. Returns
+/// `None` for other attributes.
 pub(crate) fn most(attribute: u32, value: Answer) -> Option<Status> {
     let there = u32::from(are_supported());
     let of = |geometry: Geometry| geometry.most().map(|most| most * there);
@@ -570,7 +573,7 @@ pub(crate) fn most(attribute: u32, value: Answer) -> Option<Status> {
     })
 }
 
-/// `hsa_ext_images_1_pfn_t`. `hsa_ext_images_1_00_pfn_t` is its beginning.
+/// `hsa_ext_images_1_pfn_t`. Its beginning is `hsa_ext_images_1_00_pfn_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct ExtensionTable([*const c_void; 13]);

@@ -1,10 +1,11 @@
 //! Installs the device library with the file name and the symbol versions that the HIP runtime expects.
 //!
-//! `libamdhip64` requires its `hsa_*` symbols in version `ROCR_1`. Without the version the loader prints a warning at
-//! every start of a program that is linked to HIP. A linker could add the version, but `rustc` already passes a script
-//! with an anonymous version, and GNU ld rejects a second, named one. Therefore the version is added to the finished
-//! file, in space reserved by the exported variable `VERSION_SYMBOL`. Nothing in the file moves. Loaders read segments,
-//! but linkers read sections, so a section table that contains the version is appended to the file.
+//! `libamdhip64` requires its `hsa_*` symbols in version `ROCR_1`. Without the version, the loader prints a warning
+//! whenever a program that is linked to HIP starts. A linker could add the version, but `rustc` already passes a script
+//! with an anonymous version, and GNU ld rejects a second version with a name. Therefore this module adds the version
+//! to the finished file. The exported variable `VERSION_SYMBOL` reserves space for it, so nothing in the file moves.
+//! Loaders read segments, but linkers read sections. For linkers, a section table that contains the version is appended
+//! to the file.
 //!
 //! Formats: the System V ABI, "Dynamic Linking", and the Linux Standard Base, "Symbol Versioning".
 
@@ -22,18 +23,18 @@ use object::{
 /// File name under which the HIP runtime loads the HSA runtime.
 pub const FILE_NAME: &str = "libhsa-runtime64.so.1";
 
-/// Symbol version of the HSA interface, and name of the exported variable that reserves space for it. Exporting the
-/// variable also puts the version's name into the string table.
+/// Symbol version of the HSA interface, and name of the exported variable that reserves space for it. Because the
+/// variable is exported, the string table also contains the name of the version.
 const VERSION_SYMBOL: &str = "ROCR_1";
 
-/// Maximum number of entries of the dynamic table, including the two added ones.
+/// Maximum number of entries of the dynamic table, including the two entries that are added.
 const DYNAMIC_ENTRIES: usize = 64;
-/// Size of the version definitions, in bytes: two, each with one name.
+/// Size of the two version definitions in bytes. Each definition has one name.
 const DEFINITIONS: usize = 2 * (20 + 8);
 const SPACE: usize = DYNAMIC_ENTRIES * 2 + DEFINITIONS.div_ceil(8);
 
-/// Reserved space. It is in writable memory because loaders write to the dynamic table, and its value is non-zero so
-/// that it occupies bytes in the file.
+/// Reserved space. It is in writable memory because loaders write to the dynamic table. The values are not zero,
+/// because zeros would not occupy bytes in the file.
 #[unsafe(export_name = "ROCR_1")]
 static VERSION_SPACE: [AtomicU64; SPACE] = [const { AtomicU64::new(u64::MAX) }; SPACE];
 
@@ -43,7 +44,7 @@ static VERSION_SPACE: [AtomicU64; SPACE] = [const { AtomicU64::new(u64::MAX) }; 
 pub enum InstallError {
     /// Writing a file failed.
     Io(PathBuf, io::Error),
-    /// The bytes are not the emulated device as cargo builds it.
+    /// The bytes are not the device library as cargo builds it.
     NotTheDevice(String),
 }
 
@@ -68,7 +69,7 @@ impl std::error::Error for InstallError {
 }
 
 /// Writes the device library into `folder` as [`FILE_NAME`], with symbol versions added, and returns its path.
-/// Processes that use an older copy in that folder are not affected.
+/// Processes that have already loaded an older copy from that folder are not affected.
 ///
 /// # Errors
 /// Returns [`InstallError`] if a file cannot be written or `library` is not the device library.
@@ -80,15 +81,16 @@ pub fn install(library: &[u8], folder: &Path) -> Result<PathBuf, InstallError> {
     let library = with_versions(library.to_vec()).map_err(InstallError::NotTheDevice)?;
     fs::create_dir_all(folder).map_err(failed(folder))?;
     let target = folder.join(FILE_NAME);
-    // Several processes, and several threads of one, may install at the same time, so each uses its own temporary name.
+    // Several processes, and several threads of a process, may install at the same time, so each one uses its own
+    // temporary name.
     static INSTALLED: AtomicU32 = AtomicU32::new(0);
     let number = INSTALLED.fetch_add(1, Ordering::Relaxed);
     let partial = folder.join(format!(".{FILE_NAME}.{}.{number}", std::process::id()));
     let written = fs::write(&partial, library).map_err(failed(&partial));
     let placed = written.and_then(|()| fs::rename(&partial, &target).map_err(failed(&target)));
     if placed.is_err() {
-        // The temporary file may be incomplete. An error of removing it is less important than the reason why it was
-        // not renamed.
+        // The temporary file may be incomplete. If removing it fails too, only the reason why it was not renamed is
+        // reported.
         let _ = fs::remove_file(&partial);
     }
     placed.map(|()| target)
@@ -103,7 +105,7 @@ struct Sections {
     names: Vec<u8>,
     /// Index of the section with the dynamic table.
     dynamic: usize,
-    /// Index of the section with the names.
+    /// Index of the section with the names of the sections.
     named: usize,
 }
 
@@ -130,17 +132,18 @@ impl Sections {
 
 /// Positions in the library that the installation patches.
 struct Layout {
-    /// File offset of the dynamic table's program header.
+    /// File offset of the program header for the dynamic table.
     dynamic_header: usize,
     /// Entries of the dynamic table without the terminator, as pairs of tag and value.
     dynamic: Vec<[u64; 2]>,
     /// File offset and address of the reserved space.
     space: (usize, u64),
-    /// File offsets of the version numbers of the symbols that get the version.
+    /// File offsets of the version numbers that are set for the exported symbols.
     symbols: Vec<usize>,
     /// First unused version number.
     version: u16,
-    /// The file's own name and the version's name, each as an offset into the string table and its text.
+    /// The library's own name and the name of the version. Each consists of its offset in the string table and its
+    /// text.
     names: [(u32, &'static str); 2],
     sections: Sections,
 }
@@ -167,12 +170,12 @@ fn with_versions(mut library: Vec<u8>) -> Result<Vec<u8>, String> {
     for (index, (name, text)) in layout.names.into_iter().enumerate() {
         let at = offset + definitions + index * 28;
         let last = index == 1;
-        // Format, flags (the first definition names the file), number, count of names.
+        // Format, flags (set for the first definition, which names the file), number, count of names.
         let number = if last { layout.version } else { 1 };
         for (field, half) in [1, u16::from(!last), number, 1].into_iter().enumerate() {
             put(at + field * 2, &half.to_le_bytes());
         }
-        // Hash, offset of the name, offset of the next definition; then the name.
+        // Hash, offset of the name, offset of the next definition, and then the name.
         let next = if last { 0 } else { 28 };
         let words = [elf::hash(text.as_bytes()), 20, next, name, 0];
         for (field, word) in words.into_iter().enumerate() {
@@ -189,7 +192,7 @@ fn with_versions(mut library: Vec<u8>) -> Result<Vec<u8>, String> {
     with_sections(library, layout.sections, dynamic, definitions)
 }
 
-/// Position of a table in the file and in memory.
+/// Offset, address and size of a table.
 struct Piece {
     offset: u64,
     address: u64,
@@ -197,7 +200,6 @@ struct Piece {
 }
 
 impl Piece {
-    /// Writes the position into a section header.
     fn put(&self, header: &mut [u8]) {
         for (at, word) in [(16, self.address), (24, self.offset), (32, self.size)] {
             header[at..at + 8].copy_from_slice(&word.to_le_bytes());
@@ -218,7 +220,8 @@ fn with_sections(
     for (at, half) in [(0, names.len() as u32), (4, elf::SHT_GNU_VERDEF.0), (44, 2)] {
         added[at..at + 4].copy_from_slice(&half.to_le_bytes());
     }
-    // The section is in memory and consists of words. Its names are in the string table of the dynamic table.
+    // The section is loaded into memory and consists of words. The names of its entries are in the string table of the
+    // dynamic table.
     (added[8], added[48]) = (elf::SHF_ALLOC.0 as u8, 8);
     added[40..44].copy_from_slice(&headers[place][40..44]);
     definitions.put(&mut added);
@@ -274,7 +277,8 @@ fn examine(library: &[u8]) -> Result<Layout, String> {
     let string_bytes = value(elf::DT_STRSZ).unwrap_or(0) as usize;
     let strings = library.get(strings..strings + string_bytes).ok_or("no string table")?;
     let name_of = |text: &'static str| {
-        // Linkers may store a string as the end of a longer one, so the search ignores string starts.
+        // Linkers may store a string as the end of a longer string, so any offset in the table can be the start of a
+        // match.
         let wanted = [text.as_bytes(), b"\0"].concat();
         let at = strings.windows(wanted.len()).position(|bytes| bytes == wanted);
         at.map(|at| (at as u32, text)).ok_or(format!("the name {text} is missing"))

@@ -1,8 +1,8 @@
 //! Memory that is shared with other processes: HSA's IPC calls.
 //!
-//! An allocation is private until it is shared. Then its bytes move into a memfd that is mapped at the same address,
-//! and the handle contains the process id and file descriptor with which another process finds this file. Nothing is
-//! left in any folder, and the memory lives as long as a process has it mapped.
+//! An allocation is private until it is shared. Sharing moves its bytes into a memfd that is mapped at the same
+//! address. The handle contains the process id and the file descriptor, with which another process can open the memfd.
+//! The memfd has no name in any folder, and its memory is freed when no process maps it any more.
 
 use std::{
     collections::BTreeMap,
@@ -29,11 +29,11 @@ pub(crate) struct Handle {
     magic: u32,
     process: u32,
     file: u32,
-    /// Random number that distinguishes the file from others that reuse its descriptor, or the process id, later.
+    /// Random number. Another file may later have the same process id and file descriptor, but not this number.
     draw: [u32; 2],
     /// Requested size of the allocation, in bytes.
     bytes: [u32; 2],
-    /// Agent that owns it, and the flags of its pool.
+    /// Agent that owns the allocation, and flags of its memory pool.
     owner: [u16; 2],
 }
 
@@ -41,9 +41,9 @@ const MAGIC: u32 = u32::from_le_bytes(*b"rcri");
 
 #[derive(Default)]
 pub(crate) struct Shared {
-    /// Shared allocations, by their start.
+    /// Shared allocations. The key is the start address.
     known: Mutex<BTreeMap<usize, (OwnedFd, Handle)>>,
-    /// Held while an allocation is being shared.
+    /// Locked while an allocation is being shared.
     sharing: Mutex<()>,
 }
 
@@ -56,7 +56,7 @@ impl Handle {
         self.bytes[0] as usize | (self.bytes[1] as usize) << 32
     }
 
-    /// Opens the file if it still exists.
+    /// Opens the memfd of the allocation if it still exists.
     fn open(&self) -> Option<OwnedFd> {
         let path = format!("/proc/{}/fd/{}", self.process, self.file);
         let link = fs::read_link(&path).ok()?;
@@ -64,7 +64,7 @@ impl Handle {
             return None;
         }
         let file = File::options().read(true).write(true).open(&path).ok()?;
-        // The descriptor may have been reused between the two checks.
+        // The size is checked again, because the descriptor may have been reused between the two checks.
         let whole = self.bytes().next_multiple_of(PAGE) as u64;
         let same = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()? == link;
         (same && file.metadata().ok()?.len() == whole).then(|| file.into())
@@ -80,10 +80,10 @@ fn drawn() -> [u32; 2] {
     [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])]
 }
 
-/// Shares the allocation that starts here, or returns its handle if it is already shared.
+/// Shares the allocation that starts at `start`. If the allocation is already shared, returns its handle.
 fn share(start: usize, region: Region) -> Option<Handle> {
-    // The lock of the known allocations cannot be used here: a thread that frees memory takes it, and this thread waits
-    // for such threads below.
+    // `known` cannot be locked during the whole function. A thread that frees memory locks it, and this thread waits
+    // below until no kernel or copy is running.
     let shared = Shared::here();
     let one_at_a_time = shared.sharing.lock();
     if let Some((_, handle)) = shared.known.lock().get(&start) {
@@ -108,12 +108,11 @@ fn share(start: usize, region: Region) -> Option<Handle> {
     Some(handle)
 }
 
-/// Removes a freed allocation from the shared ones. Other processes keep their mappings.
+/// Removes a freed allocation from the shared allocations. Other processes keep their mappings.
 pub(crate) fn forget(start: usize) {
     Shared::here().known.lock().remove(&start);
 }
 
-/// Returns the allocation that contains the address.
 fn allocation(pointer: usize) -> Option<(usize, Region)> {
     memory::map().find(pointer).filter(|(_, region)| region.kind == Kind::Pool)
 }
@@ -150,7 +149,7 @@ extern "C" fn hsa_amd_ipc_memory_attach(
     if handle.magic != MAGIC || pointer.is_null() || bytes > handle.bytes().next_multiple_of(PAGE) {
         return Status::INVALID_ARGUMENT;
     }
-    // The process has ended, has freed the memory, or may not be inspected.
+    // The process has ended, it has freed the memory, or this process may not inspect it.
     let Some(file) = handle.open() else { return Status::INVALID_ARGUMENT };
     let [owner, flags] = handle.owner;
     let owner = Agent(owner.into());
@@ -173,8 +172,8 @@ extern "C" fn hsa_amd_ipc_memory_detach(pointer: usize) -> Status {
     if memory::detach(pointer) { Status::SUCCESS } else { Status::INVALID_ARGUMENT }
 }
 
-/// Returns a file descriptor for the allocation that contains the range, and the offset of the range in it. The caller
-/// closes the descriptor.
+/// Returns a file descriptor for the allocation that contains the range, and the offset of the range in the allocation.
+/// The caller must close the descriptor.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_portable_export_dmabuf(
     pointer: usize,
@@ -202,7 +201,7 @@ extern "C" fn hsa_amd_portable_export_dmabuf(
     descriptor.put(copy.into_raw_fd())
 }
 
-/// Newer form with flags for a PCIe path, which have no effect here.
+/// Newer form of the function with flags for a PCIe path. The flags have no effect here.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_portable_export_dmabuf_v2(
     pointer: usize,

@@ -42,10 +42,10 @@ extern "C" fn hsa_agent_iterate_isas(
     }
 }
 
-/// `hsa_isa_from_name`. Only the architecture of the device is known.
+/// `hsa_isa_from_name`. Only the name of the device's own architecture is accepted.
 ///
 /// # Safety
-/// As required by HSA: `wanted` is a C string.
+/// As HSA requires, `wanted` must be a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_isa_from_name(wanted: *const c_char, isa: Out<Isa>) -> Status {
     // SAFETY: HSA requires the caller to pass a C string.
@@ -63,7 +63,7 @@ extern "C" fn hsa_isa_get_info_alt(isa: Isa, attribute: u32, value: Answer) -> S
     }
     let name = isa_name();
     match attribute {
-        // In ROCr, NAME_LENGTH includes the terminating zero, and NAME writes it.
+        // NAME_LENGTH and NAME. As in ROCr, both include the terminating zero.
         0 => value.put(name.len() as u32 + 1),
         1 => value.bytes(&name, true),
         // CALL_CONVENTION_COUNT and CALL_CONVENTION_INFO_WAVEFRONT_SIZE
@@ -72,7 +72,7 @@ extern "C" fn hsa_isa_get_info_alt(isa: Isa, attribute: u32, value: Answer) -> S
         // MACHINE_MODELS: small, large. PROFILES: base, full.
         5 => value.put([false, true]),
         6 => value.put([true, false]),
-        // DEFAULT_FLOAT_ROUNDING_MODES and those of the base profile: default, zero, near.
+        // DEFAULT_FLOAT_ROUNDING_MODES, and the same for the base profile: default, zero, near.
         7 | 8 => value.put([false, false, true]),
         // FAST_F16_OPERATION
         9 => value.put(true),
@@ -91,7 +91,7 @@ extern "C" fn hsa_isa_get_info_alt(isa: Isa, attribute: u32, value: Answer) -> S
     }
 }
 
-/// Older form with the index of a calling convention. There is only one.
+/// Older form of the function with the index of a calling convention. Only one calling convention exists.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_isa_get_info(isa: Isa, attribute: u32, index: u32, value: Answer) -> Status {
     if index == 0 { hsa_isa_get_info_alt(isa, attribute, value) } else { Status::INVALID_INDEX }

@@ -1,5 +1,5 @@
-//! Files that the kernel driver would have in `/sys/class/kfd` for the emulated GPUs. Frameworks and RCCL read
-//! information there that HSA does not provide.
+//! Files that the kernel driver would create in `/sys/class/kfd` for the emulated GPUs. Frameworks and RCCL read
+//! properties there that HSA does not report.
 //!
 //! Names and units follow Linux, drivers/gpu/drm/amd/amdkfd/kfd_topology.c.
 
@@ -21,12 +21,13 @@ const ENABLED: u32 = 1;
 /// Weight that the driver assigns to an io_link over PCI Express.
 const WEIGHT: u32 = 20;
 
-/// Heap types of a memory bank: frame buffer that the host can or cannot access; system memory.
+/// Heap types of a memory bank: frame buffer that the host can access, frame buffer that it cannot access, and system
+/// memory.
 const FRAME_BUFFER_PUBLIC: u32 = 1;
 const FRAME_BUFFER_PRIVATE: u32 = 2;
 const SYSTEM: u32 = 0;
 
-/// Returns the files below `/sys/class/kfd/kfd/topology`: path and text.
+/// Returns the files below `/sys/class/kfd/kfd/topology`. The key is the relative path, the value the content.
 pub fn topology(config: &Config) -> BTreeMap<String, String> {
     let mut files = BTreeMap::from([
         ("generation_id".to_owned(), "1\n".to_owned()),
@@ -38,7 +39,7 @@ pub fn topology(config: &Config) -> BTreeMap<String, String> {
     let nodes = config.devices + 1;
     for node in 0..nodes {
         let mut put = |name: &str, text| files.insert(format!("nodes/{node}/{name}"), text);
-        // The host is node 0, as it is agent 0, and each GPU is linked to every other node.
+        // The host is node 0, and each GPU is linked to every other node.
         let others: Vec<u32> = (0..nodes).filter(|other| *other != node).collect();
         let number = node.checked_sub(1);
         put("gpu_id", format!("{}\n", number.map_or(0, gpu_id)));
@@ -55,7 +56,7 @@ pub fn topology(config: &Config) -> BTreeMap<String, String> {
     files
 }
 
-/// Returns a GPU id. The driver uses a hash; readers only need it to differ from the host's zero.
+/// Returns a GPU id. The driver uses a hash. Readers only need an id that is not 0, which is the id of the host.
 fn gpu_id(number: u32) -> u32 {
     0x6500 + number
 }
@@ -103,7 +104,7 @@ fn properties(config: &Config, number: Option<u32>, links: usize) -> String {
 fn memory(config: &Config, number: Option<u32>) -> String {
     let model = model::of(config.arch);
     let (heap, bytes) = match number {
-        // The size of the host's memory is read from the host itself.
+        // The size of the host's memory is not listed here, because readers get it from the host itself.
         None => (SYSTEM, 0),
         Some(_) if config.large_bar => (FRAME_BUFFER_PUBLIC, config.memory),
         Some(_) => (FRAME_BUFFER_PRIVATE, config.memory),
@@ -136,8 +137,8 @@ fn link(from: u32, to: u32) -> String {
     ])
 }
 
-/// Returns the architecture as the driver encodes it, for example 90010 for `gfx90a`: minor number and stepping are one
-/// hexadecimal digit each in the name and two decimal digits each here.
+/// Returns the architecture as the driver encodes it, for example 90010 for `gfx90a`. In the name, the minor number and
+/// the stepping have one hexadecimal digit each. In the encoding they have two decimal digits each.
 fn target_version(arch: Arch) -> u32 {
     let digits = arch.name().trim_start_matches("gfx");
     let (major, rest) = digits.split_at(digits.len() - 2);
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn target_versions_match_the_driver() {
-        // Linux, drivers/gpu/drm/amd/amdkfd/kfd_device.c.
+        // Source: Linux, drivers/gpu/drm/amd/amdkfd/kfd_device.c.
         for (arch, version) in [
             (Arch::Gfx906, 90_006),
             (Arch::Gfx90a, 90_010),

@@ -1,5 +1,5 @@
-//! Emulated AMD device: a `libhsa-runtime64.so.1` with injectable faults that a released HIP runtime loads in place of
-//! ROCr.
+//! Emulated AMD device: a `libhsa-runtime64.so.1` that a released HIP runtime loads in place of ROCr. Faults can be
+//! injected in the device.
 //!
 //! The HIP runtime, its compiler and the libraries above it run unmodified. The library replaces everything below the
 //! HSA interface. The crate does not depend on cases, plans or verdicts: its configuration is one environment variable

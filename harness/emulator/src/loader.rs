@@ -1,4 +1,4 @@
-//! Executables: loads code objects into device memory and provides their symbols.
+//! Executables of the HSA interface: loads code objects into device memory and returns their symbols.
 
 mod older;
 
@@ -24,7 +24,7 @@ use crate::{
 /// A loaded kernel.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    /// Name without the descriptor's suffix.
+    /// Name of the kernel without the suffix `.kd` of its descriptor.
     pub(crate) name: String,
     /// Size of the kernel arguments, in bytes.
     pub(crate) kernarg_bytes: u32,
@@ -43,7 +43,7 @@ struct Image {
     agent: Agent,
     start: usize,
     len: usize,
-    /// Contents of the code object, for debuggers and the runtime's introspection.
+    /// Bytes of the code object, which debuggers and the runtime may ask for.
     storage: Arc<[u8]>,
 }
 
@@ -56,7 +56,8 @@ struct Executable {
     symbols: Vec<u64>,
 }
 
-/// All objects with handles. Handles count up and are never reused, so stale ones are detected.
+/// All objects with handles. Handles are consecutive numbers and never reused, so the handle of a destroyed object is
+/// detected.
 #[derive(Default)]
 struct Registry {
     next: u64,
@@ -81,7 +82,6 @@ impl Registry {
     }
 }
 
-/// Returns the kernel whose descriptor is at this address.
 pub(crate) fn kernel(descriptor: u64) -> Option<Arc<Kernel>> {
     with(|registry| registry.kernels.get(&descriptor).cloned())
 }
@@ -110,7 +110,7 @@ unsafe extern "C" fn hsa_code_object_reader_create_from_memory(
     if pointer.is_null() || bytes == 0 {
         return Status::INVALID_ARGUMENT;
     }
-    // SAFETY: not null, and HSA requires the caller to keep `bytes` bytes there during this call.
+    // SAFETY: the pointer is not null, and HSA requires the caller to keep `bytes` bytes valid during this call.
     new_reader(unsafe { std::slice::from_raw_parts(pointer, bytes) }.into(), reader)
 }
 
@@ -193,7 +193,7 @@ extern "C" fn hsa_executable_freeze(executable: u64, _options: *const c_char) ->
 /// `hsa_executable_agent_global_variable_define`.
 ///
 /// # Safety
-/// As required by HSA: `variable` is a C string.
+/// As HSA requires, `variable` must be a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_executable_agent_global_variable_define(
     executable: u64,
@@ -281,8 +281,8 @@ fn load(
         return Status::OUT_OF_RESOURCES;
     };
     let write = |offset: u64, bytes: &[u8]| {
-        // SAFETY: the parser checked that segments and relocations are inside the image, which is a fresh allocation of
-        // its size.
+        // SAFETY: the parser has checked that segments and relocations are inside the image, and the target is a fresh
+        // allocation of the image's size.
         unsafe {
             let to = (start as *mut u8).add(offset as usize);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
@@ -329,7 +329,7 @@ fn load(
 /// `hsa_executable_get_symbol_by_name`.
 ///
 /// # Safety
-/// As required by HSA: `wanted` is a C string.
+/// As HSA requires, `wanted` must be a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_executable_get_symbol_by_name(
     executable: u64,
@@ -381,7 +381,7 @@ extern "C" fn hsa_executable_symbol_get_info(symbol: u64, attribute: u32, value:
     match (attribute, symbol.kernel) {
         // TYPE: variable is 0, kernel 1.
         (0, kernel) => value.put(u32::from(kernel.is_some())),
-        // NAME_LENGTH, without a terminating zero, and NAME.
+        // NAME_LENGTH and NAME, both without a terminating zero.
         (1, _) => value.put(symbol.name.len() as u32),
         (2, _) => value.bytes(&symbol.name, false),
         // AGENT
@@ -392,7 +392,7 @@ extern "C" fn hsa_executable_symbol_get_info(symbol: u64, attribute: u32, value:
         // LINKAGE: program. IS_DEFINITION.
         (5, _) => value.put(1u32),
         (17, _) => value.put(true),
-        // VARIABLE_IS_CONST; HIP queries it for every symbol.
+        // VARIABLE_IS_CONST, which HIP queries for every symbol.
         (10, _) => value.put(false),
         // KERNEL_OBJECT and the sizes of the kernel's segments.
         (22, Some(_)) => value.put(symbol.address),
@@ -409,7 +409,7 @@ extern "C" fn hsa_executable_symbol_get_info(symbol: u64, attribute: u32, value:
     }
 }
 
-/// `hsa_ven_amd_loader_1_03_pfn_t`: the functions of the loader extension.
+/// `hsa_ven_amd_loader_1_03_pfn_t`: table of the functions of the loader extension.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct ExtensionTable {
@@ -443,7 +443,7 @@ extern "C" fn query_host_address(device_address: u64, host_address: Out<u64>) ->
             (image.start..image.start + image.len).contains(&(device_address as usize))
         })
     });
-    // Device memory has the same address on the host.
+    // Device memory has the same address on the host and on the device.
     if found { host_address.put(device_address) } else { Status::INVALID_ARGUMENT }
 }
 
@@ -470,7 +470,7 @@ extern "C" fn iterate_loaded_code_objects(
     let loaded = with(|r| r.executables.get(&executable).map(|e| !e.images.is_empty()));
     match loaded {
         None => Status::INVALID_EXECUTABLE,
-        // An executable of HIP contains one code object, which uses the executable's handle.
+        // An executable of HIP contains exactly one code object, which is represented by the handle of the executable.
         Some(true) => callback(executable, executable, data),
         Some(false) => Status::SUCCESS,
     }
@@ -497,7 +497,7 @@ extern "C" fn loaded_code_object_info(object: u64, attribute: u32, value: Answer
         4 => value.put(2u32),
         5 => value.put(storage.as_ptr() as u64),
         6 => value.put(storage.len() as u64),
-        // LOAD_DELTA, LOAD_BASE, LOAD_SIZE: images start at virtual address zero.
+        // LOAD_DELTA, LOAD_BASE, LOAD_SIZE. The delta equals the base, because images start at virtual address zero.
         8 | 9 => value.put(start),
         10 => value.put(len),
         // URI_LENGTH, URI

@@ -1,4 +1,4 @@
-//! Locks that ignore poisoning, so that a call after a panic does not panic as well. The guarded data is consistent at
+//! Locks that ignore poisoning, so that a call after a panic does not panic too. The guarded data is consistent at
 //! every point where a panic can occur.
 
 use std::{

@@ -1,7 +1,6 @@
 //! Memory that the emulated GPU can access: allocation, accounting and the address map.
 //!
-//! Device memory is ordinary memory of this process at the same address, so host and device use the same pointers, as
-//! they do with ROCr.
+//! Device memory is ordinary memory of this process. Host and device use the same pointers, as they do with ROCr.
 
 use std::{
     collections::BTreeMap,
@@ -35,13 +34,15 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Memory {
     map: RwLock<AddressMap>,
-    /// Bytes in use, by GPU.
+    /// Number of allocated bytes. The key is the GPU.
     used: Mutex<BTreeMap<u64, u64>>,
-    /// Number of queries of the free memory.
+    /// Number of times that the host has queried the free memory.
     answers: AtomicU64,
-    /// Addresses that were allocated a second time by an injected fault, once for each such allocation.
+    /// Addresses that an injected fault has allocated a second time. An address that was allocated twice more is in the
+    /// list twice.
     aliases: Mutex<Vec<usize>>,
-    /// Sizes of allocations that were freed twice, so that two later allocations of this size get the same address.
+    /// Sizes of allocations that an injected fault has freed twice. Two later allocations of the same size get the same
+    /// address.
     freed_twice: Mutex<Vec<usize>>,
     users: Mutex<Users>,
 }
@@ -64,7 +65,6 @@ pub(crate) fn map_mut() -> RwLockWriteGuard<'static, AddressMap> {
     Memory::here().map.write()
 }
 
-/// Returns the memory size that the device reports, in bytes.
 pub(crate) fn reported_bytes() -> u64 {
     let total = config::get().total_memory();
     match faults::planted(Fault::MemoryTotalWrong) {
@@ -75,7 +75,6 @@ pub(crate) fn reported_bytes() -> u64 {
     }
 }
 
-/// Returns the free memory of the device, in bytes.
 pub(crate) fn available(device: Agent) -> u64 {
     let free =
         config::get().total_memory().saturating_sub(used().get(&device.0).copied().unwrap_or(0));
@@ -86,7 +85,7 @@ pub(crate) fn available(device: Agent) -> u64 {
     }
 }
 
-/// Counts memory of the device as used; returns `false` if too little is free.
+/// Counts memory of the device as used. Returns `false` and counts nothing if too little memory is free.
 pub(crate) fn charge(device: Agent, bytes: usize) -> bool {
     let mut all = used();
     let used = all.entry(device.0).or_default();
@@ -106,7 +105,7 @@ pub(crate) fn discharge(device: Agent, bytes: usize) {
     *used = used.saturating_sub(bytes as u64);
 }
 
-/// With `alloc.alias` or `alloc.freed-twice`, returns the address of a live allocation of the same size.
+/// Returns the address of a live allocation of the same size if the fault `alloc.alias` or `alloc.freed-twice` acts.
 fn alias(len: usize) -> Option<usize> {
     faults::planted(Fault::AllocAlias).or(faults::planted(Fault::AllocFreedTwice))?;
     let live = map().pool_of(len)?;
@@ -118,7 +117,7 @@ fn alias(len: usize) -> Option<usize> {
     })
 }
 
-/// Ends one of the two uses of an address that was allocated twice.
+/// Ends one of the uses of an address that was allocated twice. Returns `None` if the address was not.
 fn end_alias(start: usize) -> Option<Region> {
     let mut aliases = Memory::here().aliases.lock();
     let found = aliases.iter().position(|alias| *alias == start)?;
@@ -127,7 +126,7 @@ fn end_alias(start: usize) -> Option<Region> {
     Some(map().find(start)?.1)
 }
 
-/// Zeros all device memory, as a device reset does.
+/// Zeros all device memory, as a reset of the device does.
 pub(crate) fn forget() {
     for (start, len) in map().pools() {
         // SAFETY: the dispatch that is reset keeps all memory mapped, and only the emulated program uses device memory.
@@ -135,11 +134,11 @@ pub(crate) fn forget() {
     }
 }
 
-/// Allocates zeroed whole pages for an agent and adds them to the map. Returns the address, or `None` if there is too
-/// little memory.
+/// Allocates zeroed whole pages for an agent and adds them to the address map. Returns the address, or `None` if there
+/// is too little memory.
 ///
-/// An unmapped page follows every allocation, as with the kernel driver: accessing memory behind a large buffer is a
-/// fault and does not reach another allocation.
+/// Every allocation is followed by an unmapped page, as with the kernel driver. An access behind a large buffer is
+/// therefore a fault and does not reach another allocation.
 pub(crate) fn allocate(bytes: usize, owner: Agent, flags: u32, kind: Kind) -> Option<usize> {
     let len = bytes.max(1).checked_next_multiple_of(PAGE)?;
     let counted = owner.is_gpu() && kind == Kind::Pool;
@@ -164,8 +163,8 @@ pub(crate) fn allocate(bytes: usize, owner: Agent, flags: u32, kind: Kind) -> Op
     Some(start)
 }
 
-/// Size of a large page, in bytes. Large allocations are aligned to it, as by the kernel driver; the device-side heap
-/// of ROCm relies on that.
+/// Size of a large page, in bytes. The kernel driver aligns large allocations to this size, and the device-side heap of
+/// ROCm relies on that.
 const LARGE_PAGE: usize = 2 << 20;
 
 fn map_pages(len: usize) -> Option<usize> {
@@ -173,7 +172,7 @@ fn map_pages(len: usize) -> Option<usize> {
     let kept = len.checked_add(PAGE)?;
     let whole = kept.checked_add(align - PAGE)?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a fresh mapping at an address that the kernel chooses does not affect memory in use.
+    // SAFETY: the kernel chooses a free address, so the new mapping does not affect memory in use.
     let all = unsafe { libc::mmap(std::ptr::null_mut(), whole, libc::PROT_NONE, flags, -1, 0) };
     if all == libc::MAP_FAILED {
         return None;
@@ -183,7 +182,7 @@ fn map_pages(len: usize) -> Option<usize> {
     unmap(all, start - all);
     unmap(start + kept, all + whole - start - kept);
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: the first `len` bytes of the remaining mapping.
+    // SAFETY: the range is the first `len` bytes of the new mapping.
     if unsafe { libc::mprotect(start as *mut libc::c_void, len, protection) } != 0 {
         unmap(start, kept);
         return None;
@@ -198,8 +197,8 @@ fn unmap(start: usize, len: usize) {
     }
 }
 
-/// Removes an allocation from the map. The pages are unmapped when no running kernel or copy can still access them.
-/// Returns `false` if nothing was allocated at this address.
+/// Removes an allocation from the address map. The pages are unmapped when no running kernel or copy can still access
+/// them. Returns `false` if no allocation starts at this address.
 pub(crate) fn free(start: usize) -> bool {
     if let Some(region) = end_alias(start) {
         discharge(region.owner, region.len.next_multiple_of(PAGE));
@@ -212,7 +211,7 @@ pub(crate) fn free(start: usize) -> bool {
     let Some(region) = removable.then(|| map.remove(start)).flatten() else { return false };
     drop(map);
     sanitizer::freed(start);
-    // With the sanitizer the map contains sizes in bytes, but whole pages were allocated.
+    // With the sanitizer, the map contains the exact size in bytes, although whole pages were allocated.
     let len = region.len.next_multiple_of(PAGE);
     order::forget(start as u64..(start + len) as u64);
     if region.owner.is_gpu() && region.kind == Kind::Pool {
@@ -227,15 +226,16 @@ pub(crate) fn free(start: usize) -> bool {
     true
 }
 
-/// Maximum time for which sharing waits for running kernels and copies: they may access the memory.
+/// Maximum time for which [`move_into`] waits for running kernels and copies, which may access the memory.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Moves the bytes of an allocation into a file and maps the file at the same address.
 ///
-/// Writes of the host during the move may be lost. That is only possible for memory that the host accesses directly.
+/// If the host writes to the memory during the move, the write may be lost. This is only possible for memory that the
+/// host accesses directly.
 ///
 /// # Errors
-/// Returns the reason: a kernel or copy does not end, the allocation is freed meanwhile, or the kernel is out of
+/// Returns the reason: a kernel or copy does not end, the allocation was freed in the meantime, or the system is out of
 /// memory.
 pub(crate) fn move_into(start: usize, file: &File) -> Result<(), &'static str> {
     let since = Instant::now();
@@ -250,16 +250,17 @@ pub(crate) fn move_into(start: usize, file: &File) -> Result<(), &'static str> {
         }
         thread::sleep(Duration::from_millis(1));
     };
-    // Pages that were removed from the map may have been reused. Pages in the map stay mapped while `users` is locked.
+    // An allocation that is no longer in the map may have been unmapped. Allocations in the map stay mapped while
+    // `users` is locked.
     let Some(region) = map().find(start).filter(|found| found.0 == start) else {
         return Err("it is freed meanwhile");
     };
     let len = region.1.len.next_multiple_of(PAGE);
     for offset in (0..len).step_by(PAGE) {
         let mut page = [0; PAGE];
-        // SAFETY: a page of a live allocation that the device does not write while `users` is locked.
+        // SAFETY: the page belongs to a live allocation that the device does not write while `users` is locked.
         unsafe { std::ptr::copy((start + offset) as *const u8, page.as_mut_ptr(), PAGE) };
-        // A page of zeros stays a hole in the file.
+        // A page of zeros is not written and remains a hole in the file.
         if page != [0; PAGE] && file.write_all_at(&page, offset as u64).is_err() {
             return Err("too little memory for a second copy of it");
         }
@@ -273,7 +274,7 @@ pub(crate) fn move_into(start: usize, file: &File) -> Result<(), &'static str> {
 fn map_file(start: usize, len: usize, file: &impl AsRawFd) -> bool {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    // SAFETY: the range is from `map_pages`, and its bytes do not change for anything that uses it.
+    // SAFETY: the range comes from `map_pages`, and the file contains the bytes that are now in the range.
     let mapped = unsafe {
         libc::mmap(start as *mut libc::c_void, len, protection, flags, file.as_raw_fd(), 0)
     };
@@ -292,7 +293,8 @@ pub(crate) fn attach(region: Region, file: &OwnedFd) -> Option<usize> {
     Some(start)
 }
 
-/// Removes attached memory from the map, like [`free`]. Returns `false` if nothing was attached at this address.
+/// Removes attached memory from the map, in the same way as [`free`]. Returns `false` if no attached memory starts at
+/// this address.
 pub(crate) fn detach(start: usize) -> bool {
     let mut map = map_mut();
     let attached = map.starting_at(start).is_some_and(|region| region.kind == Kind::Attached);
@@ -306,7 +308,7 @@ pub(crate) fn detach(start: usize) -> bool {
     true
 }
 
-/// Makes host memory of this library permanently visible to kernels.
+/// Makes host memory of this library accessible to kernels until the process ends.
 pub(crate) fn register_host_block(start: usize, len: usize) {
     let flags = pool_flag::FINE_GRAINED;
     map_mut().insert(start, Region { len, kind: Kind::Internal, owner: Agent::CPU, flags });
@@ -333,8 +335,8 @@ fn users() -> MutexGuard<'static, Users> {
     Memory::here().users.lock()
 }
 
-/// While this exists, no memory that was accessible at its creation is unmapped. Freeing memory that a kernel uses must
-/// be reported as a fault and not crash the process.
+/// While a value of this type exists, memory that was accessible at its creation is not unmapped. A program that frees
+/// memory in use by a kernel must get a fault report, and the process must not crash.
 pub(crate) struct InUse(&'static Memory);
 
 impl InUse {

@@ -1,7 +1,7 @@
 //! Functions that a released ROCr exports but the emulated device does not implement.
 //!
-//! They must exist, or the HIP runtime and other programs could not be loaded. Each returns an error and reports that
-//! it is not emulated.
+//! If these symbols were missing, the HIP runtime and other programs could not be loaded. Each function reports that it
+//! is not emulated and returns an error.
 
 use crate::{abi::Status, report};
 
@@ -16,15 +16,15 @@ macro_rules! missing {
 }
 
 missing! {
-    // Images of graphics interfaces, which have their own layout.
+    // Images of graphics interfaces, which have a layout of their own.
     hsa_amd_image_create
-    // Memory of graphics interfaces, and signals that are shared with other processes: a waiting thread is woken only
-    // by its own process.
+    // Memory of graphics interfaces, and signals that are shared with other processes. A thread that waits for a signal
+    // is only woken by its own process.
     hsa_amd_interop_map_buffer
     hsa_amd_interop_unmap_buffer
     hsa_amd_ipc_signal_attach
     hsa_amd_ipc_signal_create
-    // Shared virtual memory with page migration: the system reports that it is not supported.
+    // Shared virtual memory with page migration. The system attributes report that it is not supported.
     hsa_amd_svm_attributes_get
     hsa_amd_svm_attributes_set
     hsa_amd_svm_prefetch_async
@@ -42,7 +42,7 @@ missing! {
     hsa_ven_amd_pcs_iterate_configuration
     hsa_ven_amd_pcs_start
     hsa_ven_amd_pcs_stop
-    // Older handles for code objects, which readers replaced, and code objects for programs instead of agents.
+    // Handles for code objects that readers have replaced, and code objects for programs (and not for agents).
     hsa_code_object_deserialize
     hsa_code_object_destroy
     hsa_code_object_get_info
@@ -55,14 +55,14 @@ missing! {
     hsa_executable_load_code_object
     hsa_executable_load_program_code_object
     hsa_executable_readonly_variable_define
-    // The finalizer, which compiled BRIG.
+    // The finalizer, which compiled BRIG (an intermediate language).
     hsa_ext_program_add_module
     hsa_ext_program_create
     hsa_ext_program_destroy
     hsa_ext_program_finalize
     hsa_ext_program_get_info
     hsa_ext_program_iterate_modules
-    // Queues whose packets the host processes, and user data of allocations and device threads.
+    // Queues whose packets the host processes, user data of allocations, and threads of the device.
     hsa_soft_queue_create
     hsa_amd_async_function
     hsa_amd_pointer_info_set_userdata
@@ -78,7 +78,7 @@ macro_rules! refused {
 }
 
 refused! {
-    // ROCr has never implemented these (`MemoryRegion::CanMigrate`, `MemoryRegion::Migrate`).
+    // Functions that ROCr has never implemented either (`MemoryRegion::CanMigrate`, `MemoryRegion::Migrate`).
     hsa_amd_memory_migrate
     hsa_amd_memory_pool_can_migrate
 }
@@ -93,7 +93,7 @@ macro_rules! without_effect {
 }
 
 without_effect! {
-    // Scratch memory that can be reclaimed, and ROCr's log. The emulated device has neither.
+    // Scratch memory that can be reclaimed, and the log of ROCr. The emulated device has neither.
     hsa_amd_agent_set_async_scratch_limit
     hsa_amd_enable_logging
 }

@@ -1,6 +1,6 @@
 //! Properties that each emulated GPU reports.
 //!
-//! Numbers are from AMD's product pages and the ROCm page "Accelerator and GPU hardware specifications"; device ids are
+//! Values are from AMD's product pages and the ROCm page "Accelerator and GPU hardware specifications"; device ids are
 //! from `pci.ids`. Clock rates are only reported: the emulated device does not model timing.
 
 use device::Arch;
@@ -188,7 +188,7 @@ pub(crate) fn of(arch: Arch) -> Model {
             caches: [32, 2048, 32 << 10],
             ..rdna
         },
-        // Radeon 860M (Krackan Point). The size of its level-2 cache is unknown; the value is that of the 890M.
+        // Radeon 860M (Krackan Point). The size of its level-2 cache is unknown, so the value of the 890M is used.
         Arch::Gfx1152 => Model {
             chip_id: 0x1114,
             compute_units: 8,
@@ -210,7 +210,7 @@ pub(crate) fn of(arch: Arch) -> Model {
             caches: [32, 4096, 32 << 10],
             ..rdna
         },
-        // AMD has published no product. The values are those of the Instinct MI355X, without a device id.
+        // AMD has not published a product. The values are those of the Instinct MI355X, without a device id.
         Arch::Gfx1250 => Model {
             compute_units: 256,
             shader_engines: 32,

@@ -1,17 +1,19 @@
-//! Happens-before tracking of packets and copies for the sanitizer. Two of them that access the same bytes, at least
-//! one writing, need a synchronisation that makes one wait for the other.
+//! Happens-before tracking of packets and copies for the sanitizer. If two packets or copies access the same bytes and
+//! at least one of them writes, a synchronisation must make one wait for the other.
 //!
-//! The order is that which HSA guarantees, not the order of this run. Each packet and copy has a vector clock: the set
-//! of packets and copies that are known to be complete before it, as in dynamic race detectors (FastTrack, PLDI 2009).
-//! It contains:
+//! The tracked order is the one that HSA guarantees, and not the order in which this run happens to execute the work.
+//! Each packet and copy has a vector clock, as in dynamic race detectors (FastTrack, PLDI 2009). A clock is the set of
+//! packets and copies that are known to be complete before this one starts. It contains:
 //!
-//! * what the host knew when it submitted the work;
-//! * on a queue, what an earlier barrier bit or barrier packet waited for, and with its own barrier bit all earlier
-//!   packets (HSA Platform System Architecture Specification 1.2, 2.9);
-//! * the work that lowered the signals that it waits for.
+//! * the clock of the host at the time of the submission;
+//! * for a packet, the work for which an earlier barrier bit or barrier packet of the same queue has waited. If the
+//!   packet itself has the barrier bit, all earlier packets of the queue (HSA Platform System Architecture
+//!   Specification 1.2, 2.9);
+//! * the work that lowered the signals for which the packet or copy waits.
 //!
-//! The host learns from the signals that it waits for or reads. All its threads count as one, because synchronisation
-//! between them is not visible here. Direct memory accesses of the host are not visible either.
+//! The clock of the host grows when the host waits for a signal or reads one. All threads of the host share one clock,
+//! because the device does not observe how threads synchronise. Direct memory accesses of the host are not observed
+//! either.
 
 mod accesses;
 mod clock;
@@ -30,25 +32,26 @@ pub(crate) use state::{Known, Work};
 
 use crate::{abi::Signal, faults, findings, locks::Mutex, part::Part as _, row::Row, sanitizer};
 
-/// Maximum distance from the oldest pending packet at which a packet may overtake others.
+/// Number of packets, counted from the oldest pending packet, that may overtake others.
 pub(crate) const WINDOW: usize = 64;
 
-/// Happens-before state of a device.
 #[derive(Default)]
 pub(crate) struct Order(Mutex<State>);
 
 thread_local! {
-    /// Packet that this thread executes. The state belongs to the thread, not to the device.
+    /// Packet that this thread executes. The variable belongs to the thread and not to the device.
     static PACKET: RefCell<Option<Work>> = const { RefCell::new(None) };
 }
 
 /// Returns the state if the sanitizer is on.
 fn state() -> Option<MutexGuard<'static, State>> {
-    // A separate cold function: each packet and each read of a signal calls this, mostly without the sanitizer.
+    // The function is cold and not inlined, because each packet and each read of a signal calls this code, mostly
+    // without the sanitizer.
     #[cold]
     #[inline(never)]
     fn watched() -> Option<MutexGuard<'static, State>> {
-        // With this fault injected, packets overtake each other because of the fault, not by a mistake of the program.
+        // If this fault is injected, packets overtake each other because of the fault and not because of a mistake in
+        // the program.
         let overtaken = faults::planted(Fault::QueueBarrierIgnored).is_some();
         (!overtaken).then(|| Order::here().0.lock())
     }
@@ -60,14 +63,14 @@ fn with_packet<T>(act: impl FnOnce(&mut State, &mut Work) -> T) -> Option<T> {
     PACKET.with_borrow_mut(|packet| packet.as_mut().map(|work| act(&mut state, work)))
 }
 
-/// Records that the host rang the doorbell of a queue. Packets before `end` are written.
+/// Records that the host rang the doorbell of a queue. The host has written all packets before `end`.
 pub(crate) fn doorbell_rang(queue: u64, end: u64) {
     if let Some(mut state) = state() {
         state.rings(queue, end, sanitizer::current_line());
     }
 }
 
-/// Records that this thread starts a packet of a queue.
+/// Records that this thread starts to execute a packet of a queue.
 pub(crate) fn begin_packet(queue: u64, index: u64, barrier_bit: bool) {
     if let Some(mut state) = state() {
         let line = sanitizer::current_line();
@@ -80,7 +83,7 @@ pub(crate) fn launches(kernel: &str) {
     with_packet(|state, work| state.launches(work, kernel));
 }
 
-/// Records that this thread's packet is a barrier and has waited for these signals.
+/// Records that the packet of this thread is a barrier packet and has waited for these signals.
 pub(crate) fn waited(signals: &[Signal]) {
     with_packet(|state, work| {
         signals.iter().for_each(|signal| state.waited(work, signal.0));
@@ -88,7 +91,7 @@ pub(crate) fn waited(signals: &[Signal]) {
     });
 }
 
-/// Records that this thread's packet is complete, immediately before it lowers `completion`.
+/// Records that the packet of this thread is complete. Called immediately before the packet lowers `completion`.
 pub(crate) fn end_packet(completion: Signal) {
     with_packet(|state, work| {
         state.end_packet(work);
@@ -100,30 +103,31 @@ pub(crate) fn end_packet(completion: Signal) {
 fn lower(state: &mut State, work: &Work, signal: Signal) {
     let Some(cell) = signal.cell() else { return };
     state.lowers(work, signal.0);
-    // The host may read this signal without a call.
+    // The host can read this signal without a call.
     if cell.exposed.load(Ordering::Acquire) != 0 {
         state.host_saw(signal.0);
     }
 }
 
-/// Records an access of this thread's packet.
+/// Records a memory access by the packet of this thread.
 ///
 /// # Errors
-/// Returns the earlier access if the two are unordered.
+/// Returns the earlier access if the order of the two accesses is not guaranteed.
 pub(crate) fn touch(kind: AccessKind, range: Range<u64>) -> Result<(), Unordered> {
     with_packet(|state, work| state.touch(work, kind, range)).unwrap_or(Ok(()))
 }
 
-/// Returns what the host knows when it submits a copy; `None` without the sanitizer.
+/// Returns the clock of the host for a copy that is being submitted, or `None` without the sanitizer.
 pub(crate) fn submitted() -> Option<Known> {
     state().map(|state| state.known(sanitizer::current_line()))
 }
 
-/// Records a copy that has waited for these signals and is about to move these rows. Returns `None` without the
+/// Records a copy that has waited for these signals and is about to copy these rows. Returns `None` without the
 /// sanitizer.
 ///
 /// # Errors
-/// Returns an unordered earlier access if the sanitizer must stop at its first finding.
+/// Returns the earlier access if the order of the two accesses is not guaranteed and the sanitizer must stop at its
+/// first finding.
 pub(crate) fn begin_copy(
     submitted: Option<&Known>,
     waited: &[Signal],
@@ -136,7 +140,7 @@ pub(crate) fn begin_copy(
     Ok(Some(work))
 }
 
-/// Records that a copy is complete, immediately before it lowers `completion`.
+/// Records that a copy is complete. Called immediately before the copy lowers `completion`.
 pub(crate) fn end_copy(work: Option<&Work>, completion: Signal) {
     if let (Some(work), Some(mut state)) = (work, state()) {
         lower(&mut state, work, completion);
@@ -176,7 +180,7 @@ pub(crate) fn host_added(signal: Signal) {
     }
 }
 
-/// Removes freed memory: a later allocation at the same address has no relation to it.
+/// Forgets the accesses to freed memory, because a later allocation at the same address is unrelated to it.
 pub(crate) fn forget(range: Range<u64>) {
     if let Some(mut state) = state() {
         state.forget(range);

@@ -1,4 +1,4 @@
-//! Packet processor: executes one packet.
+//! Packet processor, which executes one packet of a queue.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
 /// Completion signal and start time of a finished packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Completion {
-    /// `None` if the packet has no signal, or if an injected fault prevents it from being lowered.
+    /// Signal to lower. `None` if the packet has no signal or if an injected fault keeps the signal from being lowered.
     pub(crate) signal: Option<Signal>,
     /// Start time of the packet, in ticks.
     pub(crate) start: u64,
@@ -28,9 +28,9 @@ pub(crate) struct Completion {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done(Completion),
-    /// The queue stops and its error callback is called.
+    /// The queue stops, and its error callback is called.
     Error(Status),
-    /// The queue stops without a callback: the GPU hangs, or the fault was reported as a system event.
+    /// The queue stops without a callback, because the GPU hangs or because the fault was reported as a system event.
     Hang,
 }
 
@@ -43,11 +43,11 @@ pub(crate) fn in_kernel(queue: u64) -> bool {
     InKernels::here().0.lock().contains(&queue)
 }
 
-/// Executes the packet in this slot of the queue's ring.
+/// Executes the packet in a slot of the queue's ring.
 pub(crate) fn process(queue: &Origin<'_>, index: u64, slot: *mut u8) -> Outcome {
     let start = clock::now();
-    // SAFETY: a slot of the ring with a valid header, so the host has written all 64 bytes and does not change them
-    // until the packet is done. All fields are plain integers.
+    // SAFETY: the slot has a valid header, so the host has written all 64 bytes and does not change them until the
+    // packet is done. All fields are plain integers.
     let (dispatch, barrier, value) = unsafe {
         (
             slot.cast::<DispatchPacket>().read(),
@@ -99,9 +99,9 @@ fn carry_out(
     }
 }
 
-/// Returns the signals that the packet in this slot waits for; `None` if it may start.
+/// Returns the signals for which the packet in this slot waits, or `None` if the packet may start.
 pub(crate) fn holds_up(slot: *mut u8) -> Option<Vec<Signal>> {
-    // SAFETY: a slot of the ring with a valid header, which the host has written and does not change. All fields are
+    // SAFETY: the slot has a valid header, so the host has written the packet and does not change it. All fields are
     // plain integers.
     let (barrier, value) =
         unsafe { (slot.cast::<BarrierPacket>().read(), slot.cast::<BarrierValuePacket>().read()) };
@@ -145,7 +145,7 @@ fn run_kernel(queue: &Origin<'_>, slot: *mut u8, packet: &DispatchPacket, start:
         packet.completion.complete(start);
         delay::sleep(Duration::from_millis(planted.amount("ms")));
     }
-    // A thread that destroys the queue either finds it in the list, or is seen here.
+    // A thread that destroys the queue either finds the queue in the list, or has set `stopping` before this check.
     let result = if queue.stopping() {
         Err(dispatch::Failure::Hang)
     } else {

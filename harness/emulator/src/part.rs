@@ -1,18 +1,19 @@
-//! A part of a device. Each module keeps its state in its own type, of which every device has one value.
+//! A part of a device. Each module keeps its state in a type of its own, and every device contains one value of each of
+//! these types.
 //!
-//! HSA functions do not name a device, because a process has one. Instead a thread belongs to a device, and the
-//! functions that it calls find the state through this trait; `whole.rs` selects the device. Parts do not know each
-//! other.
+//! HSA functions do not name a device, because a process has only one. In this library each thread belongs to a device,
+//! and the functions that the thread calls find their state through this trait. `whole.rs` selects the device. Parts do
+//! not depend on each other.
 
 use std::{io, thread::JoinHandle};
 
 pub(crate) trait Part: Sync + 'static {
-    /// Returns the part of this thread's device.
+    /// Returns this part of the device to which the thread belongs.
     fn here() -> &'static Self;
 
-    /// Starts a thread that belongs to the same device as this one.
+    /// Starts a thread that belongs to the same device as the calling thread.
     ///
     /// # Errors
-    /// Returns an error if the kernel creates no thread.
+    /// Fails if the system cannot create a thread.
     fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>>;
 }

@@ -1,4 +1,4 @@
-//! Memory pools and the functions for memory: allocate, free, lock, pointer info.
+//! Memory pools, and the functions that allocate, free, lock and describe memory.
 
 use std::ffi::c_void;
 
@@ -28,15 +28,15 @@ const HOST_COARSE: Pool = Pool(0x13);
 const DEVICE_COARSE: Pool = Pool(0x21);
 const DEVICE_FINE: Pool = Pool(0x22);
 const DEVICE_GROUP: Pool = Pool(0x23);
-/// Position of the GPU's number in the handle of a device pool, in bits.
+/// Position of the GPU's number in the handle of a pool, in bits.
 const NUMBER_SHIFT: u32 = 8;
 
 impl Pool {
-    /// Returns the agent that owns the pool, and its segment; `None` for an invalid handle.
+    /// Returns the agent that owns the pool and the segment of the pool, or `None` for an invalid handle.
     fn describe(self) -> Option<(Agent, Segment)> {
         use pool_flag::{COARSE_GRAINED, FINE_GRAINED, KERNARG};
         let global = |flags| Segment::Global { flags };
-        // Pools of all GPUs have the same handles, except for the GPU's number in the upper bits.
+        // The handles of the pools of two GPUs differ only in the GPU's number in the upper bits.
         let agent = Agent(Agent::GPU.0 + (self.0 >> NUMBER_SHIFT));
         let kind = Pool(self.0 & ((1 << NUMBER_SHIFT) - 1));
         if !agent.is_gpu() || (agent != Agent::GPU && kind.0 < DEVICE_COARSE.0) {
@@ -53,7 +53,7 @@ impl Pool {
         })
     }
 
-    /// Returns owner and global flags if memory can be allocated from the pool.
+    /// Returns the owner and the global flags of the pool if memory can be allocated from it.
     pub(crate) fn allocatable(self) -> Option<(Agent, u32)> {
         match self.describe()? {
             (owner, Segment::Global { flags }) => Some((owner, flags)),
@@ -63,7 +63,7 @@ impl Pool {
 }
 
 fn host_bytes() -> usize {
-    // SAFETY: both calls have no preconditions.
+    // SAFETY: neither call has preconditions.
     let (pages, size) =
         unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     usize::try_from(pages).unwrap_or(0) * usize::try_from(size).unwrap_or(0)
@@ -159,8 +159,8 @@ extern "C" fn hsa_amd_agent_memory_pool_get_info(
 ) -> Status {
     let Some((owner, _)) = pool.describe() else { return Status::INVALID_MEMORY_POOL };
     match attribute {
-        // ACCESS: never 0, allowed 1, disallowed by default 2. Without a large BAR the host never accesses device
-        // memory directly. A GPU accesses another one's memory if requested.
+        // ACCESS: 0 is never, 1 is allowed, 2 is disallowed by default. Without a large BAR the host can never access
+        // device memory directly. A GPU can access memory of another GPU on request.
         0 => value.put(match (agent == owner, owner.is_gpu(), agent.is_gpu()) {
             (true, ..) => 1u32,
             (false, true, false) if !config::get().large_bar => 0,
@@ -168,7 +168,7 @@ extern "C" fn hsa_amd_agent_memory_pool_get_info(
         }),
         // NUM_LINK_HOPS
         1 => value.put(u32::from(agent != owner)),
-        // LINK_INFO: one PCIe link with atomics, as `lspci` would show.
+        // LINK_INFO: one PCIe link with atomics.
         2 if agent == owner => Status::SUCCESS,
         2 => value.put(LinkInfo {
             latency: [0; 2],
@@ -220,7 +220,8 @@ pub(crate) extern "C" fn hsa_amd_memory_pool_free(pointer: usize) -> Status {
         return Status::SUCCESS;
     }
     trace!("free {pointer:#x}");
-    // The address is the ring of a queue or a loaded executable. Freeing memory in use is rejected, as by the driver.
+    // The address is the ring of a queue or a loaded executable. Like the driver, the device refuses to free memory
+    // that is in use.
     let found = memory::map().find(pointer);
     if let Some((start, Region { kind: Kind::Internal, owner, .. })) = found
         && start == pointer
@@ -280,7 +281,7 @@ extern "C" fn hsa_amd_memory_lock_to_pool(
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_memory_unlock(pointer: usize) -> Status {
     trace!("unlock {pointer:#x}");
-    // ROCr reports no error for memory that was not locked either.
+    // ROCr does not report an error either if the memory was not locked.
     memory::map_mut().unlock(pointer);
     Status::SUCCESS
 }
@@ -349,7 +350,7 @@ extern "C" fn hsa_amd_pointer_info(
     info.put_prefix(answer, bytes)
 }
 
-/// Sets 32-bit words. As in ROCr (`Runtime::FillMemory`), the call returns when they are set, and it is not ordered
+/// Sets 32-bit words. As in ROCr (`Runtime::FillMemory`), the call returns after the words are set and is not ordered
 /// with packets and copies.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_memory_fill(pointer: usize, value: u32, count: usize) -> Status {
@@ -376,13 +377,14 @@ extern "C" fn hsa_amd_memory_fill(pointer: usize, value: u32, count: usize) -> S
             len: (count - first).min(FILL_WORDS) * size_of::<u32>(),
         })
         .collect();
-    // SAFETY: the words are in the map, where `in_use` keeps them, and the pattern is as long as the longest row.
+    // SAFETY: the words are in the address map, `in_use` keeps them mapped, and the pattern is as long as the longest
+    // row.
     let status = unsafe { copy_engine::move_by_host(&rows, Fate::Done) };
     drop(in_use);
     status
 }
 
-/// Number of words that are set at once.
+/// Number of words that one row sets.
 const FILL_WORDS: usize = 16 << 10;
 
 #[unsafe(no_mangle)]
@@ -400,12 +402,12 @@ extern "C" fn hsa_memory_deregister(pointer: usize, _bytes: usize) -> Status {
 mod tests {
     use super::*;
 
-    /// Fills memory inside an allocation of one page and checks the first and the last byte of the page.
+    /// Fills memory in an allocation of one page, and compares the status and the first and last byte of the page.
     #[track_caller]
     fn check(offset: usize, count: usize, status: Status, ends: [u8; 2]) {
         let start = memory::allocate(PAGE, Agent::GPU, 0, Kind::Pool).unwrap();
         assert_eq!(hsa_amd_memory_fill(start + offset, 0x0403_0201, count), status);
-        // SAFETY: the first and the last byte of the page, which nothing else accesses.
+        // SAFETY: the bytes are the first and the last byte of the page, which nothing else accesses.
         let bytes = unsafe { [*(start as *const u8), *((start + PAGE - 1) as *const u8)] };
         assert_eq!(bytes, ends);
         assert_eq!(hsa_amd_memory_pool_free(start), Status::SUCCESS);

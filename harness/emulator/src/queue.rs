@@ -1,4 +1,5 @@
-//! AQL queues: ring, indices, doorbell, and the thread that acts as packet processor.
+//! AQL queues. A queue has a ring of packets, a read and a write index, a doorbell, and a thread that acts as the
+//! packet processor.
 
 mod indices;
 mod units;
@@ -36,8 +37,8 @@ const PACKET: usize = 64;
 /// HSA_QUEUE_TYPE_COOPERATIVE.
 const COOPERATIVE: u32 = 2;
 
-/// Apertures of the flat address space for LDS and scratch: the upper 32 bits, which kernels of older code objects read
-/// from `amd_queue_t`. The crate `isa` defines the same values.
+/// Apertures of the flat address space for LDS and scratch: their upper 32 bits. Kernels of older code objects read
+/// these values from `amd_queue_t`. The crate `isa` defines the same values.
 const GROUP_APERTURE_HI: u32 = 0x0002_0000;
 const PRIVATE_APERTURE_HI: u32 = 0x0001_0000;
 
@@ -50,26 +51,26 @@ pub(crate) struct Queue {
     doorbell: Mutex<()>,
     rung: Condvar,
     stop: AtomicBool,
-    /// Thread of the queue; only with the eager schedule.
+    /// Thread of the queue. Exists only with the eager schedule.
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Complete packets after the read index, which overtook others.
+    /// Indices of packets that are complete although an earlier packet is not.
     overtook: Mutex<BTreeSet<u64>>,
-    /// Index of the packet that `packet_that_lowers` found last.
+    /// Index of the packet that `packet_that_lowers` has found last.
     needed: AtomicU64,
     units: Mutex<units::Mask>,
-    /// State of global wave sync; only for a cooperative queue.
+    /// State of global wave sync. Exists only for a cooperative queue.
     sync: Option<WaveSync>,
 }
 
-// SAFETY: `data` is opaque here and only passed to the callback, which HSA requires to be callable from another thread.
-// All fields of the cell that change are atomic.
+// SAFETY: this library does not dereference `data` and only passes it to the callback, which HSA requires to be
+// callable from another thread. All fields of the cell that change are atomic.
 unsafe impl Send for Queue {}
-// SAFETY: as above.
+// SAFETY: the reasons for `Send` apply to `Sync` too.
 unsafe impl Sync for Queue {}
 
 #[derive(Default)]
 pub(crate) struct Queues {
-    /// All queues, by the address of their `amd_queue_t`.
+    /// All queues. The key is the address of their `amd_queue_t`.
     all: RwLock<HashMap<u64, Arc<Queue>>>,
     /// Number of queues created so far, which is the id of the last one.
     created: AtomicU64,
@@ -100,12 +101,12 @@ impl Queue {
 
     fn slot(&self, index: u64) -> *mut u8 {
         let offset = (index % u64::from(self.cell.head.size)) as usize * PACKET;
-        // SAFETY: the ring has `size` packets, and the offset is that of a packet.
+        // SAFETY: the ring has `size` packets, and the offset is the offset of one of them.
         unsafe { self.cell.head.base.add(offset) }
     }
 
     fn header(&self, slot: *mut u8) -> &AtomicU16 {
-        // SAFETY: a slot of the ring, aligned to 64 bytes; the host writes headers atomically.
+        // SAFETY: the slot is in the ring and aligned to 64 bytes; the host writes headers atomically.
         unsafe { AtomicU16::from_ptr(slot.cast()) }
     }
 
@@ -133,8 +134,8 @@ impl Queue {
         }
     }
 
-    /// Executes packets one after another, each until it ends. Therefore the barrier bit and the fence scopes of a
-    /// header need no further action.
+    /// Executes packets one after another. A packet ends before the next one starts, so the barrier bit and the fence
+    /// scopes of a header need no further action.
     fn run(&self) {
         while let Some(slot) = self.next() {
             let index = self.cell.read_index.load(Ordering::Acquire);
@@ -144,7 +145,7 @@ impl Queue {
         }
     }
 
-    /// Executes a packet; returns false if the queue must stop.
+    /// Executes a packet. Returns false if the queue must stop.
     fn carry_out(&self, index: u64, slot: *mut u8) -> bool {
         let _work = rest::Work::begin();
         let outcome = packets::process(&self.origin(), index, slot);
@@ -154,7 +155,7 @@ impl Queue {
         match outcome {
             packets::Outcome::Done(completion) => {
                 self.retire(index);
-                // The host may read memory as soon as the signal is lowered.
+                // The host may read the results as soon as the signal is lowered.
                 fence(Ordering::SeqCst);
                 completion.lower();
                 true
@@ -170,7 +171,7 @@ impl Queue {
         }
     }
 
-    /// Returns the slots of complete packets to the host, in order.
+    /// Marks a packet as complete, and returns the slots of complete packets to the host in order.
     fn retire(&self, index: u64) {
         let mut overtook = self.overtook.lock();
         overtook.insert(index);
@@ -183,7 +184,7 @@ impl Queue {
         }
     }
 
-    /// Returns the submitted packets that are not complete, with their indices.
+    /// Returns the submitted packets that are not complete yet, with their indices.
     fn waiting(&self) -> impl Iterator<Item = (u64, *mut u8)> {
         let overtook = self.overtook.lock().clone();
         let front = self.cell.read_index.load(Ordering::Acquire);
@@ -197,13 +198,13 @@ impl Queue {
             .filter(move |(index, _)| !overtook.contains(index))
     }
 
-    /// Returns the packets that may be executed now, in order. If a barrier packet is first, also returns the signals
-    /// that it waits for.
+    /// Returns the packets that may be executed now, in order. If a barrier packet blocks the packets after it, also
+    /// returns the signals for which the barrier packet waits.
     pub(crate) fn startable(self: &Arc<Self>) -> (Vec<Ready>, Vec<Signal>) {
         let mut found: Vec<Ready> = Vec::new();
         for (index, slot) in self.waiting().take(order::WINDOW) {
             let header = self.header(slot).load(Ordering::Acquire);
-            // The fault acts where a barrier would have delayed the packet.
+            // The fault can only act where a barrier bit would delay the packet.
             let barrier = header & packet::BARRIER_BIT != 0 && !found.is_empty();
             if barrier && !faults::takes_at(Fault::QueueBarrierIgnored, index) {
                 break;
@@ -222,8 +223,8 @@ impl Queue {
     /// Returns the index of the packet that lowers the signal when it completes.
     pub(crate) fn packet_that_lowers(&self, signal: Signal) -> Option<u64> {
         let lowers = |slot: *mut u8| {
-            // SAFETY: a slot of the ring. Every kind of packet has its completion signal in the last word. A packet
-            // that the host is still writing has not been submitted.
+            // SAFETY: the slot is in the ring. Every kind of packet has its completion signal in the last word. A
+            // packet that the host is still writing has not been submitted.
             Signal(unsafe { slot.cast::<u64>().add(7).read_volatile() }) == signal
         };
         let known = self.needed.load(Ordering::Relaxed);
@@ -253,8 +254,8 @@ impl Queue {
         self.ring();
         events::notify();
         let thread = self.thread.lock().take();
-        // A callback may destroy its own queue. A kernel that never ends must not prevent the host from ending, so a
-        // thread inside of one is not joined.
+        // A callback may destroy its own queue, and a thread cannot join itself. A thread that is inside a kernel is
+        // not joined either, because a kernel that never ends must not prevent the host from ending.
         let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) else {
             return;
         };
@@ -265,8 +266,8 @@ impl Queue {
 }
 
 impl Drop for Queue {
-    /// Frees the memory of an unused queue. A thread that was left inside a kernel keeps the queue alive
-    /// until the process ends.
+    /// Frees the memory of the queue. A thread that is still inside a kernel keeps the queue alive until the process
+    /// ends.
     fn drop(&mut self) {
         signal::destroy(self.cell.head.doorbell);
         memory::free(self.cell.head.base as usize);
@@ -284,7 +285,7 @@ pub(crate) struct Ready {
 impl Ready {
     pub(crate) fn carry_out(self) {
         if !self.queue.carry_out(self.index, self.slot) {
-            // A failed queue executes no further packets.
+            // A queue that has failed executes no further packets.
             self.queue.stop.store(true, Ordering::SeqCst);
         }
     }
@@ -313,8 +314,8 @@ pub(crate) fn ring(address: u64) {
     }
 }
 
-/// Ends all queues, as the driver does when a process closes it. Their memory stays allocated because the host may
-/// still read it.
+/// Stops all queues, as the driver does when it closes the queues of a process. Their memory stays allocated, because
+/// the host may still read it.
 pub(crate) fn shut_down() {
     for queue in all() {
         queue.end();
@@ -345,17 +346,17 @@ extern "C" fn hsa_queue_create(
     let (Some(base), Some(cell)) = (allocate(bytes), allocate(size_of::<QueueCell>())) else {
         return Status::OUT_OF_RESOURCES;
     };
-    // Populating all pages at once is cheaper than one page fault each. Older kernels ignore the advice.
-    // SAFETY: populates the pages of the ring that was just allocated, without changing any byte.
+    // One call for all pages is cheaper than one page fault for each page. Older kernels ignore the advice.
+    // SAFETY: the range is the ring that was just allocated, and no byte changes.
     unsafe { libc::madvise(base as *mut c_void, bytes, libc::MADV_POPULATE_WRITE) };
     for slot in (base..base + bytes).step_by(PACKET) {
-        // SAFETY: a slot of the ring that was just allocated.
+        // SAFETY: the slot is in the ring that was just allocated.
         unsafe { (slot as *mut u16).write(u16::from(packet::INVALID)) };
     }
     let doorbell = signal::create(0);
     let cell = cell as *mut QueueCell;
-    // SAFETY: freshly allocated, zeroed pages, and zero is a valid state of every field. The address is not yet known
-    // elsewhere.
+    // SAFETY: the memory is freshly allocated and zeroed, and zero is a valid state of every field. The address is not
+    // known elsewhere yet.
     let queue_cell = unsafe {
         (*cell).head = QueueHead {
             kind,
@@ -410,7 +411,7 @@ extern "C" fn hsa_queue_destroy(queue: *mut QueueCell) -> Status {
     Status::SUCCESS
 }
 
-/// Stops the queue. Packets that are already submitted may not be executed (`hsa_queue_inactivate`).
+/// Stops the queue. As `hsa_queue_inactivate` permits, packets that are already submitted may not be executed.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_queue_inactivate(queue: *mut QueueCell) -> Status {
     let Some(queue) = find(queue as u64) else { return Status::INVALID_QUEUE };
@@ -436,7 +437,7 @@ extern "C" fn hsa_amd_queue_get_info(
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_profiling_set_profiler_enabled(_queue: *mut QueueCell, _on: i32) -> Status {
-    // Times are always recorded.
+    // Times are always recorded, so the setting has no effect.
     Status::SUCCESS
 }
 

@@ -1,5 +1,5 @@
-//! Memory regions of HSA's core interface, which correspond to the pools of AMD's extension. A region has the handle of
-//! its pool.
+//! Memory regions of HSA's core interface. Each region corresponds to a pool of AMD's extension and has the handle of
+//! that pool.
 
 use std::ffi::c_void;
 
@@ -12,7 +12,8 @@ use crate::{
     },
 };
 
-/// Calls back for the regions of an agent. As in ROCr, an agent has its own memory and the host's.
+/// Calls the callback for each region of an agent. As in ROCr, the regions of an agent are its own memory and the
+/// memory of the host.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_agent_iterate_regions(
     agent: Agent,
@@ -34,8 +35,8 @@ extern "C" fn hsa_agent_iterate_regions(
 #[unsafe(no_mangle)]
 extern "C" fn hsa_region_get_info(region: Pool, attribute: u32, value: Answer) -> Status {
     let status = match (attribute, region.allocatable()) {
-        // SEGMENT, GLOBAL_FLAGS, SIZE, RUNTIME_ALLOC_ALLOWED, _GRANULE and _ALIGNMENT have the same numbers as for
-        // pools.
+        // SEGMENT, GLOBAL_FLAGS, SIZE, RUNTIME_ALLOC_ALLOWED, RUNTIME_ALLOC_GRANULE and RUNTIME_ALLOC_ALIGNMENT have
+        // the same numbers as for pools.
         (0..=2 | 5..=7, _) => hsa_amd_memory_pool_get_info(region, attribute, value),
         // ALLOC_MAX_SIZE. Memory of the group segment cannot be allocated.
         (4, Some(_)) => hsa_amd_memory_pool_get_info(region, 16, value),

@@ -1,7 +1,7 @@
 //! Lines that the emulated device writes to standard error.
 //!
-//! By default there are four kinds of lines, which the judge of an outcome reads: a *gap* is an unsupported feature of
-//! the emulation, a *fault* is an error of the emulated program, a *finding* is an error that only the sanitizer
+//! By default the device writes four kinds of lines, which the crate `judge` reads: a *gap* is an unsupported feature
+//! of the emulation, a *fault* is an error of the emulated program, a *finding* is an error that only the sanitizer
 //! detects, and a *hang* is a kernel that does not end.
 
 use std::{
@@ -10,11 +10,11 @@ use std::{
     sync::OnceLock,
 };
 
-/// If this variable is `1`, all important HSA calls are written to standard error.
+/// Environment variable. If its value is `1`, all important HSA calls are written to standard error.
 const TRACE_VARIABLE: &str = "ROCREPRO_DEVICE_TRACE";
 
 fn line(text: Arguments<'_>) {
-    // A single write keeps lines of different threads apart. An error of writing is ignored.
+    // A single write keeps lines of different threads apart. Errors of writing are ignored.
     let _ = std::io::stderr().write_all(format!("rocrepro-device: {text}\n").as_bytes());
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn gap(kernel: &str, trap: impl Display) {
     line(format_args!("gap: kernel {kernel}: {trap}"));
 }
 
-/// Reports an error of the kernel, for example an access to unmapped memory.
+/// Reports an error of a kernel, for example an access to unmapped memory.
 pub(crate) fn fault(kernel: &str, trap: impl Display) {
     line(format_args!("fault: kernel {kernel}: {trap}"));
 }
@@ -43,14 +43,15 @@ pub(crate) fn bad_configuration(problem: impl Display) {
     line(format_args!("bad configuration: {problem}"));
 }
 
-/// Reports that work of a process does not reach this device, or reaches it through other libraries than requested.
+/// Reports that the work of a process does not reach this device, or that the process uses other libraries than
+/// requested.
 pub(crate) fn note(what: impl Display) {
     line(format_args!("note: {what}"));
 }
 
 /// Returns true if tracing is on.
 pub(crate) fn tracing() -> bool {
-    // The variable and standard error belong to the process, not to a device.
+    // The variable and standard error belong to the process and not to a device.
     static ON: OnceLock<bool> = OnceLock::new();
     *ON.get_or_init(|| std::env::var_os(TRACE_VARIABLE).is_some_and(|v| v == "1"))
 }
@@ -59,7 +60,7 @@ pub(crate) fn trace_line(text: Arguments<'_>) {
     line(format_args!("trace: {text}"));
 }
 
-/// Writes a line if tracing is on. Otherwise the cost is one load.
+/// Writes a line if tracing is on. If tracing is off, the macro only reads a flag.
 macro_rules! trace {
     ($($arg:tt)*) => {
         if $crate::report::tracing() {
@@ -69,8 +70,8 @@ macro_rules! trace {
 }
 pub(crate) use trace;
 
-/// Aborts the process with a message if this library panics. A panic must not unwind into C, and the state of the
-/// device is unknown.
+/// Makes a panic of this library abort the process with a message. A panic must not unwind into C, and the state of the
+/// device is unknown after it.
 pub(crate) fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         line(format_args!("internal error: {panic}"));

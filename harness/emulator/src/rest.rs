@@ -1,9 +1,9 @@
-//! Shutdown of the process: work that was submitted completes before the runtime's static destructors run.
+//! Shutdown of the process: submitted work completes before the static destructors of the runtime run.
 //!
-//! A HIP runtime submits packets that it does not wait for (stream markers, and handlers that free memory), and its
-//! static destructors destroy objects that those handlers use. Hardware completes them microseconds after the host's
-//! last wait. Here, on a loaded machine, the host could reach its end earlier, and about one process in several hundred
-//! crashed.
+//! A HIP runtime submits packets for which it does not wait, for example stream markers. It also has handlers that free
+//! memory. Its static destructors destroy objects that those handlers use. A GPU completes such packets microseconds
+//! after the last wait of the host. An emulated device on a loaded machine is slower. Without this module the host
+//! could end first, and about one process in several hundred crashed.
 
 use std::{
     sync::{
@@ -15,17 +15,17 @@ use std::{
 
 use crate::{events, part::Part as _, queue, signal};
 
-/// Maximum total time for which the end of the process waits, because a kernel may never end.
+/// Maximum total time for which the end of the process is delayed. It is limited because a kernel may never end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Polling interval.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Number of pieces of work that were started and are not complete.
+/// Number of packets and copies that were started and are not complete.
 #[derive(Default)]
 pub(crate) struct Begun(AtomicUsize);
 
-/// Work that was started and whose signal is not yet lowered, as long as this value lives.
+/// Represents a packet or copy that was started and has not lowered its signal yet.
 pub(crate) struct Work(&'static Begun);
 
 impl Work {
@@ -42,19 +42,19 @@ impl Drop for Work {
     }
 }
 
-/// Registers the wait with `atexit`. Functions that were registered earlier, such as destructors of libraries loaded
-/// earlier, run after it.
+/// Registers the wait with `atexit`. Functions that were registered earlier run after the wait, for example destructors
+/// of libraries that were loaded earlier.
 pub(crate) fn before_exit() {
-    // The end of the process applies to all its devices.
+    // A process ends once, for all its devices.
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
-        // SAFETY: the function takes no arguments and does not unwind; the C library removes it when this library is
+        // SAFETY: the function has no parameters and does not unwind. The C library removes it when this library is
         // unloaded.
         unsafe { libc::atexit(wait) };
     });
 }
 
-/// Deadline of the wait, set when the process begins to end.
+/// Time at which the wait ends. Set when the process begins to end.
 static END: OnceLock<Instant> = OnceLock::new();
 
 extern "C" fn wait() {
@@ -68,20 +68,20 @@ pub(crate) fn process_ends() -> bool {
     END.get().is_some()
 }
 
-/// Called by HSA functions that submit or query work. While the process ends, waits until the work is complete, because
-/// a runtime submits more work in its destructors. Otherwise does nothing.
+/// Waits until submitted work is complete, if the process is ending. HSA functions that submit or query work call this
+/// function, because a runtime submits more work in its destructors.
 pub(crate) fn at_call() {
     let Some(end) = END.get().filter(|_| !signal::in_handler()) else { return };
-    // A handler may wait for a lock that the caller holds, so the wait is short.
+    // The caller may hold a lock for which a handler waits, so the wait is short.
     let end = (*end).min(Instant::now() + signal::SETTLE);
     while !is_quiescent() && Instant::now() < end {
         std::thread::sleep(LOOK);
     }
 }
 
-/// Returns true if no submitted work can call a handler any more.
+/// Returns true if no submitted work can cause a call of a handler any more.
 fn is_quiescent() -> bool {
-    // A packet counts as work before it leaves its queue, and a signal is lowered before its work ends. Therefore the
-    // checks are in this order.
+    // A packet begins to count as work before it leaves its queue, and its signal is lowered before it ceases to count.
+    // Therefore the checks must be made in this order.
     !queue::any_ready() && Begun::here().0.load(Ordering::SeqCst) == 0 && signal::settled()
 }

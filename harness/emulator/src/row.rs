@@ -1,6 +1,4 @@
-//! Elements of a copy.
-
-/// One contiguous piece of a transfer.
+/// One contiguous piece of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) to: usize,

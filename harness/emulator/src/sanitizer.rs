@@ -1,7 +1,8 @@
-//! Data of the sanitizer beyond the address map: allocations, guards and written bytes.
+//! Data of the sanitizer besides the address map: allocations, guards and initialised bytes.
 //!
-//! With the sanitizer, the map contains allocations by the byte instead of by the page, so that an access of a kernel
-//! or a copy outside of them is a page fault. This module describes which allocation is near such an address.
+//! With the sanitizer, the address map contains the exact bytes of allocations and not whole pages. An access of a
+//! kernel or a copy outside of an allocation is therefore a page fault. This module describes which allocation is near
+//! such an address.
 
 use std::{
     collections::BTreeMap,
@@ -25,16 +26,16 @@ use crate::{
 /// Sanitizer state of a device.
 pub(crate) struct Sanitizer {
     on: bool,
-    /// Current line of the case; `u32::MAX` before the first line.
+    /// Current line of the case, or `u32::MAX` before the first line.
     line: AtomicU32,
     history: Mutex<History>,
-    /// Guards on both sides of buffers, which kernels of the program must not access: end by start. They do not
-    /// overlap.
+    /// Guards on both sides of buffers, which kernels of the program must not access. The key is the start of a guard,
+    /// the value its end. Guards do not overlap.
     guards: RwLock<BTreeMap<usize, usize>>,
-    /// Initialised bytes of device memory, by the start of the allocation.
+    /// Initialised bytes of device memory. The key is the start of the allocation.
     ///
-    /// Only memory that is accessed exclusively by packets and copies is tracked. Memory that the host may write
-    /// without a call counts as initialised, as does memory from the virtual memory calls.
+    /// Only memory that packets and copies alone can access is tracked. Memory that the host can write without a call
+    /// counts as initialised. Memory from the virtual memory calls counts as initialised too.
     written: RwLock<BTreeMap<u64, Arc<Written>>>,
 }
 
@@ -49,7 +50,7 @@ impl Sanitizer {
         }
     }
 
-    /// Returns true if accesses are checked by the byte.
+    /// Returns true if accesses are checked against the exact bytes of allocations.
     pub(crate) fn is_on(&self) -> bool {
         self.on
     }
@@ -59,7 +60,7 @@ impl Sanitizer {
         self.line.load(Ordering::Relaxed)
     }
 
-    /// Returns the part of a mapped range around the address that contains no guard; `None` if the address is in a
+    /// Returns the part of a mapped range around the address that contains no guard, or `None` if the address is in a
     /// guard.
     pub(crate) fn unguarded(&self, address: usize, mapped: Range<usize>) -> Option<Range<usize>> {
         if !self.on {
@@ -68,14 +69,15 @@ impl Sanitizer {
         between(&self.guards.read(), address, mapped)
     }
 
-    /// Returns the initialised bytes of the allocation that contains the address.
+    /// Returns the record of initialised bytes of the allocation that contains the address.
     pub(crate) fn written(&self, address: u64) -> Option<Arc<Written>> {
         let all = self.written.read();
         let (_, found) = all.range(..=address).next_back()?;
         found.range().contains(&address).then(|| found.clone())
     }
 
-    /// Describes the allocations near an address that must not be accessed; empty if the sanitizer is off.
+    /// Describes the allocation in or near which an address lies that must not be accessed. Returns an empty string if
+    /// the sanitizer is off.
     pub(crate) fn describe(&self, address: u64) -> String {
         let current = self.current_line();
         let known = self.history.lock().describe(address as usize, current);
@@ -87,7 +89,7 @@ impl Sanitizer {
 struct Allocation {
     start: usize,
     len: usize,
-    /// Name of the case's buffer, if this entry is one.
+    /// Name of the buffer, if this entry is a buffer of the case.
     name: Option<Arc<str>>,
     by: u32,
     freed_by: Option<u32>,
@@ -101,13 +103,14 @@ struct History(Vec<Allocation>);
 const NEAR: usize = 1 << 20;
 
 impl History {
-    /// Describes the allocation that contains, contained or is next to the address. `at` is the current line.
+    /// Describes the allocation that contains the address, has contained it, or is next to it. `at` is the current
+    /// line.
     fn describe(&self, address: usize, at: u32) -> Option<String> {
         let inside = |a: &&Allocation| a.start <= address && address - a.start < a.len;
         let after = |a: &Allocation| address.checked_sub(a.start + a.len);
         let before = |a: &Allocation| a.start.checked_sub(address);
         let newest = self.0.iter().rev();
-        // The name of a buffer says more than the allocation that contains it.
+        // If an allocation contains a named buffer, the buffer is described, because its name is more useful.
         let holds_one = |a: &Allocation| {
             let inside = |b: &Allocation| b.start >= a.start && b.start + b.len <= a.start + a.len;
             let of_it = |b: &Allocation| b.name.is_some() && b.freed_by == a.freed_by && inside(b);
@@ -153,10 +156,10 @@ impl Allocation {
 
 fn line_in_words(number: u32, at: u32) -> String {
     match number {
-        // A program that is not a trial reports no lines.
+        // A program that is not a trial does not report lines.
         u32::MAX if at == u32::MAX => "the program".to_owned(),
         u32::MAX => "the runtime".to_owned(),
-        // Work that the case does not spell out.
+        // Line 0 is work that the case does not contain explicitly.
         0 => "the set-up".to_owned(),
         number => format!("line {number}"),
     }
@@ -171,7 +174,7 @@ fn history() -> MutexGuard<'static, History> {
     Sanitizer::here().history.lock()
 }
 
-/// Returns true if accesses are checked by the byte.
+/// Returns true if accesses are checked against the exact bytes of allocations.
 pub(crate) fn is_on() -> bool {
     Sanitizer::here().is_on()
 }
@@ -186,7 +189,7 @@ fn between(
     (before <= address).then(|| mapped.start.max(before)..mapped.end.min(behind))
 }
 
-/// Removes guards from a range that is reused.
+/// Removes all guards in a range of memory that is reused.
 fn forget_guards(range: Range<usize>) {
     Sanitizer::here()
         .guards
@@ -198,7 +201,7 @@ fn written(address: u64) -> Option<Arc<Written>> {
     Sanitizer::here().written(address)
 }
 
-/// Records a copy: initialised and uninitialised bytes of the source become those of the target.
+/// Records a copy. The initialised and uninitialised bytes of the source determine those of the target.
 pub(crate) fn copied(rows: &[Row]) {
     if !is_on() {
         return;
@@ -214,7 +217,7 @@ pub(crate) fn copied(rows: &[Row]) {
     }
 }
 
-/// Copies the marks in pieces, most of which are uniform.
+/// Copies the marks of initialised bytes in pieces. Most pieces are completely initialised or completely uninitialised.
 fn copy_book(target: &Written, source: &Written, to: u64, from: u64, len: u64) {
     const PIECE: u64 = 4096;
     for start in (0..len).step_by(PIECE as usize) {
@@ -262,12 +265,13 @@ pub(crate) fn freed(start: usize) {
     }
 }
 
-/// Describes the allocations near an address that must not be accessed; empty if the sanitizer is off.
+/// Describes the allocation in or near which an address lies that must not be accessed. Returns an empty string if the
+/// sanitizer is off.
 pub(crate) fn describe(address: u64) -> String {
     Sanitizer::here().describe(address)
 }
 
-/// Marks a range as uninitialised, even if it was written.
+/// Marks a range as uninitialised, even if it has been written.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_never_written(start: usize, bytes: usize) {
     if let Some(written) = written(start as u64) {
@@ -278,7 +282,7 @@ extern "C" fn rocrepro_device_never_written(start: usize, bytes: usize) {
 /// Registers a buffer of the case, with `guard` bytes of guard on each side.
 ///
 /// # Safety
-/// The name is a C string.
+/// The name must be a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rocrepro_device_buffer(
     start: usize,
@@ -299,7 +303,7 @@ unsafe extern "C" fn rocrepro_device_buffer(
     }
 }
 
-/// Sets the line of the case that runs next.
+/// Sets the line of the case that the worker executes next.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_line(line: u32) {
     Sanitizer::here().line.store(line, Ordering::Relaxed);

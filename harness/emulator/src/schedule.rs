@@ -1,18 +1,19 @@
 //! Order and time of packets and copies for schedules other than eager.
 //!
-//! With the eager schedule each queue and each copy engine has its own thread, and this module does nothing. With the
-//! others a single thread, the *executor*, executes one packet or copy at a time, and only for one of these reasons:
+//! With the eager schedule, each queue and each copy engine has a thread of its own, and this module does nothing. With
+//! the other schedules, a single thread, the *executor*, executes one packet or copy at a time. It needs one of these
+//! reasons:
 //!
-//! * A thread waits for a signal. `lazy` executes only what that signal needs. A seeded schedule executes any startable
-//!   work, chosen by its seed, until the wait is over.
-//! * `seeded` only: the host made a call. A few random steps are executed before the call returns.
-//! * The process is idle: every other thread sleeps outside of this library, so nothing can happen until work is
-//!   executed (for example a host function, or a condition variable that a handler signals).
-//! * The process ends: a runtime spins in its destructors, without a call, until its last work is done.
+//! * A thread waits for a signal. The schedule `lazy` executes only the work on which that signal depends. A seeded
+//!   schedule executes any startable work, chosen by its seed, until the wait has ended.
+//! * The host made a call (`seeded` only). A few random steps are executed before the call returns.
+//! * The process is idle: every other thread sleeps outside of this library. Such a process may wait for a host
+//!   function, or for a condition variable that a handler signals, and continues only if work is executed.
+//! * The process is ending. A runtime spins in its destructors, without calls, until its last work is done.
 //!
-//! A whole packet is one step, so kernels of different queues do not overlap. The rules of the HSA Platform System
-//! Architecture Specification 1.2, 2.9 decide what may start: packets start in order, a packet with the barrier bit
-//! only when all earlier ones are complete, and a barrier packet delays later packets until it is complete.
+//! A step is a whole packet or copy, so kernels of different queues do not overlap. The HSA Platform System
+//! Architecture Specification 1.2, 2.9 decides which work may start. Packets start in order. A packet with the barrier
+//! bit starts only when all earlier packets are complete. A barrier packet delays later packets until it is complete.
 
 use std::{
     sync::{
@@ -69,7 +70,7 @@ pub(crate) struct Executor {
     /// True if queues and engines have their own threads.
     eager: bool,
     state: Mutex<State>,
-    /// Number of calls of the host. If it does not change, the host may be idle.
+    /// Number of calls of the host. While the number does not change, the host may be idle.
     calls: AtomicU64,
     stop: AtomicBool,
     started: Once,
@@ -79,7 +80,7 @@ impl Executor {
     pub(crate) fn new(config: &Config) -> Executor {
         let at_once =
             matches!(config.schedule, Schedule::Eager | Schedule::Waves(_) | Schedule::LateResults);
-        // With this fault the executor decides which packet overtakes which.
+        // If this fault is injected, the executor decides which packet overtakes which.
         let overtakes =
             config.faults.iter().any(|planted| planted.fault == Fault::QueueBarrierIgnored);
         Executor {
@@ -96,29 +97,30 @@ impl Executor {
 struct State {
     waits: Vec<Wait>,
     next_wait: u64,
-    /// Number of random steps that must be executed before the host's call returns.
+    /// Number of random steps that remain to be executed before the call of the host returns.
     steps: u32,
-    /// Number of random numbers drawn.
+    /// Number of random numbers drawn so far.
     draws: u64,
     /// True while a step is being executed.
     busy: bool,
-    /// Number of reads of signals since the last step; a host that polls waits for work.
+    /// Number of reads of signals since the last step. A host that polls signals is waiting for work.
     looks: u32,
-    /// True if the process is idle and work is executed until a thread wakes up.
+    /// True while the process is idle. Work is then executed until a thread wakes up.
     resting: bool,
 }
 
 impl State {
-    /// Returns true if the device executes work although no thread waits.
+    /// Returns true if the device executes work even if no thread waits.
     fn runs_without_waits(&self) -> bool {
         self.resting || rest::process_ends()
     }
 }
 
-/// Maximum time for which a call of the host waits for its random steps, because a kernel may itself wait for the host.
+/// Maximum time for which a call of the host waits for its random steps. It is limited because a kernel may itself wait
+/// for the host.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Number of consecutive reads of signals that count as a wait.
+/// Number of reads of signals without a step after which the host counts as waiting.
 const POLLS: u32 = 64;
 
 fn state() -> MutexGuard<'static, State> {
@@ -130,7 +132,7 @@ pub(crate) fn is_eager() -> bool {
     Executor::here().eager
 }
 
-/// Starts the executor once.
+/// Starts the executor, unless it has already been started.
 pub(crate) fn start() {
     let executor = Executor::here();
     executor.stop.store(false, Ordering::SeqCst);
@@ -141,13 +143,13 @@ pub(crate) fn start() {
     });
 }
 
-/// Stops the executor; nothing is executed afterwards.
+/// Stops the executor. No packet or copy is executed afterwards.
 pub(crate) fn shut_down() {
     Executor::here().stop.store(true, Ordering::SeqCst);
     events::notify();
 }
 
-/// Called when the host submits or queries work. A seeded schedule may execute steps here.
+/// Notes that the host submits or queries work. A seeded schedule may execute steps before this function returns.
 pub(crate) fn host_called() {
     if is_eager() {
         return;
@@ -162,7 +164,7 @@ pub(crate) fn host_called() {
     }
     let mut state = state();
     let draw = draw(&mut state, seed);
-    // No step with probability 1/2, one with 1/4, and so on.
+    // The number of steps is 0 with probability 1/2, 1 with probability 1/4, and so on.
     state.steps = draw.trailing_ones().min(6);
     let wanted = state.steps > 0;
     drop(state);
@@ -180,7 +182,7 @@ pub(crate) fn host_called() {
     }
 }
 
-/// Called when the host reads a signal or an index without waiting for it.
+/// Notes that the host reads a signal or an index without waiting.
 pub(crate) fn host_looked() {
     let executor = Executor::here();
     if !executor.eager {
@@ -189,7 +191,7 @@ pub(crate) fn host_looked() {
 }
 
 impl Executor {
-    /// Separate from [`host_looked`], so that polling an eager device does not pay for it.
+    /// Separate from [`host_looked`], so that a host which polls an eager device does not pay for this code.
     #[inline(never)]
     fn looked(&self) {
         if signal::in_handler() {
@@ -206,14 +208,14 @@ impl Executor {
     }
 }
 
-/// Returns the timeout in nanoseconds for a host wait. The host's timeout is a hint (HSA runtime programmer's reference
-/// manual 1.2, `hsa_signal_wait_scacquire`); a short one is extended, so that the executor's speed does not affect the
-/// result.
+/// Returns the timeout for a wait of the host, in nanoseconds. The timeout of the host is only a hint (HSA runtime
+/// programmer's reference manual 1.2, `hsa_signal_wait_scacquire`). A short timeout is extended, so that the speed of
+/// the executor does not affect the result.
 pub(crate) fn patience(timeout: u64) -> u64 {
     if is_eager() { timeout } else { timeout.max(PATIENCE.as_nanos() as u64) }
 }
 
-/// Registers a waiting thread as long as this value lives.
+/// Registers a thread as waiting for as long as this value lives.
 pub(crate) struct Waiting(Option<u64>);
 
 impl Waiting {
@@ -264,7 +266,7 @@ fn execute() {
                 let mut state = executor.state.lock();
                 state.busy = false;
                 state.looks = 0;
-                // A due handler may wake a thread that decides what happens next.
+                // A handler that is due may wake a thread, and that thread then decides which work is needed.
                 state.resting &= signal::settled();
                 drop(state);
                 events::notify();
@@ -278,7 +280,7 @@ fn execute() {
     }
 }
 
-/// Returns all steps that may be executed now.
+/// Returns all packets and copies that may be executed now.
 fn steps() -> Vec<Step> {
     let packets = queue::all().into_iter().flat_map(|queue| queue.startable().0);
     packets.map(Step::Packet).chain(copy_engine::ready().into_iter().map(Step::Copy)).collect()
@@ -288,7 +290,7 @@ fn has_work() -> bool {
     !steps().is_empty()
 }
 
-/// Returns the next step if there is a reason for one.
+/// Returns the next step, or `None` if there is no reason to execute one.
 fn choose() -> Option<Step> {
     let mut state = state();
     state.waits.retain(|wait| !wait.is_over());
@@ -325,13 +327,13 @@ fn choose_needed(state: &State) -> Option<Step> {
     if needed.is_some() {
         return needed;
     }
-    // No queued work lowers a signal that is waited for; a handler or a kernel may do it. Any work may lead there, but
-    // due handlers come first.
+    // No queued work lowers a signal for which a thread waits. A handler or a kernel may change the signal, and any
+    // work may cause that. Handlers that are due run first.
     let stuck = !state.waits.is_empty() && signal::settled();
     if stuck || state.runs_without_waits() { steps().into_iter().next() } else { None }
 }
 
-/// Returns the next step towards lowering this signal.
+/// Returns the next step towards the work that lowers this signal.
 fn need(signal: Signal, seen: &mut Vec<Signal>) -> Option<Step> {
     if signal == Signal::NONE || seen.contains(&signal) {
         return None;

@@ -1,4 +1,4 @@
-//! Signals: 64-bit values that packets and copies lower and hosts wait for.
+//! Signals: 64-bit values that packets and copies lower and for which hosts wait.
 
 mod operations;
 mod several;
@@ -22,7 +22,7 @@ use crate::{
     rest, schedule,
 };
 
-/// `AMD_SIGNAL_KIND_INVALID`: the kind of a destroyed signal.
+/// `AMD_SIGNAL_KIND_INVALID`, the kind of a destroyed signal.
 const KIND_INVALID: i64 = 0;
 /// `AMD_SIGNAL_KIND_USER`.
 const KIND_USER: i64 = 1;
@@ -32,31 +32,31 @@ const BLOCK: usize = 1024;
 /// Signals of a device and the registered handlers.
 #[derive(Default)]
 pub(crate) struct Signals {
-    /// Unused and destroyed signals. Their memory is never freed: reading a destroyed signal, which ROCr also
-    /// tolerates, still reads a signal.
+    /// Unused and destroyed signals. Their memory is never freed, because programs may read a destroyed signal. ROCr
+    /// tolerates that too.
     free: Mutex<VecDeque<&'static SignalCell>>,
-    /// Signals whose value the host may write without a call, until they are destroyed.
+    /// Signals whose value the host can write without a call. A signal is removed when it is destroyed.
     exposed: Mutex<Vec<(Signal, events::SilentWriter)>>,
     handlers: Mutex<Vec<Handler>>,
-    /// True while a handler that was removed from the list is running.
+    /// True while a handler is running. During that time the handler is not in the list.
     running: AtomicBool,
     stop: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Signals by group. The handle of a group is its index plus one; a destroyed group is empty.
+    /// Signals of each group. The handle of a group is its index plus one. A destroyed group is empty.
     groups: Mutex<Vec<Vec<Signal>>>,
 }
 
 impl Signal {
     pub(crate) const NONE: Signal = Signal(0);
 
-    /// Returns the signal behind the handle; `None` for the null handle.
+    /// Returns the signal with this handle, or `None` for the null handle.
     pub(crate) fn cell(self) -> Option<&'static SignalCell> {
-        // SAFETY: a non-zero handle is the address of a cell in a block that is never freed, and all changing fields
-        // are atomic.
+        // SAFETY: a handle that is not zero is the address of a cell in a block that is never freed, and all fields
+        // that change are atomic.
         (self.0 != 0).then(|| unsafe { &*(self.0 as *const SignalCell) })
     }
 
-    /// Returns the current value; 0 for a null signal.
+    /// Returns the current value, or 0 for the null handle.
     pub(crate) fn load(self) -> i64 {
         self.cell().map_or(0, |cell| cell.value.load(Ordering::Acquire))
     }
@@ -69,7 +69,7 @@ impl Signal {
         }
     }
 
-    /// Completes work of the packet processor or the copy engine: records the times, then lowers the signal.
+    /// Completes a packet or a copy: records its times and then lowers the signal.
     pub(crate) fn complete(self, start: u64) {
         if let Some(cell) = self.cell() {
             cell.start.store(start, Ordering::Relaxed);
@@ -79,13 +79,12 @@ impl Signal {
     }
 }
 
-/// Creates a signal.
 pub(crate) fn create(value: i64) -> Signal {
     let mut free = Signals::here().free.lock();
     if free.is_empty() {
         let block: &'static [SignalCell] =
             Vec::leak((0..BLOCK).map(|_| SignalCell::default()).collect());
-        // Kernels may write signals, so the block must be visible to the GPU.
+        // Kernels may write to signals, so the block must be accessible to the GPU.
         memory::register_host_block(block.as_ptr() as usize, size_of_val(block));
         free.extend(block);
     }
@@ -100,13 +99,13 @@ pub(crate) fn create(value: i64) -> Signal {
     signal
 }
 
-/// Destroys a signal; returns `false` if it is not a live signal.
+/// Destroys a signal. Returns `false` if the handle is not a live signal.
 pub(crate) fn destroy(signal: Signal) -> bool {
     let Some(cell) = signal.cell() else { return false };
     if cell.kind.swap(KIND_INVALID, Ordering::AcqRel) == KIND_INVALID {
         return false;
     }
-    // A cell whose address was handed out is not reused, because the host may still write it.
+    // A signal whose address the host has is not reused, because the host may still write to it.
     if cell.exposed.load(Ordering::Acquire) != 0 {
         Signals::here().exposed.lock().retain(|(known, _)| *known != signal);
     } else {
@@ -115,8 +114,8 @@ pub(crate) fn destroy(signal: Signal) -> bool {
     true
 }
 
-/// Waits until the condition holds or the timeout has passed, and returns the last value. The timeout is in
-/// nanoseconds; `u64::MAX` means forever.
+/// Waits until the condition is true or the timeout has passed, and returns the last value. The timeout is in
+/// nanoseconds. `u64::MAX` means no timeout.
 pub(crate) fn wait(signal: Signal, condition: Condition, reference: i64, timeout: u64) -> i64 {
     let look = || {
         let value = signal.load();
@@ -125,7 +124,7 @@ pub(crate) fn wait(signal: Signal, condition: Condition, reference: i64, timeout
     wait_until(timeout, look).unwrap_or_else(|| signal.load())
 }
 
-/// Waits until `look` returns a value; returns `None` after the timeout, which is as in [`wait`].
+/// Waits until `look` returns a value. Returns `None` after the timeout, which has the same meaning as in [`wait`].
 fn wait_until<T>(timeout: u64, look: impl Fn() -> Option<T>) -> Option<T> {
     // Most waits end soon, so the thread spins first.
     for _ in 0..64 {
@@ -139,7 +138,7 @@ fn wait_until<T>(timeout: u64, look: impl Fn() -> Option<T>) -> Option<T> {
     events::wait_until(deadline, look)
 }
 
-/// Wait of the host, for any schedule. `condition` is the C value.
+/// Implements a wait of the host, for every schedule. `condition` is the C value.
 fn wait_for(signal: Signal, condition: u32, reference: i64, timeout: u64, _hint: u32) -> i64 {
     let Some(condition) = Condition::from_c(condition) else { return look(signal) };
     let value = if timeout == 0 {
@@ -154,7 +153,7 @@ fn wait_for(signal: Signal, condition: u32, reference: i64, timeout: u64, _hint:
     value
 }
 
-/// Returns the value for a host that does not wait.
+/// Returns the value to a host that does not wait.
 fn look(signal: Signal) -> i64 {
     schedule::host_looked();
     rest::at_call();
@@ -178,15 +177,16 @@ impl Handler {
 }
 
 thread_local! {
-    /// True on the thread that calls handlers. It is a property of the thread, not of the device.
+    /// True on the thread that calls handlers. The variable belongs to the thread and not to the device.
     static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
 }
 
-// SAFETY: the argument is opaque here and only passed to the function, which HSA requires to be callable from another
-// thread.
+// SAFETY: this library does not dereference the argument and only passes it to the function, which HSA requires to be
+// callable from another thread.
 unsafe impl Send for Handler {}
 
-/// Registers a function that a separate thread calls when the condition holds, repeatedly as long as it returns true.
+/// Registers a function that a separate thread calls when the condition is true. If the function returns true, it stays
+/// registered.
 fn on_condition(handler: Handler) -> Status {
     let signals = Signals::here();
     signals.handlers.lock().push(handler);
@@ -224,14 +224,15 @@ fn run_handlers() {
     }
 }
 
-/// Maximum time for which a host wait lets handlers run first.
+/// Maximum time for which a wait of the host lets handlers run before it returns.
 pub(crate) const SETTLE: Duration = Duration::from_millis(100);
 
-/// Lets due handlers run before the host continues.
+/// Lets handlers that are due run before the host continues.
 ///
-/// The runtime's handlers use objects that it destroys at the end of the process. Hardware finishes them microseconds
-/// after the host's last wait. Here, on a loaded machine, the host could reach its end before they began, and about one
-/// process in several hundred crashed. The wait is limited because a handler may itself wait for the host.
+/// The handlers of the runtime use objects that the runtime destroys at the end of the process. With a GPU, handlers
+/// finish microseconds after the last wait of the host. On a loaded machine, the host could end before the handlers
+/// began, and about one process in several hundred crashed. The wait is limited because a handler may itself wait for
+/// the host.
 pub(crate) fn settle() {
     if !in_handler() {
         events::wait_until(Some(Instant::now() + SETTLE), || settled().then_some(()));
@@ -250,7 +251,7 @@ pub(crate) fn in_handler() -> bool {
     IN_HANDLER.get()
 }
 
-/// Ends the handler thread and joins it, unless a handler itself calls this.
+/// Stops the handler thread and joins it, unless this is the handler thread itself.
 pub(crate) fn shut_down() {
     let signals = Signals::here();
     signals.stop.store(true, Ordering::SeqCst);
@@ -337,7 +338,7 @@ extern "C" fn hsa_amd_profiling_get_async_copy_time(signal: Signal, answer: Out<
     times(signal, answer)
 }
 
-/// Returns the tick unchanged: all times are already recorded in ticks of the system clock.
+/// Returns the tick unchanged, because all times are recorded in ticks of the system clock.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_profiling_convert_tick_to_system_domain(
     _agent: Agent,

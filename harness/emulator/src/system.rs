@@ -17,14 +17,14 @@ use crate::{
     rest, schedule, signal, system_events, witness,
 };
 
-/// Global state of the runtime for a device.
+/// Global state of a device's runtime.
 #[derive(Default)]
 pub(crate) struct System {
     /// Number of `hsa_init` calls without a matching `hsa_shut_down`.
     references: AtomicUsize,
-    /// Set once the error in the configuration was reported.
+    /// Set after the error in the configuration has been reported.
     said: OnceLock<()>,
-    /// Coherency that was requested. It has no effect, because caches are not emulated.
+    /// Coherency that the host has requested. The value has no effect, because caches are not emulated.
     coherency: AtomicU32,
     identity: OnceLock<CString>,
 }
@@ -82,7 +82,7 @@ extern "C" fn hsa_status_string(status: Status, text: Out<*const c_char>) -> Sta
 #[unsafe(no_mangle)]
 extern "C" fn hsa_system_get_info(attribute: u32, value: Answer) -> Status {
     match attribute {
-        // VERSION_MAJOR, VERSION_MINOR: ROCr reports 1.1 and later minors with the same meaning.
+        // VERSION_MAJOR, VERSION_MINOR: ROCr reports 1.1 or a later minor version with the same meaning.
         0 => value.put(1u16),
         1 => value.put(18u16),
         // TIMESTAMP, TIMESTAMP_FREQUENCY
@@ -93,7 +93,7 @@ extern "C" fn hsa_system_get_info(attribute: u32, value: Answer) -> Status {
         // ENDIANNESS: little. MACHINE_MODEL: large.
         5 => value.put(0u32),
         6 => value.put(1u32),
-        // EXTENSIONS: images. The AMD loader extension (0x201) is outside of the bit field.
+        // EXTENSIONS: images. The bit field does not have a bit for the AMD loader extension (0x201).
         7 => {
             let mut extensions = [0u8; 128];
             extensions[0] = 1 << EXTENSION_IMAGES;
@@ -161,8 +161,8 @@ extern "C" fn hsa_system_get_major_extension_table(
     }
 }
 
-/// Older form with a version in place of the table's length. All versions of the loader's table are prefixes of the
-/// newest one.
+/// Older form of the function with a version in place of the length of the table. Each version of the loader's table is
+/// a prefix of the newest version.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_system_get_extension_table(
     extension: u16,
@@ -170,7 +170,7 @@ extern "C" fn hsa_system_get_extension_table(
     minor: u16,
     table: Answer,
 ) -> Status {
-    // Number of image functions without those that take a layout, which only the newer form has.
+    // Number of image functions without those that have a layout parameter, which only the newer table contains.
     const IMAGE_CALLS: usize = 10;
     if extension == EXTENSION_IMAGES {
         return table.prefix(images::extension_table(), IMAGE_CALLS * size_of::<usize>());
@@ -251,8 +251,8 @@ extern "C" fn hsa_amd_coherency_get_type(agent: Agent, kind: Out<u32>) -> Status
     }
 }
 
-/// Returns the JSON of [`Identity`](device::Identity), with which a program detects that this device is emulated, and
-/// with which configuration.
+/// Returns the JSON of an [`Identity`](device::Identity). With it a program detects that the device is emulated, and
+/// reads the configuration.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_identity() -> *const c_char {
     let json = System::here().identity.get_or_init(|| {

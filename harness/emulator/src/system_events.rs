@@ -1,4 +1,4 @@
-//! System events: errors that are not reported to a queue.
+//! System events: errors that do not belong to a queue.
 
 use std::ffi::c_void;
 
@@ -14,8 +14,8 @@ struct Handler {
     data: *mut c_void,
 }
 
-// SAFETY: the data is opaque here and only passed to the handler, which HSA requires to be callable from another
-// thread.
+// SAFETY: this library does not dereference the data and only passes it to the handler, which HSA requires to be
+// callable from another thread.
 unsafe impl Send for Handler {}
 
 #[derive(Default)]
@@ -38,14 +38,14 @@ pub(crate) fn memory_fault(address: u64) {
     tell(&MemoryEvent { kind: 0, agent: Agent::GPU, address, reasons: 1 });
 }
 
-/// Reports to the handlers that the host tried to free memory that the device uses.
+/// Reports to the handlers that the host tried to free memory that is in use by the device.
 pub(crate) fn memory_in_use(address: u64, owner: Agent) {
     // HSA_AMD_GPU_MEMORY_ERROR_EVENT, HSA_AMD_MEMORY_ERROR_MEMORY_IN_USE
     tell(&MemoryEvent { kind: 2, agent: owner, address, reasons: 1 });
 }
 
-/// Calls all handlers. As in ROCr (`Runtime::VMFaultHandler`, `Runtime::FreeMemory`), the process ends unless every
-/// handler returns success.
+/// Calls all handlers. If a handler does not return success, or if there are no handlers, the process ends, as with
+/// ROCr (`Runtime::VMFaultHandler`, `Runtime::FreeMemory`).
 fn tell(event: &MemoryEvent) {
     let handlers: Vec<_> = {
         let handlers = Handlers::here().0.lock();
@@ -60,7 +60,6 @@ fn tell(event: &MemoryEvent) {
     }
 }
 
-/// Removes all handlers.
 pub(crate) fn shut_down() {
     Handlers::here().0.lock().clear();
 }

@@ -1,6 +1,6 @@
-//! Moving bytes, with injected copy faults.
+//! Copies bytes and applies injected copy faults.
 //!
-//! Used by the copy engine and for the blit kernels of the HIP runtime.
+//! The copy engine uses this module, and so do the copies that the HIP runtime makes with its own kernels.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use device::Fault;
 
 use crate::{delay, faults, locks::Mutex, memory, part::Part as _, row::Row, sanitizer};
 
-/// Direction of a copy, as far as faults depend on it.
+/// Direction of a copy, as far as faults distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     HostToDevice,
@@ -28,17 +28,18 @@ pub(crate) enum Fate {
     Dropped,
     /// Zeros are written.
     Zeroed,
-    /// Number of bytes at the end that are not written.
+    /// This many bytes at the end are not written.
     Torn(usize),
-    /// Each row is written this many bytes after its place, and its end is cut off.
+    /// Each row is written this many bytes too far, and its end is cut off.
     Misplaced(usize),
-    /// All bytes are written, and this many zeros after them.
+    /// All bytes are written, followed by this many zeros.
     Overrun(usize),
-    /// The bytes are written after this delay, although the copy completes at once.
+    /// The bytes are written after this delay, although the copy is reported as complete at once.
     Late(Duration),
-    /// All bytes are written, and the next copy to the same address writes them again afterwards.
+    /// All bytes are written. After the next copy to the same address, they are written again.
     Twice,
-    /// All bytes are written, but kernels see this many of the first bytes only from the second dispatch on.
+    /// All bytes are written, but this many bytes at the start become visible to kernels only with the second dispatch
+    /// after the copy.
     Stale(usize),
 }
 
@@ -51,7 +52,7 @@ const SMALL: usize = 64;
 pub(crate) struct Transfers {
     /// Number of small host-to-device copies.
     small: AtomicU64,
-    /// Bytes of the last copy to each address.
+    /// Bytes of the last copy to an address. The key is the address.
     last: Mutex<BTreeMap<usize, Vec<u8>>>,
     stale_lines: Mutex<Vec<StaleLine>>,
 }
@@ -90,13 +91,13 @@ pub(crate) fn fate(len: usize, direction: Direction) -> Fate {
     }
 }
 
-/// With `copy.page-fault`, returns the address at which the copy faults.
+/// Returns the address at which a copy faults if the fault `copy.page-fault` acts.
 pub(crate) fn page_fault(rows: &[Row]) -> Option<u64> {
     let first = rows.iter().find(|row| row.len > 0)?;
     faults::takes(Fault::CopyPageFault).then_some(first.to as u64)
 }
 
-/// Returns the number of missing bytes of a torn copy: a quarter, but at least 1 and at most 64.
+/// Returns how many bytes a torn copy leaves out: a quarter of its size, but at least 1 and at most 64.
 fn torn_tail(len: usize) -> usize {
     (len / 4).clamp(1, 64)
 }
@@ -104,8 +105,8 @@ fn torn_tail(len: usize) -> usize {
 /// Executes a transfer.
 ///
 /// # Safety
-/// Every row is readable and writable for its length until the function returns. The emulated program may race with the
-/// copy; the result is then torn data at worst.
+/// Every row must be readable and writable for its length until the function returns. If the emulated program accesses
+/// the memory at the same time, the only effect is torn data.
 pub(crate) unsafe fn carry_out(rows: &[Row], fate: Fate) {
     // The effect of an injected fault is not an error of the program, so all bytes count as initialised.
     sanitizer::copied(rows);
@@ -113,18 +114,18 @@ pub(crate) unsafe fn carry_out(rows: &[Row], fate: Fate) {
         Fate::Late(length) => return later(rows.to_vec(), length),
         // SAFETY: the caller guarantees the rows, which are passed on.
         Fate::Twice => return unsafe { duplicate(rows) },
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees the rows, which are passed on.
         Fate::Stale(bytes) => unsafe { keep_stale(rows, bytes) },
         _ => {}
     }
-    // SAFETY: as above.
+    // SAFETY: the caller guarantees the rows, which are passed on.
     unsafe { carry_out_now(rows, fate) };
     if let (Fate::Overrun(bytes), Some(row)) = (fate, rows.iter().rfind(|row| row.len > 0)) {
         overrun(row.to + row.len, bytes);
     }
 }
 
-/// Writes zeros after a copy, as far as memory is mapped.
+/// Writes zeros from `from` on, up to the end of the mapped memory.
 fn overrun(from: usize, bytes: usize) {
     let map = memory::map();
     let room = (1..=bytes).rev().find(|len| map.check(from, *len).is_ok()).unwrap_or(0);
@@ -158,7 +159,7 @@ unsafe fn carry_out_now(rows: &[Row], fate: Fate) {
     }
 }
 
-/// Moves the bytes after the delay, on another thread. Freed memory stays mapped until then.
+/// Copies the bytes after the delay, on another thread. Memory that is freed in the meantime stays mapped until then.
 fn later(rows: Vec<Row>, length: Duration) {
     let in_use = memory::InUse::new();
     let copy = move || {
@@ -167,18 +168,18 @@ fn later(rows: Vec<Row>, length: Duration) {
         unsafe { carry_out_now(&rows, Fate::Done) };
         drop(in_use);
     };
-    // If no thread can be created, the bytes are never written, which is also a late copy.
+    // If the system cannot create a thread, the bytes are never written, which is a very late copy.
     let _ = Transfers::spawn(delay::THREAD, copy);
 }
 
-/// Executes a transfer, and then the previous transfer to the same address again.
+/// Executes a transfer and then repeats the previous transfer to the same address.
 ///
 /// # Safety
 /// See [`carry_out`].
 unsafe fn duplicate(rows: &[Row]) {
     let mut last = Transfers::here().last.lock();
     for row in rows {
-        // SAFETY: the caller guarantees both ends of each row; not more bytes are repeated than the row has.
+        // SAFETY: the caller guarantees both ends of each row, and at most as many bytes are repeated as the row has.
         unsafe {
             let came = std::slice::from_raw_parts(row.from as *const u8, row.len).to_vec();
             std::ptr::copy(came.as_ptr(), row.to as *mut u8, row.len);
@@ -190,7 +191,8 @@ unsafe fn duplicate(rows: &[Row]) {
     }
 }
 
-/// Stale data that kernels see in place of copied bytes: address, bytes before the copy, copied bytes.
+/// Bytes that kernels see in place of copied bytes. `at` is the address, `before` the old bytes, and `came` the copied
+/// bytes.
 struct StaleLine {
     at: usize,
     before: Vec<u8>,
@@ -208,8 +210,8 @@ unsafe fn keep_stale(rows: &[Row], bytes: usize) {
     Transfers::here().stale_lines.lock().push(line);
 }
 
-/// Runs a kernel that sees the stale data left by `cache.stale`. Afterwards the copied bytes are visible, except where
-/// the kernel overwrote them.
+/// Runs a kernel that sees the old bytes of copies on which `cache.stale` acted. After the kernel the copied bytes are
+/// visible, except where the kernel has written.
 pub(crate) fn with_stale_lines<T>(kernel: impl FnOnce() -> T) -> T {
     let lines = std::mem::take(&mut *Transfers::here().stale_lines.lock());
     let swap = |put: fn(&StaleLine) -> &[u8], there: fn(&StaleLine) -> &[u8]| {

@@ -1,4 +1,4 @@
-//! Virtual memory management: address ranges, memory handles and mappings.
+//! Virtual memory management of HSA: address ranges, memory handles and mappings.
 
 use std::{
     collections::BTreeMap,
@@ -16,14 +16,15 @@ use crate::{
     report::trace,
 };
 
-/// Physical memory that can be mapped several times. It lives as long as its handle is held or it is mapped.
+/// Physical memory that can be mapped several times. The memory is freed when its handle has been released and all
+/// mappings have been removed.
 struct Handle {
     memory: Arc<OwnedFd>,
     bytes: usize,
     pool: Pool,
     /// `hsa_amd_memory_type_t`.
     kind: u32,
-    /// GPU whose memory was charged for it.
+    /// GPU whose free memory was reduced for this handle.
     charged: Option<Agent>,
     references: usize,
     mappings: usize,
@@ -32,7 +33,7 @@ struct Handle {
 struct Mapping {
     bytes: usize,
     handle: u64,
-    /// `hsa_access_permission_t` by agent. The address map only records whether a GPU has access, so a write to
+    /// `hsa_access_permission_t` of each agent. The address map only records whether a GPU has access, so a write to
     /// read-only memory is not detected.
     access: BTreeMap<u64, u32>,
 }
@@ -40,14 +41,14 @@ struct Mapping {
 #[derive(Default)]
 struct State {
     next: u64,
-    /// Reserved ranges: length by start.
+    /// Reserved ranges. The key is the start, the value the length.
     reserved: BTreeMap<usize, usize>,
     handles: BTreeMap<u64, Handle>,
     mappings: BTreeMap<usize, Mapping>,
 }
 
 impl State {
-    /// Releases one reference of the kind that `holders` selects; returns `false` without one.
+    /// Releases one reference of the kind that `holders` selects. Returns `false` if there is no such reference.
     fn give_up(&mut self, handle: u64, holders: impl Fn(&mut Handle) -> &mut usize) -> bool {
         let Some(found) = self.handles.get_mut(&handle) else { return false };
         let holders = holders(found);
@@ -62,19 +63,18 @@ impl State {
         true
     }
 
-    /// Returns the mapping that contains the address.
     fn mapping(&self, address: usize) -> Option<&Mapping> {
         let (start, mapping) = self.mappings.range(..=address).next_back()?;
         (address < start + mapping.bytes).then_some(mapping)
     }
 }
 
-/// Returns the name of the memory's file, from which an importing process reads pool and kind.
+/// Returns the name of the memfd. A process that imports the memory reads pool and kind from the name.
 fn file_name(pool: Pool, kind: u32) -> String {
     format!("rocrepro device memory {} {kind}", pool.0)
 }
 
-/// Parses pool and kind from the link target of an open file.
+/// Parses pool and kind from the link target of an open memfd.
 fn named(link: &str) -> Option<(Pool, u32)> {
     let (_, rest) = link.split_once("rocrepro device memory ")?;
     let mut words = rest.split(' ');
@@ -89,7 +89,6 @@ pub(crate) fn reservation(address: usize) -> Option<(usize, usize)> {
     })
 }
 
-/// Returns the agents that have access to the mapping that contains the address.
 pub(crate) fn agents_with_access(address: usize) -> Vec<Agent> {
     with(|state| {
         let access = state.mapping(address).map(|mapping| &mapping.access);
@@ -98,7 +97,6 @@ pub(crate) fn agents_with_access(address: usize) -> Vec<Agent> {
     })
 }
 
-/// Ranges, handles and mappings of a device.
 #[derive(Default)]
 pub(crate) struct VirtualMemory(Mutex<State>);
 
@@ -106,20 +104,21 @@ fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
     body(&mut VirtualMemory::here().0.lock())
 }
 
-/// Creates a memory file with this number of zero bytes.
+/// Creates a memfd with this number of zero bytes.
 pub(crate) fn file(name: &str, bytes: usize) -> Option<OwnedFd> {
     let name = CString::new(name).ok()?;
-    // SAFETY: the name is a C string; the result is checked and then owned.
+    // SAFETY: the name is a C string. The result is checked and then owned.
     let file = unsafe {
         let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
         (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))
     }?;
-    // SAFETY: an open file that this function owns.
+    // SAFETY: the descriptor is open and owned by this function.
     let sized = unsafe { libc::ftruncate(file.as_raw_fd(), bytes as libc::off_t) == 0 };
     sized.then_some(file)
 }
 
-/// Maps memory at an address that the kernel chooses (`at` is zero) or inside a reserved range.
+/// Maps memory at the address `at`, which must lie in a reserved range. If `at` is zero, the kernel chooses the
+/// address.
 fn map(at: usize, bytes: usize, file: Option<(&OwnedFd, usize)>, reachable: bool) -> Option<usize> {
     let mut flags = libc::MAP_NORESERVE;
     flags |= if at == 0 { 0 } else { libc::MAP_FIXED };
@@ -129,8 +128,8 @@ fn map(at: usize, bytes: usize, file: Option<(&OwnedFd, usize)>, reachable: bool
     };
     flags |= if fd < 0 { libc::MAP_PRIVATE | libc::MAP_ANONYMOUS } else { libc::MAP_SHARED };
     let protection = if reachable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_NONE };
-    // SAFETY: without an address the kernel selects free space; with one, callers checked that the range is part of a
-    // reservation.
+    // SAFETY: without an address the kernel selects free space. With an address, callers have checked that the range is
+    // part of a reservation.
     let start =
         unsafe { libc::mmap(at as *mut libc::c_void, bytes, protection, flags, fd, offset) };
     (start != libc::MAP_FAILED).then_some(start as usize)
@@ -161,7 +160,7 @@ extern "C" fn hsa_amd_vmem_address_reserve_align(
         [(start, aligned - start), (aligned + bytes, start + whole - aligned - bytes)]
     {
         if len > 0 {
-            // SAFETY: the parts of the new mapping outside of the aligned range.
+            // SAFETY: the range is a part of the new mapping outside of the aligned range.
             unsafe { libc::munmap(unused as *mut libc::c_void, len) };
         }
     }
@@ -190,7 +189,7 @@ extern "C" fn hsa_amd_vmem_address_free(address: usize, bytes: usize) -> Status 
             return Status::RESOURCE_FREE;
         }
         state.reserved.remove(&address);
-        // SAFETY: a reservation in which nothing is mapped.
+        // SAFETY: the range is a reservation without mappings.
         unsafe { libc::munmap(address as *mut libc::c_void, bytes) };
         Status::SUCCESS
     })
@@ -300,7 +299,7 @@ extern "C" fn hsa_amd_vmem_unmap(address: usize, bytes: usize) -> Status {
         state.give_up(handle, |held| &mut held.mappings);
         order::forget(address as u64..(address + bytes) as u64);
         memory::map_mut().remove(address);
-        // The range stays reserved, so its addresses must not be reused.
+        // The range stays reserved, so the kernel must not use its addresses for other mappings.
         match map(address, bytes, None, false) {
             Some(_) => Status::SUCCESS,
             None => Status::ERROR,
@@ -311,7 +310,7 @@ extern "C" fn hsa_amd_vmem_unmap(address: usize, bytes: usize) -> Status {
 /// `hsa_amd_vmem_set_access`.
 ///
 /// # Safety
-/// As required by HSA: `descriptions` points at `count` access descriptions.
+/// As HSA requires, `descriptions` must point at `count` access descriptions.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_amd_vmem_set_access(
     address: usize,
@@ -349,7 +348,7 @@ extern "C" fn hsa_amd_vmem_get_access(
 ) -> Status {
     with(|state| {
         let Some(mapping) = state.mapping(address) else { return Status::INVALID_ALLOCATION };
-        // HSA_ACCESS_PERMISSION_RW is 3, which the host always has.
+        // HSA_ACCESS_PERMISSION_RW is 3. The host always has this permission.
         let otherwise = if agent.is_gpu() { 0 } else { 3 };
         permission.put(mapping.access.get(&agent.0).copied().unwrap_or(otherwise))
     })
@@ -411,7 +410,7 @@ extern "C" fn hsa_amd_vmem_import_shareable_handle(file: i32, handle: Out<u64>) 
     let Some((pool, kind)) = name else { return Status::INVALID_ALLOCATION };
     let Ok(bytes) = own.metadata().map(|m| m.len() as usize) else { return Status::ERROR };
     let memory = Arc::new(OwnedFd::from(own));
-    // Imported memory was charged where it was created.
+    // Imported memory reduces the free memory only in the process that created it.
     let (charged, references, mappings) = (None, 1, 0);
     let imported = Handle { memory, bytes, pool, kind, charged, references, mappings };
     handle.put(new_handle(imported))
@@ -437,7 +436,7 @@ mod tests {
         };
         let (mut address, mut handle, mut again, mut pool) = (0u64, 0u64, 0u64, 0u64);
         let mut kind = 9u32;
-        // SAFETY: `Out` is a transparent pointer, and both types are plain integers of that size.
+        // SAFETY: `Out` is a transparent pointer, and each type is a plain integer of the same size.
         let (to_address, to_pool, to_kind) = unsafe {
             (
                 std::mem::transmute::<*mut u64, Out<usize>>(&raw mut address),

@@ -1,4 +1,4 @@
-//! The device as a whole: all its state in one value, and the mapping from threads to devices.
+//! The device as a whole: one value with all its state, and the assignment of threads to devices.
 
 use std::{
     cell::Cell,
@@ -19,13 +19,12 @@ use crate::{
     system_events::Handlers, transfer::Transfers, vmem::VirtualMemory,
 };
 
-/// Declares the parts of a device and the accessor with which each module finds its part.
+/// Declares the parts of a device and implements [`Part`](crate::part::Part) for each of them.
 macro_rules! device {
     (
         after the configuration { $($made:ident: $made_kind:ty = $new:expr,)* }
         empty at first { $($empty:ident: $empty_kind:ty,)* }
     ) => {
-        /// An emulated device, with its configuration.
         pub(crate) struct Device {
             configuration: Configuration,
             $($made: $made_kind,)*
@@ -95,30 +94,31 @@ device! {
 }
 
 thread_local! {
-    /// Device that this thread has entered. It selects the device, so it is not part of one.
+    /// Device that this thread has entered. The variable selects the device, so it cannot be a part of a device.
     static ENTERED: Cell<Option<&'static Device>> = const { Cell::new(None) };
 }
 
-/// True once any thread has entered a device. Until then, threads do not look up their own device, which takes several
-/// nanoseconds in a shared library.
+/// True after any thread has entered a device. Until then, threads do not look up their own device, because the look-up
+/// takes several nanoseconds in a shared library.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Returns the device that this thread has entered.
 fn entered() -> Option<&'static Device> {
-    // A separate function, because the compiler would otherwise look up the thread's variable before checking whether
-    // that is needed.
+    // The function is not inlined, because the compiler would otherwise look up the thread's variable before it checks
+    // the flag.
     #[cold]
     #[inline(never)]
     fn of_this_thread() -> Option<&'static Device> {
         ENTERED.get()
     }
-    // A thread that has entered a device set the flag before.
+    // A thread that has entered a device has set the flag before.
     if ANY.load(Ordering::Relaxed) { of_this_thread() } else { None }
 }
 
-/// Returns the device of this thread: the one it has entered, or else the process's own.
+/// Returns the device that this thread has entered. A thread that has not entered a device uses the device of the
+/// process.
 fn here() -> &'static Device {
-    // A C library has one device for all its callers.
+    // Device of the process. A C library has one device for all its callers.
     static OWN: OnceLock<Device> = OnceLock::new();
     let own = || OWN.get_or_init(|| Device::new(Configuration::of_environment()));
     entered().unwrap_or_else(own)
@@ -133,8 +133,8 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHan
     })
 }
 
-/// Makes its thread belong to a device as long as it lives. Contains the previous device of the thread and cannot move
-/// to another thread.
+/// Makes the current thread belong to a device for as long as the value lives. The value contains the previous device
+/// of the thread and cannot move to another thread.
 pub(crate) struct Entered(Option<&'static Device>, PhantomData<*const ()>);
 
 impl Device {

@@ -1,8 +1,8 @@
-//! Statements of the device about the process in which it is loaded.
+//! Reports of the device about the process in which it is loaded.
 //!
-//! A program is started with the device preloaded, so that HSA calls bind to the device even if a wheel brings its own
-//! copy of libhsa-runtime64. The program may still load another copy, for example by `dlopen` with its path, and then
-//! the device is never called. Therefore the device writes a statement when it is initialised and another one when the
+//! A program starts with the device preloaded, so that its HSA calls reach the device even if a Python wheel contains
+//! another copy of libhsa-runtime64. The program may still load that copy, for example by `dlopen` with a path. The
+//! device is then never called. Therefore the device writes one report when it is initialised, and another one when the
 //! process ends.
 
 use std::{
@@ -24,21 +24,22 @@ use crate::{config, report};
 /// Prefixes of the libraries between a program and this device.
 const NAMES: [&str; 3] = ["libamdhip64", HSA, "libamd_comgr"];
 
-/// Prefix of HSA runtimes, including copies that a wheel has renamed, for example `libhsa-runtime64-1a2b3c4d.so.1`.
+/// Prefix of the file names of HSA runtimes. It includes copies that a wheel has renamed, for example
+/// `libhsa-runtime64-1a2b3c4d.so.1`.
 const HSA: &str = "libhsa-runtime64";
 
-/// True once this process has initialised the device. A forked child inherits the value.
+/// True after this process has initialised the device. A forked child inherits the value.
 static REACHED: AtomicBool = AtomicBool::new(false);
 
-/// True once this process has reported another HSA runtime.
+/// True after this process has reported another HSA runtime.
 static OTHERS_REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// Runs when the process ends, after the `atexit` handlers.
+/// Function that runs when the process ends, after the `atexit` handlers.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = ended;
 
-/// Writes the statement that this process uses the device.
+/// Writes the report that this process uses the device.
 pub(crate) fn initialised(identity: &Identity) {
     REACHED.store(true, Ordering::SeqCst);
     let found = Found::here();
@@ -63,7 +64,7 @@ extern "C" fn ended() {
         return;
     }
     let found = Found::here();
-    // The command `rocrepro` contains this code too, and its workers also run this function at their end.
+    // The command `rocrepro` contains this code too. In the command and its workers this function must do nothing.
     if !found.is_device {
         return;
     }
@@ -83,8 +84,8 @@ extern "C" fn ended() {
     }
 }
 
-/// Appends a line to the file named by [`WITNESS_VARIABLE`], if it is set. A run whose statement cannot be written has
-/// no proof.
+/// Appends a line to the file that [`WITNESS_VARIABLE`] names, if the variable is set. If writing fails, the run has no
+/// proof. Returns true if the variable is set.
 fn write(witness: &Witness) -> bool {
     let Some(file) = std::env::var_os(WITNESS_VARIABLE) else { return false };
     append(file, witness);
@@ -94,15 +95,15 @@ fn write(witness: &Witness) -> bool {
 fn append(file: OsString, witness: &Witness) {
     let Ok(mut line) = serde_json::to_string(witness) else { return };
     line.push('\n');
-    // A single write, because other processes of the program may append too.
+    // A single write keeps lines apart, because other processes of the program may append at the same time.
     let opened = File::options().append(true).create(true).open(file);
     let _ = opened.and_then(|mut file| file.write_all(line.as_bytes()));
 }
 
-/// Paths of the ROCm libraries in a process.
+/// Paths of the ROCm libraries that are mapped in a process.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
-    /// True if this code runs in the device library rather than in a program that contains it.
+    /// True if this code runs in the device library, and false if it runs in a program that contains the code.
     is_device: bool,
     libraries: Vec<String>,
     /// HSA runtimes other than this device.
@@ -115,7 +116,7 @@ impl Found {
         Found::read(&maps, ended as *const () as usize)
     }
 
-    /// Parses `/proc/PID/maps`. This device is the file that is mapped at the address `own`.
+    /// Parses `/proc/PID/maps`. The device library is the file that is mapped at the address `own`.
     fn read(maps: &str, own: usize) -> Found {
         let own = maps.lines().filter_map(Mapping::read).find(|mapping| mapping.holds(own));
         let is_device = own.as_ref().is_some_and(|own| name_of(own.path).starts_with(HSA));
@@ -126,7 +127,8 @@ impl Found {
             if !NAMES.iter().any(|start| name.starts_with(start)) {
                 continue;
             }
-            // A file that is only mapped for reading, for example by a tool that lists symbols, is not a runtime.
+            // A file that is mapped only for reading is not used as a runtime. For example, a tool that lists symbols
+            // maps files in this way.
             let runs = mapping.permissions.contains('x');
             if name.starts_with(HSA)
                 && runs
@@ -163,7 +165,7 @@ impl Found {
     }
 }
 
-/// A line of `/proc/PID/maps` that has a path, see proc_pid_maps(5).
+/// A line of `/proc/PID/maps` that contains a path; see proc_pid_maps(5).
 struct Mapping<'a> {
     range: (usize, usize),
     permissions: &'a str,
@@ -235,7 +237,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert_eq!(build_id(file.path()), None);
         let own = std::env::current_exe().unwrap();
-        // The build id is that of the linker, if it makes one: forty digits.
+        // The linker may not write a build id. A build id has at least 16 digits.
         assert!(build_id(&own).is_none_or(|id| id.len() >= 16));
     }
 }

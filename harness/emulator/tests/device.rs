@@ -1,5 +1,5 @@
-//! Tests of the device at its HSA interface in processes of their own: how a process ends, what it prints, what it
-//! shares with another process. Tests that need only a configuration are in `src/whole/tests.rs`.
+//! Tests of the device through its HSA interface in separate processes: how a process ends, which lines it prints, and
+//! which memory it shares with another process. Tests that need only a configuration are in `src/whole/tests.rs`.
 //!
 //! Each test starts this program again with a configuration and the name of a scenario.
 
@@ -85,22 +85,22 @@ fn start() {
 
 fn allocate(pool: u64, bytes: usize) -> *mut u8 {
     let mut pointer = std::ptr::null_mut();
-    // SAFETY: the result is a local.
+    // SAFETY: the result is a local variable.
     assert_eq!(unsafe { hsa_amd_memory_pool_allocate(pool, bytes, 0, &mut pointer) }, 0);
     pointer
 }
 
 fn signal() -> u64 {
     let mut signal = 0;
-    // SAFETY: the result is a local.
+    // SAFETY: the result is a local variable.
     assert_eq!(unsafe { hsa_signal_create(1, 0, std::ptr::null(), &mut signal) }, 0);
     signal
 }
 
-/// Copies to the device and waits for at most a second; returns true if the copy completed.
+/// Copies to the device and waits for at most a second. Returns true if the copy completed.
 fn copy(to: *mut u8, from: *const u8, bytes: usize) -> bool {
     let done = signal();
-    // SAFETY: no dependencies; the device checks the two ranges itself.
+    // SAFETY: there are no dependencies, and the device itself checks the two ranges.
     unsafe {
         let none = std::ptr::null();
         assert_eq!(hsa_amd_memory_async_copy(to, GPU, from, CPU, bytes, 0, none, done), 0);
@@ -119,14 +119,14 @@ fn available() -> u64 {
 fn dispatch_of_nothing() {
     extern "C" fn error(status: u32, _queue: *mut Queue, data: *mut c_void) {
         println!("queue error {status:#x}");
-        // SAFETY: the data is a signal.
+        // SAFETY: the data is the handle of a signal.
         unsafe { hsa_signal_store_screlease(data as u64, 0) };
     }
     start();
     let called = signal();
     let mut queue = std::ptr::null_mut();
     let data = called as *mut c_void;
-    // SAFETY: the result is a local; the packet is written to the slot that was reserved for it.
+    // SAFETY: the result is a local variable, and the packet is written to the slot that was reserved for it.
     unsafe {
         assert_eq!(hsa_queue_create(GPU, 64, 0, error, data, 0, 0, &mut queue), 0);
         let index = hsa_queue_add_write_index_screlease(queue, 1);
@@ -141,12 +141,12 @@ fn dispatch_of_nothing() {
     assert_eq!(hsa_shut_down(), 0);
 }
 
-/// Size of the shared memory in bytes: more than a page, and not a multiple of pages.
+/// Size of the shared memory in bytes. It is larger than a page and not a multiple of the page size.
 const SHARED_BYTES: usize = 5000;
-/// Variable with the handle that the second process attaches.
+/// Environment variable with the handle that the second process attaches.
 const HANDLE: &str = "ROCREPRO_TEST_HANDLE";
 
-/// Attaches a handle; the error is the HSA status.
+/// Attaches the memory of a handle. The error is the HSA status.
 fn attach(handle: &[u32; 8], bytes: usize) -> Result<*mut u8, u32> {
     let mut pointer = std::ptr::null_mut();
     // SAFETY: the handle and the result belong to this function, and there is one agent.
@@ -154,12 +154,13 @@ fn attach(handle: &[u32; 8], bytes: usize) -> Result<*mut u8, u32> {
     if status == 0 { Ok(pointer) } else { Err(status) }
 }
 
-/// Shares memory with a process that copies 7 over its first byte and 8 over its last, which contain 1 and 2.
+/// Shares memory whose first byte is 1 and whose last byte is 2. The other process copies 7 to the first byte and 8 to
+/// the last byte.
 fn shared_memory() {
     start();
     let memory = allocate(DEVICE_POOL, SHARED_BYTES);
     let mut handles = [[0; 8]; 2];
-    // SAFETY: memory of this process, and nothing runs on the device.
+    // SAFETY: the memory belongs to this process, and nothing runs on the device.
     unsafe {
         memory.write(1);
         memory.add(SHARED_BYTES - 1).write(2);
@@ -179,7 +180,7 @@ fn shared_memory() {
     println!("{}", other(&words));
     // SAFETY: the other process has ended.
     unsafe { println!("then {} {}", memory.read(), memory.add(SHARED_BYTES - 1).read()) };
-    // Handles with another random number, and of freed memory, are rejected.
+    // A handle with another random number and a handle of freed memory must be rejected.
     let mut strange = handles[0];
     strange[3] ^= 1;
     println!("{}", other(&strange.map(|word| word.to_string()).join(" ")));
@@ -200,7 +201,7 @@ fn attached_memory() {
         Err(status) => return println!("attached: {status:#x}"),
     };
     let from = allocate(HOST_POOL, SHARED_BYTES);
-    // SAFETY: the memory has that many bytes, and the copies are complete when it is detached.
+    // SAFETY: the memory has that many bytes, and the copies are complete when the memory is detached.
     unsafe {
         println!("attached {} {}", memory.read(), memory.add(SHARED_BYTES - 1).read());
         from.write(7);
@@ -221,12 +222,12 @@ fn wild_copy() {
 
 fn images() {
     start();
-    // SAFETY: the call is not emulated and reads no argument.
+    // SAFETY: the call is not emulated and does not read arguments.
     assert_ne!(unsafe { hsa_amd_image_create() }, 0);
 }
 
-/// Imitates a runtime that ends without waiting for its copies, and whose destructors submit one more. Prints for each
-/// handler whether it ran before the objects that it uses were gone.
+/// Imitates a runtime that ends without waiting for its copies and whose destructors submit another copy. Prints for
+/// each handler whether it ran before the objects that it uses were destroyed.
 fn end_at_once() {
     static GONE: AtomicBool = AtomicBool::new(false);
     extern "C" fn handled(_value: i64, _data: *mut c_void) -> bool {
@@ -237,7 +238,8 @@ fn end_at_once() {
     fn hand_over() -> u64 {
         let done = signal();
         let (from, to) = (allocate(HOST_POOL, 64), allocate(DEVICE_POOL, 64));
-        // SAFETY: two allocations of that many bytes that are never freed; the handler accesses nothing.
+        // SAFETY: both addresses are allocations of that many bytes that are never freed, and the handler does not
+        // access memory.
         unsafe {
             let none = std::ptr::null();
             assert_eq!(hsa_amd_signal_async_handler(done, 0, 0, handled, std::ptr::null_mut()), 0);
@@ -247,12 +249,12 @@ fn end_at_once() {
     }
     extern "C" fn destroy() {
         let last = hand_over();
-        // SAFETY: a live signal.
+        // SAFETY: the signal is live.
         while unsafe { hsa_signal_load_scacquire(last) } != 0 {}
         GONE.store(true, Ordering::SeqCst);
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
-    // SAFETY: the function takes no arguments and does not unwind.
+    // SAFETY: the function has no parameters and does not unwind.
     assert_eq!(unsafe { libc::atexit(destroy) }, 0);
     start();
     hand_over();
@@ -263,7 +265,7 @@ fn report_status() {
     println!("{:#x}", hsa_init());
 }
 
-/// Entry point of the processes that the tests start; not a test of its own.
+/// Entry point of the processes that the tests start. This function is not a test itself.
 #[test]
 fn scenario() {
     match std::env::var(SCENARIO).as_deref() {
@@ -292,7 +294,7 @@ fn run(scenario: &str, configuration: &str) -> Output {
     again(scenario, configuration).output().unwrap()
 }
 
-/// Runs a scenario, and looks for a line on standard output and for lines of the device on standard error.
+/// Runs a scenario. Compares a line on standard output and the lines of the device on standard error.
 #[track_caller]
 fn check(scenario: &str, configuration: &str, out: &str, err: &[&str]) {
     let output = run(scenario, configuration);
@@ -314,7 +316,7 @@ fn with(fault: &str) -> String {
 fn other_process_reads_and_writes_shared_memory() {
     let right = "attached 1 2\nthen 7 8\nattached: 0x1001\nattached: 0x1001\n";
     check("shared memory", "{}", right, &[]);
-    // With the sanitizer, allocations are tracked by the byte.
+    // With the sanitizer, the device tracks the exact bytes of allocations.
     check("shared memory", r#"{"sanitize":true}"#, right, &[]);
 }
 

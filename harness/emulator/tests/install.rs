@@ -1,4 +1,4 @@
-//! Installs the device library that cargo built with this test, and loads it the way the HIP runtime does.
+//! Installs the device library that cargo has built for this test, and loads it in the same way as the HIP runtime.
 
 use std::{
     ffi::{CStr, CString, c_char, c_void},
@@ -13,7 +13,7 @@ fn built_library() -> Vec<u8> {
 }
 
 fn symbol(library: *mut c_void, name: &CStr, version: Option<&CStr>) -> *mut c_void {
-    // SAFETY: a handle from `dlopen` and C strings.
+    // SAFETY: the handle comes from `dlopen`, and the strings are C strings.
     unsafe {
         match version {
             Some(version) => libc::dlvsym(library, name.as_ptr(), version.as_ptr()),
@@ -30,7 +30,7 @@ fn installed_library_has_symbol_versions() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left over");
 
     let path = CString::new(installed.to_str().unwrap()).unwrap();
-    // SAFETY: the path is a C string; loading only runs the initialisation of the Rust runtime.
+    // SAFETY: the path is a C string, and loading only initialises the Rust runtime.
     let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     assert!(!library.is_null(), "{}", installed.display());
     assert!(!symbol(library, c"hsa_init", Some(c"ROCR_1")).is_null());
@@ -38,7 +38,7 @@ fn installed_library_has_symbol_versions() {
     assert!(symbol(library, c"hsa_init", Some(c"ROCR_2")).is_null());
 
     let identity = symbol(library, c"rocrepro_device_identity", None);
-    // SAFETY: the documented function of this name; its result lives forever.
+    // SAFETY: the function has the documented type, and its result is never freed.
     let json = unsafe {
         let identity: extern "C" fn() -> *const c_char = std::mem::transmute(identity);
         CStr::from_ptr(identity())
@@ -65,7 +65,7 @@ fn rejects_other_libraries() {
     check(&once, |error| matches!(error, InstallError::NotTheDevice(_)));
     let error = install::install(&built_library(), Path::new("/proc/nonexistent")).unwrap_err();
     assert!(matches!(error, InstallError::Io(..)), "{error:?}");
-    // A failed installation leaves nothing behind.
+    // A failed installation leaves no files behind.
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.path().join(install::FILE_NAME).join("taken")).unwrap();
     let error = install::install(&built_library(), folder.path()).unwrap_err();
@@ -83,7 +83,7 @@ fn linker_accepts_the_installed_library() {
     let mut linker = std::process::Command::new("cc");
     let output = linker.args([&source, &installed]).arg("-o").arg(&program).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // The linker copies the version name from the library's definitions into the program.
+    // The linker copies the name of the version from the library's definitions into the program.
     let program = std::fs::read(program).unwrap();
     assert!(program.windows(7).any(|bytes| bytes == b"ROCR_1\0"));
 }

@@ -4,7 +4,7 @@ use super::*;
 
 const MACH_GFX1151: u32 = 0x04a;
 
-/// File offsets of the parts of the sample. They equal the addresses.
+/// File offsets of the parts of the sample. Each address equals the file offset.
 const DYNAMIC: u64 = 0x100;
 const SYMBOLS: u64 = 0x180;
 const STRINGS: u64 = 0x200;
@@ -55,7 +55,7 @@ fn sample() -> Vec<u8> {
     }
     // One bucket and one chain per symbol.
     put64(&mut file, HASH, &[1 | (4 << 32)]);
-    // RELATIVE64, ABS64 of the external, REL32 of the variable.
+    // RELATIVE64, ABS64 of the external symbol, REL32 of the variable.
     let relocations = [0x2b0, 13, 0x10, 0x2b8, (3 << 32) | 3, 1, 0x2ac, (2 << 32) | 4, 0];
     put64(&mut file, RELOCATIONS, &relocations);
     for (at, word) in [(0, 256u32), (4, 16), (8, 40), (56, 1 << 11)] {
@@ -136,7 +136,7 @@ fn rejects_damaged_code_objects() {
     check(SYMBOLS + 24, &[0xff; 4]);
     check(SYMBOLS + 24 + 8, &[0xff; 8]);
     check(SYMBOLS + 24 + 8, &(END - 8).to_le_bytes());
-    // A function symbol is not kept, but a relocation refers to it.
+    // A function symbol is not in the list of symbols, but a relocation may refer to it.
     check(SYMBOLS + 48 + 4, &[0x12, 3, 7, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
 }
 
@@ -148,7 +148,7 @@ fn truncated_files_do_not_panic() {
     }
 }
 
-/// Checks what the loader relies on when it writes an image: all parts lie inside of it.
+/// Checks the guarantees on which the loader relies when it writes an image: all parts lie inside the image.
 fn check_parts_inside_image(file: &[u8]) {
     let Ok(object) = CodeObject::parse(file, Arch::Gfx1151) else { return };
     let inside =
@@ -186,7 +186,7 @@ proptest! {
     ) {
         let mut file = sample();
         for (at, word, shift) in changes {
-            // Small numbers and numbers near the maximum are the ones that cause overflows.
+            // Small numbers and numbers near the maximum are most likely to cause overflows.
             let word = if shift % 2 == 0 { word >> shift } else { !(word >> shift) };
             put64(&mut file, at * 8, &[word]);
         }
@@ -201,7 +201,7 @@ proptest! {
     #[test]
     fn arbitrary_gnu_hash_tables_do_not_panic(words in prop::collection::vec(any::<u32>(), 8)) {
         let mut file = sample();
-        // DT_GNU_HASH in place of DT_HASH.
+        // DT_GNU_HASH replaces DT_HASH.
         put64(&mut file, DYNAMIC + 48, &[0x6fff_fef5]);
         for (index, word) in words.into_iter().enumerate() {
             put(&mut file, HASH + 4 * index as u64, word.to_le_bytes());

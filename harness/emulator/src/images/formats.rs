@@ -1,4 +1,4 @@
-//! Image formats of `hsa_ext_image.h` that the device supports. They follow ROCr's tables for hardware (`ImageLutKv`,
+//! Image formats of `hsa_ext_image.h` that the device supports. The source is ROCr's tables for hardware (`ImageLutKv`,
 //! `ImageLutGfx11`).
 
 use isa::image::{Dimension, Format, Numeric};
@@ -27,13 +27,12 @@ pub(crate) enum Geometry {
 }
 
 impl Geometry {
-    /// Returns the geometry with this C value.
     pub(crate) fn from_c(value: u32) -> Option<Geometry> {
         use Geometry::{Buffer, D1, D1Array, D2, D2Array, D3, Depth, DepthArray};
         [D1, D2, D3, D1Array, D2Array, Buffer, Depth, DepthArray].get(value as usize).copied()
     }
 
-    /// Returns the dimension in the image descriptor; `None` for a buffer, which has another kind of descriptor.
+    /// Returns the dimension for the image descriptor, or `None` for a buffer, which has another kind of descriptor.
     pub(crate) fn dimension(self) -> Option<Dimension> {
         match self {
             Geometry::D1 => Some(Dimension::D1),
@@ -45,7 +44,7 @@ impl Geometry {
         }
     }
 
-    /// Returns the largest width, height, depth and number of layers (ROCr, `kMaxDimensionLut_`).
+    /// Returns the largest width, height, depth and number of layers. Source: ROCr, `kMaxDimensionLut_`.
     pub(crate) fn most(self) -> [u32; 4] {
         match self {
             Geometry::D1 => [16384, 1, 1, 1],
@@ -58,11 +57,11 @@ impl Geometry {
     }
 }
 
-/// The device's representation of an image format.
+/// Representation of an image format in the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Property {
     pub(crate) format: Format,
-    /// Component that each result takes: 0 and 1 are constants, 4 and more are components of the texel.
+    /// Source of each result component: 0 and 1 are constants, and 4 and more are components of the texel.
     pub(crate) select: [u8; 4],
     /// `hsa_ext_image_capability_t`.
     pub(crate) capability: u32,
@@ -72,7 +71,7 @@ const READ: u32 = 1;
 const READ_OR_WRITE: u32 = READ | 2;
 const READ_WRITE: u32 = READ_OR_WRITE | 4;
 
-/// Values of [`Property::select`].
+/// Values for [`Property::select`].
 mod select {
     pub(super) const ZERO: u8 = 0;
     pub(super) const ONE: u8 = 1;
@@ -82,7 +81,7 @@ mod select {
     pub(super) const W: u8 = 7;
 }
 
-/// Returns the representation of a format; `None` if hardware does not support it.
+/// Returns the representation of a format, or `None` if hardware does not support the format.
 pub(crate) fn property(wanted: ImageFormat, geometry: Geometry) -> Option<Property> {
     use select::{ONE, W, X, Y, Z, ZERO};
     let is_depth = matches!(geometry, Geometry::Depth | Geometry::DepthArray);

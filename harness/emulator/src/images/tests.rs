@@ -36,13 +36,12 @@ fn region(offset: [u32; 3], range: [u32; 3]) -> Region {
     Region { offset: dim(offset), range: dim(range) }
 }
 
-/// Imports and exports a part of an image with other pitches, and checks that the rest of the image stays unchanged.
 #[test]
 fn parts_are_imported_and_exported() {
     #[track_caller]
     fn check(geometry: u32, size: [usize; 4], offset: [u32; 3], range: [u32; 3]) {
         let (image, data, bytes) = made(described(geometry, size, BYTES)).expect("it is made");
-        // SAFETY: memory of the image that nothing else accesses.
+        // SAFETY: the range is memory of the image that nothing else accesses.
         let all = || unsafe { std::slice::from_raw_parts(data as *const u8, bytes) }.to_vec();
         let (row, slice) = (range[0] as usize * 4 + 3, range[0] as usize * 40);
         let source: Vec<u8> = (0..4000).map(|at| (at * 7 % 251 + 1) as u8).collect();
@@ -51,13 +50,14 @@ fn parts_are_imported_and_exported() {
         let status = hsa_ext_image_import(Agent::GPU, from, row, slice, image, out(&mut part));
         assert_eq!(status, Status::SUCCESS);
         let texels: u32 = range.iter().product();
-        // The source contains no zero byte, and the memory is initially zero.
+        // The source contains no zero bytes, and the image is zero before the import. Therefore the number of other
+        // bytes shows how many were written.
         assert_eq!(all().iter().filter(|byte| **byte != 0).count(), texels as usize * 4);
         let mut target = vec![0u8; 4000];
         let to = target.as_mut_ptr() as usize;
         let status = hsa_ext_image_export(Agent::GPU, image, to, row, slice, out(&mut part));
         assert_eq!(status, Status::SUCCESS);
-        // One-dimensional arrays count their layers in y, one row pitch apart.
+        // In one-dimensional arrays, y is the index of the layer, and layers are one row pitch apart.
         for z in 0..range[2] as usize {
             for y in 0..range[1] as usize {
                 let at = z * slice + y * if geometry == 3 { slice } else { row };
@@ -98,7 +98,7 @@ fn images_are_copied_and_cleared() {
     assert_eq!(copy(&mut range), Status::INVALID_ARGUMENT);
     range.y = 2;
     assert_eq!(copy(&mut range), Status::SUCCESS);
-    // SAFETY: two texels in the second row of the second image.
+    // SAFETY: the address is that of two texels in the second row of the second image.
     let row = unsafe { ((data + 256 + 12) as *const [u8; 8]).read() };
     assert_eq!(row, [1, 2, 255, 4, 1, 2, 255, 4]);
 }
@@ -107,7 +107,7 @@ fn images_are_copied_and_cleared() {
 fn rejects_formats_and_sizes_that_hardware_lacks() {
     let refused = |geometry, size, format| made(described(geometry, size, format)).map(|_| ());
     let size = [8, 8, 0, 0];
-    // UNORM_INT24, RGBX, signed LUMINANCE, DEPTH of an ordinary type, RGB of bytes.
+    // UNORM_INT24, RGBX, signed LUMINANCE, DEPTH with a channel type of other formats, RGB of bytes.
     for format in [[4, 1], [2, 7], [8, 17], [2, 18], [2, 6]] {
         assert_eq!(refused(1, size, format), Err(Status::IMAGE_FORMAT_UNSUPPORTED), "{format:?}");
     }
@@ -139,14 +139,15 @@ fn rejects_formats_and_sizes_that_hardware_lacks() {
         assert_eq!(status, Status::SUCCESS);
         mask
     };
-    // RGBA of bytes, sRGB, depth; a signed luminance.
+    // RGBA of bytes, sRGB, depth, signed luminance.
     assert_eq!(
         [capability(2, 8), capability(2, 14), capability(15, 18), capability(8, 17)],
         [7, 1, 3, 0]
     );
 }
 
-/// Handles have the layout that kernels expect: ROCr's objects have 12 and 8 words, and HIP copies that many.
+/// Handles have the layout that kernels expect. The objects of ROCr have 12 and 8 words, and HIP copies exactly these
+/// numbers.
 #[test]
 fn handles_point_to_descriptors() {
     let (image, data, _) = made(described(1, [5, 3, 0, 0], BYTES)).expect("it is made");
@@ -158,7 +159,7 @@ fn handles_point_to_descriptors() {
     let mut sampler = 0;
     let status = hsa_ext_sampler_create(Agent::GPU, out(&mut wanted), out(&mut sampler));
     assert_eq!(status, Status::SUCCESS);
-    // SAFETY: as above.
+    // SAFETY: the object of a sampler has that many words.
     let words = unsafe { (sampler as *const [u32; SAMPLER_WORDS]).read() };
     assert_eq!(words[..4], [1 | 1 << 3 | 1 << 6, 0xfff << 12, 5 << 20, 0]);
     assert_eq!(hsa_ext_sampler_destroy(Agent::GPU, sampler), Status::SUCCESS);

@@ -1,4 +1,4 @@
-//! Older functions for executables, and their attributes.
+//! Older functions for executables and for their attributes.
 
 use std::ffi::{c_char, c_void};
 
@@ -40,7 +40,7 @@ extern "C" fn hsa_executable_get_info(executable: u64, attribute: u32, value: An
     }
 }
 
-/// Returns zero: invalid executables are rejected when they are loaded.
+/// Returns zero (valid), because invalid executables are rejected when they are loaded.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_executable_validate(executable: u64, result: Out<u32>) -> Status {
     if with(|registry| registry.executables.contains_key(&executable)) {
@@ -62,7 +62,7 @@ extern "C" fn hsa_executable_validate_alt(
 /// `hsa_executable_get_symbol`. AMD's code objects have no modules, so a module name is never found.
 ///
 /// # Safety
-/// As required by HSA: `module` is null or a C string, and `symbol_name` is a C string.
+/// As HSA requires, `module` must be null or a C string, and `symbol_name` must be a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_executable_get_symbol(
     executable: u64,
@@ -76,7 +76,7 @@ unsafe extern "C" fn hsa_executable_get_symbol(
     if unsafe { crate::abi::name(module) }.is_some_and(|module| !module.is_empty()) {
         return Status::INVALID_SYMBOL_NAME;
     }
-    // SAFETY: the name is passed on unchanged; the agent is a local.
+    // SAFETY: the name is passed on unchanged, and the agent is a local variable.
     unsafe { hsa_executable_get_symbol_by_name(executable, symbol_name, &agent, symbol) }
 }
 
@@ -107,7 +107,8 @@ extern "C" fn hsa_executable_iterate_agent_symbols(
     Status::SUCCESS
 }
 
-/// Calls back for no symbol: all symbols belong to an agent, as AMD's compiler never makes program symbols.
+/// Does not call the callback, because all symbols belong to an agent. AMD's compiler never creates symbols of a
+/// program.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_executable_iterate_program_symbols(
     executable: u64,

@@ -1,11 +1,12 @@
-//! Last accesses of each byte.
+//! Last accesses to each byte of memory.
 
 use std::{cell::Cell, collections::BTreeMap, ops::Range};
 
 use isa::AccessKind;
 
-/// Last write and last read of a byte, each as the number of the work plus one; zero means none. All is packed into one
-/// word, because many are compared and filled: the writer, whether the write was atomic, and the reader.
+/// Last write to a byte and last read of it. Each is the number of the packet or copy plus one, and zero means none.
+/// The writer, a flag for atomic writes, and the reader are packed into one word, because many of these values are
+/// compared and filled.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Byte(u64);
 
@@ -15,13 +16,13 @@ const ATOMIC: u64 = 1 << 32;
 
 const PAGE: u64 = 4096;
 
-/// Accesses of a page. Most copies and many kernels access all bytes of a page in the same way.
+/// Accesses to a page. Most copies and many kernels access all bytes of a page in the same way.
 enum Page {
     Alike(Byte),
     Each(Box<[Byte]>),
 }
 
-/// An earlier access that is not ordered before the current one.
+/// An earlier access whose order with respect to the current access is not guaranteed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unordered {
     pub(super) work: u32,
@@ -29,12 +30,12 @@ pub(super) struct Unordered {
     pub(super) address: u64,
 }
 
-/// Accesses by page. Pages without accesses are absent.
+/// Accesses. The key is the number of the page. Pages that were not accessed are absent.
 #[derive(Default)]
 pub(super) struct Accesses(BTreeMap<u64, Page>);
 
 impl Byte {
-    /// Adds an access. The error is the work that it conflicts with.
+    /// Adds an access. The error is the number of the packet or copy with which the access conflicts.
     fn add(
         &mut self,
         work: u32,
@@ -50,13 +51,13 @@ impl Byte {
         let writer = rival(write).filter(|_| !both_atomic).map(|other| (other, wrote));
         let reader = rival(read).map(|other| (other, AccessKind::Load));
         let found = if kind == AccessKind::Load {
-            // Of several readers that are not ordered among themselves, only the first is kept.
+            // If several readers are not ordered with respect to each other, only the first one is kept.
             if reader.is_none() {
                 self.0 = self.0 & !READER | u64::from(work + 1);
             }
             writer
         } else {
-            // A conflict is reported once; later writes that are ordered after this one do not report it again.
+            // A conflict is reported only once. Later writes that are ordered after this write do not report it again.
             let read = if reader.is_some() { 0 } else { self.0 & READER };
             let atomic = if kind == AccessKind::Atomic { ATOMIC } else { 0 };
             self.0 = u64::from(work + 1) << WRITER | atomic | read;
@@ -66,7 +67,7 @@ impl Byte {
     }
 }
 
-/// Returns the number of leading bytes with equal history. Compares 16 bytes at once.
+/// Returns how many bytes at the start have equal history. Compares 16 bytes at once.
 fn alike(bytes: &[Byte]) -> usize {
     let Some(first) = bytes.first() else { return 0 };
     let mut length = 0;
@@ -80,8 +81,8 @@ fn alike(bytes: &[Byte]) -> usize {
 }
 
 impl Accesses {
-    /// Records an access. `is_before` returns true for work that the access is ordered after. The error is the first
-    /// conflict.
+    /// Records an access. `is_before` returns true for a packet or copy that is complete before the access. The error
+    /// is the first conflict.
     pub(super) fn touch(
         &mut self,
         work: u32,
@@ -118,7 +119,7 @@ impl Accesses {
                     let part = &mut bytes[(start - base) as usize..(end - base) as usize];
                     let mut done = 0;
                     while done < part.len() {
-                        // All bytes with equal history get the same result.
+                        // All bytes with equal history have the same result.
                         let length = alike(&part[done..]);
                         let mut byte = part[done];
                         let added = byte.add(work, kind, &is_before);
@@ -129,7 +130,8 @@ impl Accesses {
                         }
                         done += length;
                     }
-                    // Waves write a page piece by piece, mostly in ascending order.
+                    // Waves write a page piece by piece, mostly in ascending order, so the page is uniform after its
+                    // last piece.
                     if end == base.saturating_add(PAGE) && alike(bytes) == bytes.len() {
                         *page = Page::Alike(bytes[0]);
                     }
@@ -140,7 +142,7 @@ impl Accesses {
         first
     }
 
-    /// Removes the history of these bytes.
+    /// Removes the history of the pages in a range.
     pub(super) fn forget(&mut self, range: Range<u64>) {
         let first = range.start / PAGE * PAGE;
         let mut rest = self.0.split_off(&first);
@@ -153,7 +155,7 @@ impl Accesses {
 mod tests {
     use super::{AccessKind::*, *};
 
-    /// Checks the first conflict of a list of accesses. Work is ordered after all work whose number has the same
+    /// Makes a list of accesses and compares the first conflict. Packets are ordered if their numbers have the same
     /// parity.
     #[track_caller]
     fn check(list: &[(u32, AccessKind, Range<u64>)], expected: Option<(u32, AccessKind, u64)>) {
@@ -172,7 +174,7 @@ mod tests {
         check(&[(0, Load, one()), (1, Store, one())], Some((0, Load, 5000)));
         check(&[(0, Load, one()), (1, Load, one()), (3, Store, 5002..5003)], Some((0, Load, 5002)));
         check(&[(0, Load, one()), (2, Load, one()), (2, Store, one())], None);
-        // The same work reads and then writes.
+        // The second packet reads and then writes.
         check(&[(0, Load, one()), (1, Load, one()), (1, Store, one())], Some((0, Load, 5000)));
         check(&[(0, Store, one()), (0, Load, one()), (0, Store, one())], None);
         check(&[(0, Store, 5000..5004), (1, Store, 5004..5008)], None);

@@ -1,22 +1,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Identity of a packet or copy: its queue and its number there.
+/// Identity of a packet or copy: its queue and its index in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) queue: u64,
     pub(super) index: u64,
 }
 
-/// Vector clock: packets and copies that are known to be complete.
+/// Vector clock: the set of packets and copies that are known to be complete.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock(BTreeMap<u64, Complete>);
 
 /// Complete packets of one queue.
 #[derive(Clone, Debug, Default)]
 struct Complete {
-    /// All packets before this number are complete.
+    /// All packets with an index below this number are complete.
     before: u64,
-    /// Single complete packets after `before`.
+    /// Indices of single complete packets after `before`.
     single: BTreeSet<u64>,
 }
 

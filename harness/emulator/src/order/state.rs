@@ -1,4 +1,5 @@
-//! Happens-before state: clocks of queues, signals and the host, and the search for unordered accesses.
+//! Happens-before state: the clocks of queues, signals and the host, and the search for accesses without a guaranteed
+//! order.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -15,10 +16,10 @@ use super::{
 };
 use crate::{row::Row, sanitizer};
 
-/// Pseudo-queue of copies, which wait only for their signals.
+/// Number of a pseudo-queue for copies, which wait only for their signals.
 const COPIES: u64 = 0;
 
-/// Description of a packet or copy for messages.
+/// Description of a packet or copy, for messages.
 struct Entry {
     place: Place,
     line: u32,
@@ -34,24 +35,24 @@ impl Entry {
         format!("{}{packet}", self.work(kind))
     }
 
-    /// Describes the work without its packet number, so that all packets of a loop have the same text.
+    /// Describes the packet or copy without its number, so that all packets of a loop have the same description.
     fn work(&self, kind: AccessKind) -> String {
         format!("{} by {} of {}", kind.word(), self.name, sanitizer::line(self.line))
     }
 }
 
-/// Clocks of a queue.
+/// Clocks of the packets of a queue.
 #[derive(Default)]
 struct Queue {
-    /// Work that all later packets wait for.
+    /// Packets and copies for which all later packets of this queue wait.
     floor: Clock,
-    /// All packets so far, and the work that they waited for.
+    /// All packets of this queue so far, and the packets and copies for which they have waited.
     all: Clock,
-    /// Host clocks at the times when it rang the doorbell, by the index after the last submitted packet.
+    /// Clock of the host at each doorbell ring. The key is the index after the last submitted packet.
     rung: BTreeMap<u64, Known>,
 }
 
-/// Clock of the host and the line of the case, at the time when work is submitted.
+/// Clock of the host and line of the case at the time of a submission.
 #[derive(Clone)]
 pub(crate) struct Known {
     clock: Clock,
@@ -63,7 +64,7 @@ pub(crate) struct Work {
     number: u32,
     place: Place,
     clock: Clock,
-    /// True if its writes are themselves synchronisation: hipStreamWriteValue and hipStreamWaitValue.
+    /// True if the packet's writes are themselves a synchronisation: hipStreamWriteValue and hipStreamWaitValue.
     signals_by_memory: bool,
 }
 
@@ -83,7 +84,7 @@ impl State {
         Known { clock: self.host.clone(), line }
     }
 
-    /// Records that the host rang the doorbell of a queue. Packets before `end` are written.
+    /// Records that the host rang the doorbell of a queue. The host has written all packets before `end`.
     pub(super) fn rings(&mut self, queue: u64, end: u64, line: u32) {
         let known = self.known(line);
         self.queues.entry(queue).or_default().rung.entry(end).or_insert(known);
@@ -96,7 +97,7 @@ impl State {
         Work { number, place, clock: known.clock, signals_by_memory: false }
     }
 
-    /// Starts a packet. `line` is used if the doorbell has not been rung for it yet.
+    /// Starts a packet. `line` is used if the host has not yet rung the doorbell for this packet.
     pub(super) fn begin_packet(
         &mut self,
         queue: u64,
@@ -108,7 +109,7 @@ impl State {
         let before = self.queues.entry(queue).or_default();
         let rung = before.rung.range(index + 1..).next();
         let mut known = rung.map_or(now, |(_, known)| known.clone());
-        // Packets without a barrier bit may start out of order, but only within the window.
+        // Packets without the barrier bit may start out of order, but only within the window.
         before.rung = before.rung.split_off(&index.saturating_sub(WINDOW as u64));
         known.clock.join(&before.floor);
         if barrier {
@@ -118,7 +119,7 @@ impl State {
         self.begin(Place { queue, index }, "a packet", known)
     }
 
-    /// Returns an interned name.
+    /// Returns a shared copy of a name.
     fn shared(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.names.get(name) {
             return known.clone();
@@ -134,7 +135,6 @@ impl State {
         self.begin(place, name, known)
     }
 
-    /// Records the kernel that the packet launches.
     pub(super) fn launches(&mut self, work: &mut Work, kernel: &str) {
         self.entries[work.number as usize].name = self.shared(&format!("kernel {kernel}"));
         work.signals_by_memory = kernel.starts_with("__amd_rocclr_streamOps");
@@ -144,7 +144,6 @@ impl State {
         self.signals.entry(signal).or_default()
     }
 
-    /// Records that the work has waited for a signal.
     pub(super) fn waited(&mut self, work: &mut Work, signal: u64) {
         work.clock.join(self.signal(signal));
     }
@@ -156,14 +155,13 @@ impl State {
         floor.add(work.place);
     }
 
-    /// Records that the packet is complete.
     pub(super) fn end_packet(&mut self, work: &Work) {
         let all = &mut self.queues.entry(work.place.queue).or_default().all;
         all.join(&work.clock);
         all.add(work.place);
     }
 
-    /// Records that complete work lowers a signal.
+    /// Records that a complete packet or copy lowers a signal.
     pub(super) fn lowers(&mut self, work: &Work, signal: u64) {
         let clock = self.signal(signal);
         clock.join(&work.clock);
@@ -181,13 +179,13 @@ impl State {
         self.signal(signal).join(&clock);
     }
 
-    /// Records that the host set a signal, which discards its earlier clock.
+    /// Records that the host set a signal. The earlier clock of the signal is discarded.
     pub(super) fn host_set(&mut self, signal: u64) {
         let clock = self.host.clone();
         *self.signal(signal) = clock;
     }
 
-    /// Records work that the host itself has completed.
+    /// Records a copy that the host itself has completed.
     pub(super) fn is_of_the_host(&mut self, work: &Work) {
         self.host.add(work.place);
     }
@@ -237,7 +235,7 @@ impl State {
 mod tests {
     use super::*;
 
-    /// Events of a test; all accesses are to the same bytes.
+    /// Events of a test. All accesses are to the same bytes.
     #[derive(Clone, Copy, Debug)]
     enum Event {
         /// A packet (queue, index, barrier bit) writes and lowers a signal.
@@ -246,7 +244,7 @@ mod tests {
         Barrier(u64, u64, u64),
         /// A copy that waits for the first signal reads and lowers the second.
         Copy(u64, u64),
-        /// A runtime kernel on a queue (queue, index) reads or writes a value that streams wait for.
+        /// A kernel of the runtime (queue, index) reads or writes a value for which streams wait.
         Value(u64, u64, AccessKind),
         Ring(u64, u64),
         HostSaw(u64),
@@ -309,7 +307,7 @@ mod tests {
         assert_eq!(found, expected, "{events:?}");
     }
 
-    /// Signals. Packets whose completion does not matter lower the first.
+    /// Handles of signals. Packets whose completion does not matter lower `NO`.
     const NO: u64 = 10;
     const S: u64 = 11;
     const T: u64 = 12;
@@ -323,7 +321,7 @@ mod tests {
         let second = "write by kernel k of line 2 (packet 0 of queue 2)";
         check(&[Packet(1, 0, true, NO), Packet(2, 0, true, NO)], Some((second, first)));
         check(&[Packet(1, 0, true, S), Barrier(2, 0, S), Packet(2, 1, false, NO)], None);
-        // A packet after one with a barrier bit starts after that one.
+        // The first packet has the barrier bit, so the second one starts after it.
         let order = [Packet(1, 0, true, S), Barrier(2, 0, S), Barrier(2, 1, NO)];
         check(&[&order[..], &[Packet(2, 2, false, NO)]].concat(), None);
         let third = "write by kernel k of line 3 (packet 1 of queue 2)";
@@ -362,13 +360,13 @@ mod tests {
         let first = "write by kernel k of line 1 (packet 0 of queue 1)";
         let second = |line| format!("write by kernel k of line {line} (packet 0 of queue 2)");
         check(&[Packet(1, 0, true, S), HostSaw(S), Packet(2, 0, true, NO)], None);
-        // The packet was submitted before the host read the signal, although it starts afterwards.
+        // The packet starts after the host has read the signal, but it was submitted before.
         check(
             &[Packet(1, 0, true, S), Ring(2, 1), HostSaw(S), Packet(2, 0, true, NO)],
             Some((&second(2), first)),
         );
         check(&[Packet(1, 0, true, S), Ring(2, 0), HostSaw(S), Packet(2, 0, true, NO)], None);
-        // Setting a signal discards the work that lowered it before.
+        // Setting a signal discards its earlier clock.
         check(
             &[Packet(1, 0, true, S), HostSet(S), HostSaw(S), Packet(2, 0, true, NO)],
             Some((&second(4), first)),

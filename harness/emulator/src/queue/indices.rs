@@ -1,4 +1,4 @@
-//! Access of the host to the read and write indices of a queue.
+//! Functions with which the host accesses the read and write indices of a queue.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -9,8 +9,8 @@ use crate::{
 
 /// Returns the queue behind a pointer of the host.
 fn cell(queue: *const QueueCell) -> &'static QueueCell {
-    // SAFETY: HSA requires a pointer from `hsa_queue_create` that is not destroyed. Until then its memory is 'static,
-    // and all changing fields are atomic.
+    // SAFETY: HSA requires a pointer from `hsa_queue_create` to a queue that has not been destroyed. Until then its
+    // memory is 'static, and all fields that change are atomic.
     unsafe { &*queue }
 }
 
@@ -31,15 +31,15 @@ fn add_write(queue: *const QueueCell, count: u64) -> u64 {
     cell(queue).write_index.fetch_add(count, SeqCst)
 }
 
-/// Returns the previous index, whether or not it equals `expected`.
+/// Returns the previous index, even if it does not equal `expected`.
 fn cas_write(queue: *const QueueCell, expected: u64, value: u64) -> u64 {
     match cell(queue).write_index.compare_exchange(expected, value, SeqCst, SeqCst) {
         Ok(before) | Err(before) => before,
     }
 }
 
-/// Does nothing: only the packet processor moves the read index. ROCr does not change the index of a hardware queue
-/// either (`AqlQueue::StoreReadIndexRelease`).
+/// Does nothing, because only the packet processor moves the read index. ROCr does not change the index of a hardware
+/// queue either (`AqlQueue::StoreReadIndexRelease`).
 fn store_read(_queue: *const QueueCell, _value: u64) {}
 
 export! {

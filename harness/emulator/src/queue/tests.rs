@@ -12,7 +12,7 @@ extern "C" fn note_error(status: Status, _queue: *mut QueueCell, data: *mut c_vo
 
 fn create(callback: Option<QueueCallback>, data: Signal) -> *mut QueueCell {
     let mut queue: *mut QueueCell = std::ptr::null_mut();
-    // SAFETY: `Out` is a transparent pointer, here to a local of its type.
+    // SAFETY: `Out` is a transparent pointer, here to a local variable of its type.
     let out = unsafe { std::mem::transmute::<*mut *mut QueueCell, Out<_>>(&mut queue) };
     let data = data.0 as *mut c_void;
     let status = hsa_queue_create(Agent::GPU, 64, 0, callback, data, 0, 0, out);
@@ -20,13 +20,14 @@ fn create(callback: Option<QueueCallback>, data: Signal) -> *mut QueueCell {
     queue
 }
 
-/// Submits a packet like a host: reserve a slot, write all but the header, write the header, ring the doorbell.
+/// Submits a packet as a host does: reserves a slot, writes the packet without its header, writes the header, and rings
+/// the doorbell.
 fn submit<T>(queue: *mut QueueCell, packet: T, header: u16) {
     assert_eq!(size_of::<T>(), PACKET);
     let index = hsa_queue_add_write_index_screlease(queue, 1);
     let found = find(queue as u64).unwrap();
     let slot = found.slot(index);
-    // SAFETY: the reserved slot of the ring.
+    // SAFETY: the slot is in the ring and was reserved.
     unsafe {
         std::ptr::copy_nonoverlapping((&raw const packet).cast::<u8>().add(2), slot.add(2), 62);
     }
@@ -127,12 +128,12 @@ fn waiting_queue_can_be_destroyed() {
     assert_eq!(done.load(), 1);
 }
 
-/// Returns a queue without a running thread that contains these packets: header, and the signals that a barrier packet
-/// waits for.
+/// Returns a queue without a running thread that contains the given packets. Each packet consists of its header and the
+/// signals for which a barrier packet waits.
 fn idle_queue(packets: &[(u16, &[Signal])]) -> Arc<Queue> {
     let queue = create(None, Signal::NONE);
     let found = find(queue as u64).unwrap();
-    // The thread ends before the packets are submitted, and then the queue is marked as running again.
+    // The thread is stopped before the packets are submitted. Afterwards the queue is marked as running again.
     found.end();
     found.stop.store(false, Ordering::SeqCst);
     for (header, dependencies) in packets {

@@ -1,4 +1,4 @@
-//! Compute unit masks of queues. The assignment of workgroups to units is not modelled, so a mask is only stored and
+//! Compute unit masks of queues. The device does not model on which unit a workgroup runs, so a mask is only stored and
 //! returned.
 
 use crate::{
@@ -17,20 +17,19 @@ impl Mask {
         Mask::of(&vec![u32::MAX; units.div_ceil(u32::BITS) as usize], units)
     }
 
-    /// Returns the requested mask for a device with this number of units. Words and bits after the last unit are
+    /// Returns the requested mask for a device with `units` compute units. Words and bits after the last unit are
     /// dropped.
     fn of(asked: &[u32], units: u32) -> Mask {
         let kept = asked.iter().zip((0..units).step_by(u32::BITS as usize));
         Mask(kept.map(|(word, first)| word & ones(units - first)).collect())
     }
 
-    /// Returns true if units are enabled in pairs, each a workgroup processor.
+    /// Returns true if units are enabled in pairs. A pair is a workgroup processor.
     fn is_of_pairs(&self) -> bool {
         const EVEN: u32 = 0x5555_5555;
         self.0.iter().all(|word| word & EVEN == word >> 1 & EVEN)
     }
 
-    /// Returns the first `words` words, padded with zeros.
     fn words(&self, words: usize) -> impl Iterator<Item = u32> {
         self.0.iter().copied().chain(std::iter::repeat(0)).take(words)
     }
@@ -42,10 +41,10 @@ fn ones(count: u32) -> u32 {
 }
 
 /// `hsa_amd_queue_cu_set_mask`. As in ROCr (`AqlQueue::SetCUMasking`), an empty mask means all units, and a device with
-/// workgroup processors rejects a mask with half of one.
+/// workgroup processors rejects a mask that contains only one unit of a pair.
 ///
 /// # Safety
-/// As required by HSA: `mask` points at `bits` bits.
+/// As HSA requires, `mask` must point at `bits` bits.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_amd_queue_cu_set_mask(
     queue: *const QueueCell,
@@ -56,7 +55,7 @@ unsafe extern "C" fn hsa_amd_queue_cu_set_mask(
     if !bits.is_multiple_of(u32::BITS) || (bits > 0 && mask.is_null()) {
         return Status::INVALID_ARGUMENT;
     }
-    // SAFETY: HSA requires the caller to pass one bit per unit, in whole 32-bit words.
+    // SAFETY: HSA requires the caller to pass one bit for each unit, in whole 32-bit words.
     let asked = unsafe { array(mask, bits / u32::BITS) };
     let arch = config::get().arch;
     let mask = if bits == 0 { Mask::all() } else { Mask::of(asked, model::of(arch).compute_units) };

@@ -1,4 +1,4 @@
-//! Reading and changing a signal's value, with all names in the HSA interface.
+//! Functions that read and change the value of a signal, under all names of the HSA interface.
 
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
@@ -66,7 +66,7 @@ fn exchange(signal: Signal, new: i64) -> i64 {
     before
 }
 
-/// Returns the previous value, whether or not it equals `expected`.
+/// Returns the previous value, even if it does not equal `expected`.
 fn cas(signal: Signal, expected: i64, new: i64) -> i64 {
     let before =
         change(signal, |value| match value.compare_exchange(expected, new, SeqCst, SeqCst) {

@@ -1,4 +1,4 @@
-//! Waiting for several signals: functions of AMD's extension, and signal groups.
+//! Waits for several signals: functions of AMD's extension, and signal groups.
 
 use super::{Signals, settle, wait_until};
 use crate::{
@@ -16,14 +16,14 @@ fn is_met(&(signal, condition, reference): &Term) -> bool {
 }
 
 /// # Safety
-/// Each pointer is null or valid for `count` elements.
+/// Each pointer must be null or valid for `count` elements.
 unsafe fn terms(
     count: u32,
     signals: *const Signal,
     conditions: *const u32,
     references: *const i64,
 ) -> Option<Vec<Term>> {
-    // SAFETY: HSA has the caller pass `count` of each.
+    // SAFETY: HSA requires the caller to pass `count` elements of each array.
     let (signals, conditions, references) =
         unsafe { (array(signals, count), array(conditions, count), array(references, count)) };
     let terms = signals.iter().zip(conditions).zip(references);
@@ -33,7 +33,7 @@ unsafe fn terms(
     terms.collect::<Option<Vec<Term>>>().filter(|terms| terms.len() == count as usize)
 }
 
-/// Waits until `poll` returns a value, for at most `timeout` nanoseconds, with any schedule.
+/// Waits until `poll` returns a value, at most for `timeout` nanoseconds. Works with every schedule.
 fn wait<T>(terms: &[Term], timeout: u64, poll: impl Fn() -> Option<T>) -> Option<T> {
     let answer = poll().or_else(|| {
         let _waiting: Vec<_> =
@@ -55,13 +55,13 @@ fn wait_any(terms: &[Term], timeout: u64) -> Option<(usize, i64)> {
     wait(terms, timeout, first)
 }
 
-/// Result of functions that return an index, after a timeout or for an invalid argument.
+/// Result of functions that return an index, if the wait timed out or an argument is invalid.
 const NO_INDEX: u32 = u32::MAX;
 
 /// `hsa_amd_signal_wait_any`.
 ///
 /// # Safety
-/// As required by HSA: each array has `count` elements.
+/// As HSA requires, each array must have `count` elements.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_amd_signal_wait_any(
     count: u32,
@@ -81,10 +81,11 @@ unsafe extern "C" fn hsa_amd_signal_wait_any(
     index as u32
 }
 
-/// `hsa_amd_signal_wait_all` of version 1.9 of the extension. Returns zero when all conditions were met.
+/// `hsa_amd_signal_wait_all` of version 1.9 of the extension. Returns zero if all conditions became true.
 ///
 /// # Safety
-/// As required by HSA: each array has `count` elements, and `satisfying` is null or has space for as many.
+/// As HSA requires, each array must have `count` elements, and `satisfying` must be null or have space for `count`
+/// elements.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_amd_signal_wait_all(
     count: u32,
@@ -124,7 +125,7 @@ fn place(group: u64) -> usize {
 /// `hsa_signal_group_create`.
 ///
 /// # Safety
-/// As required by HSA: `signals` points at `count` signals.
+/// As HSA requires, `signals` must point at `count` signals.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_signal_group_create(
     count: u32,
@@ -156,7 +157,7 @@ extern "C" fn hsa_signal_group_destroy(group: u64) -> Status {
 /// `hsa_signal_group_wait_any_scacquire`.
 ///
 /// # Safety
-/// As required by HSA: the arrays have an element for each signal of the group.
+/// As HSA requires, the arrays must have an element for each signal of the group.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_signal_group_wait_any_scacquire(
     group: u64,
@@ -170,8 +171,8 @@ unsafe extern "C" fn hsa_signal_group_wait_any_scacquire(
     if signals.is_empty() {
         return Status::INVALID_SIGNAL_GROUP;
     }
-    // SAFETY: the signals are a vector of that length, and HSA requires the caller to pass as many of the other
-    // elements.
+    // SAFETY: `signals` is a vector, and HSA requires the caller to pass one element of the other arrays for each
+    // signal of the group.
     let terms = unsafe { terms(signals.len() as u32, signals.as_ptr(), conditions, references) };
     let (Some(terms), false, false) = (terms, signal.is_null(), value.is_null()) else {
         return Status::INVALID_ARGUMENT;
@@ -184,7 +185,7 @@ unsafe extern "C" fn hsa_signal_group_wait_any_scacquire(
 /// `hsa_signal_group_wait_any_relaxed`.
 ///
 /// # Safety
-/// As required by HSA: the arrays have an element for each signal of the group.
+/// As HSA requires, the arrays must have an element for each signal of the group.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_signal_group_wait_any_relaxed(
     group: u64,
@@ -204,8 +205,8 @@ unsafe extern "C" fn hsa_signal_group_wait_any_relaxed(
 mod tests {
     use super::{super::create, *};
 
-    /// Waits for two signals with these values to be lowered, and checks the results of `any` and `all` and the
-    /// returned values.
+    /// Creates two signals with these values and waits until they are zero. Compares the results of `any` and `all` and
+    /// the returned values.
     #[track_caller]
     fn check(values: [i64; 2], any: (u32, i64), all: (u32, [i64; 2])) {
         let signals = values.map(create);

@@ -1,4 +1,4 @@
-//! Several devices with different configurations in one process, each used like a host does.
+//! Several devices with different configurations in one process. Each test uses a device as a host does.
 
 use std::{
     ffi::c_void,
@@ -39,7 +39,7 @@ unsafe extern "C" {
     ) -> Status;
 }
 
-/// Creates a device that lives until the process ends, like the process's own.
+/// Creates a device that lives until the process ends, as the device of a process does.
 fn device(config: Config) -> &'static Device {
     Box::leak(Box::new(Device::new(config.into())))
 }
@@ -64,20 +64,20 @@ fn copy(to: usize, from: usize, bytes: usize) -> Signal {
     done
 }
 
-/// Returns true if the signal is lowered within this number of nanoseconds.
+/// Returns true if the signal is lowered within `nanoseconds`.
 fn wait(signal: Signal, nanoseconds: u64) -> bool {
     let _waiting = schedule::Waiting::new(signal, Condition::Eq, 0);
     signal::wait(signal, Condition::Eq, 0, nanoseconds) == 0
 }
 
-/// Makes four copies of `bytes` bytes of 7 over bytes of 9. Returns the first and the last byte of each, or `--` for
-/// one that never completes.
+/// Makes four copies of `bytes` bytes with the value 7 to memory that contains 9. Returns the first and the last byte
+/// after each copy, or `--` for a copy that never completes.
 fn copies(device: &'static Device, bytes: usize) -> String {
     let _entered = device.enter();
     let (from, to) = (allocate(Agent::CPU, bytes), allocate(Agent::GPU, bytes));
     let seen = [(); 4].map(|()| {
         let (source, target) = (from as *mut u8, to as *mut u8);
-        // SAFETY: two allocations of that many bytes, and no copy is running.
+        // SAFETY: both addresses are allocations of that many bytes, and no copy is running.
         unsafe {
             source.write_bytes(7, bytes);
             target.write_bytes(9, bytes);
@@ -85,7 +85,7 @@ fn copies(device: &'static Device, bytes: usize) -> String {
         if !wait(copy(to, from, bytes), 1_000_000_000) {
             return "--".to_owned();
         }
-        // SAFETY: as above; the copy is complete.
+        // SAFETY: the target is an allocation of `bytes` bytes, and the copy is complete.
         unsafe { format!("{}{}", target.read(), target.add(bytes - 1).read()) }
     });
     seen.join(" ")
@@ -112,7 +112,7 @@ fn two_devices_are_independent() {
             scope.spawn(move || {
                 let _entered = device(config.clone()).enter();
                 let mut made = std::ptr::null_mut();
-                // SAFETY: the result is a local; a queue without a callback does not use the data.
+                // SAFETY: the result is a local variable. A queue without a callback does not use the data.
                 let status = unsafe {
                     let none = std::ptr::null_mut();
                     hsa_queue_create(Agent::GPU, 64, 0, None, none, 0, 0, &mut made)
@@ -120,7 +120,7 @@ fn two_devices_are_independent() {
                 assert_eq!(status, Status::SUCCESS);
                 let own = allocate(Agent::GPU, 5000);
                 places.lock().unwrap()[number] = own;
-                // Both devices now have a queue and memory.
+                // At this point both devices have a queue and memory.
                 meet.wait();
                 let other = places.lock().unwrap()[1 - number];
                 assert_eq!(name_of_the_gpu(), config.arch.name());
@@ -137,7 +137,7 @@ fn two_devices_are_independent() {
     });
 }
 
-/// Faults act on the threads of their device only.
+/// Also checks that a fault acts only on the threads of its own device.
 #[test]
 fn copy_faults_change_the_target() {
     #[track_caller]
@@ -182,7 +182,7 @@ fn freed_memory_is_available_unless_it_leaks() {
     check(with(Fault::AllocLeak.into()), 8192);
 }
 
-/// A thread switches between devices; each device follows its own schedule.
+/// A thread switches between the devices, and each device follows its own schedule.
 #[test]
 fn eager_and_lazy_devices_coexist() {
     let lazy = device(Config { schedule: Schedule::Lazy, ..Config::default() });
@@ -195,7 +195,7 @@ fn eager_and_lazy_devices_coexist() {
         let _entered = device(Config::default()).enter();
         hand_over()
     };
-    // A sleeping process would count as idle.
+    // The thread spins, because a sleeping process would count as idle.
     while at_once.load() != 0 {
         std::hint::spin_loop();
     }
