@@ -1,4 +1,4 @@
-// Looks at the page in the frame as somebody does who reads it, and says what is wrong.
+// Uses the page in the frame like a reader, and collects the mistakes.
 const wrong = [];
 const is = (what, found, wanted) => {
   if (JSON.stringify(found) !== JSON.stringify(wanted)) wrong.push(`${what}: ${JSON.stringify(found)}, not ${JSON.stringify(wanted)}`);
@@ -18,7 +18,7 @@ const look = (page, view) => {
   is("the paper is dark", light(style.backgroundColor) < 64, dark);
   is("the ink stands out", Math.abs(light(style.color) - light(style.backgroundColor)) > 128, true);
 
-  // What the keyboard comes to, in its order: the filter, the search, the table, which arrows move.
+  // The elements that the Tab key reaches, in order: the filter, the search field, the table (which the arrow keys scroll).
   const stops = [...page.querySelectorAll("input, a[href], [tabindex]")].filter((stop) => stop.offsetParent);
   is("the first stops", stops.slice(0, 3).map((stop) => stop.id || stop.className), ["only-bad", "find", "wide"]);
   stops.slice(0, 4).forEach((stop) => { stop.focus(); is("a stop takes the keys", page.activeElement === stop, true); });

@@ -1,7 +1,9 @@
-// A libamdhip64 over pretended cards, of which a process sees the first or the one that it was told: memory is that of the
-// process, the only kernel adds 7 to each number. What a card does to which trial stands in CARD/actions, one `TRIAL ACTION` a
-// line; CARD/broken-ADDRESS is there while a card is broken, and CARD/log is told what ran. CARD is the folder `card` beside the
-// stack that this library lies in.
+// A libamdhip64 with simulated cards. A process sees the card that ROCR_VISIBLE_DEVICES names, or the first card. Device
+// memory is memory of the process, and the only kernel adds 7 to each number.
+//
+// CARD is the folder `card` next to the stack that contains this library. The file CARD/actions says what a card does to
+// which trial, with one line `TRIAL ACTION` for each trial. The file CARD/broken-ADDRESS exists while a card is broken.
+// The library appends each trial and each action to CARD/log.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -18,7 +20,7 @@ enum { OK = 0, NO_DEVICE = 100, UNKNOWN = 999 };
 static char card[4096];
 static char trial[64];
 static char action[64];
-// Which of the cards.
+// Index of the card that this process uses.
 static int number;
 static const char *const addresses[] = {"0000:03:00.0", "0000:43:00.0"};
 static const char *const uuids[] = {"GPU-000000000000000a", "GPU-000000000000000b"};
@@ -45,7 +47,7 @@ static void put(const char *name, const char *text) {
     close(file);
 }
 
-// Of the file that tells something of this card.
+// Returns the name of a file about the card of this process.
 static const char *of_card(const char *what) {
     static char name[64];
     snprintf(name, sizeof name, "%s-%s", what, addresses[number]);
@@ -58,7 +60,7 @@ static void hang(void) {
     for (;;) pause();
 }
 
-// What each call does on a card that is broken.
+// Applies the effect of a broken card to a call: the call hangs or returns NO_DEVICE. Returns OK for a card that works.
 static int broken(void) {
     char how[16] = "";
     FILE *file = fopen(in_card(of_card("broken")), "r");
@@ -75,13 +77,13 @@ static int broken(void) {
     return OK;
 }
 
-// A card is used by one process at a time: the lock ends with the process.
+// Locks the card, and logs if another process is using it. The lock ends with the process.
 static void use(void) {
     int file = open(in_card(of_card("used")), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (flock(file, LOCK_EX | LOCK_NB)) tell("is-not-alone");
 }
 
-// Once for each process: who it is, and what the card will do to it.
+// Reads the name of the trial and the action of the card. Called once in each process.
 static void begin(void) {
     Dl_info here;
     dladdr((void *)begin, &here);
@@ -139,7 +141,7 @@ int hipDeviceSynchronize(void) { return OK; }
 int hipGetLastError(void) { return OK; }
 int hipPeekAtLastError(void) { return OK; }
 
-// Another error that the card's memory could not mend.
+// Increments the number of memory errors that the card could not correct.
 static void count(void) {
     char name[64];
     snprintf(name, sizeof name, "class/drm/card%d/device/ras/umc_err_count", number);
@@ -153,7 +155,7 @@ static void count(void) {
 }
 
 static void once(const char *what) {
-    // What ends the runner happens to a trial once: after it the trial is as any other.
+    // An action that ends the runner happens only once for each trial. When the trial is repeated, it passes.
     char name[96];
     snprintf(name, sizeof name, "did-%s", trial);
     if (!access(in_card(name), F_OK)) return;
@@ -163,7 +165,7 @@ static void once(const char *what) {
     hang();
 }
 
-// The copy back is where a trial's fate is met.
+// Copies the result to the host. The action of the card happens at the first such copy.
 static int fate(void *to, const void *from, size_t bytes) {
     static int met;
     memcpy(to, from, bytes);
@@ -202,7 +204,7 @@ static int fate(void *to, const void *from, size_t bytes) {
 int hipMemcpy(void *to, const void *from, size_t bytes, int kind) {
     int status = broken();
     if (status) return status;
-    // To the host.
+    // hipMemcpyDeviceToHost.
     if (kind == 2) return fate(to, from, bytes);
     memcpy(to, from, bytes);
     return OK;
@@ -225,7 +227,7 @@ int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
     return broken();
 }
 
-// A hipRTC that gives the same code for every kernel: up to 6.x it is in the runtime.
+// A hipRTC that returns the same code for every kernel. It is part of the runtime, as in ROCm up to 6.x.
 const char *hiprtcGetErrorString(int result) { return "HIPRTC_ERROR"; }
 int hiprtcCreateProgram(void **program, const char *source, const char *name, int headers, const char **texts, const char **names) {
     *program = malloc(1);

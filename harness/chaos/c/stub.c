@@ -1,4 +1,4 @@
-// A libamdhip64 of a few functions, all of which say that they worked. It poses as a runtime and is none.
+// A libamdhip64 with a few functions that report success and do nothing.
 #include <string.h>
 
 int hipInit(unsigned flags) { return 0; }

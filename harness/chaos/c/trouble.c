@@ -1,7 +1,8 @@
-// Makes trouble inside a worker, as the variable CHAOS_TROUBLE says: `ACTION[=ARGUMENT]@POINT`, separated by commas.
+// Causes trouble in a worker. The variable CHAOS_TROUBLE lists actions, separated by commas, as `ACTION[=ARGUMENT]@POINT`.
 //
-// It is preloaded, and sees how far the worker has come from the events that go through write(2). Built with SHIM it also
-// stands in the place of libamdhip64.so.7 and hands every call on to the real one, which it is linked to.
+// The library is preloaded. It replaces write(2) and recognises from the worker's events which point the worker has
+// reached. If the library is compiled with SHIM, it replaces libamdhip64.so.7, reads CHAOS_SHIM, and passes each call on to
+// the real library. The points are then the names of HIP functions.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -23,9 +24,9 @@
 #define VARIABLE "CHAOS_TROUBLE"
 #endif
 
-// Of the pipe that events are written to, once one was.
+// Descriptor of the pipe for events. Set when the first event is written.
 static int pipe_fd = -1;
-// Room for the paths of a cache with as long a name as there can be.
+// The worker's first event. It contains the environment, in which the path of the cache may have the maximum length.
 static char first_line[65536];
 static char *history;
 static size_t history_bytes;
@@ -43,7 +44,7 @@ static void raw(int fd, const char *text, size_t bytes) {
 
 static void say(int fd, const char *text) { raw(fd, text, strlen(text)); }
 
-// Only the worker is made trouble for: launchers and what else is started inherit the variables.
+// Returns true in the worker. Launchers and other programs inherit the variable, but must not be disturbed.
 static int is_worker(void) {
     static int known = -1;
     if (known >= 0) return known;
@@ -92,7 +93,8 @@ static void remove_here(void) {
     wait(NULL);
 }
 
-// What lies in the worker's folder, or the folder itself, gives way to a link to a file or to the folder of that.
+// Replaces the files in the worker's folder by links to `target`. If `whole` is true, replaces the folder itself by a link to
+// the folder of `target`.
 static void plant_link(const char *target, int whole) {
     char script[8192];
     snprintf(script, sizeof script, whole
@@ -187,7 +189,7 @@ static void act(const char *action, const char *argument) {
     else if (IS("clear")) clearenv();
     else if (IS("load")) { if (!dlopen(argument, RTLD_NOW | RTLD_GLOBAL)) { say(2, dlerror()); say(2, "\n"); } }
     else if (IS("pid")) {
-        // Renamed when it is whole, as somebody waits for it.
+        // A test waits for the file, so the file gets its name only when it is complete.
         char text[16], other[4096];
         snprintf(text, sizeof text, "%d", getpid());
         snprintf(other, sizeof other, "%s.new", argument);
@@ -200,7 +202,7 @@ static void act(const char *action, const char *argument) {
 #undef IS
 }
 
-// Does what was asked for at this point. Gives the argument of `fail`, or 0.
+// Executes the actions that are requested at this point. Returns the argument of the action `fail`, or 0 without one.
 static int at(const char *point) {
     static __thread int busy;
     const char *asked = getenv(VARIABLE);
@@ -304,7 +306,7 @@ ssize_t write(int fd, const void *bytes, size_t count) {
     return (ssize_t)count;
 }
 
-// The runtime begins with these; the real ones are those of the device.
+// The HIP runtime starts with this call. The real function is in the emulated device.
 int hsa_init(void) {
     int failure = at("hsa_init");
     int (*call)(void) = (int (*)(void))dlsym(RTLD_NEXT, "hsa_init");

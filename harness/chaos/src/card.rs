@@ -1,6 +1,6 @@
-//! Runs on simulated cards that misbehave, with runners that are killed and machines that go down: the whole command
-//! with a simulated runtime and simulated driver files. The card logs what it did, and the records are compared with
-//! that log.
+//! Runs the whole command on simulated cards that misbehave, kills runners, and reboots the simulated machine. The HIP
+//! runtime and the files of the driver are simulated too. The card logs what it did, and the tests compare the records
+//! with that log.
 
 mod machine;
 mod model;
@@ -21,24 +21,22 @@ use self::{
 };
 use crate::processes;
 
-/// Number of trials of a randomised run.
 const TRIALS: usize = 8;
-/// Maximum time of a run; no run takes this long even on a busy machine.
+/// Maximum time of a run. No run takes this long, even on a busy machine.
 const LONGEST: Duration = Duration::from_secs(300);
-/// Maximum number of starts of the command until a run must be complete.
+/// Maximum number of starts of the command. After this many starts the run must be complete.
 const STARTS: usize = 2 * TRIALS + 2;
 
-/// Resources shared by the runs, built when the first one begins.
 pub(crate) struct Cards {
     program: PathBuf,
     parts: OnceLock<Parts>,
 }
 
-/// End of one execution of the command.
+/// How one execution of the command ended.
 enum CommandEnd {
-    /// The command exited with this code; the text is its output.
+    /// The command exited with this code and printed this text.
     With(i32, String),
-    /// The command was killed for this reason, as the card's plan requested.
+    /// The command was killed, as the plan of the card requested. The text is the reason.
     Killed(String),
 }
 
@@ -47,21 +45,20 @@ impl Cards {
         Cards { program, parts: OnceLock::new() }
     }
 
-    /// Returns the reason why these tests cannot run on this machine.
     pub(crate) fn impossible() -> Option<&'static str> {
         machine::impossible()
     }
 
-    /// Makes a randomised run.
+    /// Makes a run whose plan is drawn from a seed.
     ///
     /// # Errors
-    /// Fails with a description of what is wrong.
+    /// Fails with a description of the mistake.
     pub(crate) fn drawn(&self, seed: u64) -> Result<(), String> {
         self.play(&seed.to_string(), &model::draw(seed, TRIALS))
     }
 
-    /// Runs trials on a card that dies in the middle. Only the current trial and the health check after it may wait
-    /// for the card.
+    /// Runs trials on a card that breaks in the middle of the run. Only the current trial and the health check after it
+    /// may access the broken card.
     pub(crate) fn night(&self, trials: usize) -> Result<(), String> {
         let at = trials / 2;
         let fates = model::night(trials, at);
@@ -85,7 +82,8 @@ impl Cards {
         if wrong { Err(format!("{ran} trials ran, checks: {checks:?}\n{said}")) } else { Ok(()) }
     }
 
-    /// Makes two runs at once on two cards. No two trials may share a card, and both cards must be used.
+    /// Makes two runs at the same time on two cards. Two trials must never use a card at the same time, and both cards
+    /// must be used.
     pub(crate) fn two_runs(&self, trials: usize) -> Result<(), String> {
         let fates = vec![model::HEALTHY; trials];
         let machine = self.machine("two-runs", 2, &fates);
@@ -117,13 +115,13 @@ impl Cards {
             })
             .collect();
         let _ = fs::remove_dir_all(&machine.folder);
-        // A record has the address twice, from the runtime and from the driver's files.
+        // A record contains the address of the card twice, from the runtime and from the files of the driver.
         let right = used.iter().sum::<usize>() == 4 * trials && used.iter().all(|n| *n > 0);
         if right { Ok(()) } else { Err(format!("records on the cards: {used:?}")) }
     }
 
-    /// Runs trials on two cards, one of which is broken from the start in the way `how`. That card must not be used,
-    /// and no trial may fail because of it.
+    /// Runs trials on two cards. One card is broken from the start, in the way that `how` names. That card must not be
+    /// used, and no trial may fail because of it.
     pub(crate) fn dead_from_the_start(&self, how: &str) -> Result<(), String> {
         let fates = vec![model::HEALTHY; TRIALS];
         let machine = self.machine(&format!("dead-{how}"), 2, &fates);
@@ -143,8 +141,8 @@ impl Cards {
         if right { Ok(()) } else { Err(format!("exit code {code}\n{said}")) }
     }
 
-    /// Checks that a card with a process that cannot be killed is unavailable for the next command too, and available
-    /// once that process is gone.
+    /// Leaves a process that cannot be killed on a card. The card must also be unavailable for the next command, until
+    /// the process has ended.
     pub(crate) fn held_for_the_next(&self) -> Result<(), String> {
         let fates = [model::named("holds-and-works"), model::HEALTHY];
         let machine = self.machine("held", 1, &fates);
@@ -179,7 +177,8 @@ impl Cards {
         Machine::new(parts, name, cards, &actions)
     }
 
-    /// Starts the command until the run is complete, and reboots the machine after a broken card or a crash.
+    /// Starts the command until the run is complete. Reboots the machine after a card has broken and after a simulated
+    /// crash.
     fn play(&self, name: &str, drawn: &RunPlan) -> Result<(), String> {
         let RunPlan { fates, mends, cards } = drawn;
         let mends = *mends;
@@ -218,7 +217,7 @@ impl Cards {
     }
 }
 
-/// Starts the command and kills it when the card's plan requests that.
+/// Starts the command, and kills it if the plan of the card requests that.
 fn start(machine: &Machine<'_>, mends: bool) -> Result<CommandEnd, String> {
     let out = File::create(machine.at("out")).expect("the folder is writable");
     let mut command = machine.run("record", mends);
@@ -232,7 +231,7 @@ fn start(machine: &Machine<'_>, mends: bool) -> Result<CommandEnd, String> {
             break status;
         }
         if wanted.is_none() && wants.exists() {
-            // The card creates the file first and then writes the whole text at once.
+            // The card first creates the file and then writes the whole text at once, so the file may still be empty.
             let text = machine.text("card/wants");
             if !text.is_empty() {
                 wanted = Some(text);
@@ -247,7 +246,7 @@ fn start(machine: &Machine<'_>, mends: bool) -> Result<CommandEnd, String> {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    // The process that could not be killed may end now.
+    // The process that could not be killed is allowed to end now.
     drop(holder);
     let _ = fs::remove_file(machine.at("card/hold"));
     let left = processes::kill_leftovers(&machine.folder);
@@ -261,14 +260,15 @@ fn start(machine: &Machine<'_>, mends: bool) -> Result<CommandEnd, String> {
     }
 }
 
-/// Process that keeps another process from ending until it is dropped.
+/// A process that keeps another process from ending until this value is dropped.
 struct Holder(Child);
 
 impl Holder {
     fn new(machine: &Machine<'_>) -> Holder {
         let mut command = Command::new(machine.holder());
         command.arg(machine.at("card/hold")).stdin(Stdio::piped()).stdout(Stdio::null());
-        // Processes of a run are found by their folder; this process belongs to the test.
+        // `kill_leftovers` finds the processes of a run by their working directory. This process belongs to the test,
+        // so it runs in another folder.
         Holder(command.env_clear().current_dir("/").spawn().expect("it was compiled"))
     }
 }
@@ -280,7 +280,8 @@ impl Drop for Holder {
     }
 }
 
-/// Checks the output of a run that stopped: it must report that the card is broken, and which trial broke it.
+/// Checks the output of a run that stopped early. The output must report that a card is broken, and which trial broke
+/// it.
 fn stopped(
     code: i32,
     said: &str,
@@ -314,7 +315,8 @@ fn stopped(
     }
 }
 
-/// Checks the records of a complete run: one for each trial, as planned, and no wrong suspects.
+/// Checks the records of a complete run: one record for each trial, with the planned result, and no trial that is
+/// suspected wrongly.
 fn at_the_end(
     code: i32,
     machine: &Machine<'_>,
@@ -324,7 +326,7 @@ fn at_the_end(
     let mut wrong = Vec::new();
     let mut records: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for line in machine.text("record").lines() {
-        // The last line of a killed runner may be incomplete.
+        // The last line may be incomplete, if the runner was killed.
         let Ok(record) = serde_json::from_str::<Value>(line) else { continue };
         if record["verdict"]["kind"].is_string() {
             records.entry(word(&record["trial"])).or_default().push(record);
@@ -379,13 +381,13 @@ fn at_the_end(
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// Checks what a record reports about the card after its trial. Returns a description of the mistake.
+/// Checks what a record reports about the card after the trial. Returns a description of the mistake, if any.
 fn blame(record: &Value, fate: &PlannedTrial, name: &str, mends: bool) -> Option<String> {
     let after = word(&record["gpu_after"]);
     let lost = fate.verdict == "no-verdict" && fate.action != "counts-and-fails";
     let right = match fate.verdict {
         "pass" => after.is_empty(),
-        // The trial did not end, so there was no health check.
+        // The runner was killed before the trial ended, so there was no health check.
         _ if lost => after.is_empty(),
         _ if fate.is_not_looked_after() => after.starts_with("unknown: the run was interrupted"),
         _ if !fate.breaks => after == "it worked: the health check passed",

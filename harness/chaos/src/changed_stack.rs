@@ -1,4 +1,4 @@
-//! Builds a copy of a stack with some libraries changed.
+//! Builds a copy of a stack in which some libraries are changed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 
 use crate::expectation::matches_pattern;
 
-/// Folder of the libraries in a Debian root.
+/// Folder of the libraries in the root of a Debian stack.
 pub(crate) const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
-/// Change of a library, or of all libraries whose names match a pattern.
+/// Change of all libraries whose names match a pattern.
 pub(crate) enum Change {
-    /// The library is absent.
+    /// Removes the library.
     Remove,
-    /// A copy of this file.
+    /// Replaces the library by a copy of this file.
     Copy(PathBuf),
-    /// A link to this path.
+    /// Replaces the library by a link to this path.
     Link(PathBuf),
-    /// A file with this content.
+    /// Replaces the library by a file with this content.
     Content(Vec<u8>),
-    /// The first half of the library.
+    /// Keeps only the first half of the library.
     Half,
-    /// A folder.
+    /// Replaces the library by a folder.
     Folder,
 }
 
-/// Creates a root whose libraries are links to those of `stack`, except for the changes.
+/// Creates a root in which each library is a link to the library in `stack`, except for the changed libraries.
 pub(crate) fn make(stack: &Path, root: &Path, changes: &[(&str, Change)]) {
     let (from, to) = (stack.join(LIBRARIES), root.join(LIBRARIES));
     fs::create_dir_all(&to).expect("the folder is writable");

@@ -1,22 +1,21 @@
-//! Allowed reports of a run.
+//! Reports that a run may make.
 
-/// Allowed reports of a run.
+/// Reports that a run may make.
 #[derive(Clone, Debug)]
 pub(crate) struct Expectation {
-    /// Allowed answers; one of them must be given.
+    /// Answers, one of which the run must give.
     pub(crate) any: AllowedAnswers,
-    /// Texts that must all occur.
+    /// Texts that must all occur in the output.
     pub(crate) says: &'static [&'static str],
-    /// Texts that must not occur.
+    /// Texts that must not occur in the output.
     pub(crate) hides: &'static [&'static str],
 }
 
-/// Allowed answers.
 #[derive(Clone, Debug)]
 pub(crate) enum AllowedAnswers {
-    /// Answers of a row in the table.
+    /// Answers that a row of the table names.
     Fixed(&'static [&'static str]),
-    /// Answers derived for a mixture.
+    /// Answers that were derived for a mixture of rows.
     Derived(Vec<&'static str>),
 }
 
@@ -34,13 +33,12 @@ impl Expectation {
         Expectation { any: AllowedAnswers::Fixed(any), says: &[], hides: &[] }
     }
 
-    /// Returns whether an answer is allowed.
     pub(crate) fn allows(&self, answer: &str) -> bool {
         self.any.all().iter().any(|wanted| matches_pattern(wanted, answer))
     }
 }
 
-/// Returns whether an answer equals the pattern, or starts with it up to a final `*`.
+/// Returns true if an answer equals the pattern. A `*` at the end of the pattern matches any text.
 pub(crate) fn matches_pattern(wanted: &str, answer: &str) -> bool {
     match wanted.strip_suffix('*') {
         Some(beginning) => answer.starts_with(beginning),

@@ -1,4 +1,4 @@
-//! Snapshots of a folder, to find out what a run changed.
+//! Snapshots of a folder, which show what a run has changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,6 @@ use std::time::SystemTime;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// State of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Entry {
     Folder,
@@ -17,7 +16,7 @@ pub(crate) enum Entry {
     Other,
 }
 
-/// Maximum size in bytes of files whose content is compared; larger files are compared by size and time only.
+/// Maximum size in bytes of files whose content is compared. Of larger files only size and time are compared.
 const READ: u64 = 4 << 20;
 
 /// Returns the state of everything below a folder. Links are not followed.
@@ -55,7 +54,7 @@ pub(crate) fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Entry> {
     found
 }
 
-/// Returns the forbidden changes of a run: changed or removed files, and new files outside `allowed`.
+/// Returns the changes that a run must not make: changed or removed files, and new files outside `allowed`.
 pub(crate) fn differences(
     before: &BTreeMap<PathBuf, Entry>,
     after: &BTreeMap<PathBuf, Entry>,
@@ -74,7 +73,7 @@ pub(crate) fn differences(
         }
     }
     for (path, is) in after {
-        // An empty folder that all runs share does no harm.
+        // New empty folders are allowed, because they do no harm.
         if !before.contains_key(path) && !may(path) && *is != Entry::Folder {
             wrong.push(format!("a file was left: {}", path.display()));
         }

@@ -1,12 +1,12 @@
-//! Disturbs the whole command and checks whether its report is still true.
+//! Disturbs the whole command and checks that its report is still true.
 //!
-//! Each kind of disturbance is a `row::Row` of one table: how it is set up, and which answers a truthful tool
-//! may give. After each run, no process and no temporary file may be left, and no foreign file may have been changed.
-//! Mixtures of two or three rows follow; their expectations are derived from those of the rows. This crate shares no
-//! code with the command, so that the same mistake is not made in both.
+//! Each kind of disturbance is a `row::Row` of one table. A row says how the disturbance is set up, and which answers a
+//! truthful tool may give. After each run, no process and no temporary file may remain, and no file of another program
+//! may have changed. Mixtures of two or three rows are tested too, with expectations that are derived from those of the
+//! rows. This crate shares no code with the command, because a mistake in shared code could hide itself.
 
 #![forbid(unsafe_code)]
-// These are test tools, which may panic.
+// These crates contain only tests and their tools, which may panic.
 #![allow(clippy::missing_panics_doc)]
 
 mod card;
@@ -38,24 +38,26 @@ use crate::{
     shared_tools::Tools,
 };
 
-/// Variable with the number of mixtures to run; the default is [`MIXTURES`].
+/// Environment variable with the number of mixtures to run. The default is [`MIXTURES`].
 const VARIABLE: &str = "ROCREPRO_CHAOS_MIXTURES";
-/// Default number of mixtures, small enough for a developer to wait.
+/// Default number of mixtures. A developer can wait for this many.
 const MIXTURES: u64 = 40;
-/// Number of mixtures from which on the long form is run, with every row.
+/// Number of mixtures from which on the long form runs, which includes every row.
 const LONG: u64 = 1000;
-/// Number of randomised runs on a simulated card, and of trials in the run during which the card dies.
+/// Number of random runs on simulated cards, and number of trials in the run whose card breaks.
 const CARDS: (u64, usize) = (6, 60);
-/// Numbers of runs and trials for the long form.
+/// Number of random runs, and number of trials in the run whose card breaks, for the long form.
 const LONG_CARDS: (u64, usize) = (500, 700);
 
-/// Runs the table and the mixtures on a built command, with the arguments of libtest.
+/// Runs the table and the mixtures with the given command. Accepts the command-line arguments of libtest.
 pub fn main(program: PathBuf) -> ExitCode {
     let mut arguments = Arguments::from_args();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    // Half of the rows wait for a time limit, and the command waits for its children.
+    // More rows than processors run at the same time, because half of the rows wait for a time limit, and the command
+    // waits for its children.
     let at_once = arguments.test_threads.unwrap_or(3 * processors);
-    // Runs on a simulated card spend nine tenths of their time waiting, so they may use all threads; rows may not.
+    // Runs on a simulated card wait nine tenths of their time, so they may use all threads. Rows use only `at_once`
+    // threads.
     arguments.test_threads = Some(arguments.test_threads.unwrap_or(8 * processors));
     let slots = Arc::new(Slots::new(at_once));
     let mixtures = match std::env::var(VARIABLE).map(|text| text.parse()) {
@@ -100,7 +102,7 @@ pub fn main(program: PathBuf) -> ExitCode {
         let cards = Arc::clone(&cards);
         Trial::ignorable_test(format!("card/{name}"), move || on_card(|| play(&cards)))
     });
-    // The longest tests start first.
+    // The longest tests start first, so that no long test runs alone at the end.
     let all = scenes.chain([dies]).chain(drawn).chain(rows).chain(mixed).collect();
     let conclusion = libtest_mimic::run(&arguments, all);
     if let Some(Err(left)) = tools.made.get().map(Tools::check_no_process_left) {
@@ -110,7 +112,7 @@ pub fn main(program: PathBuf) -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Runs one command after another for `minutes`, and fails if something is left at the end.
+/// Runs one command after another for `minutes`. Fails if a process or file remains at the end.
 pub fn soak(program: PathBuf, minutes: u64) -> ExitCode {
     match soak::soak(program, Duration::from_secs(60 * minutes)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -121,13 +123,12 @@ pub fn soak(program: PathBuf, minutes: u64) -> ExitCode {
     }
 }
 
-/// Limits the number of tests that compute at the same time.
 struct Slots {
     free: Mutex<usize>,
     freed: Condvar,
 }
 
-/// Slot of a running test; dropping it frees the slot.
+/// Slot of a running test. Dropping the value frees the slot.
 struct Slot<'p>(&'p Slots);
 
 impl Slots {
@@ -152,7 +153,7 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// Shared tools, built when the first test needs them and not when the tests are only listed.
+/// Shared tools. They are built when the first test needs them, so that listing the tests is fast.
 struct Lazy {
     program: PathBuf,
     made: OnceLock<Tools>,
@@ -210,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    /// The limit also holds if a test panics, as a row does if its tools cannot be built.
+    /// A slot must also be freed if a test panics, for example because its tools cannot be built.
     #[test]
     fn slots_limit_the_tests_that_run_at_once() {
         let (slots, now, most) = (Slots::new(2), AtomicUsize::new(0), AtomicUsize::new(0));

@@ -1,5 +1,6 @@
-//! `cargo run -p chaos`, with the path of the command in ROCREPRO_PROGRAM: runs the long form, for `ci -- chaos` and
-//! for work on the table. With ROCREPRO_SOAK=MINUTES it runs one command after another for that long.
+//! `cargo run -p chaos` runs the long form. `ci -- chaos` uses it, and so do developers who change the table. The
+//! variable ROCREPRO_PROGRAM must contain the path of the command. With ROCREPRO_SOAK=MINUTES the program instead runs
+//! one command after another for that many minutes.
 
 use std::process::ExitCode;
 

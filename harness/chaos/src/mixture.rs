@@ -1,4 +1,4 @@
-//! Mixtures of two or three rows. Their allowed reports follow from those of the rows.
+//! Mixtures of two or three rows. The allowed reports of a mixture are derived from those of its rows.
 
 use crate::{
     expectation::{AllowedAnswers, Expectation},
@@ -6,20 +6,18 @@ use crate::{
     table,
 };
 
-/// Deterministic pseudo-random numbers.
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
-    /// Returns a number below `limit`.
     pub(crate) fn next(&mut self, limit: usize) -> usize {
-        // Knuth's MMIX generator.
+        // Linear congruential generator with the constants of Knuth's MMIX.
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % limit
     }
 }
 
-/// Returns the rows of a mixture; each attempt gives other rows.
+/// Returns the rows of a mixture. Each attempt returns other rows.
 pub(crate) fn draw(seed: u64, attempt: u64) -> Vec<&'static Row> {
     let rows: Vec<&Row> = table::rows().filter(|row| row.mixes).collect();
     let mut numbers = Numbers(seed.wrapping_mul(7919).wrapping_add(17 + 104_729 * attempt));
@@ -35,10 +33,10 @@ pub(crate) fn draw(seed: u64, attempt: u64) -> Vec<&'static Row> {
     drawn
 }
 
-/// Returns whether two rows conflict: a run has one stack, one case, and one of each folder.
+/// Returns true if two rows conflict. A run has only one stack, one case and one folder of each kind.
 fn excludes(a: &Row, b: &Row) -> bool {
-    // The worker of a foreign case cannot write its process id where signal rows expect it, so cases and signals are
-    // not mixed.
+    // Each list names families that conflict with each other. Cases and signals conflict because the worker of a
+    // foreign case cannot write its process id to the file in which signal rows expect it.
     const PLACES: [&[&str]; 4] = [
         &["runtime", "library", "case"],
         &["environment", "folder", "disk", "cache"],
@@ -46,15 +44,16 @@ fn excludes(a: &Row, b: &Row) -> bool {
         &["limit"],
     ];
     const NAMES: [[&str; 2]; 5] = [
-        // A launcher that ends its worker with an ignored signal does not end it.
+        // The launcher ends its worker with a signal that the worker ignores, so the worker does not end.
         ["launcher/ignores-signals", "launcher/ends-a-hanging-worker"],
-        // A worker that hangs in its exit handlers hangs in the call that exits.
+        // A worker that hangs in its exit handlers also hangs in a call that exits.
         ["preload/hang-at-exit", "runtime/malloc-exits"],
-        // A foreign case has few wrong bytes, which need no file.
+        // A foreign case has so few wrong bytes that the worker does not write them to a file.
         ["disk/spool-vanishes-with-wrong-data", "case/"],
-        // A large environment does not fit such a stack, so no command starts.
+        // A large environment does not fit on a small stack, so no command starts.
         ["limit/stack-", "environment/"],
-        // A command without memory for another thread may have enough for a temporary folder and abort later.
+        // A command that has no memory for another thread may have enough memory to create a temporary folder, and then
+        // abort.
         ["limit/memory-64m", "case/"],
     ];
     let both = |[one, other]: &[&str; 2], a: &Row, b: &Row| {
@@ -68,10 +67,11 @@ fn excludes(a: &Row, b: &Row) -> bool {
 }
 
 /// Returns the allowed reports of a mixture:
-/// * a pass only if every row allows one, because a disturbance that must be reported is reported in a mixture too;
-/// * a failure only if a row allows that failure, so that trouble of the machine is never blamed on ROCm;
-/// * no verdict, if any row allows more than a pass;
-/// * a refusal if a row may be refused, and only a refusal if a row must be refused.
+/// * A pass is allowed only if every row allows one, because a disturbance that must be reported must be reported in a
+///   mixture too.
+/// * A failure is allowed only if a row allows that failure, so that ROCm is never blamed for trouble of the machine.
+/// * No verdict is allowed if any row allows more than a pass.
+/// * A refusal is allowed if a row may be refused. If a row must be refused, nothing else is allowed.
 pub(crate) fn expected(rows: &[&Row]) -> Expectation {
     let of = |row: &&Row| row.expect.any.all().to_vec();
     let all: Vec<&'static str> = rows.iter().flat_map(of).collect();
@@ -79,7 +79,7 @@ pub(crate) fn expected(rows: &[&Row]) -> Expectation {
     let mut any: Vec<&'static str> = Vec::new();
     if only("refused") {
         any.push("refused");
-        // Trouble of the machine may be detected before the mistake.
+        // The command may detect trouble of the machine before it detects the mistake.
         any.extend(all.iter().filter(|a| **a == "stopped" || a.starts_with("killed")));
     } else {
         any.extend(all.iter().filter(|answer| **answer != "pass" && **answer != "done"));

@@ -7,23 +7,20 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Maximum time until a killed process is gone.
+/// Maximum time that a killed process needs to disappear.
 const GONE: Duration = Duration::from_secs(3);
 
 /// File in the folder of the run to which a worker writes its process id.
 pub(crate) const WORKER: &str = "worker.pid";
 
-/// Running command.
 pub(crate) struct RunningCommand<'a> {
-    /// Process id of the command.
     pub(crate) pid: Pid,
-    /// Folder of the run.
     pub(crate) folder: &'a Path,
 }
 
 impl RunningCommand<'_> {
-    /// Waits until the worker has written its process id, as `pid=FILE@POINT` requests. Returns `None` if it never
-    /// reached that point.
+    /// Waits until the worker has written its process id, as the action `pid=FILE@POINT` of `c/trouble.c` requests.
+    /// Returns `None` if the worker never reaches that point.
     pub(crate) fn worker(&self) -> Option<Pid> {
         let path = self.folder.join(WORKER);
         self.file(&path)
@@ -31,7 +28,7 @@ impl RunningCommand<'_> {
             .flatten()
     }
 
-    /// Waits up to 20 s for a file that the run creates, and returns whether it exists.
+    /// Waits up to 20 s for a file that the run creates. Returns true if the file exists.
     pub(crate) fn file(&self, path: &Path) -> bool {
         let until = Instant::now() + Duration::from_secs(20);
         while Instant::now() < until && !is_dead(self.pid) {
@@ -43,26 +40,23 @@ impl RunningCommand<'_> {
         path.exists()
     }
 
-    /// Sends a signal to the command.
     pub(crate) fn send(&self, signal: Signal) {
         let _ = kill_process(self.pid, signal);
     }
 }
 
-/// Returns all processes.
 fn processes() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
 }
 
-/// Returns whether a file of a process in /proc contains these bytes.
 fn proc_file_contains(pid: Pid, file: &str, bytes: &[u8]) -> bool {
     let text = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
     text.windows(bytes.len()).any(|window| window == bytes)
 }
 
-/// Returns whether a process belongs to the run of a folder, judged by its environment, arguments or working
-/// directory.
+/// Returns true if a process belongs to the run of a folder. The environment, the arguments or the working directory of
+/// such a process name the folder.
 fn belongs_to(pid: Pid, folder: &Path) -> bool {
     if pid == rustix::process::getpid() {
         return false;
@@ -82,7 +76,7 @@ fn is_dead(pid: Pid) -> bool {
         .is_none_or(|(_, rest)| matches!(rest.trim_start().chars().next(), Some('Z' | 'X')))
 }
 
-/// Waits for the processes of a run to end, kills those that remain, and returns their descriptions.
+/// Waits for the processes of a run to end. Kills the remaining ones and returns their descriptions.
 pub(crate) fn kill_leftovers(folder: &Path) -> Vec<String> {
     let until = Instant::now() + GONE;
     loop {
@@ -100,7 +94,7 @@ pub(crate) fn kill_leftovers(folder: &Path) -> Vec<String> {
     }
 }
 
-/// Returns the living children of a process.
+/// Returns the children of a process that have not ended.
 pub(crate) fn children_of(parent: Pid) -> Vec<Pid> {
     let is_child = |pid: &Pid| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -112,13 +106,11 @@ pub(crate) fn children_of(parent: Pid) -> Vec<Pid> {
     processes().filter(is_child).collect()
 }
 
-/// Returns the process id and the command line of a process.
 pub(crate) fn describe(pid: Pid) -> String {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     format!("process {pid}: {}", String::from_utf8_lossy(&line).replace('\0', " "))
 }
 
-/// Kills a process.
 pub(crate) fn kill(pid: Pid) {
     let _ = kill_process(pid, Signal::KILL);
 }

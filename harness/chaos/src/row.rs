@@ -1,24 +1,21 @@
-//! One kind of disturbance.
-
 use crate::{expectation::Expectation, setup::RunSetup};
 
-/// A kind of disturbance: how it is set up, and what the command may report.
+/// A kind of disturbance.
 pub(crate) struct Row {
-    /// Family and name, separated by a slash.
+    /// Family and name of the row, separated by a slash.
     pub(crate) name: &'static str,
-    /// Sets up the disturbance.
     pub(crate) set_up: fn(&mut RunSetup<'_>),
-    /// Reports that are true in this situation.
+    /// Reports that the command may make under this disturbance.
     pub(crate) expect: Expectation,
-    /// True if the row may be mixed with others.
+    /// True if the row may be mixed with other rows.
     pub(crate) mixes: bool,
-    /// True if the row belongs to the long form only.
+    /// True if only the long form includes the row.
     pub(crate) long: bool,
 }
 
-/// Returns a row with its allowed answers: `pass`, `fail SIGNATURE`, `no-verdict SIGNATURE`, `skip SIGNATURE`,
-/// `refused` (exit code 2), `stopped` (exit code 3 before a trial), `done` (exit code 0 without a trial). A `*` at
-/// the end of a signature matches any text.
+/// Returns a row with its allowed answers. An answer is one of `pass`, `fail SIGNATURE`, `no-verdict SIGNATURE`, `skip
+/// SIGNATURE`, `refused` (exit code 2), `stopped` (exit code 3 before a trial) and `done` (exit code 0 without a
+/// trial). A `*` at the end of a signature matches any text.
 pub(crate) const fn row(
     name: &'static str,
     set_up: fn(&mut RunSetup<'_>),
@@ -34,19 +31,19 @@ impl Row {
         self
     }
 
-    /// Adds texts that must not occur.
+    /// Adds texts that must not occur on standard output or standard error.
     pub(crate) const fn hides(mut self, texts: &'static [&'static str]) -> Row {
         self.expect.hides = texts;
         self
     }
 
-    /// Excludes the row from mixtures, because it drives the command in its own way.
+    /// Excludes the row from mixtures, for example because it drives the command in its own way.
     pub(crate) const fn alone(mut self) -> Row {
         self.mixes = false;
         self
     }
 
-    /// Restricts the row to the long form, because it takes long.
+    /// Restricts the row to the long form, because the row takes long.
     pub(crate) const fn long(mut self) -> Row {
         self.long = true;
         self.mixes = false;

@@ -1,4 +1,4 @@
-//! Sets up, executes and checks one run.
+//! Sets up one run, executes it and checks it.
 
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
@@ -17,31 +17,30 @@ use crate::{
     shared_tools::Tools,
 };
 
-/// Maximum time of a run; no row takes this long even on a busy machine.
+/// Maximum time of a run. No row takes this long, even on a busy machine.
 const LONGEST: Duration = Duration::from_secs(300);
-/// Maximum size in bytes of the output that is read.
+/// Maximum number of bytes of output that are read.
 const MOST_OUTPUT: u64 = 4 << 20;
 
 /// Reason why a run was not made.
 pub(crate) enum NotRun {
-    /// The machine lacks something that a row needs.
+    /// The machine does not have something that a row needs.
     Impossible(String),
-    /// Two rows need different things of the same kind.
+    /// Two rows need different values for the same thing, for example two stacks.
     Conflict,
 }
 
-/// Result of a run.
 pub(crate) struct RunOutcome {
-    /// Answer in the format of [`crate::row::row`].
+    /// Answer of the command, in the format of [`crate::row::row`].
     pub(crate) answer: String,
-    /// Mistakes that no disturbance excuses.
+    /// Mistakes that no disturbance excuses, for example a panic.
     wrong: Vec<String>,
     said: String,
     command: String,
 }
 
 impl RunOutcome {
-    /// Compares the result with the allowed reports. Returns a description of all mistakes, or `None`.
+    /// Compares the result with the allowed reports. Returns a description of all mistakes, if any.
     pub(crate) fn mismatch(mut self, expect: &Expectation) -> Option<String> {
         if !expect.allows(&self.answer) {
             let wanted = expect.any.all().join(" or ");
@@ -60,7 +59,7 @@ impl RunOutcome {
     }
 }
 
-/// Sets up rows together and runs the command.
+/// Sets up several rows together and runs the command.
 ///
 /// # Errors
 /// Fails if the rows cannot be set up together or on this machine.
@@ -120,8 +119,8 @@ fn shell(setup: &RunSetup<'_>, command: &Command) -> String {
     format!("env -i {} {command:?}", variables.join(" "))
 }
 
-/// Executes the actions of the rows while the command runs, and waits for its end. Returns `None` if the command had
-/// to be killed.
+/// Executes the actions of the rows while the command runs, and waits for the command to end. Returns `None` if the
+/// command had to be killed.
 fn watch(
     mut child: Child,
     setup: &mut RunSetup<'_>,
@@ -153,14 +152,14 @@ fn text(setup: &RunSetup<'_>, name: &str) -> String {
     }
 }
 
-/// Returns the records of trials that ended.
+/// Returns the records of the trials that have ended.
 fn records(setup: &RunSetup<'_>, wrong: &mut Vec<String>) -> Vec<Value> {
     let text = fs::read(setup.record()).unwrap_or_default();
     let mut records = Vec::new();
     for line in String::from_utf8_lossy(&text).lines() {
         match serde_json::from_str::<Value>(line) {
             Ok(record) if record["verdict"]["kind"].is_string() => records.push(record),
-            // Other lines record that a trial began.
+            // Other lines only record that a trial began.
             Ok(_) => {}
             Err(error) => wrong.push(format!("a line of the record is not JSON ({error}): {line}")),
         }
@@ -168,7 +167,7 @@ fn records(setup: &RunSetup<'_>, wrong: &mut Vec<String>) -> Vec<Value> {
     records
 }
 
-/// Returns the answer in the format of rows, and checks that exit code and records agree.
+/// Returns the answer in the format of rows, and checks that the exit code and the records agree.
 fn answer(ended: Option<ExitStatus>, records: &[Value], wrong: &mut Vec<String>) -> String {
     let Some(status) = ended else { return "endless".to_owned() };
     let Some(code) = status.code() else {
@@ -193,7 +192,7 @@ fn answer(ended: Option<ExitStatus>, records: &[Value], wrong: &mut Vec<String>)
         "no-verdict" => ("no-verdict", 3),
         _ => ("fail", 1),
     };
-    // The command's own trouble, such as a record that cannot be written, may change the exit code.
+    // Trouble of the command itself, for example a record that cannot be written, changes the exit code to 3.
     if records.len() == 1 && code != wanted && code != 3 {
         wrong.push(format!("the record says {verdict} and the exit code is {code}"));
     }
@@ -209,7 +208,7 @@ fn answer(ended: Option<ExitStatus>, records: &[Value], wrong: &mut Vec<String>)
     if word == "pass" { "pass".to_owned() } else { format!("{word} {signature}") }
 }
 
-/// Adds mistakes that no disturbance excuses: panics and control characters in the output.
+/// Adds mistakes that no disturbance excuses: a panic, or control characters in the output.
 fn always_wrong(said: &str, wrong: &mut Vec<String>) {
     if said.contains("thread 'main' panicked at harness/cli")
         || said.contains("thread 'main' panicked at /")

@@ -1,4 +1,4 @@
-//! Set-up of one run, which rows modify.
+//! Set-up of one run. Rows modify it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,29 +15,27 @@ use crate::{
     shared_tools::{TRIAL, Tools},
 };
 
-/// Action while the command runs.
+/// Action that is executed while the command runs.
 type During = Box<dyn FnOnce(&RunningCommand<'_>)>;
 
-/// Check of the output when the run is over; returns a description of the mistake.
+/// Check of the output after the run. Returns a description of the mistake, if any.
 type Look = Box<dyn FnOnce(&str) -> Option<String>>;
 
-/// Set-up of one run.
 pub(crate) struct RunSetup<'t> {
     pub(crate) tools: &'t Tools,
     /// Folder with all files of this run.
     pub(crate) folder: PathBuf,
-    /// Arguments of the command; a run of [`TRIAL`] if empty.
+    /// Arguments of the command. If the list is empty, the command runs [`TRIAL`].
     pub(crate) words: Vec<OsString>,
-    /// Additional arguments.
+    /// Arguments that are appended.
     pub(crate) more: Vec<OsString>,
-    /// Wrapper commands, each of which starts the next one and finally the command.
+    /// Wrapper commands. Each one starts the next one, and the last one starts the command.
     pub(crate) before: Vec<OsString>,
-    /// Environment variables of the command; `None` removes a variable.
+    /// Environment variables of the command. `None` removes a variable.
     pub(crate) variables: BTreeMap<OsString, Option<OsString>>,
-    /// Disturbances in the worker, see `c/trouble.c`.
+    /// Disturbances in the worker; see `c/trouble.c`.
     troubles: Vec<String>,
     launchers: Vec<String>,
-    /// The trial to run.
     trial: Option<String>,
     stack: Option<PathBuf>,
     cache: Option<PathBuf>,
@@ -46,13 +44,12 @@ pub(crate) struct RunSetup<'t> {
     /// Files that the run may write.
     pub(crate) outputs: Vec<PathBuf>,
     during: Vec<During>,
-    /// Checks that are made after the run.
     pub(crate) afterwards: Vec<Look>,
-    /// True if two rows need different things of the same kind.
+    /// True if two rows need different values for the same thing.
     pub(crate) conflict: bool,
-    /// Reason why the run cannot be made on this machine.
+    /// Reason why this machine cannot make the run.
     pub(crate) impossible: Option<String>,
-    /// Number of consecutive runs of the command.
+    /// Number of times that the command runs, one after the other.
     pub(crate) times: u32,
 }
 
@@ -85,12 +82,12 @@ impl<'t> RunSetup<'t> {
         }
     }
 
-    /// Adds a disturbance in the worker, see `c/trouble.c`.
+    /// Adds a disturbance in the worker; see `c/trouble.c`.
     pub(crate) fn trouble(&mut self, what: &str) {
         self.troubles.push(what.to_owned());
     }
 
-    /// Makes the worker hang at a point, and does something to it there.
+    /// Makes the worker hang at a point, and then executes an action.
     pub(crate) fn at_worker(
         &mut self,
         point: &str,
@@ -107,24 +104,24 @@ impl<'t> RunSetup<'t> {
         });
     }
 
-    /// Shortens the time limit without output, for runs that certainly hang.
+    /// Shortens the time limit without output, for runs that hang.
     pub(crate) fn hangs(&mut self) {
         self.quiet = 3;
     }
 
-    /// Starts the worker through a shell script, which usually ends with `exec "$@"`.
+    /// Adds a launcher: a shell script, which usually ends with `exec "$@"`.
     pub(crate) fn launcher(&mut self, script: &str) {
         let name = format!("launcher-{}.sh", self.launchers.len());
         let path = self.tool(&name, script);
         self.launchers.push(format!("sh {}", path.display()));
     }
 
-    /// Uses these words as the launcher.
+    /// Adds a launcher that consists of these words.
     pub(crate) fn launcher_words(&mut self, words: &str) {
         self.launchers.push(words.to_owned());
     }
 
-    /// Sets a variable of the worker with `--env`.
+    /// Sets an environment variable of the worker with `--env`.
     pub(crate) fn worker_variable(&mut self, pair: &str) {
         let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
         let known =
@@ -133,7 +130,7 @@ impl<'t> RunSetup<'t> {
         self.more.extend(["--env".into(), pair.into()]);
     }
 
-    /// Adds an option that may be given once.
+    /// Adds an option that may be given only once.
     pub(crate) fn option(&mut self, name: &str, value: &str) {
         self.conflict |= self.more.iter().any(|word| word == name);
         self.more.push(name.into());
@@ -142,30 +139,31 @@ impl<'t> RunSetup<'t> {
         }
     }
 
-    /// Sets a variable of the command.
+    /// Sets an environment variable of the command.
     pub(crate) fn variable(&mut self, name: &str, value: impl Into<OsString>) {
         self.conflict |= self.variables.insert(name.into(), Some(value.into())).is_some();
     }
 
-    /// Removes a variable of the command.
+    /// Removes an environment variable of the command.
     pub(crate) fn without(&mut self, name: &str) {
         self.conflict |= self.variables.insert(name.into(), None).is_some();
     }
 
-    /// Runs under limits, as `prlimit` writes them.
+    /// Runs the command under a limit, which is written as for `prlimit`.
     pub(crate) fn limit(&mut self, limit: &str) {
         self.needs("prlimit");
         self.before.extend(["prlimit".into(), limit.into(), "--".into()]);
     }
 
-    /// Runs as a separate user with a limit on processes and threads. The user may read and write like root; root
-    /// itself has no such limit, and for an existing user everything else that it runs would count.
+    /// Runs the command as a separate user with a limit on processes and threads. The user has the rights of root to
+    /// read and write files. The limit does not apply to root itself, and for an existing user all other programs of
+    /// that user would count.
     pub(crate) fn processes(&mut self, most: u32) {
         if !rustix::process::geteuid().is_root() {
             self.impossible = Some("another user needs root".into());
         }
         self.needs("setpriv");
-        // The limit counts all processes of the user, so each row and each test program gets a user of its own.
+        // The limit counts all processes of the user, so each row and each test program uses a user of its own.
         let user = 10_000 + (std::process::id() * 7 + most) % 50_000;
         let words = [
             "setpriv".to_owned(),
@@ -175,7 +173,7 @@ impl<'t> RunSetup<'t> {
             format!("--reuid={user}"),
             format!("--regid={user}"),
         ];
-        // A container may have few user ids, and its root few capabilities.
+        // A container may allow only a few user ids, and its root may have only a few capabilities.
         let tried = Command::new(&words[0]).args(&words[1..]).arg("true").output();
         if !tried.is_ok_and(|tried| tried.status.success()) {
             self.impossible = Some("this machine does not allow a change of the user".into());
@@ -184,7 +182,8 @@ impl<'t> RunSetup<'t> {
         self.limit(&format!("--nproc={most}"));
     }
 
-    /// Runs a shell script in a new mount namespace before the command; `$ROW` is the folder of the run.
+    /// Runs a shell script in a new mount namespace, in which the command starts afterwards. In the script, `$ROW` is
+    /// the folder of the run.
     pub(crate) fn mounts(&mut self, script: &str) {
         if !rustix::process::geteuid().is_root() {
             self.impossible = Some("mounts need root".into());
@@ -194,11 +193,11 @@ impl<'t> RunSetup<'t> {
         let name = format!("mounts-{}.sh", self.before.len());
         let path = self.tool(&name, &text);
         let words: [OsString; 4] = ["unshare".into(), "-m".into(), "sh".into(), path.into()];
-        // Limits apply to the command, not to the mounts.
+        // The script is inserted in front of limits, so that the limits apply to the command and not to the mounts.
         self.before.splice(0..0, words);
     }
 
-    /// Runs another trial than the cheap one.
+    /// Runs another trial than [`TRIAL`].
     pub(crate) fn runs(&mut self, trial: &str) {
         self.conflict |= self.trial.replace(trial.to_owned()).is_some_and(|other| other != trial);
     }
@@ -209,7 +208,7 @@ impl<'t> RunSetup<'t> {
         self.more.extend(["--cases-from".into(), path.into()]);
     }
 
-    /// Writes a case file to the work folder and runs it.
+    /// Writes a case file to the working directory and runs the case.
     pub(crate) fn case(&mut self, text: &str) {
         let path = self.work("case.yaml", text.as_bytes());
         self.cases_from(path);
@@ -220,7 +219,7 @@ impl<'t> RunSetup<'t> {
         self.conflict |= self.stack.replace(root).is_some();
     }
 
-    /// Runs on the stack with some files changed, see [`changed_stack::make`].
+    /// Runs on a copy of the stack with some files changed; see [`changed_stack::make`].
     pub(crate) fn overlay(&mut self, changes: &[(&str, changed_stack::Change)]) {
         let root = self.folder.join("stack");
         if self.stack.is_some() {
@@ -231,7 +230,8 @@ impl<'t> RunSetup<'t> {
         self.stack(root);
     }
 
-    /// Runs on the stack with an interposer library in front of libamdhip64 that causes this disturbance.
+    /// Runs on a copy of the stack with an interposer library in front of libamdhip64. The library causes the
+    /// disturbance `what`.
     pub(crate) fn shim(&mut self, what: &str) {
         let shim = self.tools.shim.clone();
         let real = self.tools.stack.join(changed_stack::LIBRARIES).join("libamdhip64.so.7");
@@ -243,7 +243,7 @@ impl<'t> RunSetup<'t> {
         self.worker_variable(&format!("CHAOS_SHIM={what}"));
     }
 
-    /// Uses an empty cache of its own, and returns the command's folder in it.
+    /// Gives the run an empty cache of its own, and returns the command's folder in the cache.
     pub(crate) fn own_cache(&mut self) -> PathBuf {
         let cache = self.folder.join("cache");
         if self.cache.is_none() {
@@ -253,7 +253,8 @@ impl<'t> RunSetup<'t> {
         cache.join("rocrepro")
     }
 
-    /// Uses a cache of its own with the contents of an earlier run, and returns the command's folder in it.
+    /// Gives the run a cache of its own with the contents of an earlier run, and returns the command's folder in the
+    /// cache.
     pub(crate) fn warm_cache(&mut self) -> PathBuf {
         let cold = self.cache.is_none();
         let cache = self.own_cache();
@@ -263,7 +264,7 @@ impl<'t> RunSetup<'t> {
         cache
     }
 
-    /// Makes the run's own cache writable for all users.
+    /// Gives the run a cache of its own that all users can write to.
     pub(crate) fn open_cache(&mut self) {
         let mut folders = vec![self.own_cache()];
         while let Some(folder) = folders.pop() {
@@ -274,22 +275,22 @@ impl<'t> RunSetup<'t> {
         }
     }
 
-    /// Adds an action while the command runs.
+    /// Adds an action that is executed while the command runs.
     pub(crate) fn during(&mut self, what: impl FnOnce(&RunningCommand<'_>) + 'static) {
         self.during.push(Box::new(what));
     }
 
-    /// Adds a check after the run.
+    /// Adds a check of the output after the run.
     pub(crate) fn afterwards(&mut self, look: impl FnOnce(&str) -> Option<String> + 'static) {
         self.afterwards.push(Box::new(look));
     }
 
-    /// Creates a foreign file in the command's working directory.
+    /// Creates a file of another program in the working directory.
     pub(crate) fn work(&mut self, name: &str, content: &[u8]) -> PathBuf {
         put(&self.folder.join("work").join(name), content)
     }
 
-    /// Creates a foreign file in TMPDIR.
+    /// Creates a file of another program in TMPDIR.
     pub(crate) fn decoy(&mut self, name: &str, content: &[u8]) -> PathBuf {
         put(&self.folder.join("tmp").join(name), content)
     }
@@ -305,17 +306,14 @@ impl<'t> RunSetup<'t> {
         }
     }
 
-    /// Returns the path of the record file.
     pub(crate) fn record(&self) -> PathBuf {
         self.record.clone().unwrap_or_else(|| self.folder.join("work/record.jsonl"))
     }
 
-    /// Writes the records to another file.
     pub(crate) fn records_to(&mut self, file: PathBuf) {
         self.conflict |= self.record.replace(file).is_some();
     }
 
-    /// Returns all arguments of the command.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let mut words = self.words.clone();
         if words.is_empty() {
@@ -348,7 +346,6 @@ impl<'t> RunSetup<'t> {
         words
     }
 
-    /// Returns the environment of the command.
     pub(crate) fn environment(&self) -> BTreeMap<OsString, OsString> {
         let cache = self.cache.clone().unwrap_or_else(|| self.tools.cache());
         let mut all: BTreeMap<OsString, Option<OsString>> = BTreeMap::from([
@@ -361,13 +358,11 @@ impl<'t> RunSetup<'t> {
         all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
-    /// Takes the actions for the time while the command runs.
     pub(crate) fn take_during(&mut self) -> Vec<During> {
         std::mem::take(&mut self.during)
     }
 }
 
-/// Writes a file and creates its parent folders.
 pub(crate) fn put(path: &Path, content: &[u8]) -> PathBuf {
     let parent = path.parent().expect("a file is in a folder");
     fs::create_dir_all(parent).expect("the folder is writable");

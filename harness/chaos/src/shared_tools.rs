@@ -1,4 +1,4 @@
-//! Resources shared by all rows: the command, the stack, compiled libraries that disturb it, and a warm cache.
+//! Resources that all rows share: the command, the stack, compiled libraries that cause disturbances, and a warm cache.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,45 +11,45 @@ use tempfile::TempDir;
 
 use crate::processes;
 
-/// A cheap trial: copies of two bytes.
+/// A fast trial: copies of two bytes.
 pub(crate) const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
 /// A trial that compiles a kernel.
 pub(crate) const KERNEL: &str = "kernels/saxpy[n=65536,block=1024]";
 
-/// ROCm release on which rows run.
+/// ROCm release on which the rows run.
 const RELEASE: &str = "debian:7.2.4";
 
-/// Resources shared by all rows.
 pub(crate) struct Tools {
     /// Path of the command.
     pub(crate) program: PathBuf,
     /// Root of the stack.
     pub(crate) stack: PathBuf,
-    /// The disturbing library for LD_PRELOAD.
+    /// Library for LD_PRELOAD that causes disturbances in the worker.
     pub(crate) trouble: PathBuf,
-    /// The program that runs another one without a system call.
+    /// Program that runs another program to which a system call is forbidden.
     pub(crate) forbid: PathBuf,
-    /// The disturbing library as a replacement of libamdhip64.
+    /// The library that causes disturbances, compiled as a replacement of libamdhip64.
     pub(crate) shim: PathBuf,
-    /// A libamdhip64 without any functions of HIP.
+    /// A libamdhip64 whose functions do nothing.
     pub(crate) stub: PathBuf,
     base: TempDir,
     rows: AtomicUsize,
 }
 
 impl Tools {
-    /// Compiles the libraries and finds the stack, which is fetched if necessary.
+    /// Compiles the libraries and finds the stack. Fetches the stack if necessary.
     pub(crate) fn make(program: PathBuf) -> Tools {
-        // Processes that escape from a run become children of this process and are found.
+        // Processes that escape from a run become children of this process, so that they are found.
         set_child_subreaper(Some(getpid())).expect("Linux 3.4 or newer");
         let base = tempfile::Builder::new().prefix("chaos-").tempdir().expect("a temporary folder");
-        // The path of a temporary folder may contain a link; the paths in /proc do not.
+        // The path of a temporary folder may contain a link, but paths in /proc do not.
         let folder = fs::canonicalize(base.path()).expect("it was just made");
         let built = |name: &str| folder.join(name);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
         compile(&source.join("trouble.c"), &built("trouble.so"), &["-shared", "-ldl", "-lpthread"]);
         compile(&source.join("forbid.c"), &built("forbid"), &[]);
-        // The real library is found under another name, for which an empty library is linked.
+        // The shim is linked to the real library under another name. An empty library with that name is enough for
+        // linking.
         fs::write(built("empty.c"), "int chaos_nothing;\n").expect("the folder is writable");
         let name = ["-shared", "-Wl,-soname,libamdhip64_real.so"];
         compile(&built("empty.c"), &built("libamdhip64_real.so"), &name);
@@ -89,9 +89,10 @@ impl Tools {
         tools
     }
 
-    /// Runs the trials of the rows once, so that no row waits for a compiler.
+    /// Runs the trials of the rows once, so that rows find compiled kernels in the cache.
     fn fill_cache(&self) {
-        // Other stacks show that the machine can run ROCm if one stack does not start.
+        // The cache contains all fetched stacks. If a stack does not start, the command tries others to find out
+        // whether the machine can run ROCm.
         let cache = self.cache().join("rocrepro");
         fs::create_dir_all(&cache).expect("the folder is writable");
         let stacks = self.stack.parent().expect("a fetched stack is in the folder of stacks");
@@ -105,7 +106,6 @@ impl Tools {
         assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stdout));
     }
 
-    /// Creates a new folder for one run.
     pub(crate) fn folder(&self) -> PathBuf {
         let number = self.rows.fetch_add(1, Ordering::Relaxed);
         let base = fs::canonicalize(self.base.path()).expect("it is there");
@@ -119,7 +119,7 @@ impl Tools {
         self.base.path().join("cache")
     }
 
-    /// Fills a cache with the results of earlier runs: compiled kernels are copied, the device is linked.
+    /// Fills a cache with the results of earlier runs. Compiled kernels are copied, and the device is linked.
     pub(crate) fn warm(&self, cache: &Path) {
         let from = self.cache().join("rocrepro");
         copy_tree(&from, cache);
@@ -128,7 +128,7 @@ impl Tools {
     /// Checks that no process of a run is alive.
     ///
     /// # Errors
-    /// Fails with the descriptions of those that are.
+    /// Fails with the descriptions of the processes that are alive.
     pub(crate) fn check_no_process_left(&self) -> Result<(), String> {
         let left = processes::children_of(getpid());
         if left.is_empty() {
@@ -149,13 +149,13 @@ fn copy_tree(from: &Path, to: &Path) {
         } else if path.is_dir() {
             copy_tree(&path, &at);
         } else {
-            // Another run may have just removed it.
+            // Another run may have just removed the file.
             let _ = fs::copy(&path, &at);
         }
     }
 }
 
-/// Compiles a C file; `more` are additional compiler arguments.
+/// Compiles a C file. `more` contains additional arguments of the compiler.
 pub(crate) fn compile(source: &Path, to: &Path, more: &[&str]) {
     let mut command = Command::new("cc");
     command.args(["-O1", "-g", "-w", "-fPIC", "-o"]).arg(to).arg(source).args(more);

@@ -1,6 +1,6 @@
-//! Runs one command after another in one place for a given time: whole families, failures, hangs, and runs that are
-//! interrupted or killed and then resumed. At the end it counts what is left: processes, files, folders, and the time
-//! for the same work.
+//! Runs one command after another in the same folders for a given time: whole families of cases, failures, hangs, and
+//! runs that are interrupted or killed and then resumed. Then counts the processes, files and folders that remain, and
+//! compares the time that the same work takes at the start and at the end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,14 +13,12 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{mixture::Numbers, processes};
 
-/// Maximum time of one command.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Command to run, and its expected end.
 struct CommandKind {
     name: &'static str,
     arguments: &'static [&'static str],
-    /// Signal that the command gets after some time, and the exit code that is allowed then.
+    /// Signal that the command receives after some time, and an exit code that is then allowed besides the normal one.
     signal: Option<(Signal, Option<i32>)>,
     code: i32,
 }
@@ -56,7 +54,7 @@ struct Soak {
     folder: PathBuf,
 }
 
-/// Runs commands for `time` and describes what is wrong at the end.
+/// Runs commands for `time`, and describes the mistakes at the end.
 pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
     let base = tempfile::Builder::new().prefix("soak-").tempdir().expect("a temporary folder");
     let folder = fs::canonicalize(base.path()).expect("it was just made");
@@ -64,7 +62,7 @@ pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
     for name in ["tmp", "cache", "home", "here"] {
         fs::create_dir(soak.folder.join(name)).expect("the folder is writable");
     }
-    // The first runs create files that stay: the stack, the device, compiled kernels.
+    // The first runs create files that stay: the stack, the device and compiled kernels.
     for kind in KINDS.iter().filter(|kind| kind.signal.is_none()) {
         soak.check(kind, soak.start(kind, &[]))?;
     }
@@ -85,7 +83,8 @@ pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
                 sleep(Duration::from_millis(50 + numbers.next(1500) as u64));
                 let _ = kill_process(Pid::from_child(&child), signal);
                 let status = child.wait().map_err(|e| e.to_string())?;
-                // The command may have ended before the signal, or not have installed its handler yet.
+                // The command may have ended before the signal, or the signal may have arrived before its handler was
+                // installed.
                 let by_signal = status.code().is_none();
                 if !by_signal && status.code() != Some(kind.code) && status.code() != code {
                     return Err(format!("{}: it ended with {status}", kind.name));
@@ -98,7 +97,7 @@ pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
             copies.push(started.elapsed());
         }
     }
-    // The next run removes the temporary folder of a killed run.
+    // This run must remove the temporary folders of runs that were killed.
     soak.check(&KINDS[0], soak.start(&KINDS[0], &[]))?;
     let after = files(&soak.folder);
     let commands: u32 = ran.values().sum();

@@ -16,7 +16,6 @@ mod signals;
 
 use crate::row::Row;
 
-/// Returns all rows.
 pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
     let families: [&'static [Row]; 13] = [
         preload::ROWS,

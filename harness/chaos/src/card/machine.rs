@@ -1,5 +1,5 @@
-//! Simulated machine with cards: a stack whose runtime is `c/card.c`, the driver's files, and the runner's
-//! environment.
+//! A simulated machine with cards. It consists of a stack whose runtime is `c/card.c`, the files of the driver, and the
+//! environment of the runner.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,9 +10,7 @@ use tempfile::TempDir;
 
 use crate::{setup::put, shared_tools::compile};
 
-/// Resources shared by all machines.
 pub(super) struct Parts {
-    /// Path of the command.
     program: PathBuf,
     libraries: PathBuf,
     /// Path of the program that keeps a process from ending.
@@ -20,10 +18,10 @@ pub(super) struct Parts {
     base: TempDir,
 }
 
-/// PCI addresses of the cards, as in `c/card.c`.
+/// PCI addresses of the cards, which are the same in `c/card.c`.
 const ADDRESSES: [&str; 2] = ["0000:03:00.0", "0000:43:00.0"];
 
-/// Returns the driver's files of a card, as paths and contents.
+/// Returns the driver's files for a card: their paths and contents.
 fn files(number: usize) -> [(String, String); 8] {
     let address = ADDRESSES[number];
     let (minor, unique) = (128 + number, 10 + number);
@@ -47,7 +45,8 @@ fn files(number: usize) -> [(String, String); 8] {
     ]
 }
 
-/// Script that gives the command /dev/kfd, the driver's files and a boot id in a mount namespace of its own.
+/// Script that makes /dev/kfd, the driver's files and a boot id visible to the command, in a mount namespace of its
+/// own.
 const MOUNTS: &str = "set -e
 mount --make-rprivate /
 mount --rbind /dev $ROW/dev
@@ -77,7 +76,7 @@ expect:
 faults: [copy.zero]
 ";
 
-/// Returns the reason why no machine can be simulated here.
+/// Returns the reason if no machine can be simulated here.
 pub(super) fn impossible() -> Option<&'static str> {
     if !rustix::process::geteuid().is_root() {
         return Some("mounts need root");
@@ -111,17 +110,15 @@ impl Parts {
     }
 }
 
-/// A simulated machine.
 pub(super) struct Machine<'p> {
     parts: &'p Parts,
     pub(super) folder: PathBuf,
-    /// Number of cards.
     pub(super) cards: usize,
     boots: u32,
 }
 
 impl Machine<'_> {
-    /// Creates a machine whose cards do these things to their trials.
+    /// Creates a machine. `actions` contains what the cards do to each trial.
     pub(super) fn new<'p>(
         parts: &'p Parts,
         name: &str,
@@ -132,7 +129,8 @@ impl Machine<'_> {
         let folder = base.join(format!("machine-{name}-"));
         let at = |name: &str| folder.join(name);
         put(&at("stack/.info/version"), b"7.2.4\n");
-        // The runtime looks for its card next to the stack that contains it, so it must not be a link.
+        // The runtime looks for the folder of its card next to the stack in which it lies, so the runtime must not be a
+        // link.
         fs::create_dir(at("stack/lib")).expect("the folder is writable");
         for library in fs::read_dir(&parts.libraries).expect("it is there").flatten() {
             let to = at("stack/lib").join(library.file_name());
@@ -157,7 +155,7 @@ impl Machine<'_> {
         machine
     }
 
-    /// Reboots the machine: its cards work again, and the boot id changes.
+    /// Reboots the machine. Its cards work again, and the boot id changes.
     pub(super) fn boot(&mut self) {
         self.boots += 1;
         put(&self.at("card/boot_id"), format!("boot-{}\n", self.boots).as_bytes());
@@ -175,17 +173,17 @@ impl Machine<'_> {
         self.folder.join(name)
     }
 
-    /// Returns the text of a file; empty if the file does not exist.
+    /// Returns the text of a file, or an empty string if the file does not exist.
     pub(super) fn text(&self, name: &str) -> String {
         String::from_utf8_lossy(&fs::read(self.at(name)).unwrap_or_default()).into_owned()
     }
 
-    /// Returns the command that starts or resumes the run. Its process becomes the runner itself, so killing it kills
-    /// the runner.
+    /// Returns the command that starts or resumes the run. The shell replaces itself by the runner, so killing the
+    /// returned process kills the runner.
     pub(super) fn run(&self, record: &str, mends: bool) -> Command {
         let mut command = Command::new("unshare");
         command.args(["-m", "sh"]).arg(self.at("mounts.sh")).arg(&self.parts.program);
-        // Long enough for a healthy trial on a busy machine.
+        // The time limit without output is long enough for a healthy trial on a busy machine.
         command.args(["run", "--device", "gpu", "--quiet-timeout", "5", "--trust", "--trials"]);
         command.arg("--cases-from").arg(self.at("cases"));
         command.arg("--rocm").arg(self.at("stack")).arg("--record").arg(self.at(record));
@@ -196,7 +194,7 @@ impl Machine<'_> {
             command.arg("--resume");
         }
         if mends {
-            // The repair command gets the card as an argument.
+            // The repair command gets the address of the card as an argument.
             let broken = self.at("card/broken-").display().to_string();
             let mend = format!("sh -c 'rm {broken}${{ROCREPRO_CARD:-{}}}'", ADDRESSES[0]);
             command.args(["--recover", &mend]);

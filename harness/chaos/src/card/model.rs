@@ -1,17 +1,17 @@
-//! Planned behaviour of the simulated cards, and the report expected for each. The expectations are written from the
-//! promises of docs/hardware-runner.md.
+//! Planned behaviours of the simulated cards, and the report that is expected for each. The expectations follow
+//! docs/hardware-runner.md.
 
 use crate::expectation::matches_pattern;
 
-/// Planned behaviour of a card during one trial, and the expected report.
+/// Planned behaviour of a card during one trial, and the report that is expected.
 pub(super) struct PlannedTrial {
     /// Name of the behaviour in `c/card.c`.
     pub(super) action: &'static str,
-    /// Expected verdict in the record.
     pub(super) verdict: &'static str,
-    /// Expected signature in the record; a `*` at the end matches any text.
+    /// Expected signature in the record. A `*` at the end matches any text.
     signature: &'static str,
-    /// True if the card is broken afterwards, so that the trial must be blamed and no further trial may run.
+    /// True if the card is broken after the trial. The report must then name the trial as the suspect, and no further
+    /// trial may run.
     pub(super) breaks: bool,
     /// Number of times that the trial begins.
     pub(super) begins: usize,
@@ -46,11 +46,12 @@ const FATES: [PlannedTrial; 12] = [
     fate("hangs", "news-fail", "hang:*", 12),
     fate("poisons", "news-fail", "hang:*", 14).breaks(),
     fate("loses", "news-fail", "api-error:hipMemcpy:*", 12).breaks(),
-    // The process remains whatever the card does, so its state is unknown.
+    // The process cannot be killed, so the state of the card is unknown, whatever the card does.
     fate("cannot-be-killed", "news-fail", "hang:*", 1).breaks(),
     fate("holds-and-works", "news-fail", "hang:*", 1).breaks(),
-    // The runner is killed during the health check. It knows how the trial ended, so it reports that and does not run
-    // the trial again: on a repaired card the trial would break the card again, and the run would never end.
+    // The runner is killed during the health check. It knows how the trial has ended, so the resumed run reports that
+    // result and does not repeat the trial. Otherwise the trial would break the repaired card again and again, and the
+    // run would never end.
     fate(KILLED_IN_CHECK, "news-fail", "hang:*", 6).breaks(),
     fate("counts", "pass", "pass", 8),
     fate("counts-and-fails", "no-verdict", "no-verdict:hardware", 8),
@@ -59,22 +60,21 @@ const FATES: [PlannedTrial; 12] = [
 ];
 
 impl PlannedTrial {
-    /// Returns whether a record has the expected verdict and signature.
     pub(super) fn allows(&self, verdict: &str, signature: &str) -> bool {
         verdict == self.verdict && matches_pattern(self.signature, signature)
     }
 
-    /// Returns whether the process remains, so that nothing repairs the card.
+    /// Returns true if the process cannot be killed, so that nothing repairs the card.
     pub(super) fn stays(&self) -> bool {
         self.action.contains("be-killed") || self.action.contains("holds")
     }
 
-    /// Returns whether the runner is killed before it knows the state of the card.
+    /// Returns true if the runner is killed before it knows the state of the card.
     pub(super) fn is_not_looked_after(&self) -> bool {
         self.action == KILLED_IN_CHECK
     }
 
-    /// Returns whether it affects nothing except the card of its trial.
+    /// Returns true if the behaviour affects only the card of its trial.
     fn is_of_its_card(&self) -> bool {
         !["killed", "reboots", "holds", "be-killed"].iter().any(|word| self.action.contains(word))
     }
@@ -84,21 +84,20 @@ impl PlannedTrial {
     }
 }
 
-/// Randomised plan of a run.
+/// Plan of a run, drawn from a seed.
 pub(super) struct RunPlan {
-    /// Planned behaviour for each trial.
     pub(super) fates: Vec<&'static PlannedTrial>,
     /// True if the run has a command that repairs a card.
     pub(super) mends: bool,
     pub(super) cards: usize,
 }
 
-/// Draws a plan. On two cards no behaviour ends the runner, because the trial on the other card would then end in an
-/// unplanned way.
+/// Draws a plan. A plan for two cards has no behaviour that ends the runner, because the trial on the other card would
+/// then end in a way that is not planned.
 pub(super) fn draw(seed: u64, trials: usize) -> RunPlan {
     let mut state = seed.wrapping_mul(7919).wrapping_add(17);
     let mut below = |limit: u64| {
-        // Knuth's MMIX generator.
+        // Linear congruential generator with the constants of Knuth's MMIX.
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % limit
@@ -124,12 +123,11 @@ pub(super) fn draw(seed: u64, trials: usize) -> RunPlan {
     RunPlan { fates, mends: below(4) == 0, cards }
 }
 
-/// Returns the behaviour with this name.
 pub(super) fn named(action: &str) -> &'static PlannedTrial {
     FATES.iter().find(|fate| fate.action == action).expect("an action of the table")
 }
 
-/// Returns the plan of a run whose card dies at trial `at`.
+/// Returns the plan of a run whose card breaks at trial `at`.
 pub(super) fn night(trials: usize, at: usize) -> Vec<&'static PlannedTrial> {
     let poisons = named("poisons");
     (0..trials).map(|n| if n == at { poisons } else { HEALTHY }).collect()

@@ -1,4 +1,5 @@
-//! Broken or hostile archives of builds. A bisection continues without them and writes nothing elsewhere.
+//! Broken or hostile archives of builds. A bisect continues without such a build and writes no files outside its
+//! folders.
 
 use std::ffi::OsString;
 
@@ -9,10 +10,10 @@ use crate::{
     setup::RunSetup,
 };
 
-/// The bisection ends with an answer, whatever is wrong with one build.
+/// The bisect finds an answer although one build is unusable.
 const GOES_ON: &[&str] = &["done"];
 
-/// Maximum number of bytes that a build may take, so that a small archive cannot fill a disk.
+/// Maximum number of bytes that a build may occupy. Without the limit, a small archive could fill a disk.
 const BUDGET: u64 = 600 << 20;
 
 pub(crate) const ROWS: &[Row] = &[
@@ -146,7 +147,7 @@ fn bisect(setup: &mut RunSetup<'_>, archive: fn(&Fake) -> Vec<u8>) {
     });
 }
 
-/// Bisects seven builds, of which `publish` publishes the fourth and the last three fail.
+/// Bisects seven builds. `publish` publishes the fourth build, and the last three builds fail.
 fn bisect_site(setup: &mut RunSetup<'_>, publish: impl Fn(&mut Site, &str, &Fake)) {
     let mut site = Site::default();
     site.listing("/bucket/", Listing::S3(30));

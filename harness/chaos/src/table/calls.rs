@@ -1,21 +1,22 @@
-//! System calls that a seccomp filter forbids, to the command and all that it starts or to the worker alone.
+//! System calls that a seccomp filter forbids, either to the command and all programs that it starts, or only to the
+//! worker.
 
 use crate::{
     row::{Row, row},
     setup::RunSetup,
 };
 
-/// The command says it before a trial.
+/// The command reports the call before it starts a trial.
 const STOPPED: &[&str] = &["stopped"];
-/// The worker's starter says it.
+/// The starter of the worker reports the call.
 const NOTHING: &[&str] = &["no-verdict no-verdict:worker"];
 
-/// Forbids a call to the command.
+/// Forbids a system call to the command and to all programs that it starts.
 fn everywhere(s: &mut RunSetup<'_>, call: &str) {
     s.before.extend([s.tools.forbid.clone().into(), call.into()]);
 }
 
-/// Forbids a call to the worker, and has a process left there where that can be.
+/// Forbids a system call to the worker.
 fn in_the_worker(s: &mut RunSetup<'_>, call: &str) {
     let words = format!("{} {call}", s.tools.forbid.display());
     s.launcher_words(&words);
@@ -36,7 +37,7 @@ pub(crate) const ROWS: &[Row] = &[
     )
     .says(&["`prctl` fails here", "processes that are left behind cannot be found"])
     .alone(),
-    // Linux before 5.3 does not have it; a thread waits for each child instead.
+    // Linux before 5.3 does not have `pidfd_open`. The command then uses a thread to wait for each child.
     row("call/pidfd_open", |s| everywhere(s, "pidfd_open"), &["pass"]).alone(),
     row(
         "call/pidfd_open-and-a-daemon",

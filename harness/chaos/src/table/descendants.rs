@@ -1,8 +1,8 @@
-//! Processes that a library starts and leaves behind. None may outlive the run.
+//! Processes that a library starts and leaves behind. No such process may outlive the run.
 
 use crate::row::{Row, row};
 
-/// A process was left, which is a bug of the library that started it.
+/// A process was left behind, which is a bug of the library that started it.
 const LEAK: &[&str] = &["fail leak:process"];
 
 pub(crate) const ROWS: &[Row] = &[

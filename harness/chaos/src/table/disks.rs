@@ -1,4 +1,4 @@
-//! Full, read-only, vanished and damaged folders. Their effects are never failures of ROCm.
+//! Full, read-only, missing and damaged folders. The command must never report their effects as failures of ROCm.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::{
     shared_tools::KERNEL,
 };
 
-/// The worker failed because a folder that it writes to is in a bad state.
+/// The worker failed because it could not use a folder that it writes to.
 const DISK: &[&str] = &["no-verdict no-verdict:disk"];
 const NOTHING: &[&str] = &["no-verdict *"];
 const STOPPED: &[&str] = &["stopped"];
@@ -326,7 +326,7 @@ pub(crate) const ROWS: &[Row] = &[
         },
         WORKS,
     ),
-    // The command contains the device's library and unpacks it again.
+    // The command contains the library of the device and installs it again.
     row("cache/empty-device", |s| device(s, |path| fs::write(path, b"")), WORKS),
     row(
         "cache/garbage-for-the-device",
@@ -355,16 +355,16 @@ pub(crate) const ROWS: &[Row] = &[
     ),
 ];
 
-/// Injects a fault whose wrong bytes the worker has to save.
+/// Injects a fault, so that the worker has wrong bytes to save.
 fn fault(setup: &mut RunSetup<'_>) {
     setup.option("--fault", "copy.zero");
 }
 
-/// A library replaces the saved wrong bytes of the worker, or their folder, by a link to another file.
+/// Makes a library replace the wrong bytes that the worker has saved, or their folder, by a link to another file.
 fn planted_link(setup: &mut RunSetup<'_>, action: &str) {
     fault(setup);
     let secret = crate::setup::put(&setup.folder.join("work/secrets/secret"), b"PW");
-    // The library makes its copy in the same folder.
+    // The library copies the saved bytes into the folder of that file.
     setup.outputs.extend(secret.parent().map(Path::to_owned));
     setup.trouble(&format!("{action}={}@bye", secret.display()));
 }
@@ -380,7 +380,7 @@ fn full(setup: &mut RunSetup<'_>, folder: &str, kilobytes: u32) {
     setup.mounts(&script);
 }
 
-/// Runs a script on the empty cache of compiled kernels.
+/// Runs a script on an empty cache of compiled kernels.
 fn code(setup: &mut RunSetup<'_>, script: &str) {
     setup.own_cache();
     setup.mounts(&format!("CODE=$ROW/cache/rocrepro/code; mkdir -p $CODE; {script}"));

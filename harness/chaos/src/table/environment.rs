@@ -1,4 +1,4 @@
-//! Environment variables of the command, both meaningful and meaningless ones.
+//! Environment variables of the command, including variables that mean nothing to it.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

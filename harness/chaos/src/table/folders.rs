@@ -1,4 +1,5 @@
-//! Folders in which the command keeps its files: hostile names, and foreign files that must survive.
+//! Folders in which the command keeps its files. Some have hostile names, and some contain files of other programs,
+//! which must survive.
 
 use std::ffi::OsString;
 use std::fs;
@@ -227,13 +228,13 @@ pub(crate) const ROWS: &[Row] = &[
     .alone(),
 ];
 
-/// Sets the time of a file so far back that no running command can be using it.
+/// Sets the time of a file so far back that no running command can still be using the file.
 fn old(path: &Path) {
     let file = fs::File::open(path).expect("it was just made");
     file.set_modified(SystemTime::now() - Duration::from_secs(86_400 * 30)).expect("it is ours");
 }
 
-/// Creates a foreign folder in TMPDIR that is a month old.
+/// Creates a folder of another program in TMPDIR that is a month old.
 fn decoy(setup: &mut RunSetup<'_>, name: &str, files: &[&str]) {
     for file in files {
         let path = setup.decoy(&format!("{name}/{file}"), b"important");
@@ -254,7 +255,7 @@ fn long(parts: usize) -> OsString {
     vec!["x".repeat(200); parts].join("/").into()
 }
 
-/// Sets a variable to a folder with this name.
+/// Creates a folder with this name, and sets a variable to `value`, or to the folder's path if there is no value.
 fn other(setup: &mut RunSetup<'_>, variable: &str, name: OsString, value: Option<&str>) {
     let folder = setup.folder.join(name);
     fs::create_dir_all(&folder).expect("the name is short enough");
@@ -272,7 +273,7 @@ fn cache(setup: &mut RunSetup<'_>, name: OsString) {
     setup.variable("XDG_CACHE_HOME", folder);
 }
 
-/// Creates foreign files next to the command's own in the cache; they must survive any cleaning.
+/// Creates files of other programs next to the command's files in the cache. No cleaning may remove them.
 fn foreign_cache(setup: &mut RunSetup<'_>) {
     let cache = setup.warm_cache();
     let places = [
@@ -298,7 +299,7 @@ fn kept(record: &Path) -> Option<String> {
         .then(|| "what stood in the record is gone".to_owned())
 }
 
-/// Returns the arguments of the plain run with other options.
+/// Returns the arguments of the plain run, with these options.
 fn words(setup: &RunSetup<'_>, options: &[&str]) -> Vec<OsString> {
     let mut words: Vec<OsString> =
         ["run", crate::shared_tools::TRIAL, "--device", "emulated", "--rocm"]
@@ -309,7 +310,7 @@ fn words(setup: &RunSetup<'_>, options: &[&str]) -> Vec<OsString> {
     words
 }
 
-/// Kills a run, whose files the next run must remove because they carry its mark.
+/// Kills a run. The next run must remove its files, because they carry the mark of the command.
 fn abandoned(setup: &mut RunSetup<'_>) {
     let mut first = std::process::Command::new(&setup.tools.program);
     let trouble = format!("LD_PRELOAD={}", setup.tools.trouble.display());
@@ -329,7 +330,7 @@ fn abandoned(setup: &mut RunSetup<'_>) {
     }
     let _ = child.kill();
     let _ = child.wait();
-    // The killed run's files are not foreign.
+    // The files of the killed run may be removed.
     let tmp = setup.folder.join("tmp");
     for entry in fs::read_dir(&tmp).into_iter().flatten().flatten() {
         if let Ok(folder) = fs::File::open(entry.path()) {

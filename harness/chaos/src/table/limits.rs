@@ -1,4 +1,4 @@
-//! Limits of the machine, which must not be reported as failures of ROCm.
+//! Resource limits of the machine. The command must not report their effects as failures of ROCm.
 
 use crate::{
     row::{Row, row},
@@ -6,12 +6,12 @@ use crate::{
     shared_tools::KERNEL,
 };
 
-/// The machine refuses memory, either to the worker or to the command before it starts one.
+/// There is not enough memory, either for the worker or for the command before it starts a worker.
 const SHORT: &[&str] = &["no-verdict *", "stopped"];
 const NOTHING: &[&str] = &["no-verdict *"];
 const WORKS: &[&str] = &["pass"];
 
-/// Limits the threads; HIP's runtime dies if it cannot start one.
+/// Limits the number of threads. The HIP runtime dies if it cannot start a thread.
 fn few_threads<const MOST: u32>(s: &mut RunSetup<'_>) {
     s.warm_cache();
     s.open_cache();
@@ -48,8 +48,8 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "limit/memory-64m",
         |s| s.limit("--as=67108864"),
-        // The command has no memory for its first thread or, in an optimised build, for its input; a development
-        // build is larger and ends before it begins.
+        // An optimised build does not have enough memory for its first thread or for its input. A development build is
+        // larger and is killed before `main`.
         &["stopped", "no-verdict *", "killed by signal 6", "killed by signal 11"],
     ),
     row("limit/memory-256m", |s| s.limit("--as=268435456"), SHORT).long(),
@@ -88,7 +88,8 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "limit/core-unlimited",
         |s| {
-            // A launcher that crashes has the user's limit and leaves a core file; the worker has another limit.
+            // A launcher that crashes runs with the limit of the user and leaves a core file. The worker has another
+            // limit.
             s.outputs.push(s.folder.join("work/core"));
             s.limit("--core=unlimited")
         },
@@ -116,14 +117,14 @@ pub(crate) const ROWS: &[Row] = &[
             s.limit("--cpu=1");
             s.trouble("spin@body")
         },
-        // The limit applies to each process; on a slow machine the command may reach its own first.
+        // The limit applies to each process. On a slow machine the command may reach it before the worker does.
         &["no-verdict *", "killed*"],
     ),
     row("limit/signals-0", |s| s.limit("--sigpending=0"), WORKS),
     row("limit/queues-0", |s| s.limit("--msgqueue=0"), WORKS),
     row("limit/locks-0", |s| s.limit("--locks=0"), WORKS),
     row("limit/nice", |s| s.limit("--nice=0"), WORKS),
-    // A limit that a library sets in its own process is the library's doing, so its consequences are failures of the
+    // If a library sets a limit in its own process, the library is responsible, so the effects are failures of the
     // trial.
     row("limit/files-3-in-the-worker", |s| s.trouble("limit_files@setup"), &["fail *"]),
     row("limit/memory-64m-in-the-worker", |s| s.trouble("limit_memory@setup"), &["fail *"]),

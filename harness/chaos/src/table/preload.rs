@@ -1,4 +1,4 @@
-//! Libraries in the worker that end it, hang or print.
+//! Libraries that end the worker, make it hang, or print.
 
 use crate::row::{Row, row};
 

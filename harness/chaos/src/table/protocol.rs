@@ -1,4 +1,4 @@
-//! Output through the worker's pipe that is not a worker's event.
+//! Bytes in the worker's event pipe that are not events of the worker.
 
 use crate::row::{Row, row};
 

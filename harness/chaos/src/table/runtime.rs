@@ -67,7 +67,7 @@ pub(crate) const ROWS: &[Row] = &[
         &["fail hang:hipMalloc"],
     ),
     row("runtime/copy-fails", |s| s.shim("fail=1@hipMemcpy"), &["fail api-error:hipMemcpy:*"]),
-    // If one step makes several calls, the report names the one that failed.
+    // This step makes several calls. The report must name the call that failed.
     row(
         "runtime/get-function-fails",
         |s| {
@@ -98,7 +98,8 @@ pub(crate) const ROWS: &[Row] = &[
         &["pass"],
     ),
     row("runtime/second-in-teardown", |s| second(s, "teardown"), &["no-verdict *"]),
-    // After its last event the worker makes no calls, so nothing that is loaded then can have answered one.
+    // The worker makes no calls after its last event, so a library that is loaded afterwards cannot have answered a
+    // call.
     row("runtime/second-after-bye", |s| second(s, "bye"), &["pass"]),
     row("runtime/second-in-body", |s| second(s, "body"), &["no-verdict *"]),
     row(
@@ -215,7 +216,7 @@ fn damaged(setup: &mut RunSetup<'_>, pattern: &str, name: &str, trial: &str) {
     setup.overlay(&[(&all, Change::Remove), (name, Change::Content(b"no library".to_vec()))]);
 }
 
-/// Loads a libamdhip64 from another place into the process.
+/// Loads a second libamdhip64 from another path into the process.
 fn second(setup: &mut RunSetup<'_>, point: &str) {
     let path = put(
         &setup.folder.join("tools/other/libamdhip64.so.6"),
@@ -230,7 +231,7 @@ fn preloaded(setup: &mut RunSetup<'_>) -> String {
     format!("LD_PRELOAD={}", path.display())
 }
 
-/// Creates a prefix like /opt/rocm that contains only a stub.
+/// Creates a folder like /opt/rocm that contains only the stub.
 fn prefix(setup: &mut RunSetup<'_>, version: Option<&str>) {
     let root = setup.folder.join("prefix");
     let stub = std::fs::read(&setup.tools.stub).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Signals from outside to the worker and to the command.
+//! Signals that other processes send to the worker and to the command.
 
 use std::{path::Path, time::Duration};
 
@@ -80,7 +80,7 @@ pub(crate) const ROWS: &[Row] = &[
         "signal/command-quits",
         |s| {
             killed(s);
-            // A shell makes its background jobs ignore the signal.
+            // Shells make their background jobs ignore SIGQUIT, so the default action is restored.
             s.before.extend(["env", "--default-signal=QUIT"].map(Into::into));
             command(s, Signal::QUIT)
         },
@@ -142,7 +142,7 @@ pub(crate) const ROWS: &[Row] = &[
     .alone(),
 ];
 
-/// Makes the worker hang at a point and sends it a signal there.
+/// Makes the worker hang at a point and sends it a signal.
 fn worker(setup: &mut RunSetup<'_>, point: &str, signal: Signal) {
     setup.at_worker(point, move |_, worker| {
         let _ = kill_process(worker, signal);
@@ -161,7 +161,7 @@ fn twice(setup: &mut RunSetup<'_>) {
     });
 }
 
-/// Kills the command. Its files stay until the next run removes them, so the row checks for processes only.
+/// Kills the command. Its files stay until the next run removes them, so the row checks only for processes.
 fn killed(setup: &mut RunSetup<'_>) {
     setup.outputs.push(setup.folder.join("tmp"));
 }
@@ -180,7 +180,7 @@ fn stopped_for_a_while(setup: &mut RunSetup<'_>) {
     });
 }
 
-/// As a batch system suspends a job.
+/// Freezes the cgroup of the worker, as a batch system does to suspend a job.
 fn frozen(setup: &mut RunSetup<'_>) {
     let name = format!("rocrepro-chaos-{}", std::process::id());
     let make = |place: &&str| {
@@ -223,14 +223,14 @@ fn command_stopped(setup: &mut RunSetup<'_>) {
     setup.during(|running| {
         if running.worker().is_some() {
             running.send(Signal::STOP);
-            // Longer than the time limit without output.
+            // This time is longer than the time limit without output.
             std::thread::sleep(Duration::from_millis(3500));
             running.send(Signal::CONT);
         }
     });
 }
 
-/// Starts and ends a second, equal run in the same folders while this one runs.
+/// Starts a second run with the same arguments in the same folders while the first one runs. The second run ends first.
 fn two_at_once(setup: &mut RunSetup<'_>) {
     let path = setup.folder.join(crate::processes::WORKER);
     setup.outputs.push(path.clone());
@@ -253,7 +253,7 @@ fn two_at_once(setup: &mut RunSetup<'_>) {
     });
 }
 
-/// Sends SIGHUP to the worker and to the command, as a closing terminal does.
+/// Sends SIGHUP to the worker and to the command, as a terminal does that is closed.
 fn everybody(setup: &mut RunSetup<'_>) {
     setup.at_worker("body", |running, worker| {
         let _ = kill_process(worker, Signal::HUP);
