@@ -1,6 +1,7 @@
-//! AMD's own test programs on the emulated device: kernels of hipRAND and rocRAND against AMD's host references, those of rocBLAS and
-//! hipBLASLt against products computed on the host. By default a sample of one to two minutes, all of which must pass; with a seed,
-//! tests drawn from the programs of every library. reports/ has the other results.
+//! Runs AMD's own test programs on the emulated device. The tests of hipRAND and rocRAND compare kernels with AMD's
+//! host references. The tests of rocBLAS and hipBLASLt compare products with products that the host computes. The
+//! default is a sample, which takes one to two minutes and must pass completely. With a seed, tests are drawn from the
+//! programs of every library. reports/ contains results of such draws.
 
 mod drawn;
 
@@ -16,7 +17,7 @@ use xshell::{Shell, cmd};
 pub(crate) use self::drawn::{Outcome, drawn_of, format_counts};
 use crate::{Done, STACK, product};
 
-/// Programs below the stack's `usr/libexec/rocm`, with the number of tests that each has.
+/// Programs below the stack's `usr/libexec/rocm`, each with the number of its tests.
 const SAMPLE: &[(&str, u32)] = &[
     ("libhiprand1-tests/test_hiprand_kernel", 123),
     ("libhiprand1-tests/test_hiprand_linkage", 1),
@@ -29,23 +30,23 @@ const SAMPLE: &[(&str, u32)] = &[
     ("librocrand1-tests/test_rocrand_scrambled_sobol64_qrng", 24),
 ];
 
-/// Products with a bias, of f16, bf16 and f32.
+/// Selects products with a bias, of f16, bf16 and f32.
 const HIPBLASLT_FILTER: &str = "--gtest_filter=*smoke_matmul_bias_only*";
 
-/// Tests of hipBLASLt that the filter leaves.
+/// Number of tests of hipBLASLt that the filter selects.
 const HIPBLASLT_TESTS: u32 = 72;
 
 const ROCBLAS_TEST: &str = "librocblas5-tests/rocblas-test";
 
-/// File of rocblas-test's cases, below the stack's `usr/share`.
+/// File with the cases of rocblas-test, below the stack's `usr/share`.
 const ROCBLAS_DATA: &str = "librocblas5-tests/data/rocblas_gtest.data";
 
-/// Tests of rocBLAS that [`sample`] leaves.
+/// Number of tests of rocBLAS that [`sample`] selects.
 const ROCBLAS_TESTS: u32 = 6297;
 
 const ARCHITECTURES: &[&str] = &["gfx1151", "gfx90a"];
 
-/// Runs the sample on both architectures, or the tests that `words` draw.
+/// Runs the sample on both architectures. If there are `words`, runs the tests that they draw instead.
 pub(crate) fn amd_tests(sh: &Shell, words: &[String]) -> Done {
     if words.is_empty() {
         tests(sh, |_, _| true)
@@ -54,15 +55,17 @@ pub(crate) fn amd_tests(sh: &Shell, words: &[String]) -> Done {
     }
 }
 
-/// Runs each half on one architecture: random numbers on the first, products on the second, whose matrix instructions they need.
+/// Runs random numbers on the first architecture and products on the second one, because the tests of products need its
+/// matrix instructions.
 pub(crate) fn half(sh: &Shell) -> Done {
     tests(sh, |gfx, products| products != (gfx == ARCHITECTURES[0]))
 }
 
-/// Runs the sample. `wanted` selects by architecture and by whether a program tests products.
+/// Runs the programs of the sample for which `wanted` returns true. Its arguments are the architecture, and true if the
+/// program tests products.
 ///
 /// # Errors
-/// A test fails, is skipped or is missing.
+/// Fails if a test fails, is skipped or is missing.
 fn tests(sh: &Shell, wanted: impl Fn(&str, bool) -> bool) -> Done {
     let program = product(sh)?;
     let root = cmd!(sh, "{program} rocm path {STACK}").quiet().read()?;
@@ -104,12 +107,13 @@ fn tests(sh: &Shell, wanted: impl Fn(&str, bool) -> bool) -> Done {
     Ok(())
 }
 
-/// Writes a sample of rocblas-test's cases. The file has 1.5 million of them, and reading it takes a minute before the first test
-/// starts, whatever the filter. The sample has the quick cases number 1, 2, 5, 10 and so on (n² + 1) of each function, so that
-/// functions with few cases are not lost among the 129 000 of `gemm_ex`.
+/// Writes a sample of the cases of rocblas-test. The file has 1.5 million cases, and reading all of them takes a minute
+/// before the first test starts, even with a filter. The sample contains the quick cases number 1, 2, 5, 10 and so on
+/// (n² + 1) of each function. In this way it contains enough cases of small functions, next to the 129 000 cases of
+/// `gemm_ex`.
 ///
-/// The file has a header of one record between two magic words, and then records of fixed size, which begin with function, name and
-/// category (rocBLAS, `rocblas_arguments.hpp` and `rocblas_gentest.py`).
+/// The file begins with a header, which is one record between two magic words. Records of fixed size follow. Each
+/// record begins with function, name and category (rocBLAS, `rocblas_arguments.hpp` and `rocblas_gentest.py`).
 fn sample(from: &Path, to: &Path) -> Done {
     const TEXT: usize = 64;
     const RECORD: usize = 576;

@@ -1,15 +1,16 @@
-//! Checks that code asks the table of `harness/device/src/facts.rs` what an architecture is like, and that a new
-//! architecture cannot take a default there: the compiler must list every place that a new value of a fact concerns.
+//! Checks that code gets the properties of an architecture from the table in `harness/device/src/facts.rs`. Also checks
+//! that no code has a default for unknown architectures, because the compiler must list every place that a new value of
+//! a fact concerns.
 
 use xshell::{Shell, cmd};
 
-/// The file that declares the facts. Its enums are the types that the rules are about.
+/// File that declares the facts. The rules apply to the enums in this file.
 const FACTS: &str = "harness/device/src/facts.rs";
-/// The rows of the table.
+/// File with the rows of the table.
 const ROWS: &str = "harness/device/src/facts/rows.rs";
 
-/// Files of the product that may name single architectures: the table, what each GPU reports about itself, the
-/// architectures that are used if the user names none, and an example for tests.
+/// Product files that may name single architectures. They contain the table, the properties that each GPU reports, the
+/// default architectures, and an example for tests.
 const NAMING: [&str; 9] = [
     "harness/device/src/arch.rs",
     "harness/device/src/config.rs",
@@ -22,10 +23,10 @@ const NAMING: [&str; 9] = [
     "harness/report/src/issue/environment.rs",
 ];
 
-/// Checks the files that git tracks.
+/// Checks all files that git tracks.
 ///
 /// # Errors
-/// Returns every broken rule with its file and line.
+/// Returns every violation with its file and line.
 pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let enums = enums(&sh.read_file(FACTS)?);
     let files = cmd!(sh, "git ls-files harness").read()?;
@@ -36,7 +37,7 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// Returns the names of the enums of a source text, and that of the architectures.
+/// Returns the names of the enums in a source text, and the name of the enum of architectures.
 fn enums(facts: &str) -> Vec<String> {
     let name = |line: &str| Some(line.strip_prefix("pub enum ")?.split(' ').next()?.to_owned());
     let mut enums: Vec<String> = facts.lines().filter_map(name).collect();
@@ -44,7 +45,7 @@ fn enums(facts: &str) -> Vec<String> {
     enums
 }
 
-/// Returns the rules that a file breaks.
+/// Returns the violations in a file.
 fn problems_of(file: &str, text: &str, enums: &[String]) -> Vec<String> {
     let is_test =
         file.contains("/tests/") || file.ends_with("tests.rs") || file.contains("/tests_");
@@ -73,7 +74,7 @@ fn problems_of(file: &str, text: &str, enums: &[String]) -> Vec<String> {
     problems
 }
 
-/// Returns true if a line compares with a value of this enum, or asks for some of its values by `matches!`.
+/// Returns true if a line compares with a value of this enum, or tests for values of the enum with `matches!`.
 fn compares(code: &str, name: &str) -> bool {
     let value = format!("{name}::");
     let operators = ["==", "!=", ">=", "<=", ">", "<"];
@@ -86,8 +87,8 @@ fn compares(code: &str, name: &str) -> bool {
         || code.split_once("matches!(").is_some_and(|(_, after)| named(after))
 }
 
-/// Returns the line of the arm `_ =>` if a `match` with values of one of the enums begins at this line. The text is
-/// formatted: arms are indented by four spaces.
+/// Returns the line of the arm `_ =>` if a `match` on one of the enums begins at line `at`. Arms are recognised by
+/// their indent of four spaces, because all code is formatted.
 fn wildcard(lines: &[&str], at: usize, enums: &[String]) -> Option<usize> {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let first = lines[at];
@@ -115,7 +116,7 @@ fn wildcard(lines: &[&str], at: usize, enums: &[String]) -> Option<usize> {
     all.filter(|_| concerned).map(|(at, _)| *at)
 }
 
-/// Returns true if a line contains the name of an architecture: a variant, or a string that begins with `gfx` and a digit.
+/// Returns true if a line names an architecture, either as a variant or in a string that begins with `gfx` and a digit.
 fn names_an_architecture(code: &str) -> bool {
     let mut strings = code.match_indices("\"gfx");
     let digit = |at: usize| code[at + 4..].starts_with(|c: char| c.is_ascii_digit());

@@ -1,5 +1,5 @@
-//! Bisects of real changes between the releases that Debian carries, of trials and of programs exported from them. The answers are
-//! known, and no fault is injected.
+//! Bisects real changes of behaviour between Debian's releases of ROCm, with trials and with programs that are exported
+//! from them. The answers are known. No faults are injected.
 
 use std::{
     fs,
@@ -10,19 +10,18 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, product};
 
-/// A trial whose behaviour changed.
 struct Change {
     trial: &'static str,
     good: &'static str,
     bad: &'static str,
-    /// True if the good end comes after the bad one.
+    /// True if the behaviour was fixed, so that the bad release is older than the good one.
     fixed: bool,
-    /// Further arguments of the command.
+    /// Additional arguments of the command.
     more: &'static [&'static str],
-    /// Neighbouring releases of the change, the good one first.
+    /// Neighbouring releases between which the behaviour changed. The good release is first.
     answer: (&'static str, &'static str),
     signature: &'static str,
-    /// Signature of the exported program, if that is bisected too.
+    /// Signature of the exported program, or `None` if the program is not bisected.
     program: Option<&'static str>,
 }
 
@@ -54,13 +53,13 @@ impl Change {
     }
 }
 
-/// A failed check of an exported program.
+/// Signature of an exported program in which a check fails.
 const CHECK: &str = "exit:1:FAILED: # expectations were not met";
 const BETWEEN_5_AND_6: (&str, &str) = ("debian:5.7.1", "debian:6.4.3");
 const BETWEEN_6_AND_7: (&str, &str) = ("debian:6.4.3", "debian:7.2.4");
 const MENDED_IN_5_7: (&str, &str) = ("debian:5.7.1", "debian:5.2.3");
 
-/// Each answer was checked by running the trial on all four releases; reports/ has that table.
+/// Known changes. Each answer was determined by running the trial on all four releases. reports/ contains the table.
 const CHANGES: [Change; 12] = [
     Change::fix(
         "capture/synchronous-copy-on-stream[mode=global,direction=to_device]",
@@ -123,15 +122,15 @@ const CHANGES: [Change; 12] = [
         .with_arguments(&["--regress", "hang", "--quiet-timeout", "4"]),
 ];
 
-/// Device on which all four releases run.
+/// Arguments that select a device on which all four releases run.
 const ON: [&str; 4] = ["--gfx", "gfx90a", "--device", "emulated"];
-/// Release of the programs' headers and expected results.
+/// Release whose headers and expected results the programs use.
 const OLD: &str = "debian:5.7.1";
 
-/// Runs all bisects and prints the tables of the reports.
+/// Runs all bisects and prints the tables for the reports.
 ///
 /// # Errors
-/// An answer or signature differs from the table, or a command cannot be run.
+/// Fails if an answer or a signature differs from the table, or if a command cannot be run.
 pub(crate) fn bisects(sh: &Shell) -> Done {
     let program = product(sh)?;
     let folder = sh.create_temp_dir()?;
@@ -156,7 +155,6 @@ pub(crate) fn bisects(sh: &Shell) -> Done {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
 }
 
-/// Runs one bisect and returns its output.
 fn ends(
     sh: &Shell,
     program: &Path,
@@ -177,7 +175,6 @@ fn ends(
     Ok(printed)
 }
 
-/// Prints a row of the table and returns its mistake, if any.
 fn row(name: &str, printed: &str, change: &Change, signature: &str) -> Option<String> {
     let value = |key: &str| {
         let line = printed.lines().find_map(|line| line.strip_prefix(key))?;
@@ -197,7 +194,8 @@ fn row(name: &str, printed: &str, change: &Change, signature: &str) -> Option<St
     })
 }
 
-/// Makes a folder with HIP's headers and a library without a version number, so that a program loads the library of each release.
+/// Makes a folder with HIP's headers and a library without a version number. A program that is linked with this library
+/// loads the libamdhip64 of each release.
 fn library(
     sh: &Shell,
     program: &Path,
@@ -215,13 +213,14 @@ fn library(
     let source = folder.join("names.c");
     fs::write(&source, hip.join("\n"))?;
     cmd!(sh, "gcc -shared {source} -o {folder}/libamdhip64.so").run()?;
-    // Link HIP's headers alone; the others of the folder belong to another distribution's C library.
+    // Only HIP's headers are linked, because other headers in that folder belong to the C library of another
+    // distribution.
     std::os::unix::fs::symlink(Path::new(&root).join("usr/include/hip"), folder.join("hip"))?;
     Ok(folder.to_owned())
 }
 
-/// A forwarding library for hipRTC, which is part of libamdhip64 until ROCm 6 and a library of its own from 7 on. Its functions take
-/// at most six integers.
+/// Source of a forwarding library for hipRTC. hipRTC is part of libamdhip64 up to ROCm 6, and a library of its own from
+/// ROCm 7 on. The functions have at most six integer parameters.
 const HIPRTC: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -238,7 +237,7 @@ static void *find(const char *name) {
     long (*next)(long, long, long, long, long, long) = find("h" #name); return next(a, b, c, d, e, f); }
 "#;
 
-/// Exports a trial as a program and compiles it with this machine's compiler.
+/// Exports a trial as a program, and compiles the program with the compiler of this machine.
 fn compile(
     sh: &Shell,
     program: &Path,
@@ -251,7 +250,7 @@ fn compile(
         .quiet()
         .ignore_stderr()
         .run()?;
-    // The program calls the forwarding functions, whose names lack the first letter.
+    // The program must call the forwarding functions. Their names are the original names without the first letter.
     let text = fs::read_to_string(&source)?;
     let mut used: Vec<&str> = text
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')

@@ -1,4 +1,5 @@
-//! Checks what HIP programs need of a device, on every release and every architecture that the release supports.
+//! Checks the features of a device that HIP programs need, on every release and every architecture that the release
+//! supports.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,10 +12,9 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, product};
 
-/// Releases with their architectures.
 type Places = [(&'static str, &'static [&'static str]); 4];
 
-/// Debian's releases, oldest first, with the architectures for which their runtimes find a device.
+/// Debian's releases, oldest first. Each has the architectures on which its runtime finds a device.
 const RELEASES: Places = [
     ("5.2.3", &["gfx906", "gfx908", "gfx90a", "gfx1030"]),
     (
@@ -28,7 +28,7 @@ const RELEASES: Places = [
     ("7.2.4", ALL),
 ];
 
-/// Each architecture once, on one of the releases; `cargo test` has gfx1151.
+/// Releases and architectures of the sample. Each architecture occurs once. `cargo test` uses gfx1151 too.
 const SAMPLE: Places = [
     ("5.2.3", &["gfx906", "gfx1030"]),
     ("5.7.1", &["gfx942"]),
@@ -36,7 +36,7 @@ const SAMPLE: Places = [
     ("7.2.4", &["gfx950", "gfx1151", "gfx1201"]),
 ];
 
-/// The runtime of 6.4.3 does not know gfx950.
+/// Architectures of the releases before ROCm 7. The runtime of 6.4.3 does not support gfx950.
 const BEFORE_7: &[&str] = &[
     "gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1103",
     "gfx1150", "gfx1151", "gfx1152", "gfx1200", "gfx1201",
@@ -47,7 +47,7 @@ const ALL: &[&str] = &[
     "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1200", "gfx1201",
 ];
 
-/// Evidence for a check.
+/// Evidence that a check passes.
 enum Evidence {
     /// Trials that must pass.
     Trials(&'static [&'static str]),
@@ -61,7 +61,7 @@ enum Evidence {
 
 use Evidence::{Described, Ended, Found, Trials};
 
-/// The checks, in the order of a program's life.
+/// The checks, in the order in which a program uses the features.
 const CHECKS: [(&str, Evidence); 27] = [
     ("initialisation", Found),
     ("properties", Described),
@@ -160,11 +160,10 @@ const CHECKS: [(&str, Evidence); 27] = [
     ("teardown", Ended),
 ];
 
-/// Result of a check on one release and architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Answer {
     Pass,
-    /// A trial fails as expected.
+    /// A trial fails, as expected.
     Known,
     /// A trial is skipped, because the release lacks a function.
     Lacks,
@@ -182,15 +181,15 @@ impl Answer {
     }
 }
 
-/// Runs the checks everywhere and prints the table.
+/// Runs the checks on all releases and architectures, and prints the table.
 ///
 /// # Errors
-/// A check fails unexpectedly.
+/// Fails if a check fails unexpectedly.
 pub(crate) fn checks(sh: &Shell) -> Done {
     check(sh, &RELEASES)
 }
 
-/// Runs the checks once on each architecture.
+/// Runs the checks on the releases and architectures of the sample.
 pub(crate) fn sample(sh: &Shell) -> Done {
     check(sh, &SAMPLE)
 }
@@ -221,7 +220,8 @@ fn check(sh: &Shell, places: &Places) -> Done {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
 }
 
-/// Runs the command once and returns the records of all trials. The table judges them, so the exit code is ignored.
+/// Runs the command once and returns the records of all trials. The exit code is ignored, because the caller judges the
+/// records.
 fn run(
     sh: &Shell,
     program: &Path,
@@ -246,7 +246,7 @@ fn run(
         .run()?;
     let text = fs::read_to_string(&file)?;
     let lines = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
-    // The other lines say that a trial began or that the run is over.
+    // Other lines record that a trial began or that the run has ended.
     Ok(lines.into_iter().filter(|line| !line["verdict"].is_null()).collect())
 }
 
@@ -271,14 +271,14 @@ fn answer(evidence: &Evidence, records: &[Value], gfx: &str) -> Answer {
         }
         Described => all(&|r| {
             let text = |key: &str| r["device"][key].as_str().unwrap_or_default();
-            // The name may include features, for example `gfx90a:sramecc+:xnack-`.
+            // The name may contain features, for example `gfx90a:sramecc+:xnack-`.
             skipped(r) || text("gfx").split(':').next() == Some(gfx) && !text("name").is_empty()
         }),
         Ended => all(&|r| verdict(r) != Answer::Pass || r["exit"]["exited"] == plan::WORKER_DONE),
     }
 }
 
-/// Returns the outcomes of the failed trials in one line.
+/// Returns the outcomes of the failed trials as one line.
 fn what_failed(records: &[Value]) -> String {
     let failed = records.iter().filter(|r| verdict(r) == Answer::Fail);
     let outcome = |r: &Value| format!("{} {}", r["trial"], r["outcome"]["summary"]);

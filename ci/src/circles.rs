@@ -1,14 +1,14 @@
-//! Reports files of a crate that use each other in a circle, because none of them can be read without the others.
+//! Finds files of a crate that use each other in a circle, because such files can only be understood together.
 //!
-//! A file may use what its own parent modules declare, and a parent may use its children: that is how a module is
-//! divided into files. Every other path from file to file counts. A name that a module re-exports counts as a use of
-//! the file that declares it.
+//! A file may use the declarations of its own parent modules, and a parent may use its children, because a module is
+//! divided into files in this way. Every other path from one file to another counts. The use of a re-exported name
+//! counts as a use of the file that declares the name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use xshell::{Shell, cmd};
 
-/// Files that still use each other, by the paths of their modules, with the reason.
+/// Accepted circle: the crate, the paths of the modules of its files, and the reason.
 type Known = (&'static str, &'static [&'static str], &'static str);
 
 const KNOWN: &[Known] = &[
@@ -41,13 +41,13 @@ const KNOWN: &[Known] = &[
     ),
 ];
 
-/// Path of a module from the root of its crate.
+/// Path of a module, starting at the root of its crate.
 type Module = Vec<String>;
 
-/// Reads the files of a crate.
+/// Files of a crate.
 #[derive(Default)]
 struct Files {
-    /// Code of each file without comments and unit tests.
+    /// Code of each file, without comments and unit tests.
     code: BTreeMap<Module, String>,
     /// Names that each file declares.
     declared: BTreeMap<Module, BTreeSet<String>>,
@@ -58,7 +58,7 @@ struct Files {
 /// Checks the crates of the harness.
 ///
 /// # Errors
-/// Returns every circle that is not listed, and every listed one that no longer exists.
+/// Returns every circle that is not accepted, and every accepted circle that does not exist any more.
 pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let mut crates: BTreeMap<String, Files> = BTreeMap::new();
     for file in cmd!(sh, "git ls-files harness/*/src/*.rs").read()?.lines() {
@@ -103,7 +103,7 @@ impl Files {
         self.code.insert(module, code);
     }
 
-    /// Returns the files that each file uses, without its own parents.
+    /// Returns the files that each file uses. The parent modules of a file are left out.
     fn graph(&self) -> BTreeMap<String, BTreeSet<String>> {
         let edges = self.code.iter().map(|(module, code)| {
             let paths = self.uses[module].iter().cloned().chain(paths(code));
@@ -116,14 +116,15 @@ impl Files {
         edges.collect()
     }
 
-    /// Returns true if a path in this file begins in its own crate.
+    /// Returns true if a path in this file refers to an item of the file's own crate.
     fn is_inside(&self, module: &Module, path: &[String]) -> bool {
         let first = path.first().map_or("", String::as_str);
         ["crate", "self", "super"].contains(&first)
             || self.code.contains_key(&[module, &[first.to_owned()][..]].concat())
     }
 
-    /// Returns the file that declares what a path in this file names; the file of its last module if that is unknown.
+    /// Returns the file that declares the item to which a path refers. If the item is not found, returns the file of
+    /// the last module in the path.
     fn resolve(&self, module: &Module, path: &[String], depth: usize) -> Module {
         let mut at = module.clone();
         let mut rest = path.iter();
@@ -163,7 +164,6 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Returns the names that a file declares.
 fn declared(code: &str) -> BTreeSet<String> {
     const KINDS: [&str; 8] =
         ["const", "enum", "fn", "macro_rules!", "static", "struct", "trait", "type"];
@@ -172,7 +172,7 @@ fn declared(code: &str) -> BTreeSet<String> {
     pairs.filter_map(|pair| pair[1].split(|c| !is_word(c)).next()).map(str::to_owned).collect()
 }
 
-/// Returns the paths of the `use` items of a file, each name on its own.
+/// Returns the paths of the `use` items of a file, with one path for each name.
 fn uses(code: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("use ") {
@@ -186,7 +186,7 @@ fn uses(code: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Adds each path of a tree such as `a::{b, c::{self, D as E}}`.
+/// Adds each path in a tree such as `a::{b, c::{self, D as E}}`.
 fn expand(tree: &str, before: &[String], found: &mut Vec<Vec<String>>) {
     let (head, list) = match tree.split_once('{') {
         Some((head, list)) => (head, list.rsplit_once('}').map_or(list, |(list, _)| list)),
@@ -216,14 +216,14 @@ fn expand(tree: &str, before: &[String], found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// Returns all paths of at least two parts in a file.
+/// Returns all paths in a file that have at least two parts.
 fn paths(code: &str) -> impl Iterator<Item = Vec<String>> {
     let words = code.split(|c| !(is_word(c) || c == ':'));
     let paths = words.map(|word| word.split("::").map(str::to_owned).collect::<Vec<_>>());
     paths.filter(|path| path.len() > 1 && path.iter().all(|part| !part.is_empty()))
 }
 
-/// Returns the groups of files of which each uses every other, directly or through others.
+/// Returns the groups of files in which each file uses every other file, directly or through other files.
 fn circles(graph: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
     let reached = |from: &String| {
         let mut reached = BTreeSet::new();
@@ -251,7 +251,7 @@ fn circles(graph: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
 mod tests {
     use super::*;
 
-    /// Checks the circles of a crate with these files.
+    /// Compares the circles of a crate that consists of these files.
     #[track_caller]
     fn check(files: &[(&str, &str)], expected: &[&[&str]]) {
         let mut all = Files::default();

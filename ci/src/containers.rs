@@ -1,5 +1,5 @@
-//! The documented programs of frameworks in podman containers over this machine's files: as root, as an ordinary user, and where
-//! namespaces are forbidden. Changes of files are discarded. Needs root, podman and runc.
+//! Runs the documented programs of frameworks in podman containers that share the files of this machine: as root, as an
+//! ordinary user, and where namespaces are forbidden. Changes of files are discarded. Needs root, podman and runc.
 
 use std::path::Path;
 
@@ -7,19 +7,21 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, STACK, built, frameworks};
 
-/// Seccomp filter as Docker's, which unlike podman's forbids user namespaces and mounts.
+/// Seccomp filter like Docker's, which forbids user namespaces and mounts. podman's own filter allows them.
 const WITHOUT_NAMESPACES: &str = r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[
 {"names":["unshare","mount","setns","umount2","pivot_root","open_tree","move_mount","fsopen"],"action":"SCMP_ACT_ERRNO","errnoRet":1},
 {"names":["clone3"],"action":"SCMP_ACT_ERRNO","errnoRet":38},
 {"names":["clone"],"action":"SCMP_ACT_ERRNO","errnoRet":1,
  "args":[{"index":0,"value":268435456,"valueTwo":268435456,"op":"SCMP_CMP_MASKED_EQ"}]}]}"#;
 
-/// A kind of container: options of `podman run`, a shell prefix of the command, and the frameworks that cannot run there.
+/// A kind of container. It has options of `podman run`, a shell prefix for the command, and the frameworks that cannot
+/// run in it.
 struct Place {
     name: &'static str,
     options: &'static [&'static str],
     before: &'static str,
-    /// Frameworks whose programs start others of the stack, or look for GPUs below /sys.
+    /// Frameworks whose programs start other programs of the stack, or search for GPUs below /sys. They cannot run in
+    /// this container.
     not: &'static [&'static str],
 }
 
@@ -28,7 +30,7 @@ const PLACES: &[Place] = &[
     Place {
         name: "an ordinary user in it",
         options: &[],
-        // Let the user read root's Python and cache; the container's end undoes the change.
+        // Lets the user read root's Python and cache. The change is discarded with the container.
         before: "chmod 755 /root; export HOME=/tmp/home XDG_CACHE_HOME=; mkdir $HOME; chown 65534 $HOME; \
                  exec setpriv --reuid 65534 --regid 65534 --clear-groups ",
         not: &[],

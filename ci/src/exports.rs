@@ -1,4 +1,4 @@
-//! Exports every case as a stand-alone program, compiles and runs it, and compares it with its trial.
+//! Exports every case as a stand-alone program, compiles and runs the program, and compares the result with the trial.
 
 use std::{collections::BTreeSet, fs};
 
@@ -6,8 +6,9 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, EIGHTH, SLOW, STACK, every, product};
 
-/// A case of each family for the stack's own clang, which takes seconds for a program: expected failures, host and device
-/// memory, a library with kernels of its own, graphs, arithmetic.
+/// Cases that are also compiled with the clang of the stack, which needs seconds for each program. There is one case
+/// for each family of features: expected failures, host and device memory, a library with kernels of its own, graphs,
+/// and arithmetic.
 const SAMPLE: &[&str] = &[
     "capture/stream-after-invalidated-capture",
     "copies/tensors",
@@ -20,15 +21,15 @@ const SAMPLE: &[&str] = &[
     "streams/flags",
 ];
 
-/// Architectures with wavefronts of 32 and of 64 items.
+/// Architectures with waves of 32 and of 64 lanes.
 const ARCHITECTURES: &[&str] = &["gfx1151", "gfx90a"];
 
-/// Exports and verifies the whole library for hipRTC, and a sample of it for hipcc.
+/// Exports and verifies the whole library with hipRTC, and the sample with hipcc.
 pub(crate) fn exports(sh: &Shell) -> Done {
     verify(sh, &["--all".to_owned()], ARCHITECTURES)
 }
 
-/// An eighth of the library for hipRTC, and the sample for hipcc on one architecture.
+/// Exports and verifies an eighth of the library with hipRTC, and the sample with hipcc on one architecture.
 pub(crate) fn sample(sh: &Shell) -> Done {
     let program = product(sh)?;
     let eighth = every(sh, &program, EIGHTH, |case| {
@@ -40,7 +41,7 @@ pub(crate) fn sample(sh: &Shell) -> Done {
 fn verify(sh: &Shell, cases: &[String], architectures: &[&str]) -> Done {
     let families: BTreeSet<String> = fs::read_dir(sh.current_dir().join("cases"))?
         .filter_map(|entry| Some(entry.ok()?.path()))
-        // `export` refuses cases that are programs.
+        // `export` refuses program cases.
         .filter(|path| path.is_dir() && !path.ends_with("programs"))
         .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
         .collect();

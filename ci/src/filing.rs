@@ -1,4 +1,4 @@
-//! Makes a report of an injected fault for every case: minimise, export, verify, report.
+//! Makes an issue report for every case under an injected fault: minimises, exports, verifies and reports.
 
 use std::{
     borrow::Cow,
@@ -14,18 +14,18 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, STACK, product};
 
-/// Number of cases at a time.
+/// Number of cases that are processed at the same time.
 const AT_ONCE: usize = 3;
 
-/// A sample: cases that are quick, under faults of the device, of a kernel and of a call.
+/// Cases of the gate. They are quick, and their faults are a fault of the device, of a kernel and of a call.
 const SAMPLE: [&str; 3] = ["capture/begin-twice", "copies/memset", "kernels/saxpy"];
 
-/// Files every case under the first fault that it declares.
+/// Makes a report for every case under the first fault that the case declares.
 pub(crate) fn filing(sh: &Shell) -> Done {
     file_all(sh, |_| true)
 }
 
-/// Files the cases of the sample.
+/// Makes reports for the cases of the sample.
 pub(crate) fn sample(sh: &Shell) -> Done {
     file_all(sh, |case| SAMPLE.contains(&case))
 }
@@ -80,11 +80,11 @@ fn case(trial: &str) -> &str {
     trial.split('[').next().unwrap_or(trial)
 }
 
-/// Files one case and returns a line with the result of each step.
+/// Makes the report for one case. Returns a line with the result of each step.
 fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, String> {
     let run = |arguments: &[&str]| -> Result<Output, String> {
         let mut command = Command::new(program);
-        // One trial at a time, because other cases run at the same time.
+        // Runs one trial at a time, because other cases run at the same time.
         command.args(arguments).args(["--rocm", STACK, "--device", "emulated", "--jobs", "1"]);
         let output = command.output().map_err(|e| e.to_string())?;
         if output.status.success() {
@@ -102,12 +102,12 @@ fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, 
     let (folder, minimal, source) =
         (out.display().to_string(), path("case.yaml"), path("repro.cpp"));
     let minimised = run(&["minimise", trial, "--fault", fault, "--out", &folder])?;
-    // On the faulty device the program fails as its trial does, and on the healthy one it passes.
+    // The program must fail on the faulty device in the same way as the trial, and pass on the healthy device.
     let from = ["export", "case", "--cases-from", &minimal, "--trust", "--verify"];
     run(&[&from[..], &["--out", &source, "--fault", fault]].concat())?;
     let healthy = run(&[&from[..], &["--out", &path("healthy.cpp")]].concat())?;
     if !text(&healthy.stderr).contains(": pass ") {
-        // A failure without the fault is accepted only if the trial itself fails on this release.
+        // The program may fail on the healthy device only if the trial itself fails on this release.
         let itself = run(&["run", trial, "--trials"])?;
         if !text(&itself.stdout).starts_with("known ") {
             return Err(format!("on the healthy device: {}", text(&healthy.stderr)));

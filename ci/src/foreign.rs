@@ -1,5 +1,6 @@
-//! Runs the frameworks' own tests on the emulated device. A seed draws files and some tests of each, which run in a process per file
-//! with a time limit. The tests come from a checkout that the user names; this repository has no copy.
+//! Runs the tests of frameworks on the emulated device. A seed draws test files and some tests of each file. The tests
+//! of a file run in one process with a time limit. They come from a checkout that the user names, because this
+//! repository does not contain a copy.
 
 use std::{
     collections::BTreeMap,
@@ -17,13 +18,13 @@ use crate::{
     frameworks::FRAMEWORKS,
 };
 
-/// A framework with tests for pytest.
+/// A framework whose tests run with pytest.
 struct Suite {
-    /// Name in [`FRAMEWORKS`].
+    /// Name of the framework in [`FRAMEWORKS`].
     name: &'static str,
-    /// Further packages that its tests import.
+    /// Additional packages that the tests import.
     packages: &'static [&'static str],
-    /// Environment of its programs.
+    /// Environment variables of the tests.
     environment: &'static [&'static str],
 }
 
@@ -35,30 +36,31 @@ const SUITES: &[Suite] = &[
         environment: &[
             "XLA_PYTHON_CLIENT_PREALLOCATE=false",
             "JAX_PLATFORMS=rocm,cpu",
-            // Autotuning takes long and is meaningless on an emulated device.
+            // Autotuning takes long, and its result has no meaning on an emulated device.
             "XLA_FLAGS=--xla_gpu_autotune_level=0",
         ],
     },
 ];
 
-/// Shell script that merges both streams, so that messages of the device follow the name of the running test.
+/// Shell script that merges both streams, so that messages of the device appear after the name of the test that is
+/// running.
 const TOGETHER: &str = r#"exec "$@" 2>&1"#;
 
 /// Parameters of a draw.
 #[derive(Debug, PartialEq)]
 struct Draw {
     suite: usize,
-    /// Folder `tests` of a checkout of the framework.
+    /// Folder `tests` in a checkout of the framework.
     at: PathBuf,
     seed: u64,
     gfx: String,
-    /// Number of files.
+    /// Number of files to draw.
     files: usize,
-    /// Maximum number of tests of each file.
+    /// Maximum number of tests to draw from each file.
     tests: usize,
     /// Time limit of each process, in seconds.
     limit: u32,
-    /// Prefixes of files' paths below `at`; empty for all.
+    /// Prefixes of the paths of files, relative to `at`. An empty list selects all files.
     names: Vec<String>,
 }
 
@@ -182,12 +184,11 @@ pub(crate) fn foreign(sh: &Shell, words: &[String]) -> Done {
     Ok(())
 }
 
-/// Returns the output of a program.
 fn text_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Collects the test files of pytest below a folder, sorted by name.
+/// Collects the pytest files below a folder, sorted by name.
 fn find(at: &Path, below: &str, files: &mut Vec<String>) -> Done {
     let mut entries = Vec::new();
     for entry in fs::read_dir(at).map_err(|error| format!("{}: {error}", at.display()))? {
@@ -208,17 +209,18 @@ fn find(at: &Path, below: &str, files: &mut Vec<String>) -> Done {
     Ok(())
 }
 
-/// Returns the tests of a file that `pytest -q --collect-only` printed.
+/// Returns the tests of a file from the output of `pytest -q --collect-only`.
 fn collected<'a>(text: &'a str, file: &str) -> Vec<&'a str> {
     let is_of = |line: &&str| line.strip_prefix(file).is_some_and(|rest| rest.starts_with("::"));
     text.lines().filter(is_of).collect()
 }
 
-/// Reads the outcomes of a process's tests from the output of `pytest -v -s`, which prints a test's name before it begins and its
-/// result after the output of the test. If none began, the first counts as crashed, so that each process ends at least one test. A
-/// test that the limit ended runs again in a process of its own if it shared this one.
+/// Reads the outcomes of tests from the output of `pytest -v -s`. pytest prints the name of a test before it begins,
+/// and its result after the output of the test. If no test began, the first test counts as crashed, so that each
+/// process makes progress. If the time limit ended a test that was not the first one in its process, the test has no
+/// outcome yet and runs again in another process.
 fn became<'a>(text: &str, tests: &[&'a str], late: bool) -> Vec<(&'a str, Outcome)> {
-    // The summary of failures follows the run.
+    // The summary of the failures comes after the output of the tests.
     let run = text.split("\n=== short test summary").next().unwrap_or(text);
     let run = run.split("= FAILURES =").next().unwrap_or(run);
     let mut begun: Vec<(usize, usize, &str)> = Vec::new();
@@ -226,7 +228,7 @@ fn became<'a>(text: &str, tests: &[&'a str], late: bool) -> Vec<(&'a str, Outcom
     for line in run.split_inclusive('\n') {
         let is_of =
             |test: &&&str| line.strip_prefix(**test).is_some_and(|rest| rest.starts_with(' '));
-        // A name may be a prefix of another.
+        // The name of a test may be a prefix of another name, so the longest match is used.
         let test = tests.iter().filter(is_of).max_by_key(|test| test.len());
         if let Some(test) = test.filter(|test| !begun.iter().any(|(.., known)| known == *test)) {
             begun.push((at, at + test.len(), test));
@@ -253,7 +255,7 @@ fn became<'a>(text: &str, tests: &[&'a str], late: bool) -> Vec<(&'a str, Outcom
     became
 }
 
-/// Translates a result of pytest. Expected failures (`xfail`) count as skipped.
+/// Converts a result of pytest. Expected failures (`xfail`) count as skipped.
 fn word(said: &str) -> Option<Outcome> {
     match said {
         "PASSED" | "XPASS" => Some(Outcome::Passed),
@@ -263,7 +265,7 @@ fn word(said: &str) -> Option<Outcome> {
     }
 }
 
-/// Returns the reason for a failure in the summary.
+/// Returns the reason of a failure from the summary.
 fn why<'a>(text: &'a str, test: &str) -> &'a str {
     ["FAILED", "ERROR"]
         .iter()
@@ -308,7 +310,7 @@ mod tests {
         assert_eq!(of(whole, false), wanted);
         let died = "\nf.py::a PASSED\nf.py::a b Fatal Python error: Segmentation fault\n";
         assert_eq!(of(died, false), [(tests[0], Passed), (tests[1], Crashed)]);
-        // A test that shared its process gets another try, one that ran alone does not.
+        // The second test was not the first one in its process, so it runs again.
         assert_eq!(of(died, true), [(tests[0], Passed)]);
         assert_eq!(of("\nf.py::a b words\n", true), [(tests[1], Unfinished)]);
         assert_eq!(of("ImportError\n", false), [(tests[0], Crashed)], "none began");

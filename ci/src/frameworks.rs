@@ -1,4 +1,4 @@
-//! Frameworks from PyPI on the emulated device: their packages, and the cases about them.
+//! Frameworks from PyPI that run on the emulated device: their packages and their cases.
 
 use std::path::Path;
 
@@ -6,17 +6,18 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, STACK, built};
 
-/// A framework from PyPI. Its name is also that of its libraries in `--with`, of its environment, and the prefix of its cases in
-/// `programs`.
+/// A framework from PyPI. Its name is also the name of its libraries in `--with`, the name of its Python environment,
+/// and the prefix of its cases in `programs`.
 pub(crate) struct Framework {
     pub name: &'static str,
-    /// Packages of the framework, without those that only its own tests need.
+    /// Packages that the cases need. Packages that only the framework's own tests need are not included.
     pub packages: &'static [&'static str],
-    /// Architectures on which its cases run.
+    /// Architectures on which the cases run.
     gfx: &'static [&'static str],
-    /// An older release on which its cases run too, with the architectures there.
+    /// An older release on which the cases also run, with the architectures for that release.
     older: Option<(&'static str, &'static [&'static str])>,
-    /// Cases of the gate, on the first architecture; empty if the libraries are too large, as CuPy's with 1.8 GB.
+    /// Cases that the gate runs on the first architecture. The list is empty if the libraries are too large. For
+    /// example, those of CuPy have 1.8 GB.
     sample: &'static [&'static str],
 }
 
@@ -24,7 +25,8 @@ pub(crate) const FRAMEWORKS: &[Framework] = &[
     Framework {
         name: "triton",
         packages: &["triton==3.9.0", "numpy"],
-        // On GFX11 and GFX12 Triton's own compiler uses upper halves of registers, unlike those of ROCm 7.2.4 and 6.4.3.
+        // On GFX11 and GFX12, Triton's own compiler uses the upper halves of registers. The compilers of ROCm 7.2.4 and
+        // 6.4.3 do not.
         gfx: &["gfx1151", "gfx90a", "gfx1201", "gfx1200"],
         older: Some(("debian:6.4.3", &["gfx1151"])),
         sample: &["programs/triton-softmax", "programs/triton-atomics"],
@@ -61,7 +63,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FRAMEWORKS.iter().map(|it| it.name)
 }
 
-/// Checks that every declared fault turns each case of every framework red.
+/// Checks that every declared fault makes each case of every framework fail.
 pub(crate) fn all(sh: &Shell) -> Done {
     let program = built(sh)?;
     for it in FRAMEWORKS {
@@ -77,7 +79,7 @@ pub(crate) fn all(sh: &Shell) -> Done {
     Ok(())
 }
 
-/// Checks the cases of the gate.
+/// Makes the same check for the cases of the gate.
 pub(crate) fn sample(sh: &Shell) -> Done {
     let program = built(sh)?;
     for it in FRAMEWORKS.iter().filter(|it| !it.sample.is_empty()) {
@@ -89,13 +91,13 @@ pub(crate) fn sample(sh: &Shell) -> Done {
     Ok(())
 }
 
-/// Prepares the framework of a page's name; does nothing for other pages.
+/// Prepares the framework that has the name of a page. Does nothing for other pages.
 pub(crate) fn prepare(sh: &Shell, name: &str) -> Done {
     let Some(it) = FRAMEWORKS.iter().find(|it| it.name == name) else { return Ok(()) };
     prepared(sh, &built(sh)?, it)
 }
 
-/// Fetches a framework's libraries and makes its environment.
+/// Fetches the libraries of a framework and creates its Python environment.
 fn prepared(sh: &Shell, program: &Path, it: &Framework) -> Done {
     let Framework { name, packages, gfx, older, .. } = *it;
     for (stack, gfx) in [(STACK, gfx)].into_iter().chain(older) {

@@ -1,4 +1,4 @@
-//! The gate: all checks of the project, in parts that print their time.
+//! The gate: all checks of the project. Each part prints how long it took.
 
 use std::{
     fs::File,
@@ -15,8 +15,8 @@ use crate::{
 
 type Part = (&'static str, fn() -> Done);
 
-/// Phases of the gate. The parts of a phase use results of the phases before. Two run at once, because many wait for downloads or
-/// for single programs. The longest part comes first.
+/// Phases of the gate. The parts of a phase use results of earlier phases. Two parts run at the same time, because many
+/// parts wait for downloads or for single programs. The longest part comes first.
 const PHASES: [&[Part]; 3] = [
     &[("build", build)],
     &[("stack", stack), ("lint", lint)],
@@ -39,7 +39,7 @@ pub(crate) fn all() -> Done {
     PHASES.into_iter().try_for_each(run)
 }
 
-/// Runs the parts of a phase. No part begins after another has failed.
+/// Runs the parts of a phase. After a failure no further part begins.
 fn run(parts: &[Part]) -> Done {
     let mut waiting = parts.iter();
     let mut running: Vec<Running> = Vec::new();
@@ -71,7 +71,8 @@ fn run(parts: &[Part]) -> Done {
     }
 }
 
-/// A part in a process of its own. Its output is printed when it ends, so that two do not mix.
+/// A part that runs in a process of its own. Its output is printed when the part has ended, so that the output of two
+/// parts is not mixed.
 struct Running {
     name: &'static str,
     child: Child,
@@ -106,7 +107,8 @@ pub(crate) fn part(name: &str) -> Done {
     done.map_err(|error| format!("{name}: {error}").into())
 }
 
-/// Returns the processor time of all ended children in seconds, which `proc_pid_stat(5)` counts in hundredths.
+/// Returns the processor time of all children that have ended, in seconds. `proc_pid_stat(5)` reports hundredths of
+/// seconds.
 fn processor_seconds() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();

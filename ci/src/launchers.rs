@@ -1,5 +1,5 @@
-//! `--launcher` with real launchers: a Slurm of one node, sshd, bubblewrap, podman and sudo. The task sets them up in a folder of its
-//! own and ends them; Slurm needs root.
+//! Tests `--launcher` with real launchers: Slurm with one node, sshd, bubblewrap, podman and sudo. The task sets them
+//! up in a folder of its own and ends them. Slurm needs root.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ const MORE: &[&str] = &["/usr/sbin/sshd", "/usr/bin/bwrap", "/usr/bin/podman", "
 
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
 
-/// Arguments of each trial below a launcher, its exit code and a part of its output.
+/// Arguments for each trial with a launcher, the expected exit code, and text that must be in the output.
 const TRIALS: &[(&[&str], i32, &str)] = &[
     (&["--env", "HIP_LAUNCH_BLOCKING=1", "--env", "A=two words; $HOME"], 0, "1 passed"),
     (&["--fault", "copy.zero"], 1, "wrong-data:dst.back:zero"),
@@ -31,7 +31,7 @@ const TRIALS: &[(&[&str], i32, &str)] = &[
     (&["--limit", "stack=16M", "--limit", "files=512"], 0, "1 passed"),
 ];
 
-/// A daemon of this task, killed when dropped.
+/// A daemon that this task has started. It is killed when the value is dropped.
 struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -53,7 +53,7 @@ pub(crate) fn launchers(sh: &Shell) -> Done {
     }
     let built = crate::built(sh)?;
     let folder = PathBuf::from("/tmp/rocrepro-launchers");
-    // Fails if the folder exists, because another user may have made it.
+    // Creating fails if the folder exists. Another user could have created it.
     fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let result = all(sh, &built, &folder);
     fs::remove_dir_all(&folder)?;
@@ -115,7 +115,7 @@ fn all(sh: &Shell, built: &Path, folder: &Path) -> Done {
     }
 }
 
-/// Returns a process of the program that remains after the trials.
+/// Returns a process of the program that is still running after the trials, if any.
 fn left(program: &Path) -> Option<String> {
     let begun = Instant::now();
     loop {
@@ -130,7 +130,7 @@ fn left(program: &Path) -> Option<String> {
     }
 }
 
-/// Starts a Slurm of one node, this machine, on ports of its own.
+/// Starts Slurm with this machine as the only node, on ports of its own.
 fn slurm(sh: &Shell, folder: &Path) -> Result<[Daemon; 3], Box<dyn std::error::Error>> {
     let host = cmd!(sh, "hostname").read()?;
     let at = folder.display();

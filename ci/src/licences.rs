@@ -1,17 +1,18 @@
-//! Checks licences and sources of every package of the build and its tests against deny.toml. `cargo deny` checks more, for example
-//! advisories; the workflow runs it, because it needs the network and takes long to compile.
+//! Compares the licences and sources of every package, including packages for tests, with deny.toml. `cargo deny`
+//! checks more, for example advisories. Only the workflow runs `cargo deny`, because it needs the network and takes
+//! long to compile.
 
 use serde_json::Value;
 use spdx::{Expression, LicenseReq, Licensee, ParseMode};
 use xshell::{Shell, cmd};
 
-/// Only source of packages from outside of this repository.
+/// The only allowed source of packages from outside this repository.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Checks the packages of the lock file.
+/// Checks the packages in the lock file.
 ///
 /// # Errors
-/// Every package with a licence or a source that is not allowed.
+/// Returns every package with a licence or a source that is not allowed.
 pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let list: toml::Table = sh.read_file("deny.toml")?.parse()?;
     let allowed = list.get("licenses").and_then(|licences| licences.get("allow")?.as_array());
@@ -26,7 +27,7 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// Returns the reason why a package is not allowed.
+/// Returns the reason if a package is not allowed.
 fn problem(package: &Value, allowed: &[Licensee]) -> Option<String> {
     let text = |key: &str| package[key].as_str().unwrap_or_default();
     let name = format!("{} {}", text("name"), text("version"));

@@ -1,5 +1,5 @@
-//! Tasks of developers and of CI, run as `cargo run -p ci -- TASK`. `.ci/run` and the workflows call these tasks only, so that a
-//! developer can run everything that CI does.
+//! Tasks of developers and of CI, run as `cargo run -p ci -- TASK`. `.ci/run` and the workflows only call these tasks,
+//! so a developer can run everything that CI runs.
 
 mod amd_tests;
 mod architectures;
@@ -36,15 +36,16 @@ use std::{
 
 use xshell::{PushEnv, Shell, cmd};
 
-/// The release that all cases can run on.
+/// Release on which all cases can run.
 const STACK: &str = "debian:7.2.4";
 
-/// Packages of [`STACK`] in addition to HIP: libraries of the cases, the compiler of exported programs, and AMD's tests.
+/// Packages of [`STACK`] in addition to HIP: libraries for the cases, the compiler for exported programs, and AMD's
+/// tests.
 const WITH: &str = "hiprand,hipblaslt,rocblas,dev,tests";
 
-/// ROCm releases on which every change runs, each with an architecture that its runtime supports, and options. `cargo test` runs all
-/// cases on the first, except those of large libraries that are not fetched; `gemm` runs these. The short timeout of the oldest
-/// release saves minutes of expected hangs.
+/// ROCm releases on which every change is tested, each with an architecture that its runtime supports and with options.
+/// `cargo test` runs all cases on the first release, except for cases whose large libraries are not fetched. The option
+/// `gemm` selects those cases. The short timeout of the oldest release saves minutes of expected hangs.
 const STACKS: [(&str, &str, &[&str]); 4] = [
     (STACK, "gfx1151", &["--with", WITH, "gemm"]),
     ("debian:6.4.3", "gfx1151", &[]),
@@ -52,7 +53,8 @@ const STACKS: [(&str, &str, &[&str]); 4] = [
     ("debian:5.2.3", "gfx90a", &["--quiet-timeout", "4"]),
 ];
 
-/// Cases whose programs import Python packages. The gate does not install these, so that their faults cannot be injected.
+/// Options that exclude cases whose programs import Python packages. The gate does not install these packages, so the
+/// programs cannot run.
 const PACKAGED: &[&str] = &[
     "--exclude",
     "programs/cupy-*",
@@ -66,39 +68,42 @@ const PACKAGED: &[&str] = &[
     "programs/onnxruntime-*",
 ];
 
-/// A shorter limit than the default two minutes of silence, because each fault that makes a program hang takes that long.
+/// Time limit without output, in seconds. The default of two minutes would be spent for each fault that makes a program
+/// hang.
 const HANGS: &[&str] = &["--quiet-timeout", "20"];
 
-/// Cases whose programs take minutes under all of their faults, or to be compiled.
+/// Cases that take minutes, because their programs run long under all faults or because they are slow to compile.
 const SLOW: &[&str] =
     &["programs/rocblas-shapes", "programs/eigenvectors-through-lds", "capture/every-call"];
 
-/// Kernels of `fuzz` in the gate, the same each time, in less than half a minute.
+/// Arguments of `fuzz` in the gate. The kernels are the same each time and take less than half a minute.
 const SAMPLE: &[&str] = &["seed=1", "batches=1", "kernels=32", "jobs=2", "gfx90a", "gfx1151"];
-/// Kernels of `waits` in the gate.
+/// Arguments of `waits` in the gate.
 const WAITS: &[&str] = &["waits", "-O3", "loads=4", "gfx90a", "gfx1151"];
-/// Kernels of `races` in the gate, on four architectures of nine.
+/// Arguments of `races` in the gate: four of nine architectures.
 const RACES: &[&str] = &["races", "-O3", "gfx90a", "gfx942", "gfx1151", "gfx1201"];
-/// Architectures of unchanged kernels in the gate.
+/// Architectures in the gate for kernels that are not modified.
 const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx950", "gfx1151", "gfx1201"];
-/// Operand forms of instructions, each compared with a model of one lane.
+/// Arguments that compare each operand form of an instruction with a model of one lane.
 const FORMS: &[&str] = &["forms", "gfx908"];
-/// Encodings of instructions, each compared with the plain one of the same instruction.
+/// Arguments that compare each encoding of an instruction with the plain encoding of the same instruction.
 const WORDS: &[&str] = &["words", "native", "gfx90a", "gfx1100", "gfx1201"];
-/// Random words of `bits` in the gate: releases whose disassemblers omit other bits than the rest, with architectures.
+/// Arguments of `bits` in the gate, which tests random instruction words. These two releases are used because their
+/// disassemblers omit different bits.
 const BITS: [(&str, &[&str]); 2] = [
     (STACK, &["bits", "each=1", "gfx90a", "gfx1201"]),
     ("debian:6.4.3", &["bits", "each=1", "gfx1151"]),
 ];
-/// Arguments of the task `fuzz`: about 100 000 comparisons, more than an hour of one processor.
+/// Arguments of the task `fuzz`: about 100 000 comparisons, which take more than an hour on one processor.
 const FUZZ: &[&str] = &["seed=1000", "batches=50", "jobs=2"];
 
-/// Programs that the order tests draw in the gate; `cargo test` alone draws 300, and `ci -- order` 5000.
+/// Number of programs that the order tests draw in the gate. `cargo test` alone draws 300, and `ci -- order` draws
+/// 5000.
 const ORDERED: &str = "75";
 
-/// The gate exports one in so many cases, and proves the faults of one in so many.
+/// The gate exports every eighth case, and proves the faults of every eighth case.
 const EIGHTH: usize = 8;
-/// The gate mutates one in so many cases.
+/// The gate mutates every twentieth case.
 const TWENTIETH: usize = 20;
 
 const USAGE: &str = "\
@@ -225,12 +230,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns true if this word is among the arguments of the task.
 fn arguments_have(word: &str) -> bool {
     std::env::args().skip(2).any(|argument| argument == word)
 }
 
-/// Builds the command, fetches [`STACK`] and returns the command's path.
+/// Builds the command and fetches [`STACK`]. Returns the path of the command.
 fn product(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let program = built(sh)?;
     fetched(sh, &program)?;
@@ -241,14 +245,14 @@ fn fetched(sh: &Shell, program: &Path) -> xshell::Result<()> {
     cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()
 }
 
-/// Builds the command with the profile of `cargo test`, which optimises the crates that compute, and returns its path.
+/// Builds the command with the profile of `cargo test`, which optimises the crates that compute. Returns the path of
+/// the command.
 fn built(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    // Another choice of packages would select other features and cause a rebuild.
+    // Another choice of packages would select other features and cause a second build.
     cmd!(sh, "cargo test --quiet --workspace --locked --no-run --test cli").run()?;
     Ok(debug(sh))
 }
 
-/// Returns the path of the command as cargo builds it.
 fn debug(sh: &Shell) -> PathBuf {
     sh.current_dir().join(target()).join("debug/rocrepro")
 }
@@ -265,15 +269,15 @@ fn shell() -> Result<Shell, Box<dyn std::error::Error>> {
     Ok(shell)
 }
 
-/// Selects the oldest supported Rust (`rust-version`) while the returned value lives. If rustup cannot install it, prints that and
-/// keeps the present Rust.
+/// Selects the oldest supported Rust (`rust-version`) for as long as the returned value lives. If rustup cannot install
+/// it, prints a message and keeps the current Rust.
 fn oldest_rust(sh: &Shell) -> Result<Option<PushEnv<'_>>, Box<dyn std::error::Error>> {
     let manifest = sh.read_file("Cargo.toml")?;
     let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
     let version = version.ok_or("Cargo.toml has no rust-version")?.trim_matches('"');
     let install =
         ["toolchain", "install", version, "--profile", "minimal", "--component", "clippy"];
-    // Without a network rustup would retry for long.
+    // Without a network, rustup would retry for a long time.
     match cmd!(sh, "timeout 240 rustup {install...} --no-self-update").quiet().ignore_stderr().run()
     {
         Ok(()) => Ok(Some(sh.push_env("RUSTUP_TOOLCHAIN", version))),
@@ -287,11 +291,11 @@ fn oldest_rust(sh: &Shell) -> Result<Option<PushEnv<'_>>, Box<dyn std::error::Er
 fn lint() -> Done {
     let sh = shell()?;
     cmd!(sh, "cargo fmt --all --check").run()?;
-    // clippy reports what does not compile with the oldest Rust.
+    // clippy also reports code that the oldest Rust cannot compile.
     let _oldest = oldest_rust(&sh)?;
     let all = ["--workspace", "--all-targets", "--features", "fuzz/targets", "--locked"];
     cmd!(sh, "cargo clippy {all...} -- -D warnings").run()?;
-    // With `--examples` dependencies have the same features as for clippy, so that they are not checked again.
+    // With `--examples`, dependencies have the same features as for clippy and are not checked a second time.
     cmd!(sh, "cargo doc --quiet --workspace --no-deps --locked --lib --bin ci --examples")
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()?;
@@ -306,7 +310,7 @@ fn build() -> Done {
     Ok(())
 }
 
-/// Fetches the stack for all parts with the built command, because cargo would wait for `lint`.
+/// Fetches the stack for all parts. Uses the built command, because `cargo run` would wait for `lint`.
 fn stack() -> Done {
     let sh = shell()?;
     fetched(&sh, &debug(&sh))?;
@@ -315,18 +319,18 @@ fn stack() -> Done {
 
 fn test() -> Done {
     let sh = shell()?;
-    // Tests of hangs wait, so that one thread more than processors keeps all busy.
+    // Tests of hangs mostly wait, so one thread more than processors keeps all processors busy.
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
     cmd!(sh, "cargo test --workspace --locked")
         .env("RUST_TEST_THREADS", (processors + 1).to_string())
         .env("ROCREPRO_ORDER_PROGRAMS", ORDERED)
-        // A fixed seed, so that a failure of the gate comes from the change. Other runs draw new examples.
+        // With a fixed seed, a failure of the gate is caused by the change. Other runs draw new examples.
         .env("PROPTEST_RNG_SEED", "2026")
         .run()?;
     Ok(())
 }
 
-/// Runs kernels in the interpreter alone, the same each time, in two minutes.
+/// Runs the kernels of the gate, which need only the interpreter. They are the same each time and take two minutes.
 fn kernels_sample() -> Done {
     let sh = shell()?;
     kernels(&sh, KERNELS)?;
@@ -338,13 +342,13 @@ fn kernels_sample() -> Done {
     drawn(&sh, SAMPLE)
 }
 
-/// Runs randomly drawn kernels in the interpreter and compares them with the host.
+/// Runs random kernels in the interpreter and compares the results with the host.
 fn drawn(sh: &Shell, words: &[&str]) -> Done {
     let words: Vec<&str> = ["fuzz"].iter().chain(words).copied().collect();
     kernels(sh, &words)
 }
 
-/// Compares random words with the disassembler of each release.
+/// Compares how the interpreter and the disassembler of each release decode random words.
 fn bits() -> Done {
     let sh = shell()?;
     let more: Vec<String> = std::env::args().skip(2).collect();
@@ -364,14 +368,13 @@ fn kernels(sh: &Shell, words: &[&str]) -> Done {
     kernels_of(sh, STACK, words)
 }
 
-/// Runs the `kernels` example on the given release.
 fn kernels_of(sh: &Shell, stack: &str, words: &[&str]) -> Done {
     let program = product(sh)?;
     if stack != STACK {
         cmd!(sh, "{program} rocm fetch {stack}").run()?;
     }
     let root = cmd!(sh, "{program} rocm path {stack}").read()?;
-    // Build all packages, as in `built`.
+    // All packages are built, for the same reason as in `built`.
     cmd!(sh, "cargo build --quiet --workspace --locked --example kernels").run()?;
     let kernels = program.with_file_name("examples").join("kernels");
     cmd!(sh, "{kernels} {words...}").env("ROCREPRO_ROCM_ROOT", root).run()?;
@@ -391,13 +394,13 @@ fn stacks() -> Done {
     on_stacks(0, |_| Vec::new())
 }
 
-/// Runs a quarter of the trials, each on one of the older releases; `test` covers the newest one.
+/// Runs a quarter of the trials, each on one of the older releases. The part `test` covers the newest release.
 fn stacks_sample() -> Done {
     let older = STACKS.len() - 1;
     on_stacks(1, |part| vec!["--shard".to_owned(), format!("{part}/{}", 4 * older)])
 }
 
-/// Runs the cases on the releases from index `first` on, with further arguments for each.
+/// Runs the cases on the releases from index `first` on. `words` returns additional arguments for each release.
 fn on_stacks(first: usize, words: impl Fn(usize) -> Vec<String>) -> Done {
     let sh = shell()?;
     let program = product(&sh)?;
@@ -421,13 +424,13 @@ fn prove_sample() -> Done {
     let program = product(&sh)?;
     let sample = every(&sh, &program, EIGHTH, |case| !SLOW.contains(&case))?;
     cmd!(sh, "{program} prove --device emulated {HANGS...} {sample...} {PACKAGED...}").run()?;
-    // `--mutate` removes no part of a program.
+    // `--mutate` does not modify programs.
     let sample = every(&sh, &program, TWENTIETH, |case| !case.starts_with("programs/"))?;
     cmd!(sh, "{program} prove --mutate --device emulated {sample...}").run()?;
     Ok(())
 }
 
-/// Returns one in so many of the wanted cases.
+/// Returns every `one_of`-th case among the wanted cases.
 fn every(
     sh: &Shell,
     program: &Path,

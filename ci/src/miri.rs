@@ -1,27 +1,27 @@
-//! Runs the unsafe code of the interpreter and the table of calls under Miri, which detects what a sanitizer of machine code cannot:
-//! accesses through invalidated references, and invalid values of a type.
+//! Runs the unsafe code of the interpreter and the table of calls under Miri. Miri detects errors that a sanitizer for
+//! machine code cannot detect: accesses through invalidated references, and invalid values of a type.
 
 use xshell::{Shell, cmd};
 
-/// Packages with arguments of `cargo test` for tests that take minutes under Miri. As Miri is about a thousand times slower than a
-/// processor, tests of long histories and of clocks are left out.
+/// Packages to test, with arguments of `cargo test`. Miri is about a thousand times slower than a processor, so tests
+/// with long histories and tests of clocks are left out. The remaining tests take minutes.
 const RUNS: [(&str, &[&str]); 2] = [
     ("isa", &["--test", "isa", "--", "malformed::", "memory::", "registers::", "unnamed::"]),
     ("plan", &["--lib", "--", "--skip", "the_reach_is_that_of_the_reference"]),
 ];
 
-/// Runs the tests under Miri, with the newest nightly Rust, which rustup fetches.
+/// Runs the tests under Miri with the newest nightly Rust, which rustup installs.
 ///
 /// # Errors
-/// Miri reports undefined behaviour, or a test fails.
+/// Fails if Miri reports undefined behaviour or a test fails.
 pub(crate) fn miri(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let install =
         ["toolchain", "install", "nightly", "--profile", "minimal", "--component", "miri"];
     cmd!(sh, "rustup {install...} --no-self-update").quiet().ignore_stderr().run()?;
-    // The interpreter requires these instructions; Miri supports them.
+    // The interpreter requires these instructions, and Miri supports them.
     let able = "-Ctarget-feature=+avx2,+fma,+bmi1,+bmi2,+lzcnt,+popcnt";
     let _able = sh.push_env("RUSTFLAGS", able);
-    // The interpreter turns integer addresses of kernels into pointers.
+    // The interpreter converts integer addresses of kernels into pointers.
     let _by_address =
         sh.push_env("MIRIFLAGS", "-Zmiri-permissive-provenance -Zmiri-disable-isolation");
     for (package, words) in RUNS {

@@ -1,14 +1,14 @@
-//! Finds cyclic dependencies between the modules of a crate, which can only be understood together. It reads paths from the crate's
-//! root, with `crate` or enough `super`, and re-exports of the root.
+//! Finds cyclic dependencies between the top-level modules of a crate, because such modules can only be understood
+//! together. The check reads paths that start at the root of the crate, with `crate` or with enough `super`, and the
+//! re-exports of the root.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use xshell::{Shell, cmd};
 
-/// A crate and the modules of its cycle, each with the reason for its dependency.
+/// Accepted cycle: a crate and the modules of the cycle. Each module has the reason for its dependency.
 type Circle = (&'static str, &'static [(&'static str, &'static str)]);
 
-/// Accepted cycles.
 const CIRCLES: [Circle; 2] = [
     (
         "emulator",
@@ -44,7 +44,7 @@ const CIRCLES: [Circle; 2] = [
 /// The modules that each module of a crate uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// Modules of a crate, with their dependencies and public names.
+/// Modules of a crate with their dependencies and public names.
 #[derive(Default)]
 struct Crate {
     root: String,
@@ -56,7 +56,7 @@ struct Crate {
 /// Checks the crates of the harness.
 ///
 /// # Errors
-/// Lists every cycle that is not accepted, and every accepted one that is gone.
+/// Lists every cycle that is not accepted, and every accepted cycle that does not exist any more.
 pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let mut crates: BTreeMap<String, Crate> = BTreeMap::new();
     for file in cmd!(sh, "git ls-files harness/*/src/*.rs").read()?.lines() {
@@ -81,7 +81,7 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     }
     let mut problems = Vec::new();
     for (name, Crate { root, uses: mut graph, public }) in crates {
-        // A name that the root re-exports belongs to its module.
+        // A name that the root re-exports counts as a name of the module that declares it.
         let handed_on = handed_on(&root, &public);
         for (module, used) in &mut graph {
             let through = used.iter().filter_map(|name| handed_on.get(name)).cloned();
@@ -101,7 +101,7 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// Returns the module of each name that a root re-exports; `public` has the public names of the modules.
+/// Returns the module of each name that the root re-exports. `public` contains the public names of the modules.
 fn handed_on(root: &str, public: &BTreeMap<String, BTreeSet<String>>) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for statement in root.split(';') {
@@ -117,7 +117,6 @@ fn handed_on(root: &str, public: &BTreeMap<String, BTreeSet<String>>) -> BTreeMa
     found
 }
 
-/// Returns the public names that a file declares.
 fn declared(text: &str) -> BTreeSet<String> {
     const KINDS: [&str; 8] = ["const", "enum", "fn", "static", "struct", "trait", "type", "unsafe"];
     let public = text.lines().filter_map(|line| line.strip_prefix("pub "));
@@ -125,7 +124,8 @@ fn declared(text: &str) -> BTreeSet<String> {
     public.filter_map(named).collect()
 }
 
-/// Returns the names of its own crate that a file uses outside of its tests; `levels` is the file's depth below the root.
+/// Returns the names of its own crate that a file uses outside its tests. `levels` is the number of levels between the
+/// file and the root.
 fn used_by(text: &str, levels: usize) -> BTreeSet<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let code: String = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
@@ -136,7 +136,7 @@ fn used_by(text: &str, levels: usize) -> BTreeSet<String> {
             None => found.extend(name(rest)),
             Some(list) => {
                 let mut depth = 0;
-                // Names are at the beginning and behind each comma outside of inner braces.
+                // A name is at the start and after each comma that is not inside inner braces.
                 found.extend(name(list));
                 for (at, c) in list.char_indices() {
                     match c {
@@ -153,7 +153,7 @@ fn used_by(text: &str, levels: usize) -> BTreeSet<String> {
     found
 }
 
-/// Returns the name at the beginning of a path.
+/// Returns the name at the start of a path.
 fn name(path: &str) -> Option<String> {
     let path = path.trim_start();
     let end = path.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(path.len());
@@ -161,7 +161,7 @@ fn name(path: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// Merges these modules of the graph into one.
+/// Merges several modules of the graph into one.
 fn as_one(graph: &Graph, modules: &BTreeSet<&str>) -> Graph {
     let all = modules.iter().copied().collect::<Vec<_>>().join("+");
     let of = |name: &String| if modules.contains(&**name) { all.clone() } else { name.clone() };
@@ -174,7 +174,7 @@ fn as_one(graph: &Graph, modules: &BTreeSet<&str>) -> Graph {
     whole
 }
 
-/// Returns true if a module depends on itself through the given modules.
+/// Returns true if `module` depends on itself through modules of the given set.
 fn comes_back(graph: &Graph, modules: &BTreeSet<&str>, module: &str) -> bool {
     let used = |of: &str| graph.get(of).into_iter().flatten().map(String::as_str);
     let mut reached = BTreeSet::new();
@@ -187,7 +187,7 @@ fn comes_back(graph: &Graph, modules: &BTreeSet<&str>, module: &str) -> bool {
     reached.contains(module)
 }
 
-/// Returns a cycle: modules of which each uses the next, and the last the first.
+/// Returns a cycle: each module uses the next one, and the last module uses the first one.
 fn circle(graph: &Graph) -> Option<Vec<String>> {
     fn follow<'a>(
         graph: &'a Graph,
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(circle(&as_one(&uses, &known)), None);
         let back = known.iter().map(|module| comes_back(&uses, &known, module));
         assert_eq!(back.collect::<Vec<_>>(), [true, true, false]);
-        // A path through another module is not a cycle of these.
+        // A path through a module outside the set is not a cycle of the set.
         let uses = graph(&[("b", &["c", "x"]), ("c", &["b"]), ("x", &["b"])]);
         let found = circle(&as_one(&uses, &BTreeSet::from(["b", "c"])));
         assert_eq!(found, Some(["b+c", "x", "b+c"].map(str::to_owned).into()));

@@ -1,24 +1,26 @@
-//! Mutation testing of `plan`, `judge` and `case`, which decide results: the tests of the crate, or of one that depends on it, must
-//! detect each mutant.
+//! Mutation testing of `plan`, `judge` and `case`, which decide results. The tests of the crate, or of a crate that
+//! depends on it, must detect each mutant.
 
 use std::{collections::BTreeMap, path::Path};
 
 use xshell::{Shell, cmd};
 
-/// Crates to mutate, each with dependent crates whose tests count too.
+/// Crates to mutate. Each has a crate that depends on it, whose tests count too.
 const CRATES: [(&str, &str); 3] =
     [("plan", "case,export,rewrite"), ("judge", "report"), ("case", "export")];
 
-/// Mutants that may survive, one per line, as cargo-mutants names them without line and column, with the reason behind ` # `.
+/// Mutants that may survive, one per line, with the reason after ` # `. They are named as by cargo-mutants, but without
+/// line and column.
 const ACCEPTED: &str = include_str!("../mutants.txt");
 
-/// Time limits of a mutant's tests and build, in seconds. The first one ends endless loops.
+/// Time limits for the tests and the build of one mutant, in seconds. The limit for tests ends mutants with endless
+/// loops.
 const LIMITS: [&str; 4] = ["--timeout", "300", "--build-timeout", "300"];
 
-/// Runs all mutants of all crates, or of the named ones, which takes hours.
+/// Runs all mutants of all crates, or of the crates in `only`. This takes hours.
 ///
 /// # Errors
-/// A mutant survives that is not accepted, or one that is accepted does not.
+/// Fails if a mutant survives that is not accepted, or if an accepted mutant does not survive.
 pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     if cmd!(sh, "cargo mutants --version").quiet().ignore_stdout().ignore_stderr().run().is_err() {
         cmd!(sh, "cargo install --quiet --locked cargo-mutants").run()?;
@@ -29,7 +31,7 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
         );
     }
     let accepted = accepted(ACCEPTED)?;
-    // Shrinking a failing example is a waste of time here.
+    // proptest need not simplify a failing example, because the result is not read.
     let _quick = sh.push_env("PROPTEST_MAX_SHRINK_ITERS", "1");
     let mut problems = Vec::new();
     let named = |name: &str| only.is_empty() || only.iter().any(|other| other == name);
@@ -37,7 +39,8 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
         let out = format!("target/mutants/{name}");
         sh.remove_path(&out)?;
         sh.create_dir(&out)?;
-        // cargo-mutants exits with 2 for survivors and 3 for timeouts; its files list both.
+        // cargo-mutants exits with 2 if mutants survived and with 3 if tests timed out. Its output files list both
+        // kinds.
         cmd!(sh, "cargo mutants --package {name} --output {out} {LIMITS...} -- --lib --tests")
             .ignore_status()
             .run()?;
@@ -47,14 +50,14 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
                 format!("cargo-mutants did not come to its end for `{name}`: {error}")
             })
         };
-        // If no mutant was caught, none was tried.
+        // If no mutant was caught, cargo-mutants has not tried any.
         if came_to_its_end("caught.txt")?.trim().is_empty() {
             return Err(format!(
                 "no mutant of `{name}` was tried; what cargo-mutants said is above"
             )
             .into());
         }
-        // `--iterate` leaves out the mutants that the crate's own tests caught.
+        // With `--iterate`, mutants that the crate's own tests have caught are left out.
         cmd!(sh, "cargo mutants --package {name} --output {out} --iterate --test-package {others} {LIMITS...} -- --lib --tests")
             .ignore_status()
             .run()?;
@@ -66,7 +69,8 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// Parses the accepted mutants and counts each, because several places of a function share one name.
+/// Parses the accepted mutants. Returns how often each name occurs, because mutants at several places of a function
+/// have the same name.
 fn accepted(text: &str) -> Result<BTreeMap<&str, usize>, String> {
     let mut all = BTreeMap::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -104,7 +108,7 @@ fn differences(expected: &[&str], accepted: &BTreeMap<&str, usize>, survived: &s
     problems
 }
 
-/// Removes line and column of a mutant: `src/a.rs:3:5: replace x` becomes `src/a.rs: replace x`.
+/// Removes line and column from the name of a mutant: `src/a.rs:3:5: replace x` becomes `src/a.rs: replace x`.
 fn nameless(line: &str) -> String {
     let mut parts = line.splitn(4, ':');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
@@ -141,7 +145,7 @@ mod tests {
         check("a.rs:1:2: replace f\n", &["take it out of ci/mutants.txt: a.rs: replace g"]);
         let new = "a.rs:1:2: replace f\na.rs:3:4: replace g\na.rs:9:9: replace h\n";
         check(new, &["a.rs:9:9: replace h"]);
-        // The same name at a second place.
+        // A second mutant with an accepted name is not accepted.
         check("a.rs:1:2: replace f\na.rs:3:4: replace g\na.rs:5:6: replace g\n", &["a.rs:5:6"]);
     }
 }

@@ -1,5 +1,5 @@
-//! Measures the harness in a long run: its memory and its processor time per trial, next to other runners that start a process for
-//! each test. A busy machine changes processor time little.
+//! Measures the memory of the harness in a long run, and its processor time per trial. For comparison, measures other
+//! test runners that start a process for each test. Processor time is used because a busy machine changes it little.
 
 use std::{
     error::Error,
@@ -17,13 +17,13 @@ use crate::{Done, STACK};
 /// Default number of trials.
 const TRIALS: u32 = 10_000;
 
-/// Number of tests of the other runners, whose time per test does not depend on it.
+/// Number of tests for the other runners. Their time per test does not depend on this number.
 const TESTS: u32 = 1000;
 
-/// Maximum growth of the runner's memory after a tenth of its trials, in KB.
+/// Maximum growth of the harness's memory after a tenth of the trials, in KB.
 const MOST_GROWTH_KB: u64 = 20 << 10;
 
-/// The smallest trial.
+/// Case with the smallest possible trial.
 const CASE: &str = "\
 title: The device has nothing to do
 source: [this measurement]
@@ -32,21 +32,20 @@ steps:
 faults: [call.denied]
 ";
 
-/// Resources that a program used.
 #[derive(Default)]
 struct Taken {
-    /// Processor time of the program; `children` is that of the processes that it started.
+    /// Processor time of the program itself. `children` is the processor time of the processes that it started.
     own: Duration,
     children: Duration,
     wall: Duration,
-    /// Samples of its memory over time, in KB.
+    /// Samples of the program's memory over time, in KB.
     memory: Vec<u64>,
 }
 
 /// Measures the harness and the other runners.
 ///
 /// # Errors
-/// A promised limit is exceeded.
+/// Fails if a promised limit is exceeded.
 pub(crate) fn night(sh: &Shell, trials: Option<&String>) -> Done {
     let trials = trials.map_or(Ok(TRIALS), |text| text.parse())?;
     let folder = sh.current_dir().join("target/night");
@@ -80,7 +79,7 @@ fn print_row(name: &str, tests: u32, taken: &Taken) {
     println!("{name:25}  {own:6.2}  {children:8.2}  {wall:4.2}");
 }
 
-/// Starts processes that do nothing, as a baseline.
+/// Starts processes that do nothing, as the lower limit of the time per test.
 fn bare() -> Result<Taken, Box<dyn Error>> {
     let (begun, before) = (Instant::now(), times("self")?);
     for _ in 0..TESTS {
@@ -91,7 +90,6 @@ fn bare() -> Result<Taken, Box<dyn Error>> {
     Ok(Taken { own, children, wall: begun.elapsed(), memory: Vec::new() })
 }
 
-/// Runs one trial many times.
 fn run(program: &Path, folder: &Path, trials: u32) -> Result<Taken, Box<dyn Error>> {
     let (case, record) = (folder.join("case.yaml"), folder.join("record.jsonl"));
     fs::write(&case, CASE)?;
@@ -104,12 +102,12 @@ fn run(program: &Path, folder: &Path, trials: u32) -> Result<Taken, Box<dyn Erro
     watched(command.stdout(Stdio::null()))
 }
 
-/// Measures libtest-mimic and nextest with [`TESTS`] tests. Each test of libtest-mimic starts a process; those of nextest are empty,
-/// because nextest starts a process for each itself.
+/// Measures libtest-mimic and nextest with [`TESTS`] tests. A test for libtest-mimic starts a process. A test for
+/// nextest is empty, because nextest itself starts a process for each test.
 fn others(sh: &Shell, folder: &Path) -> Result<(Taken, Taken), Box<dyn Error>> {
     let folder = folder.join("others");
     fs::create_dir_all(folder.join("tests"))?;
-    // Use the project's versions of dependencies.
+    // The same versions of dependencies as in this project are used.
     sh.copy_file("Cargo.lock", &folder)?;
     let manifest = "[package]\nname = \"others\"\nedition = \"2024\"\n[workspace]\n[lib]\npath = \"lib.rs\"\n\
                     [dev-dependencies]\nlibtest-mimic = \"0.8.2\"\n[[test]]\nname = \"mimic\"\nharness = false\n";
@@ -148,7 +146,7 @@ fn watched(command: &mut Command) -> Result<Taken, Box<dyn Error>> {
             break status;
         }
         let id = child.id().to_string();
-        // The program may end between the two.
+        // The program may end between the two queries.
         if let (Ok((own, children)), Some(memory)) = (times(&id), memory(&id)) {
             (taken.own, taken.children) = (own, children);
             taken.memory.push(memory);
@@ -162,17 +160,17 @@ fn watched(command: &mut Command) -> Result<Taken, Box<dyn Error>> {
     }
 }
 
-/// Returns the processor time of a process and that of its reaped children (proc_pid_stat(5)).
+/// Returns the processor time of a process and of its reaped children (proc_pid_stat(5)).
 fn times(process: &str) -> Result<(Duration, Duration), Box<dyn Error>> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name of a process may have spaces.
+    // The name of a process may contain spaces.
     let fields = stat.rsplit_once(')').ok_or("no name in stat")?.1;
     let ticks: Vec<u64> =
         fields.split_whitespace().skip(11).take(4).map(str::parse).collect::<Result<_, _>>()?;
     let [user, system, children_user, children_system] = ticks[..] else {
         return Err("stat is short".into());
     };
-    // Linux counts these times in ticks of 10 ms.
+    // Linux reports these times in ticks of 10 ms.
     let time = |ticks: u64| Duration::from_millis(10 * ticks);
     Ok((time(user + system), time(children_user + children_system)))
 }

@@ -1,7 +1,8 @@
-//! The nightly task of a machine with a GPU: runs the library on the newest build and reports unexpected results.
+//! The nightly task of a machine with a GPU: runs the case library on the newest build and reports unexpected results.
 //!
-//! docs/hardware-runner.md says how to set such a machine up. The task keeps its state in one folder (`NIGHTLY_STATE`, `nightly` by
-//! default), with a folder for each build, so that the next night knows what passed.
+//! docs/hardware-runner.md explains how to set up such a machine. The task keeps its state in the folder that
+//! `NIGHTLY_STATE` names (default `nightly`). The state has a folder for each build, so that the task can compare with
+//! earlier nights.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,29 +13,29 @@ use xshell::{Shell, cmd};
 
 use crate::Done;
 
-/// Number of runs after an unexpected pass: no failure in 30 bounds the rate at about 10 %.
+/// Number of runs after an unexpected pass. 30 runs without a failure bound the failure rate at about 10 %.
 const REPEATS: &str = "30";
 
-/// Maximum number of bisects in one night. The other failures are reported again the next night.
+/// Maximum number of bisects in one night. Failures that are not bisected are reported again the next night.
 const MOST_BISECTS: usize = 4;
 
-/// Result of one trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
-    /// Kind of the verdict as in records, for example `pass`, `news-fail` or `news-fixed`.
+    /// Kind of the verdict, as in records. Examples are `pass`, `news-fail` and `news-fixed`.
     verdict: String,
     signature: String,
     upstream: Vec<String>,
 }
 
-/// Runs the library on the newest build, bisects new failures, and drafts a comment for each unexpected pass. It succeeds if all
-/// results were expected, so that a scheduler mails only unexpected ones.
+/// Runs the library on the newest build, bisects new failures, and drafts a comment for each unexpected pass. Succeeds
+/// if all results were expected, so that a scheduler sends mail only about unexpected results.
 ///
-/// `NIGHTLY_GFX` names the architecture (gfx1151), `NIGHTLY_SOURCE` the source or channel (nightly), `NIGHTLY_SECONDS`
-/// the budget of one bisect (7200), `NIGHTLY_DEVICE` the device (gpu).
+/// Environment variables: `NIGHTLY_GFX` is the architecture (default gfx1151), `NIGHTLY_SOURCE` the source or channel
+/// of builds (nightly), `NIGHTLY_SECONDS` the time limit of one bisect (7200), and `NIGHTLY_DEVICE` the device (gpu).
 ///
 /// # Errors
-/// Results are unexpected (the message is the first line of the summary), or a build or the device is unavailable.
+/// Fails if results are unexpected, or if a build or the device is unavailable. For unexpected results, the message is
+/// the first line of the summary.
 pub(crate) fn nightly(sh: &Shell) -> Done {
     let setting = |name: &str, default: &str| std::env::var(name).unwrap_or(default.to_owned());
     let gfx = setting("NIGHTLY_GFX", "gfx1151");
@@ -49,11 +50,11 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
     let out = state.join(build);
     let record = out.join("run.jsonl");
     sh.create_dir(&out)?;
-    // A second run of one night starts over.
+    // If the task runs twice in one night, the second run starts from the beginning.
     sh.remove_path(&record)?;
     let on = ["--rocm", prefix, "--gfx", &gfx, "--device", &device];
     let junit = out.join("junit.xml");
-    // Exit code 1 means unexpected results, which the record has.
+    // The exit code is 1 if results are unexpected. They are in the record.
     cmd!(sh, "cargo run --release --locked -- run {on...} --record {record} --junit {junit}")
         .ignore_status()
         .run()?;
@@ -100,12 +101,12 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
     if news.is_empty() { Ok(()) } else { Err(head.trim().into()) }
 }
 
-/// Returns the worst result of each trial in a record: one failure of many runs is a failure.
+/// Returns the worst result of each trial in a record. If one of many runs fails, the result is a failure.
 fn seen(record: &str) -> Result<BTreeMap<String, Seen>, Box<dyn std::error::Error>> {
     let mut trials: BTreeMap<String, Seen> = BTreeMap::new();
     for line in record.lines().filter(|line| !line.trim().is_empty()) {
         let line: Value = serde_json::from_str(line)?;
-        // The other lines say that a trial began or that a run is over.
+        // Other lines record that a trial began or that a run has ended.
         if line["verdict"].is_null() {
             continue;
         }
@@ -123,7 +124,8 @@ fn seen(record: &str) -> Result<BTreeMap<String, Seen>, Box<dyn std::error::Erro
     Ok(trials)
 }
 
-/// Records of earlier builds, newest first, by the date in the build's name, because version strings do not sort.
+/// Results of earlier builds, newest first. The order is that of the date in the name of the build, because version
+/// strings cannot be sorted.
 type Earlier = Vec<(String, BTreeMap<String, Seen>)>;
 
 fn earlier(sh: &Shell, state: &Path, build: &str) -> Result<Earlier, Box<dyn std::error::Error>> {
@@ -143,7 +145,7 @@ fn earlier(sh: &Shell, state: &Path, build: &str) -> Result<Earlier, Box<dyn std
     Ok(records)
 }
 
-/// Returns true if a result is unexpected and differs from that of the previous night.
+/// Returns true if a result is unexpected and differs from the result of the previous night.
 fn is_news(trial: &str, seen: &Seen, before: &Earlier) -> bool {
     let last = before.iter().find_map(|(_, trials)| trials.get(trial));
     seen.verdict.starts_with("news")
@@ -151,7 +153,6 @@ fn is_news(trial: &str, seen: &Seen, before: &Earlier) -> bool {
             .is_none_or(|last| (&last.verdict, &last.signature) != (&seen.verdict, &seen.signature))
 }
 
-/// Returns the newest build on which a trial passed.
 fn last_good<'a>(trial: &str, before: &'a Earlier) -> Option<&'a str> {
     let passed = |trials: &BTreeMap<String, Seen>| {
         trials.get(trial).is_some_and(|seen| seen.verdict == "pass")
@@ -159,7 +160,7 @@ fn last_good<'a>(trial: &str, before: &'a Earlier) -> Option<&'a str> {
     before.iter().find(|(_, trials)| passed(trials)).map(|(build, _)| build.as_str())
 }
 
-/// Measures an unexpected pass and drafts a comment for its issues.
+/// Repeats a trial that passed unexpectedly, and drafts a comment for its issues.
 fn fixed(
     sh: &Shell,
     trial: &str,
@@ -179,7 +180,7 @@ fn fixed(
     let mut verdicts: Vec<String> = Vec::new();
     for line in sh.read_file(&record)?.lines() {
         let line: Value = serde_json::from_str(line)?;
-        // The other lines say that a trial began or that the run is over.
+        // Other lines record that a trial began or that the run has ended.
         verdicts.extend(line["verdict"]["kind"].as_str().map(str::to_owned));
     }
     let draft = folder.join("possibly-fixed.md");
@@ -187,12 +188,13 @@ fn fixed(
     Ok(draft)
 }
 
-/// Drafts a comment. Runs without a failure bound the failure rate; the comment never claims that it is zero.
+/// Drafts a comment. Runs without a failure only bound the failure rate, so the comment never claims that the rate is
+/// zero.
 fn comment(trial: &str, seen: &Seen, build: &str, verdicts: &[String]) -> String {
     let passed = verdicts.iter().filter(|v| *v == "news-fixed" || *v == "pass").count();
     let runs = verdicts.len();
     let (head, bound) = match passed == runs && runs > 0 {
-        // By the rule of three, n runs without a failure bound the rate at 3/n (95 %).
+        // Rule of three: n runs without a failure bound the rate at 3/n, with 95 % confidence.
         true => (
             "Possibly fixed",
             format!("The failure rate is below {:.0} % (95 %).", 300.0 / runs as f64),
@@ -209,7 +211,7 @@ fn comment(trial: &str, seen: &Seen, build: &str, verdicts: &[String]) -> String
     )
 }
 
-/// Turns a trial's name into that of a folder.
+/// Converts the name of a trial into the name of a folder.
 fn folder_name(trial: &str) -> String {
     trial
         .chars()

@@ -18,7 +18,8 @@ const look = (page, view) => {
   is("the paper is dark", light(style.backgroundColor) < 64, dark);
   is("the ink stands out", Math.abs(light(style.color) - light(style.backgroundColor)) > 128, true);
 
-  // The elements that the Tab key reaches, in order: the filter, the search field, the table (which the arrow keys scroll).
+  // The elements that the Tab key reaches, in order: the filter, the search field, the table (which the arrow keys
+  // scroll).
   const stops = [...page.querySelectorAll("input, a[href], [tabindex]")].filter((stop) => stop.offsetParent);
   is("the first stops", stops.slice(0, 3).map((stop) => stop.id || stop.className), ["only-bad", "find", "wide"]);
   stops.slice(0, 4).forEach((stop) => { stop.focus(); is("a stop takes the keys", page.activeElement === stop, true); });

@@ -1,4 +1,5 @@
-//! Tests docs/matrix.html in a real browser, on a wide and a narrow screen, light and dark, and takes pictures.
+//! Tests docs/matrix.html in a real browser, with a wide and a narrow window and in light and dark mode, and takes
+//! screenshots.
 
 use std::fs;
 
@@ -6,16 +7,16 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, evidence};
 
-/// Names of Chromium on Debian, Ubuntu and Fedora.
+/// Names of the Chromium program on Debian, Ubuntu and Fedora.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// Widths of screens, in pixels.
+/// Widths of the window, in pixels.
 const WIDTHS: [u32; 2] = [1280, 390];
 
-/// Test script. The page is in a frame, because its content policy forbids other scripts.
+/// Test script. The page is in a frame, because its content security policy forbids other scripts.
 const SCRIPT: &str = include_str!("page.js");
 
-/// Tests the page in docs.
+/// Tests docs/matrix.html.
 pub(crate) fn page(sh: &Shell) -> Done {
     let there = |name: &&&str| cmd!(sh, "which {name}").quiet().ignore_stdout().run().is_ok();
     let browser = NAMES.iter().find(there).ok_or("browser not found: install chromium")?;
@@ -26,7 +27,7 @@ pub(crate) fn page(sh: &Shell) -> Done {
     for (width, dark) in WIDTHS.into_iter().flat_map(|width| [(width, false), (width, true)]) {
         let look = if dark { "dark" } else { "light" };
         let test = folder.join(format!("{width}.html"));
-        // The script waits until the frame is loaded.
+        // The script starts when the frame has loaded the page.
         let frame = format!(
             "<!doctype html><html style=\"color-scheme: light dark\"><pre id=said>the page was not looked at</pre>\
              <iframe width={width} height=900 style=border:0></iframe><script>{SCRIPT}\nframe.src = {:?};</script>",
@@ -34,7 +35,8 @@ pub(crate) fn page(sh: &Shell) -> Done {
         );
         fs::write(&test, frame)?;
         let picture = folder.join(format!("{width}-{look}.png"));
-        // The browser opens only the project's page, so that it may run without a sandbox, which root in a container lacks. 0 is dark.
+        // The browser opens only the page of this project, so it may run without its sandbox. root in a container
+        // cannot use the sandbox. For the option below, 0 is dark.
         let scheme = format!("--blink-settings=preferredColorScheme={}", u8::from(!dark));
         let common = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", &scheme];
         let size = format!("--window-size={width},1300");
@@ -43,7 +45,7 @@ pub(crate) fn page(sh: &Shell) -> Done {
             .ignore_stderr()
             .run()?;
         let test = format!("file://{}{}", test.display(), if dark { "?dark" } else { "" });
-        // Virtual time advances as soon as the page is idle.
+        // With a virtual time budget, the browser does not wait in real time while the page is idle.
         let wait = ["--virtual-time-budget=20000", "--allow-file-access-from-files", "--dump-dom"];
         let seen =
             cmd!(sh, "{browser} {common...} {wait...} {test}").quiet().ignore_stderr().read()?;

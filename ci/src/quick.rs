@@ -1,7 +1,7 @@
-//! The check to use while one works: about two minutes once the tests have been built before.
+//! The check for frequent use. It takes about two minutes after the tests have been built once.
 //!
-//! It reads all texts, and runs the tests of the crates that changed and a sample of the case library, whose cases pass
-//! through every crate between a case and its record.
+//! It checks all texts, and runs the tests of the crates that changed. It also runs a sample of the case library, whose
+//! cases use every crate between a case and its record.
 
 use std::{collections::BTreeSet, time::Instant};
 
@@ -9,10 +9,10 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, architectures, circles, module_cycles, reports, style, tidy};
 
-/// Family of cases that passes through every crate.
+/// Family of cases that uses every crate.
 const SAMPLE: &str = "copies/";
 
-/// Integration tests that take longer than all the rest of this check.
+/// Integration tests that take longer than the complete quick check.
 const LONG: &[&str] = &["chaos", "cases", "cli"];
 
 pub(crate) fn run(sh: &Shell) -> Done {
@@ -46,7 +46,7 @@ pub(crate) fn run(sh: &Shell) -> Done {
     if failed.is_empty() { Ok(()) } else { Err(format!("{} failed", failed.join(" and ")).into()) }
 }
 
-/// Checks everything that needs no compiler.
+/// Runs all checks that do not need a compiler.
 pub(crate) fn texts(sh: &Shell) -> Done {
     let checks: [fn(&Shell) -> Done; 6] = [
         tidy::check,
@@ -61,12 +61,13 @@ pub(crate) fn texts(sh: &Shell) -> Done {
     if errors.is_empty() { Ok(()) } else { Err(errors.join("\n").into()) }
 }
 
-/// Runs tests with the same features for every crate, so that what they share is built once.
+/// Runs tests with the same features for every crate, so that shared dependencies are built only once.
 fn cargo_test(sh: &Shell, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Done {
     Ok(cmd!(sh, "cargo test --quiet --locked -p rocrepro {arguments...}").quiet().run()?)
 }
 
-/// Returns the files that differ from the last commit; if none does, those that the last commit changed.
+/// Returns the files that differ from the last commit. If no file differs, returns the files that the last commit
+/// changed.
 fn changed_files(sh: &Shell) -> Result<Vec<String>, xshell::Error> {
     let new = cmd!(sh, "git ls-files --others --exclude-standard").quiet().read()?;
     let edited = cmd!(sh, "git diff --name-only HEAD").quiet().read()?;
@@ -78,7 +79,7 @@ fn changed_files(sh: &Shell) -> Result<Vec<String>, xshell::Error> {
     Ok(files)
 }
 
-/// Returns the folder of the crate that a file belongs to. Cases and kernels belong to the command, which embeds them.
+/// Returns the folder of the crate to which a file belongs. Cases and kernels belong to the command, which embeds them.
 fn folder_of_crate(file: &str) -> Option<&str> {
     match file.split('/').next()? {
         "harness" => file.match_indices('/').nth(1).map(|(end, _)| &file[..end]),
@@ -112,7 +113,7 @@ fn tests_of(
     Ok(arguments)
 }
 
-/// Returns true if Cargo makes an integration test of this path.
+/// Returns true if Cargo builds an integration test from this path.
 fn is_test(path: &std::path::Path) -> bool {
     path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists()
 }

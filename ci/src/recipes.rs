@@ -1,4 +1,4 @@
-//! Runs the commands of docs/recipes and compares their output with the pages, or writes it there.
+//! Runs the commands in docs/recipes and compares their output with the pages, or updates the pages.
 
 use std::fmt::Write;
 
@@ -8,29 +8,29 @@ use crate::{Done, frameworks};
 
 const PAGES: &str = "docs/recipes";
 
-/// Pages whose commands cannot be repeated here.
+/// Pages whose commands cannot be repeated on every machine, with the reason.
 const ELSEWHERE: [(&str, &str); 2] = [
     ("performance.md", "times are of the machine and of what else it does"),
     ("pytorch.md", "the environments stand for wheels of torch"),
 ];
 
-/// Keys of lines that are the same in every search. In other lines the numbers may differ.
+/// Keys of lines that must be equal in every run. In other lines the numbers may differ.
 const SAME: [&str; 4] = ["answer", "signature", "device", "moved"];
 
-/// Width of the key at the left of an answer's lines, in characters.
+/// Width of the key at the start of a line, in characters.
 const KEY: usize = 11;
 
-/// A command with the output lines that the page shows.
+/// A command and the lines of output that the page shows.
 #[derive(Debug, PartialEq)]
 struct Recipe {
-    /// Shell commands before it, which make the page's files.
+    /// Shell commands that must run before it. They create the files that the page mentions.
     before: String,
     command: String,
-    /// Number and text of each shown line, without its indent.
+    /// Number of each shown line, and its text without the indent.
     shown: Vec<(usize, String)>,
 }
 
-/// Runs all commands and compares their output; `write` updates the pages.
+/// Runs all commands and compares their output. If `write` is true, updates the pages instead.
 pub(crate) fn recipes(sh: &Shell, write: bool) -> Done {
     cmd!(sh, "cargo build --quiet --locked -p rocrepro").run()?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
@@ -81,7 +81,8 @@ pub(crate) fn recipes(sh: &Shell, write: bool) -> Done {
     }
 }
 
-/// Returns the commands of a page whose output follows: an indented block with the command, then one with output.
+/// Returns the commands of a page that are followed by output. Such a command is an indented block, and the output is
+/// the next indented block.
 fn read(page: &str) -> Vec<Recipe> {
     let (mut recipes, mut before) = (Vec::new(), String::new());
     let mut lines = page.lines().enumerate().peekable();
@@ -97,7 +98,7 @@ fn read(page: &str) -> Vec<Recipe> {
             let _ = writeln!(before, "{text} >/dev/null");
         } else if text.starts_with("cat >") {
             before.push_str(text);
-            // A here-document may have empty lines; the commands after it belong to the block.
+            // A here-document may contain empty lines. Commands after it belong to the same block.
             let mut open = text.ends_with("'END'");
             while let Some((_, line)) = lines.next_if(|(_, line)| open || !line.is_empty()) {
                 open &= line.trim() != "END";
@@ -117,7 +118,8 @@ fn read(page: &str) -> Vec<Recipe> {
     recipes
 }
 
-/// Pairs each shown line with the printed line of the same key; the n-th of several with the n-th.
+/// Pairs each shown line with the printed line that has the same key. If several lines have the same key, they are
+/// paired in order.
 fn compared(shown: &[(usize, String)], printed: &str) -> Vec<(usize, String, Option<String>)> {
     let with_rank = shown.iter().enumerate().map(|(at, (number, was))| {
         let rank = shown[..at].iter().filter(|(_, other)| key(other) == key(was)).count();
@@ -131,7 +133,7 @@ fn key(line: &str) -> &str {
     line.get(..KEY).unwrap_or(line).trim_end()
 }
 
-/// Removes the numbers of one search from a line.
+/// Removes the numbers that differ from run to run from a line.
 fn lasting(line: &str) -> String {
     if SAME.contains(&key(line)) {
         return line.to_owned();
@@ -176,7 +178,7 @@ mod tests {
         assert_eq!(differs("answer      a 1\n"), 1);
     }
 
-    /// A page in another format would silently not be tested.
+    /// If the format of the pages changed, they would silently not be tested.
     #[test]
     fn finds_commands_in_the_pages() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/recipes");

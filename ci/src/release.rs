@@ -1,4 +1,4 @@
-//! Makes the release archive: the self-contained program with its manual pages and completions.
+//! Makes the release archive, which contains the self-contained program with its manual pages and shell completions.
 
 use std::{error::Error, fs};
 
@@ -6,15 +6,16 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, STACK};
 
-/// Documents next to the program.
+/// Documents that are packed next to the program.
 const BESIDE: [&str; 5] =
     ["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
 const COMPLETIONS: [(&str, &str); 3] =
     [("bash", "rocrepro.bash"), ("zsh", "_rocrepro"), ("fish", "rocrepro.fish")];
 
-/// Makes `target/archive/rocrepro-VERSION-x86_64-linux.tar.gz` with its SHA-256, unpacks it elsewhere and runs a case from there.
-/// `newest` is the newest C library that the program may need, for example 2.31.
+/// Makes `target/archive/rocrepro-VERSION-x86_64-linux.tar.gz` and its SHA-256 file. Unpacks the archive in another
+/// folder and runs a case there. `newest` is the newest version of the C library that the program may need, for example
+/// 2.31.
 pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
     cmd!(sh, "cargo build --release --locked -p rocrepro").run()?;
     let program = sh.current_dir().join(crate::target()).join("release/rocrepro");
@@ -53,7 +54,7 @@ pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
 
     let archive = format!("{name}.tar.gz");
     let _inside = sh.push_dir(&place);
-    // Make archives of the same files identical.
+    // These options make archives of the same files identical.
     let same = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"];
     cmd!(sh, "tar {same...} -czf {archive} {name}").run()?;
     let sum = cmd!(sh, "sha256sum {archive}").read()?;
@@ -64,7 +65,7 @@ pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
     Ok(())
 }
 
-/// Unpacks the archive and uses it as a user would.
+/// Unpacks the archive and uses the program as a user would.
 fn tried(sh: &Shell, archive: &str, name: &str) -> Result<(), Box<dyn Error>> {
     cmd!(sh, "sha256sum --quiet -c {archive}.sha256").run()?;
     let elsewhere = sh.create_temp_dir()?;
@@ -87,13 +88,12 @@ fn tried(sh: &Shell, archive: &str, name: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the newest version of glibc that a program's symbols need.
+/// Returns the newest version of glibc that the symbols of a program need.
 fn c_library(symbols: &str) -> Option<(u32, u32)> {
     let named = symbols.match_indices("GLIBC_2.");
     named.filter_map(|(at, _)| version(&symbols[at + "GLIBC_".len()..])).max()
 }
 
-/// Parses the first two numbers of a version.
 fn version(text: &str) -> Option<(u32, u32)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let mut numbers = text[..end].split('.').map(str::parse);

@@ -1,4 +1,4 @@
-//! Ages of the reports. Each report ends with a line that has its date and what it measured, for example
+//! Age of the reports. Each report ends with a line that contains its date and the paths that it measured, for example
 //! ``Measured 2026-11-26: `harness/isa`, `harness/emulator` ``.
 
 use std::path::Path;
@@ -7,7 +7,6 @@ use xshell::{Shell, cmd};
 
 use crate::Done;
 
-/// Parsed last line of a report.
 #[derive(Debug, PartialEq, Eq)]
 struct Measured<'a> {
     date: &'a str,
@@ -17,7 +16,7 @@ struct Measured<'a> {
 /// Parses the last line of a report.
 ///
 /// # Errors
-/// Describes the mistake of the line.
+/// Describes the mistake in the line.
 fn measured(report: &str) -> Result<Measured<'_>, String> {
     let line = report.trim_end().lines().last().unwrap_or_default();
     let (date, places) = line
@@ -41,10 +40,11 @@ fn all(sh: &Shell) -> xshell::Result<Vec<(String, String)>> {
     files.map(|file| Ok((file.to_owned(), sh.read_file(file)?))).collect()
 }
 
-/// Checks that the last line of each report, and not its name, has the date and the measured paths.
+/// Checks that the last line of each report contains the date and the measured paths, and that its name does not
+/// contain a date.
 ///
 /// # Errors
-/// Lists every report that lacks them.
+/// Lists every report that violates this rule.
 pub(crate) fn check(sh: &Shell) -> Done {
     let mut problems = Vec::new();
     for (file, text) in all(sh)? {
@@ -63,10 +63,10 @@ pub(crate) fn check(sh: &Shell) -> Done {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// Prints for each report the number of commits since then that changed what it measured.
+/// Prints for each report how many later commits have changed the paths that it measured.
 ///
 /// # Errors
-/// Git fails, or the last line of a report is malformed.
+/// Fails if git fails or if the last line of a report is malformed.
 pub(crate) fn ages(sh: &Shell) -> Done {
     for (file, text) in all(sh)? {
         let Measured { date, places } =

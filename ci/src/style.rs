@@ -1,5 +1,6 @@
-//! Counts what STYLE.md forbids and a program can find: openings of doc comments, words, names of types, files and tests,
-//! and long lines of pages. `ci/style.txt` holds how many of each a crate still has; the lint fails when a count grows.
+//! Counts violations of those rules in STYLE.md that a program can check: first words of doc comments, forbidden words,
+//! names of types, files and tests, and long lines of pages. `ci/style.txt` contains the accepted counts for each
+//! crate. The lint fails if a count grows.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,20 +9,20 @@ use std::{
 
 use xshell::{Shell, cmd};
 
-/// Where the accepted counts are kept: one line per crate, one column per [`Rule`].
+/// File with the accepted counts: one line per crate, one column per [`Rule`].
 const ACCEPTED: &str = "ci/style.txt";
 
-/// Longest line of a page, in characters. Rows of tables, links and code blocks are exempt.
+/// Maximum length of a line of a page, in characters. Rows of tables, links and code blocks are exempt.
 const MAX_PAGE_LINE: usize = 120;
 
-/// First words of a doc comment after which the reader does not know what is described.
+/// First words after which the reader of a doc comment cannot know the subject.
 const OPENINGS: [&str; 15] = [
     "What", "Who", "Whose", "Whether", "How", "It", "Its", "They", "Their", "These", "This",
     "Likewise", "Same", "Nobody", "Whoever",
 ];
 
-/// Words and phrases that STYLE.md replaces. Each is matched in lower case and between word boundaries, in comments, in string
-/// literals and on pages.
+/// Words and phrases that STYLE.md replaces. Each one is searched in lower case and as whole words, in comments, in
+/// string literals and on pages.
 const WORDS: [&str; 31] = [
     "nobody",
     "somebody",
@@ -56,16 +57,16 @@ const WORDS: [&str; 31] = [
     "looked at by",
 ];
 
-/// File names that do not say their subject.
+/// File names that do not describe the content of the file.
 const FILES: [&str; 14] = [
     "able", "beside", "between", "held", "lacks", "made", "named", "opening", "rest", "told",
     "turn", "whole", "words", "at_call",
 ];
 
-/// First words of a test's name that announce a riddle.
+/// First words of test names that do not describe a behaviour.
 const TESTS: [&str; 8] = ["what_", "who_", "whose_", "a_", "an_", "no_", "nobody_", "whatever_"];
 
-/// One rule of STYLE.md, a column of [`ACCEPTED`].
+/// One rule of STYLE.md.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Rule {
     Opening,
@@ -76,7 +77,7 @@ enum Rule {
     Line,
 }
 
-/// All rules with the heading of their column.
+/// All rules, each with the heading of its column.
 const RULES: [(Rule, &str); 6] = [
     (Rule::Opening, "openings"),
     (Rule::Word, "words"),
@@ -86,17 +87,15 @@ const RULES: [(Rule, &str); 6] = [
     (Rule::Line, "lines"),
 ];
 
-/// One violation of a rule.
 #[derive(Debug)]
 struct Finding {
-    /// Crate of the file, or `pages` for Markdown.
+    /// Crate of the file. For Markdown the area is `pages`.
     area: String,
     rule: Rule,
-    /// `file:line: text`.
+    /// The violation, as `file:line: text`.
     text: String,
 }
 
-/// Number of findings per area and rule.
 type Counts = BTreeMap<String, BTreeMap<Rule, usize>>;
 
 /// Compares the findings with the accepted counts.
@@ -109,7 +108,7 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if grown.is_empty() { Ok(()) } else { Err(grown.join("\n").into()) }
 }
 
-/// Lists the findings of the named areas, or with `--write` stores the present counts as accepted.
+/// Lists the findings in the named areas. With `--write`, stores the current counts as accepted.
 ///
 /// # Errors
 /// Returns an error if a file cannot be read or written.
@@ -125,7 +124,7 @@ pub(crate) fn list(sh: &Shell, words: &[String]) -> Result<(), Box<dyn std::erro
     Ok(())
 }
 
-/// Describes each count that exceeds its accepted one.
+/// Describes each count that is larger than the accepted one.
 fn grown(found: &Counts, accepted: &Counts) -> Vec<String> {
     let mut grown = Vec::new();
     for (area, rules) in found {
@@ -186,12 +185,12 @@ fn parse(text: &str) -> Result<Counts, String> {
     Ok(counts)
 }
 
-/// Reads all tracked Rust files and pages.
+/// Returns the findings in all tracked Rust files and pages.
 fn findings(sh: &Shell) -> Result<Vec<Finding>, Box<dyn std::error::Error>> {
     let mut found = Vec::new();
     let mut types: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for file in cmd!(sh, "git ls-files *.rs *.md").read()?.lines() {
-        // This file and STYLE.md quote what they forbid; CHANGELOG and reports are history.
+        // This file and STYLE.md quote forbidden words. CHANGELOG and reports are not changed afterwards.
         let quoting = ["ci/src/style.rs", "STYLE.md", "CHANGELOG.md"].contains(&file);
         if quoting || file.starts_with("reports/") {
             continue;
@@ -218,7 +217,6 @@ fn findings(sh: &Shell) -> Result<Vec<Finding>, Box<dyn std::error::Error>> {
     Ok(found)
 }
 
-/// Returns the crate of a file.
 fn area(file: &str) -> String {
     let mut parts = file.split('/');
     match parts.next() {
@@ -267,7 +265,7 @@ fn page_findings(file: &str, text: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     let (mut in_code, mut may_indent) = (false, true);
     for (number, line) in text.lines().enumerate() {
-        // A line behind an empty one, indented by four spaces, begins an indented code block.
+        // A line with an indent of four spaces after an empty line starts an indented code block.
         let indented = may_indent && line.starts_with("    ");
         may_indent = indented || line.trim().is_empty();
         if line.trim_start().starts_with("```") {
@@ -292,7 +290,7 @@ fn page_findings(file: &str, text: &str) -> Vec<Finding> {
     found
 }
 
-/// Returns the comment and the string literals of a line of Rust, which are what people read.
+/// Returns the parts of a line of Rust that people read: the comment and the string literals.
 fn prose_of(line: &str) -> String {
     if let Some(comment) = line.trim_start().strip_prefix("//") {
         return comment.to_owned();
@@ -321,7 +319,7 @@ fn forbidden_words(text: &str) -> usize {
     (0..words.len()).filter(|at| WORDS.iter().any(|phrase| phrase_at(*at, phrase))).count()
 }
 
-/// Returns the names of the types that a file of a crate's `src` exports.
+/// Returns the names of the types that a file in a crate's `src` folder exports.
 fn exported_types(file: &str, text: &str) -> BTreeSet<String> {
     let is_source =
         file.starts_with("harness/") && file.contains("/src/") && !file.contains("tests");

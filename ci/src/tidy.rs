@@ -5,22 +5,22 @@ use xshell::{Shell, cmd};
 /// Maximum number of lines of a file.
 const MAX_LINES: usize = 600;
 
-/// The files that may write to standard output and standard error. They escape foreign text and survive a stream that cannot be
-/// written; all others use them.
+/// Files that may write to standard output and standard error. Their functions escape text from outside and handle a
+/// stream that cannot be written. All other files call these functions.
 const SINKS: [&str; 5] = [
     "harness/report/src/sink.rs",
-    // Output for programs, byte by byte.
+    // Writes output for programs, without changing a byte.
     "harness/cli/src/outputs.rs",
-    // Processes whose output only the command reads.
+    // Belongs to processes whose output only the command reads.
     "harness/worker/src/tell.rs",
     "harness/supervise/src/start.rs",
     "harness/emulator/src/report.rs",
 ];
 
-/// Checks the files that git tracks.
+/// Checks all files that git tracks.
 ///
 /// # Errors
-/// Lists every broken rule with its file.
+/// Lists every violation with its file.
 pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let files = cmd!(sh, "git ls-files").read()?;
     let mut problems = Vec::new();
@@ -33,7 +33,7 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// Lists the rules that a file breaks.
+/// Returns the violations in a file.
 fn problems_of(file: &str, text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let lines = text.lines().count();
@@ -47,14 +47,14 @@ fn problems_of(file: &str, text: &str) -> Vec<String> {
             problems.push(format!("{file}:{}: {rule}: {}", number + 1, line.trim()));
         };
         let stub = ["todo!(", "unimplemented!(", "#[ignore", "dbg!("];
-        // This file has the list of words itself.
+        // This file contains the forbidden words in its own list.
         if stub.iter().any(|s| line.contains(s)) && file != "ci/src/tidy.rs" {
             broken("a stub");
         }
         if is_product(file) && is_torn(line) {
             broken("a run of spaces within a sentence");
         }
-        // These panic if the machine has no thread left; a Builder returns an error.
+        // These functions panic if the machine cannot start a thread. A `Builder` returns an error.
         let spawns = ["thread::spawn(", "scope.spawn("];
         if is_product(file) && !tests && spawns.iter().any(|way| line.contains(way)) {
             broken("use std::thread::Builder");
@@ -69,14 +69,14 @@ fn problems_of(file: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// Crates that the command drives, and that neither print nor read a command line.
+/// Crates that the command uses. They must not print or read a command line.
 const LIBRARIES: [&str; 2] = ["harness/engine/", "harness/bisect/"];
 
 fn is_library(file: &str) -> bool {
     LIBRARIES.iter().any(|library| file.starts_with(library))
 }
 
-/// Returns the lines of a library that only the command may have: it prints, ends the process, and uses clap.
+/// Returns the lines of such a crate that only the command may contain: lines that print, end the process or use clap.
 fn commands_of(file: &str, text: &str) -> Vec<String> {
     const WAYS: [&str; 4] = ["clap", "report::print(", "report::note(", "process::exit("];
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -95,7 +95,8 @@ fn commands_of(file: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns true if a file is part of the command, its worker or its device. Tests and developers' tools may print directly.
+/// Returns true if a file is part of the command, the worker or the device. Tests and tools of developers may print
+/// directly.
 fn is_product(file: &str) -> bool {
     let mut parts = file.split('/');
     let crates = parts.next() == Some("harness");
@@ -103,8 +104,8 @@ fn is_product(file: &str) -> bool {
     crates && name != "chaos" && parts.next() == Some("src") && !file.ends_with("tests.rs")
 }
 
-/// Returns true if a string of the line has several spaces between two words, the mark of a broken and rejoined line. Tables begin on
-/// lines of their own.
+/// Returns true if a string in the line contains several spaces between two words. This happens if a long string was
+/// broken and joined again. Tables in strings begin on lines of their own.
 fn is_torn(line: &str) -> bool {
     let texts = line.split('"').skip(1).step_by(2);
     let gap = " ".repeat(6);
@@ -117,7 +118,7 @@ fn is_torn(line: &str) -> bool {
 /// Returns true if a line writes to standard output or standard error directly.
 fn prints(line: &str) -> bool {
     const WAYS: [&str; 4] = ["println!(", "print!(", "::stdout()", "::stderr()"];
-    // Terminal checks, progress bars and raw descriptors are allowed.
+    // These uses of the streams are allowed: checks for a terminal, progress bars and raw descriptors.
     const OTHERS: [&str; 3] = ["is_terminal", "ProgressDrawTarget::", "rustix::stdio::"];
     let code = line.split("//").next().unwrap_or_default();
     WAYS.iter().any(|way| code.contains(way)) && !OTHERS.iter().any(|other| code.contains(other))

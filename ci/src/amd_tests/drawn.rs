@@ -1,5 +1,5 @@
-//! Runs tests drawn from AMD's own programs for the libraries above HIP, each in a process of its own with a time limit, and counts
-//! their outcomes.
+//! Draws tests from AMD's own programs for the libraries above HIP. Runs each test in a process of its own with a time
+//! limit, and counts the outcomes.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, STACK, built};
 
-/// Name of a library as in `--with`, and the folder of its tests below the stack's `usr/libexec/rocm`.
+/// Libraries, named as in `--with`, and the folders of their tests below the stack's `usr/libexec/rocm`.
 const SUITES: &[(&str, &str)] = &[
     ("hipblas", "libhipblas3-tests"),
     ("hipcub", "libhipcub-tests"),
@@ -30,16 +30,17 @@ const SUITES: &[(&str, &str)] = &[
     ("rocwmma", "librocwmma-tests"),
 ];
 
-/// Suites that draw some of their tests themselves and take a seed.
+/// Suites that choose some of their tests at random and accept a seed.
 const SEEDED: &[&str] = &["hipfft", "rocfft"];
 
-/// Environment of the programs: folders of data that Debian installs below `usr/share`, and an option to print each test's name.
+/// Environment of the programs: the folders in which Debian installs their data (below `usr/share`), and an option to
+/// print the name of each test.
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("HIPSOLVER_TEST_DATA", "usr/share/libhipsolver1-tests/data"),
     ("ROCSPARSE_CLIENTS_TEST_DATA_DIR", "usr/share/librocsparse1-tests/data/"),
 ];
 
-/// Time limit for listing tests, in seconds; some programs make their tests from a file of 300 MB.
+/// Time limit for listing tests, in seconds. Some programs read their tests from a file of 300 MB.
 const LISTING: &str = "300";
 
 /// Parameters of a draw.
@@ -47,11 +48,11 @@ const LISTING: &str = "300";
 pub(super) struct Draw {
     seed: u64,
     gfx: Vec<String>,
-    /// Maximum number of tests of each program.
+    /// Maximum number of tests to draw from each program.
     tests: usize,
     /// Time limit of each test, in seconds.
     limit: u32,
-    /// Suites or programs, for example `rocprim` or `rocprim/test_block_scan`; empty for all.
+    /// Names of suites or programs, for example `rocprim` or `rocprim/test_block_scan`. An empty list selects all.
     names: Vec<String>,
 }
 
@@ -82,13 +83,13 @@ impl Draw {
         Ok(draw)
     }
 
-    /// Returns true if the draw includes a program of a suite.
+    /// Returns true if the draw includes this program of this suite.
     fn wants(&self, suite: &str, program: &str) -> bool {
         let path = format!("{suite}/{program}");
         self.names.is_empty() || self.names.iter().any(|name| name == suite || *name == path)
     }
 
-    /// Draws from the listed tests, the same ones on every architecture that has them.
+    /// Draws from the listed tests. The same tests are drawn on every architecture that has them.
     fn of<'a>(&self, listed: &[&'a str]) -> Vec<&'a str> {
         drawn_of(self.seed, listed, self.tests)
     }
@@ -110,18 +111,17 @@ fn suite_of(name: &str) -> Option<&'static (&'static str, &'static str)> {
     SUITES.iter().find(|(known, _)| *known == suite)
 }
 
-/// Outcome of one test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
     Passed,
-    /// The program itself skipped it.
+    /// The program itself has skipped the test.
     Skipped,
     /// The test did not end within the time limit.
     Unfinished,
     Failed,
-    /// The emulated device reported an unsupported feature.
+    /// The emulated device has reported an unsupported feature.
     Gap,
-    /// The program ended without a result of the test, or with a failure after it.
+    /// The program ended without a result for the test, or failed after the result.
     Crashed,
 }
 
@@ -139,8 +139,8 @@ impl fmt::Display for Outcome {
 }
 
 impl Outcome {
-    /// Reads the outcome from the exit status of `timeout` (`None` if a signal ended it) and the output. Without a test's name, which
-    /// programs without a list lack, the status alone decides.
+    /// Determines the outcome from the output and the exit status of `timeout`. The status is `None` if a signal ended
+    /// `timeout`. For a program that cannot list its tests, `test` is `None`, and the status alone decides.
     fn of(status: Option<i32>, said: &str, test: Option<&str>) -> Self {
         let reported = |word: &str| {
             said.lines().any(|line| {
@@ -170,7 +170,7 @@ impl Outcome {
     }
 }
 
-/// Returns the tests that `--gtest_list_tests` printed, without those that AMD disabled.
+/// Returns the tests in the output of `--gtest_list_tests`, without tests that AMD has disabled.
 fn listed(text: &str) -> Vec<String> {
     let mut suite = None;
     let mut tests = Vec::new();
@@ -217,7 +217,7 @@ pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
             if SEEDED.contains(suite) {
                 own.push(format!("--seed={}", draw.seed));
             }
-            // Some programs have their own libraries; AMD's `run-tests` scripts set this variable too.
+            // Some programs have libraries of their own in this folder. AMD's `run-tests` scripts set the variable too.
             let beside = format!("LD_LIBRARY_PATH={}", folder.display());
             let on = ["--device", "emulated", "--gfx", gfx, "--env", &beside];
             let exec = |limit: &str, test: &PathBuf, arguments: &[String]| {
@@ -241,7 +241,8 @@ pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
                         worth.push(format!("  {outcome}: {one}"));
                     }
                 };
-                // Programs without GoogleTest ignore the option and ran as a whole; a list may also be cut off.
+                // A program without GoogleTest ignores the option and runs all its tests. The list may also be
+                // incomplete.
                 if list.is_empty() || !output.status.success() {
                     count(outcome(&output, None), "the program");
                 }
@@ -281,7 +282,7 @@ pub(crate) fn format_counts(counts: &BTreeMap<Outcome, usize>) -> String {
     if parts.is_empty() { "nothing was drawn".to_owned() } else { parts.join(", ") }
 }
 
-/// Returns the programs of a folder sorted by name, without scripts and libraries.
+/// Returns the programs in a folder, sorted by name. Scripts and libraries are left out.
 fn programs(folder: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))? {

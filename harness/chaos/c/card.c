@@ -1,9 +1,9 @@
-// A libamdhip64 with simulated cards. A process sees the card that ROCR_VISIBLE_DEVICES names, or the first card. Device
-// memory is memory of the process, and the only kernel adds 7 to each number.
+// A libamdhip64 with simulated cards. A process sees the card that ROCR_VISIBLE_DEVICES names, or the first card.
+// Device memory is memory of the process, and the only kernel adds 7 to each number.
 //
-// CARD is the folder `card` next to the stack that contains this library. The file CARD/actions says what a card does to
-// which trial, with one line `TRIAL ACTION` for each trial. The file CARD/broken-ADDRESS exists while a card is broken.
-// The library appends each trial and each action to CARD/log.
+// CARD is the folder `card` next to the stack that contains this library. The file CARD/actions says what a card does
+// to which trial, with one line `TRIAL ACTION` for each trial. The file CARD/broken-ADDRESS exists while a card is
+// broken. The library appends each trial and each action to CARD/log.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-// Keeps a process from ending, whatever signal it receives. This simulates a process in an uninterruptible wait of a driver:
-// with PTRACE_O_TRACEEXIT, the process stops at its end until its tracer ends. The first argument names a file that will
-// contain the id of the process. This program ends when its standard input is closed.
+// Keeps a process from ending, whatever signal it receives. This simulates a process in an uninterruptible wait of a
+// driver: with PTRACE_O_TRACEEXIT, the process stops at its end until its tracer ends. The first argument names a file
+// that will contain the id of the process. This program ends when its standard input is closed.
 #include <stdio.h>
 #include <sys/ptrace.h>
 #include <unistd.h>

@@ -1,8 +1,9 @@
-// Causes trouble in a worker. The variable CHAOS_TROUBLE lists actions, separated by commas, as `ACTION[=ARGUMENT]@POINT`.
+// Causes trouble in a worker. The variable CHAOS_TROUBLE lists actions, separated by commas, as
+// `ACTION[=ARGUMENT]@POINT`.
 //
 // The library is preloaded. It replaces write(2) and recognises from the worker's events which point the worker has
-// reached. If the library is compiled with SHIM, it replaces libamdhip64.so.7, reads CHAOS_SHIM, and passes each call on to
-// the real library. The points are then the names of HIP functions.
+// reached. If the library is compiled with SHIM, it replaces libamdhip64.so.7, reads CHAOS_SHIM, and passes each call
+// on to the real library. The points are then the names of HIP functions.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -93,8 +94,8 @@ static void remove_here(void) {
     wait(NULL);
 }
 
-// Replaces the files in the worker's folder by links to `target`. If `whole` is true, replaces the folder itself by a link to
-// the folder of `target`.
+// Replaces the files in the worker's folder by links to `target`. If `whole` is true, replaces the folder itself by a
+// link to the folder of `target`.
 static void plant_link(const char *target, int whole) {
     char script[8192];
     snprintf(script, sizeof script, whole

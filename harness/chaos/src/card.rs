@@ -32,7 +32,7 @@ pub(crate) struct Cards {
     parts: OnceLock<Parts>,
 }
 
-/// How one execution of the command ended.
+/// End of one execution of the command.
 enum CommandEnd {
     /// The command exited with this code and printed this text.
     With(i32, String),

@@ -18,7 +18,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 struct CommandKind {
     name: &'static str,
     arguments: &'static [&'static str],
-    /// Signal that the command receives after some time, and an exit code that is then allowed besides the normal one.
+    /// Signal that the command receives after some time, and an exit code that is then allowed in addition to the
+    /// normal one.
     signal: Option<(Signal, Option<i32>)>,
     code: i32,
 }

@@ -63,7 +63,7 @@ fn others_sleep() -> bool {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return false };
     tasks.flatten().filter(|task| *task.file_name() != *own).all(|task| {
         let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        // The name of the thread stands in parentheses before the state and may itself contain parentheses, so the last
+        // The name of the thread is in parentheses before the state and may itself contain parentheses, so the last
         // one is used.
         stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['S', 'Z', 'X']))
     })

@@ -250,7 +250,7 @@ pub(crate) fn move_into(start: usize, file: &File) -> Result<(), &'static str> {
         }
         thread::sleep(Duration::from_millis(1));
     };
-    // An allocation that is no longer in the map may have been unmapped. Allocations in the map stay mapped while
+    // An allocation that was removed from the map may have been unmapped. Allocations in the map stay mapped while
     // `users` is locked.
     let Some(region) = map().find(start).filter(|found| found.0 == start) else {
         return Err("it is freed meanwhile");

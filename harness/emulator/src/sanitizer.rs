@@ -1,4 +1,4 @@
-//! Data of the sanitizer besides the address map: allocations, guards and initialised bytes.
+//! Data of the sanitizer in addition to the address map: allocations, guards and initialised bytes.
 //!
 //! With the sanitizer, the address map contains the exact bytes of allocations and not whole pages. An access of a
 //! kernel or a copy outside of an allocation is therefore a page fault. This module describes which allocation is near

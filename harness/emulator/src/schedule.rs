@@ -290,7 +290,7 @@ fn has_work() -> bool {
     !steps().is_empty()
 }
 
-/// Returns the next step, or `None` if there is no reason to execute one.
+/// Returns the next step, or `None` without a reason to execute one.
 fn choose() -> Option<Step> {
     let mut state = state();
     state.waits.retain(|wait| !wait.is_over());

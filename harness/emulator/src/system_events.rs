@@ -44,7 +44,7 @@ pub(crate) fn memory_in_use(address: u64, owner: Agent) {
     tell(&MemoryEvent { kind: 2, agent: owner, address, reasons: 1 });
 }
 
-/// Calls all handlers. If a handler does not return success, or if there are no handlers, the process ends, as with
+/// Calls all handlers. If a handler does not return success, or without any handler, the process ends, as with
 /// ROCr (`Runtime::VMFaultHandler`, `Runtime::FreeMemory`).
 fn tell(event: &MemoryEvent) {
     let handlers: Vec<_> = {

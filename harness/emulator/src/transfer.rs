@@ -28,7 +28,7 @@ pub(crate) enum Fate {
     Dropped,
     /// Zeros are written.
     Zeroed,
-    /// This many bytes at the end are not written.
+    /// A number of bytes at the end are not written.
     Torn(usize),
     /// Each row is written this many bytes too far, and its end is cut off.
     Misplaced(usize),

@@ -48,7 +48,7 @@ struct State {
 }
 
 impl State {
-    /// Releases one reference of the kind that `holders` selects. Returns `false` if there is no such reference.
+    /// Releases one reference of the kind that `holders` selects. Returns `false` if such a reference does not exist.
     fn give_up(&mut self, handle: u64, holders: impl Fn(&mut Handle) -> &mut usize) -> bool {
         let Some(found) = self.handles.get_mut(&handle) else { return false };
         let holders = holders(found);

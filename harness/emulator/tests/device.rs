@@ -100,7 +100,7 @@ fn signal() -> u64 {
 /// Copies to the device and waits for at most a second. Returns true if the copy completed.
 fn copy(to: *mut u8, from: *const u8, bytes: usize) -> bool {
     let done = signal();
-    // SAFETY: there are no dependencies, and the device itself checks the two ranges.
+    // SAFETY: the copy has no dependencies, and the device itself checks the two ranges.
     unsafe {
         let none = std::ptr::null();
         assert_eq!(hsa_amd_memory_async_copy(to, GPU, from, CPU, bytes, 0, none, done), 0);

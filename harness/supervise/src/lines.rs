@@ -33,7 +33,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Returns the time of the last line, or zero if there are no lines.
+    /// Returns the time of the last line, or zero before the first line.
     pub(crate) fn last_at(&self) -> Duration {
         self.finished.last().map_or(Duration::ZERO, |line| line.at)
     }

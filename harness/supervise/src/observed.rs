@@ -42,7 +42,7 @@ impl Default for Limits {
 pub struct Observed {
     /// Process id of the child, which the kernel log uses. `None` if the child was not started.
     pub pid: Option<u32>,
-    /// How the child ended.
+    /// End of the child.
     pub ended: Ended,
     /// Event lines, in the order in which they were read.
     pub lines: Vec<Line>,
@@ -63,7 +63,7 @@ pub struct Observed {
     pub left_behind: Vec<Process>,
 }
 
-/// How a child ended.
+/// End of a child.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Ended {

@@ -129,7 +129,7 @@ mod tests {
         // Two threads wait for a processor at the same time, and one of them sleeps in between.
         check(3000, 510, &[("1", 1500), ("2", 300)], 1210);
         check(4000, 510, &[("1", 1500), ("2", 600)], 1910);
-        // A thread that has ended is no longer in the list.
+        // A thread that has ended is missing in the list.
         check(5000, 510, &[("1", 1500)], 2910);
     }
 

@@ -31,7 +31,7 @@ struct Parameter {
     size: u64,
     #[serde(rename = ".value_kind")]
     kind: String,
-    /// How the kernel accesses memory through this pointer (`read_only`, `write_only` or `read_write`), as determined
+    /// Kind of the kernel's accesses through this pointer (`read_only`, `write_only` or `read_write`), as determined
     /// by the compiler.
     #[serde(rename = ".actual_access", default)]
     access: Option<String>,

@@ -19,7 +19,7 @@ use crate::{
 pub(crate) struct Answer {
     /// Status code, and the library that returned it. `None` for calls that return no status.
     pub(crate) status: Option<(Home, c_int)>,
-    /// Value that the call returned besides the status.
+    /// Value that the call returned in addition to the status.
     pub(crate) value: Option<String>,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Machine<'a> {
         self.state.lock()
     }
 
-    /// Returns the handle of a name, or null if there is no such handle.
+    /// Returns the handle of a name, or null if such a handle does not exist.
     pub(crate) fn handle(&self, kind: Kind, name: &str) -> *mut c_void {
         self.state().handles.get(kind, name)
     }

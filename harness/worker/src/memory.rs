@@ -317,7 +317,7 @@ fn free(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, Broke
     machine.gone(Kind::Buffer, name, code);
     let of_this_process = matches!(buffer.memory, Memory::HostPageable | Memory::HostRegistered);
     if of_this_process && code == 0 && !base.is_null() {
-        // SAFETY: the memory was allocated with this layout and is no longer registered.
+        // SAFETY: the memory was allocated with this layout and is not registered any more.
         unsafe { dealloc(base.cast(), host_layout(buffer)?) };
     }
     Ok(match buffer.memory {

@@ -255,7 +255,7 @@ fn long(parts: usize) -> OsString {
     vec!["x".repeat(200); parts].join("/").into()
 }
 
-/// Creates a folder with this name, and sets a variable to `value`, or to the folder's path if there is no value.
+/// Creates a folder with this name, and sets a variable to `value`, or to the folder's path if `value` is `None`.
 fn other(setup: &mut RunSetup<'_>, variable: &str, name: OsString, value: Option<&str>) {
     let folder = setup.folder.join(name);
     fs::create_dir_all(&folder).expect("the name is short enough");
