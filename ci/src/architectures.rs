@@ -6,7 +6,6 @@ use xshell::{Shell, cmd};
 
 /// File that declares the facts. The rules apply to the enums in this file.
 const FACTS: &str = "harness/device/src/facts.rs";
-/// File with the rows of the table.
 const ROWS: &str = "harness/device/src/facts/rows.rs";
 
 /// Product files that may name single architectures. They contain the table, the properties that each GPU reports, the
@@ -45,7 +44,6 @@ fn enums(facts: &str) -> Vec<String> {
     enums
 }
 
-/// Returns the violations in a file.
 fn problems_of(file: &str, text: &str, enums: &[String]) -> Vec<String> {
     let is_test =
         file.contains("/tests/") || file.ends_with("tests.rs") || file.contains("/tests_");

@@ -16,7 +16,6 @@ struct Change {
     bad: &'static str,
     /// True if the behaviour was fixed, so that the bad release is older than the good one.
     fixed: bool,
-    /// Additional arguments of the command.
     more: &'static [&'static str],
     /// Neighbouring releases between which the behaviour changed. The good release is first.
     answer: (&'static str, &'static str),

@@ -189,7 +189,6 @@ pub(crate) fn checks(sh: &Shell) -> Done {
     check(sh, &RELEASES)
 }
 
-/// Runs the checks on the releases and architectures of the sample.
 pub(crate) fn sample(sh: &Shell) -> Done {
     check(sh, &SAMPLE)
 }

@@ -44,14 +44,11 @@ const KNOWN: &[Known] = &[
 /// Path of a module, starting at the root of its crate.
 type Module = Vec<String>;
 
-/// Files of a crate.
 #[derive(Default)]
 struct Files {
     /// Code of each file, without comments and unit tests.
     code: BTreeMap<Module, String>,
-    /// Names that each file declares.
     declared: BTreeMap<Module, BTreeSet<String>>,
-    /// Paths of the `use` items of each file.
     uses: BTreeMap<Module, Vec<Vec<String>>>,
 }
 

@@ -19,7 +19,6 @@ const PROGRAMS: [(&str, &str); 2] = [
     ("programs-missing-architecture", "programs/missing-architecture"),
 ];
 
-/// Releases on which the trials pass.
 const PASSING: [&str; 2] = ["debian:5.7.1", "debian:6.4.3"];
 
 /// Files that are published. Records and journals are left out, because they depend on the machine.

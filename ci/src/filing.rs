@@ -25,7 +25,6 @@ pub(crate) fn filing(sh: &Shell) -> Done {
     file_all(sh, |_| true)
 }
 
-/// Makes reports for the cases of the sample.
 pub(crate) fn sample(sh: &Shell) -> Done {
     file_all(sh, |case| SAMPLE.contains(&case))
 }

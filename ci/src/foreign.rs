@@ -20,7 +20,6 @@ use crate::{
 
 /// A framework whose tests run with pytest.
 struct Suite {
-    /// Name of the framework in [`FRAMEWORKS`].
     name: &'static str,
     /// Additional packages that the tests import.
     packages: &'static [&'static str],
@@ -46,7 +45,6 @@ const SUITES: &[Suite] = &[
 /// running.
 const TOGETHER: &str = r#"exec "$@" 2>&1"#;
 
-/// Parameters of a draw.
 #[derive(Debug, PartialEq)]
 struct Draw {
     suite: usize,
@@ -54,7 +52,6 @@ struct Draw {
     at: PathBuf,
     seed: u64,
     gfx: String,
-    /// Number of files to draw.
     files: usize,
     /// Maximum number of tests to draw from each file.
     tests: usize,

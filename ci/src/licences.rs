@@ -27,7 +27,6 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// Returns the reason if a package is not allowed.
 fn problem(package: &Value, allowed: &[Licensee]) -> Option<String> {
     let text = |key: &str| package[key].as_str().unwrap_or_default();
     let name = format!("{} {}", text("name"), text("version"));

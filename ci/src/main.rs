@@ -36,7 +36,6 @@ use std::{
 
 use xshell::{PushEnv, Shell, cmd};
 
-/// Release on which all cases can run.
 const STACK: &str = "debian:7.2.4";
 
 /// Packages of [`STACK`] in addition to HIP: libraries for the cases, the compiler for exported programs, and AMD's
@@ -78,7 +77,6 @@ const SLOW: &[&str] =
 
 /// Arguments of `fuzz` in the gate. The kernels are the same each time and take less than half a minute.
 const SAMPLE: &[&str] = &["seed=1", "batches=1", "kernels=32", "jobs=2", "gfx90a", "gfx1151"];
-/// Arguments of `waits` in the gate.
 const WAITS: &[&str] = &["waits", "-O3", "loads=4", "gfx90a", "gfx1151"];
 /// Arguments of `races` in the gate: four of nine architectures.
 const RACES: &[&str] = &["races", "-O3", "gfx90a", "gfx942", "gfx1151", "gfx1201"];
@@ -303,7 +301,6 @@ fn lint() -> Done {
     quick::texts(&sh)
 }
 
-/// Builds the tests and the command, which all parts of the gate use.
 fn build() -> Done {
     let sh = shell()?;
     cmd!(sh, "cargo test --quiet --workspace --locked --no-run").run()?;
@@ -381,7 +378,6 @@ fn kernels_of(sh: &Shell, stack: &str, words: &[&str]) -> Done {
     Ok(())
 }
 
-/// Writes docs/coverage.md.
 fn coverage() -> Done {
     let sh = shell()?;
     cmd!(sh, "cargo test --quiet --locked -p case --test case coverage::")

@@ -41,15 +41,12 @@ const CIRCLES: [Circle; 2] = [
     ),
 ];
 
-/// The modules that each module of a crate uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// Modules of a crate with their dependencies and public names.
 #[derive(Default)]
 struct Crate {
     root: String,
     uses: Graph,
-    /// Public names of each module.
     public: BTreeMap<String, BTreeSet<String>>,
 }
 

@@ -14,7 +14,6 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, STACK};
 
-/// Default number of trials.
 const TRIALS: u32 = 10_000;
 
 /// Number of tests for the other runners. Their time per test does not depend on this number.
@@ -23,7 +22,6 @@ const TESTS: u32 = 1000;
 /// Maximum growth of the harness's memory after a tenth of the trials, in KB.
 const MOST_GROWTH_KB: u64 = 20 << 10;
 
-/// Case with the smallest possible trial.
 const CASE: &str = "\
 title: The device has nothing to do
 source: [this measurement]

@@ -211,7 +211,6 @@ fn comment(trial: &str, seen: &Seen, build: &str, verdicts: &[String]) -> String
     )
 }
 
-/// Converts the name of a trial into the name of a folder.
 fn folder_name(trial: &str) -> String {
     trial
         .chars()

@@ -16,7 +16,6 @@ const WIDTHS: [u32; 2] = [1280, 390];
 /// Test script. The page is in a frame, because its content security policy forbids other scripts.
 const SCRIPT: &str = include_str!("page.js");
 
-/// Tests docs/matrix.html.
 pub(crate) fn page(sh: &Shell) -> Done {
     let there = |name: &&&str| cmd!(sh, "which {name}").quiet().ignore_stdout().run().is_ok();
     let browser = NAMES.iter().find(there).ok_or("browser not found: install chromium")?;

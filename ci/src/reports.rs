@@ -33,7 +33,6 @@ fn measured(report: &str) -> Result<Measured<'_>, String> {
     Ok(Measured { date, places })
 }
 
-/// Reads all reports.
 fn all(sh: &Shell) -> xshell::Result<Vec<(String, String)>> {
     let files = cmd!(sh, "git ls-files reports/*.md").quiet().read()?;
     let files = files.lines().filter(|file| file.matches('/').count() == 1);

@@ -66,7 +66,6 @@ const FILES: [&str; 14] = [
 /// First words of test names that do not describe a behaviour.
 const TESTS: [&str; 8] = ["what_", "who_", "whose_", "a_", "an_", "no_", "nobody_", "whatever_"];
 
-/// One rule of STYLE.md.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Rule {
     Opening,
@@ -300,7 +299,6 @@ fn prose_of(line: &str) -> String {
     format!("{} {comment}", strings.join(" "))
 }
 
-/// Counts the occurrences of [`WORDS`] in a text.
 fn forbidden_words(text: &str) -> usize {
     let spaced: String =
         text.chars()

@@ -2,7 +2,6 @@
 
 use xshell::{Shell, cmd};
 
-/// Maximum number of lines of a file.
 const MAX_LINES: usize = 600;
 
 /// Files that may write to standard output and standard error. Their functions escape text from outside and handle a
@@ -33,7 +32,6 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// Returns the violations in a file.
 fn problems_of(file: &str, text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let lines = text.lines().count();

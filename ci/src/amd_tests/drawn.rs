@@ -43,7 +43,6 @@ const ENVIRONMENT: &[(&str, &str)] = &[
 /// Time limit for listing tests, in seconds. Some programs read their tests from a file of 300 MB.
 const LISTING: &str = "300";
 
-/// Parameters of a draw.
 #[derive(Debug, PartialEq)]
 pub(super) struct Draw {
     seed: u64,

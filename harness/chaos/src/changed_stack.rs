@@ -11,7 +11,6 @@ pub(crate) const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
 /// Change of all libraries whose names match a pattern.
 pub(crate) enum Change {
-    /// Removes the library.
     Remove,
     /// Replaces the library by a copy of this file.
     Copy(PathBuf),

@@ -7,7 +7,6 @@ pub(crate) struct Expectation {
     pub(crate) any: AllowedAnswers,
     /// Texts that must all occur in the output.
     pub(crate) says: &'static [&'static str],
-    /// Texts that must not occur in the output.
     pub(crate) hides: &'static [&'static str],
 }
 

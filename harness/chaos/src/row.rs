@@ -5,7 +5,6 @@ pub(crate) struct Row {
     /// Family and name of the row, separated by a slash.
     pub(crate) name: &'static str,
     pub(crate) set_up: fn(&mut RunSetup<'_>),
-    /// Reports that the command may make under this disturbance.
     pub(crate) expect: Expectation,
     /// True if the row may be mixed with other rows.
     pub(crate) mixes: bool,
@@ -31,7 +30,6 @@ impl Row {
         self
     }
 
-    /// Adds texts that must not occur on standard output or standard error.
     pub(crate) const fn hides(mut self, texts: &'static [&'static str]) -> Row {
         self.expect.hides = texts;
         self

@@ -22,7 +22,6 @@ const LONGEST: Duration = Duration::from_secs(300);
 /// Maximum number of bytes of output that are read.
 const MOST_OUTPUT: u64 = 4 << 20;
 
-/// Reason why a run was not made.
 pub(crate) enum NotRun {
     /// The machine does not have something that a row needs.
     Impossible(String),
@@ -152,7 +151,6 @@ fn text(setup: &RunSetup<'_>, name: &str) -> String {
     }
 }
 
-/// Returns the records of the trials that have ended.
 fn records(setup: &RunSetup<'_>, wrong: &mut Vec<String>) -> Vec<Value> {
     let text = fs::read(setup.record()).unwrap_or_default();
     let mut records = Vec::new();

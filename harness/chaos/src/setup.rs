@@ -23,7 +23,6 @@ type Look = Box<dyn FnOnce(&str) -> Option<String>>;
 
 pub(crate) struct RunSetup<'t> {
     pub(crate) tools: &'t Tools,
-    /// Folder with all files of this run.
     pub(crate) folder: PathBuf,
     /// Arguments of the command. If the list is empty, the command runs [`TRIAL`].
     pub(crate) words: Vec<OsString>,
@@ -49,7 +48,6 @@ pub(crate) struct RunSetup<'t> {
     pub(crate) conflict: bool,
     /// Reason why this machine cannot make the run.
     pub(crate) impossible: Option<String>,
-    /// Number of times that the command runs, one after the other.
     pub(crate) times: u32,
 }
 
@@ -116,12 +114,10 @@ impl<'t> RunSetup<'t> {
         self.launchers.push(format!("sh {}", path.display()));
     }
 
-    /// Adds a launcher that consists of these words.
     pub(crate) fn launcher_words(&mut self, words: &str) {
         self.launchers.push(words.to_owned());
     }
 
-    /// Sets an environment variable of the worker with `--env`.
     pub(crate) fn worker_variable(&mut self, pair: &str) {
         let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
         let known =
@@ -139,12 +135,10 @@ impl<'t> RunSetup<'t> {
         }
     }
 
-    /// Sets an environment variable of the command.
     pub(crate) fn variable(&mut self, name: &str, value: impl Into<OsString>) {
         self.conflict |= self.variables.insert(name.into(), Some(value.into())).is_some();
     }
 
-    /// Removes an environment variable of the command.
     pub(crate) fn without(&mut self, name: &str) {
         self.conflict |= self.variables.insert(name.into(), None).is_some();
     }
@@ -197,7 +191,6 @@ impl<'t> RunSetup<'t> {
         self.before.splice(0..0, words);
     }
 
-    /// Runs another trial than [`TRIAL`].
     pub(crate) fn runs(&mut self, trial: &str) {
         self.conflict |= self.trial.replace(trial.to_owned()).is_some_and(|other| other != trial);
     }
@@ -214,7 +207,6 @@ impl<'t> RunSetup<'t> {
         self.cases_from(path);
     }
 
-    /// Runs on another stack.
     pub(crate) fn stack(&mut self, root: PathBuf) {
         self.conflict |= self.stack.replace(root).is_some();
     }
@@ -275,12 +267,10 @@ impl<'t> RunSetup<'t> {
         }
     }
 
-    /// Adds an action that is executed while the command runs.
     pub(crate) fn during(&mut self, what: impl FnOnce(&RunningCommand<'_>) + 'static) {
         self.during.push(Box::new(what));
     }
 
-    /// Adds a check of the output after the run.
     pub(crate) fn afterwards(&mut self, look: impl FnOnce(&str) -> Option<String> + 'static) {
         self.afterwards.push(Box::new(look));
     }

@@ -16,13 +16,10 @@ pub(crate) const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=mem
 /// A trial that compiles a kernel.
 pub(crate) const KERNEL: &str = "kernels/saxpy[n=65536,block=1024]";
 
-/// ROCm release on which the rows run.
 const RELEASE: &str = "debian:7.2.4";
 
 pub(crate) struct Tools {
-    /// Path of the command.
     pub(crate) program: PathBuf,
-    /// Root of the stack.
     pub(crate) stack: PathBuf,
     /// Library for LD_PRELOAD that causes disturbances in the worker.
     pub(crate) trouble: PathBuf,
@@ -114,7 +111,6 @@ impl Tools {
         folder
     }
 
-    /// Returns the cache that runs share.
     pub(crate) fn cache(&self) -> PathBuf {
         self.base.path().join("cache")
     }

@@ -51,7 +51,6 @@ impl Values {
     }
 }
 
-/// Maximum number of names that a message lists.
 const LISTED: usize = 12;
 
 impl Values {

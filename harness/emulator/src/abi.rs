@@ -108,7 +108,6 @@ pub(crate) struct Agent(pub(crate) u64);
 
 impl Agent {
     pub(crate) const CPU: Agent = Agent(1);
-    /// The first GPU.
     pub(crate) const GPU: Agent = Agent(2);
 
     /// Returns the index of the GPU, counted from 0. Returns `None` for the host and for invalid handles.
@@ -388,7 +387,6 @@ impl<T: Copy> Out<T> {
         Status::SUCCESS
     }
 
-    /// Writes the value unless the pointer is null.
     pub(crate) fn put_if_wanted(self, value: T) {
         let _ = self.put(value);
     }

@@ -10,25 +10,26 @@ pub(crate) const PAGE: usize = 4096;
 /// Origin of a region of the address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Allocated from a memory pool.
     Pool,
     /// Locked host memory. `count` is the number of locks.
-    Locked { count: usize },
+    Locked {
+        count: usize,
+    },
     /// Mapped by the virtual memory calls. The GPU may access the region if `gpu_access` is set.
-    Virtual { gpu_access: bool },
+    Virtual {
+        gpu_access: bool,
+    },
     /// Memory of another process, attached through IPC.
     Attached,
     /// Memory of the device itself: code objects, queues, signals.
     Internal,
 }
 
-/// A region of the address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
     /// Length in bytes as requested by the caller. For allocations of whole pages, the length is rounded up to pages.
     pub(crate) len: usize,
     pub(crate) kind: Kind,
-    /// Agent that owns the memory.
     pub(crate) owner: Agent,
     /// `hsa_amd_memory_pool_global_flag_t`.
     pub(crate) flags: u32,

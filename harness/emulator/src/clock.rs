@@ -4,7 +4,6 @@
 /// Ticks per second.
 pub(crate) const FREQUENCY: u64 = 1_000_000_000;
 
-/// Returns the current time in ticks.
 pub(crate) fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a local variable, and CLOCK_MONOTONIC exists on every Linux.

@@ -11,13 +11,11 @@ use object::{
     read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _},
 };
 
-/// Suffix of the symbol of a kernel's descriptor.
 const DESCRIPTOR_SUFFIX: &str = ".kd";
 
 /// Maximum size of an image, in bytes. The limit protects against huge sizes in a damaged header.
 const MAX_IMAGE: u64 = 16 << 30;
 
-/// Reason why a code object cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
     /// The bytes are not a code object.
@@ -33,7 +31,6 @@ fn malformed(what: impl ToString) -> Problem {
 /// A part of the image that is copied from the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment<'a> {
-    /// Offset in the image.
     pub(crate) address: u64,
     pub(crate) data: &'a [u8],
     /// True if kernels may write to the segment. This is true for variables, and also for the dynamic section and
@@ -41,21 +38,16 @@ pub(crate) struct Segment<'a> {
     pub(crate) writable: bool,
 }
 
-/// Kind of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The descriptor of a kernel.
     Kernel,
-    /// A variable in device memory.
     Variable,
 }
 
-/// A symbol that the code object defines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Symbol {
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// Offset in the image.
     pub(crate) address: u64,
     pub(crate) size: u64,
 }
@@ -116,7 +108,6 @@ impl Form {
 /// A place in the image into which the loader writes an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Relocation {
-    /// Offset of the place in the image.
     pub(crate) place: u64,
     pub(crate) form: Form,
     pub(crate) base: Base,

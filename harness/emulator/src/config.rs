@@ -68,7 +68,6 @@ pub(crate) fn get() -> &'static Config {
     Configuration::here().get()
 }
 
-/// Returns the version and configuration of this process's device.
 pub(crate) fn identity() -> Identity {
     Identity { version: env!("CARGO_PKG_VERSION").to_owned(), config: get().clone() }
 }

@@ -87,7 +87,6 @@ impl Engine {
     }
 }
 
-/// An engine whose first copy may be executed now.
 pub(crate) struct Ready(Arc<Engine>);
 
 impl Ready {

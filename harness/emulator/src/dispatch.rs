@@ -54,7 +54,6 @@ pub(crate) struct Origin<'q> {
 }
 
 impl Origin<'_> {
-    /// Returns true if the queue is being destroyed.
     pub(crate) fn stopping(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }

@@ -17,7 +17,6 @@ struct Choice {
 }
 
 impl Choice {
-    /// Records that the fault acted at this opportunity.
     fn acted(&self, opportunity: u64, sanitizer: &Sanitizer) {
         let line = match sanitizer.current_line() {
             // The program is not a trial, or the trial has not reached its first line.
@@ -28,7 +27,6 @@ impl Choice {
     }
 }
 
-/// All injected faults of a device.
 pub(crate) struct Chooser(Vec<Choice>);
 
 impl Chooser {

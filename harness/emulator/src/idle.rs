@@ -13,7 +13,6 @@ const SPINNING: Duration = Duration::from_secs(3);
 /// like HIP in `hipStreamDestroy`. A thread that computes spends little time in the kernel.
 const YIELDING: Duration = Duration::from_millis(200);
 
-/// Results of the previous checks.
 #[derive(Default)]
 pub(crate) struct Idle {
     calls: u64,
@@ -22,7 +21,6 @@ pub(crate) struct Idle {
 }
 
 impl Idle {
-    /// Time between two checks.
     pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
     /// Makes a check and returns true if the process is idle. `quiet` is true if the device has work that it may
@@ -46,7 +44,6 @@ impl Idle {
     }
 }
 
-/// Returns the processor time that the process has spent in the kernel.
 fn time_in_kernel() -> Duration {
     // SAFETY: all zeros are a valid value of this plain C type.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

@@ -69,14 +69,12 @@ pub(crate) struct SamplerDescriptionV2 {
     addressing: [u32; 3],
 }
 
-/// An image, to which a handle refers.
 #[derive(Clone, Copy)]
 struct Known {
     image: Image,
     geometry: Geometry,
 }
 
-/// Live images and samplers of a device.
 #[derive(Default)]
 pub(crate) struct Images {
     images: Mutex<BTreeMap<u64, Known>>,
@@ -88,7 +86,6 @@ const IMAGE_WORDS: usize = 12;
 /// Size of a sampler object in 32-bit words (ROCr, `HSA_SAMPLER_OBJECT_SIZE_DWORD`).
 const SAMPLER_WORDS: usize = 8;
 
-/// Returns true if the GPUs support images.
 pub(crate) fn are_supported() -> bool {
     config::get().arch.facts().has_images
 }

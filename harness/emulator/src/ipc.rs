@@ -43,7 +43,6 @@ const MAGIC: u32 = u32::from_le_bytes(*b"rcri");
 pub(crate) struct Shared {
     /// Shared allocations. The key is the start address.
     known: Mutex<BTreeMap<usize, (OwnedFd, Handle)>>,
-    /// Locked while an allocation is being shared.
     sharing: Mutex<()>,
 }
 

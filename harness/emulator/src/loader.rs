@@ -21,7 +21,6 @@ use crate::{
     report::trace,
 };
 
-/// A loaded kernel.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     /// Name of the kernel without the suffix `.kd` of its descriptor.
@@ -52,7 +51,6 @@ struct Executable {
     frozen: bool,
     externals: HashMap<String, u64>,
     images: Vec<Image>,
-    /// Handles of the symbols, in the order of the code object.
     symbols: Vec<u64>,
 }
 
@@ -67,7 +65,6 @@ struct Registry {
     kernels: BTreeMap<u64, Arc<Kernel>>,
 }
 
-/// Code objects loaded into a device.
 #[derive(Default)]
 pub(crate) struct Loaded(Mutex<Registry>);
 

@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-/// Like `std::sync::Mutex`.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(sync::Mutex<T>);
 
@@ -23,7 +22,6 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Like `std::sync::RwLock`.
 #[derive(Debug, Default)]
 pub(crate) struct RwLock<T>(sync::RwLock<T>);
 
@@ -37,7 +35,6 @@ impl<T> RwLock<T> {
     }
 }
 
-/// Like `std::sync::Condvar`.
 #[derive(Debug, Default)]
 pub(crate) struct Condvar(sync::Condvar);
 

@@ -30,7 +30,6 @@ use crate::{
     sanitizer,
 };
 
-/// Allocations and accounting of a device.
 #[derive(Default)]
 pub(crate) struct Memory {
     map: RwLock<AddressMap>,

@@ -5,7 +5,6 @@
 
 use device::Arch;
 
-/// Properties of an emulated GPU.
 pub(crate) struct Model {
     /// PCI device id.
     pub(crate) chip_id: u32,
@@ -30,7 +29,6 @@ pub(crate) struct Model {
 /// Unique id of the first GPU: "emulated" in ASCII.
 const UNIQUE_ID: u64 = 0x656d_756c_6174_6564;
 
-/// Returns the unique id of a GPU.
 pub(crate) fn unique_id(number: u32) -> u64 {
     UNIQUE_ID + u64::from(number)
 }
@@ -40,7 +38,6 @@ pub(crate) fn location(number: u32) -> u32 {
     (3 + number) << 8
 }
 
-/// Returns the properties for an architecture.
 pub(crate) fn of(arch: Arch) -> Model {
     let rdna = Model {
         chip_id: 0,

@@ -159,21 +159,18 @@ pub(crate) fn host_copy(rows: &[Row]) -> Result<(), Unordered> {
     findings::of_copy(state.touch_rows(&mut work, rows))
 }
 
-/// Records that the host read the value of a signal.
 pub(crate) fn host_saw(signal: Signal) {
     if let Some(mut state) = state() {
         state.host_saw(signal.0);
     }
 }
 
-/// Records that the host set the value of a signal.
 pub(crate) fn host_set(signal: Signal) {
     if let Some(mut state) = state() {
         state.host_set(signal.0);
     }
 }
 
-/// Records that the host added to a signal.
 pub(crate) fn host_added(signal: Signal) {
     if let Some(mut state) = state() {
         state.host_added(signal.0);

@@ -24,7 +24,6 @@ pub(crate) struct Completion {
     pub(crate) start: u64,
 }
 
-/// Result of executing a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done(Completion),
@@ -34,7 +33,6 @@ pub(crate) enum Outcome {
     Hang,
 }
 
-/// Addresses of the queues that are executing a kernel.
 #[derive(Default)]
 pub(crate) struct InKernels(Mutex<Vec<u64>>);
 

@@ -15,7 +15,6 @@ use crate::{
     vmem,
 };
 
-/// Segment of a pool.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Segment {
     Global { flags: u32 },
@@ -69,7 +68,6 @@ fn host_bytes() -> usize {
     usize::try_from(pages).unwrap_or(0) * usize::try_from(size).unwrap_or(0)
 }
 
-/// Returns the pools of an agent.
 pub(crate) fn of_agent(agent: Agent) -> Option<[Pool; 3]> {
     match (agent, agent.gpu()) {
         (Agent::CPU, _) => Some([HOST_FINE, HOST_KERNARG, HOST_COARSE]),

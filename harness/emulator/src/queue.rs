@@ -94,7 +94,6 @@ impl Queue {
         self.cell.head.id
     }
 
-    /// Returns true if the queue is being destroyed.
     pub(crate) fn stopping(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
@@ -275,7 +274,6 @@ impl Drop for Queue {
     }
 }
 
-/// A packet that may be executed now.
 pub(crate) struct Ready {
     queue: Arc<Queue>,
     pub(crate) index: u64,

@@ -28,7 +28,6 @@ pub(crate) fn fault(kernel: &str, trap: impl Display) {
     line(format_args!("fault: kernel {kernel}: {trap}"));
 }
 
-/// Reports a kernel that does not end.
 pub(crate) fn hang(kernel: &str, what: impl Display) {
     line(format_args!("hang: kernel {kernel}: {what}"));
 }
@@ -38,7 +37,6 @@ pub(crate) fn finding(kernel: &str, what: impl Display) {
     line(format_args!("finding: kernel {kernel}: {what}"));
 }
 
-/// Reports an invalid configuration.
 pub(crate) fn bad_configuration(problem: impl Display) {
     line(format_args!("bad configuration: {problem}"));
 }
@@ -49,7 +47,6 @@ pub(crate) fn note(what: impl Display) {
     line(format_args!("note: {what}"));
 }
 
-/// Returns true if tracing is on.
 pub(crate) fn tracing() -> bool {
     // The variable and standard error belong to the process and not to a device.
     static ON: OnceLock<bool> = OnceLock::new();

@@ -63,7 +63,6 @@ extern "C" fn wait() {
     at_call();
 }
 
-/// Returns true if the process has begun to end.
 pub(crate) fn process_ends() -> bool {
     END.get().is_some()
 }

@@ -23,7 +23,6 @@ use crate::{
     row::Row,
 };
 
-/// Sanitizer state of a device.
 pub(crate) struct Sanitizer {
     on: bool,
     /// Current line of the case, or `u32::MAX` before the first line.
@@ -55,7 +54,6 @@ impl Sanitizer {
         self.on
     }
 
-    /// Returns the current line of the case.
     pub(crate) fn current_line(&self) -> u32 {
         self.line.load(Ordering::Relaxed)
     }
@@ -95,7 +93,6 @@ struct Allocation {
     freed_by: Option<u32>,
 }
 
-/// All allocations so far, oldest first.
 #[derive(Debug, Default)]
 struct History(Vec<Allocation>);
 
@@ -165,7 +162,6 @@ fn line_in_words(number: u32, at: u32) -> String {
     }
 }
 
-/// Describes a line of the case.
 pub(crate) fn line(number: u32) -> String {
     line_in_words(number, current_line())
 }
@@ -232,7 +228,6 @@ fn copy_book(target: &Written, source: &Written, to: u64, from: u64, len: u64) {
     }
 }
 
-/// Returns the current line of the case.
 pub(crate) fn current_line() -> u32 {
     Sanitizer::here().current_line()
 }
@@ -249,7 +244,6 @@ pub(crate) fn allocated(start: usize, len: usize, of_the_device: bool) {
     }
 }
 
-/// Records that an allocation was freed.
 pub(crate) fn freed(start: usize) {
     if is_on() {
         Sanitizer::here().written.write().remove(&(start as u64));

@@ -36,7 +36,6 @@ use crate::{
     rest, signal,
 };
 
-/// A packet or copy that can be executed now.
 pub(crate) enum Step {
     Packet(queue::Ready),
     Copy(copy_engine::Ready),
@@ -51,7 +50,6 @@ impl Step {
     }
 }
 
-/// A thread that waits for a signal.
 struct Wait {
     id: u64,
     signal: Signal,
@@ -65,7 +63,6 @@ impl Wait {
     }
 }
 
-/// State of the executor of a device.
 pub(crate) struct Executor {
     /// True if queues and engines have their own threads.
     eager: bool,
@@ -99,9 +96,7 @@ struct State {
     next_wait: u64,
     /// Number of random steps that remain to be executed before the call of the host returns.
     steps: u32,
-    /// Number of random numbers drawn so far.
     draws: u64,
-    /// True while a step is being executed.
     busy: bool,
     /// Number of reads of signals since the last step. A host that polls signals is waiting for work.
     looks: u32,

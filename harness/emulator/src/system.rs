@@ -17,7 +17,6 @@ use crate::{
     rest, schedule, signal, system_events, witness,
 };
 
-/// Global state of a device's runtime.
 #[derive(Default)]
 pub(crate) struct System {
     /// Number of `hsa_init` calls without a matching `hsa_shut_down`.

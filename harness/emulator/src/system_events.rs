@@ -8,7 +8,6 @@ use crate::{
     part::Part as _,
 };
 
-/// A registered event handler and its data.
 struct Handler {
     function: SystemEventCallback,
     data: *mut c_void,

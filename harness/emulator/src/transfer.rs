@@ -24,9 +24,7 @@ pub(crate) enum Direction {
 pub(crate) enum Fate {
     /// All bytes are written.
     Done,
-    /// No byte is written.
     Dropped,
-    /// Zeros are written.
     Zeroed,
     /// A number of bytes at the end are not written.
     Torn(usize),

@@ -102,7 +102,6 @@ thread_local! {
 /// takes several nanoseconds in a shared library.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// Returns the device that this thread has entered.
 fn entered() -> Option<&'static Device> {
     // The function is not inlined, because the compiler would otherwise look up the thread's variable before it checks
     // the flag.

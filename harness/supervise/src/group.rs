@@ -226,7 +226,6 @@ mod tests {
         assert_eq!(parse_queued(""), None);
     }
 
-    /// Two processes that both compute take turns on one processor.
     #[test]
     fn waiting_for_a_processor_is_measured() {
         use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

@@ -8,10 +8,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// A child is idle if it uses less than 1/20 of a processor.
 const AT_REST: u32 = 20;
 
-/// Processor use of a child.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Work {
-    /// Processor time.
     pub(crate) cpu: Duration,
     /// Time that each thread waited on a run queue, by thread id.
     pub(crate) queued: BTreeMap<String, Duration>,

@@ -306,12 +306,10 @@ impl Start {
     }
 }
 
-/// Options of a starter that a launcher has started.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Launched {
     /// Marks of the variables that existed before the launcher started. The launcher has not set them.
     inherited: Vec<u8>,
-    /// True if the starter must report how the program ended.
     tell: bool,
 }
 

@@ -162,10 +162,8 @@ pub(crate) fn asleep() -> Duration {
     with.saturating_sub(now(ClockId::Monotonic))
 }
 
-/// Result of one check of a child.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Look {
-    /// Reason if the child is suspended.
     pub(crate) suspension: Option<Suspension>,
     /// Processor time of the child, or `None` if the kernel does not report it.
     pub(crate) cpu: Option<Duration>,

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use supervise::{Cancel, Ended, Limits, Observed, Reason, Suspension, run};
 
-/// A new cgroup that is removed on drop.
 struct Freezer {
     folder: PathBuf,
     file: &'static str,

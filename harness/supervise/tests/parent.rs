@@ -82,7 +82,6 @@ impl Family {
         kill_process(Pid::from_child(&self.parent), signal).unwrap();
     }
 
-    /// Waits until parent and child have ended.
     fn end(mut self) -> ExitStatus {
         let status = self.parent.wait().unwrap();
         let Some(child) = self.child else { return status };

@@ -77,7 +77,6 @@ type LineSymbol = unsafe extern "C" fn(u32);
 /// Function of the emulated device that receives the current line of the case.
 static LINE: OnceLock<LineSymbol> = OnceLock::new();
 
-/// Passes the line of the next step to the emulated device.
 pub(crate) fn at_line(line: u32) {
     if let Some(set_line) = LINE.get() {
         // SAFETY: the symbol belongs to rocrepro's library, which stays loaded.

@@ -8,7 +8,6 @@ use plan::MAX_VALUE_BYTES;
 /// read the value later.
 pub(crate) type Room = Box<[u64; MAX_VALUE_BYTES / 8]>;
 
-/// Memory for all values of a plan.
 #[derive(Default)]
 pub(crate) struct Given {
     /// The key is the name of the value, or the numbers of the step and the argument. A value that no call has returned

@@ -9,7 +9,6 @@ use plan::{HostFuncApi, Place};
 
 use crate::{broken::Broken, machine::Machine, memory::declared};
 
-/// Bytes that a host function modifies.
 struct Bytes {
     first: *mut u8,
     count: usize,

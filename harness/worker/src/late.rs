@@ -36,7 +36,6 @@ const TICKS_PER_MICROSECOND: u32 = 100;
 /// Maximum total delay of the body, in microseconds. Without it, a body with thousands of calls would take too long.
 const MOST: u64 = 2_000_000;
 
-/// Delay injection of one plan.
 pub(crate) struct Lateness {
     late: Late,
     function: *mut c_void,
@@ -51,7 +50,6 @@ pub(crate) struct Lateness {
 }
 
 impl Lateness {
-    /// Compiles and loads the kernel that spins.
     pub(crate) fn new(machine: &Machine<'_>, late: Late) -> Result<Lateness, Broken> {
         let cannot = |what: &str, code: c_int| {
             Broken(format!("delays cannot be injected: {what} returned {code}"))

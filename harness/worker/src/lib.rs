@@ -215,7 +215,6 @@ fn environment() -> BTreeMap<String, String> {
     all.map(|(name, value)| (text(name), text(value))).collect()
 }
 
-/// Returns the resource limits of this process.
 fn limits() -> BTreeMap<String, String> {
     Resource::ALL.iter().map(|r| (r.to_string(), r.here().to_string())).collect()
 }

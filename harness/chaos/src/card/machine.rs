@@ -76,7 +76,6 @@ expect:
 faults: [copy.zero]
 ";
 
-/// Returns the reason if no machine can be simulated here.
 pub(super) fn impossible() -> Option<&'static str> {
     if !rustix::process::geteuid().is_root() {
         return Some("mounts need root");

@@ -13,7 +13,6 @@ pub(super) struct PlannedTrial {
     /// True if the card is broken after the trial. The report must then name the trial as the suspect, and no further
     /// trial may run.
     pub(super) breaks: bool,
-    /// Number of times that the trial begins.
     pub(super) begins: usize,
     /// Relative frequency among trials that are not healthy, in percent.
     weight: u64,
@@ -35,7 +34,6 @@ impl PlannedTrial {
     }
 }
 
-/// The card works.
 pub(super) const HEALTHY: &PlannedTrial = &fate("passes", "pass", "pass", 0);
 
 const KILLED_IN_CHECK: &str = "poisons-and-killed-in-check";

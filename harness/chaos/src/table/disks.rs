@@ -430,7 +430,6 @@ fn compiler(setup: &mut RunSetup<'_>, how: fn(&Path) -> std::io::Result<()>) {
     kept.iter().for_each(|path| how(path).expect("the cache is ours"));
 }
 
-/// Truncates a file to its first half.
 fn halve(path: &Path) -> std::io::Result<()> {
     let all = fs::read(path)?;
     fs::write(path, &all[..all.len() / 2])

@@ -19,7 +19,6 @@ use crate::{row::Row, sanitizer};
 /// Number of a pseudo-queue for copies, which wait only for their signals.
 const COPIES: u64 = 0;
 
-/// Description of a packet or copy, for messages.
 struct Entry {
     place: Place,
     line: u32,
@@ -173,7 +172,6 @@ impl State {
         self.host.join(&clock);
     }
 
-    /// Records that the host added to a signal.
     pub(super) fn host_added(&mut self, signal: u64) {
         let clock = self.host.clone();
         self.signal(signal).join(&clock);

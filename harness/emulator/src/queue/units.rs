@@ -11,7 +11,6 @@ use crate::{
 pub(super) struct Mask(Vec<u32>);
 
 impl Mask {
-    /// Returns a mask with all compute units of the device.
     pub(super) fn all() -> Mask {
         let units = model::of(config::get().arch).compute_units;
         Mask::of(&vec![u32::MAX; units.div_ceil(u32::BITS) as usize], units)
