@@ -158,7 +158,7 @@ impl Planted {
         let name = self.fault.name().bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
         let draw = if self.per == Per::Process { 0 } else { opportunity };
         let hash = mix(mix(self.seed ^ name) ^ draw);
-        // A double holds 53 bits exactly, so a fault with probability 1 always acts.
+        // A double represents 53 bits exactly, so a fault with probability 1 always acts.
         ((hash >> 11) as f64) < self.probability * (1u64 << 53) as f64
     }
 

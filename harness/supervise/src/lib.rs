@@ -13,8 +13,8 @@
 //! * The child writes one event per line to standard output. A child that loads libraries first duplicates that
 //!   descriptor and points descriptor 1 at standard error, so that the output of libraries does not mix with events.
 //! * The child starts as the leader of a new process group and stays in it. The terminal does not send Ctrl-C to that
-//!   group. [`Cancel::on_signals`] ends the group instead. Descendants may leave the group. Those that outlive the
-//!   child become children of this process, which kills them.
+//!   group. [`Cancel::on_signals`] ends the group instead. Descendants may leave the group. Descendants that outlive
+//!   the child become children of this process, which kills them.
 //!
 //! If the kernel lacks `pidfd_open` (before Linux 5.3, or in a container that forbids it), a thread waits for each
 //! child instead.

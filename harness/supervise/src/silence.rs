@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-/// Time between two checks of a silent child's processor time. If a quarter of the limit is shorter, that time is used.
+/// Maximum time between two checks of a silent child's processor time. If the limit is small, the time is a quarter of
+/// the limit.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// A child is idle if it uses less than 1/20 of a processor.

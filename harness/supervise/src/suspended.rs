@@ -20,15 +20,15 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::group;
 
-/// Time between two checks of a child. If a quarter of the child's shortest limit is shorter, that time is used.
+/// Maximum time between two checks of a child. If the child's shortest limit is small, the time is a quarter of that
+/// limit.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Delay of a check from which on this process counts as absent: it was stopped or frozen with the child, or its
+/// If a check is late by this time or more, this process did not run. It was stopped or frozen with the child, or its
 /// virtual machine was paused.
 const ABSENT: Duration = Duration::from_secs(1);
 
-/// Time that the clock which includes suspended time must gain on the clock which does not, before the machine counts
-/// as suspended.
+/// The machine was suspended if the clock that includes suspended time has gained this much on the clock that does not.
 const ASLEEP: Duration = Duration::from_millis(100);
 
 /// Maximum number of processes that one check examines, because a program may have started many.

@@ -79,7 +79,7 @@ impl Lateness {
         })
     }
 
-    /// Switches delays on for the steps of the body and off for all other phases.
+    /// Switches delays on or off. Only the steps of the body are delayed.
     pub(crate) fn is_on(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
     }

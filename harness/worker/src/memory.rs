@@ -68,8 +68,8 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
             let (to_pitch, from_pitch) = (*to_pitch as usize, *from_pitch as usize);
             let (width, height) = (*width as usize, *height as usize);
             let stream = machine.stream(stream);
-            // SAFETY: the addresses lie in buffers of the plan, which live until the plan frees them. If an extent is
-            // too large, the plan requests exactly that.
+            // SAFETY: the addresses lie in buffers of the plan, which live until the plan frees them. An extent that
+            // exceeds a buffer is a mistake that the plan makes on purpose.
             let code = unsafe {
                 if *asynchronous {
                     hip.hipMemcpy2DAsync(
@@ -228,7 +228,7 @@ fn copy(
     let (to, from) = (machine.address(to), machine.address(from));
     let stream = machine.stream(stream);
     // SAFETY: the addresses lie in buffers of the plan. Host memory stays allocated until the plan frees it, even if a
-    // step stops the plan. If an extent is too large, the plan requests exactly that.
+    // step stops the plan. An extent that exceeds a buffer is a mistake that the plan makes on purpose.
     let code = unsafe {
         match api {
             CopyApi::Memcpy => hip.hipMemcpy(to, from, bytes, kind),
