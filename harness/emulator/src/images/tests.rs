@@ -107,7 +107,7 @@ fn images_are_copied_and_cleared() {
 fn rejects_formats_and_sizes_that_hardware_lacks() {
     let refused = |geometry, size, format| made(described(geometry, size, format)).map(|_| ());
     let size = [8, 8, 0, 0];
-    // UNORM_INT24, RGBX, signed LUMINANCE, DEPTH with a channel type of other formats, RGB of bytes.
+    // UNORM_INT24, RGBX, signed LUMINANCE, DEPTH of bytes, RGB of bytes.
     for format in [[4, 1], [2, 7], [8, 17], [2, 18], [2, 6]] {
         assert_eq!(refused(1, size, format), Err(Status::IMAGE_FORMAT_UNSUPPORTED), "{format:?}");
     }

@@ -205,8 +205,8 @@ unsafe extern "C" fn hsa_signal_group_wait_any_relaxed(
 mod tests {
     use super::{super::create, *};
 
-    /// Creates two signals with these values and waits until they are zero. Compares the results of `any` and `all` and
-    /// the returned values.
+    /// Waits for at most 1 µs until any, and until all, of two new signals with these values are zero. Compares the
+    /// results and the returned values.
     #[track_caller]
     fn check(values: [i64; 2], any: (u32, i64), all: (u32, [i64; 2])) {
         let signals = values.map(create);
