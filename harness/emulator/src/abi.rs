@@ -108,6 +108,7 @@ pub(crate) struct Agent(pub(crate) u64);
 
 impl Agent {
     pub(crate) const CPU: Agent = Agent(1);
+    /// The first GPU.
     pub(crate) const GPU: Agent = Agent(2);
 
     /// Returns the index of the GPU, counted from 0. Returns `None` for the host and for invalid handles.

@@ -31,6 +31,7 @@ fn malformed(what: impl ToString) -> Problem {
 /// A part of the image that is copied from the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment<'a> {
+    /// Offset in the image.
     pub(crate) address: u64,
     pub(crate) data: &'a [u8],
     /// True if kernels may write to the segment. This is true for variables, and also for the dynamic section and
@@ -48,6 +49,7 @@ pub(crate) enum Kind {
 pub(crate) struct Symbol {
     pub(crate) name: String,
     pub(crate) kind: Kind,
+    /// Offset in the image.
     pub(crate) address: u64,
     pub(crate) size: u64,
 }
@@ -108,6 +110,7 @@ impl Form {
 /// A place in the image into which the loader writes an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Relocation {
+    /// Offset in the image.
     pub(crate) place: u64,
     pub(crate) form: Form,
     pub(crate) base: Base,

@@ -9,6 +9,7 @@ use crate::{
 type Callback = extern "C" fn(*mut c_void, *mut c_void);
 
 struct Notifier {
+    /// Start address of the allocation.
     allocation: usize,
     /// Address at which the callback was registered. It may lie inside the allocation.
     pointer: *mut c_void,

@@ -140,6 +140,7 @@ struct Layout {
     space: (usize, u64),
     /// File offsets of the version numbers that are set for the exported symbols.
     symbols: Vec<usize>,
+    /// First unused version number.
     version: u16,
     /// The library's own name and the name of the version. Each consists of its offset in the string table and its
     /// text.
