@@ -1,4 +1,4 @@
-//! What can be typed. What it means is decided in the commands.
+//! The command line: subcommands and options. The modules of `commands` execute them.
 
 mod baseline;
 mod bisect;
@@ -181,7 +181,7 @@ pub(crate) struct Selection {
     pub(crate) from: Origin,
 }
 
-/// Where the cases come from.
+/// Options that select the source of the cases.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Origin {
     /// Read cases from this folder or file; the built-in ones then do not count
@@ -195,25 +195,25 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// What was chosen; none for the built-in library.
+    /// Returns the chosen source; `None` means the built-in library.
     pub(crate) fn chosen(&self) -> Option<CasesFrom> {
         let path = self.cases_from.clone()?;
         Some(CasesFrom { path, trusted: self.trust })
     }
 
-    /// Where they come from, as options with values.
+    /// Returns the source as options with values, for a command that repeats this one.
     pub(crate) fn words(&self) -> Vec<(&'static str, String)> {
         let path = self.cases_from.iter();
         path.map(|path| ("--cases-from", path.display().to_string())).collect()
     }
 
-    /// Whether they may do all that a program can.
+    /// Returns true if the cases may do everything that a program can do.
     pub(crate) fn is_trusted(&self) -> bool {
         self.trust
     }
 }
 
-/// Where packages of Debian come from.
+/// Options about Debian mirrors.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Mirrors {
     /// Debian mirrors to fetch from; each package comes from the first that has it [default: this machine's own if it runs
@@ -222,7 +222,7 @@ pub(crate) struct Mirrors {
     pub(crate) mirror: Vec<String>,
 }
 
-/// What a program runs on: a stack and a device.
+/// Options about the stack and the device that a program runs on.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Target {
     /// The ROCm to run on, by any spelling of a stack
@@ -254,7 +254,7 @@ pub(crate) struct Target {
     pub(crate) launcher: Option<String>,
 }
 
-/// What trials run on, and how.
+/// Options about the stack, the device and the limits of trials.
 #[derive(Parser, Clone, Debug, PartialEq)]
 pub(crate) struct On {
     #[command(flatten)]
@@ -308,9 +308,9 @@ pub(crate) struct On {
 }
 
 impl On {
-    /// Seconds that a trial may take unless others are given.
+    /// Default time limit of a trial, in seconds.
     pub(crate) const TIMEOUT: u32 = engine::session::TIMEOUT;
-    /// Seconds that it may be silent.
+    /// Default time limit of a trial without any event, in seconds.
     pub(crate) const QUIET_TIMEOUT: u32 = engine::session::QUIET_TIMEOUT;
 }
 
@@ -376,7 +376,7 @@ pub(crate) struct Run {
     pub(crate) below: Option<i32>,
 }
 
-/// How the emulated device is set up.
+/// Options of the emulated device.
 #[derive(Args)]
 pub(crate) struct Emulation {
     /// When the emulated device carries work out: `eager`, `lazy` (as late as is legal), `seeded=7` (a legal order by seed),
@@ -390,9 +390,10 @@ pub(crate) struct Emulation {
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     pub(crate) sanitize: Option<String>,
 
-    /// Set up the emulated device: `memory=256M`, `gtt=1G` (memory of an APU besides its carve-out), `devices=2`,
-    /// `large-bar=yes` (the host reaches all device memory; docs/device-options.md has the defaults), `threads=4` (that share the workgroups of a kernel; what these do to the same bytes then has no fixed
-    /// order; the sanitizer uses one), `patience=60` (seconds that a kernel may work without progress before the device reports a
+    /// Set up the emulated device: `memory=256M`, `gtt=1G` (memory of an APU in addition to its carve-out),
+    /// `devices=2`, `large-bar=yes` (the host reaches all device memory; docs/device-options.md has the defaults),
+    /// `threads=4` (that share the workgroups of a kernel; what these do to the same bytes then has no fixed order; the
+    /// sanitizer uses one), `patience=60` (seconds that a kernel may work without progress before the device reports a
     /// hang; 10)
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) device_option: Vec<String>,
@@ -416,7 +417,7 @@ pub(crate) struct Prove {
     pub(crate) mutate: bool,
 }
 
-/// Answers a completion script and ends the process, if one asks.
+/// Answers a completion script and ends the process, if a completion script started it.
 pub(crate) fn complete() {
     complete::answer(command);
 }
@@ -434,7 +435,7 @@ fn rocm_in_full() -> String {
     format!("The ROCm to run on, fetched when needed:{all}")
 }
 
-/// A time, as a number of seconds: `120` or `120s`.
+/// Parses a number of seconds: `120` or `120s`.
 fn seconds(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix('s').unwrap_or(text).parse().ok().filter(|n| *n > 0);
     number.ok_or_else(|| "write seconds, such as 120 or 120s".to_owned())

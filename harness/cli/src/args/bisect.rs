@@ -96,7 +96,7 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "P", value_parser = rate)]
     pub(crate) rate: Option<f64>,
 
-    /// What it costs to get a build, counted in runs; above 30 the search makes more runs on a build before it gets another
+    /// Cost of getting a build, counted in runs; above 30 the search makes more runs on a build before it gets another
     #[arg(long, value_name = "RUNS", default_value_t = INSTALL_COST)]
     pub(crate) install_cost: f64,
 
@@ -153,7 +153,7 @@ pub(crate) struct Bisect {
     pub(crate) command: Vec<String>,
 }
 
-/// Which failures are the one that is looked for.
+/// Failures that count as the one that is searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Regress {
     /// Those with the signature of the bad end

@@ -91,7 +91,7 @@ pub(crate) struct Explain {
     pub(crate) from: Origin,
 }
 
-/// The choice between the schema of result records and that of case files.
+/// Choice between the schema of result records and the schema of case files.
 pub(crate) struct Schema {
     pub(crate) record: bool,
 }

@@ -70,7 +70,8 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "GFX", value_delimiter = ',')]
     pub(crate) gfx: Vec<String>,
 
-    /// What to read: hiprand, rocblas, hipblaslt, or a file or folder [default: those of the three libraries that the stack has]
+    /// Libraries to read: hiprand, rocblas, hipblaslt, or a file or folder [default: those of the three libraries that
+    /// the stack has]
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub(crate) lib: Vec<String>,
 
@@ -99,7 +100,7 @@ pub(crate) struct Compare {
 
 #[derive(Args)]
 pub(crate) struct ProbeInside {
-    /// What the stack is called
+    /// Name of the stack
     pub(crate) stack: String,
 
     /// Where the result goes

@@ -50,12 +50,12 @@ pub(crate) struct Exec {
     /// The program, as a path or a name that PATH has
     pub(crate) program: PathBuf,
 
-    /// Its arguments
+    /// Arguments of the program
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) arguments: Vec<OsString>,
 }
 
-/// How a program is run and judged for a report.
+/// Options for running and judging a program for a report.
 #[derive(Args)]
 pub(crate) struct Reporting {
     /// Run the program several times, judge each run, and write the upstream issue where one fails: a check of the `rocrepro` module
@@ -83,7 +83,7 @@ pub(crate) struct Reporting {
     #[arg(long, value_name = "TEXT", requires = "report")]
     pub(crate) never: Vec<String>,
 
-    /// What should be true, as one sentence for the title of the issue
+    /// Statement that should be true, as one sentence for the title of the issue
     #[arg(long, value_name = "SENTENCE", requires = "report")]
     pub(crate) title: Option<String>,
 
@@ -109,7 +109,7 @@ pub(crate) struct Reporting {
     pub(crate) quiet_timeout: Option<u32>,
 }
 
-/// How a program finds the stack.
+/// Way in which a program finds the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HomeKind {
     /// In a namespace if this machine allows that, else through the loader, with a line that says so

@@ -55,7 +55,7 @@ pub(crate) struct Minimise {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Go on with the journal of the folder instead of starting anew
+    /// Go on with the journal of the folder instead of starting again
     #[arg(long)]
     pub(crate) resume: bool,
 }

@@ -43,7 +43,7 @@ wrong, `records merge` reports all of it and writes nothing.
 
 Exit codes: 0 merged, 2 usage, or these are not the parts of one run, 3 merged, but a planned trial has no record.";
 
-/// The store.
+/// Option that names the results store.
 #[derive(Args)]
 pub(crate) struct StoreFile {
     /// The results store
@@ -53,7 +53,7 @@ pub(crate) struct StoreFile {
 
 #[derive(Subcommand)]
 pub(crate) enum Store {
-    /// Add the runs of record files; makes the store where there is none
+    /// Add the runs of record files; creates the store if it does not exist
     #[command(after_help = ADD)]
     Add {
         /// Files of records, as `run --record` and `records merge --out` write them

@@ -3,7 +3,7 @@ use std::process::ExitCode;
 use crate::{args::Schema, outputs};
 use engine::Stop;
 
-/// The schema that editors use for case files.
+/// JSON Schema of case files, for editors.
 const CASE_SCHEMA: &str = include_str!("../../../../cases/schema.json");
 
 pub(crate) fn schema(args: &Schema) -> Result<ExitCode, Stop> {
