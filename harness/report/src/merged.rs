@@ -81,7 +81,7 @@ impl Merging {
     /// Checks the plans of the shards and prepares the merge.
     pub fn of(parts: Vec<Part>) -> Merging {
         let (mut problems, same) = plans(&parts);
-        // If the plans differ or one occurs twice, errors about trials would only repeat that.
+        // If the plans differ or a shard occurs twice, errors about trials would only repeat this.
         let wrong = if same { planned(&parts) } else { Vec::new() };
         let mut merging = Merging {
             order: Vec::new(),

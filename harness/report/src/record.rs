@@ -118,8 +118,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// Removes the fields that no view of a run shows from a record of a passed or skipped trial, to save memory in
-    /// large runs. The record file keeps them.
+    /// Saves memory in large runs: removes the fields that no view of a run shows, if the trial passed or was skipped.
+    /// The record file keeps these fields.
     pub fn let_go(&mut self) {
         if !matches!(self.verdict.kind, VerdictKind::Pass | VerdictKind::Skip) {
             return;
@@ -134,8 +134,8 @@ impl Record {
 }
 
 impl Record {
-    /// Escapes control characters in everything that a view shows as a part of one line. A worker or the writer of a
-    /// record file could otherwise print lines of its own, such as `1 passed`. Texts of several lines stay.
+    /// Escapes control characters in all texts that a view shows within a line. Otherwise a worker or the writer of a
+    /// record file could print lines such as `1 passed`. Texts with several lines are not changed.
     pub fn escape_names(&mut self) {
         let Record { run, date, rocrepro, build, case, trial, title, upstream, .. } = self;
         [run, date, rocrepro, build, case, trial, title].into_iter().for_each(escape);

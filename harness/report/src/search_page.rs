@@ -14,7 +14,7 @@ pub struct Tested {
     pub failed: u32,
     /// Number of runs without a failure.
     pub passed: u32,
-    /// Reason why it could not be tested, if so.
+    /// Reason why the build could not be tested; `None` if it was tested.
     pub skipped: Option<String>,
 }
 
@@ -150,7 +150,6 @@ impl SearchPage<'_> {
         );
     }
 
-    /// Draws the runs in the order in which they were made.
     fn runs_in_order(&self, page: &mut String) {
         let runs = self.runs.len();
         if runs == 0 {
@@ -238,7 +237,6 @@ impl SearchPage<'_> {
         page.push_str("</table>\n");
     }
 
-    /// Lists the components that differ between the two builds.
     fn components(&self, page: &mut String) {
         if self.moved.is_empty() {
             return;
@@ -262,7 +260,7 @@ impl SearchPage<'_> {
     }
 }
 
-/// Returns the mark of a result. Results differ in shape as well as in colour.
+/// Returns the mark for a result. Results differ in shape too, not only in colour.
 fn mark(dot: Dot, x: f64, y: f64, r: f64) -> String {
     let (left, right, top, bottom) = (x - r, x + r, y - r, y + r);
     match dot {

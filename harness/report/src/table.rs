@@ -168,7 +168,7 @@ fn because<'a>(records: impl Iterator<Item = &'a &'a Record>) -> String {
     }
 }
 
-/// Counts the verdicts of a run. The counts add up to its trials.
+/// Counts the verdicts of a run. The sum of the counts is the number of trials.
 pub fn sentence(records: &[Record]) -> String {
     let cases = {
         let mut names: Vec<&str> = records.iter().map(|r| r.case.as_str()).collect();

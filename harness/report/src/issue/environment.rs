@@ -251,8 +251,8 @@ impl Environment {
 
 impl Driver {
     /// Identifies the driver, for example `amdgpu 6.12.12 on Linux 6.14.0`. Returns `None` if amdgpu is not loaded, so
-    /// that an expected failure limited to `amdgpu*` does not apply. `kernel` is part of the name because the kernel's
-    /// own amdgpu module has no version.
+    /// that an expected failure limited to `amdgpu*` does not apply. The kernel is part of the name, because the
+    /// kernel's own amdgpu module has no version.
     pub fn name(&self, kernel: &str) -> Option<String> {
         match (&self.amdgpu, self.loaded) {
             (Some(version), _) => Some(format!("amdgpu {version} on {kernel}")),
