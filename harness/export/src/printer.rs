@@ -239,7 +239,7 @@ impl<'a> Printer<'a> {
                 return Err("an injected compile error cannot be expressed in a program".to_owned());
             }
             Some(Effect::Return(code)) => self.inject_refusal(step, *code),
-            // The worker makes such a call too.
+            // Like the worker, the program makes the call and then replaces its status.
             Some(Effect::Deny(code)) => {
                 self.call(step);
                 self.inject_status(step, *code);
@@ -422,8 +422,8 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// Returns the effect that is injected into a call. The program has its faults at every call that they match; if
-/// several match, the first one is used.
+/// Returns the effect that is injected into a call. Faults act at every call that they match. If several faults match,
+/// the first one is used.
 fn injected_effect(step: &Step) -> Option<&Effect> {
     step.planted.first().map(|planted| &planted.effect)
 }
