@@ -14,9 +14,10 @@ pub struct Kept {
     id: i64,
     /// Plan of the run.
     pub opened: Opened,
-    /// Configuration of the run, or all its configurations; `None` until one of its trials is over.
+    /// Configuration of the run. Several configurations are joined by [`SEVERAL`](crate::SEVERAL). `None` until one of
+    /// the trials has ended.
     pub ground: Option<Ground>,
-    /// Number of its trials in the store.
+    /// Number of the run's trials in the store.
     pub trials: usize,
 }
 
