@@ -211,12 +211,12 @@ enum Attempt {
 }
 
 impl<S: Space> Search<'_, S> {
-    /// Reduces `start`, and again while the result turns out to fail less often than `start`.
+    /// Reduces `start`. Repeats the reduction while the result turns out to fail less often than `start`.
     fn run(&mut self, start: &S::Candidate) -> Result<(), Stopped> {
         loop {
             (self.current, self.key) = (start.clone(), self.space.key(start));
             self.sampler.estimate_rate(&self.current, &self.key, self.runner)?;
-            // The counts are kept, so that a second search takes another way.
+            // The counts of this attempt are kept, so the next attempt decides differently.
             if self.descend()? {
                 return Ok(());
             }
@@ -226,7 +226,7 @@ impl<S: Space> Search<'_, S> {
     /// Reduces the current candidate. Returns false if the result turns out to fail less often than the start.
     fn descend(&mut self) -> Result<bool, Stopped> {
         let mut tree = self.space.edits(&self.current);
-        // If everything at once succeeds, new edits become possible that have an order of their own.
+        // If all edits at once are accepted, the result has new edits in an order of their own.
         while self.attempt(&tree.strongest())? == Attempt::Accepted {
             tree = self.space.edits(&self.current);
         }

@@ -1,9 +1,9 @@
 //! Models of realistic histories: failure rates that differ between builds, several changes, machines that drift or
-//! break, runs that depend on the previous run.
+//! break, and runs that depend on the previous run.
 
 use std::ops::RangeInclusive;
 
-/// SplitMix64 generator: the same worlds in every run, on every machine.
+/// SplitMix64 generator. It makes the same histories in every run, on every machine.
 pub(crate) struct Random(u64);
 
 impl Random {

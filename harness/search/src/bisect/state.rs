@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::sequential::lower_bound;
 
-/// A build is unusable for the search if the share of runs with another failure is above `MAX_OTHER_SHARE`, with at most the
-/// probability `OTHER_ERROR` that this is bad luck: two of two runs are enough, of ten it takes five. An end that fails in
-/// two ways is run until this is clear, which also shows the more frequent failure.
+/// A build is unusable for the search if the share of runs with another failure is above `MAX_OTHER_SHARE`, with at
+/// most the probability `OTHER_ERROR` that this is bad luck: 2 other failures in 2 runs are enough, but 10 runs must
+/// have 5. An end that fails in two ways is run until this is clear, which also shows the more frequent failure.
 const MAX_OTHER_SHARE: f64 = 0.2;
 const OTHER_ERROR: f64 = 0.05;
 
