@@ -1,7 +1,7 @@
 //! Tests whole bisects: the command, listings and downloads over loopback, and fake builds with a chosen failure rate.
 //!
-//! `cargo test` runs 12 bisects. The published table of 200 comes from `ROCREPRO_BISECTS=200 cargo test -p rocrepro
-//! --test cli builds:: -- --nocapture`.
+//! `cargo test` runs 12 bisects. This command makes the published table of 200:
+//! `ROCREPRO_BISECTS=200 cargo test -p rocrepro --test cli builds:: -- --nocapture`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
