@@ -422,7 +422,6 @@ pub(crate) fn complete() {
     complete::answer(command);
 }
 
-/// Describes `--rocm` in a line.
 fn rocm() -> String {
     let forms: Vec<&str> = stacks::spellings().iter().map(|spelling| spelling.form).collect();
     format!("The ROCm to run on: {}", forms.join(", "))

@@ -120,7 +120,6 @@ impl TryFrom<&On> for SessionOptions {
     }
 }
 
-/// Reads all `--limit` options.
 fn resources(texts: &[String]) -> Result<BTreeMap<Resource, Limit>, Stop> {
     let read = |text: &String| {
         let (name, limit) = text

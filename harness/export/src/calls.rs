@@ -157,7 +157,6 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints the call of a step.
     pub(crate) fn call(&mut self, step: &Step) {
         match step.call.cpp() {
             Cpp::Function(template) => self.templated_call(step, template),
@@ -552,7 +551,6 @@ impl Printer<'_> {
     }
 }
 
-/// Returns a `dim3` expression.
 pub(crate) fn dim([x, y, z]: [u32; 3]) -> String {
     match (x, y, z) {
         (x, 1, 1) => x.to_string(),

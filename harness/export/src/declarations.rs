@@ -82,7 +82,6 @@ pub(crate) fn type_of(kind: NameKind) -> &'static str {
     }
 }
 
-/// Returns the variable that a call creates.
 pub(crate) fn created_variable(call: &Call) -> Option<(NameKind, &str)> {
     mentions(call).into_iter().find(|(_, _, makes)| *makes).map(|(kind, name, _)| (kind, name))
 }

@@ -73,7 +73,6 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// Enters a loop.
     pub(crate) fn enter_loop(&mut self, variable: &str, count: u32) {
         self.depth += 1;
         let line = format!("for (int {variable} = 0; {variable} < {count}; {variable}++) {{");
@@ -84,7 +83,6 @@ impl<'a> Expected<'a> {
         self.loops.push(line);
     }
 
-    /// Leaves a loop.
     pub(crate) fn leave_loop(&mut self) {
         self.depth -= 1;
         let opened = self.loops.pop();
@@ -111,7 +109,6 @@ impl<'a> Expected<'a> {
         std::mem::take(&mut self.helpers)
     }
 
-    /// Returns the declarations at the top of `main`.
     pub(crate) fn declarations(&self, names: &mut Names) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.tracked.is_empty() {

@@ -31,7 +31,6 @@ pub fn print(
     Ok(printer.assemble(header))
 }
 
-/// State of a program that is being printed.
 pub(crate) struct Printer<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) form: Form,
@@ -87,7 +86,6 @@ impl<'a> Printer<'a> {
         self.body.push('\n');
     }
 
-    /// Returns the current end of the text, in bytes.
     pub(crate) fn position(&self) -> usize {
         self.body.len()
     }

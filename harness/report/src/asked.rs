@@ -61,7 +61,6 @@ impl Asked {
     }
 }
 
-/// Prefix of the description of the variables.
 pub(crate) const WITH: &str = "with ";
 
 pub(crate) fn sanitized(sanitize: Sanitize) -> &'static str {

@@ -163,7 +163,7 @@ impl<'r> FromIterator<&'r Record> for Side {
     }
 }
 
-/// Describes signatures with their counts.
+/// Describes signatures, each with its count.
 fn seen(signatures: &BTreeMap<String, u32>) -> String {
     let runs: u32 = signatures.values().sum();
     match signatures.iter().next() {
@@ -363,7 +363,6 @@ fn named(what: &str, trials: &[&String], text: &mut String) {
     }
 }
 
-/// Returns the libraries whose build ids differ.
 fn builds(
     old: &BTreeMap<String, BTreeSet<String>>,
     new: &BTreeMap<String, BTreeSet<String>>,

@@ -10,7 +10,6 @@ use crate::{
 
 /// Maximum number of trials with the same failure that are named.
 const NAMED: usize = 3;
-/// Maximum number of lines of standard error that are shown.
 const STDERR_LINES: usize = 5;
 
 /// Maximum number of threads of a hang that are shown.

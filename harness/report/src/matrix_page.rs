@@ -50,7 +50,7 @@ impl Cell<'_> {
         self.records.iter().filter(|record| record.verdict.kind == kind).count()
     }
 
-    /// Returns the verdict that needs attention most.
+    /// Returns the most important verdict of the trials.
     fn worst(&self) -> Option<VerdictKind> {
         self.records.iter().map(|record| record.verdict.kind).min_by_key(|kind| rank(*kind))
     }
@@ -87,7 +87,6 @@ struct Finding<'a> {
     on: Vec<(String, usize)>,
 }
 
-/// Case, verdict and signature that identify a finding.
 type Key<'a> = (&'a str, VerdictKind, &'a str);
 
 fn key(record: &Record) -> Key<'_> {
@@ -285,7 +284,6 @@ impl MatrixPage<'_> {
         );
     }
 
-    /// Lists the stack and device of each column.
     fn stacks(&self, page: &mut String) {
         page.push_str("<h2>What the columns ran on</h2>\n");
         for column in self.columns {

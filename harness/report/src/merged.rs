@@ -223,7 +223,8 @@ fn plans(parts: &[Part]) -> (Vec<String>, bool) {
     (problems, same)
 }
 
-/// Returns the errors of the planned trials.
+/// Returns an error for each trial that a part plans although the trial belongs to another shard, or that two parts
+/// plan.
 fn planned(parts: &[Part]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut planned: BTreeMap<&str, &str> = BTreeMap::new();
@@ -247,7 +248,7 @@ mod tests {
     use super::*;
     use crate::{FORMAT, Line, fixture::passed};
 
-    /// Pseudo-random numbers from a seed.
+    /// Generator of pseudo-random numbers.
     struct Draw(u64);
 
     impl Draw {

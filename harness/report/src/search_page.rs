@@ -104,7 +104,7 @@ impl SearchPage<'_> {
         page
     }
 
-    /// Draws the probability of the change at each position.
+    /// Draws the probability of the change for each range of builds.
     fn posterior(&self, page: &mut String) {
         const HEIGHT: f64 = 72.0;
         if self.stretches.is_empty() {
@@ -203,7 +203,6 @@ impl SearchPage<'_> {
         page.push_str("</ul>\n");
     }
 
-    /// Writes a table row for each tested build.
     fn builds(&self, page: &mut String) {
         let _ = writeln!(
             page,
@@ -316,7 +315,7 @@ mod tests {
         insta::assert_snapshot!(page("7.13.0").replace(STYLE, "(style)\n"));
     }
 
-    /// Every text of a build or a program is escaped.
+    /// All texts from builds and programs are escaped.
     #[test]
     fn escapes_html() {
         let hostile = "<script>alert(1)</script>\"'&\u{1b}[31m\u{202e}";

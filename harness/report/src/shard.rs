@@ -5,7 +5,6 @@ use std::{fmt, str::FromStr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of shards.
 const MOST: u32 = 10_000;
 
 /// A part of a run's trials, for example `2/5`: the second of five.
@@ -20,7 +19,6 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Returns all shards of the run.
     pub(crate) fn all(self) -> impl Iterator<Item = Shard> {
         (1..=self.of).map(move |number| Shard { number, of: self.of })
     }

@@ -39,7 +39,7 @@ fn without_number(text: &str, words: &str, by: &str) -> String {
     out
 }
 
-/// Returns the word for a verdict in a table.
+/// Returns the label of a verdict in a table.
 pub(crate) fn word(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Pass => "ok",
@@ -53,7 +53,7 @@ pub(crate) fn word(kind: VerdictKind) -> &'static str {
     }
 }
 
-/// Returns the words for a count of trials with this verdict.
+/// Returns the label for a count of trials with this verdict.
 pub(crate) fn counted(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Pass => "passed",

@@ -13,7 +13,6 @@ pub(crate) fn reads(call: &Call) -> Vec<&str> {
     filter_buffers(call, |n| n.is_read())
 }
 
-/// Returns the buffers that a call writes.
 pub(crate) fn writes(call: &Call) -> Vec<&str> {
     filter_buffers(call, |n| n.is_written())
 }
@@ -50,7 +49,6 @@ pub(crate) fn block(call: &Call) -> Option<&[Step]> {
     call.body()
 }
 
-/// Like [`block`], but mutable.
 pub(crate) fn block_mut(call: &mut Call) -> Option<&mut Vec<Step>> {
     call.body_mut()
 }

@@ -271,7 +271,7 @@ mod tests {
     use super::*;
     use crate::reduce::InvalidReason;
 
-    /// Deterministic pseudo-random numbers (SplitMix64).
+    /// Generator of pseudo-random numbers (SplitMix64).
     struct Dice(u64);
 
     impl Dice {
@@ -324,7 +324,6 @@ mod tests {
         assert!(found.set.is_empty());
     }
 
-    /// Only the change that helps is reported as helping, at every failure rate.
     #[test]
     fn intermittent_failures_are_attributed_to_the_right_change() {
         for rate in [0.5, 0.2, 0.1] {

@@ -64,7 +64,7 @@ pub enum Tree<E> {
 }
 
 impl<E: Clone> Tree<E> {
-    /// Returns the edits of an attempt at everything.
+    /// Returns the edits that an attempt at everything applies.
     fn strongest(&self) -> Vec<E> {
         match self {
             Tree::Edit(levels) => levels.first().cloned().into_iter().collect(),
@@ -75,7 +75,7 @@ impl<E: Clone> Tree<E> {
         }
     }
 
-    /// Returns the strengths of each edit.
+    /// Returns each edit with its strengths.
     fn leaves(&self) -> Vec<&[E]> {
         match self {
             Tree::Edit(levels) => vec![levels],
@@ -202,7 +202,6 @@ struct Search<'s, S: Space> {
     runner: &'s mut dyn Runner<S::Candidate>,
 }
 
-/// Result of an attempt to apply edits.
 #[derive(PartialEq)]
 enum Attempt {
     Accepted,
@@ -303,7 +302,7 @@ impl<S: Space> Search<'_, S> {
         Ok(())
     }
 
-    /// Tries single edits until none of them keeps the failure.
+    /// Tries single edits until no single edit keeps the failure.
     fn singles(&mut self) -> Result<(), Stopped> {
         loop {
             let before = self.key.clone();

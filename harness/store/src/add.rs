@@ -218,7 +218,6 @@ fn add(
     Ok(())
 }
 
-/// Returns true if a run has no record yet.
 fn is_empty(to: &Transaction<'_>, run: i64) -> Result<bool, Trouble> {
     let any: Option<i64> = to
         .query_row("SELECT 1 FROM trial WHERE run = ? LIMIT 1", [run], |row| row.get(0))
@@ -250,7 +249,6 @@ fn plan(opened: &Opened) -> Result<(String, String), Trouble> {
     Ok((serde_json::to_string(&opened)?, serde_json::to_string(&trials)?))
 }
 
-/// Result of adding one record.
 enum Came {
     New,
     Replaced,

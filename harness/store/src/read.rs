@@ -114,7 +114,6 @@ pub(crate) fn whole(opened: &str, trials: &str) -> Result<Opened, Trouble> {
     Ok(serde_json::from_value(Value::Object(opened))?)
 }
 
-/// Returns the records of a run, in the order of their numbers.
 pub(crate) fn records(db: &Connection, run: i64) -> Result<Vec<Record>, Trouble> {
     let mut records = Vec::new();
     each(db, run, &mut |record| {

@@ -49,7 +49,6 @@ fn most(work: impl FnOnce()) -> usize {
     MOST.load(Ordering::Relaxed) - before
 }
 
-/// Returns a record file with one run.
 fn file() -> File {
     let file = tempfile::tempfile().expect("a file");
     let mut out = BufWriter::new(&file);

@@ -11,7 +11,7 @@ use report::{Changes, Ground, Held, History, Merged, Record, Shard};
 use serde_json::{Value, json};
 use store::{Added, Store, Trouble};
 
-/// Pseudo-random numbers from a seed.
+/// Generator of pseudo-random numbers.
 struct Draw(u64);
 
 impl Draw {

@@ -94,7 +94,6 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
     Ok((bisect::exit_code(&answer), nights))
 }
 
-/// Shows an event of a search.
 fn show(event: BisectEvent<'_>) {
     match event {
         BisectEvent::ArchitectureAssumed { gfx } => note(format_args!(

@@ -14,7 +14,6 @@ use engine::{
     record_file::RecordFile,
 };
 
-/// Maximum number of trials without a record that are printed by name.
 const NAMED: usize = 10;
 
 pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {

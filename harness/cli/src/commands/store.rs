@@ -75,7 +75,6 @@ fn tell_waits() {
     });
 }
 
-/// Converts an error of the store into the error of the command.
 pub(crate) fn stop(trouble: Trouble) -> Stop {
     match trouble.is_usage() {
         true => Stop::usage(format!("error: {trouble}")),
@@ -158,7 +157,6 @@ pub(crate) fn history(args: &args::History) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serialises a value as indented JSON.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, Stop> {
     serde_json::to_string_pretty(value)
         .map_err(|e| Stop::no_verdict(format!("error: cannot write JSON: {e}")))

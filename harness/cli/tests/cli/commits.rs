@@ -10,7 +10,6 @@ use std::{
 use crate::machine::{Machine, PROBE, interrupted};
 use standin::{Entry, Fake, Listing, Server, Site, Trouble, pack, sha256};
 
-/// Pushes per day.
 const A_DAY: u32 = 3;
 /// Number of the push that breaks the program: the second of 4 July.
 const BREAKS: u32 = 10;

@@ -5,7 +5,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// Returns a `PATH` with the tested program as `rocrepro`.
+/// Returns a `PATH` on which the tested program is called `rocrepro`.
 fn path() -> String {
     let folder = Path::new(env!("CARGO_BIN_EXE_rocrepro")).parent().expect("it is in a folder");
     format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default())

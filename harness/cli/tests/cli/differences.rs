@@ -83,7 +83,6 @@ struct Release {
     include: PathBuf,
 }
 
-/// Result of a program.
 #[derive(Debug, PartialEq)]
 enum Did {
     Passed,

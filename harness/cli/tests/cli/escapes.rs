@@ -129,7 +129,6 @@ fn confines_workers_of_untrusted_cases_as_security_md_says() {
     assert!(bad.is_empty(), "{bad:?}");
 }
 
-/// Returns the processes that have this variable in their environment.
 fn processes_with(variable: &str) -> Vec<i32> {
     let processes = fs::read_dir("/proc").expect("proc").flatten();
     let pids = processes.filter_map(|one| one.file_name().to_str()?.parse().ok());

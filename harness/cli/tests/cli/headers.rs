@@ -28,7 +28,6 @@ fn lists_the_exported_functions_of_the_library() {
     assert_eq!(found, listed);
 }
 
-/// Fetches the stack with its headers and returns its root folder.
 fn fetched() -> PathBuf {
     let fetched = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
         .args(["rocm", "fetch", STACK, "--with", "dev"])

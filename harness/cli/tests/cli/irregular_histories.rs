@@ -47,7 +47,6 @@ impl Search {
 }
 
 impl Told {
-    /// Returns the confidence that the answer states, in percent.
     fn confidence(&self) -> f64 {
         let line = self.out.lines().find_map(|line| line.strip_prefix("confidence"));
         let number = line.expect("a line of it").trim().trim_end_matches(" %");
@@ -75,7 +74,6 @@ fn night(day: u32) -> String {
     format!("7.15.0a202607{day:02}")
 }
 
-/// Returns a build that always fails or never fails.
 fn fake(version: &str, fails: bool) -> Fake {
     Fake { conf: if fails { "1000" } else { "0" }.into(), ..Fake::new(version) }
 }

@@ -88,7 +88,6 @@ fn printed(record: &Path) -> Vec<String> {
     names
 }
 
-/// SplitMix64 generator.
 struct Draw(u64);
 
 impl Draw {

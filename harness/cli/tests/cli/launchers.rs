@@ -24,7 +24,6 @@ fn rocrepro(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the trial with these options and returns its record.
 #[track_caller]
 fn record(options: &[&str]) -> Record {
     let folder = tempfile::tempdir().expect("a temporary folder");

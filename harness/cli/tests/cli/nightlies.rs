@@ -133,7 +133,7 @@ fn leaves_out_skipped_nightlies() {
     other.check(&words(&other.bisect(&wrong)), 2, &ends);
 }
 
-/// At 200 kB/s the download of a build takes five seconds.
+/// The download of a build takes five seconds at 200 kB/s.
 #[test]
 fn interrupts_a_download_at_once_and_resumes_it() {
     let server = serve(6, Some(200_000));

@@ -34,7 +34,6 @@ fn run(program: &Path, record: &Path, more: &[&str], during: impl FnOnce()) -> O
     run.wait_with_output().expect("it ends")
 }
 
-/// Returns the verdicts in a record file, in order.
 fn verdicts(record: &Path) -> Vec<String> {
     let text = fs::read_to_string(record).expect("records");
     let lines = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
@@ -43,7 +42,6 @@ fn verdicts(record: &Path) -> Vec<String> {
     kinds.collect()
 }
 
-/// Copies a file and changes its build id.
 fn another_build(of: &Path, to: &Path) {
     let id = stacks::build_id(of).expect("linkers of this project write one");
     let id: Vec<u8> = (0..id.len() / 2)

@@ -23,7 +23,6 @@ fn ends(folder: &Path, words: &[&str], code: i32) -> String {
     output_text(&output)
 }
 
-/// Writes a case with this number of quick trials to `case.yaml`.
 fn cases(folder: &Path, trials: usize) {
     let numbers: Vec<String> = (1..=trials).map(|n| (8 * n).to_string()).collect();
     let matrix = format!("matrix: {{n: [{}]}}\nbuffers:\n", numbers.join(", "));
@@ -38,7 +37,6 @@ fn run(folder: &Path, more: &[&str]) {
     ends(folder, &[&RUN[..], more].concat(), 0);
 }
 
-/// Returns the finished trials of a record file.
 fn trials(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).expect("records");
     let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -234,7 +232,6 @@ fn stores_nothing_of_foreign_files() {
 
 /// Size of each record in the file, in bytes.
 const FAT: usize = 100_000;
-/// Number of records in the file.
 const RECORDS: usize = 500;
 
 /// `ulimit -d` limits the memory of the command to half of the file's size.

@@ -26,7 +26,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Counts the verdicts of each trial in the record files.
 fn verdicts(paths: &[&Path]) -> BTreeMap<(String, String), u32> {
     let mut counts = BTreeMap::new();
     for path in paths {

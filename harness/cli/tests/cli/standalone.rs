@@ -12,7 +12,6 @@ use standin::{Server, Site, Trouble};
 
 use crate::common::{output_text, write_program};
 
-/// A short trial of the library.
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
 
 /// A copy of the program in a folder of its own.

@@ -25,7 +25,6 @@ fn command(at: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Returns the output of a command on a terminal.
 fn on_terminal(mut command: Command) -> String {
     let pty = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&pty).expect("it is ours");

@@ -261,7 +261,6 @@ impl Driver {
         }
     }
 
-    /// Describes the driver for people.
     fn words(&self, kernel: &str) -> String {
         self.name(kernel).unwrap_or_else(|| "amdgpu is not loaded".to_owned())
     }

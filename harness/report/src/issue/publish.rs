@@ -195,7 +195,7 @@ fn publish_list(all: Vec<Value>, who: &Identity) -> Value {
     Value::Array(out)
 }
 
-/// Prepares the value of a field for publication.
+/// Prepares the value of a field for publication. The name of the field may make the value private.
 fn publish_field(name: &str, value: Value, who: &Identity) -> Value {
     // These values may look like a host, an address or a UUID, but are names of cases or kernels, or versions.
     const NAMES: [&str; 9] =

@@ -160,7 +160,6 @@ fn requirements_if_standalone(findings: &Findings) -> Option<String> {
     findings.libraries.is_empty().then(|| format!("{libraries}{devices}"))
 }
 
-/// Returns the summary of the outcome.
 fn summary(findings: &Findings) -> String {
     placed(findings, &findings.record.outcome.summary)
 }
@@ -171,7 +170,6 @@ fn placed(findings: &Findings, text: &str) -> String {
     if written { without_lines(text) } else { text.to_owned() }
 }
 
-/// Describes the problem in one paragraph.
 pub(super) fn problem(findings: &Findings) -> String {
     let record = &findings.record;
     let mut text = sentence(&summary(findings));
@@ -202,7 +200,6 @@ pub(super) fn sentence(text: &str) -> String {
     if text.ends_with(['.', '!', '?']) || text.is_empty() { text } else { text + "." }
 }
 
-/// Describes the expected and the actual behaviour.
 pub(super) fn expected_and_actual(findings: &Findings) -> String {
     format!("**Expected:** {}\n\n**Actual:** {}", expected(findings), actual(findings))
 }
@@ -475,7 +472,7 @@ pub(super) fn place(on: &Setting) -> String {
     format!("{rocm}({}) on {emulated}{}", on.stack, on.gfx)
 }
 
-/// Returns the program's text in a collapsed section.
+/// Returns the source of the program as a collapsed section.
 pub(super) fn program(findings: &Findings) -> Option<String> {
     let program = findings.program.as_ref().filter(|program| !program.text.is_empty())?;
     Some(folded(
@@ -551,12 +548,11 @@ pub(super) fn case(findings: &Findings) -> String {
     )
 }
 
-/// Returns the description of the machine in a collapsed section.
+/// Returns the description of the machine as a collapsed section.
 pub(super) fn environment(findings: &Findings) -> String {
     folded("Machine (rocrepro doctor)", &fenced("", &findings.environment.text()))
 }
 
-/// Returns a log in a collapsed section.
 pub(super) fn log(title: &str, text: &str) -> String {
     folded(title, &fenced("", text))
 }

@@ -91,7 +91,6 @@ impl Column {
         self.runs.iter().map(|n| f64::from(*n)).sum::<f64>() / self.runs.len() as f64
     }
 
-    /// Returns the 95th percentile of the number of runs.
     fn high(&mut self) -> u32 {
         self.runs.sort_unstable();
         self.runs[self.runs.len() * 95 / 100]

@@ -71,7 +71,6 @@ pub(super) struct RateModel {
 /// One number for each hypothesis of one side.
 pub(super) type PerHypothesis = Vec<f64>;
 
-/// Likelihood of one build's runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Likelihood {
     /// Log likelihood under each hypothesis of the bad and of the good side.
@@ -124,7 +123,6 @@ impl RateModel {
         RateModel { bad, good, below }
     }
 
-    /// Returns the likelihood of a build's runs.
     pub(super) fn likelihood(&self, tally: Tally) -> Likelihood {
         let side = |hypotheses: &[RateHypothesis], outliers: &Outliers| {
             let (n, k) = (f64::from(tally.good), f64::from(tally.bad));
@@ -208,7 +206,7 @@ impl RateModel {
         joint
     }
 
-    /// Returns the probability that builds of one side have different rates.
+    /// Returns the posterior probability that builds of one side have different rates.
     pub(super) fn differing_probability(&self, joint: &Joint) -> f64 {
         let outliers = |hypotheses: &[RateHypothesis], weights: &[f64]| -> f64 {
             hypotheses

@@ -253,7 +253,6 @@ impl State {
         self.active
     }
 
-    /// Returns whether the build has been installed before.
     pub(super) fn installed(&self, build: usize) -> bool {
         self.installed.contains(&build)
     }
@@ -332,7 +331,6 @@ impl State {
         tally
     }
 
-    /// Returns whether the last run failed.
     pub(super) fn just_failed(&self) -> bool {
         self.runs.last().is_some_and(|(_, seen)| *seen == Seen::Bad)
     }

@@ -59,9 +59,9 @@ const MOST_RATE: f64 = 0.98;
 const NO_VERDICTS: u32 = 3;
 /// Minimum number of runs for the first estimate of an intermittent failure's rate.
 const FIRST_RUNS: u32 = 20;
-/// Failures that end the first estimate sooner if there was no pass.
+/// Number of failures that end the first estimate early if no run passed.
 const FIRST_HITS: u32 = 3;
-/// Failures after which a rate counts as known well enough.
+/// Number of failures after which the estimate of a rate is sufficient.
 const HITS: u32 = 8;
 
 pub(super) struct Sampler<C> {
@@ -113,7 +113,6 @@ impl<C: Clone> Sampler<C> {
         }
     }
 
-    /// Runs a candidate once and counts the outcome.
     fn observe(
         &mut self,
         candidate: &C,
@@ -218,7 +217,7 @@ impl<C: Clone> Sampler<C> {
         evidence(counts.same, counts.not, self.rate, self.rate * SHARE)
     }
 
-    /// Records that the search continues from this candidate.
+    /// Counts the failures of a candidate from which the search continues.
     pub(super) fn accept(&mut self, key: &str) {
         self.row += self.counts(key).same;
     }

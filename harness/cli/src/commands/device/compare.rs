@@ -136,7 +136,6 @@ pub(super) fn inside(args: &ProbeInside) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Describes the differences for people.
 fn view(one: &ResultFile, other: &ResultFile, found: &Differences) -> String {
     let mut text =
         format!("first:  {}\nsecond: {}\n", one.header.describe(), other.header.describe());

@@ -117,7 +117,6 @@ pub(crate) enum Node {
 pub(crate) struct Program(pub(crate) Vec<Action>);
 
 impl Program {
-    /// Draws the program with this number.
     pub(crate) fn draw(number: u64) -> Program {
         let mut numbers = Numbers(number.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let numbers = &mut numbers;
