@@ -6,9 +6,9 @@ use engine::baseline::BaselineFiles;
 /// Options for files of expected results, in deqp-runner's format.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub(crate) struct Baselines {
-    /// Trials that are known to fail, a line `TRIAL,STATUS` for each; STATUS is Fail, Crash, Timeout, or Flake for any of these.
-    /// A failure of another kind is news, and so is a pass (but not of a Flake). `rocrepro records show --write-baseline` writes such a
-    /// file
+    /// Trials that are known to fail, a line `TRIAL,STATUS` for each; STATUS is Fail, Crash, Timeout, or Flake for any
+    /// of these. A failure of another kind is an unexpected result, and so is a pass, except of a Flake. `rocrepro
+    /// records show --write-baseline` writes such a file
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Vec<PathBuf>,
 

@@ -40,7 +40,7 @@ pub(crate) struct Exec {
     #[arg(long, value_enum, value_name = "HOME", default_value_t = HomeKind::Auto)]
     pub(crate) home: HomeKind,
 
-    /// Look for the program, and for what it starts, in this environment first; see `rocrepro stack env`
+    /// Look for the program, and for programs that it starts, in this environment first; see `rocrepro stack env`
     #[arg(long = "in", value_name = "NAME")]
     pub(crate) environment: Option<String>,
 
@@ -71,7 +71,7 @@ pub(crate) struct Reporting {
     #[arg(long, value_name = "SPEC", value_delimiter = ',', requires = "report")]
     pub(crate) also: Vec<String>,
 
-    /// The exit status that it must end with
+    /// Exit status with which the program must end
     #[arg(long, value_name = "STATUS", default_value_t = 0, requires = "report", value_parser = clap::value_parser!(u32).range(0..=255))]
     pub(crate) exit: u32,
 

@@ -62,7 +62,7 @@ pub(crate) enum Store {
         #[command(flatten)]
         file: StoreFile,
     },
-    /// List its runs, with what they ran on
+    /// List its runs with their stacks and devices
     #[command(after_help = LIST)]
     List {
         #[command(flatten)]
@@ -87,7 +87,7 @@ pub(crate) struct Merge {
     /// Files with the shards of one run
     #[arg(value_name = "FILE", required = true)]
     pub(crate) paths: Vec<PathBuf>,
-    /// The file to write; there must be none
+    /// The file to write; it must not exist
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
 }
