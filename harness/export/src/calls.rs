@@ -115,8 +115,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns the variable for something that a call creates, and declares it unless it is declared at the top of
-    /// `main`.
+    /// Returns the variable for an object that a call creates. Declares the variable unless it is declared at the top
+    /// of `main`.
     pub(crate) fn declare_created(&mut self, kind: NameKind, name: &str) -> String {
         let identifier = self.name(kind, name);
         if self.declares(kind, name) {

@@ -39,8 +39,8 @@ impl Header {
             if short && text.is_empty() {
                 return;
             }
-            // A line end, or a backslash before it, would turn the rest of a comment into code; so could a control of
-            // the text direction.
+            // A line end, or a backslash before a line end, would turn the rest of a comment into code. A control
+            // character of the text direction could do so too.
             let plain: String = text
                 .chars()
                 .map(|c| if c.is_control() || controls_direction(c) { ' ' } else { c })

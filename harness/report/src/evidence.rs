@@ -120,7 +120,7 @@ impl Rate {
 pub struct OtherFailure {
     /// Signature of the failure.
     pub signature: String,
-    /// Number of runs that failed with it.
+    /// Number of runs that failed with this signature.
     pub count: u32,
 }
 
@@ -145,7 +145,7 @@ pub struct Minimised {
     /// Failure rate of the minimal case.
     #[serde(default)]
     pub rate: Rate,
-    /// Remaining elements, each with what happens without it.
+    /// Remaining elements, each with the results of runs without the element.
     pub elements: Vec<Needed>,
     /// Other failures that occurred during the search.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -176,7 +176,7 @@ pub struct Passes {
 pub struct Needed {
     /// Description, for example `sync of stream s0`.
     pub what: String,
-    /// Line in the minimal case, 0 if it has none.
+    /// Line in the minimal case; 0 if the element has no line.
     #[serde(default)]
     pub line: u32,
     /// Rate of failures with the element.
@@ -197,9 +197,9 @@ pub struct Needed {
 pub struct Instead {
     /// Signature of the failure.
     pub signature: String,
-    /// Number of runs that failed with it.
+    /// Number of runs that failed with this signature.
     pub count: u32,
-    /// Reason why the variant itself is invalid, if it is.
+    /// Reason why the variant itself is invalid; `None` if it is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own: Option<Wrong>,
 }
@@ -287,7 +287,7 @@ pub struct Factor {
     /// First release that supports the change, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Rate of failures with the change, counting only the same signature.
+    /// Rate of failures with the change. Only failures with the same signature count.
     pub rate: Rate,
     /// Effect of the change.
     pub verdict: FactorVerdict,
@@ -336,7 +336,7 @@ pub enum FactorVerdict {
 pub struct NotTried {
     /// Name of the factor.
     pub name: String,
-    /// Reason why it was not tried.
+    /// Reason why the factor was not tried.
     pub why: String,
 }
 
@@ -483,16 +483,16 @@ pub struct Exported {
     pub form: String,
     /// Path of the program, relative to the folder.
     pub path: String,
-    /// Command that builds it; empty if it needs no build.
+    /// Command that builds the program; empty if the program needs no build.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub build: String,
-    /// Command that runs it.
+    /// Command that runs the program.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub run: String,
-    /// Runs of the program that showed the reported failure; `None` if it was not run.
+    /// Runs of the program that showed the reported failure; `None` if the program was not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Rate>,
-    /// Stack and device on which it was verified.
+    /// Stack and device on which the program was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Setting>,
     /// End of the program, for example `died of SIGSEGV`, or its last output.

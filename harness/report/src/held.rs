@@ -197,7 +197,7 @@ mod tests {
             begun("q", 2),
             trial("q", 2),
             begun("q", 3),
-            // A trial is not lost if its run gave it up and ended in good order.
+            // A trial is not lost if its run gave the trial up and ended in good order.
             over,
         ];
         let held = Held::all(&text.join("\n")).pop().expect("a run");

@@ -41,7 +41,7 @@ const NO_RESPONSE: &str = "_No response_";
 pub struct Issue {
     /// Form that the issue follows.
     pub form: Form,
-    /// Repository in which to file it, as `owner/name`.
+    /// Repository for the issue, as `owner/name`.
     pub repository: &'static str,
     /// Title, including the form's prefix.
     pub title: String,

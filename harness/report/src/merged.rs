@@ -54,7 +54,7 @@ pub struct Part {
 /// Planned trials without a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MissingTrials {
-    /// Files with the names of the trials that are missing in them, as in [`crate::Missing::listed`].
+    /// Files, each with the names of its missing trials, as in [`crate::Missing::listed`].
     pub listed: Vec<(String, String)>,
     /// Number of all missing trials.
     pub count: u64,

@@ -15,7 +15,7 @@ use crate::{
 pub enum Cell {
     /// All trials detected the fault.
     Caught {
-        /// Signatures with which they failed, without duplicates.
+        /// Signatures of these trials' failures, without duplicates.
         by: Vec<String>,
     },
     /// Some trials passed, or failed in a way that does not show the fault.

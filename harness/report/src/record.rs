@@ -97,8 +97,7 @@ pub struct Record {
     /// Resource limits as the worker reported them, for example `stack: 8M`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, String>,
-    /// Confinement of the worker, for a case from elsewhere. Empty for a trusted case, or if the worker did not report
-    /// it.
+    /// Confinement of the worker of an untrusted case. Empty for a trusted case, or if the worker did not report any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub confined: String,
     /// Last lines of standard error.
@@ -273,7 +272,7 @@ impl Stack {
 pub struct Library {
     /// File name, such as `libamdhip64.so.7`.
     pub name: String,
-    /// Path from which it was mapped.
+    /// Path from which the library was mapped.
     pub path: String,
     /// GNU build id in hexadecimal. It identifies a build, which version strings do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]

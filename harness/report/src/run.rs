@@ -114,7 +114,7 @@ pub struct Begun {
     pub trial: String,
     /// Command that repeats the trial.
     pub again: String,
-    /// Process id of the rocrepro that runs it.
+    /// Process id of the rocrepro that runs the trial.
     pub pid: u32,
     /// Boot id of the kernel, which changes at every start of the machine.
     pub boot: String,

@@ -148,7 +148,7 @@ fn unsupported_expectation(known: &Known) -> String {
     format!("{}, which neither a document nor CUDA rules out", known.signature)
 }
 
-/// Returns the reason that all trials share, if they share one.
+/// Returns the reason that all trials share, or an empty string.
 fn because<'a>(records: impl Iterator<Item = &'a &'a Record>) -> String {
     let reason = |record: &Record| match (record.verdict.kind, &record.verdict.known) {
         (VerdictKind::Known | VerdictKind::NewsFixed, Some(known)) => {

@@ -23,7 +23,7 @@ use crate::uses::{block, block_mut, buffers, calls, each_mut, writes};
 /// An edit that makes a plan smaller or simpler. Steps are identified by their ids.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
-    /// Drops calls and everything that only they use.
+    /// Drops calls, and everything that only these calls use.
     Drop {
         /// Ids of the calls.
         steps: Vec<u32>,

@@ -134,7 +134,7 @@ pub struct Reduced<C, E> {
     pub with: Counts,
     /// Results of all edits that remain.
     pub needed: Vec<RejectedEdit<E>>,
-    /// Other failures by signature: their number, and the first candidate that showed it.
+    /// Other failures by signature: their number, and the first candidate that showed the failure.
     pub others: BTreeMap<String, (u32, C)>,
 }
 
@@ -161,9 +161,9 @@ pub enum Rejection {
 pub struct SubstituteFailure {
     /// Signature of the failure.
     pub signature: String,
-    /// Number of runs that showed it.
+    /// Number of runs that showed the failure.
     pub count: u32,
-    /// Reason why the candidate is itself invalid, if it is.
+    /// Reason why the candidate is itself invalid; `None` if the candidate is valid.
     pub invalid: Option<InvalidReason>,
 }
 
@@ -392,7 +392,7 @@ impl<S: Space> Search<'_, S> {
     }
 }
 
-/// Returns the strongest level and the weakest, once if they are the same.
+/// Returns the strongest and the weakest level, or a single level if they are equal.
 fn ends<E>(levels: &[E]) -> impl Iterator<Item = &E> {
     let last = if levels.len() > 1 { levels.last() } else { None };
     levels.first().into_iter().chain(last)

@@ -84,7 +84,7 @@ impl Search<'_> {
         Some(())
     }
 
-    /// Removes the kept lines `from..to` if the predicate stays true. Returns whether it did.
+    /// Removes the kept lines `from..to` if the predicate stays true. Returns whether the lines were removed.
     fn remove(&mut self, from: usize, to: usize) -> Option<bool> {
         let rest = [&self.left[..from], &self.left[to..]].concat();
         self.tries += 1;

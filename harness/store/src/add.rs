@@ -158,8 +158,8 @@ fn add(
                 params![name, opened, part(to, &trials)?, planned.opened],
             )?;
             let run = to.last_insert_rowid();
-            // The merged run replaces its shards in the store. Their records are kept, because they may be more than
-            // were merged.
+            // The merged run replaces its shards in the store. The records of the shards are kept, because more trials
+            // may have ended since the merge.
             for shard in &planned.merged {
                 match holder(shard)? {
                     Some((there, other, opened, trials)) if other == *shard => {
@@ -204,7 +204,7 @@ fn add(
             grounds
         }
     };
-    // The configuration is known once a trial has proven it.
+    // The configuration is known once a trial has proven its device.
     let grounds = grounds.all();
     if !grounds.is_empty() {
         let joined = |of: fn(&report::Ground) -> &str| {

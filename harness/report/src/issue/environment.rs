@@ -69,7 +69,7 @@ pub struct Driver {
 /// A ROCm installation on the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackFound {
-    /// Value for `--rocm` that selects it.
+    /// Value for `--rocm` that selects this installation.
     pub spec: String,
     /// Folder of the installation.
     pub root: String,

@@ -53,7 +53,7 @@ const TOO_DEEP: &str = "\"<JSON nested too deeply>\"";
 fn publish_xml(text: &str, who: &Identity) -> String {
     const WORDS: [&str; 10] =
         ["secret", "value", "user", "host", "serial", "uuid", "key", "mail", "mac", "ip"];
-    // Attributes are in double quotes, so single quotes need no escape. Commands can be parsed only without it.
+    // Attributes are in double quotes, so single quotes need no escape. Commands can be parsed only with plain quotes.
     let published = publish(&text.replace("&apos;", "'"), who);
     WORDS.iter().fold(published, |text, word| {
         text.replace(&format!("<{word}>"), &format!("&lt;{word}&gt;"))

@@ -161,7 +161,7 @@ fn singles(all: &[&Step]) -> Vec<Tree<Edit>> {
             continue;
         }
         if matches!(step.call, Call::Sleep { .. }) {
-            // A sleep is kept: the failure may need it only sometimes, on a busy machine.
+            // A sleep is kept, because the failure may need the sleep only sometimes, for example on a busy machine.
             continue;
         }
         let mut steps = std::mem::take(&mut pending);

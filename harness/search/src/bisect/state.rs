@@ -335,8 +335,8 @@ impl State {
         self.runs.last().is_some_and(|(_, seen)| *seen == Seen::Bad)
     }
 
-    /// Returns whether the most recent runs all failed, on at least `builds` different builds, none of them the good
-    /// end.
+    /// Returns whether the most recent runs all failed, on at least `builds` different builds. The good end is not
+    /// among these builds.
     pub(super) fn suspicious(&self, builds: usize) -> bool {
         let mut failed: Vec<usize> = Vec::new();
         for (build, seen) in self.runs.iter().rev() {
@@ -353,7 +353,7 @@ impl State {
         false
     }
 
-    /// Returns the passes of the good end, and its failures since the last of them.
+    /// Returns the number of passes of the good end, and the number of its failures since the last pass.
     pub(super) fn good_end_turned(&self) -> (u32, u32) {
         let of_good_end = || self.runs.iter().filter(|(build, _)| *build == 0);
         let failures = of_good_end().rev().take_while(|(_, seen)| *seen == Seen::Bad).count();
