@@ -155,7 +155,7 @@ fn call(step: &Step, wanted: &[(u32, u32, String)], events: &mut Vec<Event>) {
 
 /// Measures a trial whose worker ends at once, and the start of the worker's program alone.
 fn process(criterion: &mut Criterion) {
-    // A folder is a stack if it has a file of this name. The worker does not load it.
+    // A folder is a stack if it contains this file. The worker does not load the file.
     let stack = tempfile::tempdir().expect("a temporary folder");
     let lib = stack.path().join("lib");
     std::fs::create_dir(&lib).expect("a folder");

@@ -126,7 +126,7 @@ mod tests {
             "  a sentence that is indented and too long for it",
             &["  a sentence that is indented and too", "      long for it"],
         );
-        // A column near the right edge leaves too little room to align with it.
+        // Continuation lines are not aligned with a column near the right edge, because too little room would be left.
         check(
             "graphs/a-very-long-name-of-a-case     3  The title of it",
             &["graphs/a-very-long-name-of-a-case     3", "    The title of it"],

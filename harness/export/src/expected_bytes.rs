@@ -235,8 +235,8 @@ impl<'a> Expected<'a> {
         Ok(Vec::new())
     }
 
-    /// Returns the function with the effects that a launch of the graph would have after this step, or `None` if there
-    /// are no effects.
+    /// Returns the function with the effects that a launch of the graph would have after this step. Returns `None` if
+    /// the launch has no effects.
     ///
     /// # Errors
     /// Fails if the graph is built in a block around this step.

@@ -27,7 +27,7 @@ pub enum Edit {
     Drop {
         /// Ids of the calls.
         steps: Vec<u32>,
-        /// True if buffers that are no longer written get a pattern at the start.
+        /// True if buffers that these calls wrote get a pattern at the start, unless other calls write them.
         preset: bool,
     },
     /// Drops a declared buffer that no step uses.
@@ -210,7 +210,7 @@ impl UsedObjects {
     }
 }
 
-/// Changes steps, and drops everything that is no longer used.
+/// Changes steps, and drops everything that the plan then does not use.
 fn change_and_tidy(plan: &mut Plan, change: impl FnOnce(&mut Plan)) {
     let before = UsedObjects::find(plan);
     change(plan);

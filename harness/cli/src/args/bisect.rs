@@ -93,7 +93,7 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
-    /// The rate at which bad builds fail, where it is known, above 0 and at most 1
+    /// The rate at which bad builds fail, if it is known, above 0 and at most 1
     #[arg(long, value_name = "P", value_parser = rate)]
     pub(crate) rate: Option<f64>,
 

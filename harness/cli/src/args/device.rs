@@ -59,7 +59,7 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "SPEC", env = "ROCREPRO_ROCM", default_value = "debian:7.2.4")]
     pub(crate) rocm: String,
 
-    /// Libraries to fetch with it: hiprand, hipblaslt, rocblas
+    /// Libraries to fetch with the stack: hiprand, hipblaslt, rocblas
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub(crate) with: Vec<String>,
 

@@ -35,7 +35,7 @@ pub(crate) enum Env {
     Create {
         /// A name for the environment
         name: String,
-        /// The Python to make it with
+        /// The Python of the environment
         #[arg(long, value_name = "PATH", default_value = "python3")]
         python: PathBuf,
         /// Packages to install, as for pip: `triton==3.9.0`, or the file of a wheel

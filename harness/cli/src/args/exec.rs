@@ -67,7 +67,7 @@ pub(crate) struct Reporting {
     #[arg(long, value_name = "N", default_value_t = engine::issue::PROGRAM_REPEAT, requires = "report", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) repeat: u32,
 
-    /// Run it on these releases too, or on another architecture (`debian:6.4.3@gfx90a`), and report the result
+    /// Run the program on these releases too, or on another architecture (`debian:6.4.3@gfx90a`), and report the result
     #[arg(long, value_name = "SPEC", value_delimiter = ',', requires = "report")]
     pub(crate) also: Vec<String>,
 

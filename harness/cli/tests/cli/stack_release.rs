@@ -11,7 +11,7 @@ use crate::common::rocrepro;
 /// Folder of the libraries in a Debian root.
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
-/// Returns a copy of ROCm 7.2.4 that does not state its release: there is no manifest, and the file name of the runtime
+/// Returns a copy of ROCm 7.2.4 that does not state its release: it lacks the manifest, and the file name of the runtime
 /// has only the interface version.
 fn nameless() -> TempDir {
     let spec = "debian:7.2.4";

@@ -70,7 +70,7 @@ impl Layout {
         let mut hip = of_stack("libamdhip64.so.7");
         let id = object::File::parse(&*hip).unwrap().build_id().unwrap().unwrap().to_vec();
         replace(&mut hip, &id, &[0xab; 20]);
-        // Libraries in PyTorch's wheels name the libraries that they need without versions.
+        // Libraries in PyTorch's wheels name their dependencies without versions.
         replace(&mut hip, b"\0libhsa-runtime64.so.1\0", format!("\0{}\0", self.hsa).as_bytes());
         fs::write(lib.join(self.hip), hip).unwrap();
         let (call, export) = match self.newer {

@@ -479,7 +479,7 @@ fn recreate(numbers: &mut Numbers) -> Vec<Call> {
         }
         1 => {
             let buffer = numbers.name(&POOLS);
-            // If it were freed on another stream, it would be reused too early (copies/pool-reused-by-its-stream).
+            // Memory that is freed on another stream would be reused too early (copies/pool-reused-by-its-stream).
             let stream = POOL_STREAM.to_owned();
             let set = set(&buffer, &stream);
             vec![
