@@ -1,5 +1,5 @@
-//! What the harness itself costs per trial, beside starting a process that does nothing. The runtime and
-//! the device have no part in it: the worker is `/bin/true`, or nobody.
+//! Time that the harness needs per trial, compared with starting a process that does nothing. The runtime and the
+//! device are not measured: the worker is `/bin/true`, or no process is started.
 
 use std::{collections::BTreeMap, path::Path, process::Command, time::Duration};
 
@@ -19,7 +19,7 @@ fn library() -> CaseLibrary {
     CaseLibrary::load(None).expect("the built-in cases")
 }
 
-/// From a case to a verdict, without a process.
+/// Measures all steps from a case to a verdict, without a process.
 fn pure(criterion: &mut Criterion) {
     let library = library();
     let selected = &select(&library, &[TRIAL.to_owned()]).expect("a case of the library")[0];
@@ -84,7 +84,7 @@ fn observation(events: Vec<Event>) -> Observation {
     }
 }
 
-/// What a worker says when every call of the plan succeeds with the right bytes.
+/// Returns the events of a worker for which every call of the plan succeeds with the right bytes.
 fn events(lowered: &Lowered, wanted: &[(u32, u32, String)]) -> Vec<Event> {
     let library = |name: &str| LoadedLibrary {
         name: name.to_owned(),
@@ -153,9 +153,9 @@ fn call(step: &Step, wanted: &[(u32, u32, String)], events: &mut Vec<Event>) {
     });
 }
 
-/// The whole way of a trial with a worker that ends at once, beside starting that program alone.
+/// Measures a trial whose worker ends at once, and the start of the worker's program alone.
 fn process(criterion: &mut Criterion) {
-    // A file name makes a folder a stack; nothing loads it.
+    // A folder is a stack if it contains this file. The worker does not load the file.
     let stack = tempfile::tempdir().expect("a temporary folder");
     let lib = stack.path().join("lib");
     std::fs::create_dir(&lib).expect("a folder");

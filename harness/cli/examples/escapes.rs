@@ -1,7 +1,9 @@
-//! A library that tries to break out of the process that it is loaded into, as a kernel could that overcomes all checks of the device.
+//! A library that tries to break out of the process that loads it. A kernel that defeats all checks of the device could
+//! make the same attempts.
 //!
-//! The test `escapes` preloads it into workers. Its `hsa_init` comes before the real one. The HIP runtime calls it after the worker
-//! has confined itself. The library then prints one line: `escapes: name=ok name=1 ...`, with the number of the error where an attempt fails.
+//! The test `escapes` preloads the library into workers, where its `hsa_init` takes the place of the real one. The HIP
+//! runtime calls this function after the worker has confined itself. The library then prints one line, for example
+//! `escapes: name=ok name=1 ...`, with the error number of each failed attempt.
 
 use std::{
     env,
@@ -16,11 +18,11 @@ use std::{
 static ONCE: Once = Once::new();
 
 /// # Safety
-/// The real one takes nothing.
+/// The real function has no preconditions.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_init() -> u32 {
     ONCE.call_once(attempt);
-    // SAFETY: the next library with this name is the real one, which has this type.
+    // SAFETY: the next symbol of this name is the function of the real library, which has this type.
     unsafe {
         let real = libc::dlsym(libc::RTLD_NEXT, c"hsa_init".as_ptr());
         assert!(!real.is_null(), "no hsa_init");
@@ -46,12 +48,12 @@ fn attempt() {
     eprintln!("{line}");
 }
 
-/// Stops every other thread of the worker, among them the one that ends it with its parent, ignores all signals, and
-/// never returns.
+/// Stops every other thread of the worker, including the one that ends the worker with its parent. Ignores all signals
+/// and never returns.
 fn outlive() -> ! {
     extern "C" fn stay(_: c_int) {
         loop {
-            // SAFETY: pause takes nothing.
+            // SAFETY: pause has no preconditions.
             unsafe { libc::pause() };
         }
     }
@@ -65,7 +67,7 @@ fn outlive() -> ! {
         libc::sigdelset(&raw mut signals, libc::SIGUSR1);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const signals, null_mut());
         let own = libc::gettid();
-        // The folder of threads cannot be read; their numbers follow the first one's.
+        // The worker cannot list its threads, but their ids follow the id of the first thread.
         for thread in (own + 1)..(own + 64) {
             libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR1);
         }
@@ -80,12 +82,12 @@ fn last() -> c_int {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// The result of a call that gives -1 where it fails.
+/// Converts the result of a call that returns -1 on failure.
 fn tried(result: impl Into<i64>) -> Tried {
     if result.into() == -1 { Err(last()) } else { Ok(()) }
 }
 
-/// An attempt that a kernel answers with this error once it was let through.
+/// Converts the result of a call that the kernel rejects with the error `with` if no filter stopped the call before.
 fn reached(result: impl Into<i64>, with: c_int) -> Tried {
     tried(result).or_else(|error| if error == with { Ok(()) } else { Err(error) })
 }
@@ -95,16 +97,16 @@ fn path(folder: &str, name: &str) -> CString {
 }
 
 fn open(path: &CString, flags: c_int) -> Tried {
-    // SAFETY: a path that ends with a zero byte.
+    // SAFETY: the path ends with a zero byte.
     let file = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, 0o600) };
     tried(file)?;
     // SAFETY: no other code has this descriptor.
     tried(unsafe { libc::close(file) })
 }
 
-/// Opens a socket, and lets it do something.
+/// Opens a socket, calls `then` with it, and closes it.
 fn socket(family: c_int, kind: c_int, protocol: c_int, then: impl FnOnce(c_int) -> c_int) -> Tried {
-    // SAFETY: three numbers.
+    // SAFETY: the call gets numbers only.
     let socket = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) };
     tried(socket)?;
     let done = tried(then(socket));
@@ -114,7 +116,7 @@ fn socket(family: c_int, kind: c_int, protocol: c_int, then: impl FnOnce(c_int) 
 }
 
 fn to_port(port: u16) -> libc::sockaddr_in {
-    // SAFETY: an address of zeros is one.
+    // SAFETY: an address of zeros is valid.
     let mut address: libc::sockaddr_in = unsafe { zeroed() };
     address.sin_family = libc::AF_INET as u16;
     address.sin_port = port.to_be();
@@ -123,7 +125,7 @@ fn to_port(port: u16) -> libc::sockaddr_in {
 }
 
 fn connect(port: u16) -> impl FnOnce(c_int) -> c_int {
-    // SAFETY: an address of its length.
+    // SAFETY: the address has the length that is passed.
     move |socket| unsafe {
         let address = to_port(port);
         libc::connect(socket, (&raw const address).cast(), size_of::<libc::sockaddr_in>() as u32)
@@ -131,7 +133,7 @@ fn connect(port: u16) -> impl FnOnce(c_int) -> c_int {
 }
 
 fn connect_by_path(at: &CString) -> impl FnOnce(c_int) -> c_int {
-    // SAFETY: an address of its length, with room for the path.
+    // SAFETY: the address has the length that is passed, and room for the path.
     move |socket| unsafe {
         let mut address: libc::sockaddr_un = zeroed();
         address.sun_family = libc::AF_UNIX as u16;
@@ -143,7 +145,7 @@ fn connect_by_path(at: &CString) -> impl FnOnce(c_int) -> c_int {
 }
 
 fn fork() -> Tried {
-    // SAFETY: the raw call has no handlers of the C library; the child ends at once.
+    // SAFETY: the raw call runs no handlers of the C library, and the child ends at once.
     unsafe {
         let child = libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0);
         if child == 0 {
@@ -155,7 +157,7 @@ fn fork() -> Tried {
 }
 
 fn big_file() -> Tried {
-    // SAFETY: a file of its own; without the signal the call says what is wrong.
+    // SAFETY: the file is used only here. SIGXFSZ is ignored, so that ftruncate returns an error.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         let file =
@@ -170,7 +172,7 @@ fn big_file() -> Tried {
 
 fn huge_memory() -> Tried {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a mapping of its own, that is removed again.
+    // SAFETY: the mapping is used only here and removed again.
     unsafe {
         let memory = libc::mmap(null_mut(), 17 << 30, libc::PROT_READ, flags, -1, 0);
         if memory == libc::MAP_FAILED {
@@ -187,7 +189,7 @@ fn attempts(outside: &str, port: u16, inherited: c_int) -> Vec<(&'static str, Tr
     let (secret, folder) = (at("secret"), CString::new(outside).expect("no zero byte"));
     let socket_at = at("socket");
     let cache = env::var("TMPDIR").unwrap_or_default();
-    // SAFETY: a number.
+    // SAFETY: the call has no preconditions.
     let parent = unsafe { libc::getppid() };
     let of_parent = |name: &str| path(&format!("/proc/{parent}"), name);
     let own = |name: &str| path("/proc/self", name);
@@ -196,7 +198,7 @@ fn attempts(outside: &str, port: u16, inherited: c_int) -> Vec<(&'static str, Tr
     let mine = scratch("mine");
     let mut byte = [0u8; 1];
     let here = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
-    // SAFETY: for all: paths end with a zero byte, and pointers are to places of the sizes that the calls are given.
+    // SAFETY: in all calls, paths end with a zero byte, and pointers are to memory of the size that the call expects.
     unsafe {
         let mut processors: libc::cpu_set_t = zeroed();
         libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut processors);
@@ -323,7 +325,7 @@ fn attempts(outside: &str, port: u16, inherited: c_int) -> Vec<(&'static str, Tr
             ),
             ("new-namespace", tried(libc::unshare(0))),
             ("thread-namespace", {
-                // A kernel refuses this mixture, after the filter has seen it.
+                // The kernel rejects this combination of flags, but only after the filter has let the call through.
                 let thread = libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND;
                 let flags = thread | libc::CLONE_NEWPID | libc::CLONE_NEWUTS;
                 reached(libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0), libc::EINVAL)
@@ -362,7 +364,7 @@ fn attempts(outside: &str, port: u16, inherited: c_int) -> Vec<(&'static str, Tr
                 let page = libc::mmap(null_mut(), 4096, libc::PROT_READ, 0x22, -1, 0);
                 tried(libc::syscall(libc::SYS_mbind, page, 4096, 0, null::<u8>(), 0, 4))
             }),
-            // What is not prevented.
+            // Attempts that the confinement does not prevent.
             ("see-file", {
                 let mut about: libc::stat = zeroed();
                 tried(libc::stat(secret.as_ptr(), &raw mut about))

@@ -1,4 +1,4 @@
-//! What can be typed. What it means is decided in the commands.
+//! The command line: subcommands and options. The modules of `commands` execute them.
 
 mod baseline;
 mod bisect;
@@ -110,7 +110,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run cases and compare what happens with what is expected
+    /// Run cases and compare the results with the expected ones
     #[command(after_help = RUN)]
     Run(Run),
     /// Run your own program on a stack and device
@@ -181,39 +181,39 @@ pub(crate) struct Selection {
     pub(crate) from: Origin,
 }
 
-/// Where the cases come from.
+/// Options that select the source of the cases.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Origin {
-    /// Read cases from this folder or file; the built-in ones then do not count
+    /// Read cases from this folder or file; the built-in cases are then left out
     #[arg(long, value_name = "PATH")]
     cases_from: Option<PathBuf>,
 
-    /// Trust the cases of --cases-from as you trust a program of yours; they may set any variable, include any header and write
-    /// files anywhere
+    /// Trust the cases of --cases-from like a program of your own; they may set any variable, include any header and
+    /// write files anywhere
     #[arg(long, requires = "cases_from")]
     trust: bool,
 }
 
 impl Origin {
-    /// What was chosen; none for the built-in library.
+    /// Returns the chosen source; `None` means the built-in library.
     pub(crate) fn chosen(&self) -> Option<CasesFrom> {
         let path = self.cases_from.clone()?;
         Some(CasesFrom { path, trusted: self.trust })
     }
 
-    /// Where they come from, as options with values.
+    /// Returns the source as options with values, for a command that repeats this one.
     pub(crate) fn words(&self) -> Vec<(&'static str, String)> {
         let path = self.cases_from.iter();
         path.map(|path| ("--cases-from", path.display().to_string())).collect()
     }
 
-    /// Whether they may do all that a program can.
+    /// Returns true if the cases may do everything that a program can do.
     pub(crate) fn is_trusted(&self) -> bool {
         self.trust
     }
 }
 
-/// Where packages of Debian come from.
+/// Options about Debian mirrors.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Mirrors {
     /// Debian mirrors to fetch from; each package comes from the first that has it [default: this machine's own if it runs
@@ -222,15 +222,15 @@ pub(crate) struct Mirrors {
     pub(crate) mirror: Vec<String>,
 }
 
-/// What a program runs on: a stack and a device.
+/// Options about the stack and the device that a program runs on.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Target {
     /// The ROCm to run on, by any spelling of a stack
     #[arg(long, value_name = "SPEC", env = "ROCREPRO_ROCM", default_value = "debian:7.2.4", help = rocm(), long_help = rocm_in_full())]
     pub(crate) rocm: String,
 
-    /// Fetch these libraries with it; hiprand, hipblaslt, rocblas, ...; dev (headers and compiler), tests (AMD's own); or all that a
-    /// framework needs: cupy, jax, llama (6.4.3 only), onnxruntime, triton
+    /// Fetch these libraries with the stack; hiprand, hipblaslt, rocblas, ...; dev (headers and compiler), tests (AMD's
+    /// own); or all that a framework needs: cupy, jax, llama (6.4.3 only), onnxruntime, triton
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub(crate) with: Vec<String>,
 
@@ -254,13 +254,14 @@ pub(crate) struct Target {
     pub(crate) launcher: Option<String>,
 }
 
-/// What trials run on, and how.
+/// Options about the stack, the device and the limits of trials.
 #[derive(Parser, Clone, Debug, PartialEq)]
 pub(crate) struct On {
     #[command(flatten)]
     pub(crate) target: Target,
 
-    /// Trials at once [default: one more than there are processors on the emulated device; 1 on a GPU, or one on each of `--cards`]
+    /// Number of trials that run at once [default: one more than there are processors on the emulated device; 1 on a
+    /// GPU, or one on each of `--cards`]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
 
@@ -274,13 +275,14 @@ pub(crate) struct On {
     #[arg(long, value_name = "SECONDS", default_value_t = On::TIMEOUT, value_parser = seconds)]
     pub(crate) timeout: u32,
 
-    /// Longest silence of one trial, in seconds; a trial that is silent for longer counts as a hang. While a trial computes, its
-    /// processor time counts, not the clock's
+    /// Longest silence of one trial, in seconds; a trial that is silent for longer counts as a hang. While a trial
+    /// computes, its processor time counts instead of the time of the clock
     #[arg(long, value_name = "SECONDS", default_value_t = On::QUIET_TIMEOUT, value_parser = seconds)]
     pub(crate) quiet_timeout: u32,
 
-    /// Make work late on purpose, by lengths that a seed draws: `seeded=7` puts kernels that spin before the copies, sets, launches,
-    /// host functions and graph launches of the body. A missing synchronisation then shows more often, on a GPU too
+    /// Delay work on purpose, for times that a seed determines: `seeded=7` launches kernels that spin before the
+    /// copies, sets, launches, host functions and graph launches of the body. A missing synchronisation then shows more
+    /// often, on a GPU too
     #[arg(long, value_name = "LATE")]
     pub(crate) late: Option<String>,
 
@@ -298,7 +300,7 @@ pub(crate) struct On {
     #[arg(long, value_name = "COMMAND")]
     pub(crate) recover: Option<String>,
 
-    /// Append a JSON record of each trial to this file; each as soon as its trial is over
+    /// Append a JSON record of each trial to this file; each record is written as soon as its trial has ended
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 
@@ -308,9 +310,9 @@ pub(crate) struct On {
 }
 
 impl On {
-    /// Seconds that a trial may take unless others are given.
+    /// Default time limit of a trial, in seconds.
     pub(crate) const TIMEOUT: u32 = engine::session::TIMEOUT;
-    /// Seconds that it may be silent.
+    /// Default time limit of a trial without any event, in seconds.
     pub(crate) const QUIET_TIMEOUT: u32 = engine::session::QUIET_TIMEOUT;
 }
 
@@ -335,7 +337,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
-    /// Run each trial this many times and give the failure rate; each time in a fresh process
+    /// Run each trial this many times and print the failure rate; each run is a fresh process
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) repeat: u32,
 
@@ -355,7 +357,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) known: Baselines,
 
-    /// Begin no trial after the first failure that is news
+    /// Begin no trial after the first unexpected failure
     #[arg(long)]
     pub(crate) fail_fast: bool,
 
@@ -363,37 +365,39 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_hangs: Option<u32>,
 
-    /// Begin no trial after this many seconds; `--resume` goes on
+    /// Begin no trial after this many seconds; `--resume` continues the run
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget_seconds: Option<u32>,
 
-    /// Go on with the last run in the record file; trials that are over there do not run again
+    /// Resume the last run in the record file; its finished trials do not run again
     #[arg(long, requires = "record")]
     pub(crate) resume: bool,
 
-    /// The process that started this one, with which it ends however that ends
+    /// Process that started this one; when that process ends, this one ends too
     #[arg(long, value_name = "PID", hide = true)]
     pub(crate) below: Option<i32>,
 }
 
-/// How the emulated device is set up.
+/// Options of the emulated device.
 #[derive(Args)]
 pub(crate) struct Emulation {
-    /// When the emulated device carries work out: `eager`, `lazy` (as late as is legal), `seeded=7` (a legal order by seed),
-    /// `waves=1000` (turns of so many instructions for the waves of a workgroup, instead of 16), `late-results` (what memory
-    /// gives reaches the registers of a kernel only when it waits for that)
+    /// When the emulated device executes work: `eager`, `lazy` (as late as is legal), `seeded=7` (a legal order that
+    /// the seed determines), `waves=1000` (each wave of a workgroup executes 1000 instructions in turn, instead of 16),
+    /// `late-results` (loaded values reach the registers of a kernel only when it waits for them)
     #[arg(long, value_name = "SCHEDULE", default_value = "eager")]
     pub(crate) schedule: String,
 
-    /// Report kernels and copies that use memory wrongly; that is out of bounds, after its free, before anything wrote it, or in a
-    /// race. Slow. Each mistake is reported once and the work goes on as on hardware; `--sanitize=stop` stops at the first
+    /// Report kernels and copies that use memory wrongly; that is, out of bounds, after it was freed, before it was
+    /// written, or in a race. This is slow. Each mistake is reported once, and the work continues as on hardware;
+    /// `--sanitize=stop` stops at the first mistake
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     pub(crate) sanitize: Option<String>,
 
-    /// Set up the emulated device: `memory=256M`, `gtt=1G` (memory of an APU besides its carve-out), `devices=2`,
-    /// `large-bar=yes` (the host reaches all device memory; docs/device-options.md has the defaults), `threads=4` (that share the workgroups of a kernel; what these do to the same bytes then has no fixed
-    /// order; the sanitizer uses one), `patience=60` (seconds that a kernel may work without progress before the device reports a
-    /// hang; 10)
+    /// Set up the emulated device: `memory=256M`, `gtt=1G` (memory of an APU in addition to its carve-out),
+    /// `devices=2`, `large-bar=yes` (the host reaches all device memory; docs/device-options.md has the defaults),
+    /// `threads=4` (threads that execute the workgroups of a kernel; accesses of different workgroups to the same bytes
+    /// then have no fixed order; the sanitizer uses one thread), `patience=60` (seconds that a kernel may work without
+    /// progress before the device reports a hang; default 10)
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) device_option: Vec<String>,
 }
@@ -405,23 +409,22 @@ pub(crate) struct Prove {
     #[command(flatten)]
     pub(crate) on: On,
 
-    /// Run each trial in this many further legal orders of its work, lazy and by seed, and refuse cases whose result differs;
-    /// the sanitizer then says why, in a run that `--record` leaves out
+    /// Run each trial in this many further legal orders of its work, lazy and by seed, and refuse cases whose result
+    /// differs; the sanitizer then reports the reason, in a run that `--record` leaves out
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub(crate) schedules: u32,
 
-    /// Take away each check and each expected status and value of the cases, one at a time, and report those without which every
-    /// declared fault is still caught; `--record` leaves these runs out
+    /// Remove each check and each expected status and value of the cases, one at a time, and report those without which
+    /// every declared fault is still detected; `--record` leaves these runs out
     #[arg(long)]
     pub(crate) mutate: bool,
 }
 
-/// Answers a completion script and ends the process, if one asks.
+/// Answers a completion script and ends the process, if a completion script started it.
 pub(crate) fn complete() {
     complete::answer(command);
 }
 
-/// Describes `--rocm` in a line.
 fn rocm() -> String {
     let forms: Vec<&str> = stacks::spellings().iter().map(|spelling| spelling.form).collect();
     format!("The ROCm to run on: {}", forms.join(", "))
@@ -434,7 +437,7 @@ fn rocm_in_full() -> String {
     format!("The ROCm to run on, fetched when needed:{all}")
 }
 
-/// A time, as a number of seconds: `120` or `120s`.
+/// Parses a number of seconds: `120` or `120s`.
 fn seconds(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix('s').unwrap_or(text).parse().ok().filter(|n| *n > 0);
     number.ok_or_else(|| "write seconds, such as 120 or 120s".to_owned())

@@ -65,7 +65,6 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
     }
 }
 
-/// Prints the script that completes commands in a shell.
 fn completions(shell: clap_complete::Shell) -> Result<ExitCode, Stop> {
     let script =
         crate::args::script(shell).map_err(|error| Stop::no_verdict(format!("error: {error}")))?;
@@ -73,7 +72,7 @@ fn completions(shell: clap_complete::Shell) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a page for each command: `rocrepro-run.1`.
+/// Writes a manual page for each command, for example `rocrepro-run.1`.
 fn man(folder: &Path) -> Result<ExitCode, Stop> {
     let written = std::fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(crate::args::command(), folder));

@@ -12,12 +12,12 @@ use crate::{
     ticker::Ticker,
 };
 
-/// Returns a receiver that shows events to the user.
+/// Returns a receiver that shows events of the engine to the user.
 pub(crate) fn reporting() -> Reporting {
     Reporting::to(Arc::new(Console::default()))
 }
 
-/// The state of what is shown.
+/// Progress displays of the current fetch, of downloads and of the current batch.
 #[derive(Default)]
 struct Console {
     stack: Mutex<Option<View>>,
@@ -60,7 +60,7 @@ impl EventSink for Console {
 
 impl Console {
     fn in_batch(&self, tell: impl FnOnce(&Ticker)) {
-        // Events of other trials are not to wait for this one.
+        // Release the lock before the call, so that events of other trials need not wait.
         let ticker = self.batch.lock().clone();
         if let Some(ticker) = ticker {
             tell(&ticker);
@@ -68,7 +68,7 @@ impl Console {
     }
 }
 
-/// Returns the sentence for an event.
+/// Returns the line that describes an event, or `None` for an event without a line.
 fn text(event: &EngineEvent<'_>) -> Option<String> {
     Some(match event {
         EngineEvent::EnvironmentRemade { folder } => {

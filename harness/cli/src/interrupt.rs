@@ -1,4 +1,4 @@
-//! The request of the user to stop: one for the whole process.
+//! The process's cancellation, which the user requests with a signal.
 
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -6,10 +6,11 @@ use engine::{Stop, stop::chain};
 use parking_lot::Mutex;
 use supervise::Cancel;
 
-/// The request, and whether signals make it.
+/// The cancellation, and whether signal handlers request it.
 static REQUEST: Mutex<Option<(Cancel, bool)>> = Mutex::new(None);
 
-/// Returns the request that the first signal makes, from the first call on. A signal that comes a second later ends the process.
+/// Returns the cancellation. The first call installs the handlers: the first signal requests the cancellation, and a
+/// signal more than a second later ends the process.
 pub(crate) fn cancel() -> Result<Cancel, Stop> {
     let mut request = REQUEST.lock();
     let made = match &*request {
@@ -23,7 +24,8 @@ pub(crate) fn cancel() -> Result<Cancel, Stop> {
     Ok(cancel)
 }
 
-/// Returns the flag of the request. Until [`cancel`] is called a signal ends the process instead, which is as quick.
+/// Returns the flag of the cancellation. Until [`cancel`] installs the handlers, a signal ends the process instead,
+/// which is as quick.
 pub(crate) fn flag() -> Arc<AtomicBool> {
     let mut request = REQUEST.lock();
     if request.is_none() {
@@ -32,10 +34,11 @@ pub(crate) fn flag() -> Arc<AtomicBool> {
     request.as_ref().map(|(cancel, _)| Arc::clone(cancel.flag())).unwrap_or_default()
 }
 
-/// Returns the flag for the fetch of a stack. A signal must not end the process in the middle of the fetch of a build.
+/// Returns the flag for fetching a stack. Installs the handlers before the fetch of a build, because a signal must not
+/// end the process in the middle of that fetch.
 pub(crate) fn flag_for(spec: &str) -> Arc<AtomicBool> {
     if engine::stack_source::is_night(spec) {
-        // Without it a signal ends the process.
+        // If the handlers cannot be installed, a signal ends the process.
         let _ = cancel();
     }
     flag()

@@ -1,7 +1,7 @@
 //! The command `rocrepro`: reads the command line, drives the engine and shows results and events.
 //!
-//! At the bottom are what is typed (`args`, `session_options`) and what is shown (`outputs`, `progress`, `ticker`, `console`).
-//! Above them are the `commands`.
+//! `args` and `session_options` read the command line. `outputs`, `progress`, `ticker` and `console` write to the
+//! terminal. The subcommands are in `commands`, which uses all of these.
 
 mod args;
 mod commands;
@@ -24,7 +24,7 @@ use engine::{STARTER_ARGUMENT, WORKER_ARGUMENT, minimise::ASK_ARGUMENT};
 pub use outputs::stopped;
 pub use session_options::options_from_environment;
 
-/// The whole program.
+/// Runs the command, or one of its helper processes if the first argument selects one, for example a worker.
 pub fn main() -> ExitCode {
     match std::env::args_os().nth(1) {
         Some(first) if first == WORKER_ARGUMENT => {
@@ -39,14 +39,16 @@ pub fn main() -> ExitCode {
         }
         _ => args::complete(),
     }
-    // A write beyond the limit of file sizes is then an error, which is told, instead of the end. Where that cannot be had, it is
-    // the end. Programs that are started have it as it was.
+    // With a handler for SIGXFSZ, a write beyond the file size limit fails with an error that the command reports;
+    // otherwise the signal ends the process. A failed registration is ignored for that reason. Started programs get the
+    // default action, because exec resets handlers.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let work = || match commands::run(args::parse()) {
         Ok(code) => code,
         Err(stop) => outputs::stopped(&stop),
     };
-    // The user's limit of stacks is for the user's programs; cases are read and lowered by recursion.
+    // A stack limit of the user is meant for the user's programs. The command needs its own size, because it reads and
+    // lowers cases recursively.
     let done = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(work).map(|t| t.join());
     match done {
         Ok(Ok(code)) => code,
@@ -58,5 +60,5 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The stack that the command works on, in bytes.
+/// Stack size of the thread that runs the command, in bytes.
 const STACK_BYTES: usize = 16 << 20;

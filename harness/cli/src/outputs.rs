@@ -9,19 +9,20 @@ use engine::Stop;
 
 use crate::width::{columns, fitted};
 
-/// Writes a view for people to standard output, with styles only where they are seen, and without anything else that acts on a
-/// terminal. On a terminal, lines that are too long are broken between words. A reader that closes the pipe has seen enough.
+/// Writes text for people to standard output. Removes styles unless the output is a terminal, and all other control
+/// sequences. On a terminal, long lines are broken between words. A closed pipe is not an error, because its reader has
+/// seen enough.
 pub(crate) fn print(text: &str) -> Result<(), Stop> {
     written(report::print(&fitted(text, columns(std::io::stdout()))))
 }
 
-/// Writes what a program reads to standard output, byte by byte: JSON, a schema, a source.
+/// Writes machine-readable output, such as JSON or source text, to standard output without changes.
 pub(crate) fn data(text: &str) -> Result<(), Stop> {
     let mut out = std::io::stdout().lock();
     written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// Tells of something on standard error, as [`print`] does on standard output.
+/// Writes a message to standard error in the form that [`print`] uses on standard output.
 pub(crate) fn note(text: impl std::fmt::Display) {
     report::note(&fitted(&text.to_string(), columns(std::io::stderr())));
 }
@@ -35,11 +36,11 @@ fn written(written: std::io::Result<()>) -> Result<(), Stop> {
     }
 }
 
-/// Prints why a command ends early, and returns its exit code.
+/// Prints the reason why a command ends early, and returns its exit code.
 pub fn stopped(stop: &Stop) -> ExitCode {
     let message = stop.to_string();
     if !message.is_empty() {
-        // Other lines may show a place in a file, with marks below it.
+        // Lines without such a prefix may quote a line of a file with marks below it, so they are not wrapped.
         let columns = columns(std::io::stderr());
         let is_prose =
             |line: &str| ["error:", "hint:", "warning:"].iter().any(|word| line.starts_with(word));

@@ -1,4 +1,4 @@
-//! Getting a stack, with progress on a terminal and plain lines in a pipe.
+//! Progress of fetching a stack: a bar on a terminal, plain lines in a pipe.
 
 use std::{
     collections::HashMap,
@@ -14,22 +14,21 @@ use stacks::FetchEvent;
 
 use crate::outputs;
 
-/// Says how far the downloads of builds are: at once, then now and then, and at the end.
+/// Prints the progress of each build download: at the start, then every 10 s, and at the end.
 #[derive(Default)]
 pub(crate) struct Fetching {
     archives: Mutex<HashMap<String, Archive>>,
 }
 
-/// One download.
 struct Archive {
     begun: Instant,
-    /// Bytes that were there at the begin.
+    /// Bytes that an earlier, interrupted download had left.
     from: u64,
     told: Instant,
 }
 
 impl Fetching {
-    /// Between two lines of one download.
+    /// Minimum time between two lines about one download.
     const PAUSE: Duration = Duration::from_secs(10);
 
     pub(crate) fn tell(&self, event: stacks::BuildEvent<'_>) {
@@ -74,7 +73,8 @@ impl Fetching {
     }
 }
 
-/// `a.tar.gz: 40 of 1713 MB, 4.0 MB/s, 7 min left`.
+/// Formats the progress of a download, for example `a.tar.gz: 40 of 1713 MB, 4.0 MB/s, 7 min left`. `new` is the number
+/// of bytes that this process downloaded in `seconds`.
 fn so_far(name: &str, done: u64, total: Option<u64>, new: u64, seconds: f64) -> String {
     let mb = |bytes: u64| bytes as f64 / 1e6;
     let mut text = match total {
@@ -92,23 +92,22 @@ fn so_far(name: &str, done: u64, total: Option<u64>, new: u64, seconds: f64) -> 
     text
 }
 
-/// The fetch of one stack.
+/// Progress display of the fetch of one stack.
 pub(crate) struct View {
     spec: String,
     bar: ProgressBar,
     terminal: bool,
-    /// The last stage that a plain line was printed for.
+    /// Stage of the last event that was shown.
     stage: Mutex<&'static str>,
 }
 
 impl View {
     pub(crate) fn new(spec: String) -> View {
         let terminal = std::io::stderr().is_terminal();
-        // Nothing is drawn before the first event: a stack that is there costs no line.
+        // The bar stays hidden until the first event. A stack that is already on the machine prints nothing.
         View { spec, bar: ProgressBar::hidden(), terminal, stage: Mutex::new("") }
     }
 
-    /// Removes the bar.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -15,16 +15,17 @@ use crate::{
     console, interrupt,
 };
 
-/// Returns the options that the command of this file has without arguments; options in the environment count.
+/// Returns the options of a command without arguments, including those from environment variables such as
+/// `ROCREPRO_ROCM`. `program` is the file of the command.
 ///
 /// # Errors
-/// Values of the environment that are not valid.
+/// Returns an error if an environment variable has an invalid value.
 pub fn options_from_environment(program: PathBuf) -> Result<SessionOptions, Stop> {
     let on = On::try_parse_from(["rocrepro"]).map_err(Stop::usage)?;
     Ok(SessionOptions { program: Some(program), ..SessionOptions::try_from(&on)? })
 }
 
-/// Returns the device that an option chooses. The architecture is that of the emulated device.
+/// Returns the device that `--device` chooses. `arch` is the architecture of the emulated device.
 fn device(kind: DeviceKind, arch: Arch) -> DeviceChoice {
     match kind {
         DeviceKind::Auto => DeviceChoice::detect(arch),
@@ -95,7 +96,7 @@ impl TryFrom<&On> for SessionOptions {
                 Stop::usage(format!("error: `--recover` is no command of a shell: {error}"))
             }),
         };
-        // A name that is none is a mistake now, and not a reason to skip each trial.
+        // Report an unknown environment here. Otherwise each trial that needs one would be skipped.
         let named = on.environment.as_ref().map(|name| Environments::open()?.whole(name));
         let given = Stop::both(late, Stop::both(resources(&on.limit), recovery));
         let given = Stop::both(given, named.transpose());
@@ -119,7 +120,6 @@ impl TryFrom<&On> for SessionOptions {
     }
 }
 
-/// Reads all `--limit` options.
 fn resources(texts: &[String]) -> Result<BTreeMap<Resource, Limit>, Stop> {
     let read = |text: &String| {
         let (name, limit) = text

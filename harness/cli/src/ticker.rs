@@ -1,4 +1,4 @@
-//! How far a run of trials is: a bar with the time left on a terminal, and now and then a line in a pipe.
+//! Progress of a run of trials: a bar with the remaining time on a terminal, or a line every 30 s in a pipe.
 
 use std::{
     collections::BTreeMap,
@@ -18,15 +18,15 @@ use report::{count, how_long};
 
 use crate::outputs;
 
-/// Between two lines in a pipe.
+/// Time between two lines in a pipe.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// What is over and what runs.
+/// Numbers of finished and running trials, and their display.
 pub(crate) struct Ticker {
     bar: ProgressBar,
     begun: Instant,
     running: Mutex<BTreeMap<u64, (Instant, String)>>,
-    /// Ends the thread that prints lines, when it is dropped.
+    /// Thread that prints lines. Dropping the sender ends the thread.
     lines: Mutex<Option<(Sender<()>, thread::JoinHandle<()>)>>,
 }
 
@@ -38,7 +38,7 @@ impl Ticker {
             ProgressDrawTarget::hidden()
         };
         let left = |state: &ProgressState, text: &mut dyn fmt::Write| {
-            // Before the first one is over nobody knows.
+            // The remaining time is unknown until the first trial has ended.
             if state.pos() > 0 {
                 let _ = write!(text, ", {} left", how_long(state.eta().as_secs_f64()));
             }
@@ -50,7 +50,7 @@ impl Ticker {
         Ticker { bar, begun: Instant::now(), running: Mutex::default(), lines: Mutex::default() }
     }
 
-    /// Begins to show how far so many trials are.
+    /// Shows the progress of a run of `total` trials.
     pub(crate) fn start(total: u64) -> Arc<Ticker> {
         let ticker = Arc::new(Ticker::new(total));
         if std::io::stderr().is_terminal() {
@@ -59,7 +59,7 @@ impl Ticker {
         }
         let (over, wait) = channel::<()>();
         let shown = Arc::clone(&ticker);
-        // Where no thread is left there are no lines.
+        // If no thread can be started, no lines are printed.
         let thread = thread::Builder::new().spawn(move || {
             while wait.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
                 outputs::note(shown.line(Instant::now()));
@@ -69,14 +69,14 @@ impl Ticker {
         ticker
     }
 
-    /// Removes the bar, or ends the lines.
+    /// Removes the bar, or ends the thread that prints lines.
     pub(crate) fn finish(&self) {
         if std::io::stderr().is_terminal() {
             self.bar.finish_and_clear();
         }
         if let Some((over, thread)) = self.lines.lock().take() {
             drop(over);
-            // A thread that panicked has printed why.
+            // If the thread panicked, its message was printed then.
             let _ = thread.join();
         }
     }
@@ -91,7 +91,7 @@ impl Ticker {
         running.remove(&number);
     }
 
-    /// One more is over, whether it ran or not.
+    /// Counts a trial that has ended or was skipped.
     pub(crate) fn over(&self, trial: Option<&str>) {
         self.bar.inc(1);
         if let Some(trial) = trial {
@@ -99,7 +99,7 @@ impl Ticker {
         }
     }
 
-    /// `3 of 12 trials are over after 60 s; programs/x has been running for 41 s`.
+    /// Formats the progress, for example `3 of 12 trials over after 60 s; programs/x has been running for 41 s`.
     fn line(&self, now: Instant) -> String {
         let (over, all) = (self.bar.position(), self.bar.length().unwrap_or_default());
         let after = how_long((now - self.begun).as_secs_f64());

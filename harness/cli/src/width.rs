@@ -2,20 +2,21 @@
 
 use std::os::fd::AsFd;
 
-/// Columns of a terminal below which nothing is fitted.
+/// Minimum width of a terminal, in columns, for which lines are broken.
 const NARROWEST: usize = 40;
 
-/// Columns of an indentation if a line has no column to align with.
+/// Indentation of a continuation line, in columns, if the line has no table column to align with.
 const INDENT: usize = 4;
 
-/// Returns the number of columns of the terminal that a stream writes to, or nothing if it writes to something else.
+/// Returns the width in columns of the terminal that a stream writes to. Returns `None` if the stream is not a terminal
+/// or the terminal is narrower than [`NARROWEST`].
 pub(crate) fn columns(stream: impl AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns >= NARROWEST)
 }
 
-/// Breaks lines that are wider than so many columns, between words, and aligns what follows with the last column of the line's
-/// table. Text in backquotes and commands stay whole, so that they can be copied.
+/// Breaks lines that are wider than `columns` between words. A continuation line is aligned with the last table column
+/// of its line. Text in backquotes and commands are not broken, so that they can be copied.
 pub(crate) fn fitted(text: &str, columns: Option<usize>) -> String {
     let Some(columns) = columns else { return text.to_owned() };
     let line = |line: &str| {
@@ -44,7 +45,8 @@ fn broken(line: &str, columns: usize) -> String {
     text
 }
 
-/// Returns the last column of a table that starts in the first two thirds of the width, or the indentation of the line and a bit more.
+/// Returns the indentation of continuation lines: the last table column that starts in the first two thirds of the
+/// width, or else the line's own indentation and [`INDENT`] more.
 fn indent(words: &[(&str, &str)], columns: usize) -> usize {
     let mut column = 0;
     let mut indent = None;
@@ -72,7 +74,7 @@ fn words(line: &str) -> Vec<(&str, &str)> {
             quoted ^= char == '`';
             matches!(char, ' ' | '\t') && !quoted && !is_command
         });
-        // A backquote without a second one quotes nothing.
+        // A backquote without a closing one does not quote.
         let end = match end {
             None if quoted => word.find([' ', '\t']),
             end => end,
@@ -84,7 +86,7 @@ fn words(line: &str) -> Vec<(&str, &str)> {
     words
 }
 
-/// Returns the column behind a text that starts in a column. Styles have no width.
+/// Returns the column after a text that starts at column `start`. Styles have no width.
 fn width(text: &str, start: usize) -> usize {
     let (mut column, mut in_style) = (start, false);
     for char in text.chars() {
@@ -124,7 +126,7 @@ mod tests {
             "  a sentence that is indented and too long for it",
             &["  a sentence that is indented and too", "      long for it"],
         );
-        // A column near the end is too narrow.
+        // Continuation lines are not aligned with a column near the right edge, because too little room would be left.
         check(
             "graphs/a-very-long-name-of-a-case     3  The title of it",
             &["graphs/a-very-long-name-of-a-case     3", "    The title of it"],

@@ -1,7 +1,7 @@
-//! The case library as tests, one per trial: `cargo test --test cases`, also under nextest.
+//! Runs the case library as tests, one per trial: `cargo test --test cases`, also under nextest.
 //!
-//! The stack is the one that ROCREPRO_ROCM names (default `debian:7.2.4`, fetched once); ROCREPRO_GFX names the emulated
-//! architecture. On a machine with an AMD GPU, ROCREPRO_DEVICE_KIND=gpu runs the same tests there.
+//! ROCREPRO_ROCM names the stack (default `debian:7.2.4`, fetched once), and ROCREPRO_GFX the emulated architecture. On
+//! a machine with an AMD GPU, ROCREPRO_DEVICE_KIND=gpu runs the tests there.
 
 use std::{
     path::PathBuf,
@@ -15,12 +15,12 @@ use supervise::Cancel;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    // nextest starts a process for each trial, with the trial's name.
+    // nextest starts a process for each trial and passes the trial's name, so only that case is loaded.
     let named: Vec<&str> = match arguments.exact {
         true => arguments.filter.iter().map(String::as_str).collect(),
         false => Vec::new(),
     };
-    // The tests live as long as the process, and so must what they borrow.
+    // Tests must own their data or borrow it for the life of the process.
     let library: &'static CaseLibrary = match CaseLibrary::load_named(None, &named) {
         Ok(library) => Box::leak(Box::new(library)),
         Err(stop) => return rocrepro::stopped(&stop),
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Session of all tests, opened by the first one that runs, so that `--list` needs no ROCm.
+/// Session of all tests. The first test opens it, so that `--list` needs no ROCm.
 type Shared = OnceLock<Result<(Session, Cancel), String>>;
 
 fn open(shared: &Shared) -> Result<&(Session, Cancel), Failed> {

@@ -33,7 +33,7 @@ impl Printer<'_> {
         plan::api(call, self.plan)
     }
 
-    /// Declares the variables that a call would have created, for a call that the program does not make.
+    /// Declares the variables that a call creates, for a call that the program does not make.
     pub(crate) fn declare_only(&mut self, call: &Call) {
         if let Call::Load { kernel } = call
             && self.form_of(kernel) == Form::Hiprtc
@@ -115,8 +115,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns the variable for something that a call creates, and declares it unless it is declared at the top of
-    /// `main`.
+    /// Returns the variable for an object that a call creates. Declares the variable unless it is declared at the top
+    /// of `main`.
     pub(crate) fn declare_created(&mut self, kind: NameKind, name: &str) -> String {
         let identifier = self.name(kind, name);
         if self.declares(kind, name) {
@@ -141,7 +141,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns whether a later call in the text uses a name before another call creates it again.
+    /// Returns whether a later call of the program uses a name before another call creates the name again.
     fn used_after(&self, step: &Step, kind: NameKind, name: &str) -> bool {
         let steps = self.plan.steps();
         let later = steps.into_iter().skip_while(|other| !std::ptr::eq(*other, step)).skip(1);
@@ -149,7 +149,7 @@ impl Printer<'_> {
         let next = named.find(|named| NameKind::from(named.thing) == kind && named.name == name);
         match next.map(|next| next.role) {
             None | Some(NamedAs::Made) => false,
-            // Destroying these a second time uses the old handle.
+            // A second destroy call uses the old handle.
             Some(NamedAs::Ended) => {
                 !matches!(kind, NameKind::Buffer | NameKind::Exec | NameKind::Graph)
             }
@@ -157,7 +157,6 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints the call of a step.
     pub(crate) fn call(&mut self, step: &Step) {
         match step.call.cpp() {
             Cpp::Function(template) => self.templated_call(step, template),
@@ -185,7 +184,7 @@ impl Printer<'_> {
     pub(crate) fn success(&mut self, step: &Step, function: &str) -> &'static str {
         let (helper, success) = match function {
             f if f.starts_with("hiprand") => {
-                // The helper that names all statuses is long.
+                // The helper that names all statuses is long, so a short program uses it only for the failing step.
                 let other = self.short.is_some_and(|short| !short.is_about(step));
                 (if other { Helper::NameRandNumber } else { Helper::NameRand }, RAND)
             }
@@ -552,7 +551,6 @@ impl Printer<'_> {
     }
 }
 
-/// Returns a `dim3` expression.
 pub(crate) fn dim([x, y, z]: [u32; 3]) -> String {
     match (x, y, z) {
         (x, 1, 1) => x.to_string(),

@@ -14,7 +14,7 @@ pub(crate) struct Declarations(BTreeMap<(NameKind, String), VariableUse>);
 struct VariableUse {
     /// Number of calls in the program's text that create the variable.
     makers: u32,
-    /// True if its first mention in the text is a call, outside all blocks, that creates it.
+    /// True if the first call that mentions the variable creates it and is outside of all blocks.
     made_first: bool,
     mentioned: bool,
 }
@@ -82,12 +82,11 @@ pub(crate) fn type_of(kind: NameKind) -> &'static str {
     }
 }
 
-/// Returns the variable that a call creates.
 pub(crate) fn created_variable(call: &Call) -> Option<(NameKind, &str)> {
     mentions(call).into_iter().find(|(_, _, makes)| *makes).map(|(kind, name, _)| (kind, name))
 }
 
-/// Returns the variables that a call mentions, each with whether the call creates it.
+/// Returns the variables that a call mentions, each with true if the call creates the variable.
 fn mentions(call: &Call) -> Vec<(NameKind, &str, bool)> {
     let named = call.all_named().into_iter();
     let mut all: Vec<_> =

@@ -19,7 +19,7 @@ use crate::{
     names::{NameKind, Names},
 };
 
-/// State of the walk over the plan.
+/// State of the computation of expected bytes, while the steps of the plan are visited in order.
 pub(crate) struct Expected<'a> {
     plan: &'a Plan,
     tracked: BTreeSet<&'a str>,
@@ -28,7 +28,8 @@ pub(crate) struct Expected<'a> {
     recordings: BTreeMap<&'a str, Recording>,
     /// Effects of graphs that are built node by node.
     node_by_node: BTreeMap<&'a str, Recording>,
-    /// Function with the effects of a launch of each graph; `None` if the launch changes no tracked buffer.
+    /// For each graph, the name of the function with the effects of a launch. `None` if a launch changes no tracked
+    /// buffer.
     graphs: HashMap<&'a str, Option<String>>,
     /// Name of the function with the effects of each executable graph, or of the variable that holds this function.
     execs: HashMap<&'a str, Option<String>>,
@@ -72,7 +73,6 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// Enters a loop.
     pub(crate) fn enter_loop(&mut self, variable: &str, count: u32) {
         self.depth += 1;
         let line = format!("for (int {variable} = 0; {variable} < {count}; {variable}++) {{");
@@ -83,7 +83,6 @@ impl<'a> Expected<'a> {
         self.loops.push(line);
     }
 
-    /// Leaves a loop.
     pub(crate) fn leave_loop(&mut self) {
         self.depth -= 1;
         let opened = self.loops.pop();
@@ -110,7 +109,6 @@ impl<'a> Expected<'a> {
         std::mem::take(&mut self.helpers)
     }
 
-    /// Returns the declarations at the top of `main`.
     pub(crate) fn declarations(&self, names: &mut Names) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.tracked.is_empty() {
@@ -160,7 +158,7 @@ impl<'a> Expected<'a> {
                 Ok(Vec::new())
             }
             Ok(CaptureRole::Added(graph)) => self.add_node(step, graph, names),
-            // A checked plan has no mistakes.
+            // The plan was checked before, so it has no such mistakes.
             Ok(CaptureRole::Nothing) | Err(_) => Ok(Vec::new()),
         }
     }
@@ -223,7 +221,8 @@ impl<'a> Expected<'a> {
                 self.node_by_node.remove(clone);
                 self.graphs.insert(clone, function);
             }
-            // These do not change the bytes that a launch writes; calls without a graph take effect immediately.
+            // These calls do not change the bytes that a launch writes. Calls outside of graphs take effect
+            // immediately.
             OnCaptures::Nothing
             | OnCaptures::LookAt(_)
             | OnCaptures::EndExec(_)
@@ -236,7 +235,8 @@ impl<'a> Expected<'a> {
         Ok(Vec::new())
     }
 
-    /// Returns the function with the effects that a launch of a graph would have now, or `None` if there are none.
+    /// Returns the function with the effects that a launch of the graph would have after this step. Returns `None` if
+    /// the launch has no effects.
     ///
     /// # Errors
     /// Fails if the graph is built in a block around this step.
@@ -247,7 +247,7 @@ impl<'a> Expected<'a> {
     ) -> Result<Option<String>, String> {
         if let Some(made) = self.node_by_node.get(graph) {
             let mut lines = made.lines.clone();
-            // Loops around this call that add no node before it.
+            // Remove the heads of loops that contain this call and add no node before it.
             for opened in self.loops.iter().rev().take(made.indent) {
                 if lines.pop().is_none_or(|line| line.trim() != opened) {
                     return Err(format!(
@@ -264,7 +264,7 @@ impl<'a> Expected<'a> {
     /// Adds the effects of a node to a graph that is built node by node.
     ///
     /// # Errors
-    /// Fails if the graph is built in a block that this step is outside of.
+    /// Fails if the graph is built in a block that does not contain this step.
     fn add_node(
         &mut self,
         step: &'a Step,
@@ -296,7 +296,7 @@ impl<'a> Expected<'a> {
         Some(name)
     }
 
-    /// Returns whether more than one step decides which graph an executable graph runs.
+    /// Returns whether several steps set the graph that an executable graph runs.
     fn is_replaced(&self, exec: &str) -> bool {
         let decides = |call: &Call| {
             let made = call.on_captures();
@@ -404,7 +404,7 @@ impl<'a> Expected<'a> {
                     expected_bytes_of(names, buffer)
                 })]
             }
-            // Buffers that are not tracked, and calls that change no bytes that a check can read.
+            // Calls on buffers that are not tracked, and calls that change no bytes that a check can read.
             OnMemory::Nothing
             | OnMemory::Alloc(_)
             | OnMemory::Free(_)

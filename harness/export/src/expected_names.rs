@@ -4,7 +4,6 @@ use plan::Place;
 
 use crate::names::{NameKind, Names};
 
-/// Returns the variable with the expected bytes of a buffer.
 pub(crate) fn expected_bytes_of(names: &mut Names, buffer: &str) -> String {
     format!("want_{}", names.identifier(NameKind::Buffer, buffer))
 }

@@ -11,11 +11,11 @@ use crate::{
     names::{NameKind, Names},
 };
 
-/// Returns the formulas of a case's own kernel; empty if the case has none for it.
+/// Returns the formulas of a case's own kernel; empty if the kernel has no formulas.
 pub(crate) fn formulas(plan: &Plan, kernel: &str) -> Vec<Formula> {
     let Some(own) = plan.own_kernels.get(kernel) else { return Vec::new() };
     let parameters = own.parameters.as_deref().unwrap_or_default();
-    // A checked plan has no mistakes.
+    // The plan was checked before, so each formula can be parsed.
     own.computes.iter().filter_map(|text| Formula::parse(text, parameters).ok()).collect()
 }
 
@@ -144,7 +144,7 @@ impl Text<'_> {
                     Function::Sqrt => format!("std::sqrt({})", args[0]),
                     Function::Abs if ty.is_signed() => format!("std::abs({})", args[0]),
                     Function::Abs => args[0].clone(),
-                    // The argument order decides which one is returned if neither is less.
+                    // If neither argument is less, C++ returns the first one, so the order of the arguments matters.
                     Function::Min => format!("std::min<{of}>({}, {})", args[1], args[0]),
                     Function::Max => format!("std::max<{of}>({}, {})", args[1], args[0]),
                 };

@@ -13,7 +13,7 @@ pub struct Header {
     pub wrong: Vec<String>,
     /// Upstream issues, as `owner/repository#number`.
     pub upstream: Vec<String>,
-    /// Stacks and devices on which the program was tried and how often, line by line.
+    /// Stacks and devices on which the program was tried, each with the number of runs, line by line.
     pub tested: Vec<String>,
     /// Faults that are injected in the program or must be injected in the device.
     pub faults: Vec<String>,
@@ -25,7 +25,8 @@ pub struct Header {
     pub processes: u32,
 }
 
-/// Returns whether this is a Unicode control of the text direction, which can make a comment look like code.
+/// Returns whether this is a Unicode control character for the text direction. Such a character can make a comment look
+/// like code.
 fn controls_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -38,8 +39,8 @@ impl Header {
             if short && text.is_empty() {
                 return;
             }
-            // A line end, or a backslash before it, would turn the rest of a comment into code; so could a control of
-            // the text direction.
+            // A line end, or a backslash before a line end, would turn the rest of a comment into code. A control
+            // character of the text direction could do so too.
             let plain: String = text
                 .chars()
                 .map(|c| if c.is_control() || controls_direction(c) { ' ' } else { c })

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 macro_rules! helpers {
     ($($variant:ident $file:literal [$($needs:ident)*])*) => {
-        /// Helper function; the order of the variants is the order in which they are printed.
+        /// Helper function. The program contains helpers in the order of the variants.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum Helper { $($variant,)* }
 
@@ -73,7 +73,7 @@ pub(crate) fn add(helper: Helper, to: &mut BTreeSet<Helper>) {
             add(*needed, to);
         }
     }
-    // The guards' text defines the poison too.
+    // The text of the guard helper defines the poison value too.
     if to.contains(&Helper::Guard) {
         to.remove(&Helper::Poison);
     }

@@ -30,7 +30,7 @@ fn fits(value: &str, sort: Sort, wanted: &str) -> String {
     }
 }
 
-/// Returns the C++ expression of a value as text for a message; a character's type would not print as a number.
+/// Returns a C++ expression that formats a value for a message. `to_string` makes character types print as numbers.
 fn shown(value: &str, sort: Sort) -> String {
     match sort {
         Sort::Number(_) => format!("std::to_string({value})"),
@@ -105,7 +105,7 @@ impl Printer<'_> {
         let Some(other) = against else {
             return self.check_earlier_value(step, function, &value, how.sort);
         };
-        // Addresses are compared as addresses.
+        // Compare the numeric values of addresses.
         let sort = match how.sort {
             Sort::Pointer => Sort::Number(plan::ScalarType::U64),
             sort @ (Sort::Number(_) | Sort::Text | Sort::TextAt) => sort,
@@ -128,7 +128,7 @@ impl Printer<'_> {
         let HipParameter { ty, role, .. } = parameter;
         let behind = matches!(role, HipRole::In(_) | HipRole::Keeps | HipRole::Text);
         match arg {
-            // Some functions also have templates for other types.
+            // Some functions have template overloads for other pointer types, so the type must be explicit.
             HipArg::Null if ty.ends_with("void*") => format!("static_cast<{ty}>(nullptr)"),
             HipArg::Null => "nullptr".to_owned(),
             HipArg::Number(number) if ty.contains(' ') => {
@@ -150,7 +150,7 @@ impl Printer<'_> {
                 if *before != 0 {
                     self.line(format!("{value}.put<uint64_t>(0, {before});"));
                 }
-                // A parameter that is const for the library still needs the same room here.
+                // A const parameter needs room for its value too.
                 let of = ty.strip_suffix('*').unwrap_or("void").trim();
                 format!("{value}.at<{of}>()")
             }

@@ -6,8 +6,8 @@
 //!
 //! The crate is pure: it writes no files and starts no processes.
 
-// Adding a call must make every match on calls fail to compile. What all calls have in common comes from their
-// declarations.
+// Adding a call must make every match on calls fail to compile. Code that is the same for all calls uses the
+// declarations of the calls instead.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "matches types and operators, not calls")]

@@ -35,8 +35,8 @@ pub fn removable_parts(lines: &[&str]) -> Vec<Vec<usize>> {
     found
 }
 
-/// Returns whether these lines can be removed: their brackets are balanced and the rest uses no name that they
-/// declare. A compiler would find the same mistakes more slowly.
+/// Returns whether these lines can be removed: their brackets are balanced, and the remaining lines use no name that
+/// they declare. A compiler would find the same mistakes, but more slowly.
 pub fn can_remove(lines: &[&str], part: &[usize]) -> bool {
     let gone: Vec<&str> = part.iter().map(|at| lines[*at]).collect();
     (is_code(&gone) || is_paragraph(lines, part))
@@ -69,7 +69,7 @@ pub fn strip_main(text: &str) -> String {
     join_tidy(&kept)
 }
 
-/// The only comparison of a short program with bytes that it computes next to the calls.
+/// Comparison of a buffer with the bytes that a short program computes next to its calls. The program has only one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByteComparison {
     /// Line of the comparison's loop, counted from 0.
@@ -80,7 +80,7 @@ pub struct ByteComparison {
     pub bytes: usize,
 }
 
-/// Finds the comparison. Returns `None` if there are several, if it compares too many bytes, or if the bytes differ
+/// Finds the comparison. Returns `None` if there are several, if too many bytes are compared, or if the bytes differ
 /// between the iterations of a loop.
 pub fn find_comparison(text: &str) -> Option<ByteComparison> {
     let lines: Vec<&str> = text.lines().collect();
@@ -106,7 +106,7 @@ impl ByteComparison {
                 let listed = listed.join(", ");
                 out.push_str(&format!("  const unsigned char right[] = {{{listed}}};\n"));
             }
-            // The comparison, and the message after it.
+            // The lines of the comparison, and of the message after it.
             let line = match n > self.line && n <= self.line + 4 {
                 true => line.replace(&format!("{}[", self.right), "right["),
                 false => line.to_owned(),
@@ -170,7 +170,7 @@ fn has_main(lines: &[&str]) -> bool {
     lines.iter().any(|line| line.starts_with("int main("))
 }
 
-/// Returns whether all lines are inside functions; macros and the final `PASS` do not count.
+/// Returns whether all lines are inside of functions. Macros and the final `PASS` are not part of functions here.
 fn is_code(lines: &[&str]) -> bool {
     lines.iter().all(|line| {
         line.starts_with(' ') && !line.trim_end().ends_with('\\') && !line.contains("\"PASS")

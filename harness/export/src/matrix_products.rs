@@ -4,7 +4,6 @@ use plan::{Dtype, MatmulProblem, Operands};
 
 use crate::helpers::Helper;
 
-/// Returns the C++ type of an element.
 pub(crate) const fn element(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::F32 => "float",

@@ -108,7 +108,7 @@ impl Printer<'_> {
         if memory == Memory::HostRegistered {
             self.line(format!("std::free({base});"));
         }
-        // A buffer that is freed again keeps its address.
+        // A buffer that is freed a second time keeps its address.
         if !self.freed_again(buffer) {
             self.reset_handle(step, NameKind::Buffer, buffer);
         }
@@ -284,7 +284,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns the arguments of the comparison with the first query of the free memory, if the step asks for one.
+    /// Returns the arguments for comparing with the first query of the free memory, if the step requires this
+    /// comparison.
     fn compares_free(&self, step: &Step, free: &str, total: &str) -> Option<String> {
         let wanted = step.gives.as_ref()?.at(self.version)?;
         let asks = |since: FirstValueCheck| {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plan::Thing;
 
-/// Kind of thing that a name in a plan denotes; things of different kinds can have the same name.
+/// Kind of object that a name in a plan denotes. Objects of different kinds can have the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NameKind {
     Buffer,
@@ -211,7 +211,7 @@ const RESERVED: &[&str] = &[
 /// Prefixes of library functions and of variables with expected bytes.
 const PREFIXES: &[&str] = &["before_want_", "hip", "roc", "want_"];
 
-/// Assigns each identifier once.
+/// Identifiers of a program. Each denotes a single object.
 #[derive(Default)]
 pub(crate) struct Names {
     taken: BTreeSet<String>,
@@ -219,7 +219,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Returns the identifier of a name, the same one every time.
+    /// Returns the identifier of a name. Every call for a name returns the same identifier.
     pub(crate) fn identifier(&mut self, kind: NameKind, name: &str) -> String {
         if let Some(given) = self.given.get(&(kind, name.to_owned())) {
             return given.clone();
@@ -237,14 +237,14 @@ impl Names {
         if taken || !plain.starts_with(|c: char| c.is_ascii_alphabetic()) {
             plain.insert_str(0, "x_");
         }
-        // Macros of the headers have no lower-case letters; no macro is a single letter.
+        // Identifiers without lower-case letters may be macros of the headers, except single letters.
         let macros =
             |text: &str| text.len() > 1 && !text.contains(|c: char| c.is_ascii_lowercase());
         let free = |text: &String| {
             !RESERVED.contains(&text.as_str()) && !macros(text) && !self.taken.contains(text)
         };
         let mut candidate = plain.clone();
-        // Further values of the same kind are distinguished by a number.
+        // A taken name gets the suffix of its kind. A taken name of a value only gets a number.
         if !free(&candidate) && kind != NameKind::Value {
             candidate = format!("{plain}_{}", kind.suffix());
         }
@@ -257,7 +257,7 @@ impl Names {
         candidate
     }
 
-    /// Releases a fresh identifier at the end of its scope.
+    /// Makes an identifier available again at the end of its scope.
     pub(crate) fn release(&mut self, identifier: &str) {
         self.taken.remove(identifier);
     }

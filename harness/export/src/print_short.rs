@@ -99,7 +99,6 @@ impl Printer<'_> {
         self.names.release(&index);
     }
 
-    /// Prints a comparison of two buffers.
     pub(crate) fn short_pair(
         &mut self,
         names: [&str; 2],

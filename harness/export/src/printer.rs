@@ -31,7 +31,6 @@ pub fn print(
     Ok(printer.assemble(header))
 }
 
-/// State of a program that is being printed.
 pub(crate) struct Printer<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) form: Form,
@@ -87,7 +86,6 @@ impl<'a> Printer<'a> {
         self.body.push('\n');
     }
 
-    /// Returns the current end of the text, in bytes.
     pub(crate) fn position(&self) -> usize {
         self.body.len()
     }
@@ -239,7 +237,7 @@ impl<'a> Printer<'a> {
                 return Err("an injected compile error cannot be expressed in a program".to_owned());
             }
             Some(Effect::Return(code)) => self.inject_refusal(step, *code),
-            // The worker makes such a call too.
+            // Like the worker, the program makes the call and then replaces its status.
             Some(Effect::Deny(code)) => {
                 self.call(step);
                 self.inject_status(step, *code);
@@ -422,8 +420,8 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// Returns the effect that is injected into a call. The program has its faults at every call that they match; if
-/// several match, the first one is used.
+/// Returns the effect that is injected into a call. Faults act at every call that they match. If several faults match,
+/// the first one is used.
 fn injected_effect(step: &Step) -> Option<&Effect> {
     step.planted.first().map(|planted| &planted.effect)
 }

@@ -14,7 +14,6 @@ pub(crate) struct ShortProgram {
 }
 
 impl ShortProgram {
-    /// Returns whether this is the step that fails.
     pub(crate) fn is_about(self, step: &Step) -> bool {
         self.failing == Some(step.id)
     }

@@ -29,7 +29,7 @@ pub struct TraceDifference {
     pub program: Option<String>,
 }
 
-/// Calls that query the runtime or the device and set up no work. The worker and the program each make their own.
+/// Calls that query the runtime or the device and set up no work. Worker and program make different ones.
 const QUERIES: &[&str] = &[
     "hipInit",
     "hipRuntimeGetVersion",
@@ -61,7 +61,8 @@ pub fn parse_trace(log: &str, inline_kernels: bool) -> Trace {
                 // The worker loads compiled kernels from a cache; the program compiles them.
                 if QUERIES.contains(&name)
                     || name.starts_with("hiprtc")
-                    // Part of `<<<>>>`, in libraries too; some log arguments before they are set.
+                    // Functions named `__hip...` are part of `<<<>>>`, also in libraries. Some log their arguments
+                    // before these are set.
                     || name.starts_with("__hip")
                     || inline_kernels && MODULES.contains(&name)
                 {
@@ -87,8 +88,8 @@ pub fn parse_trace(log: &str, inline_kernels: bool) -> Trace {
     trace
 }
 
-/// Returns the first difference of two traces. Both must also end inside the same call, or between calls, because
-/// that is where a crash, a hang or a memory fault shows.
+/// Returns the first difference between two traces. Traces also differ if one ends inside of a call and the other does
+/// not, because there a crash, a hang or a memory fault shows.
 pub fn first_difference(trial: &Trace, program: &Trace) -> Option<TraceDifference> {
     let (a, b) = (&trial.calls, &program.calls);
     let after = a.iter().zip(b).take_while(|(x, y)| x == y).count();
@@ -112,14 +113,16 @@ enum Entry<'l> {
 }
 
 fn entry(line: &str) -> Option<Entry<'_>> {
-    // `:3:file :line : 123 us: [pid:1 tid:0x7f] hipMalloc ( ...`, with colour escapes around the call.
+    // A line of the log: `:3:file :line : 123 us: [pid:1 tid:0x7f] hipMalloc ( ...`, with colour escapes around the
+    // call.
     let message = line.split_once(" us: ")?.1;
     let start =
         message.find("hip").map(|at| if message[..at].ends_with("__") { at - 2 } else { at })?;
     let message = &message[start..];
     let end = message.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
     let (name, rest) = message.split_at(end);
-    // Suffixes of structure layouts: the headers select the newest, a name without suffix is the oldest.
+    // Suffixes are versions of structure layouts. The headers select the newest one; a name without suffix has the
+    // oldest.
     let layouts = ["R0000", "R0600"];
     let name = layouts.iter().find_map(|it| name.strip_suffix(it)).unwrap_or(name);
     if rest.starts_with(": Returned") {
@@ -182,7 +185,7 @@ fn is_program_memory(name: &str, index: usize) -> bool {
     if let Some(parameter) = hip_function(name).and_then(|known| known.parameters.get(index)) {
         return match parameter.role {
             HipRole::Out(_) | HipRole::InOut | HipRole::In(_) | HipRole::Keeps => true,
-            // The log prints the text.
+            // The log prints the text itself.
             HipRole::Text
             | HipRole::Value
             | HipRole::Asks
@@ -199,9 +202,9 @@ fn is_program_memory(name: &str, index: usize) -> bool {
         ("hipMallocAsync" | "hipEventElapsedTime" | "hipThreadExchangeStreamCaptureMode", 0)
             // The address of the code image is arbitrary too.
             | ("hipModuleLoadData", 0 | 1)
-            // Libraries choose freely among their kernels: hipBLASLt 7.2.4 sometimes chooses another one.
+            // Libraries may choose among their kernels. hipBLASLt 7.2.4 does not always choose the same one.
             | ("hipExtModuleLaunchKernel", 0..=7 | 9..)
-            // A callback of each program, and its argument.
+            // The callback of the program, and its argument.
             | ("hipStreamAddCallback" | "hipLaunchHostFunc", 1 | 2)
             | ("hipGraphExecUpdate", 2 | 3)
     )

@@ -85,7 +85,6 @@ fn host_functions_match_the_references() {
     assert_eq!(output.len(), 4 * WORDS * KERNELS.len());
 }
 
-/// Returns the element type of a kernel's output or inputs.
 fn element(kernel: &str, output: bool) -> &'static str {
     match (kernel, output) {
         ("copy_u8", _) => "unsigned char",

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// trial itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Asked {
-    /// Options of the command line that a result depends on and that are not usual, such as `--env AMD_SERIALIZE_COPY=3`.
+    /// Command-line options that affect the result and are not the defaults, such as `--env AMD_SERIALIZE_COPY=3`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub given: Vec<String>,
     /// Digest of the trial's plan (without line numbers of the case file) or of its program. It changes when the case
@@ -25,8 +25,8 @@ impl Asked {
         Asked { given: given.into_iter().map(option).collect(), text }
     }
 
-    /// Returns true if an option may explain why a known failure does not occur. A launcher only decides where a trial
-    /// runs, so it does not count.
+    /// Returns true if an option may explain why an expected failure does not occur. `--launcher` is not such an
+    /// option, because it only selects where a trial runs.
     pub fn may_avoid_failures(&self) -> bool {
         self.given.iter().any(|given| !given.starts_with("--launcher "))
     }
@@ -61,7 +61,6 @@ impl Asked {
     }
 }
 
-/// Prefix of the list of variables.
 pub(crate) const WITH: &str = "with ";
 
 pub(crate) fn sanitized(sanitize: Sanitize) -> &'static str {

@@ -2,16 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The opcodes of one library on one architecture.
+/// Opcodes of one library on one architecture.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct AuditFinding {
-    /// The library.
+    /// Name of the library.
     pub library: String,
     /// The architecture.
     pub gfx: String,
-    /// Files with code for the architecture.
+    /// Number of files with code for the architecture.
     pub files: usize,
-    /// Files that were read.
+    /// Number of files that were read.
     pub read: usize,
     /// Number of instructions.
     pub instructions: u64,
@@ -30,9 +30,9 @@ pub struct AuditFinding {
 pub struct MissingOpcode {
     /// The opcode.
     pub opcode: String,
-    /// Unsupported instructions with this opcode.
+    /// Number of unsupported instructions with this opcode.
     pub count: u64,
-    /// All instructions with this opcode.
+    /// Number of all instructions with this opcode.
     pub of: u64,
     /// An unsupported instruction, disassembled.
     pub example: String,

@@ -51,7 +51,7 @@ impl Change {
         }
     }
 
-    /// Returns true if the difference is certain, that is, neither chance nor a missing verdict explains it.
+    /// Returns true if the results certainly differ: neither chance nor a missing verdict explains the difference.
     fn counts(self) -> bool {
         !matches!(self, Change::PerhapsChance | Change::NoVerdict)
     }
@@ -163,7 +163,7 @@ impl<'r> FromIterator<&'r Record> for Side {
     }
 }
 
-/// Describes signatures with their counts.
+/// Describes signatures, each with its count.
 fn seen(signatures: &BTreeMap<String, u32>) -> String {
     let runs: u32 = signatures.values().sum();
     match signatures.iter().next() {
@@ -176,7 +176,6 @@ fn seen(signatures: &BTreeMap<String, u32>) -> String {
     }
 }
 
-/// Signature of a trial that passed.
 const PASS: &str = "pass";
 
 /// Compares the results of a trial in both runs. Returns `None` if they are equal.
@@ -188,7 +187,8 @@ fn change(old: &Seen, new: &Seen) -> Option<Change> {
         _ => return Some(Change::NoVerdict),
     }
     let ((low, high), (new_low, new_high)) = (old.failures().interval(), new.failures().interval());
-    // Older versions of rocrepro recorded shorter signatures of the same failure; these count as equal.
+    // Older versions of rocrepro recorded shorter signatures for the same failures; a shorter and a longer signature of
+    // one failure count as equal.
     let is_in = |one: &str, all: &BTreeSet<&str>| all.iter().any(|other| may_be_same(one, other));
     let is_within = |one: &BTreeSet<&str>, other| one.iter().all(|one| is_in(one, other));
     if !before.iter().any(|one| is_in(one, &after)) {
@@ -213,7 +213,7 @@ pub struct Changes {
     pub in_both: usize,
     /// Trials whose results differ.
     pub changed: Vec<Changed>,
-    /// Trials that failed in both runs with only the same exit status, which may be two different failures.
+    /// Trials that failed in both runs with the same exit status and nothing else to compare. The failures may differ.
     pub not_known: Vec<String>,
     /// Trials that only the old run has, with their faults.
     pub only_old: Vec<String>,
@@ -363,7 +363,6 @@ fn named(what: &str, trials: &[&String], text: &mut String) {
     }
 }
 
-/// Returns the libraries whose build ids differ.
 fn builds(
     old: &BTreeMap<String, BTreeSet<String>>,
     new: &BTreeMap<String, BTreeSet<String>>,
@@ -432,7 +431,6 @@ mod tests {
         insta::assert_snapshot!(text);
     }
 
-    /// An edited case is reported as such, not as a regression of ROCm.
     #[test]
     fn edited_case_is_reported() {
         let (old, new) = (with_digest("one", passed("a/b")), with_digest("two", failed("a/b")));
@@ -472,7 +470,7 @@ mod tests {
         assert!(!differs && text.contains(words), "{text}");
     }
 
-    /// Swapping the two runs mirrors the result, and few runs never count as another failure rate.
+    /// Exchanging the two runs exchanges the result, and few runs never count as another failure rate.
     #[test]
     fn swapping_runs_mirrors_the_changes() {
         let runs = |fails: u32, of: u32| -> Vec<Record> {

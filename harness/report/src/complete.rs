@@ -5,8 +5,7 @@ use judge::VerdictKind;
 
 use crate::Record;
 
-/// The records do not match the planned trials. This is an error because a run that silently loses trials looks better
-/// than it is.
+/// Error: the records do not match the planned trials. A run that silently loses trials would look better than it is.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{planned} planned, {recorded} with a record{}", self.names())]
 pub struct Incomplete {
@@ -66,8 +65,8 @@ fn name(trial: &str, faults: &[Planted]) -> String {
     }
 }
 
-/// Returns the exit status of a run: 0 as expected, 1 unexpected result, 3 no verdict, 4 nothing ran. 1 takes
-/// precedence over 3. The command line returns 2 for its own mistakes.
+/// Returns the exit status of a run: 0 all as expected, 1 unexpected result, 3 no verdict, 4 nothing ran. 1 takes
+/// precedence over 3. Status 2 is for invalid command lines.
 pub fn exit_status(records: &[Record]) -> u8 {
     let any = |kind: fn(VerdictKind) -> bool| records.iter().any(|r| kind(r.verdict.kind));
     if any(VerdictKind::is_news) {

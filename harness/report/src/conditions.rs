@@ -26,8 +26,8 @@ pub(crate) fn asked(record: &Record) -> Vec<String> {
     all
 }
 
-/// Returns the options that the emulated device reported, for records of versions that did not store the requested
-/// options.
+/// Returns the options that the emulated device reported. Records of older versions contain only these, and not the
+/// requested options.
 fn of_device(record: &Record) -> Vec<String> {
     let Some(config) = record.device.identity.as_ref().map(|identity| &identity.config) else {
         return Vec::new();
@@ -35,7 +35,7 @@ fn of_device(record: &Record) -> Vec<String> {
     let schedule = (config.schedule != Schedule::Eager).then(|| config.schedule.to_string());
     let schedule = schedule.map(|schedule| format!("schedule {schedule}"));
     let sanitize = config.sanitize.is_on().then(|| sanitized(config.sanitize).to_owned());
-    // Those versions had no large BAR by default, so `large-bar=no` is not an unusual option.
+    // In those versions large BAR was off by default, so `large-bar=no` is not an unusual option.
     let options = config.options().into_iter().filter(|option| option != "large-bar=no");
     schedule.into_iter().chain(sanitize).chain(options).collect()
 }

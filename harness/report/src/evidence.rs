@@ -1,7 +1,8 @@
-//! Files of an evidence folder: the results of each command about one failing trial, kept for the report.
+//! Files of an evidence folder. Each file has the result of one command about the failing trial, and `rocrepro report`
+//! reads them.
 //!
-//! One folder is about one failure. Each file is one JSON object that includes the release and device, so that a report
-//! never mixes results of different releases or devices.
+//! All files of a folder are about the same failure. Each file is one JSON object that includes the release and device,
+//! so that a report never mixes results of different releases or devices.
 
 use std::cmp::Ordering;
 
@@ -119,7 +120,7 @@ impl Rate {
 pub struct OtherFailure {
     /// Signature of the failure.
     pub signature: String,
-    /// Number of runs that failed with it.
+    /// Number of runs that failed with this signature.
     pub count: u32,
 }
 
@@ -144,15 +145,15 @@ pub struct Minimised {
     /// Failure rate of the minimal case.
     #[serde(default)]
     pub rate: Rate,
-    /// Remaining elements, each with what happens without it.
+    /// Remaining elements, each with the results of runs without the element.
     pub elements: Vec<Needed>,
     /// Other failures that occurred during the search.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherFailure>,
     /// The minimal case, as in [`CASE_FILE`].
     pub yaml: String,
-    /// Configuration on which every candidate had to pass. `None` if none was found; then an invalid reduced case
-    /// cannot be distinguished from one that shows a bug.
+    /// Configuration on which every candidate had to pass. With `None` no such configuration was found, so the reduced
+    /// case may be invalid itself instead of showing a bug.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<Passes>,
 }
@@ -164,41 +165,41 @@ pub struct Passes {
     pub on: Setting,
     /// Rate of failures on that configuration.
     pub rate: Rate,
-    /// Calls before the failing one that return another result there, each with both results. The calls after them then
-    /// start from another state.
+    /// Calls before the failing one that have another result on that configuration, each with both results. Later calls
+    /// then start from another state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub otherwise: Vec<String>,
 }
 
-/// Element of the minimal case, and the evidence that it is needed.
+/// Element of the minimal case, and the evidence that the failure needs it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Needed {
     /// Description, for example `sync of stream s0`.
     pub what: String,
-    /// Line in the minimal case, 0 if it has none.
+    /// Line in the minimal case; 0 if the element has no line.
     #[serde(default)]
     pub line: u32,
     /// Rate of failures with the element.
     pub with: Rate,
-    /// Rate of failures without the element; zero runs if that was not tried.
+    /// Rate of failures without the element. Zero runs mean that removal was not tried.
     pub without: Rate,
     /// Other failures that occurred without the element, the most frequent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instead: Vec<Instead>,
     /// Reason why the element cannot be removed: the remaining case would be invalid. `None` if removal was tried, or
-    /// if the search ended before.
+    /// if the search ended before an attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impossible: Option<String>,
 }
 
-/// Another failure than the one being reduced, of a variant of the minimal case.
+/// Failure of a variant of the minimal case that differs from the failure being reduced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Instead {
     /// Signature of the failure.
     pub signature: String,
-    /// Number of runs that failed with it.
+    /// Number of runs that failed with this signature.
     pub count: u32,
-    /// Reason why the variant itself is invalid, if it is.
+    /// Reason why the variant itself is invalid; `None` if it is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own: Option<Wrong>,
 }
@@ -227,14 +228,13 @@ impl Wrong {
 }
 
 impl Needed {
-    /// Returns true if the case also fails without the element. Such an element is kept because the failure is then
-    /// less frequent.
+    /// Returns true if the case also fails without the element, but less frequently. Such an element is kept.
     pub fn makes_it_more_frequent(&self) -> bool {
         self.without.failed > 0
     }
 
     /// Splits the elements into those whose removal was tried, those that cannot be removed, and those that the search
-    /// did not reach.
+    /// did not try.
     pub fn by_proof(elements: &[Needed]) -> [Vec<&Needed>; 3] {
         let tried = |needed: &&Needed| needed.without.runs > 0;
         let (tested, others): (Vec<_>, Vec<_>) = elements.iter().partition(tried);
@@ -287,7 +287,7 @@ pub struct Factor {
     /// First release that supports the change, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Rate of failures with the change, counting only the same signature.
+    /// Rate of failures with the change. Only failures with the same signature count.
     pub rate: Rate,
     /// Effect of the change.
     pub verdict: FactorVerdict,
@@ -336,7 +336,7 @@ pub enum FactorVerdict {
 pub struct NotTried {
     /// Name of the factor.
     pub name: String,
-    /// Reason why it was not tried.
+    /// Reason why the factor was not tried.
     pub why: String,
 }
 
@@ -406,11 +406,11 @@ impl Bisected {
 /// A threshold that is random: a range of values fails only sometimes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThresholdBand {
-    /// Last tested value with no failure, seen from the good end.
+    /// Last tested value before the range; no run of it failed.
     pub never: String,
     /// First value with a failure.
     pub first: String,
-    /// First tested value from which on every run failed.
+    /// First tested value after the range; every run failed from here on.
     pub always: String,
 }
 
@@ -456,7 +456,7 @@ pub struct Crossed {
     pub of: String,
     /// Rate of failures with the searched signature.
     pub rate: Rate,
-    /// Reason why the component does not work with the other build, or another result.
+    /// Reason why the build with this component could not be tested, or the other failure that it showed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -483,16 +483,16 @@ pub struct Exported {
     pub form: String,
     /// Path of the program, relative to the folder.
     pub path: String,
-    /// Command that builds it; empty if it needs no build.
+    /// Command that builds the program; empty if the program needs no build.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub build: String,
-    /// Command that runs it.
+    /// Command that runs the program.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub run: String,
-    /// Runs of the program that showed the reported failure; `None` if it was not run.
+    /// Runs of the program that showed the reported failure; `None` if the program was not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Rate>,
-    /// Stack and device on which it was verified.
+    /// Stack and device on which the program was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Setting>,
     /// End of the program, for example `died of SIGSEGV`, or its last output.
@@ -521,7 +521,6 @@ mod tests {
     use super::*;
     use crate::fixture::failed;
 
-    /// The published examples in `reports/` are read again, so that an incompatible change of the format is detected.
     #[test]
     fn published_examples_can_be_parsed() {
         let shown = concat!(env!("CARGO_MANIFEST_DIR"), "/../../reports/examples");

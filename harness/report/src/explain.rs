@@ -10,14 +10,13 @@ use crate::{
 
 /// Maximum number of trials with the same failure that are named.
 const NAMED: usize = 3;
-/// Maximum number of lines of standard error that are shown.
 const STDERR_LINES: usize = 5;
 
 /// Maximum number of threads of a hang that are shown.
 const STACKS: usize = 8;
 
-/// Explains all unexpected results and missing verdicts. Trials of one case whose explanations differ only in numbers
-/// share one. Empty if there is nothing to explain.
+/// Explains all unexpected results and missing verdicts. Trials of a case share an explanation if theirs differ only in
+/// numbers. Returns an empty string if there is nothing to explain.
 pub(crate) fn explanations(records: &[Record]) -> String {
     let mut groups: Vec<Vec<&Record>> = Vec::new();
     let needs_explanation =

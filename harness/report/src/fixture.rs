@@ -6,7 +6,6 @@ use plan::{Phase, Version};
 
 use crate::{Asked, Device, FORMAT, Library, Record, Stack};
 
-/// Removes the styles from a view.
 pub(crate) fn plain(view: &str) -> String {
     anstream::adapter::strip_str(view).to_string()
 }
@@ -153,14 +152,12 @@ pub(crate) fn unproven(trial: &str) -> Record {
     record
 }
 
-/// Returns the record with these command-line options.
 pub(crate) fn with_options(given: &[(&str, &str)], mut record: Record) -> Record {
     let given = given.iter().map(|(option, value)| (*option, (*value).to_owned()));
     record.asked = Some(Asked::new(given, String::new()));
     record
 }
 
-/// Returns the record with this digest of its trial.
 pub(crate) fn with_digest(text: &str, mut record: Record) -> Record {
     record.asked = Some(Asked { text: text.to_owned(), ..Asked::default() });
     record

@@ -147,7 +147,6 @@ impl Gpu {
     }
 }
 
-/// Formats a number of bytes in GiB.
 pub(crate) fn gib(bytes: u64) -> String {
     format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
 }

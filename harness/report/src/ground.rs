@@ -21,8 +21,8 @@ impl Ground {
     }
 }
 
-/// Groups the records of one run by configuration, because its trials may have run on several GPUs. If they ran on one
-/// only, records without proof are counted to it.
+/// Groups the records of one run by configuration, because the trials may have run on several GPUs. If all proven
+/// records are from one GPU, the records without proof belong to that configuration.
 pub fn by_ground(run: Vec<Record>) -> Vec<(Ground, Vec<Record>)> {
     let card = |record: &Record| record.device.proven.then(|| record.device.bdf.clone());
     let cards: BTreeSet<String> = run.iter().filter_map(card).collect();
@@ -35,7 +35,7 @@ pub fn by_ground(run: Vec<Record>) -> Vec<(Ground, Vec<Record>)> {
     named.flatten().collect()
 }
 
-/// Configurations of one run, collected record by record. The result equals that of [`by_ground`].
+/// Configurations of one run, collected record by record. [`by_ground`] finds the same configurations.
 #[derive(Clone, Debug, Default)]
 pub struct Grounds(BTreeMap<Option<String>, Ground>);
 
@@ -59,8 +59,7 @@ impl Grounds {
 fn of(record: &Record) -> Ground {
     let device = &record.device;
     let spec = record.stack.identity();
-    // The requested features are part of the emulated device's options below; the features of a GPU are part of its
-    // identity.
+    // Requested features of the emulated device are part of its options below. Features of a GPU are part of its name.
     let gfx = device.gfx.split(':').next().unwrap_or_default();
     let (mut name, mut words) = match device.emulated {
         true => (format!("{spec}@{gfx}"), stack_and_device(record)),
@@ -113,7 +112,7 @@ mod tests {
         let both = grouped(&[at(one, true), at(two, true), at("", false), at(one, true)]);
         let nowhere = "debian:7.2.4@gfx1100 GPU".to_owned();
         assert_eq!(both, [(nowhere, 1), (name(one), 2), (name(two), 1)]);
-        // With a single GPU, records without proof are counted to it.
+        // With a single GPU, records without proof belong to its configuration.
         assert_eq!(grouped(&[at("", false), at(one, true)]), [(name(one), 2)]);
         assert_eq!(grouped(&[passed("a/b"), unproven("a/b")]).len(), 1);
         assert_eq!(grouped(&[]), []);
@@ -135,7 +134,7 @@ mod tests {
             (record.stack.spec, record.stack.root) = ("./here".to_owned(), root.to_owned());
             record
         };
-        // Without proof the actual device is unknown, but the requested options are known.
+        // Without proof the actual device is unknown, but the requested options are in the record.
         let unproven = with_options(&[("--schedule", "lazy")], unproven("a/b"));
         let records = [
             passed("a/b"),
@@ -172,7 +171,7 @@ mod tests {
                 "debian:7.2.4@gfx1151; injected delays",
             ]
         );
-        // The record with proof determines the configuration, even if it is not the first.
+        // A record with proof determines the configuration, even if other records come first.
         let run = [crate::fixture::unproven("a/b"), passed("a/b")];
         assert_eq!(Ground::of(&run), Ground::of([&passed("a/b")]));
         assert_eq!(Ground::of(&[]), None);

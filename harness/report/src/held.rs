@@ -17,9 +17,9 @@ pub struct Held {
     pub opened: Opened,
     /// Records of the finished trials, by number.
     pub records: BTreeMap<u64, Record>,
-    /// Numbers of trials whose provisional record was written, but whose GPU health check was interrupted.
+    /// Numbers of trials that have only a provisional record, because their GPU health check was interrupted.
     pub not_looked: BTreeSet<u64>,
-    /// Trials that began and have no record, by number, each with its last begin.
+    /// Trials that began and have no record, by number. The value is the trial's last begin.
     pub lost: BTreeMap<u64, Begun>,
 }
 
@@ -83,7 +83,7 @@ fn not_run(like: &Record, number: u64, trial: &str) -> Record {
         title: String::new(),
         upstream: Vec::new(),
         faults: Vec::new(),
-        // The digest of another trial is unknown.
+        // The digest belongs to the trial of `like`; that of this trial is unknown.
         asked: like.asked.clone().map(|asked| Asked { text: String::new(), ..asked }),
         outcome,
         red: Vec::new(),
@@ -197,7 +197,7 @@ mod tests {
             begun("q", 2),
             trial("q", 2),
             begun("q", 3),
-            // A trial that was given up when its run ended in good order is not lost.
+            // A trial is not lost if its run gave the trial up and ended in good order.
             over,
         ];
         let held = Held::all(&text.join("\n")).pop().expect("a run");

@@ -34,7 +34,7 @@ pub struct History {
 pub struct Failure {
     /// Signature.
     pub signature: String,
-    /// Configurations on which it occurred.
+    /// Configurations on which the failure occurred.
     pub on: Vec<Sighting>,
 }
 
@@ -43,13 +43,13 @@ pub struct Failure {
 pub struct Sighting {
     /// Name of the configuration.
     pub ground: String,
-    /// True if it is the emulated device.
+    /// True if the configuration has the emulated device.
     pub emulated: bool,
     /// Number of trial runs with this signature.
     pub trials: usize,
-    /// Date on which the first of them ended, RFC 3339 in UTC.
+    /// Date on which the first of these trial runs ended, RFC 3339 in UTC.
     pub first: String,
-    /// Date on which the last of them ended.
+    /// Date on which the last of these trial runs ended.
     pub last: String,
 }
 
@@ -60,7 +60,7 @@ pub struct OnGround {
     pub ground: String,
     /// Description of the configuration for people.
     pub words: String,
-    /// True if it is the emulated device.
+    /// True if the configuration has the emulated device.
     pub emulated: bool,
     /// Number of runs with records of the case.
     pub runs: usize,
@@ -92,7 +92,7 @@ pub struct OfTrial {
     pub interval: (f64, f64),
     /// Number of runs by signature.
     pub signatures: BTreeMap<String, u32>,
-    /// Most recent signature, and since when it has not changed.
+    /// Most recent signature, and the date since when it has not changed.
     pub lately: Lately,
 }
 

@@ -33,7 +33,7 @@ pub use summary::summary;
 
 use form::{Content, Field};
 
-/// Text that GitHub shows for a field that was left empty.
+/// Text that GitHub shows for an empty field.
 const NO_RESPONSE: &str = "_No response_";
 
 /// An issue that is ready to be filed.
@@ -41,7 +41,7 @@ const NO_RESPONSE: &str = "_No response_";
 pub struct Issue {
     /// Form that the issue follows.
     pub form: Form,
-    /// Repository in which to file it, as `owner/name`.
+    /// Repository for the issue, as `owner/name`.
     pub repository: &'static str,
     /// Title, including the form's prefix.
     pub title: String,
@@ -65,7 +65,8 @@ impl Block {
 }
 
 impl Issue {
-    /// Writes the issue for a form. Without one, the form of the repository is used that the failure belongs to.
+    /// Writes the issue for a form. If `form` is `None`, selects the form of the repository to which the failure
+    /// belongs.
     pub fn new(findings: &Findings, form: Option<Form>) -> Issue {
         // The title is plain text, so it is written before the texts are escaped for Markdown.
         let title = write::title(findings);
@@ -96,7 +97,6 @@ impl Issue {
     }
 }
 
-/// Renders a section under its heading.
 fn section(field: &Field, blocks: &[Block]) -> String {
     format!("### {}\n\n{}", field.heading, body(blocks))
 }
@@ -221,7 +221,7 @@ fn logs(findings: &Findings) -> Vec<Block> {
 
 fn case(findings: &Findings) -> Option<Block> {
     let cut = if findings.program.is_some() { 3 } else { 8 };
-    // A trial given as a command has no case file.
+    // A trial of a command has no case file.
     let there = !findings.case.is_empty();
     there.then(|| Block { name: "case".to_owned(), text: write::case(findings), cut: Some(cut) })
 }

@@ -50,7 +50,7 @@ impl Cell<'_> {
         self.records.iter().filter(|record| record.verdict.kind == kind).count()
     }
 
-    /// Returns the verdict that needs attention most.
+    /// Returns the most important verdict of the trials.
     fn worst(&self) -> Option<VerdictKind> {
         self.records.iter().map(|record| record.verdict.kind).min_by_key(|kind| rank(*kind))
     }
@@ -80,14 +80,13 @@ impl Cell<'_> {
     }
 }
 
-/// A failure or missing verdict of a case. Equal ones in several columns are one finding.
+/// A failure or missing verdict of a case. Equal failures in several columns are one finding.
 struct Finding<'a> {
     first: &'a Record,
     /// Names of the columns, each with its number of trials.
     on: Vec<(String, usize)>,
 }
 
-/// Case, verdict and signature that identify a finding.
 type Key<'a> = (&'a str, VerdictKind, &'a str);
 
 fn key(record: &Record) -> Key<'_> {
@@ -95,7 +94,7 @@ fn key(record: &Record) -> Key<'_> {
 }
 
 impl MatrixPage<'_> {
-    /// Renders the page as one file that loads nothing. Without JavaScript only the search is missing.
+    /// Renders the page as one file that loads nothing. Without JavaScript, only the search does not work.
     pub fn html(&self) -> String {
         let mut page = String::new();
         for (details, runs) in ROOM {
@@ -190,7 +189,7 @@ impl MatrixPage<'_> {
         page
     }
 
-    /// Returns the parts that the names of all columns have in common after their first part; the page shows them once.
+    /// Returns the parts after the first that the names of all columns share. The page shows these parts once.
     fn shared(&self) -> Vec<&str> {
         let [first, others @ ..] = self.columns else { return Vec::new() };
         let has = |name: &str, part: &str| name.split("; ").skip(1).any(|other| other == part);
@@ -231,7 +230,7 @@ impl MatrixPage<'_> {
         rows
     }
 
-    /// Returns everything but passes and skips, unexpected results first.
+    /// Returns the findings, which are all results other than passed and skipped. Unexpected results come first.
     fn findings(&self) -> Vec<Finding<'_>> {
         let mut found: BTreeMap<Key<'_>, Finding<'_>> = BTreeMap::new();
         for column in self.columns {
@@ -285,7 +284,6 @@ impl MatrixPage<'_> {
         );
     }
 
-    /// Lists the stack and device of each column.
     fn stacks(&self, page: &mut String) {
         page.push_str("<h2>What the columns ran on</h2>\n");
         for column in self.columns {
@@ -443,8 +441,8 @@ mod tests {
         assert!(!alone.contains("All columns"));
     }
 
-    /// Tests the size limit with mostly passing cases, and with the worst case: every case fails in its own way with
-    /// long details, in every other run.
+    /// Tests the size limit with a run that mostly passes, and with the worst case: in every other run, every case
+    /// fails in its own way with long details.
     #[test]
     fn page_of_a_thousand_cases_stays_small() {
         let name = |n: usize| format!("family/a-case-with-a-usual-name-{n}");
@@ -477,7 +475,7 @@ mod tests {
         assert!(sizes[0] < sizes[1], "{sizes:?}");
     }
 
-    /// A case that passed, failed and passed again has three bars; a case that never changed has none.
+    /// A case with changing results has a bar for each run; a case that never changed has none.
     #[test]
     fn draws_cases_whose_results_changed() {
         let runs = [passed("a/b"), failed("a/b"), passed("a/b")];
@@ -497,7 +495,7 @@ mod tests {
         assert!(page.contains("<section id=\"t1\">\n<h3>a/b</h3>"), "{page}");
     }
 
-    /// The hash in the page's policy is that of the script, recomputed here, so a browser runs nothing else.
+    /// Recomputes the hash of the script. With another hash in the page's policy, browsers would not run the script.
     #[test]
     fn script_matches_the_allowed_hash() {
         use sha2::Digest;

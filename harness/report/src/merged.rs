@@ -54,7 +54,7 @@ pub struct Part {
 /// Planned trials without a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MissingTrials {
-    /// Files with the names of the trials that are missing in them, as in [`crate::Missing::listed`].
+    /// Files, each with the names of its missing trials, as in [`crate::Missing::listed`].
     pub listed: Vec<(String, String)>,
     /// Number of all missing trials.
     pub count: u64,
@@ -81,7 +81,7 @@ impl Merging {
     /// Checks the plans of the shards and prepares the merge.
     pub fn of(parts: Vec<Part>) -> Merging {
         let (mut problems, same) = plans(&parts);
-        // If the plans differ or one occurs twice, errors about trials would only repeat that.
+        // If the plans differ or a shard occurs twice, errors about trials would only repeat this.
         let wrong = if same { planned(&parts) } else { Vec::new() };
         let mut merging = Merging {
             order: Vec::new(),
@@ -223,7 +223,8 @@ fn plans(parts: &[Part]) -> (Vec<String>, bool) {
     (problems, same)
 }
 
-/// Returns the errors of the planned trials.
+/// Returns an error for each trial that a part plans although the trial belongs to another shard, or that two parts
+/// plan.
 fn planned(parts: &[Part]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut planned: BTreeMap<&str, &str> = BTreeMap::new();
@@ -247,7 +248,7 @@ mod tests {
     use super::*;
     use crate::{FORMAT, Line, fixture::passed};
 
-    /// Pseudo-random numbers from a seed.
+    /// Generator of pseudo-random numbers.
     struct Draw(u64);
 
     impl Draw {

@@ -12,7 +12,7 @@ use crate::{
     evidence::{Minimised, Needed},
 };
 
-/// Returns the view of a reduced case: the case, the runs, and the failures with and without each element. `again` is the command
+/// Formats a reduced case: the case, the runs, and the failures with and without each element. `again` is the command
 /// that runs the case.
 pub fn minimised(found: &Minimised, complete: bool, time: Duration, again: &str) -> String {
     let mut out = String::new();
@@ -99,30 +99,30 @@ pub fn minimised(found: &Minimised, complete: bool, time: Duration, again: &str)
     out
 }
 
-/// A shortened program, for people.
+/// A shortened program to be shown.
 #[derive(Clone, Copy, Debug)]
 pub struct ShortenedProgram<'a> {
-    /// The trial.
+    /// Name of the trial.
     pub trial: &'a str,
-    /// Lines of the shortened program.
+    /// Number of lines of the shortened program.
     pub lines: usize,
-    /// Lines of the original program.
+    /// Number of lines of the original program.
     pub lines_before: usize,
-    /// Texts that were tried.
+    /// Number of texts that were tried.
     pub tries: u32,
-    /// The external reducer that ran first; true if it ended by itself.
+    /// External reducer that ran first, and whether it ended by itself.
     pub reducer: Option<(&'a str, bool)>,
-    /// The signature of the failure.
+    /// Signature of the failure.
     pub signature: &'a str,
-    /// Runs that failed, all of them.
+    /// Number of runs; all of them failed.
     pub runs: u32,
-    /// The configuration on which the program passes, for example `on debian:5.7.1`.
+    /// Configuration on which the program passes, for example `on debian:5.7.1`.
     pub passes: Option<&'a str>,
-    /// True if no further line can be left out; false if the budget was spent.
+    /// True if every remaining line is needed. False if the budget was spent before.
     pub complete: bool,
-    /// The file of the program.
+    /// File of the shortened program.
     pub file: &'a Path,
-    /// The command that runs the shortened program.
+    /// Command that runs the shortened program.
     pub again: Option<&'a str>,
 }
 

@@ -9,8 +9,8 @@ use crate::{
     words::{BOLD, DIM, count, styled},
 };
 
-/// Lists the changes in a table: first those that help, then those that change the failure or make it rarer, then the
-/// rest.
+/// Lists the changes in a table: first the changes that help, then those that change the failure or make it rarer, then
+/// all others.
 pub fn mitigations(found: &Mitigations) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", styled(BOLD, &found.trial));

@@ -48,7 +48,6 @@ impl Past {
     }
 }
 
-/// Returns the CSS class of a verdict.
 pub(crate) fn class(kind: Option<VerdictKind>) -> &'static str {
     match kind {
         None | Some(VerdictKind::Skip) => "none",

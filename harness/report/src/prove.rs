@@ -15,7 +15,7 @@ use crate::{
 pub enum Cell {
     /// All trials detected the fault.
     Caught {
-        /// Signatures with which they failed, without duplicates.
+        /// Signatures of these trials' failures, without duplicates.
         by: Vec<String>,
     },
     /// Some trials passed, or failed in a way that does not show the fault.
@@ -39,11 +39,10 @@ pub struct Row {
     pub unhealthy: Vec<(String, String)>,
     /// Result under each declared fault.
     pub cells: BTreeMap<Fault, Cell>,
-    /// Trials with an expected failure without faults that did not detect the fault. They count neither for nor against
-    /// the case.
+    /// Trials with an expected failure that did not detect the fault. They count neither for nor against the case.
     pub hidden: BTreeMap<Fault, Vec<String>>,
-    /// Number of trials that were skipped without faults, and the reason of the first. They count neither for nor
-    /// against the case, unless nothing else ran.
+    /// Number of trials that were skipped in the run without faults, and the skip reason of the first one. They count
+    /// neither for nor against the case, unless nothing else ran.
     pub skipped: Option<(usize, String)>,
     /// Checks of a program that pass both without faults and under every fault.
     pub unturned: Vec<String>,
@@ -74,7 +73,7 @@ pub struct Mutation {
     pub unnoticed: Vec<Unnoticed>,
 }
 
-/// A check or expected result that could be removed, and the case would still detect all faults.
+/// A check or expected result without which the case would still detect all faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unnoticed {
     /// Name of the case.
@@ -246,8 +245,7 @@ fn cell(
 fn noticed(fault: Fault, record: &Record, pattern: Option<String>) -> Result<(), String> {
     let outcome = &record.outcome;
     let got = &outcome.signature;
-    // A process that did not end in good order may have acted on the fault after its worker reported the number of
-    // acts.
+    // A process that crashed may have acted on the fault after its worker reported the number of acts.
     let acts_complete = record.exit == judge::End::Exited(plan::WORKER_DONE);
     if acts_complete && record.acts.iter().any(|acts| acts.fault == fault && acts.times == 0) {
         return Err(format!("{got}; the fault never acted, so this trial cannot show it"));

@@ -97,8 +97,7 @@ pub struct Record {
     /// Resource limits as the worker reported them, for example `stack: 8M`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, String>,
-    /// Confinement of the worker, for a case from elsewhere. Empty for a trusted case, or if the worker did not report
-    /// it.
+    /// Confinement of the worker of an untrusted case. Empty for a trusted case, or if the worker did not report any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub confined: String,
     /// Last lines of standard error.
@@ -118,8 +117,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// Removes the fields that no view of a run shows from a record of a passed or skipped trial, to save memory in
-    /// large runs. The record file keeps them.
+    /// Saves memory in large runs: removes the fields that no view of a run shows, if the trial passed or was skipped.
+    /// The record file keeps these fields.
     pub fn let_go(&mut self) {
         if !matches!(self.verdict.kind, VerdictKind::Pass | VerdictKind::Skip) {
             return;
@@ -134,8 +133,8 @@ impl Record {
 }
 
 impl Record {
-    /// Escapes control characters in everything that a view shows as a part of one line. A worker or the writer of a
-    /// record file could otherwise print lines of its own, such as `1 passed`. Texts of several lines stay.
+    /// Escapes control characters in all texts that a view shows within a line. Otherwise a worker or the writer of a
+    /// record file could print lines such as `1 passed`. Texts with several lines are not changed.
     pub fn escape_names(&mut self) {
         let Record { run, date, rocrepro, build, case, trial, title, upstream, .. } = self;
         [run, date, rocrepro, build, case, trial, title].into_iter().for_each(escape);
@@ -273,7 +272,7 @@ impl Stack {
 pub struct Library {
     /// File name, such as `libamdhip64.so.7`.
     pub name: String,
-    /// Path from which it was mapped.
+    /// Path from which the library was mapped.
     pub path: String,
     /// GNU build id in hexadecimal. It identifies a build, which version strings do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]

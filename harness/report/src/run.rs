@@ -69,13 +69,15 @@ impl Opened {
     }
 }
 
-/// Number of missing trials that are listed by name; more if the run has more trials.
+/// Maximum number of missing repetitions that are listed by name. If a run has more trials than this, one repetition of
+/// each trial is listed.
 const LISTED: usize = 10_000;
 
 /// Planned trials of a run without a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
-    /// Numbers and names of the first missing repetitions of each trial. All of them, unless they are more than 10000.
+    /// Numbers and names of the first missing repetitions of each trial. The list is complete up to 10000 missing
+    /// repetitions.
     pub listed: Vec<(u64, String)>,
     /// Number of all missing trials.
     pub count: u64,
@@ -112,7 +114,7 @@ pub struct Begun {
     pub trial: String,
     /// Command that repeats the trial.
     pub again: String,
-    /// Process id of the rocrepro that runs it.
+    /// Process id of the rocrepro that runs the trial.
     pub pid: u32,
     /// Boot id of the kernel, which changes at every start of the machine.
     pub boot: String,
@@ -388,7 +390,7 @@ mod tests {
         let few = opened(2, 2).missing([0, 3, 99]);
         let names = [(1, "copies/plain[n=0]".to_owned()), (2, "copies/plain[n=1]".to_owned())];
         assert_eq!(few, Missing { listed: names.to_vec(), count: 2 });
-        // Each trial is listed, however many there are, and the others are counted.
+        // At least one repetition of each trial is listed, and the rest is counted.
         for (trials, listed) in [(1, 10_000), (3, 9_999), (20_000, 20_000), (0, 0)] {
             let missing = opened(trials, MOST_REPETITIONS).missing([]);
             let all = trials as u64 * u64::from(MOST_REPETITIONS);

@@ -14,7 +14,7 @@ pub struct Tested {
     pub failed: u32,
     /// Number of runs without a failure.
     pub passed: u32,
-    /// Reason why it could not be tested, if so.
+    /// Reason why the build could not be tested; `None` if it was tested.
     pub skipped: Option<String>,
 }
 
@@ -104,7 +104,7 @@ impl SearchPage<'_> {
         page
     }
 
-    /// Draws the probability of the change at each position.
+    /// Draws the probability of the change for each range of builds.
     fn posterior(&self, page: &mut String) {
         const HEIGHT: f64 = 72.0;
         if self.stretches.is_empty() {
@@ -150,7 +150,6 @@ impl SearchPage<'_> {
         );
     }
 
-    /// Draws the runs in the order in which they were made.
     fn runs_in_order(&self, page: &mut String) {
         let runs = self.runs.len();
         if runs == 0 {
@@ -204,7 +203,6 @@ impl SearchPage<'_> {
         page.push_str("</ul>\n");
     }
 
-    /// Writes a table row for each tested build.
     fn builds(&self, page: &mut String) {
         let _ = writeln!(
             page,
@@ -238,7 +236,6 @@ impl SearchPage<'_> {
         page.push_str("</table>\n");
     }
 
-    /// Lists the components that differ between the two builds.
     fn components(&self, page: &mut String) {
         if self.moved.is_empty() {
             return;
@@ -262,7 +259,7 @@ impl SearchPage<'_> {
     }
 }
 
-/// Returns the mark of a result. Results differ in shape as well as in colour.
+/// Returns the mark for a result. Results differ in shape too, not only in colour.
 fn mark(dot: Dot, x: f64, y: f64, r: f64) -> String {
     let (left, right, top, bottom) = (x - r, x + r, y - r, y + r);
     match dot {
@@ -318,7 +315,7 @@ mod tests {
         insta::assert_snapshot!(page("7.13.0").replace(STYLE, "(style)\n"));
     }
 
-    /// Every text of a build or a program is escaped.
+    /// All texts from builds and programs are escaped.
     #[test]
     fn escapes_html() {
         let hostile = "<script>alert(1)</script>\"'&\u{1b}[31m\u{202e}";

@@ -5,7 +5,6 @@ use std::{fmt, str::FromStr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of shards.
 const MOST: u32 = 10_000;
 
 /// A part of a run's trials, for example `2/5`: the second of five.
@@ -20,15 +19,15 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Returns all shards of the run.
     pub(crate) fn all(self) -> impl Iterator<Item = Shard> {
         (1..=self.of).map(move |number| Shard { number, of: self.of })
     }
 
-    /// Returns true if the trial belongs to the shard. That depends on its name only, so adding or removing trials does
-    /// not move others.
+    /// Returns true if the trial belongs to the shard. The shard depends only on the trial's name, so it does not
+    /// change when other trials are added or removed.
     pub fn holds(self, trial: &str) -> bool {
-        // FNV-1a, 64 bits (Fowler, Noll, Vo), then mixed, because its low bits depend on the last letters only.
+        // FNV-1a with 64 bits (Fowler, Noll, Vo). The hash is then mixed, because its low bits depend only on the last
+        // letters.
         let hash = trial.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
@@ -37,7 +36,7 @@ impl Shard {
 }
 
 impl Shard {
-    /// Returns the shard if its numbers are possible.
+    /// Returns the shard if its numbers are valid.
     pub(crate) fn checked(self) -> Result<Shard, String> {
         let Shard { number, of } = self;
         match of {

@@ -31,7 +31,8 @@ fn write<S: RawStream + AsLockedWrite>(stream: S, view: String) -> io::Result<()
     out.flush()
 }
 
-/// Returns the colour mode. `CLICOLOR_FORCE=0` does not force colours, although anstream treats every value as yes.
+/// Returns the colour mode. `CLICOLOR_FORCE=0` does not force colours here, although anstream accepts every value as
+/// yes.
 fn choice(force: Option<&str>, is_terminal: bool) -> ColorChoice {
     match force {
         Some("0") if !is_terminal => ColorChoice::Never,

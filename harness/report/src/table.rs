@@ -148,7 +148,7 @@ fn unsupported_expectation(known: &Known) -> String {
     format!("{}, which neither a document nor CUDA rules out", known.signature)
 }
 
-/// Returns the reason that all trials share, if they share one.
+/// Returns the reason that all trials share, or an empty string.
 fn because<'a>(records: impl Iterator<Item = &'a &'a Record>) -> String {
     let reason = |record: &Record| match (record.verdict.kind, &record.verdict.known) {
         (VerdictKind::Known | VerdictKind::NewsFixed, Some(known)) => {
@@ -168,7 +168,7 @@ fn because<'a>(records: impl Iterator<Item = &'a &'a Record>) -> String {
     }
 }
 
-/// Counts the verdicts of a run. The counts add up to its trials.
+/// Counts the verdicts of a run. The sum of the counts is the number of trials.
 pub fn sentence(records: &[Record]) -> String {
     let cases = {
         let mut names: Vec<&str> = records.iter().map(|r| r.case.as_str()).collect();

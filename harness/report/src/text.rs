@@ -24,7 +24,8 @@ pub fn visible(text: &str) -> String {
     out
 }
 
-/// Escapes such characters in a name, including newline and tab, because a name is one line: `x\u{a}1 passed`.
+/// Escapes characters that affect the display in a name. Newlines and tabs are escaped too, because a name is one line:
+/// `x\u{a}1 passed`.
 pub fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -10,12 +10,11 @@ use crate::{Record, conditions::asked};
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
 
-/// Formats a text with a style.
 pub(crate) fn styled(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Removes places in the case file from a text, for example ` (line 20, iteration 2)`.
+/// Removes positions in the case file from a text, for example ` (line 20, iteration 2)`.
 pub fn without_lines(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -40,7 +39,7 @@ fn without_number(text: &str, words: &str, by: &str) -> String {
     out
 }
 
-/// Returns the word for a verdict in a table.
+/// Returns the label of a verdict in a table.
 pub(crate) fn word(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Pass => "ok",
@@ -54,7 +53,7 @@ pub(crate) fn word(kind: VerdictKind) -> &'static str {
     }
 }
 
-/// Returns the words for a count of trials with this verdict.
+/// Returns the label for a count of trials with this verdict.
 pub(crate) fn counted(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Pass => "passed",
@@ -135,7 +134,6 @@ pub(crate) fn unique(texts: impl Iterator<Item = String>) -> Vec<String> {
     texts.collect::<std::collections::BTreeSet<String>>().into_iter().collect()
 }
 
-/// Returns the names of the injected faults.
 pub(crate) fn faults(record: &Record) -> Option<String> {
     let names: Vec<&str> = record.faults.iter().map(|planted| planted.fault.name()).collect();
     (!names.is_empty()).then(|| names.join(", "))

@@ -1,8 +1,8 @@
 //! Edits that make a plan smaller or simpler.
 //!
-//! Edits keep the ids of steps, so that an edit has the same meaning before and after another one. An edited plan
-//! is written as a case and lowered again, which adds set-up and teardown and rejects invalid results. Therefore an
-//! edit need not produce a valid plan.
+//! Edits refer to steps by their ids. The ids do not change, so an edit means the same before and after other edits. An
+//! edited plan is written as a case and lowered again, which adds set-up and teardown and rejects invalid plans.
+//! Therefore an edit need not produce a valid plan.
 
 mod describe;
 mod graphs;
@@ -23,11 +23,11 @@ use crate::uses::{block, block_mut, buffers, calls, each_mut, writes};
 /// An edit that makes a plan smaller or simpler. Steps are identified by their ids.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
-    /// Drops calls and everything that only they use.
+    /// Drops calls, and everything that only these calls use.
     Drop {
         /// Ids of the calls.
         steps: Vec<u32>,
-        /// If true, buffers that are not written any more are filled with a pattern at the start.
+        /// True if buffers that these calls wrote get a pattern at the start, unless other calls write them.
         preset: bool,
     },
     /// Drops a declared buffer that no step uses.
@@ -38,7 +38,7 @@ pub enum Edit {
     DropVariable(String),
     /// Replaces graph launches by the captured calls.
     Ungraph,
-    /// Replaces the capture that this step begins by a chain of empty nodes, one per captured call.
+    /// Replaces the capture that this step begins by a chain of empty nodes, one for each captured call.
     EmptyGraph(u32),
     /// Replaces the capture that this step begins by a graph to which the captured calls are added one by one.
     ByHand(u32),
@@ -167,7 +167,7 @@ fn drop_steps(plan: &mut Plan, ids: &BTreeSet<u32>, preset: bool) {
     });
 }
 
-/// Adds a fill to the set-up, which the writer of cases turns into the buffer's initial content.
+/// Adds a fill to the set-up. The writer of cases turns this fill into the initial content of the buffer.
 fn preset_buffer(plan: &mut Plan, buffer: String) {
     let call = Call::Fill { buffer, stamp: 0 };
     plan.setup.push(Step { id: 0, call, returns: None, gives: None, line: 0, planted: Vec::new() });
@@ -210,7 +210,7 @@ impl UsedObjects {
     }
 }
 
-/// Changes steps and drops everything that is not used any more.
+/// Changes steps, and drops everything that the plan then does not use.
 fn change_and_tidy(plan: &mut Plan, change: impl FnOnce(&mut Plan)) {
     let before = UsedObjects::find(plan);
     change(plan);

@@ -117,13 +117,14 @@ pub fn shorten_edits(plan: &Plan, failing: Option<u32>) -> Tree<ShortenEdit> {
     Tree::Each(trees)
 }
 
-/// Returns the objects that a call and the node it adds name, except the null stream.
+/// Returns the objects that a call names, and those of the node that it adds. The null stream is left out.
 fn named_objects(call: &Call) -> Vec<(Thing, &str)> {
     let named = call.all_named().into_iter().map(|n| (n.thing, n.name));
     named.filter(|thing| *thing != (Thing::Stream, plan::DEFAULT_STREAM)).collect()
 }
 
-/// Returns a message about the first object that is used before a step creates it; `None` if every object is created first.
+/// Returns a message about the first object that is used before a step creates it. Returns `None` if every object
+/// is created first.
 pub fn used_before_creation(plan: &Plan) -> Option<String> {
     let mut made: BTreeSet<(Thing, &str)> = BTreeSet::new();
     for step in calls(&plan.setup).into_iter().chain(calls(&plan.body)) {

@@ -56,9 +56,9 @@ pub fn statements(plan: &Plan, version: &Version) -> Vec<Statement> {
     found
 }
 
-/// Returns true if an injected fault can act in the plan on this ROCm version. Faults of answers act at steps with
-/// a statement, which may depend on the version. For other faults the result is always true if the plan has steps;
-/// they report whether they acted.
+/// Returns true if an injected fault can act in the plan on this ROCm version. Faults that change answers act only at
+/// steps with a statement, which may depend on the version. For all other faults the result is true if the plan has
+/// steps, because a run reports whether they acted.
 #[expect(clippy::wildcard_enum_match_arm, reason = "most faults ask nothing of a statement")]
 pub fn can_act(plan: &Plan, fault: Fault, version: &Version) -> bool {
     let stated = |by: &Option<ByVersion<Vec<String>>>, such: fn(&[String]) -> bool| {

@@ -13,7 +13,6 @@ pub(crate) fn reads(call: &Call) -> Vec<&str> {
     filter_buffers(call, |n| n.is_read())
 }
 
-/// Returns the buffers that a call writes.
 pub(crate) fn writes(call: &Call) -> Vec<&str> {
     filter_buffers(call, |n| n.is_written())
 }
@@ -39,7 +38,7 @@ pub fn related(a: &Call, b: &Call) -> bool {
     objects(a).iter().any(|object| named.contains(object))
 }
 
-/// Returns true if a plan launches kernels defined in the case, whose reach is unknown.
+/// Returns true if a plan launches kernels that the case defines. The memory that such kernels access is unknown.
 pub fn launches_own(plan: &Plan) -> bool {
     let own = |step: &Step| matches!(step.call.work(), Call::Launch { kernel: name, .. } if kernel(name).is_none());
     plan.steps().into_iter().any(own)
@@ -50,12 +49,11 @@ pub(crate) fn block(call: &Call) -> Option<&[Step]> {
     call.body()
 }
 
-/// Like [`block`], but mutable.
 pub(crate) fn block_mut(call: &mut Call) -> Option<&mut Vec<Step>> {
     call.body_mut()
 }
 
-/// Returns all calls of these steps in the order of the text, including those inside blocks, without the blocks.
+/// Returns all calls of these steps in the order of the text. Blocks are replaced by the calls inside.
 pub(crate) fn calls(steps: &[Step]) -> Vec<&Step> {
     steps
         .iter()

@@ -74,14 +74,14 @@ const MODEL_MISFIT: [f64; 2] = [0.03, 0.12];
 /// often without it.
 const UNEXCLUDED_RATE: f64 = 0.04;
 
-/// Number of runs between two checks for several changes.
+/// Number of runs between two checks for several changes in the history.
 const SEVERAL_CHECK_RUNS: u32 = 32;
 
 /// Number of results in the closing check: pass, failure, pass, failure.
 const ALTERNATIONS: u32 = 4;
 
-/// If the bad end passes this many times without a failure, the good end is run; if that fails this many times, the
-/// ends are reported as exchanged.
+/// If the bad end passes this many times without a failure, the good end is run. If the good end then fails this many
+/// times, the ends are reported as exchanged.
 const EXCHANGED_RUNS: u32 = 4;
 
 /// If this many different builds fail in a row, the good end is run to check whether the device still works.

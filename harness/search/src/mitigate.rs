@@ -26,8 +26,8 @@ pub struct MitigateSettings {
 }
 
 impl Default for MitigateSettings {
-    /// Returns an error of one wrong "helps" per thousand changes, so that a few dozen changes together stay below 5
-    /// %.
+    /// Returns settings that report one of a thousand changes without effect as helping. For a few dozen changes, the
+    /// total error is then below 5 %.
     fn default() -> MitigateSettings {
         MitigateSettings { error: 0.001, failures: 10, base_runs: 200, factor_runs: 1000 }
     }
@@ -155,15 +155,15 @@ struct Limits {
     rate: f64,
     /// Consecutive passes after which a change counts as helping.
     passes: u32,
-    /// True if the run limit allows that many passes.
+    /// True if the run limit allows `passes` runs.
     enough: bool,
     /// Maximum number of runs.
     most: u32,
 }
 
-/// Likelihood ratio at which counts favour one rate over the other.
+/// Likelihood ratio from which counts favour one rate over the other.
 const ODDS: f64 = 15.0;
-/// Part of the base rate that counts as a rarer failure.
+/// Share of the base rate at which a failure counts as rarer.
 const SHARE: f64 = 0.25;
 
 impl Limits {
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
     use crate::reduce::InvalidReason;
 
-    /// Deterministic pseudo-random numbers (SplitMix64).
+    /// Generator of pseudo-random numbers (SplitMix64).
     struct Dice(u64);
 
     impl Dice {
@@ -324,7 +324,6 @@ mod tests {
         assert!(found.set.is_empty());
     }
 
-    /// Only the change that helps is reported as helping, at every failure rate.
     #[test]
     fn intermittent_failures_are_attributed_to_the_right_change() {
         for rate in [0.5, 0.2, 0.1] {
@@ -338,8 +337,8 @@ mod tests {
         }
     }
 
-    /// One failure among many passes does not prove that a change has no effect; one failure among few does not prove
-    /// the opposite.
+    /// A single failure among many passes does not prove that a change has no effect. A single failure in few runs does
+    /// not prove that it has one.
     #[test]
     fn effect_is_decided_by_comparison_with_the_base_rate() {
         for (base, changed) in [(1.0, 0.1), (0.6, 0.05), (1.0, 1.0), (0.5, 0.5), (0.1, 0.1)] {

@@ -64,7 +64,7 @@ pub enum Tree<E> {
 }
 
 impl<E: Clone> Tree<E> {
-    /// Returns the edits of an attempt at everything.
+    /// Returns the edits that an attempt at everything applies.
     fn strongest(&self) -> Vec<E> {
         match self {
             Tree::Edit(levels) => levels.first().cloned().into_iter().collect(),
@@ -75,7 +75,7 @@ impl<E: Clone> Tree<E> {
         }
     }
 
-    /// Returns the strengths of each edit.
+    /// Returns each edit with its strengths.
     fn leaves(&self) -> Vec<&[E]> {
         match self {
             Tree::Edit(levels) => vec![levels],
@@ -134,7 +134,7 @@ pub struct Reduced<C, E> {
     pub with: Counts,
     /// Results of all edits that remain.
     pub needed: Vec<RejectedEdit<E>>,
-    /// Other failures by signature: their number, and the first candidate that showed it.
+    /// Other failures by signature: their number, and the first candidate that showed the failure.
     pub others: BTreeMap<String, (u32, C)>,
 }
 
@@ -161,9 +161,9 @@ pub enum Rejection {
 pub struct SubstituteFailure {
     /// Signature of the failure.
     pub signature: String,
-    /// Number of runs that showed it.
+    /// Number of runs that showed the failure.
     pub count: u32,
-    /// Reason why the candidate is itself invalid, if it is.
+    /// Reason why the candidate is itself invalid; `None` if the candidate is valid.
     pub invalid: Option<InvalidReason>,
 }
 
@@ -202,7 +202,6 @@ struct Search<'s, S: Space> {
     runner: &'s mut dyn Runner<S::Candidate>,
 }
 
-/// Result of an attempt to apply edits.
 #[derive(PartialEq)]
 enum Attempt {
     Accepted,
@@ -211,12 +210,12 @@ enum Attempt {
 }
 
 impl<S: Space> Search<'_, S> {
-    /// Reduces `start`, and again while the result turns out to fail less often than `start`.
+    /// Reduces `start`. Repeats the reduction while the result turns out to fail less often than `start`.
     fn run(&mut self, start: &S::Candidate) -> Result<(), Stopped> {
         loop {
             (self.current, self.key) = (start.clone(), self.space.key(start));
             self.sampler.estimate_rate(&self.current, &self.key, self.runner)?;
-            // The counts are kept, so that a second search takes another way.
+            // The counts of this attempt are kept, so the next attempt decides differently.
             if self.descend()? {
                 return Ok(());
             }
@@ -226,7 +225,7 @@ impl<S: Space> Search<'_, S> {
     /// Reduces the current candidate. Returns false if the result turns out to fail less often than the start.
     fn descend(&mut self) -> Result<bool, Stopped> {
         let mut tree = self.space.edits(&self.current);
-        // If everything at once succeeds, new edits become possible that have an order of their own.
+        // If all edits at once are accepted, the result has new edits in an order of their own.
         while self.attempt(&tree.strongest())? == Attempt::Accepted {
             tree = self.space.edits(&self.current);
         }
@@ -303,7 +302,7 @@ impl<S: Space> Search<'_, S> {
         Ok(())
     }
 
-    /// Tries single edits until none of them keeps the failure.
+    /// Tries single edits until no single edit keeps the failure.
     fn singles(&mut self) -> Result<(), Stopped> {
         loop {
             let before = self.key.clone();
@@ -393,7 +392,7 @@ impl<S: Space> Search<'_, S> {
     }
 }
 
-/// Returns the strongest level and the weakest, once if they are the same.
+/// Returns the strongest and the weakest level, or a single level if they are equal.
 fn ends<E>(levels: &[E]) -> impl Iterator<Item = &E> {
     let last = if levels.len() > 1 { levels.last() } else { None };
     levels.first().into_iter().chain(last)

@@ -5,8 +5,8 @@
 pub struct ShortenedText {
     /// Indices of the lines that are kept, counted from 0.
     pub lines: Vec<usize>,
-    /// True if no single kept line and no block of them can be removed. False if the predicate ended the search
-    /// early.
+    /// True if neither a single kept line nor a block of kept lines can be removed. False if the predicate ended the
+    /// search early.
     pub complete: bool,
     /// Number of texts that the predicate was called with.
     pub tries: u32,
@@ -21,11 +21,12 @@ impl ShortenedText {
 
 /// Removes blocks, halves, quarters, ... and single lines of `text` while the predicate `still` returns `Some(true)`.
 ///
-/// `Some(false)` means that the lines are needed; `None` ends the search with the lines that are kept so far.
+/// `Some(false)` means that the lines are needed. `None` ends the search, and the result has the lines that are kept so
+/// far.
 ///
-/// A block is a line with the following lines that are indented deeper (Python), or with the lines up to the closing
-/// brackets of those that it opens (C++). A function is therefore removed as a whole, which removing halves of it
-/// could not do.
+/// A block is a line with the more deeply indented lines after it (Python), or with the lines up to the closing
+/// brackets of those that it opens (C++). A function is therefore removed as a whole, which is not possible by removing
+/// halves of it.
 pub fn shorten(text: &str, still: &mut dyn FnMut(&str) -> Option<bool>) -> ShortenedText {
     let lines = split_lines(text);
     let mut search = Search { left: (0..lines.len()).collect(), lines, tries: 0, still };
@@ -83,7 +84,7 @@ impl Search<'_> {
         Some(())
     }
 
-    /// Removes the kept lines `from..to` if the predicate stays true. Returns whether it did.
+    /// Removes the kept lines `from..to` if the predicate stays true. Returns whether the lines were removed.
     fn remove(&mut self, from: usize, to: usize) -> Option<bool> {
         let rest = [&self.left[..from], &self.left[to..]].concat();
         self.tries += 1;

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use search::bisect::{Action, Answer, Edge, Event, SearchBudget, Seen, Setup, State, next};
 
-/// Deterministic pseudo-random numbers.
 struct Random(u64);
 
 impl Random {
@@ -61,7 +60,7 @@ fn found(answer: &Answer) -> (usize, usize) {
     }
 }
 
-/// Reference: examines every build.
+/// Reference for the answer: examines every build.
 fn naive(bad: usize, first_bad: usize, broken: &BTreeSet<usize>) -> (usize, usize) {
     let usable = |build: &usize| *build == 0 || *build == bad || !broken.contains(build);
     let last_good = (0..first_bad).rev().find(usable).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! Runs a seeded sample of `examples/calibration`: no model may be wrong so much more often than its answers state
-//! that this few bisects show it.
+//! Runs a sample of `examples/calibration` with fixed seeds. The test fails if answers of a model are wrong clearly
+//! more often than they state.
 
 #[path = "../examples/calibration/claim.rs"]
 mod claim;
@@ -9,7 +9,8 @@ mod worlds;
 use claim::{Claim, at_least, bisect};
 use worlds::{INDEPENDENT, MODELS, Model};
 
-/// Bisects per model, few to save time. A model that is wrong in a seventh of them may pass; the example runs more.
+/// Number of bisects per model, small to save time. A model with one wrong answer in seven may pass here; the example
+/// runs more bisects.
 const BISECTS: u64 = 25;
 
 #[track_caller]

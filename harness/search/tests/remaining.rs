@@ -1,4 +1,4 @@
-//! Compares the estimated remaining effort with the effort that the search then took.
+//! Compares the estimated remaining effort with the effort that the search needed afterwards.
 
 use search::bisect::{Action, Event, Posterior, Seen, Setup, State, next};
 

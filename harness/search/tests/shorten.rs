@@ -10,7 +10,6 @@ fn minima(count: u32, still: &dyn Fn(u32) -> bool) -> Vec<u32> {
     all.filter(minimal).collect()
 }
 
-/// Returns a deterministic pseudo-random generator.
 fn draws(mut seed: u64) -> impl FnMut(u64) -> u64 {
     move |below| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -19,13 +19,13 @@ use crate::{
 /// Counts of what adding runs changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Added {
-    /// Number of runs that were new.
+    /// Number of new runs.
     pub runs: usize,
-    /// Number of trials that were new.
+    /// Number of new trials.
     pub trials: usize,
     /// Number of passed trials that were replaced by a record that is not a pass.
     pub replaced: usize,
-    /// Number of trials that were in the store already.
+    /// Number of trials that the store already had.
     pub there: usize,
     /// Runs that were added to a merged run of which they are parts, each with the name of the merged run.
     pub within: BTreeMap<String, String>,
@@ -33,7 +33,7 @@ pub struct Added {
     pub merged: BTreeMap<String, String>,
 }
 
-/// Separates the configurations of a run that used several.
+/// Separator between the configurations of a run that used several.
 pub const SEVERAL: &str = " and ";
 
 impl Store {
@@ -117,7 +117,7 @@ impl Parts {
     }
 }
 
-/// Selects the run in the store that contains the run of a name.
+/// Selects the run that contains the run with a given name: that run itself, or the merged run of which it is a part.
 const HOLDER: &str = "
     SELECT run.id, run.name, run.opened, part.text
     FROM member JOIN run ON run.id = member.run JOIN part ON part.id = run.trials
@@ -140,7 +140,7 @@ fn add(
     let (mut run_name, mut first) = (name, 0);
     let holding = holder(name)?;
     let run = match &holding {
-        // The added run is part of a merged one, which may have been merged before this part was complete.
+        // The added run is part of a merged run. The merge may have happened before this part was complete.
         Some((run, other, opened, trials)) if other != name => {
             first = place(planned, &whole(opened, trials)?)?;
             added.within.insert(name.clone(), other.clone());
@@ -158,8 +158,8 @@ fn add(
                 params![name, opened, part(to, &trials)?, planned.opened],
             )?;
             let run = to.last_insert_rowid();
-            // The merged run replaces its shards in the store. Their records are kept, because they may be more than
-            // were merged.
+            // The merged run replaces its shards in the store. The records of the shards are kept, because more trials
+            // may have ended since the merge.
             for shard in &planned.merged {
                 match holder(shard)? {
                     Some((there, other, opened, trials)) if other == *shard => {
@@ -180,7 +180,7 @@ fn add(
             run
         }
     };
-    // For a new run, the records give its configuration as they come.
+    // The records of a new run determine its configuration.
     let mut grounds = is_empty(to, run)?.then(Grounds::default);
     for record in records {
         let record = moved(record.map_err(Trouble::Records)?, run_name, first);
@@ -204,7 +204,7 @@ fn add(
             grounds
         }
     };
-    // The configuration is known once a trial has proven it.
+    // The configuration is known once a trial has proven its device.
     let grounds = grounds.all();
     if !grounds.is_empty() {
         let joined = |of: fn(&report::Ground) -> &str| {
@@ -218,7 +218,6 @@ fn add(
     Ok(())
 }
 
-/// Returns true if a run has no record yet.
 fn is_empty(to: &Transaction<'_>, run: i64) -> Result<bool, Trouble> {
     let any: Option<i64> = to
         .query_row("SELECT 1 FROM trial WHERE run = ? LIMIT 1", [run], |row| row.get(0))
@@ -226,7 +225,7 @@ fn is_empty(to: &Transaction<'_>, run: i64) -> Result<bool, Trouble> {
     Ok(any.is_none())
 }
 
-/// Returns the number in a merged run of the first trial of a shard.
+/// Returns the number that the first trial of a shard has in a merged run.
 fn place(shard: &Opened, merged: &Opened) -> Result<u64, Trouble> {
     let Some(first) = shard.trials.first() else { return Ok(0) };
     let at = merged.trials.iter().position(|trial| trial == first);
@@ -237,26 +236,27 @@ fn place(shard: &Opened, merged: &Opened) -> Result<u64, Trouble> {
     }
 }
 
-/// Returns a record renumbered for a run in which `first` is the number of the record's number 0.
+/// Returns a record renumbered for the run `run`, in which the record's number 0 becomes `first`.
 fn moved(record: Record, run: &str, first: u64) -> Record {
     Record { run: run.to_owned(), number: first.saturating_add(record.number), ..record }
 }
 
-/// Returns the plan of a run as JSON without its trials, and the trials, which other runs may share.
+/// Returns the plan of a run as two JSON texts: the plan without its trials, and the trials. Other runs may have the
+/// same trials.
 fn plan(opened: &Opened) -> Result<(String, String), Trouble> {
     let mut opened = object(serde_json::to_value(opened)?);
     let trials = opened.remove("trials").unwrap_or_default();
     Ok((serde_json::to_string(&opened)?, serde_json::to_string(&trials)?))
 }
 
-/// Result of adding one record.
 enum Came {
     New,
     Replaced,
     There,
 }
 
-/// Adds a record. If the store has a record of the same trial, the one that is not a pass wins, as in a record file.
+/// Adds a record. If the store has a record of the same trial, a record that is not a pass takes precedence, as in a
+/// record file.
 fn keep(
     to: &Transaction<'_>,
     shared: &mut Parts,
@@ -294,7 +294,7 @@ fn keep(
     Ok(if there.is_some() { Came::Replaced } else { Came::New })
 }
 
-/// Converts a number for SQLite, which lacks unsigned numbers, with the same bits.
+/// Converts a number to the signed number with the same bits, because SQLite cannot store unsigned numbers.
 fn signed(number: u64) -> i64 {
     number.cast_signed()
 }

@@ -68,7 +68,7 @@ pub enum Trouble {
     /// The file does not exist.
     #[error("store `{}` does not exist; `rocrepro records store add` creates one", .0.display())]
     Missing(PathBuf),
-    /// The file is something else; it was not changed.
+    /// The file is not a results store; it was not changed.
     #[error("`{}` is not a results store of rocrepro", .0.display())]
     Foreign(PathBuf),
     /// The tables have another version; the file was not changed.
@@ -101,7 +101,7 @@ pub enum Trouble {
     /// A record in the store cannot be read.
     #[error("the store holds something that is not a record: {0}")]
     Record(#[from] report::RecordError),
-    /// A JSON value in the store cannot be read.
+    /// A JSON value in the store is invalid.
     #[error("the store holds something that is not a record: {0}")]
     Json(#[from] serde_json::Error),
     /// The store has a run of the same name with another plan.
@@ -124,7 +124,7 @@ impl From<rusqlite::Error> for Trouble {
     }
 }
 
-/// Callback that reports waiting. It is static, because SQLite calls a plain function without data.
+/// Callback that reports waiting. The callback is static, because SQLite calls a plain function without data.
 static TELL: OnceLock<fn()> = OnceLock::new();
 
 /// Sets the function that is called each time this process begins to wait for another one that writes to a store. Only
@@ -133,12 +133,12 @@ pub fn tell_waits(tell: fn()) {
     let _ = TELL.set(tell);
 }
 
-/// Waits 50 ms, and returns false after `most` attempts.
+/// Waits 50 ms. Returns false after `most` attempts.
 fn wait(attempt: i32, most: i32) -> bool {
     if attempt >= most {
         return false;
     }
-    // Do not report the first half second, which any writing process may take.
+    // Do not report the first half second, because any other writer may take that long.
     if attempt == 10
         && let Some(tell) = TELL.get()
     {
@@ -211,7 +211,7 @@ fn make(path: &Path) -> Result<(), Trouble> {
 /// leftover journal.
 fn look(path: &Path) -> Result<(), Trouble> {
     let failed = |source: std::io::Error| match source.kind() {
-        // A dangling link exists and is not replaced.
+        // A dangling link counts as an existing file, so that no store replaces it.
         ErrorKind::NotFound if !path.is_symlink() => Trouble::Missing(path.to_owned()),
         _ => Trouble::File { path: path.to_owned(), source },
     };

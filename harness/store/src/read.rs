@@ -14,9 +14,10 @@ pub struct Kept {
     id: i64,
     /// Plan of the run.
     pub opened: Opened,
-    /// Configuration of the run, or all its configurations; `None` until one of its trials is over.
+    /// Configuration of the run. Several configurations are joined by [`SEVERAL`](crate::SEVERAL). `None` until one of
+    /// the trials has ended.
     pub ground: Option<Ground>,
-    /// Number of its trials in the store.
+    /// Number of the run's trials in the store.
     pub trials: usize,
 }
 
@@ -113,7 +114,6 @@ pub(crate) fn whole(opened: &str, trials: &str) -> Result<Opened, Trouble> {
     Ok(serde_json::from_value(Value::Object(opened))?)
 }
 
-/// Returns the records of a run, in the order of their numbers.
 pub(crate) fn records(db: &Connection, run: i64) -> Result<Vec<Record>, Trouble> {
     let mut records = Vec::new();
     each(db, run, &mut |record| {

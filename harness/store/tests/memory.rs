@@ -1,5 +1,5 @@
-//! Memory grows with the number of records, and not with their size: the allocator counts it, over a file of large
-//! records.
+//! Checks that memory grows with the number of records, not with their size. The allocator of this test counts the
+//! bytes while large records are stored.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -23,13 +23,13 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         MOST.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -49,7 +49,6 @@ fn most(work: impl FnOnce()) -> usize {
     MOST.load(Ordering::Relaxed) - before
 }
 
-/// Returns a record file with one run.
 fn file() -> File {
     let file = tempfile::tempfile().expect("a file");
     let mut out = BufWriter::new(&file);
@@ -87,7 +86,8 @@ fn records_are_read_one_at_a_time() {
     let file = file();
     let bytes = file.metadata().expect("a file").len() as usize;
     assert!(bytes > RECORDS * FAT);
-    // Limit: a few times a record with its line, its parts and the reader's buffer, whatever the number of records.
+    // The limit is a few times the size of a record with its line, its parts and the reader's buffer, whatever the
+    // number of records.
     let few = 24 * FAT;
     assert!(few < bytes / 16);
     let folder = tempfile::tempdir().expect("a folder");
@@ -113,7 +113,7 @@ fn records_are_read_one_at_a_time() {
         assert!(merging.end().expect("one run").1.count == 0);
     });
     let mut store = Store::open_or_make(&folder.path().join("results.db")).expect("a store");
-    // The second time every record is in the store already and is compared.
+    // The second time the store already has every record, so each is compared.
     let added = most(|| {
         for _ in 0..2 {
             let index = index(&file);

@@ -1,4 +1,5 @@
-//! A store returns what was added, and histories and differences match a count that uses the lines alone.
+//! Checks that a store returns what was added. Histories and differences must match counts that the test makes from the
+//! record lines alone.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +11,7 @@ use report::{Changes, Ground, Held, History, Merged, Record, Shard};
 use serde_json::{Value, json};
 use store::{Added, Store, Trouble};
 
-/// Pseudo-random numbers from a seed.
+/// Generator of pseudo-random numbers.
 struct Draw(u64);
 
 impl Draw {
@@ -64,7 +65,7 @@ fn trial(
     })
 }
 
-/// Returns the lines of a run. The first line is its plan.
+/// Returns the lines of a run, of which the first is the plan.
 fn run(name: &str, at: usize, ground: usize, draw: &mut Draw) -> Vec<Value> {
     let trials: Vec<String> = (0..3 + draw.below(8))
         .map(|n| format!("{}[n={n}]", draw.of(&CASES)))
@@ -116,7 +117,7 @@ fn counts(line: &Value) -> bool {
 /// Number of runs, of failures and of each signature, by configuration, by whether it is emulated, and by trial.
 type Counted = BTreeMap<(String, bool, String), (u64, u64, BTreeMap<String, u64>)>;
 
-/// Counts the records of a case from the lines alone.
+/// Counts the records of a case from the record lines alone.
 fn counted(lines: &[&Value], case: &str) -> Counted {
     let mut all = Counted::new();
     for line in lines.iter().filter(|line| line["case"] == case && counts(line)) {
@@ -218,7 +219,7 @@ fn histories_and_differences_match_the_lines() {
     assert!(failures > 20, "{failures} failures were drawn");
 }
 
-/// Compares the changes between each run and the next with those of their lines.
+/// Compares the changes between each run and the next one with the changes between their lines.
 fn differences(store: &Store, runs: &[Vec<Value>]) {
     let kept = everything(store);
     for (pair, lines) in kept.windows(2).zip(runs.windows(2)) {
@@ -244,7 +245,7 @@ fn differences(store: &Store, runs: &[Vec<Value>]) {
             let (before, after) = (&old[*of], &new[*of]);
             let keys = |seen: &BTreeMap<String, u64>| seen.keys().cloned().collect::<BTreeSet<_>>();
             match change {
-                // So few runs never show a different failure rate, so equal signatures are not a change.
+                // With so few runs a different failure rate never shows, so equal signatures mean no change.
                 None => assert_eq!(keys(before), keys(after), "{of}"),
                 Some(change) => {
                     assert_ne!(before, after, "{of}");
@@ -295,7 +296,7 @@ fn failed_addition_changes_nothing() {
     assert_eq!(everything(&store), before);
 }
 
-/// Adds to a run that was interrupted and resumed. Of two records of a trial the failure wins.
+/// Adds an interrupted run and then its resumed form. If a trial has two records, the failure takes precedence.
 #[test]
 fn resumed_run_is_extended() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -316,7 +317,6 @@ fn resumed_run_is_extended() {
     assert_eq!(kept, held(&lines)[0].records.values().cloned().collect::<Vec<_>>());
 }
 
-/// Returns the shards of a run, as record files have them.
 fn shards(of: u32, draw: &mut Draw) -> Vec<Held> {
     let trials: Vec<String> = (0..9).map(|n| format!("copies/a[n={n}]")).collect();
     let mut shards = Vec::new();
@@ -344,7 +344,6 @@ fn merged(parts: &[&Held]) -> Held {
     Held { opened, records, not_looked: BTreeSet::new(), lost: BTreeMap::new() }
 }
 
-/// Returns all permutations.
 fn orders<T: Clone>(of: &[T]) -> Vec<Vec<T>> {
     if of.is_empty() {
         return vec![Vec::new()];
@@ -357,14 +356,15 @@ fn orders<T: Clone>(of: &[T]) -> Vec<Vec<T>> {
     (0..of.len()).flat_map(with).collect()
 }
 
-/// Fewer records never replace more: in every order of adding, no record is lost, and the returned counts are right.
+/// Fewer records never replace more records: in every order of adding, no record is lost and the returned counts are
+/// right.
 #[test]
 fn shards_and_merged_runs_are_united() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut draw = Draw(9);
     let parts = shards(3, &mut draw);
     let whole = merged(&parts.iter().collect::<Vec<_>>());
-    // The shards were copied while they ran: one lacks its last records, another some in the middle.
+    // The shards were copied while they ran. One lacks its last records, another one some in the middle.
     let mut cut = parts.clone();
     cut[1].records.pop_last();
     cut[1].records.pop_last();

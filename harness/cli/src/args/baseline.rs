@@ -3,16 +3,17 @@ use std::path::PathBuf;
 use clap::Args;
 use engine::baseline::BaselineFiles;
 
-/// Files that say what is known of trials, as deqp-runner has them.
+/// Options for files of expected results, in deqp-runner's format.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub(crate) struct Baselines {
-    /// Trials that are known to fail, a line `TRIAL,STATUS` for each; STATUS is Fail, Crash, Timeout, or Flake for any of these.
-    /// A failure of another kind is news, and so is a pass (but not of a Flake). `rocrepro records show --write-baseline` writes such a
-    /// file
+    /// Trials that are known to fail, a line `TRIAL,STATUS` for each; STATUS is Fail, Crash, Timeout, or Flake for any
+    /// of these. A failure of another kind is an unexpected result, and so is a pass, except of a Flake. `rocrepro
+    /// records show --write-baseline` writes such a file
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Vec<PathBuf>,
 
-    /// Trials whose failure is no news: one regular expression, or the exact name of a trial, on each line
+    /// Trials whose failure is not an unexpected result: one regular expression, or the exact name of a trial, on each
+    /// line
     #[arg(long, value_name = "FILE")]
     pub(crate) flakes: Vec<PathBuf>,
 

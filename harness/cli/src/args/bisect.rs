@@ -58,8 +58,9 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "FILE")]
     pub(crate) sources_file: Option<PathBuf>,
 
-    /// Then search between the two builds of the answer, over the builds of this source: `commits` for the pushes between two
-    /// nights. Each of the two searches may spend the whole budget; the second keeps its files in the subfolder `commits`
+    /// Then search the builds of this source between the two builds of the answer: `commits` for the pushes between two
+    /// nightly builds. Each of the two searches may spend the whole budget; the second keeps its files in the subfolder
+    /// `commits`
     #[arg(long, value_name = "SOURCE", conflicts_with_all = ["axis", "replay"])]
     pub(crate) to: Option<String>,
 
@@ -76,15 +77,15 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "V")]
     pub(crate) skip: Vec<String>,
 
-    /// Print what would be searched, from the good end to the bad one, with days and sizes, and run nothing
+    /// Print the points of the search from the good end to the bad one, with days and sizes, and run nothing
     #[arg(long, conflicts_with_all = ["dry_run", "resume"])]
     pub(crate) list: bool,
 
-    /// Print what the search would take in runs, builds, bytes and time, and run nothing
+    /// Print the expected runs, builds, bytes and time of the search, and run nothing
     #[arg(long, conflicts_with = "resume")]
     pub(crate) dry_run: bool,
 
-    /// Which failures count as bad; a build with other failures counts as one that cannot be tested
+    /// Failures that count as bad; a build with other failures counts as one that cannot be tested
     #[arg(long, value_enum, default_value_t = Regress::Signature)]
     pub(crate) regress: Regress,
 
@@ -92,11 +93,11 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
-    /// The rate at which bad builds fail, where it is known, above 0 and at most 1
+    /// The rate at which bad builds fail, if it is known, above 0 and at most 1
     #[arg(long, value_name = "P", value_parser = rate)]
     pub(crate) rate: Option<f64>,
 
-    /// What it costs to get a build, counted in runs; above 30 the search makes more runs on a build before it gets another
+    /// Cost of getting a build, counted in runs; above 30 the search makes more runs on a build before it gets another
     #[arg(long, value_name = "RUNS", default_value_t = INSTALL_COST)]
     pub(crate) install_cost: f64,
 
@@ -153,7 +154,7 @@ pub(crate) struct Bisect {
     pub(crate) command: Vec<String>,
 }
 
-/// Which failures are the one that is looked for.
+/// Failures that count as the one that is searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Regress {
     /// Those with the signature of the bad end

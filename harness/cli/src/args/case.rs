@@ -59,7 +59,7 @@ pub(crate) struct List {
     #[arg(long)]
     pub(crate) trials: bool,
 
-    /// List the faults that each case declares, after the first trial that each concerns
+    /// List the faults that each case declares, each after the first trial that the fault concerns
     #[arg(long, conflicts_with = "trials")]
     pub(crate) faults: bool,
 
@@ -91,7 +91,7 @@ pub(crate) struct Explain {
     pub(crate) from: Origin,
 }
 
-/// The choice between the schema of result records and that of case files.
+/// Choice between the schema of result records and the schema of case files.
 pub(crate) struct Schema {
     pub(crate) record: bool,
 }

@@ -17,13 +17,14 @@ use stacks::{Extra, RELEASES, Sources};
 
 use super::old_names::OLD_NAMES;
 
-/// The variable with which a completion script asks for words.
+/// Environment variable with which a completion script requests words.
 const VARIABLE: &str = "ROCREPRO_COMPLETE";
 
-/// Bash splits words at `:` and `=`, which stacks and trials contain; the script of clap does not put them together again.
+/// Completion script for bash. Bash splits words at `:` and `=`, which occur in the names of stacks and trials; clap's
+/// own script does not join the parts again.
 const BASH: &str = include_str!("complete.bash");
 
-/// Answers a completion script and ends the process, if one asks.
+/// Answers a completion script and ends the process, if a completion script started it.
 pub(super) fn answer(command: fn() -> Command) {
     CompleteEnv::with_factory(|| with_old_names(command())).var(VARIABLE).complete();
 }
@@ -31,7 +32,7 @@ pub(super) fn answer(command: fn() -> Command) {
 /// Returns the script that a shell reads to complete commands.
 ///
 /// # Errors
-/// A shell without a script.
+/// Returns an error for a shell without a script.
 pub(crate) fn script(shell: clap_complete::Shell) -> io::Result<Vec<u8>> {
     if shell == clap_complete::Shell::Bash {
         return Ok(BASH.into());
@@ -45,7 +46,7 @@ pub(crate) fn script(shell: clap_complete::Shell) -> io::Result<Vec<u8>> {
     Ok(script)
 }
 
-/// Returns the command line with the old names of commands, which complete as the present ones do.
+/// Adds the old names of commands, which complete like the present ones.
 fn with_old_names(mut command: Command) -> Command {
     for (old, new) in OLD_NAMES {
         let found = new.iter().try_fold(&command, |command, name| command.find_subcommand(name));
@@ -56,7 +57,7 @@ fn with_old_names(mut command: Command) -> Command {
     command
 }
 
-/// Adds the words that an argument can be completed with.
+/// Adds the completion candidates of an argument.
 pub(super) fn completed(arg: Arg) -> Arg {
     let completer = match arg.get_id().as_str() {
         "cases" | "case" | "exclude" => ArgValueCompleter::new(cases),
@@ -82,14 +83,14 @@ pub(super) fn completed(arg: Arg) -> Arg {
     arg.add(completer)
 }
 
-/// Returns those of some words that begin with what is typed.
+/// Returns the words that begin with the typed text.
 fn starting(typed: &OsStr, words: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let fitting = words.into_iter().filter(|word| word.starts_with(&*typed));
     fitting.map(CompletionCandidate::new).collect()
 }
 
-/// Returns the names of cases; behind a `[`, the trials of the case.
+/// Returns the names of cases; after a `[`, the trials of the case.
 fn cases(typed: &OsStr) -> Vec<CompletionCandidate> {
     let text = typed.to_string_lossy();
     let case = text.split_once('[').map(|(case, _)| case);
@@ -100,7 +101,7 @@ fn cases(typed: &OsStr) -> Vec<CompletionCandidate> {
     }
 }
 
-/// Returns the names of stacks and the folders that fit.
+/// Returns the names of stacks, and the folders that match.
 fn stacks(typed: &OsStr) -> Vec<CompletionCandidate> {
     let debian = RELEASES.iter().map(ToString::to_string);
     let builds = channels().into_iter().map(|channel| format!("{channel}:"));

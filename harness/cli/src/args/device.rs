@@ -39,10 +39,10 @@ pub(crate) struct Device {
 
 #[derive(Subcommand)]
 pub(crate) enum DeviceCommand {
-    /// List the opcodes of shipped kernels that the emulated device lacks
+    /// List the opcodes of shipped kernels that the emulated device does not support
     #[command(after_help = AUDIT)]
     Audit(Audit),
-    /// Compare what each instruction gives on a device with a result file, or two result files
+    /// Compare the results of each instruction on a device with a result file, or two result files
     #[command(after_help = COMPARE)]
     Compare(Compare),
     /// The part of the comparison that runs inside the stack, on the device
@@ -59,18 +59,19 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "SPEC", env = "ROCREPRO_ROCM", default_value = "debian:7.2.4")]
     pub(crate) rocm: String,
 
-    /// Libraries to fetch with it: hiprand, hipblaslt, rocblas
+    /// Libraries to fetch with the stack: hiprand, hipblaslt, rocblas
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub(crate) with: Vec<String>,
 
     #[command(flatten)]
     pub(crate) mirrors: Mirrors,
 
-    /// Architectures [default: all that the emulated device knows]
+    /// Architectures [default: all that the emulated device supports]
     #[arg(long, value_name = "GFX", value_delimiter = ',')]
     pub(crate) gfx: Vec<String>,
 
-    /// What to read: hiprand, rocblas, hipblaslt, or a file or folder [default: those of the three libraries that the stack has]
+    /// Libraries to read: hiprand, rocblas, hipblaslt, or a file or folder [default: those of the three libraries that
+    /// the stack has]
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub(crate) lib: Vec<String>,
 
@@ -89,7 +90,7 @@ pub(crate) struct Compare {
     #[arg(value_name = "FILE", num_args = 0..=2)]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Write what this device gives to a new file
+    /// Write the results of this device to a new file
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
 
@@ -99,12 +100,12 @@ pub(crate) struct Compare {
 
 #[derive(Args)]
 pub(crate) struct ProbeInside {
-    /// What the stack is called
+    /// Name of the stack
     pub(crate) stack: String,
 
-    /// Where the result goes
+    /// File for the result
     pub(crate) to: PathBuf,
 
-    /// The library of the emulated device, which decodes
+    /// Library of the emulated device, which decodes instructions
     pub(crate) decoder: PathBuf,
 }

@@ -25,7 +25,7 @@ pub(crate) struct Diff {
     #[arg(value_name = "NEW")]
     pub(crate) new: String,
 
-    /// Take both from this results store
+    /// Read both runs from this results store
     #[arg(long, value_name = "FILE")]
     pub(crate) store: Option<PathBuf>,
 

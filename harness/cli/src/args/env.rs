@@ -35,10 +35,10 @@ pub(crate) enum Env {
     Create {
         /// A name for the environment
         name: String,
-        /// The Python to make it with
+        /// The Python of the environment
         #[arg(long, value_name = "PATH", default_value = "python3")]
         python: PathBuf,
-        /// What to install, as for pip: `triton==3.9.0`, or the file of a wheel
+        /// Packages to install, as for pip: `triton==3.9.0`, or the file of a wheel
         #[arg(required = true, value_name = "PACKAGE")]
         packages: Vec<String>,
     },

@@ -40,7 +40,7 @@ pub(crate) struct Exec {
     #[arg(long, value_enum, value_name = "HOME", default_value_t = HomeKind::Auto)]
     pub(crate) home: HomeKind,
 
-    /// Look for the program, and for what it starts, in this environment first; see `rocrepro stack env`
+    /// Look for the program, and for programs that it starts, in this environment first; see `rocrepro stack env`
     #[arg(long = "in", value_name = "NAME")]
     pub(crate) environment: Option<String>,
 
@@ -50,12 +50,12 @@ pub(crate) struct Exec {
     /// The program, as a path or a name that PATH has
     pub(crate) program: PathBuf,
 
-    /// Its arguments
+    /// Arguments of the program
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) arguments: Vec<OsString>,
 }
 
-/// How a program is run and judged for a report.
+/// Options for running and judging a program for a report.
 #[derive(Args)]
 pub(crate) struct Reporting {
     /// Run the program several times, judge each run, and write the upstream issue where one fails: a check of the `rocrepro` module
@@ -67,11 +67,11 @@ pub(crate) struct Reporting {
     #[arg(long, value_name = "N", default_value_t = engine::issue::PROGRAM_REPEAT, requires = "report", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) repeat: u32,
 
-    /// Run it on these releases too, or on another architecture (`debian:6.4.3@gfx90a`), and report the result
+    /// Run the program on these releases too, or on another architecture (`debian:6.4.3@gfx90a`), and report the result
     #[arg(long, value_name = "SPEC", value_delimiter = ',', requires = "report")]
     pub(crate) also: Vec<String>,
 
-    /// The exit status that it must end with
+    /// Exit status with which the program must end
     #[arg(long, value_name = "STATUS", default_value_t = 0, requires = "report", value_parser = clap::value_parser!(u32).range(0..=255))]
     pub(crate) exit: u32,
 
@@ -83,7 +83,7 @@ pub(crate) struct Reporting {
     #[arg(long, value_name = "TEXT", requires = "report")]
     pub(crate) never: Vec<String>,
 
-    /// What should be true, as one sentence for the title of the issue
+    /// Statement that should be true, as one sentence for the title of the issue
     #[arg(long, value_name = "SENTENCE", requires = "report")]
     pub(crate) title: Option<String>,
 
@@ -109,7 +109,7 @@ pub(crate) struct Reporting {
     pub(crate) quiet_timeout: Option<u32>,
 }
 
-/// How a program finds the stack.
+/// Way in which a program finds the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HomeKind {
     /// In a namespace if this machine allows that, else through the loader, with a line that says so

@@ -30,7 +30,7 @@ pub(crate) struct Export {
     #[arg(long, conflicts_with = "cases")]
     pub(crate) all: bool,
 
-    /// How kernels get into the program: as strings for hipRTC (any host compiler builds it) or inline for hipcc
+    /// Form of the kernels in the program: strings for hipRTC (any host compiler builds it) or inline for hipcc
     #[arg(long, default_value = Form::Hiprtc.name(), value_parser = form())]
     pub(crate) form: Form,
 

@@ -1,11 +1,11 @@
-//! Help that fits on a screen: commands in groups, options under headings, and a short form (`-h`) with three examples and, of
-//! commands with many options, those that most people need. `--help` prints everything.
+//! Help that fits on a screen. Commands are in groups, and options are under headings. The short form (`-h`) shows
+//! three examples, and only the essential options of commands with many options. `--help` shows everything.
 
 use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches, builder::StyledStr};
 
 use super::{Cli, complete::completed, old_names::renamed};
 
-/// The groups of `rocrepro --help`: every visible command is in exactly one.
+/// Groups of `rocrepro --help`. Every visible command is in exactly one group.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Run", &["run", "exec", "prove", "matrix"]),
     ("From a failure to an issue", &["minimise", "mitigate", "bisect", "export", "report"]),
@@ -13,7 +13,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Machine", &["stack", "device", "doctor", "completions"]),
 ];
 
-/// The headings of options, with the ids of their arguments.
+/// Headings of options, each with the ids of its arguments.
 const HEADINGS: [(&str, &[&str]); 6] = [
     (
         "What to run",
@@ -118,7 +118,7 @@ const HEADINGS: [(&str, &[&str]); 6] = [
     ),
 ];
 
-/// Options that `-h` shows of a command that has many.
+/// Options that `-h` shows for a command with more than [`MANY`] options.
 const ESSENTIAL: [&str; 19] = [
     "cases_from",
     "rocm",
@@ -141,16 +141,16 @@ const ESSENTIAL: [&str; 19] = [
     "resume",
 ];
 
-/// A command with more options than this shows only [`ESSENTIAL`] ones in the short form of its help.
+/// Maximum number of options of a command whose `-h` shows all of them.
 const MANY: usize = 9;
 
-/// Most examples that `-h` shows: those that fit in a line.
+/// Maximum number of examples that `-h` shows.
 const EXAMPLES: usize = 3;
 
-/// Columns of a narrow terminal.
+/// Width of a narrow terminal, in columns.
 const WIDTH: usize = 80;
 
-/// The options of the command itself.
+/// Options of `rocrepro` itself, without a subcommand.
 const OPTIONS: &str = "\
 Options:
   -h, --help     Print help
@@ -165,7 +165,7 @@ pub(crate) fn command() -> Command {
     command.help_template(template).mut_subcommands(|command| arranged(command, "rocrepro"))
 }
 
-/// Parses the arguments of this process. Prints help or a usage error and exits where these are what is wanted.
+/// Parses the arguments of this process. If they request help or are invalid, prints the help or the error and exits.
 pub(crate) fn parse() -> Cli {
     let matches = command().get_matches_from(renamed(std::env::args_os()));
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
@@ -187,7 +187,7 @@ fn grouped(command: &Command) -> String {
     text
 }
 
-/// Arranges the help of a subcommand and of those below it. `parent` is the path of the command above.
+/// Arranges the help of a subcommand and of its own subcommands. `parent` is the path of the parent command.
 fn arranged(command: Command, parent: &str) -> Command {
     let path = format!("{parent} {}", command.get_name());
     let options = command.get_arguments().filter(|arg| !arg.is_positional() && !arg.is_hide_set());
@@ -203,7 +203,8 @@ fn arranged(command: Command, parent: &str) -> Command {
         .mut_subcommands(|command| arranged(command, &path))
 }
 
-/// Puts an option of a command with `many` under a heading, and describes it in one clause for `-h`.
+/// Shortens the description of an option to one clause for `-h`. If the command has many options, puts the option under
+/// its heading.
 fn described(arg: Arg, many: bool) -> Arg {
     let id = arg.get_id().as_str().to_owned();
     let variable = arg.get_env().map(|name| format!(" [env: {}]", name.to_string_lossy()));
@@ -224,7 +225,7 @@ fn described(arg: Arg, many: bool) -> Arg {
 
 /// Returns a description up to the end of its first clause.
 fn first_clause(text: &str) -> &str {
-    // Three dots end no sentence.
+    // `...` does not end a sentence.
     let dots = |at: &usize, end: &str| end == ". " && text[..*at].ends_with('.');
     let ends = ["; ", ". ", " [default"]
         .iter()
@@ -232,7 +233,7 @@ fn first_clause(text: &str) -> &str {
     &text[..ends.min().unwrap_or(text.len())]
 }
 
-/// Returns the first examples that fit in a line, for `-h`. Those that fit without their remarks lose them.
+/// Returns the first examples for `-h`. An example that is too long for a line loses its remark.
 fn summary(after: &str, path: &str) -> String {
     let examples = after.lines().skip(1).take_while(|line| line.starts_with("  "));
     let fits = |line: &&str| line.chars().count() <= WIDTH;
@@ -241,14 +242,14 @@ fn summary(after: &str, path: &str) -> String {
     format!("Examples:\n{}\n\n`{path} --help` shows everything.", lines.join("\n"))
 }
 
-/// Splits an example from the remark behind it.
+/// Splits a line into an example and the remark after it.
 fn remark(line: &str) -> Option<(&str, &str)> {
     let at = line.trim_start().find("   ")? + line.len() - line.trim_start().len();
     Some((&line[..at], line[at..].trim_start()))
 }
 
-/// Returns examples and paragraphs such that any width breaks them well: paragraphs are one line each, long commands continue
-/// behind a backslash, and a remark that does not fit beside its example stands below it.
+/// Reformats examples and paragraphs so that a terminal of any width can wrap them. Each paragraph becomes one line,
+/// long commands continue after a backslash, and a remark that does not fit next to its example goes below the example.
 fn flowing(after: &str) -> String {
     let mut text = String::new();
     let mut in_paragraph = false;
@@ -273,7 +274,8 @@ fn flowing(after: &str) -> String {
     text
 }
 
-/// Breaks a command that is too long for a line between its words, as a shell reads it.
+/// Breaks a command that is too long for a line. Each line except the last ends with a backslash, so that a shell reads
+/// one command.
 fn continued(command: &str) -> String {
     let (mut text, mut column, mut word) = (String::new(), 0, String::new());
     for part in command.split_inclusive(' ') {
@@ -281,7 +283,7 @@ fn continued(command: &str) -> String {
         if word.matches('\'').count() % 2 == 1 {
             continue;
         }
-        // Two columns are for the backslash.
+        // The backslash and its space need two columns.
         if column > 2 && column + word.trim_end().chars().count() + 2 > WIDTH {
             text.push_str("\\\n      ");
             column = 6;
@@ -296,10 +298,9 @@ fn continued(command: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Lines of a terminal on which `-h` must fit without scrolling.
+    /// Number of lines of a terminal on which `-h` must fit without scrolling.
     const SCREEN: usize = 40;
 
-    /// Every command with its path.
     fn all() -> Vec<(String, Command)> {
         fn below(command: &Command, path: &str, all: &mut Vec<(String, Command)>) {
             all.push((path.to_owned(), command.clone()));

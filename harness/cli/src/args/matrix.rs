@@ -42,7 +42,7 @@ pub(crate) struct Matrix {
     #[arg(long, value_enum, default_value_t = DeviceKind::Emulated)]
     pub(crate) device: DeviceKind,
 
-    /// What to fetch with each stack, such as rocblas and hipblaslt
+    /// Libraries to fetch with each stack, such as rocblas and hipblaslt
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub(crate) with: Vec<String>,
 

@@ -36,7 +36,7 @@ pub(crate) struct Minimise {
     #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget_runs: u32,
 
-    /// Start no run after this many seconds of search; the run that is going on ends, and what was found is written
+    /// Start no run after this many seconds of search; the current run ends, and the result so far is written
     #[arg(long, value_name = "SECONDS", default_value_t = 1800, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget_seconds: u32,
 
@@ -45,17 +45,17 @@ pub(crate) struct Minimise {
     #[arg(long, value_name = "STACK")]
     pub(crate) passes_on: Option<String>,
 
-    /// For a program case: the tool that shrinks the program by its syntax, before lines are taken out. The tool runs with your
-    /// rights, like the program. `auto` uses none if the program passes nowhere: the tool would then soon find a program that is
-    /// wrong itself
+    /// For a program case: the tool that shrinks the program by its syntax, before lines are taken out. The tool runs
+    /// with your rights, like the program. `auto` uses no tool if the program passes on no release, because the tool
+    /// would then soon find a program with a mistake of its own
     #[arg(long, value_enum, value_name = "NAME", default_value_t = Reducer::Auto)]
     pub(crate) reducer: Reducer,
 
-    /// The folder for what is found [default: rocrepro-<case name>]
+    /// The folder for the results [default: rocrepro-<case name>]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Go on with the journal of the folder instead of starting anew
+    /// Go on with the journal of the folder instead of starting again
     #[arg(long)]
     pub(crate) resume: bool,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Minimise {
 /// The tool that shrinks a program before lines are taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Reducer {
-    /// cvise or shrinkray where PATH has them: for C++ cvise first, for Python shrinkray
+    /// cvise or shrinkray if PATH has them: for C++ cvise first, for Python shrinkray first
     Auto,
     /// C-Vise
     Cvise,

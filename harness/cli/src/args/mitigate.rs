@@ -33,7 +33,7 @@ pub(crate) struct Mitigate {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Failures to collect without any change first; they give the rate to compare with
+    /// Number of failures to collect first without any change; they determine the rate to compare with
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) failures: u32,
 

@@ -42,7 +42,7 @@ pub(crate) struct Report {
     #[arg(long)]
     pub(crate) open: bool,
 
-    /// Runs that the failure rate is measured with, each in a fresh process; each control gets as many
+    /// Number of runs for the failure rate, each in a fresh process; each control gets as many runs
     #[arg(long, value_name = "N", default_value_t = engine::issue::REPEAT, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) repeat: u32,
 

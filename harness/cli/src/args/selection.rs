@@ -1,4 +1,4 @@
-//! Chooses trials.
+//! Selection of trials.
 
 use std::collections::HashSet;
 
@@ -7,20 +7,20 @@ use engine::{CaseLibrary, Selected, Stop, select};
 use super::Selection;
 
 impl Selection {
-    /// The library, as far as what is named and left out needs it.
+    /// Loads the library. If the arguments name cases, only these and the excluded ones are loaded.
     ///
     /// # Errors
-    /// Those of [`CaseLibrary::load_named`].
+    /// Returns the errors of [`CaseLibrary::load_named`].
     pub(crate) fn library(&self) -> Result<CaseLibrary, Stop> {
         let words = if self.cases.is_empty() { [].iter() } else { self.exclude.iter() };
         let words: Vec<&str> = self.cases.iter().chain(words).map(String::as_str).collect();
         CaseLibrary::load_named(self.from.chosen().as_ref(), &words)
     }
 
-    /// The trials that are named, without those that are left out.
+    /// Returns the trials that the arguments name, without the excluded ones.
     ///
     /// # Errors
-    /// Those of [`select`], of both.
+    /// Returns an error if a name is unknown or if all trials are excluded.
     pub(crate) fn select<'a>(&self, library: &'a CaseLibrary) -> Result<Vec<Selected<'a>>, Stop> {
         let excluded = match self.exclude.as_slice() {
             [] => Ok(Vec::new()),

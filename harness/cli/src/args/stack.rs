@@ -37,7 +37,7 @@ pub(crate) enum Stack {
 
 #[derive(Subcommand)]
 pub(crate) enum Rocm {
-    /// List stacks and what can be fetched, or the builds of a source
+    /// List installed and fetchable stacks, or the builds of a source
     #[command(after_help = LIST)]
     List {
         /// The builds of a source, with dates and sizes: `nightly`, `stable`, `commits`, or another that `bisect --source` takes
@@ -55,8 +55,8 @@ pub(crate) enum Rocm {
     Fetch {
         /// The stack: `debian:7.2.4`, `debian:latest`, or a build of a source such as `nightly:2026-07-02`
         spec: String,
-        /// Fetch these libraries with it; hiprand, hipblaslt, rocblas, ...; dev (headers and compiler), tests (AMD's own); or all that a
-        /// framework needs: cupy, jax, llama (6.4.3 only), onnxruntime, triton
+        /// Fetch these libraries with the stack; hiprand, hipblaslt, rocblas, ...; dev (headers and compiler), tests
+        /// (AMD's own); or all that a framework needs: cupy, jax, llama (6.4.3 only), onnxruntime, triton
         #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
         with: Vec<String>,
         /// Fetch the libraries' kernels for these architectures [default: gfx1151,gfx90a]; a nightly build is for the first of

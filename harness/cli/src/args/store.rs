@@ -43,7 +43,7 @@ wrong, `records merge` reports all of it and writes nothing.
 
 Exit codes: 0 merged, 2 usage, or these are not the parts of one run, 3 merged, but a planned trial has no record.";
 
-/// The store.
+/// Option that names the results store.
 #[derive(Args)]
 pub(crate) struct StoreFile {
     /// The results store
@@ -53,7 +53,7 @@ pub(crate) struct StoreFile {
 
 #[derive(Subcommand)]
 pub(crate) enum Store {
-    /// Add the runs of record files; makes the store where there is none
+    /// Add the runs of record files; creates the store if it does not exist
     #[command(after_help = ADD)]
     Add {
         /// Files of records, as `run --record` and `records merge --out` write them
@@ -62,7 +62,7 @@ pub(crate) enum Store {
         #[command(flatten)]
         file: StoreFile,
     },
-    /// List its runs, with what they ran on
+    /// List its runs with their stacks and devices
     #[command(after_help = LIST)]
     List {
         #[command(flatten)]
@@ -87,7 +87,7 @@ pub(crate) struct Merge {
     /// Files with the shards of one run
     #[arg(value_name = "FILE", required = true)]
     pub(crate) paths: Vec<PathBuf>,
-    /// The file to write; there must be none
+    /// The file to write; it must not exist
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
 }

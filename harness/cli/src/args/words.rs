@@ -1,5 +1,5 @@
-//! Options as words again, for a command that does the same once more. Every option is taken by name, so that a new one does not
-//! compile before somebody has decided how it is written.
+//! Converts parsed options back into arguments, to print a command that repeats a search. The options are destructured
+//! by name, so that a new option does not compile until its arguments are written here.
 
 use std::fmt::Display;
 
@@ -9,22 +9,21 @@ use bisect::INSTALL_COST;
 
 use super::{Bisect, DeviceKind, On, Origin, Target};
 
-/// Words of one command.
 #[derive(Default)]
 struct Words(Vec<String>);
 
 impl Words {
-    /// An option once for each of its values.
+    /// Adds an option once for each of its values.
     fn values<T: Display>(&mut self, option: &str, values: impl IntoIterator<Item = T>) {
         self.0.extend(values.into_iter().map(|value| format!("{option}={value}")));
     }
 
-    /// An option without a value.
+    /// Adds an option without a value, if it was given.
     fn flag(&mut self, option: &str, given: bool) {
         self.0.extend(given.then(|| option.to_owned()));
     }
 
-    /// An option of which one value is chosen.
+    /// Adds an option with one of its possible values.
     fn choice(&mut self, option: &str, value: &impl ValueEnum) {
         let value = value.to_possible_value();
         self.values(option, value.as_ref().map(|value| value.get_name()));
@@ -32,7 +31,7 @@ impl Words {
 }
 
 impl Bisect {
-    /// The words that are read as these options.
+    /// Returns the arguments that are parsed as these options.
     pub(crate) fn words(&self) -> Vec<String> {
         let Bisect {
             case,
@@ -144,7 +143,8 @@ impl On {
 }
 
 impl Target {
-    /// Stack and architecture, which the environment may set, are always said.
+    /// Adds the options. The stack and the architecture are always written, because environment variables may set their
+    /// defaults.
     fn put(&self, words: &mut Words) {
         let Target { rocm, with, device, gfx, mirrors, env, launcher } = self;
         words.values("--rocm", [rocm]);
@@ -174,7 +174,8 @@ mod tests {
         words.iter().map(|word| (*word).to_owned()).collect()
     }
 
-    /// The words of an option with a value that is not its default, beside whatever else is needed for them to be read.
+    /// Returns arguments with another value of the option than its default. They include another argument if the option
+    /// requires one.
     fn with(option: &clap::Arg) -> Vec<String> {
         let name = option.get_long().map(|name| format!("--{name}"));
         let values: Vec<String> = match option.get_possible_values().as_slice() {

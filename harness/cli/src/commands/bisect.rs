@@ -18,7 +18,8 @@ use crate::{
 };
 
 pub(crate) fn bisect(args: &Bisect) -> Result<ExitCode, Stop> {
-    // Exit code 3 means here that an end is not what it should be.
+    // `rocrepro bisect` uses exit code 3 if an end of the history does not behave as requested, so other troubles get
+    // code 5.
     let ended = match &args.replay {
         Some(path) => bisect::replay(path).and_then(|(text, code)| {
             outputs::print(&text)?;
@@ -29,7 +30,7 @@ pub(crate) fn bisect(args: &Bisect) -> Result<ExitCode, Stop> {
     ended.map(ExitCode::from).map_err(Stop::trouble)
 }
 
-/// The search, and the second one that `--to` asks for where the first has an answer.
+/// Runs the search. With `--to`, also runs a second search between the two builds of the answer.
 fn phases(args: &Bisect) -> Result<u8, Stop> {
     let (code, nights) = search(args, None)?;
     let (Some(to), Some(nights)) = (&args.to, nights) else { return Ok(code) };
@@ -38,7 +39,7 @@ fn phases(args: &Bisect) -> Result<u8, Stop> {
     note(format_args!("{names} the builds of {to} are searched now"));
     match search(&between(&nights, args, to), Some(&nights)) {
         Ok((code, _)) => Ok(code),
-        // Not found more exactly than before: that is a range.
+        // The answer is not refined, which has the exit code of a range.
         Err(stop) if stop.is_usage() => Err(Stop::nothing(format!(
             "{stop}\n{names} the builds of {to} cannot be searched; the answer above stands"
         ))),
@@ -46,13 +47,14 @@ fn phases(args: &Bisect) -> Result<u8, Stop> {
     }
 }
 
-/// Returns the same search between two builds that were found, over the builds of another source.
+/// Returns the options of the second search: between the two builds of the first answer, over the builds of another
+/// source.
 fn between(nights: &Nights, args: &Bisect, to: &str) -> Bisect {
     Bisect {
         good: Some(nights.good.id.clone()),
         bad: Some(nights.bad.id.clone()),
         source: vec![to.to_owned()],
-        // Names of nights are none of pushes.
+        // `--skip` names nightly builds, which do not occur in the second search.
         skip: Vec::new(),
         out: Some(nights.folder.join(Bisected::FINER)),
         to: None,
@@ -60,7 +62,7 @@ fn between(nights: &Nights, args: &Bisect, to: &str) -> Bisect {
     }
 }
 
-/// One search, printed: its exit code, and the two builds where it is between two.
+/// Runs one search and prints the answer. Returns the exit code, and the two builds between which the change is.
 fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>), Stop> {
     let library = CaseLibrary::load(args.from.chosen().as_ref())?;
     let (session, faults) = setup(&args.on, None, &args.fault)?;
@@ -92,7 +94,6 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
     Ok((bisect::exit_code(&answer), nights))
 }
 
-/// Shows an event of a search.
 fn show(event: BisectEvent<'_>) {
     match event {
         BisectEvent::ArchitectureAssumed { gfx } => note(format_args!(
@@ -123,7 +124,6 @@ fn show(event: BisectEvent<'_>) {
     }
 }
 
-/// Returns the options of a search that these arguments ask for.
 fn options(args: &Bisect, session: SessionOptions, faults: Vec<Planted>) -> BisectOptions {
     let kind = args.on.target.device.to_possible_value();
     let mut device_options = vec![format!("--gfx={}", args.on.target.gfx)];

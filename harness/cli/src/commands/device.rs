@@ -1,4 +1,4 @@
-//! Options of the commands on the emulated device, and the answers of their processes inside the stack.
+//! Options of the commands about the emulated device, and their processes inside the stack.
 
 mod compare;
 

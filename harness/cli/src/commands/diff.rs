@@ -22,7 +22,6 @@ pub(crate) fn diff(args: &Diff) -> Result<ExitCode, Stop> {
     Ok(ExitCode::from(u8::from(changes.differ())))
 }
 
-/// Summarises the last run of a file.
 fn side(path: &str) -> Result<Side, Stop> {
     let file = RecordFile::open(Path::new(path))?;
     let mut side = Side::default();

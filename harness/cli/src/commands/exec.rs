@@ -23,7 +23,7 @@ use engine::{
     which::{self, ProgramLocation},
 };
 
-/// Runs a program of the user's in the stack and on the device, with this terminal as its own.
+/// Replaces this process by a program of the user that runs in the stack and on the device.
 pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     let setup = setup(&args.on, Some(&args.emulation), &args.fault);
     let venv = args.environment.as_ref().map(|name| Environments::open()?.whole(name)).transpose();
@@ -47,12 +47,12 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     let text = text.map_err(|error| no_verdict(error.to_string()))?;
     let mut start = session.start(&program, text.as_deref(), &BTreeMap::new());
     start.arguments.extend(args.arguments.iter().cloned());
-    // A bisect asks whether the program used the device.
+    // `bisect` reads from this file whether the program used the device.
     if let Some(file) = env::var_os(WITNESS_VARIABLE) {
         start.environment.insert(WITNESS_VARIABLE.into(), file);
     }
     if let Some(venv) = venv {
-        // What was given on the command line stands.
+        // Values from the command line take precedence.
         start.environment.entry("VIRTUAL_ENV".into()).or_insert(venv.into());
         if !session.variables().any(|(name, _)| name == "PATH") {
             start.environment.insert("PATH".into(), path);
@@ -69,9 +69,9 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     settle(&mut start, args.home, &session, config.as_ref())?;
     let mut command = session.command(&start);
     let _uses = session.folders.temporary.of_the_next_program();
-    // The command starts this program, whose file stays open until then.
+    // The command starts rocrepro itself before the program, so rocrepro's file must stay open until then.
     let _program = session.own_program();
-    // What the session made for trials goes; this process becomes the program.
+    // Dropping the session removes its temporary files. The destructor would not run after `exec`.
     drop(session);
     let error = command.exec();
     Err(Stop::no_verdict(format!("error: cannot start `{}`: {error}", args.program.display())))
@@ -112,7 +112,7 @@ fn no_verdict(why: String) -> Stop {
     Stop::no_verdict(format!("error: {why}"))
 }
 
-/// Gives the program its view of the stack, or says what it will lack without.
+/// Prepares the namespace with the program's view of the stack. Without a namespace, prints what the program lacks.
 fn settle(
     start: &mut Start,
     home: HomeKind,
@@ -143,12 +143,12 @@ fn settle(
     Ok(())
 }
 
-/// A tool that comes with the stack.
+/// Returns the path of a tool in the stack's `usr/bin`.
 fn of_the_stack(name: &Path, session: &Session) -> Option<PathBuf> {
     Some(session.stack.root.join("usr/bin").join(name)).filter(|file| which::runs(file))
 }
 
-/// Whether all faults that can be read are the device's own: a program has no plan at whose calls one could be planted.
+/// Checks that all faults are faults of the device. Faults at calls need a plan, which a program does not have.
 fn of_the_device(texts: &[String]) -> Result<(), Stop> {
     let read = texts.iter().filter_map(|text| text.parse::<Planted>().ok());
     let problems: Vec<_> = read

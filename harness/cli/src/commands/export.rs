@@ -1,4 +1,4 @@
-//! Prints trials as stand-alone programs, and verifies that they do what their trials do.
+//! Prints trials as stand-alone programs, and verifies that the programs behave like their trials.
 
 use std::{path::Path, process::ExitCode};
 
@@ -23,7 +23,7 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
     }
     plans_only("export", &selected)?;
     if !args.trials {
-        // The first trial of each case.
+        // Keep the first trial of each case.
         selected.dedup_by(|next, first| next.case.id == first.case.id);
     }
     options.cases_from = args.selection.from.chosen();

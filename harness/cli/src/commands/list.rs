@@ -7,7 +7,8 @@ use crate::{args::List, outputs};
 use engine::{CaseLibrary, Selected, Stop};
 
 pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
-    // The process ends next: to free ten thousands of cases one by one takes longer than to leave them.
+    // The values are not freed, because the process ends next: freeing tens of thousands of cases takes longer than
+    // exiting.
     let library = ManuallyDrop::new(args.selection.library()?);
     let selected = ManuallyDrop::new(args.selection.select(&library)?);
     let mut text = String::new();
@@ -18,7 +19,7 @@ pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
         outputs::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    // They come in the order of the library, so those of a case stand together.
+    // Trials are in the order of the library, so the trials of a case are adjacent.
     let cases = || selected.chunk_by(|a, b| a.case.id == b.case.id);
     if args.issues {
         for case in cases().map(|trials| trials[0].case) {
@@ -66,7 +67,7 @@ pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns an entry in columns: kind, what it is about, source.
+/// Formats an expectation as columns: kind, subject, source.
 pub(super) fn in_words(entry: &Expectation) -> String {
     let on = entry.on.0.iter().map(|(axis, values)| format!("{axis}={}", values.join("|")));
     let about: Vec<String> = entry.signature.iter().cloned().chain(on).collect();
@@ -75,7 +76,7 @@ pub(super) fn in_words(entry: &Expectation) -> String {
     format!("{}\t{about}\t{}{}", entry.kind.word(), entry.source, date.collect::<String>())
 }
 
-/// Returns what the steps of these trials of a case expect other than plain success, each line once.
+/// Returns a line for each expected result of these trials' steps that is not plain success, without duplicates.
 fn deviating(library: &CaseLibrary, trials: &[Selected<'_>]) -> Vec<String> {
     let mut lines = BTreeSet::new();
     for Selected { case, trial } in trials {
@@ -114,13 +115,13 @@ fn deviating(library: &CaseLibrary, trials: &[Selected<'_>]) -> Vec<String> {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Returns whether something else than success is right, or is on some releases.
+/// Returns true if another result than success is expected on any release.
 fn deviates(values: &ByVersion<Vec<String>>) -> bool {
     values.0.iter().any(|(_, values)| *values != ["hipSuccess"])
 }
 
-/// Returns the kind of source of a value: that of an entry about this function, else the releases where the case names several,
-/// else that of the whole case.
+/// Returns the kind of source of an expected value: the kind of the entry for this function. Without such an entry,
+/// "releases differ" if the case has values for several releases, or else the kind of the entry for the whole case.
 fn vouched(case: &Case, signature: &str, values: &ByVersion<Vec<String>>) -> &'static str {
     let entries = case.expectations();
     let own = entries.iter().find(|entry| {

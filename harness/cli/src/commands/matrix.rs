@@ -1,4 +1,4 @@
-//! The cases on several stacks and devices: a run for each, and a page with all results.
+//! Runs the cases on several stacks and devices, and writes a page with all results.
 
 use std::{collections::HashSet, fs, path::Path, process::ExitCode, time::SystemTime};
 
@@ -100,7 +100,7 @@ fn planned(args: &Matrix) -> Result<Vec<PlannedColumn>, Stop> {
     Stop::both(planned_columns(&options), device).map(|(columns, ())| columns)
 }
 
-/// Returns the words of `rocrepro run` that all columns have in common.
+/// Returns the arguments of `rocrepro run` that all columns share.
 fn words(args: &Matrix) -> Vec<String> {
     let args::Selection { cases, exclude, from } = &args.selection;
     let mut words = cases.clone();

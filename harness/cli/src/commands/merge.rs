@@ -1,4 +1,4 @@
-//! The shards of a run as one record file.
+//! Merges the shards of a run into one record file.
 
 use std::{
     io::{self, BufWriter, IntoInnerError, Write as _},
@@ -11,7 +11,7 @@ use report::{Builds, Line, Merging, Over, Part, RunIndex, count};
 use crate::{args::Merge, outputs};
 use engine::{Stop, record_file::RecordFile};
 
-/// Trials without a record whose names are printed.
+/// Maximum number of trials without a record that are printed by name.
 const NAMED: usize = 10;
 
 pub(crate) fn merge(args: &Merge) -> Result<ExitCode, Stop> {

@@ -1,4 +1,4 @@
-//! Options of a proof.
+//! Options of `rocrepro prove`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Evidence as others may read it.
+//! Redacts evidence for publication.
 
 use std::{
     ffi::OsStr,
@@ -35,9 +35,9 @@ pub(crate) fn redact(args: &Redact) -> Result<ExitCode, Stop> {
                     args.path.display()
                 )));
             }
-            // Records name values that occur in other files too.
+            // Other files may contain the private values that the records name.
             collect_values(&args.path, &mut who.values)?;
-            // Never into a folder that has something: its files could be the only ones of their name.
+            // The folder must be new, so that no existing file is replaced.
             fs::create_dir(out).map_err(|e| cannot("create", out, &e))?;
             if is_folder {
                 folder(&args.path, out, &who)?;
@@ -50,7 +50,7 @@ pub(crate) fn redact(args: &Redact) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns true if a folder that is to be created lies in another folder.
+/// Returns true if the folder that is to be created is inside another folder.
 fn is_inside(new: &Path, folder: &Path) -> bool {
     let parent = new.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
@@ -60,7 +60,7 @@ fn is_inside(new: &Path, folder: &Path) -> bool {
     }
 }
 
-/// Collects the private values that the records in a file or folder name.
+/// Collects the private values, such as those of `--env`, from the records in a file or folder.
 fn collect_values(path: &Path, values: &mut Vec<String>) -> Result<(), Stop> {
     let kind = fs::metadata(path).map_err(|e| cannot("read", path, &e))?;
     if kind.is_dir() {
@@ -79,7 +79,7 @@ fn collect_values(path: &Path, values: &mut Vec<String>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Redacts every plain file of a folder. Links are skipped, as they may lead anywhere.
+/// Redacts every regular file of a folder. Links are skipped, because their targets may be outside of the folder.
 fn folder(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
     for entry in fs::read_dir(from).map_err(|e| cannot("read", from, &e))? {
         let entry = entry.map_err(|e| cannot("read", from, &e))?;
@@ -97,7 +97,7 @@ fn folder(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Returns the path of a file or folder in the output, with a redacted name that the output does not have yet.
+/// Returns an unused path in the output for a file or folder, with its name redacted.
 fn free(folder: &Path, name: &OsStr, who: &Identity) -> PathBuf {
     let shown = name.to_string_lossy();
     let redacted = redact_text(&shown, who);
@@ -115,7 +115,7 @@ fn free(folder: &Path, name: &OsStr, who: &Identity) -> PathBuf {
 fn file(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
     let left_out = || outputs::note(format!("`{}` is left out: it is not text", from.display()));
     match fs::read_to_string(from) {
-        // UTF-16 has them too, and no pattern finds a value in it.
+        // Text in UTF-16 contains zero bytes, and no pattern finds a value in it.
         Ok(text) if text.contains('\0') => {
             left_out();
             Ok(())

@@ -37,7 +37,6 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows an event of a report.
 pub(super) fn show(event: IssueEvent<'_>) {
     match event {
         IssueEvent::NoShortProgram(why) => note(format_args!("no short program: {why}")),

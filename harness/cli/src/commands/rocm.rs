@@ -30,7 +30,8 @@ pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is fetched for: what was said, or what is here, or what the built-in cases are tried on.
+/// Returns the architectures to fetch for: the requested ones, or else this machine's GPU for a build of a source, or
+/// else those on which the built-in cases are tested.
 fn architectures(spec: &str, said: Vec<String>) -> Vec<String> {
     let here = || card::first(Path::new("/")).filter(|_| stack_source::is_night(spec));
     match said.is_empty() {
@@ -41,7 +42,7 @@ fn architectures(spec: &str, said: Vec<String>) -> Vec<String> {
     }
 }
 
-/// A line for each build of some sources, oldest first.
+/// Prints a line for each build of some sources, the oldest first.
 fn show_builds(
     names: &[String],
     file: Option<&Path>,
@@ -62,7 +63,7 @@ fn show_builds(
     Ok(())
 }
 
-/// A build with its day, its size and its family, as far as they are known.
+/// Formats a build with its day, size and family, as far as they are known.
 pub(super) fn line(build: &Build) -> String {
     let day = build.date.map_or_else(String::new, |day| day.to_string());
     let size = build.size().map_or_else(String::new, |n| format!("{:.1} MB", n as f64 / 1e6));
@@ -109,7 +110,7 @@ fn show_list(text: &mut String) -> Result<(), Stop> {
     Ok(())
 }
 
-/// What a stack is, by the files that decide a result.
+/// Describes a stack by its folder and the build ids of the libraries on which results depend.
 fn describe(stack: &Stack, text: &mut String) {
     text.push_str(&format!("{}\n", stack.root.display()));
     for library in &stack.identify().libraries {

@@ -33,7 +33,7 @@ use engine::{
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     args.below.map_or(Ok(()), end_with)?;
-    // Lines about what is known may name any trial.
+    // A baseline may name any trial, so it needs the whole library.
     let library = match args.known == Baselines::default() {
         true => args.selection.library()?,
         false => CaseLibrary::load(args.selection.from.chosen().as_ref())?,
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let (cancel, run_limits) = (interrupt::cancel()?, args.run_limits(known));
     let Batch { mut records, not_run, left_out, trouble } =
         run_batch(&session, &jobs, &run_limits, &head, journal, &cancel, Record::let_go);
-    // In front, without a copy of the others where there are none.
+    // Insert the earlier records at the front. This copies nothing if there are none.
     records.splice(0..0, held.into_iter().chain(not_looked).chain(lost));
 
     let rows = if args.trials { Rows::Trials } else { Rows::Cases };
@@ -113,18 +113,18 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         (None, None) => Ok(ExitCode::from(report::exit_status(&records))),
         (None, Some(why)) => {
             outputs::note(why);
-            // Whatever passed, the run has no verdict as a whole; news is louder.
+            // The run is incomplete, so it has no verdict, but an unexpected result takes precedence.
             Ok(ExitCode::from(if report::exit_status(&records) == 1 { 1 } else { 3 }))
         }
     }
 }
 
-/// Has this process told to end when the one that started it is gone, which nobody tells where that is killed.
+/// Makes the kernel send SIGINT to this process when its parent ends, even if the parent is killed.
 fn end_with(parent: i32) -> Result<(), Stop> {
     let cannot =
         |error: Errno| Stop::no_verdict(format!("error: cannot watch process {parent}: {error}"));
     set_parent_process_death_signal(Some(Signal::INT)).map_err(cannot)?;
-    // It may have been gone before.
+    // The parent may have ended before the call.
     match Pid::as_raw(getppid()) == parent {
         true => Ok(()),
         false => Err(Stop::no_verdict(format!(
@@ -144,7 +144,8 @@ impl Run {
     }
 }
 
-/// Keeps others from going on with a run while one writes to its file. Whoever goes on with one is alone with the file.
+/// Locks a record file: shared for a new run, exclusively for a resumed one (`alone`). While a run is being resumed, no
+/// other run can write to its file.
 fn lock(path: &Path, alone: bool) -> Result<File, Stop> {
     let file = File::open(path)
         .map_err(|e| Stop::usage(format!("error: cannot read `{}`: {e}", path.display())))?;
@@ -163,12 +164,13 @@ fn lock(path: &Path, alone: bool) -> Result<File, Stop> {
                         it has ended"
             }
         ))),
-        // A file system without locks.
+        // The file system does not support locks.
         _ => Ok(file),
     }
 }
 
-/// The run in a record file, or that shard of it; none where it has not come to its first line.
+/// Returns the last run in a record file, or the last run of this shard. Returns `None` if the file has no plan of such
+/// a run.
 fn begun(path: &Path, shard: Option<Shard>) -> Result<Option<Held>, Stop> {
     let file = RecordFile::open(path)?;
     let mut last = file.index.last();
@@ -180,7 +182,7 @@ fn begun(path: &Path, shard: Option<Shard>) -> Result<Option<Held>, Stop> {
     Ok(held)
 }
 
-/// What is the same only for the same trials with the same options on the same libraries.
+/// Returns a digest of the trials, their options and their libraries. A run can be resumed only if the digest is equal.
 fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32, known: &str) -> String {
     let mut sum = Sha256::new();
     let mut add = |text: &str| {
@@ -215,25 +217,27 @@ fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32, known: &str) -> Stri
     sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What is left of a run.
+/// State of a run that is resumed.
 #[derive(Default)]
 struct Resumed<'j> {
-    /// What was over before.
+    /// Records of trials that are finished.
     records: Vec<Record>,
-    /// What was over before and has no record yet, as the run was ended while it looked at the GPU.
+    /// Provisional records of trials whose GPU health check was interrupted.
     not_looked: Vec<Record>,
     /// Trials during which the machine went down.
     lost: Vec<Record>,
-    /// The runs that were killed since it was started: if it goes down later, that was not during a trial of theirs.
+    /// Runs that were killed while the machine stayed up. The file gets their ends, so that a later crash of the
+    /// machine is not attributed to their trials.
     killed: BTreeSet<String>,
-    /// The others, with their numbers; last those during which the runner was ended, as one of them may end it again.
+    /// Trials to run, with their numbers. Those during which an earlier run was killed come last, because they may kill
+    /// this run too.
     jobs: Vec<(u64, Job<'j>)>,
 }
 
-/// Takes from a run's jobs what an earlier one has done.
+/// Splits the trials of a run into those that an earlier run has finished and those to run.
 ///
 /// # Errors
-/// An earlier run that was of something else.
+/// Returns an error if the earlier run had other trials, options, libraries or another build of rocrepro.
 fn resume<'j>(
     session: &Session,
     opened: &Opened,
@@ -295,7 +299,10 @@ fn resume<'j>(
 }
 
 impl Emulation {
-    /// The configuration of this architecture that the options describe, or all that is wrong with them.
+    /// Returns the configuration of an emulated device of this architecture.
+    ///
+    /// # Errors
+    /// Returns all invalid options.
     pub(crate) fn config(&self, arch: Arch) -> Result<Config, Stop> {
         let sanitize = self.sanitize.as_deref().map_or(Ok(Sanitize::Off), str::parse);
         let mut config = Config::of(arch, *sanitize.as_ref().unwrap_or(&Sanitize::Off));

@@ -3,7 +3,6 @@ use std::process::ExitCode;
 use crate::{args::Schema, outputs};
 use engine::Stop;
 
-/// The schema that editors use for case files.
 const CASE_SCHEMA: &str = include_str!("../../../../cases/schema.json");
 
 pub(crate) fn schema(args: &Schema) -> Result<ExitCode, Stop> {

@@ -1,14 +1,14 @@
-//! What a command runs on, and the faults that it plants.
+//! Reads the options about the stack, the device and the injected faults.
 
 use device::{BadPlanted, Config, Fault, Place, Planted, Sanitize};
 
 use crate::args::Emulation;
 use engine::{DeviceChoice, SessionOptions, Stop, case_names::meant};
 
-/// Reads the options that say what to run on, how the emulated device is set up, and what is planted.
+/// Reads the options about the stack, the emulated device and the injected faults.
 ///
 /// # Errors
-/// All that is wrong with them.
+/// Returns all invalid options.
 pub(super) fn setup<'a, On>(
     on: &'a On,
     emulation: Option<&Emulation>,
@@ -36,7 +36,6 @@ where
     Ok((SessionOptions { emulation: set_up, device_options, ..options }, faults))
 }
 
-/// Reads all `--fault` options.
 fn faults(texts: &[String]) -> Result<Vec<Planted>, Stop> {
     let mut faults: Vec<Planted> = Vec::new();
     let mut problems = Vec::new();
@@ -52,7 +51,7 @@ fn faults(texts: &[String]) -> Result<Vec<Planted>, Stop> {
     if problems.is_empty() { Ok(faults) } else { Err(Stop::usage(problems.join("\n"))) }
 }
 
-/// Reads `copy.zero` or `copy.late,ms=50,probability=0.2,seed=7`.
+/// Parses a fault, for example `copy.zero` or `copy.late,ms=50,probability=0.2,seed=7`.
 fn planted(text: &str) -> Result<Planted, String> {
     text.parse().map_err(|problem| match problem {
         BadPlanted::Fault(name) => {

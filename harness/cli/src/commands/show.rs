@@ -1,4 +1,4 @@
-//! What record files hold, as the run itself would have shown it.
+//! Shows the runs in record files in the form that `rocrepro run` uses.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,7 +14,6 @@ use engine::{
     record_file::RecordFile,
 };
 
-/// Trials without a record whose names are printed.
 const NAMED: usize = 10;
 
 pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
@@ -34,10 +33,10 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
     let records: Vec<&Path> = args.paths.iter().map(PathBuf::as_path).collect();
     let junit = args.junit.as_deref().map(|path| Junit::open(path, &records)).transpose()?;
 
-    // The first of all as it is: what a trial that was not run would have run on.
+    // Keep the first record complete: trials that were not run get its stack and device.
     let first = runs.iter().find_map(|(file, run)| file.records(run).next()).transpose()?;
     let mut builds = Builds::default();
-    // As many as there are, as growing would need twice the room.
+    // Allocate once, because growing the vector would need twice the memory.
     let mut records: Vec<Record> =
         Vec::with_capacity(runs.iter().map(|(_, run)| run.trials()).sum());
     let (mut missing, mut all_missing) = (Vec::new(), 0_u64);
@@ -98,7 +97,7 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
     )))
 }
 
-/// All mistakes at once.
+/// Returns all values, or one error with the messages of all errors.
 pub(crate) fn all<T>(results: impl Iterator<Item = Result<T, Stop>>) -> Result<Vec<T>, Stop> {
     let (good, bad): (Vec<_>, Vec<_>) = results.partition(Result::is_ok);
     let told: Vec<_> = bad.into_iter().filter_map(|r| r.err().map(|e| e.to_string())).collect();

@@ -1,4 +1,4 @@
-//! The results store: what goes in, and what it tells.
+//! Adds runs to the results store, and lists and summarises stored runs.
 
 use std::{
     cmp::Reverse,
@@ -28,7 +28,7 @@ pub(crate) fn store(args: &args::Store) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Adds all runs of some files to a store, and says what came of it.
+/// Adds all runs of some files to a store, and returns a summary.
 pub(crate) fn add(path: &Path, files: &[RecordFile]) -> Result<String, Stop> {
     tell_waits();
     let mut store = Store::open_or_make(path).map_err(stop)?;
@@ -64,7 +64,6 @@ pub(crate) fn add(path: &Path, files: &[RecordFile]) -> Result<String, Stop> {
     Ok(told)
 }
 
-/// Opens a store to read what it holds.
 pub(crate) fn open(path: &Path) -> Result<Store, Stop> {
     tell_waits();
     Store::open(path).map_err(stop)
@@ -76,7 +75,6 @@ fn tell_waits() {
     });
 }
 
-/// What a store's trouble means for the command.
 pub(crate) fn stop(trouble: Trouble) -> Stop {
     match trouble.is_usage() {
         true => Stop::usage(format!("error: {trouble}")),
@@ -84,7 +82,8 @@ pub(crate) fn stop(trouble: Trouble) -> Stop {
     }
 }
 
-/// Opens a record file with runs, and refuses lines that rocrepro did not write. Incomplete lines are noted and left out.
+/// Opens a record file and checks that it has runs. Reports incomplete lines and leaves them out; lines that rocrepro
+/// did not write are an error.
 pub(crate) fn whole(path: &Path) -> Result<RecordFile, Stop> {
     let file = RecordFile::open(path)?;
     file.incomplete_lines().iter().for_each(outputs::note);
@@ -132,7 +131,7 @@ pub(crate) fn history(args: &args::History) -> Result<ExitCode, Stop> {
             continue;
         };
         let mut parts = report::by_ground(records);
-        // What no trial of this case proves, others of the run may have.
+        // If no trial of this case proves the configuration, other trials of the run may have proved it.
         if let [(only, records)] = &mut parts[..]
             && !records.iter().any(|record| record.device.proven)
         {
@@ -158,13 +157,13 @@ pub(crate) fn history(args: &args::History) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a program reads.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, Stop> {
     serde_json::to_string_pretty(value)
         .map_err(|e| Stop::no_verdict(format!("error: cannot write JSON: {e}")))
 }
 
-/// Summarises a run, or all runs on a ground: for each trial the last run that has it.
+/// Summarises the run of this name, or all runs on the configuration of this name. For a configuration, each trial has
+/// the results of the last run that contains it.
 pub(crate) fn side(store: &Store, name: &str) -> Result<Side, Stop> {
     let runs = store.runs().map_err(stop)?;
     let is = |run: &&Kept| run.opened.run == name;
@@ -199,7 +198,8 @@ pub(crate) fn side(store: &Store, name: &str) -> Result<Side, Stop> {
     Ok(last.records().iter().collect())
 }
 
-/// The names of what a run stood on, with the records of each; without those where it stood on one thing that is not the `wanted` one.
+/// Returns the configurations of a run with their records. If the run has a single configuration that is not `wanted`,
+/// its records are not read.
 fn on_each(store: &Store, run: &Kept, wanted: &str) -> Result<Vec<(String, Vec<Record>)>, Stop> {
     let Some(ground) = &run.ground else { return Ok(Vec::new()) };
     let several = ground.name.contains(store::SEVERAL);
@@ -210,11 +210,11 @@ fn on_each(store: &Store, run: &Kept, wanted: &str) -> Result<Vec<(String, Vec<R
     Ok(parts.into_iter().map(|(ground, records)| (ground.name, records)).collect())
 }
 
-/// What is kept, as columns of a page: one for each ground, with each trial as the last run that has it tells. Of trials that are
-/// not `wanted` nothing is told.
+/// Returns the stored results as columns of a page, one for each configuration. Each trial has the results of the last
+/// run that contains it. Trials that are not `wanted` are left out.
 pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Column>, Stop> {
     let store = open(path)?;
-    // By their names, the indices of runs.
+    // Indices of runs, by the name of the configuration.
     let mut grounds: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let runs = store.runs().map_err(stop)?;
     for (index, run) in runs.iter().enumerate() {
@@ -231,7 +231,7 @@ pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<
             let own = on.into_iter().filter(|(ground, _)| *ground == name);
             let mut records: Vec<Record> = own.flat_map(|(_, records)| records).collect();
             records.retain(|record| wanted(&record.trial));
-            // What another text of a case came to is no past of this one.
+            // Results of another version of the case do not belong to the history of this one.
             past.push(Past::of(records.iter().filter(|record| latest.may_go_on(record))));
             latest.take(records);
         }
@@ -244,7 +244,7 @@ pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<
         columns.push(Column { name, missing, past, records: latest.records() });
     }
     columns.retain(|column| !(column.records.is_empty() && column.missing.is_empty()));
-    // New releases first.
+    // Newer releases come first.
     columns.sort_by_cached_key(|column| {
         let rocm = column.records.first().and_then(|record| record.stack.rocm.clone());
         (Reverse(rocm), column.name.clone())
@@ -252,12 +252,12 @@ pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<
     Ok(columns)
 }
 
-/// Of each trial the records of the last run that has it.
+/// Records of each trial from the last run that contains it.
 #[derive(Default)]
 pub(crate) struct Latest(BTreeMap<String, Vec<Record>>);
 
 impl Latest {
-    /// Takes the records of an earlier run.
+    /// Adds the records of an earlier run for trials that have no records yet.
     pub(crate) fn take(&mut self, records: Vec<Record>) {
         let mut run = Latest::default();
         for record in records {
@@ -268,7 +268,8 @@ impl Latest {
         }
     }
 
-    /// Whether what is there of a record's trial may be of the same text of its case.
+    /// Returns true if an earlier record may belong to the same version of its case as the present records of the
+    /// trial.
     fn may_go_on(&self, earlier: &Record) -> bool {
         let there = self.0.get(&earlier.trial);
         there.is_none_or(|all| all.iter().any(|record| report::may_be_one_text(record, earlier)))

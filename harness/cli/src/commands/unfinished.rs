@@ -1,4 +1,5 @@
-//! Which trials of a record file began and never ended: one took the machine down, or the process that ran them.
+//! Lists the trials of a record file that began and have no result, because the machine went down or the process was
+//! killed.
 
 use std::{fs::File, process::ExitCode};
 
@@ -19,7 +20,7 @@ pub(crate) fn unfinished(args: &Unfinished) -> Result<ExitCode, Stop> {
     Ok(ExitCode::from(if found.is_empty() { 0 } else { UNFINISHED }))
 }
 
-/// No verdict: nobody was left to find one.
+/// Exit code if a trial is unfinished: it has no verdict.
 const UNFINISHED: u8 = 3;
 
 fn told(begun: &Begun, fate: Fate) -> String {

@@ -69,7 +69,7 @@ fn accepts_failures_of_a_baseline_and_reports_changed_ones() {
     let again = rocrepro(at, &["show", "first", "--write-baseline", "fails.txt"], 2);
     assert!(again.contains("it exists\nhint: name another file"), "{again}");
 
-    // The run reads the written file and has no unexpected result.
+    // With its own failures as the baseline, the run has no unexpected result.
     let said = run(at, &["--baseline", "fails.txt", "--record", "second"], 0);
     assert!(said.contains("Fail by fails.txt:1") || said.contains(": fails.txt:1"), "{said}");
     use VerdictKind::*;
@@ -77,7 +77,7 @@ fn accepts_failures_of_a_baseline_and_reports_changed_ones() {
     let wanted = [trial(16, Known), trial(24, Pass), trial(32, Pass), trial(8, Pass)];
     assert_eq!(verdicts(at, "second"), wanted);
 
-    // A failure of another kind than the baseline's, and a pass, are unexpected.
+    // A failure of another kind than the baseline's is unexpected, and so is a pass.
     let text = "# known\n\nsome/case[n=16],Crash\nsome/case[n=24],Timeout\nsome/case[n=32],Flake\n";
     fs::write(at.join("other.txt"), text).expect("a file");
     let said = run(at, &["--baseline", "other.txt", "--record", "third", "--trials"], 1);
@@ -93,7 +93,7 @@ fn accepts_failures_of_a_baseline_and_reports_changed_ones() {
     assert!(said.contains("2 trials left out by `--skips`"), "{said}");
     assert_eq!(verdicts(at, "fourth"), [trial(16, Known), trial(8, Pass)]);
 
-    // A run resumes only with the same baseline.
+    // A run can be resumed only with the baseline that it began with.
     let said = run(at, &["--record", "second", "--resume"], 2);
     assert!(said.contains("is of other trials, options"), "{said}");
     run(at, &["--baseline", "fails.txt", "--record", "second", "--resume"], 0);
@@ -139,13 +139,13 @@ fn reports_all_mistakes_of_baseline_files_at_once() {
     assert!(said.contains("every trial is left out by `--skips`"), "{said}");
 }
 
-/// A skip that matches no trial stops the run, because the trial that it means would run.
+/// A skip that matches no trial stops the run, because the trial that it was meant for would run.
 #[test]
 fn warns_of_lines_without_a_trial_and_rejects_such_skips() {
     let folder = at_work();
     let at = folder.path();
     let write = |file: &str, text: &str| fs::write(at.join(file), text).expect("a file");
-    // Read as an expression the first line would be `some/case` and one letter of the brackets.
+    // As a regular expression, the first line would match `some/case` followed by one letter of the brackets.
     write("skips.txt", "\u{feff}some/case[n=24]\r\nsome/case\\[n=32\\]\r\n");
     write("flakes.txt", "\u{feff}some/case[n=16]\r\n");
     let files = ["--flakes", "flakes.txt", "--skips", "skips.txt", "--record", "first"];
@@ -167,7 +167,7 @@ fn warns_of_lines_without_a_trial_and_rejects_such_skips() {
     assert_eq!(verdicts(at, "second")[0], trial(16, VerdictKind::Known));
 
     write("skips.txt", "some/case[n=8]\nsome/case[n=25]\n");
-    // The line names a trial of the library that is not selected, which is allowed.
+    // A line may name a trial of the library that is not selected.
     write("unselected.txt", "some/case[n=24]\n");
     run(at, &["some/case[n=8]", "--skips", "unselected.txt"], 0);
     let said = run(at, &["some/case[n=8]", "--skips", "skips.txt", "--record", "third"], 2);

@@ -1,4 +1,4 @@
-//! `rocrepro bisect` on quick commands instead of trials, so that ROCm is not needed.
+//! Tests `rocrepro bisect` with quick commands instead of trials, which need no ROCm.
 
 use std::{
     path::Path,
@@ -27,7 +27,6 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// Searches `1..=1000` with a shell test of the value and checks the exit code and standard output.
 #[track_caller]
 fn check_script(script: &str, options: &[&str], code: i32, out: &[&str]) {
     let folder = folder();
@@ -38,7 +37,7 @@ fn check_script(script: &str, options: &[&str], code: i32, out: &[&str]) {
     check(&arguments, code, out, &[]);
 }
 
-/// The program fails by the path of the release, without calling HIP, so its failures prove nothing.
+/// The program fails by the path of the release and never calls HIP, so its failures prove nothing about ROCm.
 #[test]
 fn rejects_programs_that_never_use_the_device() {
     let folder = folder();
@@ -78,7 +77,7 @@ fn counts_untestable_values_as_neither_good_nor_bad() {
         0,
         &["last good 599, first bad 620; none of the 20 between can be tested"],
     );
-    // A failure with another signature counts as untestable.
+    // A value that fails with another signature cannot be tested.
     let other = "[ $ROCREPRO_VALUE = 617 ] && exit 9; [ $ROCREPRO_VALUE -lt 617 ]";
     check_script(other, &[], 0, &["last good 616, first bad 618", "skipped     617: exit code 9"]);
     check_script(other, &["--regress", "any"], 0, &["last good 616, first bad 617"]);
@@ -103,7 +102,7 @@ fn exits_with_the_code_of_what_prevents_an_answer() {
     check(&nothing, 5, &[], &["cannot start `/no/such/command`", "--resume goes on"]);
 }
 
-/// Value 500 and values from 617 on fail with one exit code and different messages.
+/// Values from 617 on fail, and so does 500, with the same exit code but another message.
 #[test]
 fn identifies_failures_by_their_output() {
     let other = "[ $ROCREPRO_VALUE = 500 ] && { echo no disk >&2; exit 1; }; \
@@ -128,7 +127,7 @@ fn identifies_failures_by_their_output() {
     check(&bad, 2, &[], &["`--match`", "unclosed group"]);
 }
 
-/// With `--regress any` values may fail in several ways; the answer has the signature of the first bad one.
+/// With `--regress any` values may fail in different ways. The answer names the signature of the first bad value.
 #[test]
 fn names_the_signature_of_the_first_bad_build() {
     let two = "[ $ROCREPRO_VALUE -lt 617 ] && exit 0; [ $ROCREPRO_VALUE -lt 900 ] && { echo early >&2; exit 1; }; \
@@ -141,7 +140,7 @@ fn names_the_signature_of_the_first_bad_build() {
     );
 }
 
-/// The bad end fails in two ways in turn; `--regress any` is needed to search for either.
+/// The bad end fails in two ways in turn, so only `--regress any` can search for them.
 #[test]
 fn reports_both_signatures_of_a_bad_end() {
     let folder = folder();
@@ -152,13 +151,13 @@ fn reports_both_signatures_of_a_bad_end() {
          [ $((n % 2)) = 0 ] && {{ echo even >&2; exit 1; }}; echo odd >&2; exit 2",
         count.display()
     );
-    // Ten runs show that neither is rare.
+    // Ten runs of the bad end show that both failures are frequent.
     let counts = "1000 fails in 2 ways, of 10 runs exit:1:even in 5, exit:2:odd in 5";
     check_script(&script, &[], 3, &[counts, "--regress any"]);
     check_script(&script, &["--regress", "any"], 0, &["last good 616, first bad 617"]);
 }
 
-/// One run of the bad end fails with another signature, and the search goes on.
+/// One run of the bad end fails with another signature. The search continues and reports it.
 #[test]
 fn notes_an_unrelated_failure_next_to_the_answer() {
     let folder = folder();
@@ -198,14 +197,14 @@ fn reports_values_excluded_by_skip() {
     );
 }
 
-/// Returns the command of the `again` line.
+/// Returns the command in the line `again`.
 fn again(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().rfind(|line| line.starts_with("again"));
     line.expect("a line that says how to do it again")["again".len()..].trim().to_owned()
 }
 
-/// The command has every option on which the answer depends, and gives the same answer.
+/// The printed command has every option on which the answer depends, and gives the same answer.
 #[test]
 fn prints_a_command_that_repeats_the_search() {
     let folder = folder();
@@ -246,7 +245,7 @@ fn rejects_exchanged_ends() {
     check_script("test $ROCREPRO_VALUE -gt 616", &[], 3, &["the ends seem to be exchanged"]);
 }
 
-/// The answer states the failure rate that the runs cannot exclude, and names no device that was not used.
+/// The answer states the failure rate that the runs cannot exclude. It names a device only if one was used.
 #[test]
 fn states_the_limits_of_an_answer() {
     let folder = folder();
@@ -270,7 +269,7 @@ fn states_the_limits_of_an_answer() {
     assert!(!String::from_utf8_lossy(&output.stdout).contains("device"));
 }
 
-/// The journal keeps results by name, so that an added build does not shift the others.
+/// The journal stores results by the name of the build, so an added build does not shift the other results.
 #[test]
 fn keeps_results_when_the_history_gains_a_build() {
     let folder = folder();
@@ -291,7 +290,7 @@ fn keeps_results_when_the_history_gains_a_build() {
     search("1,2,3,4,5,6,7,8,9", &[], 0, &["resumed after 7 runs"]);
     let after = std::fs::read_to_string(&log).expect("a log").lines().count();
     assert!(after > before && after < 30, "{after}");
-    // A replay repeats the decisions of both commands, each over its own history.
+    // A replay repeats the decisions of both commands, each with the history of its time.
     let journal = Path::new(out).join("bisect.jsonl");
     let replayed = ["--replay", journal.to_str().unwrap()];
     check(&replayed, 0, &["last good 5, first bad 6"], &[]);
@@ -330,7 +329,7 @@ fn prints_the_answer_when_its_files_cannot_be_written() {
     check(&arguments, 0, &["last good 616, first bad 617"], &["the answer above is whole"]);
 }
 
-/// The good and the bad time differ ninefold, so that a busy machine makes no good value slow.
+/// A bad value takes nine times as long as a good one, so that a busy machine makes no good value look slow.
 #[test]
 fn finds_a_slow_value_by_its_run_time() {
     check_script(
@@ -377,7 +376,8 @@ fn rejects_invalid_arguments() {
     check(&fixed, 2, &[], &["with --fixed the bad end comes first"]);
 }
 
-/// Kills a bisect up to six times at moments that the seed draws, resumes it until it ends, and returns the line of its answer.
+/// Kills a bisect up to six times, at moments that `seed` determines, and resumes it until it ends. Returns the line
+/// with the answer.
 fn kill_and_resume_until_done(out: &str, script: &str, mut seed: u64) -> String {
     let arguments = ["--axis", "x=1..200", "--out", out, "--resume", "--", "sh", "-c", script];
     let mut kills = 0;
@@ -410,7 +410,7 @@ fn resumes_a_killed_bisect() {
     let out = out.to_str().unwrap();
     let answer = kill_and_resume_until_done(out, script, 7);
     assert!(answer.ends_with("last good 136, first bad 137"), "{answer}");
-    // A replay reaches the same answer, as one uninterrupted run does.
+    // A replay gives the same answer as one uninterrupted run.
     let journal = Path::new(out).join("bisect.jsonl");
     check(&["--replay", journal.to_str().unwrap()], 0, &["last good 136, first bad 137"], &[]);
 }

@@ -1,6 +1,6 @@
-//! Bisects from end to end: the command, listings and downloads over loopback, and fake builds with a chosen failure rate.
+//! Tests whole bisects: the command, listings and downloads over loopback, and fake builds with a chosen failure rate.
 //!
-//! `cargo test` does 12. For the published table of 200:
+//! `cargo test` runs 12 bisects. This command makes the published table of 200:
 //! `ROCREPRO_BISECTS=200 cargo test -p rocrepro --test cli builds:: -- --nocapture`.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use standin::{Entry, Fake, Listing, Server, Site, pack};
 
 use crate::common::output_text;
 
-/// Nightlies of one history.
+/// Number of nightly builds in a history.
 const BUILDS: usize = 100;
 
 /// Parameters of one bisect.
@@ -33,14 +33,13 @@ const RATES: [u64; 3] = [1000, 500, 200];
 const BROKEN: [u64; 2] = [10, 30];
 const LISTINGS: [&str; 3] = ["s3-xml", "multi-arch", "index-html"];
 
-/// Result of one bisect.
 struct Outcome {
     cell: Cell,
-    /// The change lies between last good and first bad.
+    /// True if the change is between the last good and the first bad build of the answer.
     right: bool,
-    /// Builds that the answer leaves open; 1 is exact.
+    /// Number of builds that may have introduced the change; 1 is exact.
     width: usize,
-    /// The bisect found every build between the two broken.
+    /// True if every build between the two is broken, so the answer cannot be narrower.
     tight: bool,
     runs: u64,
     installs: u64,
@@ -52,7 +51,6 @@ struct Outcome {
 struct Numbers(u64);
 
 impl Numbers {
-    /// Returns a number below `limit`.
     fn next(&mut self, limit: u64) -> u64 {
         // Knuth's MMIX generator.
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -60,7 +58,7 @@ impl Numbers {
     }
 }
 
-/// Publishes a history; `bad` is the first build that fails.
+/// Publishes a history whose builds fail from build `bad` on.
 fn publish(cell: Cell, bad: usize, numbers: &mut Numbers) -> (Server, String, Vec<String>) {
     let mut site = Site::default();
     let (folder, root, family) = match cell.listing {
@@ -74,7 +72,7 @@ fn publish(cell: Cell, bad: usize, numbers: &mut Numbers) -> (Server, String, Ve
     let mut versions = Vec::new();
     for n in 0..BUILDS {
         let day = first.plus(n as i64);
-        // The version jumps within the history, as TheRock's did from 7.15 to 10.0.
+        // The version number jumps within the history, as TheRock's did from 7.15 to 10.0.
         let line = if n < 60 { "7.15.0" } else { "10.0.0" };
         let mut fake = Fake::new(&format!("{line}a{}", day.compact()));
         fake.conf = if n < bad { "0".into() } else { cell.rate.to_string() };
@@ -101,7 +99,7 @@ fn publish(cell: Cell, bad: usize, numbers: &mut Numbers) -> (Server, String, Ve
                 entries.push(Entry::file("lib/libamdhip64.so.7.0", "no library"));
                 site.file(&path, pack(&entries, "tar.gz"));
             }
-            // It loads, but its test program exits with 125.
+            // This build loads, but its test program exits with 125, which means "cannot be tested".
             Some(_) => {
                 fake.conf = "skip".into();
                 site.file(&path, fake.tarball());
@@ -183,7 +181,6 @@ fn cells() -> Vec<Cell> {
     cells
 }
 
-/// Formats one line for each rate, share of broken builds and listing.
 fn table(outcomes: &[Outcome]) -> String {
     let mut rows: BTreeMap<_, Vec<&Outcome>> = BTreeMap::new();
     for outcome in outcomes {
@@ -229,7 +226,7 @@ fn finds_the_first_bad_build_among_broken_ones() {
                     if n >= count {
                         return;
                     }
-                    // 5 and 18 have no common divisor, so that a few bisects cover all parameters.
+                    // 5 and 18 have no common divisor, so the first few bisects differ in all parameters.
                     let outcome = bisect(cells[n * 5 % cells.len()], n as u64);
                     outcomes.lock().unwrap().push(outcome);
                 }
@@ -245,7 +242,6 @@ fn finds_the_first_bad_build_among_broken_ones() {
     assert!(wrong.len() * 100 <= count, "{} of {count} are wrong", wrong.len());
 }
 
-/// Returns the size of all files below a folder, in bytes.
 fn bytes_below(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let each = entries.map(|entry| match entry.file_type() {
@@ -256,7 +252,7 @@ fn bytes_below(folder: &Path) -> u64 {
     each.sum()
 }
 
-/// The hostile archive is the middle build, which every search tries first.
+/// The hostile archive is the build in the middle, which every search tries first.
 #[test]
 fn skips_a_hostile_archive_and_reports_the_reason() {
     let damaged = |fake: &Fake| {
@@ -272,7 +268,7 @@ fn skips_a_hostile_archive_and_reports_the_reason() {
     };
     type Archive = fn(&Fake) -> Vec<u8>;
     let archives: [(&str, Archive, &str); 3] = [
-        // One gigabyte is unpacked before the bomb is detected, which takes a minute.
+        // One gigabyte is unpacked before the decompression bomb is detected, which takes a minute.
         #[cfg(feature = "long-tests")]
         ("a bomb", |fake| standin::bomb(&fake.entries(), 3 << 10), "which no ROCm does"),
         #[cfg(not(feature = "long-tests"))]
@@ -316,7 +312,7 @@ fn skips_a_hostile_archive_and_reports_the_reason() {
         let why = answer["skipped"][0]["why"].as_str().unwrap_or_default();
         assert!(why.contains(reason), "{what}: {why}");
         assert!(said.contains(reason), "{what}: {said}");
-        // The unpacked part was removed, and nothing was written next to the cache.
+        // The partly unpacked build was removed, and no file is outside of the cache.
         assert!(bytes_below(&cache) < 64 << 20, "{what}: {}", bytes_below(&cache));
         let beside: Vec<_> = fs::read_dir(folder.path().join("one")).unwrap().collect();
         assert_eq!(beside.len(), 1, "{what}: {beside:?}");

@@ -1,7 +1,8 @@
-//! Calibration of the command's stated confidence, over simulated nightlies in the worlds of `search`'s example `calibration`.
+//! Checks that answers of the command are right as often as they state. The builds come from the simulated histories of
+//! `search`'s example `calibration`.
 //!
-//! `cargo test` does 8 bisects; `cargo test -p rocrepro --features long-tests --test cli calibration:: -- --nocapture` does
-//! eight of each model.
+//! `cargo test` runs 8 bisects. `cargo test -p rocrepro --features long-tests --test cli calibration:: -- --nocapture`
+//! runs eight for each model.
 
 #[path = "../../../search/examples/calibration/claim.rs"]
 #[allow(dead_code)]
@@ -28,10 +29,10 @@ use worlds::{Lab, MODELS, Model, Random, World};
 
 const BISECTS: usize = if cfg!(feature = "long-tests") { 8 * MODELS.len() } else { 8 };
 
-/// Seeds that the example does not use.
+/// Offset of the seeds, beyond those that the example uses.
 const SEEDS: u64 = 1_000_000;
 
-/// The program under test asks this test whether it fails, because a world keeps state between the runs of a program.
+/// The tested program asks this test for the result of each run, because the simulation keeps state between runs.
 const PROGRAM: &str = r#"echo "$ROCREPRO_VALUE" >"$ASK"; read -r failed <"$TELL"
 [ "$failed" = 0 ] || echo "wrong bytes" >&2
 exit "$failed""#;
@@ -39,7 +40,7 @@ exit "$failed""#;
 /// Parsed answer of one bisect.
 struct Said {
     model: &'static str,
-    /// True if the answer names one place.
+    /// True if the answer names a single place.
     place: bool,
     /// Stated confidence, 0 to 1; `None` if the answer names no place.
     stated: Option<f64>,
@@ -58,8 +59,8 @@ fn day(build: usize) -> stacks::Date {
     first.plus(build as i64)
 }
 
-/// Publishes the nightlies of a world. Untestable builds are listed and their files are missing. Hidden builds belong to a source
-/// that answers with a login page.
+/// Publishes the nightly builds of a simulated history. Broken builds are listed, but their files are missing. Hidden
+/// builds belong to a source that answers with a login page.
 fn publish(world: &World) -> (Server, String) {
     let mut site = Site::default();
     site.listing("/bucket/", Listing::S3(100)).ill("/hole/", Trouble::Portal);
@@ -86,7 +87,7 @@ fn publish(world: &World) -> (Server, String) {
     (server, sources)
 }
 
-/// Answers the program's questions until the test writes `stop`.
+/// Answers the questions of the tested program until the test writes `stop`.
 fn serve(lab: &mut Lab<'_>, ask: &Path, tell: &Path) {
     let mut active = None;
     while let Ok(asked) = fs::read_to_string(ask) {
@@ -102,8 +103,8 @@ fn serve(lab: &mut Lab<'_>, ask: &Path, tell: &Path) {
     }
 }
 
-/// Returns the model of bisect `n`. Successive numbers spread over the models and reach each one; `ROCREPRO_MODEL=NAME` chooses
-/// one model for all.
+/// Returns the model of bisect `n`. Successive numbers are spread over all models; `ROCREPRO_MODEL=NAME` selects one
+/// model for all bisects.
 fn of(n: usize) -> &'static Model {
     const STEP: usize = 9;
     let only = std::env::var("ROCREPRO_MODEL").ok();
@@ -161,7 +162,7 @@ fn bisect(n: usize) -> Said {
         model: model.name,
         place,
         stated,
-        // If builds may be hidden, the claim is about the newer build alone.
+        // With hidden builds between the two, the answer must name the newer build as the change.
         right: claims(answer).iter().all(|(good, bad)| match world.hidden_between(*good, *bad) {
             0 => world.changes.iter().any(|change| good < change && change <= bad),
             _ => world.changes.contains(bad),
@@ -171,7 +172,7 @@ fn bisect(n: usize) -> Said {
     }
 }
 
-/// Returns the pairs of builds between which an answer claims a change.
+/// Returns the pairs of builds between which an answer places a change.
 fn claims(answer: &str) -> Vec<(usize, usize)> {
     let build = |word: &str| {
         let word = word.trim_end_matches([',', ';']);
@@ -182,7 +183,6 @@ fn claims(answer: &str) -> Vec<(usize, usize)> {
     builds.chunks(2).map(|pair| (pair[0], pair[1])).collect()
 }
 
-/// Formats one line for each model, as the example does.
 fn table(all: &[Said]) -> String {
     let mut rows: BTreeMap<&str, Vec<&Said>> = BTreeMap::new();
     for said in all {
@@ -237,7 +237,7 @@ fn is_wrong_at_most_as_often_as_it_claims() {
     let doubt = doubt / answered.len() as f64;
     let chance = at_least(wrong.len(), answered.len(), doubt);
     assert!(chance >= 0.01, "{} of {} are wrong", wrong.len(), answered.len());
-    // At least half of the searches must give a confidence.
+    // At least half of the searches must state a confidence.
     assert!(2 * answered.len() >= all.len(), "{} of {} answered", answered.len(), all.len());
 }
 

@@ -1,4 +1,4 @@
-//! Time of `check` against the size of its input: four times the input may take at most eight times as long.
+//! Checks that the time of `check` grows about linearly: four times the input may take at most eight times as long.
 
 use std::{
     path::Path,
@@ -13,7 +13,8 @@ fn case(more: &str) -> String {
     )
 }
 
-/// Returns the processor time of a check in seconds, on which other work of the machine has little influence.
+/// Returns the processor time of a check in seconds. Unlike the wall time, it hardly depends on other work of the
+/// machine.
 fn seconds(what: &str, path: &Path, code: i32) -> f64 {
     let mut child = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
         .args(["check", "--cases-from"])
@@ -24,13 +25,13 @@ fn seconds(what: &str, path: &Path, code: i32) -> f64 {
         .spawn()
         .expect("it starts");
     let mut status = 0;
-    // SAFETY: an all-zero `rusage` is a valid one, as it consists of integers only.
+    // SAFETY: `rusage` consists of integers, so a value of zeros is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the child is ours and not waited for, and both pointers are to live locals.
+    // SAFETY: the child belongs to this test and was not waited for; both pointers are to live variables.
     let reaped = unsafe { libc::wait4(child.id() as i32, &mut status, 0, &mut usage) };
     assert_eq!(reaped, child.id() as i32);
     assert_eq!(libc::WEXITSTATUS(status), code, "{what}");
-    // The child was reaped by wait4.
+    // wait4 has reaped the child already, so an error is expected.
     let _ = child.try_wait();
     let time = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
     time(usage.ru_utime) + time(usage.ru_stime)

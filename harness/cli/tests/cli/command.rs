@@ -1,4 +1,4 @@
-//! The first contact with the command: output, streams and exit codes.
+//! Tests output, streams and exit codes of simple commands.
 
 use std::{
     path::{Path, PathBuf},
@@ -191,7 +191,7 @@ fn rejects_invalid_arguments_with_suggestions() {
 fn prints_numbers_that_agree_with_their_nouns() {
     #[track_caller]
     fn checked(matrix: &str, expected: &str) {
-        // Some editors begin a file with a byte-order mark.
+        // Some editors put a byte-order mark at the start of a file.
         let marked = format!("\u{feff}{}", GOOD.replace("[2, 4]", matrix));
         let case = folder(&[("new.yaml", marked.as_bytes())]);
         check(&["check", "--cases-from", text(&case.path().join("new.yaml"))], 0, &[expected], &[]);
@@ -206,7 +206,7 @@ fn stops_at_unwritable_output_files() {
         let output = check(&["run", TRIAL, option, "/nonexistent/x"], 2, &[], &["/nonexistent/x"]);
         assert!(output.stdout.is_empty());
     }
-    // A disk that fills up later ends the run, because later records could not be kept.
+    // A full disk ends the run, because later records could not be written.
     check(&["run", "copies", "--record", "/dev/full"], 3, &[], &[" not run"]);
 }
 
@@ -315,7 +315,7 @@ fn reports_the_finished_part_of_an_interrupted_run() {
     let record = folder.path().join("record.jsonl");
     let junit = folder.path().join("junit.xml");
     let command = rocrepro(&["run", "kernels", "--record", text(&record), "--junit", text(&junit)]);
-    // timeout(1) passes the signal on to its process group, so that the run receives it twice.
+    // timeout(1) sends the signal to the command and to its process group, so the run receives it twice.
     let mut timeout = Command::new("timeout");
     timeout.arg("100").arg(command.get_program()).args(command.get_args());
     timeout.env("TMPDIR", folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -334,9 +334,9 @@ fn reports_the_finished_part_of_an_interrupted_run() {
     let records = report::records(&kept).unwrap_or_else(|e| panic!("{e}: {kept}"));
     let finished = format!("interrupted: {} of ", records.len());
     assert!(stderr.contains(&finished), "{stderr} with {} records", records.len());
-    // The run ended in good order, so that no trial counts as unfinished.
+    // The run ended in good order, so none of its trials counts as unfinished.
     assert_eq!(report::unfinished(kept.lines()), []);
-    // The JUnit file has the other trials too, without a verdict.
+    // The JUnit file also lists the trials that were not run, without a verdict.
     let planned = stderr.split("interrupted: ").nth(1).and_then(|rest| rest.split(' ').nth(2));
     let xml = std::fs::read_to_string(&junit).expect("it is there");
     let planned = format!("tests=\"{}\"", planned.expect("a number"));
@@ -365,7 +365,7 @@ fn names_the_trial_during_which_a_run_was_killed() {
     assert!(run(first, &[]).status().expect("it starts").success());
     assert_eq!(unfinished().status.code(), Some(0));
 
-    // The trial hangs until the run is killed, which leaves no record of it.
+    // The trial hangs until the run is killed, so the file gets no record of it.
     let mut child = run(second, &["--fault", "signal.stuck"]).spawn().expect("it starts");
     let begun = || {
         let text = std::fs::read_to_string(&record).expect("it is there");
@@ -391,7 +391,7 @@ fn names_the_trial_during_which_a_run_was_killed() {
     assert!(said.contains(&warning), "{said}");
 }
 
-/// Without this check each worker would fail by itself.
+/// Without this check, each worker would report the missing GPU.
 #[test]
 fn reports_missing_gpus_in_one_line_before_starting() {
     if ["/dev/kfd", "/dev/dxg"].iter().any(|file| std::path::Path::new(file).exists()) {

@@ -1,4 +1,5 @@
-//! `bisect --to commits`: finds the first bad nightly and then the push between it and the last good one.
+//! `bisect --to commits`: finds the first bad nightly build, and then the push between that build and the last good
+//! one.
 
 use std::{
     fs,
@@ -9,9 +10,8 @@ use std::{
 use crate::machine::{Machine, PROBE, interrupted};
 use standin::{Entry, Fake, Listing, Server, Site, Trouble, pack, sha256};
 
-/// Pushes per day.
 const A_DAY: u32 = 3;
-/// The push that breaks the program, the second of 4 July.
+/// Number of the push that breaks the program: the second of 4 July.
 const BREAKS: u32 = 10;
 const PUSHES: u32 = 21;
 
@@ -19,7 +19,7 @@ fn commit(n: u32) -> String {
     sha256(format!("push {n}").as_bytes())[..40].to_owned()
 }
 
-/// Returns the pinned commit of rocm-systems at a push. It changes at every seventh push and at the one that breaks.
+/// Returns the commit of rocm-systems that a push pins. It changes at every seventh push and at the breaking one.
 fn systems(n: u32) -> String {
     sha256(format!("systems {} {}", n / 7, n >= BREAKS).as_bytes())[..40].to_owned()
 }
@@ -33,23 +33,24 @@ fn fake(version: &str, push: u32, fails: bool) -> Fake {
     }
 }
 
-/// Returns the last push in a nightly of July. Nightlies are built at midnight, except the fifth, which has one push more.
+/// Returns the last push that a nightly build of July contains. Nightly builds are made at midnight, except the fifth,
+/// which contains one push more.
 fn last_push(day: u32) -> u32 {
     A_DAY * (day - 1) - 1 + u32::from(day == 5)
 }
 
-/// History that the simulated hosts publish.
+/// History that the simulated servers publish.
 struct World {
     /// First push that fails, or passes if `fix` is set.
     changes: u32,
     fix: bool,
-    /// Message of failing builds of pushes, if it differs from that of the nightlies.
+    /// Message of failing builds of pushes, if it differs from the message of the nightly builds.
     says: Option<&'static str>,
-    /// True if the list of CI runs has the push of the fifth nightly.
+    /// True if the list of CI runs contains the additional push of the fifth nightly build.
     late_push: bool,
 }
 
-/// A history that breaks at [`BREAKS`], with a complete list of runs.
+/// A history that breaks at push [`BREAKS`], with a complete list of CI runs.
 const PLAIN: World = World { changes: BREAKS, fix: false, says: None, late_push: true };
 
 impl World {
@@ -91,7 +92,7 @@ const SOURCES: &str = "[[source]]\nname = 'july'\nchannel = 'july'\nkind = 's3-x
                        [[source]]\nname = 'commits'\nchannel = 'commits'\nkind = 'shards'\nurl = 'HOST/ci/{run}-linux/'\n\
                        runs = 'HOST/runs?created={from}..{to}'\nparts = ['all']\n";
 
-/// A machine with a file of both sources.
+/// A machine, and the option that names its file of both sources.
 struct July(Machine, String);
 
 impl July {
@@ -112,7 +113,6 @@ impl July {
         command
     }
 
-    /// Runs the bisect, checks its exit code and parts of its output, and returns stdout and stderr.
     #[track_caller]
     fn check(&self, options: &[&str], code: i32, parts: &[&str]) -> (String, String) {
         let Output { status, stdout, stderr } = self.command(options).output().expect("it starts");
@@ -142,21 +142,21 @@ fn finds_the_push_between_two_nightlies() {
     let (nights, pushes) = (link(last_push(4), last_push(5)), link(BREAKS - 1, BREAKS));
     let (text, printed) = machine.check(&ENDS, 0, &[night, &push, &nights, &pushes]);
     assert!(text.find(night) < text.find(&push), "{text}");
-    // The commits of the two nightlies are the ends of the second phase.
+    // The ends of the second search are the commits of the two nightly builds.
     let journal = fs::read_to_string(machine.at("out/commits/bisect.jsonl")).expect("a journal");
     let begun = journal.lines().next().expect("a line");
     let ends = (commit(last_push(4)), commit(last_push(5)));
     assert!(begun.contains(&ends.0) && begun.contains(&ends.1), "{begun}");
     let points = format!("\"points\":{}", last_push(5) - last_push(4) + 1);
     assert!(begun.contains(&points) && begun.contains("exit:1:wrong bytes"), "{begun}");
-    // Progress lines have the present answer and an estimate of the rest.
+    // Progress lines state the current answer and an estimate of the remaining effort.
     let mut progress = printed.lines().filter(|line| line.contains("if stopped now: between"));
     assert!(progress.clone().count() > 5, "{printed}");
     assert!(
         progress.all(|line| line.contains("; about ") && line.contains(" left, ")),
         "{printed}"
     );
-    // Each page links to the other.
+    // The pages of the two searches link to each other.
     for (page, link) in [
         ("out/bisect.html", "href=\"commits/bisect.html\""),
         ("out/commits/bisect.html", "href=\"../bisect.html\""),
@@ -167,7 +167,7 @@ fn finds_the_push_between_two_nightlies() {
     for file in ["out/bisect.json", "out/commits/bisect.json"] {
         assert!(machine.at(file).is_file(), "{file}");
     }
-    // The repeat command asks for runs by date, so that old pushes are found too.
+    // The printed command names the push with its date, so that old pushes are found too.
     let again = text.lines().rfind(|line| line.starts_with("again")).expect("a line of it");
     let words = again["again".len()..].trim();
     let own = Path::new(env!("CARGO_BIN_EXE_rocrepro")).parent().expect("a folder");
@@ -203,7 +203,7 @@ fn takes_the_push_of_the_day_if_the_nightly_has_none() {
     machine.check(&ENDS, 0, &[&printed, &format!("taking {} instead", commit(11)), &push]);
 }
 
-/// The second phase accepts only the failure of the first.
+/// The second search looks for the failure of the first; other failures do not count.
 #[test]
 fn rejects_pushes_that_fail_with_another_signature() {
     let server = World { says: Some("no device"), ..PLAIN }.serve();
@@ -239,7 +239,7 @@ fn interrupts_the_listing_of_pushes_and_resumes() {
 #[test]
 fn keeps_the_answer_if_both_nightlies_hold_one_push() {
     let server = World { changes: 99, ..PLAIN }.serve();
-    // The same source, built twice, and only the second is bad.
+    // Two builds of the same source, of which only the second is bad.
     let version = "7.15.0a20260706";
     server.change(|site| {
         let again = Fake { conf: "1000".into(), ..fake(version, last_push(5), true) };

@@ -1,4 +1,4 @@
-//! Cases, sessions and programs that several tests use.
+//! Cases, sessions and programs for several tests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -24,13 +24,12 @@ steps:
 faults: [copy.zero]
 ";
 
-/// Loads the built-in cases.
 pub(crate) fn library() -> CaseLibrary {
     CaseLibrary::load(None).expect("the library is well-formed")
 }
 
-/// Opens a session on ROCm 7.2.4 and the emulated gfx1151, independent of this machine and its environment; `change` edits the
-/// options.
+/// Opens a session on ROCm 7.2.4 and the emulated gfx1151. It does not depend on this machine or its environment;
+/// `change` edits the options.
 pub(crate) fn session(change: impl FnOnce(&mut SessionOptions)) -> Session {
     let worker = PathBuf::from(env!("CARGO_BIN_EXE_rocrepro"));
     let mut options = rocrepro::options_from_environment(worker).expect("the environment is good");
@@ -41,13 +40,13 @@ pub(crate) fn session(change: impl FnOnce(&mut SessionOptions)) -> Session {
     Session::open(options).expect("the stack can be had")
 }
 
-/// Returns [`CASE`] with a step that fails: the free returns hipSuccess, not the stated error.
+/// Returns [`CASE`] with a step that fails: the case expects an error, but the free returns hipSuccess.
 pub(crate) fn failing_case() -> String {
     let case = CASE.replace("- check: dst\n", "- free: dst\n    returns: hipErrorInvalidValue\n");
     case.replace("[copy.zero]", "[call.hang]")
 }
 
-/// Returns a record file of many trials, each with the record of the one trial in `text`, which `change` edits first.
+/// Returns a record file of many trials. Each record is a copy of the single record in `text`, edited by `change`.
 pub(crate) fn repeat_record(text: &str, records: usize, change: impl FnOnce(&mut Value)) -> String {
     let line = |field: &str| {
         let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
@@ -66,7 +65,7 @@ pub(crate) fn repeat_record(text: &str, records: usize, change: impl FnOnce(&mut
     many
 }
 
-/// Waits until the condition holds, for at most 300 s; `failure` is the message otherwise.
+/// Waits up to 300 s for a condition, and panics with `failure` otherwise.
 #[track_caller]
 pub(crate) fn wait_until(failure: &str, holds: impl Fn() -> bool) {
     let start = Instant::now();
@@ -83,12 +82,11 @@ pub(crate) fn rocrepro(arguments: &[&str]) -> Command {
     command
 }
 
-/// Returns standard output and standard error of a command.
 pub(crate) fn output_text(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
-/// Runs a command and checks its exit code and parts of standard output and standard error.
+/// Runs a command, and checks its exit code and that the outputs contain these texts.
 #[track_caller]
 pub(crate) fn check_command(mut command: Command, code: i32, out: &[&str], err: &[&str]) -> Output {
     let output = command.stdin(Stdio::null()).output().expect("it starts");
@@ -107,14 +105,13 @@ pub(crate) fn check_command(mut command: Command, code: i32, out: &[&str], err: 
     output
 }
 
-/// Writes an executable file, by another process. If this process had it open for writing, a child that another test forks
-/// meanwhile would inherit the descriptor, and the kernel refuses to start a program that is open for writing (ETXTBSY).
+/// Writes an executable file by another process. If this process wrote it, a child that another test forks meanwhile
+/// would inherit the open descriptor, and the kernel would refuse to start the file (ETXTBSY).
 pub(crate) fn write_program(at: &Path, content: &Path) {
     let done = Command::new("install").args(["-m", "755"]).args([content, at]).status();
     assert!(done.expect("coreutils are here").success(), "{}", at.display());
 }
 
-/// Writes an executable script with this text.
 pub(crate) fn write_script(at: &Path, text: &str) {
     let text_at = at.with_extension("text");
     std::fs::write(&text_at, text).expect("a file");
@@ -122,7 +119,7 @@ pub(crate) fn write_script(at: &Path, text: &str) {
     std::fs::remove_file(text_at).expect("it is ours");
 }
 
-/// Returns a cancellation that no test triggers.
+/// Returns a cancellation that is never requested.
 pub(crate) fn never() -> Cancel {
     Cancel::new().expect("a descriptor is free")
 }

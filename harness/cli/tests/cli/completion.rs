@@ -1,11 +1,11 @@
-//! Completion of commands in shells.
+//! Tests the completion of commands in shells.
 
 use std::{
     path::Path,
     process::{Command, Output},
 };
 
-/// Returns a `PATH` on which `rocrepro` is the program under test.
+/// Returns a `PATH` on which the tested program is called `rocrepro`.
 fn path() -> String {
     let folder = Path::new(env!("CARGO_BIN_EXE_rocrepro")).parent().expect("it is in a folder");
     format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default())
@@ -18,7 +18,7 @@ fn script(shell: &str) -> String {
     String::from_utf8(output.stdout).expect("it is text")
 }
 
-/// Splits a line as bash does for completion: at spaces, and before and behind `:` and `=`, but not in quotes.
+/// Splits a line as bash does for completion: at spaces, and around `:` and `=`, but not in quotes.
 fn bash_words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -49,7 +49,7 @@ fn bash_words(line: &str) -> Vec<String> {
     words
 }
 
-/// Returns what bash offers at the end of a line. `--` separates the words from what the shell must not read.
+/// Returns the completions that bash offers at the end of a line. `--` ends the options of the shell.
 fn bash(line: &str, has_line: bool) -> Vec<String> {
     let program = "eval \"$SCRIPT\"
         COMP_WORDS=(\"$@\") COMP_CWORD=$(($# - 1)) COMP_POINT=${#COMP_LINE} COMP_TYPE=9
@@ -80,20 +80,18 @@ fn bash_completes_commands_cases_stacks_and_architectures() {
             }
         }
     };
-    // Commands, of which hidden ones are not offered.
+    // Commands; hidden ones are not offered.
     has("rocrepro ", &["run", "case", "records", "stack"], &["list", "rocm", "man", "show"]);
     has("rocrepro re", &["records", "report"], &["run", "redact"]);
     has("rocrepro stack env ", &["create", "list", "path", "remove"], &["fetch"]);
     has("rocrepro run --sch", &["--schedule"], &["--rocm"]);
-    // Cases, and trials of a case.
     has("rocrepro run copies/sm", &["copies/small-sizes"], &["copies/tensors"]);
     has("rocrepro case explain graphs/lo", &["graphs/long-chain"], &["copies/tensors"]);
     has("rocrepro list copies/sm", &["copies/small-sizes"], &[]);
     let trial = "copies/small-sizes[bytes=2,host=pinned,api=memcpy]";
     has("rocrepro run 'copies/small-sizes[bytes=2,", &[trial], &[]);
-    // Bash replaces the part behind the last `=` alone.
+    // Bash replaces only the part after the last `=`.
     has("rocrepro run copies/small-sizes[bytes=2,host=pinned,api=memcp", &["memcpy]"], &[trial]);
-    // Stacks.
     has("rocrepro run --rocm sys", &["system"], &[]);
     has("rocrepro run --rocm debian:7", &["7.2.4"], &["6.4.3"]);
     has("rocrepro run --rocm debian:", &["7.2.4", "6.4.3", "latest"], &["system"]);
@@ -102,7 +100,6 @@ fn bash_completes_commands_cases_stacks_and_architectures() {
     has("rocrepro stack fetch debian:5", &["5.7.1"], &[]);
     has("rocrepro rocm fetch debian:5", &["5.7.1"], &[]);
     has("rocrepro run --rocm /us", &["/usr/"], &[]);
-    // Architectures, libraries and faults.
     has("rocrepro run --gfx gfx11", &["gfx1100", "gfx1151"], &["gfx90a"]);
     has("rocrepro matrix --gfx gfx1151,gfx9", &["gfx1151,gfx90a"], &["gfx1151,gfx1100"]);
     has("rocrepro run --with hipbl", &["hipblaslt"], &["rocblas"]);
@@ -110,7 +107,6 @@ fn bash_completes_commands_cases_stacks_and_architectures() {
     has("rocrepro run --device e", &["emulated"], &["gpu"]);
 }
 
-/// Runs a shell if it is installed.
 fn shell(name: &str, arguments: &[&str], input: &str) -> Option<Output> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("script");
@@ -135,7 +131,7 @@ fn scripts_of_all_shells_are_well_formed() {
     ] {
         let text = script(name);
         assert!(text.contains(part) && text.contains("ROCREPRO_COMPLETE"), "{name}: {text}");
-        // The first three read a script without running it.
+        // These three can check a script without running it.
         if ["bash", "zsh", "fish"].contains(&name)
             && let Some(output) = shell(name, &["-n"], &text)
         {
@@ -153,7 +149,8 @@ fn fish_completes_stacks() {
     }
 }
 
-/// Outside the line editor zsh has no `compdef` and `_describe`; the test has its own, which prints what would be offered.
+/// zsh has `compdef` and `_describe` only in its line editor. The test defines both, and its `_describe` prints the
+/// offered words.
 #[test]
 fn zsh_completes_stacks() {
     let asks = format!(

@@ -1,4 +1,4 @@
-//! Delay injection (`--late`): a missing wait shows more often, and correct waits still pass.
+//! Tests delay injection (`--late`): a missing wait shows more often, and a correct program still passes.
 
 use std::{
     fs,
@@ -8,8 +8,8 @@ use std::{
 use judge::{Kind, VerdictKind};
 use report::Record;
 
-/// Two streams ordered by an event. The host sleeps between them, so that the first copy is nearly always over before the second
-/// begins, and a missing wait seldom shows.
+/// Two streams ordered by an event. The host sleeps between the copies, so the first copy has nearly always ended
+/// before the second begins, and a missing wait seldom shows.
 const CASE: &str = "\
 title: A stream that waits for an event sees what was copied before it
 source: [this test]
@@ -70,7 +70,7 @@ fn exposes_a_missing_wait_more_often() {
     let plain = red(&run(&MISSING_WAIT));
     let late = run(&[MISSING_WAIT, LATE].concat());
     assert!(red(&late) > plain, "{} of {RUNS} red with delays, {plain} without", red(&late));
-    // Each run draws its own delays, and its command repeats them.
+    // Each run has its own delays, and its command repeats them.
     for record in &late {
         let asked = record.late.clone().expect("it is in the record").asked;
         assert!(record.again.contains(&format!("--late {asked} ")), "{}", record.again);

@@ -1,4 +1,4 @@
-//! `rocrepro device compare`: writes the results of a device to a file and compares such files.
+//! `rocrepro device compare`: writes the results of a device to a file, and compares such files.
 
 use std::{
     fs,
@@ -71,10 +71,9 @@ fn names_the_instruction_whose_result_differs() {
     let text = fs::read_to_string(at.join("one")).expect("it was written");
     let count = text.lines().count() - 2;
     assert!(count > 500, "{count} probes");
-    // A second run gives the same results, except where no order is promised.
+    // A second run on the device has equal results, except where the order of operations is undefined.
     let printed = said(&compare(at, &[&["one"][..], &on].concat()), 0);
     assert!(printed.contains(" 0 not") || printed.contains("promises nothing"), "{printed}");
-    // Change the last digit of one register of one instruction.
     let is_fma = |line: &&str| line.contains("\"v_fma_f32 ") && line.contains("\"v40\"");
     let line = text.lines().find(is_fma).expect("every architecture has it");
     let (start, rest) = line.split_once("\"v40\":\"").expect("its result");

@@ -1,4 +1,4 @@
-//! Unusual devices under the released HIP runtime: the properties that HIP reports, and cases that run on them.
+//! Devices with unusual properties, as the released HIP runtime reports them, and cases on these devices.
 
 use std::{
     ffi::{c_int, c_void},
@@ -7,7 +7,7 @@ use std::{
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
-/// Environment variable that is set if this test runs again as a program inside the stack.
+/// Environment variable that is set when this test runs itself as a program inside the stack.
 const INSIDE: &str = "ROCREPRO_TEST_INSIDE";
 
 /// `hipDeviceAttribute_t` of ROCm 7.2.4, hip/hip_runtime_api.h.
@@ -15,7 +15,8 @@ const WARP_SIZE: c_int = 87;
 
 macro_rules! call {
     ($hip:expr, $name:ident($($value:expr => $type:ty),*)) => {{
-        // SAFETY: the function is named and typed as hip/hip_runtime_api.h has it, and the pointers are of live values.
+        // SAFETY: the name and type of the function are those in hip/hip_runtime_api.h, and the pointers are to live
+        // values.
         let code = unsafe {
             let function: libloading::os::unix::Symbol<unsafe extern "C" fn($($type),*) -> c_int> =
                 $hip.get(concat!(stringify!($name), "\0").as_bytes()).expect(stringify!($name));
@@ -29,9 +30,9 @@ const MIB: usize = 1 << 20;
 const HOST_TO_DEVICE: c_int = 1;
 const DEVICE_TO_HOST: c_int = 2;
 
-/// Prints what HIP reports of each device, and copies between each pair of devices.
+/// Prints the properties that HIP reports for each device, and copies between each pair of devices.
 fn inside() {
-    // SAFETY: the stack's own library, whose initialisers are meant to run.
+    // SAFETY: this is the library of the stack, whose initialisers are meant to run.
     let hip = unsafe { Library::open(Some("libamdhip64.so.7"), RTLD_NOW | RTLD_GLOBAL) };
     let hip = hip.expect("it is in the stack");
     let mut devices = 0;
@@ -79,7 +80,7 @@ fn options(given: &str) -> impl Iterator<Item = String> {
     given.split_whitespace().map(|option| format!("--device-option={option}"))
 }
 
-/// Checks what HIP reports of devices with these options, and of copies between them.
+/// Compares the properties and copies on devices with these options with the expected ones.
 #[track_caller]
 fn check(gfx: &str, given: &str, expected: &str) {
     let myself = std::env::current_exe().expect("it runs");
@@ -102,7 +103,7 @@ fn reports_device_options_through_hip() {
     check("gfx90a", "", "device 0: 4096 MiB, wave 64");
     check("gfx1100", "memory=64M", "device 0: 64 MiB, wave 32");
     check("gfx942", "large-bar=yes", "device 0: 4096 MiB, wave 64");
-    // A Strix Halo: the firmware sets 512 MiB aside, the rest is host memory.
+    // A Strix Halo: the firmware reserves 512 MiB for the GPU, and the GPU may use host memory too.
     check("gfx1151", "memory=512M gtt=96G", "device 0: 98816 MiB, wave 32");
     check("gfx1151", "memory=512M gtt=96G large-bar=yes", "device 0: 98816 MiB, wave 32");
     check(
@@ -115,7 +116,7 @@ fn reports_device_options_through_hip() {
     );
 }
 
-/// Kernel arguments of a graph are in device memory where the host reaches it.
+/// A graph keeps its kernel arguments in device memory if the host can access all of it (large BAR).
 #[test]
 fn selects_the_device_that_a_case_needs() {
     let run = |gfx: &str, given: &str, trial: &str| {
@@ -129,7 +130,7 @@ fn selects_the_device_that_a_case_needs() {
         assert_eq!(code, Some(0), "{gfx}: {text}");
         assert!(text.contains("1 passed, 1 failed as known"), "{gfx}: {text}");
     }
-    // The command line takes precedence, and the trial that needs another device is skipped.
+    // The command line takes precedence over the case, so a trial that needs another device is skipped.
     let (code, text) = run("gfx942", "large-bar=no", case);
     assert_eq!(code, Some(0), "{text}");
     let why =
@@ -164,7 +165,7 @@ fn rejects_gtt_memory_on_discrete_gpus() {
     assert!(stderr.contains("gfx1100 has no GTT, which is of APUs: gfx1103, gfx1150"), "{stderr}");
 }
 
-/// Carve-out and GTT together hold one of the two blocks.
+/// A case with two blocks, of which carve-out and GTT together can hold only one.
 const BEYOND: &str = "\
 title: More than the carve-out comes out of GTT
 source: [made for this test]
@@ -195,7 +196,6 @@ steps:
 faults: [call.accepted]
 ";
 
-/// Runs cases on a device with these options and checks the exit status and a part of standard output.
 #[track_caller]
 fn runs(arguments: &[&str], gfx: &str, given: &str, status: i32, expected: &str) {
     let mut command = rocrepro(&["run", "--gfx", gfx]);
@@ -222,7 +222,7 @@ fn allocates_beyond_the_carve_out_from_gtt() {
     runs(&under, "gfx1151", "memory=32M gtt=96M", 1, more);
 }
 
-/// The trials are spread over the devices.
+/// The trials are distributed over the devices.
 #[test]
 fn passes_cases_on_odd_devices() {
     let cases = [

@@ -1,6 +1,6 @@
-//! Independent check of `minimise` and `report` on real differences between releases and on injected bugs. The test compiles the
-//! attached program by its own build line, runs it on a release where it must fail and on one where it must pass, leaves out its
-//! lines one by one, and compares the sentences of the report with the results.
+//! Checks `minimise` and `report` independently, on real differences between releases and on injected bugs. The test
+//! builds the attached program with its own build line. It runs the program on a release where it must fail and on one
+//! where it must pass, removes its lines one by one, and compares the sentences of the report with the results.
 
 use std::{
     fs,
@@ -11,11 +11,12 @@ use std::{
 
 /// Maximum number of lines of a program.
 const LINES: usize = 60;
-/// Maximum number of lines of a program with a kernel, whose text, compilation and launch take about 20 lines.
+/// Maximum number of lines of a program with a kernel. Source, compilation and launch of the kernel take about 20
+/// lines.
 #[cfg(feature = "long-tests")]
 const WITH_KERNEL: usize = 75;
 
-/// A trial with a release on which it fails, and one on which it passes.
+/// A trial, a release on which it fails, and one on which it passes.
 struct Difference {
     lines: usize,
     trial: &'static str,
@@ -35,7 +36,7 @@ const fn real(
     Difference { lines: LINES, trial, fails, passes, fault: None, signature }
 }
 
-/// Returns an injected bug whose program has a kernel.
+/// Returns a difference by an injected bug, whose program has a kernel.
 #[cfg(feature = "long-tests")]
 const fn in_kernel(
     trial: &'static str,
@@ -66,7 +67,6 @@ fn rocrepro(folder: &Path, arguments: &[&str]) -> Output {
         .expect("the command starts")
 }
 
-/// Runs a command that must succeed and returns its standard output.
 fn good(folder: &Path, arguments: &[&str]) -> String {
     let output = rocrepro(folder, arguments);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -75,7 +75,6 @@ fn good(folder: &Path, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// A release with its headers.
 struct Release {
     spec: &'static str,
     gfx: &'static str,
@@ -84,13 +83,12 @@ struct Release {
     include: PathBuf,
 }
 
-/// Result of a program.
 #[derive(Debug, PartialEq)]
 enum Did {
     Passed,
-    /// Exit status other than 0, with the printed failure, or the signal.
+    /// Exit status other than 0, with the printed failure or the signal.
     Failed(String),
-    /// Exit status 0 after a printed failure.
+    /// Exit status 0 although a failure was printed.
     Contradicts(String),
 }
 
@@ -102,7 +100,7 @@ impl Release {
     ) -> Release {
         good(at, &["rocm", "fetch", spec, "--with", "dev"]);
         let root = PathBuf::from(good(at, &["rocm", "path", spec]).trim());
-        // The other headers of the folder belong to another C library.
+        // Use only HIP's headers, because the others in the folder belong to another C library.
         let include = at.join(format!("include-{}-{}", spec.replace(':', "-"), fault.is_some()));
         fs::create_dir_all(&include).expect("a folder");
         for library in ["hip", "hiprand", "rocrand", "rocblas"] {
@@ -114,7 +112,7 @@ impl Release {
         Release { spec, gfx, fault, root, include }
     }
 
-    /// Compiles a program by its own build line, with the paths of this release in the place of /opt/rocm.
+    /// Compiles a program with its own build line, in which the paths of this release replace /opt/rocm.
     fn compile(&self, at: &Path, text: &str) -> Option<PathBuf> {
         let build =
             text.lines().find_map(|line| line.strip_prefix("// Build: ")).expect("a build line");
@@ -130,7 +128,7 @@ impl Release {
                 "repro" => command.arg(&program),
                 library if library.starts_with("-l") => match self.library(&library[2..]) {
                     Some(file) => command.arg(file),
-                    // Older releases have hipRTC in the runtime.
+                    // In older releases hipRTC is part of the runtime.
                     None => &mut command,
                 },
                 other => command.arg(other),
@@ -157,7 +155,7 @@ impl Release {
         arguments.extend(self.fault.iter().flat_map(|fault| ["--fault", fault]));
         let program = program.display().to_string();
         arguments.push(&program);
-        // HIP waits for ever for a copy behind a kernel that accessed unmapped memory.
+        // HIP waits for ever for a copy after a kernel that accessed unmapped memory, so the run needs a time limit.
         let output = Command::new("timeout")
             .args(["--signal=KILL", "120", env!("CARGO_BIN_EXE_rocrepro")])
             .args(&arguments)
@@ -176,7 +174,7 @@ impl Release {
         }
     }
 
-    /// Runs the program on the lazy schedule, on which a missing wait shows.
+    /// Runs the program on the lazy schedule, which shows missing waits.
     fn run_late(&self, at: &Path, program: &Path) -> Did {
         self.run_with(at, program, &["--schedule", "lazy"])
     }
@@ -187,8 +185,8 @@ impl Release {
     }
 }
 
-/// Returns the kind of a failure without places in the program. Wrong bytes that are zero or fresh memory are kinds of their own, as
-/// in a signature.
+/// Returns the kind of a failure without positions. As in a signature, wrong bytes that are zero or fresh memory are
+/// separate kinds.
 fn kind(did: &Did) -> String {
     match did {
         Did::Passed => "passed".to_owned(),
@@ -209,7 +207,8 @@ fn kind(did: &Did) -> String {
     }
 }
 
-/// Returns the lines of `main`, alone or with the next, without which the program still fails and passes as it must.
+/// Returns the lines of `main` without which the program still fails and passes as it must. Each is tried alone and
+/// together with the next line.
 fn removable(
     at: &Path,
     text: &str,
@@ -223,7 +222,7 @@ fn removable(
     let mut found = Vec::new();
     for from in begin..end {
         for length in [1, 2] {
-            // The last line prints PASS, which this test looks for.
+            // The last line prints PASS, on which this test relies.
             if from + length > end - 1 {
                 continue;
             }
@@ -243,14 +242,14 @@ fn removable(
     found
 }
 
-/// Returns the two numbers of `3 of 3` between two texts.
+/// Returns the numbers 3 and 3 of a text such as `3 of 3`, between two other texts.
 fn counts(text: &str, before: &str, after: &str) -> Option<(u32, u32)> {
     let rest = &text[text.find(before)? + before.len()..];
     let (k, n) = rest[..rest.find(after)?].split_once(" of ")?;
     Some((k.trim().parse().ok()?, n.trim().parse().ok()?))
 }
 
-/// Returns the rates of a report with their intervals, for example `3/3 (95 % interval 29 % to 100 %)`.
+/// Returns the rates in a report with their intervals, for example `3/3 (95 % interval 29 % to 100 %)`.
 fn intervals(report: &str) -> Vec<(u32, u32, String)> {
     const WORDS: &str = " (95 % interval ";
     let starts: Vec<usize> = report.match_indices(WORDS).map(|(at, _)| at).collect();
@@ -263,7 +262,8 @@ fn intervals(report: &str) -> Vec<(u32, u32, String)> {
     starts.into_iter().map(|at| read(at).expect("a rate before an interval")).collect()
 }
 
-/// Returns the two-sided 95 % Clopper-Pearson interval of n successes in n trials. Its lower end is 0.025^(1/n), rounded down.
+/// Returns the two-sided 95 % Clopper-Pearson interval of n successes in n trials. Its lower end is 0.025^(1/n),
+/// rounded down.
 fn every_time(n: u32) -> String {
     let low = 0.025_f64.powf(1.0 / f64::from(n)) * 100.0;
     format!("{} % to 100 %", low.floor())
@@ -287,7 +287,7 @@ fn check(difference: &Difference) {
     let (minimised, exported) = (json("minimise.json"), json("export.json"));
     assert_eq!(minimised["signature"], *signature);
 
-    // The program, compiled and run by this test.
+    // Compile and run the attached program.
     let shown = format!("{text}\n{report}");
     assert!(text.lines().count() <= *lines, "{} lines\n{shown}", text.lines().count());
     assert!(text.lines().all(|line| line.len() <= 120 || line.starts_with("//")), "{shown}");
@@ -303,7 +303,7 @@ fn check(difference: &Difference) {
     }
 
     if passing.is_none() {
-        // Without a passing release nothing shows that a call is unnecessary, so all must remain.
+        // Without a passing release, no call can be shown to be unnecessary, so all calls must remain.
         let steps = read("case.yaml").lines().filter(|line| line.starts_with("  - ")).count();
         let (_, main) = text.split_once("int main()").expect("main");
         let words = main.split('(').filter_map(|before| before.rsplit([' ', ')']).next());
@@ -311,7 +311,7 @@ fn check(difference: &Difference) {
         assert!(calls >= steps, "{calls} calls for {steps} steps\n{shown}");
     }
 
-    // The sentences of the report.
+    // Check the sentences of the report.
     assert!(!report.contains("| --- | --- | --- |\n\n"), "a table without rows\n{shown}");
     let mut also_seen = report.lines().filter(|line| line.starts_with("Seen as: "));
     assert!(also_seen.all(|line| !line.contains("(line ")), "lines of another file\n{shown}");
@@ -323,7 +323,7 @@ fn check(difference: &Difference) {
     assert!(said.is_some_and(|(k, n)| k == n && n >= 3), "{shown}");
     let Did::Failed(end) = &did else { panic!("{shown}") };
     if end.starts_with("FAIL: ") || end.starts_with("died of ") {
-        // Wrong bytes may come from uninitialised memory, which differs in each process.
+        // Wrong bytes from uninitialised memory differ between processes.
         let end = end
             .split_once(" is ")
             .filter(|_| end.contains(": byte "))
@@ -361,7 +361,7 @@ fn check(difference: &Difference) {
         (_, Some(_)) => Some("| no fault planted | 0/3 | passes |".to_owned()),
         (Some(passing), None) => {
             let release = passing.spec.trim_start_matches("debian:");
-            // The table has no row for a release that lacks the architecture of the failing run.
+            // The table has no row for a release that does not support the architecture of the failing run.
             let same = passing.gfx == failing.gfx;
             same.then(|| format!("| the same on ROCm {release} | 0/3 | passes |"))
         }
@@ -388,7 +388,7 @@ fn check(difference: &Difference) {
     assert!(exported.get("cut_short").is_none(), "the search was ended early\n{shown}");
 }
 
-/// The fault is drawn once per process, so the attached program fails about as often as its trial.
+/// The fault is drawn once per process, so the attached program should fail about as often as its trial.
 #[cfg(feature = "long-tests")]
 #[test]
 fn reports_the_rate_of_an_intermittent_fault() {
@@ -418,7 +418,7 @@ fn reports_the_rate_of_an_intermittent_fault() {
         matches!(did, Did::Failed(_))
     });
     let failed = failed.count();
-    // With a rate of 0.5 the count is outside of this range with probability 1.4e-6.
+    // With a failure rate of 0.5, the count is outside of this range with a probability of 1.4e-6.
     assert!((6..=34).contains(&failed), "{failed} of {runs}\n{shown}");
 
     let (k, n) = counts(&report, "it failed as described in ", " fresh processes").expect("a rate");
@@ -455,7 +455,7 @@ differences! {
     second_capture: real("capture/retry-after-invalidated-capture[node=copy]", NEW, GOOD, "api-error:hipMemcpyAsync:hipErrorInvalidValue");
     #[cfg(feature = "long-tests")]
     stream_after_an_invalidated_capture: real("capture/stream-after-invalidated-capture[mode=global]", NEW, GOOD, "unexpected-value:hipStreamIsCapturing:invalidated");
-    // It passes on no release, so no call of the case may be left out.
+    // The trial passes on no release, so all calls of the case must remain.
     unjoined_fork: real("capture/unjoined-fork[mode=global]", NEW, None, "unexpected-value:hipStreamIsCapturing:active");
     #[cfg(feature = "long-tests")]
     memset_at_an_odd_address: real("copies/memset[offset=1,bytes=1,async=false,words=false]", OLD, Some(("debian:5.7.1", "gfx90a")), "memory-fault:__amd_rocclr_fillBufferAligned");

@@ -1,4 +1,4 @@
-//! Environments of Python packages, from wheels that the tests make, so that no network is needed.
+//! Tests environments of Python packages. The tests make the wheels themselves, so that no network is needed.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use crate::exec::namespaces;
 
 fn rocrepro(cache: Option<&Path>, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    // pip finds only the wheels next to the cache.
+    // pip finds only the wheels in the folder of the cache.
     cache.map(|cache| {
         command.env("XDG_CACHE_HOME", cache).env("PIP_NO_INDEX", "1").env("PIP_FIND_LINKS", cache)
     });
@@ -29,19 +29,18 @@ fn check(cache: Option<&Path>, arguments: &[&str], code: i32, said: &str) -> Str
     stdout.trim_end().to_owned()
 }
 
-/// Returns true if this machine's Python has the modules that `stack env create` needs.
 pub(crate) fn python_makes_environments() -> bool {
     let mut command = Command::new("python3");
     command.args(["-c", "import venv, ensurepip"]);
     command.output().is_ok_and(|output| output.status.success())
 }
 
-/// Makes a wheel of the package `tiny`, whose module has the constant `ANSWER`.
+/// Makes a wheel of the package `tiny`, whose module defines the constant `ANSWER`.
 fn wheel(folder: &Path, version: &str, answer: u32) -> String {
     wheel_of("tiny", folder, version, answer)
 }
 
-/// Makes a wheel of a package with that module.
+/// Makes a wheel of a package with this module.
 fn wheel_of(package: &str, folder: &Path, version: &str, answer: u32) -> String {
     let (name, file) =
         (format!("{package}-{version}.dist-info"), format!("{package}-{version}-py3-none-any.whl"));
@@ -77,11 +76,11 @@ fn creates_uses_and_removes_an_environment() {
     check(cache, &["env", "create", "a", "tiny"], 2, "there is `");
     let lock = fs::read_to_string(Path::new(&venv).with_file_name("requirements.txt")).unwrap();
     assert!(lock.starts_with("tiny @ file://") && lock.contains(" --hash=sha256:"), "{lock}");
-    // A failed command leaves no files, so that the corrected one works.
+    // A failed command leaves no files, so the corrected command works.
     check(cache, &["env", "create", "b", "/nonexistent.whl"], 3, "error:");
     check(cache, &["exec", "--in", "b", "true"], 2, "no environment is called `b`: `a`");
     check(cache, &["env", "create", "b", &wheel], 0, "/environments/b/venv");
-    // An unfinished environment is not used, and is made again.
+    // An unfinished environment is not used, but made again.
     let mark = Path::new(&venv).with_file_name("../b/rocrepro-environment.json");
     let unfinished =
         fs::read_to_string(&mark).unwrap().replace("\"whole\": true", "\"whole\": false");
@@ -100,7 +99,7 @@ fn creates_uses_and_removes_an_environment() {
     drop(being_made);
     check(cache, &["env", "create", "b", &wheel], 0, "was never finished and is made again");
 
-    // The stack comes from the shared cache.
+    // Use the shared cache of stacks.
     let stack = check(None, &["rocm", "path", "debian:7.2.4"], 0, "/");
     let on = ["exec", "--rocm", &stack, "--device", "emulated", "--in", "a", "--"];
     let script = "import sys, tiny; print(tiny.ANSWER, sys.prefix)";
@@ -111,7 +110,8 @@ fn creates_uses_and_removes_an_environment() {
     assert!(!Path::new(&venv).exists());
 }
 
-/// The size of a wheel is unknown before pip has it, so a limit of the kernel (RLIMIT_FSIZE) bounds each file.
+/// The size of an installed wheel is not known before pip unpacks it, so a kernel limit (RLIMIT_FSIZE) bounds each
+/// file.
 #[test]
 fn limits_the_size_of_files_that_pip_writes() {
     let folder = tempfile::tempdir().unwrap();
@@ -128,7 +128,7 @@ fn limits_the_size_of_files_that_pip_writes() {
     assert!(limits.len() == 2 && limits.iter().all(|limit| is_bounded(limit)), "{limits:?}");
 }
 
-/// Triton compiles C at run time. Without a compiler each trial would raise an exception that ROCm did not cause.
+/// Triton compiles C at run time. Without a compiler, each trial would fail for a reason that is not ROCm's.
 #[test]
 fn skips_triton_programs_without_a_compiler() {
     if !python_makes_environments() || !namespaces() {
@@ -144,7 +144,6 @@ fn skips_triton_programs_without_a_compiler() {
                 rocrepro.must(ctypes.CDLL('libamdhip64.so').hipInit(0))\n    rocrepro.equal('one', 1, 1)\n    raise RuntimeError('Failed to find C compiler')\n  \
                 packages: [triton==3.9.0]\nfaults: [copy.zero]\n";
     fs::write(&case, text).unwrap();
-    // A PATH without any compiler.
     let bare = folder.path().join("bare");
     fs::create_dir(&bare).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
@@ -156,7 +155,8 @@ fn skips_triton_programs_without_a_compiler() {
     assert!(said.contains("PATH has no `gcc` and no `clang`; install a C compiler"), "{said}");
 }
 
-/// Fails unless the package's answer is 42. It initialises HIP, because a program that never uses the device proves nothing.
+/// Fails unless the package's answer is 42. The program initialises HIP, because a program that never uses the device
+/// proves nothing.
 const ANSWERS: &str = r#"title: The answer of a package is right
 source: [a test]
 program:
@@ -177,7 +177,7 @@ fn bisects_the_versions_of_a_package() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (at, cache) = (folder.path(), Some(folder.path()));
-    // Version 1.2 is not an archive, so that it cannot be installed.
+    // Version 1.2 is not a valid archive, so it cannot be installed.
     fs::write(at.join("tiny-1.2-py3-none-any.whl"), "torn").unwrap();
     for (version, answer) in [("1.0", 42), ("1.10", 41)] {
         wheel(at, version, answer);
@@ -192,7 +192,7 @@ fn bisects_the_versions_of_a_package() {
         check(cache, &[&along[..], &on, &["--out", &out], what].concat(), code, said)
     };
     let of_case = ["answers", "--cases-from", &case, "--trust"];
-    // Versions are sorted as versions, and one that does not install is left open.
+    // Versions are in the order of versions, not of text. A version that cannot be installed is left out.
     let listed = bisect(&[&of_case[..], &["--list"]].concat(), "a", 0, "");
     let first = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
     let listed: Vec<_> = listed.lines().map(first).filter(|word| word.starts_with("1.")).collect();
@@ -207,7 +207,7 @@ fn bisects_the_versions_of_a_package() {
     let records = fs::read_to_string(at.join("a/bisect-records.jsonl")).unwrap();
     assert!(records.contains("--in tiny-1.10-") && records.contains("tiny==1.10"), "{records}");
 
-    // A search with a command uses the environments that exist.
+    // A search with a command uses the existing environments.
     let script = "import ctypes, tiny; assert ctypes.CDLL('libamdhip64.so').hipInit(0) == 0; assert tiny.ANSWER == 42";
     let printed = bisect(&["--", "python3", "-c", script], "b", 0, "AssertionError");
     assert!(printed.contains("first bad   1.10"), "{printed}");
@@ -227,7 +227,7 @@ fn bisects_the_versions_of_a_package() {
         assert!(printed.contains(&column), "{column}: {printed}");
     }
 
-    // `run --in` takes an environment whatever version the case names.
+    // `run --in` uses the given environment, whatever version the case requires.
     let name = made.lines().find(|line| line.contains("tiny==1.10")).map(first).unwrap();
     let run = ["run", "--cases-from", &case, "--trust", "--in", &name];
     check(cache, &[&run[..], &on].concat(), 1, "answer");

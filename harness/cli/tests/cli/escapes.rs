@@ -1,5 +1,5 @@
-//! Compares the tables of SECURITY.md with what native code in the worker of an untrusted case can do. `examples/escapes.rs` makes
-//! the attempts from inside the worker.
+//! Compares the tables in SECURITY.md with the capabilities of native code in the worker of an untrusted case.
+//! `examples/escapes.rs` makes the attempts inside the worker.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use rocrepro::{CaseLibrary, CasesFrom, Job, lower_all, run_trial, select};
 
 use crate::common::{CASE, never, session, wait_until};
 
-/// Returns the path of the library of attempts, which `cargo test` builds as an example.
+/// Returns the path of the library that makes the attempts. `cargo test` builds it as an example.
 fn library() -> PathBuf {
     let this = env::current_exe().expect("the path of this test");
     let profile = this.ancestors().nth(2).expect("a folder of the build");
@@ -26,7 +26,7 @@ fn library() -> PathBuf {
     library
 }
 
-/// Returns the result of each attempt in a worker of a case from elsewhere, and the record's line about its confinement.
+/// Returns the result of each attempt in the worker of a case, and the description of its confinement in the record.
 fn attempts(trusted: bool) -> (BTreeMap<String, String>, String) {
     let cases = tempfile::tempdir().expect("a folder");
     fs::write(cases.path().join("case.yaml"), CASE).expect("a file");
@@ -72,7 +72,7 @@ fn attempts(trusted: bool) -> (BTreeMap<String, String>, String) {
     (results.map(|(name, result)| (name.to_owned(), result.to_owned())).collect(), record.confined)
 }
 
-/// Returns the names in the last column of the tables of SECURITY.md under this heading.
+/// Returns the names in the last column of the tables in SECURITY.md under a heading.
 fn listed(heading: &str) -> Vec<String> {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../SECURITY.md"));
     let page = page.expect("the page is there");
@@ -86,11 +86,11 @@ fn listed(heading: &str) -> Vec<String> {
     names
 }
 
-/// Errors of attempts that the kernel, a limit or a closed descriptor refused.
+/// Errors with which the kernel, a limit or a closed descriptor refuses an attempt.
 const REFUSED: [i32; 6] =
     [libc::EPERM, libc::EACCES, libc::ENOMEM, libc::EFBIG, libc::EBADF, libc::EXDEV];
 
-/// Errors of a kernel that lacks the feature of an attempt.
+/// Errors of a kernel that does not support an attempt.
 const ABSENT: [i32; 5] = [
     libc::ENOSYS,
     libc::EAFNOSUPPORT,
@@ -99,7 +99,7 @@ const ABSENT: [i32; 5] = [
     libc::EOPNOTSUPP,
 ];
 
-/// Attempts that some machines disable or allow only for root.
+/// Attempts that some machines disable, or allow only for root.
 const PRIVILEGED: [&str; 5] =
     ["raw-socket", "io-uring", "make-device", "poison-memory", "move-shared-memory"];
 
@@ -119,7 +119,7 @@ fn confines_workers_of_untrusted_cases_as_security_md_says() {
     assert_eq!(with(&|result| result == "ok"), listed("What is possible"), "{confined:?}");
     assert_eq!(with(&|result| result != "ok" && !refused(result)), [""; 0], "{confined:?}");
 
-    // Each attempt must succeed without confinement, or its refusal would prove nothing.
+    // Without confinement each attempt must succeed, or its failure under confinement would prove nothing.
     let (free, said) = attempts(true);
     assert_eq!(said, "");
     let absent = |result: &str| result.parse().is_ok_and(|error| ABSENT.contains(&error));
@@ -129,7 +129,6 @@ fn confines_workers_of_untrusted_cases_as_security_md_says() {
     assert!(bad.is_empty(), "{bad:?}");
 }
 
-/// Returns the processes whose environment has this variable.
 fn processes_with(variable: &str) -> Vec<i32> {
     let processes = fs::read_dir("/proc").expect("proc").flatten();
     let pids = processes.filter_map(|one| one.file_name().to_str()?.parse().ok());
@@ -142,8 +141,8 @@ fn processes_with(variable: &str) -> Vec<i32> {
 
 #[test]
 fn ends_workers_of_untrusted_cases_with_a_killed_command() {
-    // The kernel gives orphans to the nearest subreaper. The test runs in a process of its own, because the sessions of other tests
-    // in this process kill every orphan that they get.
+    // The kernel makes the nearest subreaper the parent of orphans. The test runs in a process of its own, because
+    // sessions of other tests in this process kill all their orphans.
     const NAME: &str = "escapes::ends_workers_of_untrusted_cases_with_a_killed_command";
     if env::var_os("ESCAPES_OWN_PROCESS").is_none() {
         let mut own = Command::new(env::current_exe().expect("the path of this test"));
@@ -171,7 +170,7 @@ fn ends_workers_of_untrusted_cases_with_a_killed_command() {
         .spawn()
         .expect("the command starts");
     let worker = || processes_with(&variable);
-    // The worker runs once it has mapped the library, and has stopped the other threads once one of them waits for a signal.
+    // The library blocks nearly all signals when it begins to stop the other threads.
     let waits = |pid: &i32| {
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         let masks = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());

@@ -1,5 +1,5 @@
-//! Compares the reports in reports/examples with what the command writes now, except for what depends on the machine, the date
-//! or the process. The results of `minimise` and `mitigate` are read from the folders.
+//! Compares the reports in reports/examples with those that the command writes now, except for parts that depend on the
+//! machine, the date or the process. The results of `minimise` and `mitigate` come from the folders of the examples.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ fn good(folder: &Path, arguments: &[&str]) {
     assert_eq!(output.status.code(), Some(0), "{all}");
 }
 
-/// Returns the lines of a report that are the same on every machine, date and process.
+/// Returns the lines of a report that do not depend on the machine, date or process.
 fn lasting(report: &str) -> Vec<String> {
     let mut kept = Vec::new();
     let (mut section, mut of_machine) = (String::new(), false);
@@ -32,7 +32,7 @@ fn lasting(report: &str) -> Vec<String> {
         }
         let heading = line.starts_with("### ") || line.starts_with("<details>");
         let machine = section.ends_with("Operating System") || section.ends_with("CPU");
-        // The rows of other releases depend on the releases that the machine has.
+        // Rows of other releases depend on the releases that the machine has.
         let control = line.starts_with("| the same on ROCm ");
         if heading || !(of_machine || machine || control) {
             kept.push(unlimited(&undated(line)));
@@ -42,7 +42,7 @@ fn lasting(report: &str) -> Vec<String> {
     kept
 }
 
-/// Removes the number of the process limit, which follows from the machine's memory.
+/// Removes the process limit, which depends on the machine's memory.
 fn unlimited(line: &str) -> String {
     const LIMIT: &str = " processes=";
     match line.split_once(LIMIT) {
@@ -53,7 +53,6 @@ fn unlimited(line: &str) -> String {
     }
 }
 
-/// Replaces dates, for example 2026-11-21 and 2026-11-21T06:04:58Z, by `DATE`.
 fn undated(line: &str) -> String {
     let is_day = |text: &str| {
         let bytes = text.as_bytes();

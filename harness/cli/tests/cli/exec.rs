@@ -1,4 +1,5 @@
-//! `rocrepro exec`: the files and libraries that a program and its children see, which stay invisible to other processes.
+//! Tests `rocrepro exec`: the files and libraries that a program and its children see, which other processes do not
+//! see.
 
 use std::{
     fs,
@@ -8,19 +9,19 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// Start of the warning that only the program itself, and none of its children, runs on the stack.
+/// Beginning of the warning that only the program runs on the stack and its children do not.
 const WITHOUT: &str =
     "rocrepro: without a namespace, the loader of the stack starts the program alone";
 
 /// Shell command whose child loads HIP and prints its memory map.
 const CHILD: &str = "LD_PRELOAD=libamdhip64.so.7 cat /proc/self/maps";
 
-/// Launcher below which no process may create a namespace.
+/// Launcher under which no process can create a namespace.
 pub(crate) const REFUSING: &str = r#"unshare --user --map-root-user sh -c '
 echo 0 >/proc/sys/user/max_user_namespaces
 exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$@"' sh"#;
 
-/// Returns true if this user may mount an overlay in a user namespace; util-linux's `unshare` tries it.
+/// Returns true if this user can mount an overlay in a user namespace, which util-linux's `unshare` tries.
 pub(crate) fn namespaces() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path().display();
@@ -30,7 +31,6 @@ pub(crate) fn namespaces() -> bool {
     command.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
 }
 
-/// Runs a program on the emulated device.
 fn exec(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(["exec", "--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"]);
@@ -80,14 +80,15 @@ fn runs_children_on_the_stack_and_the_device() {
         &[nodes, [prefix[0], prefix[1], "65536"]].concat(),
         &[],
     );
-    // The mounts are invisible to this process.
+    // The mounts are not visible to this process.
     assert_eq!(fs::read_to_string("/proc/self/mountinfo").unwrap(), before);
     let made =
         Path::new(&std::env::var("XDG_CACHE_HOME").unwrap_or_default()).join("rocrepro/home/rocm");
     assert!(!made.exists());
 }
 
-/// The device is loaded before all libraries, which must disturb neither static programs nor the address sanitizer.
+/// The device is loaded before all other libraries. Static programs and programs with the address sanitizer must still
+/// work.
 #[test]
 fn leaves_programs_that_never_use_the_device_unchanged() {
     if !namespaces() {
@@ -114,12 +115,12 @@ fn leaves_programs_that_never_use_the_device_unchanged() {
 #[test]
 fn warns_of_missing_namespaces() {
     let refusing = ["--launcher", REFUSING];
-    // A machine without namespaces needs no launcher that refuses them.
+    // On a machine without namespaces, the launcher that forbids them is not needed.
     let launcher = if namespaces() { &refusing[..] } else { &[] };
     let maps =
         check(&[launcher, &["--", "sh", "-c", CHILD]].concat(), 0, &[], &[WITHOUT, "no script"]);
     assert!(!maps.contains("libamdhip64"), "{maps}");
-    // The program itself still runs on the stack.
+    // The program itself runs on the stack also without a namespace.
     let own =
         check(&[launcher, &["cat", "/proc/self/maps"]].concat(), 0, &["libc.so.6"], &[WITHOUT]);
     let libc = own.lines().find(|line| line.ends_with("/libc.so.6")).unwrap();
@@ -151,7 +152,7 @@ fn keeps_the_name_of_a_linked_program() {
     let python = folder.path().join("python");
     symlink("/bin/sh", &python).unwrap();
     let python = python.to_str().unwrap();
-    // The python of a virtual environment finds its packages by its own path.
+    // The Python of a virtual environment finds its packages by its own path.
     let printed = if namespaces() { &[][..] } else { &[WITHOUT] };
     check(&[python, "-c", "echo $0"], 0, &[&format!("{python}\n")], printed);
     check(&["no-such-program"], 2, &[], &["cannot run `no-such-program`"]);
@@ -168,7 +169,7 @@ fn reports_once_that_a_substitute_library_is_called() {
     fs::write(&source, text).unwrap();
     let done = Command::new("cc").arg(&source).args(["-ldl", "-o"]).arg(&program).status().unwrap();
     assert!(done.success());
-    // A program without namespaces finds the libraries too.
+    // A program without a namespace finds the libraries too.
     let homes = if namespaces() { &["namespace", "loader"][..] } else { &["loader"] };
     for home in homes {
         let output = exec(&["--home", home, program.to_str().unwrap()]);
@@ -192,7 +193,7 @@ fn prefers_a_programs_own_modules_to_the_helper() {
     check(&["--env", &at, "--", "python3", "-c", "import rocrepro"], 0, &["of the user"], printed);
 }
 
-/// The process group of the command is outside of the namespace, so that its number reads as 0.
+/// The command's process group is outside of the PID namespace, so its number reads as 0 inside.
 #[test]
 fn runs_in_a_pid_namespace() {
     let enter = ["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
@@ -207,7 +208,8 @@ fn runs_in_a_pid_namespace() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
-/// All programs share comgr's folder; the next command removes leftovers of killed programs, and must spare folders in use.
+/// All programs share comgr's folder. The next command removes leftovers of killed programs and must not remove folders
+/// in use.
 #[test]
 fn keeps_temporary_files_of_running_programs() {
     let script = "mkdir -p $TMPDIR/comgr-0-test; echo made; read line; test -d $TMPDIR/comgr-0-test; \

@@ -1,4 +1,4 @@
-//! rocrepro replaces only files that it wrote itself.
+//! Tests that rocrepro replaces only files that it wrote itself.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Sources of the expectations of cases, as the command lists them.
+//! Tests the sources of expectations, as the command lists them.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ fn rocrepro(arguments: &[&str]) -> (Option<i32>, String, String) {
 const PAGEABLE: &str = "graphs/pageable-copy-after-host-function[host=pageable]";
 const ON: [&str; 6] = ["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"];
 
-/// CUDA behaves alike, so that the result is not a fault of ROCm.
+/// CUDA behaves in the same way, so the result is not a bug of ROCm.
 #[test]
 fn shows_a_difference_and_refuses_to_report_it() {
     let (code, text, stderr) = rocrepro(&[&["run", PAGEABLE][..], &ON].concat());

@@ -1,6 +1,6 @@
-//! Three exported programs, kept in `reports/snapshots`.
+//! Three exported programs, stored in `reports/snapshots`.
 //!
-//! `rocrepro export --all --verify` shows that exported programs compile, run and make the calls of their trials.
+//! `rocrepro export --all --verify` checks that exported programs compile, run and make the calls of their trials.
 
 use device::Fault;
 use export::{Form, Header, print};

@@ -1,15 +1,15 @@
-//! Faults of the device and faults at calls take the same parameters with the same meaning.
+//! Tests that parameters have the same meaning for faults of the device and faults at calls.
 
 use device::Planted;
 use rocrepro::{Job, lower_all, run_trial, select};
 
 use crate::common::{library, never, session};
 
-/// Graph launches of [`TRIAL`], each with one kernel; no other kernel runs.
+/// Number of graph launches in [`TRIAL`]. Each launches one kernel, and no other kernel runs.
 const REPLAYS: u64 = 50;
 const TRIAL: &str = "graphs/many-replays[replays=50,waits=end]";
 
-/// Runs the trial once for each number, as `--repeat` does, and returns the numbers of the failed runs.
+/// Runs the trial once for each run number, as `--repeat` does, and returns the numbers of the failed runs.
 #[track_caller]
 fn failing(runs: std::ops::Range<u64>, faults: &[&str]) -> Vec<u64> {
     let faults: Vec<Planted> = faults.iter().map(|f| f.parse().expect("a fault")).collect();
@@ -37,7 +37,7 @@ fn failing(runs: std::ops::Range<u64>, faults: &[&str]) -> Vec<u64> {
     runs.filter(failed).collect()
 }
 
-/// Returns the runs in which the fault is drawn at one of its opportunities or more.
+/// Returns the runs in which the fault is drawn for at least one of its opportunities.
 fn drawn(runs: std::ops::Range<u64>, fault: &str, opportunities: u64) -> Vec<u64> {
     let planted: Planted = fault.parse().expect("a fault");
     let any = |run: &u64| (0..opportunities).any(|n| planted.of_run(*run).takes(n));

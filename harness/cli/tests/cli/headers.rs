@@ -1,4 +1,4 @@
-//! Compares the table of functions that `hip` steps call with the header of its release.
+//! Compares the functions that `hip` steps can call with the header of their release.
 
 use std::{fmt::Write, fs, os::unix::fs::symlink, path::PathBuf, process::Command};
 
@@ -28,7 +28,6 @@ fn lists_the_exported_functions_of_the_library() {
     assert_eq!(found, listed);
 }
 
-/// Fetches the stack with its headers and returns its root.
 fn fetched() -> PathBuf {
     let fetched = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
         .args(["rocm", "fetch", STACK, "--with", "dev"])
@@ -40,13 +39,13 @@ fn fetched() -> PathBuf {
     stacks::locate(&spec, &store).expect("it is there").root
 }
 
-/// A C++ compiler checks the type of each function and that each struct fits into a value. The header lacks the `_spt` variants
-/// (default stream per thread), whose lines must equal those of their base functions.
+/// A C++ compiler checks the type of each function, and that each struct fits into the buffer for a value. The header does
+/// not declare the `_spt` variants (default stream per thread), so their lines must equal those of the base functions.
 #[test]
 fn declares_functions_with_the_types_of_the_header() {
     let root = fetched();
     let folder = tempfile::tempdir().expect("a folder");
-    // The other headers of the stack belong to another C library than the compiler's.
+    // Link only HIP's headers, because the others in the stack belong to another C library than the compiler's.
     symlink(root.join("usr/include/hip"), folder.path().join("hip")).expect("a link");
 
     let mut source = "#define __HIP_PLATFORM_AMD__\n#include <hip/hip_runtime_api.h>\n".to_owned();

@@ -1,4 +1,4 @@
-//! Writers that are killed in the middle of a file, stores that are locked, downloads that are damaged.
+//! Tests writers that are killed in the middle of a file, locked stores, and damaged downloads.
 
 use std::{
     fs,
@@ -28,13 +28,13 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Returns true if the process has begun to write a file of the folder, which may have no name.
+/// Returns true if the process has a file in the folder open for writing, including unnamed files.
 fn writes_in(process: u32, folder: &Path) -> bool {
     let files = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
     files.map(|entry| entry.path()).any(|file| {
         let below = fs::read_link(&file).is_ok_and(|path| path.starts_with(folder));
         let description = file.to_string_lossy().replace("/fd/", "/fdinfo/");
-        // The access mode is the last octal digit of the flags; see proc_pid_fdinfo(5).
+        // The last octal digit of the flags is the access mode; see proc_pid_fdinfo(5).
         let flags = fs::read_to_string(description).unwrap_or_default();
         let flags = flags.lines().find_map(|line| line.strip_prefix("flags:")).unwrap_or("0");
         let is_written = flags.ends_with(['1', '2']);
@@ -77,7 +77,7 @@ fn reports_that_it_waits_for_a_locked_store() {
     let list = ["store", "list", "--store", "results.db"];
     let free = rocrepro(at, &list).output().expect("it starts");
     assert!(free.status.success() && free.stderr.is_empty(), "{}", output_text(&free));
-    // SQLite locks a part of the file while it writes; this locks the whole file.
+    // SQLite locks only a part of the file while it writes. This test locks the whole file.
     let file = fs::File::options().write(true).open(at.join("results.db")).expect("it is there");
     fcntl_lock(&file, FlockOperation::LockExclusive).expect("the file is unlocked");
     let locked = rocrepro(at, &list).output().expect("it starts");

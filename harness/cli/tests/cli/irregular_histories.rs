@@ -1,4 +1,4 @@
-//! `bisect` over a local server with each irregularity that AMD's servers showed.
+//! Tests `bisect` with a local server that has each irregularity observed on AMD's servers.
 
 use std::{
     fs,
@@ -10,7 +10,6 @@ use std::{
 use crate::machine::{Machine, PROBE};
 use standin::{Entry, Fake, Listing, Server, Site, Trouble, pack};
 
-/// Result of a command.
 struct Told {
     code: Option<i32>,
     out: String,
@@ -18,7 +17,6 @@ struct Told {
     seconds: f64,
 }
 
-/// Searches on one machine.
 struct Search(Machine);
 
 impl Search {
@@ -49,7 +47,6 @@ impl Search {
 }
 
 impl Told {
-    /// Returns the stated confidence in per cent.
     fn confidence(&self) -> f64 {
         let line = self.out.lines().find_map(|line| line.strip_prefix("confidence"));
         let number = line.expect("a line of it").trim().trim_end_matches(" %");
@@ -77,12 +74,11 @@ fn night(day: u32) -> String {
     format!("7.15.0a202607{day:02}")
 }
 
-/// Returns a build that always or never fails.
 fn fake(version: &str, fails: bool) -> Fake {
     Fake { conf: if fails { "1000" } else { "0" }.into(), ..Fake::new(version) }
 }
 
-/// Publishes nightlies of July below a path; those from `bad` on fail.
+/// Publishes nightly builds of July; those from day `bad` on fail.
 fn nights(site: &mut Site, below: &str, days: std::ops::RangeInclusive<u32>, bad: u32) {
     for day in days {
         let fake = fake(&night(day), day >= bad);
@@ -101,7 +97,7 @@ const ALL: [&str; 2] = ["--good=first", "--bad=last"];
 fn leaves_out_side_branch_builds_unless_requested() {
     let mut site = Site::default();
     nights(&mut site, "/bucket/", 1..=9, 6);
-    // They fail before the first bad nightly, so that a search over them would find them.
+    // These builds fail before the first bad nightly build, so a search that included them would find them.
     let bkc = "7.15.0a20260702+bkc.20260703";
     let dev = format!("7.15.0.dev0+{}", "ab".repeat(20));
     for version in [bkc, dev.as_str()] {
@@ -118,7 +114,7 @@ fn leaves_out_side_branch_builds_unless_requested() {
     printed.check(0, &["first bad 7.15.0a20260702+bkc.20260703"], &[]);
 }
 
-/// The release is from a branch that left the main branch before all of these nightlies.
+/// The branch of the release left the main branch before all of these nightly builds.
 #[test]
 fn places_a_release_where_its_branch_began() {
     let mut site = Site::default();
@@ -137,7 +133,7 @@ fn places_a_release_where_its_branch_began() {
 fn orders_two_builds_of_one_day() {
     let mut site = Site::default();
     nights(&mut site, "/bucket/", 1..=4, 9);
-    // The version jumped that day; sorted as text 10 would come before 7.
+    // The version number jumped on that day. In the order of text, 10 would come before 7.
     let jumped = "10.0.0a20260704";
     site.file(&format!("/bucket/{}", tarball(jumped)), fake(jumped, true).tarball());
     let server = site.serve();
@@ -162,7 +158,7 @@ fn refuses_to_mix_results_of_a_republished_build() {
     machine.bisect(&few).check(4, &["the budget of runs is spent"], &[]);
     let sum = standin::sha256(&fake(&night(9), true).tarball());
     assert!(machine.journal().contains(&sum), "{}", machine.journal());
-    // The build is republished and the cache is empty, so that only the journal has the first checksum.
+    // The build is published again and the cache is empty, so only the journal has the first checksum.
     let path = format!("/bucket/{}", tarball(&night(9)));
     let mut again = fake(&night(9), true);
     again.pins.clear();
@@ -185,7 +181,7 @@ fn refuses_to_mix_results_of_a_republished_build() {
 const TWO: &str = "[[source]]\nname = 'old'\nchannel = 'two'\nkind = 's3-xml'\nurl = 'HOST/old/'\n\
                    [[source]]\nname = 'new'\nchannel = 'two'\nkind = 'index-html'\nurl = 'HOST/new/'\n";
 
-/// Searches two sources, of which the second fails, and checks the answer's claim about missing builds.
+/// Searches two sources, of which the second fails, and checks the statement about missing builds.
 #[track_caller]
 fn check_hole(trouble: Trouble, said: &str) {
     let mut site = Site::default();
@@ -199,7 +195,7 @@ fn check_hole(trouble: Trouble, said: &str) {
     let claim = "% the change is between 7.15.0a20260705 and 7.15.0a20260706; there may be builds between these two, because new did not list";
     printed.check(0, &[claim, "builds may be missing: new: ", said], &["builds may be missing"]);
     assert!(!printed.out.contains("answer      last good"), "{}", printed.out);
-    // A build of the other source may lie between the two, so that the second brought the change with at most 50 %.
+    // A build of the failed source may lie between the two, so the confidence in the second build is at most 50 %.
     assert!(printed.confidence() < 50.0 && printed.confidence() > 40.0, "{}", printed.out);
     assert!(printed.out.contains("7.15.0a20260706 brings the change, and not one of 1 build that"));
 }
@@ -211,12 +207,12 @@ fn lowers_the_confidence_if_a_source_does_not_answer() {
     check_hole(Trouble::Portal, "does a portal or a proxy want a login?");
     let limit = Trouble::Status("429 Too Many Requests", Some(("Retry-After", "900")));
     check_hole(limit, "rate-limited (429 Too Many Requests); the host asks to wait 900 s");
-    // GitHub reports its rate limit so.
+    // GitHub reports its rate limit in this way.
     let limit = Trouble::Status("403 Forbidden", Some(("X-RateLimit-Remaining", "0")));
     check_hole(limit, "rate-limited (403 Forbidden)");
 }
 
-/// The missing days do not lie between the two builds.
+/// The missing days are outside of the two builds of the answer.
 #[test]
 fn keeps_the_confidence_if_missing_days_lie_elsewhere() {
     let mut site = Site::default();
@@ -257,13 +253,13 @@ fn skips_one_failing_download_and_stops_if_all_fail() {
     ill(limit, all).check(5, &[], &["rate-limited (429 Too Many Requests)", "900 s"]);
 }
 
-/// The nightly of the fourth is built at midnight and has the pushes up to the third.
+/// The nightly build of 4 July is built at midnight and contains the pushes up to 3 July.
 #[test]
 fn maps_a_nightly_to_the_pushes_of_the_day_before() {
     let mut site = Site::default();
     let sha = |n: u32| standin::sha256(&n.to_le_bytes())[..40].to_owned();
     let mut runs = Vec::new();
-    // Three pushes a day; the sixth, of the second of July, breaks it.
+    // Three pushes per day. The sixth push, on 2 July, breaks the program.
     for n in (0..12).rev() {
         let day = n / 3 + 1;
         let run = serde_json::json!({"id": 100 + n, "head_sha": sha(n), "event": "push",
@@ -284,15 +280,15 @@ fn maps_a_nightly_to_the_pushes_of_the_day_before() {
     let search = ["--source=commits", "--good=2026-07-02", "--bad=7.15.0a20260704"];
     let printed = machine.bisect(&[&sources, search[0], search[1], search[2]]);
     printed.check(0, &[&format!("last good {}, first bad {}", sha(4), sha(5))], &[]);
-    // The last push before the second is the third, the last before the fourth is the ninth.
+    // The last push before 2 July is the third, the last before 4 July the ninth.
     let journal = machine.journal();
     let begun = journal.lines().next().expect("a line");
     assert!(begun.contains(&sha(2)) && begun.contains(&sha(8)), "{begun}");
     assert!(begun.contains("\"points\":7"), "{begun}");
 }
 
-/// The download of a build takes one second, longer than its runs. On a busy machine the runs take longer and more is fetched
-/// meanwhile, so that the best of three searches counts.
+/// The download of a build takes one second, longer than its runs. On a busy machine the runs take longer and more
+/// builds are fetched meanwhile, so the best of three searches counts.
 #[test]
 fn fetches_few_unneeded_bytes_on_a_slow_connection() {
     let mut tries = (0..3).map(|_| beyond_need());
@@ -300,11 +296,12 @@ fn fetches_few_unneeded_bytes_on_a_slow_connection() {
     assert!(seen.len() < 3, "bytes beyond need: {seen:?}");
 }
 
-/// Returns the bytes that a search fetches beyond the builds that it installs, divided by the size of these.
+/// Returns the bytes that a search fetches in addition to the builds that it installs, divided by the size of those
+/// builds.
 fn beyond_need() -> f64 {
     let mut site = Site::default();
     let mut size = 0;
-    // Four MiB that do not compress.
+    // Make four MiB that do not compress.
     let mut state = 1_u64;
     let noise: Vec<u8> = (0..4 << 20)
         .map(|_| {

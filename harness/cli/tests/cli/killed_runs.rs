@@ -1,8 +1,8 @@
-//! Runs that SIGKILL ends at moments that a seed draws, and that are resumed. In the end the record file has each trial once, with
-//! the result of one undisturbed run.
+//! Kills runs by SIGKILL at random moments and resumes them. In the end, the record file has each trial once, with the
+//! result of an undisturbed run.
 //!
-//! `cargo test -p rocrepro --features long-tests --test cli killed_runs:: -- --nocapture` kills 100 times; ROCREPRO_KILLED_SEED
-//! draws other moments.
+//! `cargo test -p rocrepro --features long-tests --test cli killed_runs:: -- --nocapture` kills 100 times.
+//! ROCREPRO_KILLED_SEED sets the seed of the moments.
 
 use std::{
     collections::BTreeMap,
@@ -18,9 +18,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::common::rocrepro;
 
-/// Number of kills.
 const KILLS: usize = if cfg!(feature = "long-tests") { 100 } else { 3 };
-/// Number of runs of each trial, enough for so many kills.
+/// Number of runs of each trial, so that a run is long enough for all kills.
 const REPEAT: &str = if cfg!(feature = "long-tests") { "4" } else { "1" };
 /// Trials that pass, and some expected failures.
 const CASES: [&str; 2] = ["copies/small-sizes", "capture/unjoined-fork"];
@@ -41,7 +40,7 @@ fn about(what: &str, record: &Path) -> Output {
 
 /// Returns the complete lines of a record file.
 fn lines(record: &Path) -> Vec<serde_json::Value> {
-    // The file is absent if the run was killed before it created it.
+    // The file does not exist if the run was killed before it created the file.
     let text = fs::read_to_string(record).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
@@ -63,7 +62,7 @@ fn ends(lines: &[serde_json::Value]) -> Ends {
     ends
 }
 
-/// Returns the trials that began and have no record, except those of runs that a resuming run declared over.
+/// Returns the trials that began and have no record, except in runs that a resuming run declared ended.
 fn under_way(lines: &[serde_json::Value]) -> Vec<String> {
     let ends = ends(lines);
     let over = |run: &serde_json::Value| {
@@ -77,7 +76,7 @@ fn under_way(lines: &[serde_json::Value]) -> Vec<String> {
     names
 }
 
-/// Returns the trials that `rocrepro records unfinished` lists, each with a process that is gone.
+/// Returns the trials that `rocrepro records unfinished` lists, and checks that their processes are gone.
 fn printed(record: &Path) -> Vec<String> {
     let output = about("unfinished", record);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -89,7 +88,6 @@ fn printed(record: &Path) -> Vec<String> {
     names
 }
 
-/// splitmix64
 struct Draw(u64);
 
 impl Draw {
@@ -107,23 +105,21 @@ impl Draw {
 enum Victim {
     /// The process that runs the trials.
     Runner,
-    /// The runner's process group, as a shell or a batch system kills it.
+    /// The runner's process group, which a shell or a batch system kills.
     Group,
-    /// The runner and all of its descendants, as the end of a container kills them.
+    /// The runner and all its descendants, which the end of a container kills.
     Everybody,
 }
 
-/// Kills a run and reaps it.
 fn kill(mut child: Child, victim: Victim) {
     let runner = Pid::from_child(&child);
     match victim {
         Victim::Runner => kill_process(runner, Signal::KILL),
         Victim::Group => kill_process_group(runner, Signal::KILL),
         Victim::Everybody => {
-            // A running runner could record the death of its workers before it is killed itself.
+            // Stop the runner first. Otherwise it could record the death of its workers before it is killed itself.
             kill_process(runner, Signal::STOP).expect("it is there");
             for one in descendants(runner) {
-                // The process may have ended by itself.
                 let _ = kill_process(one, Signal::KILL);
             }
             kill_process(runner, Signal::KILL)
@@ -142,8 +138,8 @@ fn descendants(of: Pid) -> Vec<Pid> {
     children.flat_map(|child| descendants(child).into_iter().chain([child])).collect()
 }
 
-/// Returns true if the run lives until its file has so many more lines, and then for `while_`. Counting lines ensures progress on
-/// slow machines too.
+/// Waits until the file has `lines` more lines, and then for `while_`. Returns true if the run still lives. The count
+/// of lines ensures progress also on slow machines.
 fn lives(child: &mut Child, record: &Path, lines: u64, while_: Duration) -> bool {
     let count = || fs::read(record).map_or(0, |text| text.split(|byte| *byte == b'\n').count());
     let wanted = count() + lines as usize;
@@ -171,12 +167,12 @@ fn resumes_killed_runs_without_loss() {
 
     let (mut kills, mut interrupted, mut files) = (0, 0, 0);
     let mut history = format!("seed {seed}:");
-    // A run may end before it was killed often enough; then another one begins.
+    // A run may finish before all kills are done; then the next run begins.
     while kills < KILLS {
         let record = at(&files.to_string());
         files += 1;
         loop {
-            // Resume from the second start on, however far the first one came.
+            // Resume in every round except the first, if the record file exists.
             let resume = record.is_file();
             let mut command = run(&record, resume);
             command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -200,7 +196,7 @@ fn resumes_killed_runs_without_loss() {
                 let expected = under_way(&lines(&record));
                 interrupted += expected.len();
                 assert_eq!(printed(&record), expected, "{history}");
-                // Without a plan `show` exits with 2, with unfinished trials with 3.
+                // `show` exits with 2 if the file has no plan, and with 3 if trials are unfinished.
                 let held = about("show", &record);
                 let left = ends(&lines(&record)).len() < whole.len();
                 assert!(!left || matches!(held.status.code(), Some(2 | 3)), "{held:?} {history}");
@@ -210,7 +206,7 @@ fn resumes_killed_runs_without_loss() {
         assert!(printed(&record).is_empty(), "{history}");
         let held = about("show", &record);
         assert_eq!(held.status.code(), Some(0), "{held:?} {history}");
-        // Nothing is left to do.
+        // A finished run has nothing to resume.
         let again = run(&record, true).output().expect("it starts");
         let said = String::from_utf8_lossy(&again.stderr).into_owned();
         assert!(again.status.success() && said.contains(" 0 to run"), "{again:?} {history}");

@@ -1,4 +1,5 @@
-//! Workers below launchers: the environment, limits and device that they must find, and the verdict if they do not.
+//! Tests workers under launchers: the environment, limits and device that they need, and the verdict if a launcher
+//! changes them.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +24,6 @@ fn rocrepro(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the trial with these options and returns its record.
 #[track_caller]
 fn record(options: &[&str]) -> Record {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -38,7 +38,7 @@ fn record(options: &[&str]) -> Record {
     record.clone()
 }
 
-/// Options for every setting of a device and a trial.
+/// Options that set properties of the device and the trial.
 const SETTINGS: &[&str] = &[
     "--env",
     "A_VARIABLE=with spaces, \"quotes\" and $signs",
@@ -64,7 +64,7 @@ fn passes_settings_to_workers_below_any_launcher() {
         "env -i",
         "sh -c 'cd /; ulimit -S -s 1024; ulimit -S -n 64; exec \"$@\"' sh",
         "setarch -R env -i",
-        // A launcher that waits for its child, as srun does.
+        // A launcher that waits for its child, like srun.
         "sh -c '\"$@\"; exit $?' sh",
     ];
     for launcher in launchers {
@@ -82,7 +82,7 @@ fn records_variables_that_a_launcher_sets() {
     let launched = record(&launcher);
     assert_eq!(launched.verdict.kind, VerdictKind::Pass, "{launched:?}");
     assert_eq!(launched.environment["HSA_A_LAUNCHER"], "yes");
-    // Variables of the user's shell reach the launcher and not the trial.
+    // Variables of the user's shell reach the launcher, but not the trial.
     let mut command = rocrepro(&["run", TRIAL, "--device", "emulated", "--record", "/dev/stdout"]);
     let script = "test \"$HSA_OF_A_SHELL\" = yes && exec \"$@\"";
     command.env("HSA_OF_A_SHELL", "yes").args(["--launcher", &format!("sh -c '{script}' sh")]);
@@ -94,7 +94,7 @@ fn records_variables_that_a_launcher_sets() {
     assert!(!record.environment.contains_key("HSA_OF_A_SHELL"));
 }
 
-/// The launcher removes and then changes each variable that the worker was given.
+/// The launcher changes or removes each variable of the worker in turn.
 #[test]
 fn gives_no_verdict_if_a_launcher_changes_a_variable() {
     let plain = record(SETTINGS);
@@ -104,7 +104,7 @@ fn gives_no_verdict_if_a_launcher_changes_a_variable() {
         for change in
             [format!("{encoded} continue;;"), format!("{encoded} word=\"${{word}}%20\";;")]
         {
-            // The script passes its words on, without or with a change of the encoded variable.
+            // The script passes its arguments on, with or without a change of the encoded variable.
             let script = format!(
                 "for word in \"$@\"; do shift; case \"$word\" in {change} esac; set -- \"$@\" \"$word\"; done; exec \"$@\""
             );
@@ -120,7 +120,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// `ssh` joins the words with spaces, and a shell splits them.
+/// `ssh` joins its arguments with spaces, and a shell on the other side splits them.
 #[test]
 fn quotes_arguments_for_launchers_that_use_a_shell() {
     let seen = record(&["--launcher", "sh -c 'eval \"exec $*\"' sh", "--env", "A=b  c; $d 'e'"]);
@@ -141,7 +141,7 @@ fn gives_no_verdict_if_a_launcher_does_not_start_the_worker() {
     assert!(stderr.contains("`--launcher` is no command of a shell"), "{stderr}");
 }
 
-/// A launcher's exit status, signal and output must not count as the worker's.
+/// The exit status, signal and output of a launcher must not count as those of the worker.
 #[test]
 fn separates_a_launchers_own_behaviour_from_the_workers() {
     let check = |launcher: &str, signature: &str| {
@@ -156,7 +156,7 @@ fn separates_a_launchers_own_behaviour_from_the_workers() {
     check("sh -c '\"$@\"; echo goodbye' sh", "pass");
     check("sh -c '\"$@\" | head -n 12' sh", "no-verdict:lost");
     check("sh -c 'sleep 60 >/dev/null 2>&1 & exec \"$@\"' sh", "no-verdict:launcher");
-    // A crash of the worker shows through a launcher.
+    // A crash of the worker is detected through a launcher.
     let crashing =
         ["--fault", "call.crash,call=hipMemcpy", "--launcher", "sh -c '\"$@\"; exit 0' sh"];
     let seen = record(&crashing);
@@ -191,7 +191,7 @@ fn rejects_impossible_limits() {
     assert_eq!((asked.limits["memory"].as_str(), asked.limits.len()), ("64G", 7));
 }
 
-/// /proc/self/limits is the reference.
+/// /proc/self/limits shows the actual limits.
 #[test]
 fn sets_limits_in_the_kernel() {
     let limits = [
@@ -220,7 +220,7 @@ fn sets_limits_in_the_kernel() {
     }
 }
 
-/// A stack without its own libc needs LD_LIBRARY_PATH, which launchers may drop.
+/// A stack without its own libc needs LD_LIBRARY_PATH, which launchers may remove.
 #[test]
 fn passes_library_paths_through_launchers() {
     let stack = tempfile::tempdir().expect("a temporary folder");
@@ -231,7 +231,7 @@ fn passes_library_paths_through_launchers() {
         path
     };
     write("lib/libamdhip64.so.7", "");
-    // The worker prints its initial environment, without variables that the shell adds.
+    // The worker prints its initial environment, without the variables that the shell adds.
     let worker = stack.path().join("worker");
     write_script(&worker, "#!/bin/sh\ntr '\\0' '\\n' < /proc/$$/environ >&2\n");
     let root = stack.path().canonicalize().expect("a folder");

@@ -1,4 +1,4 @@
-//! A machine of its own for tests that run the command against a local imitation of AMD's download servers.
+//! An isolated machine for tests that run the command with a local imitation of AMD's download servers.
 
 use std::{
     fs,
@@ -11,10 +11,10 @@ use standin::Server;
 
 use crate::common::wait_until;
 
-/// The command that is bisected: the test program of a fake build, which fails at the build's rate.
+/// Command to bisect: the test program of a fake build, which fails at the build's rate.
 pub(crate) const PROBE: [&str; 4] = ["--", "sh", "-c", "\"$ROCREPRO_PREFIX/bin/probe\""];
 
-/// A machine with a cache and a configuration of its own.
+/// A machine with its own cache and configuration.
 pub(crate) struct Machine {
     folder: tempfile::TempDir,
 }
@@ -26,8 +26,8 @@ impl Machine {
         machine
     }
 
-    /// Writes these sources to the configuration, with `HOST` replaced by the server, and returns the `--sources-file` option that
-    /// names the same file.
+    /// Writes the configuration of these sources, with `HOST` replaced by the server's address. Returns the
+    /// `--sources-file` option that names this file.
     pub(crate) fn knows(&self, server: &Server, sources: &str) -> String {
         let config = self.at("config/rocrepro");
         fs::create_dir_all(&config).expect("a folder");
@@ -40,7 +40,6 @@ impl Machine {
         self.folder.path().join(name)
     }
 
-    /// Returns a command of a program on this machine.
     pub(crate) fn started(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -53,7 +52,6 @@ impl Machine {
         command
     }
 
-    /// Returns a command of rocrepro on this machine.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.started(env!("CARGO_BIN_EXE_rocrepro"));
         command.args(arguments);
@@ -61,7 +59,7 @@ impl Machine {
     }
 }
 
-/// Sends SIGINT to a command once the condition holds, and checks that it ends within 2 s.
+/// Sends SIGINT to a command once the condition is true, and checks that the command ends within 2 s.
 #[track_caller]
 pub(crate) fn interrupted(child: Child, so: impl Fn() -> bool) -> Output {
     wait_until("the condition never held", so);

@@ -1,5 +1,5 @@
-//! Tests that run the command as a user does. They are one program, so that it is linked once and waiting tests leave the
-//! processors to others.
+//! Tests that run the command like a user. They are one program, so that it is linked once, and so that waiting tests
+//! leave the processors to other tests.
 
 mod baselines;
 mod bisect;

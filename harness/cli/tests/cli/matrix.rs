@@ -1,4 +1,4 @@
-//! `rocrepro matrix`: cases on several stacks and architectures, and their page.
+//! `rocrepro matrix`: runs cases on several stacks and architectures, and writes a page.
 
 use std::{
     fs,
@@ -38,7 +38,7 @@ fn runs_each_column_once_and_shows_all_on_one_page() {
     assert_eq!(page.matches("<td class=\"ok\">1/1</td>").count(), 2, "{page}");
     assert!(page.contains("on the emulated gfx90a:sramecc+:xnack-; not a GPU result"), "{page}");
 
-    // Finished columns are not run again, and a new column is.
+    // Finished columns are not run again, but a new column is.
     let files = || {
         let read = |name: &str| fs::read_to_string(at.join("out").join(name)).expect("records");
         ["7.2.4_gfx1151.jsonl", "7.2.4_gfx90a.jsonl"]
@@ -52,7 +52,7 @@ fn runs_each_column_once_and_shows_all_on_one_page() {
     assert_eq!(page.matches("<td class=\"ok\">1/1</td>").count(), 3, "{page}");
 }
 
-/// A terminal signals the run of a column too; `kill` signals the command alone.
+/// A terminal sends the signal to the run of a column too. `kill` sends it to the command alone, as here.
 #[test]
 fn ends_its_run_when_terminated() {
     check_that_its_run_ends(Signal::TERM, Some(3));
@@ -80,14 +80,14 @@ fn check_that_its_run_ends(signal: Signal, code: Option<i32>) {
     wait_until("the run did not end", || code.is_some() || text().contains("\"over\""));
     let ended = text();
     let over = ended.matches("\"verdict\"").count();
-    // The case has 36 trials.
+    // The case has 36 trials, so the run was cut short.
     assert!(over < 30, "{over} trials ran on");
-    // The run has ended, so that the file no longer grows.
+    // The run has ended, so the file must not grow any more.
     sleep(Duration::from_millis(300));
     assert_eq!(text(), ended);
 }
 
-/// The wrong case expects an error from a free that succeeds.
+/// The case `wrong` expects an error from a free that succeeds.
 #[test]
 fn links_unexpected_results_to_their_details() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -101,7 +101,7 @@ fn links_unexpected_results_to_their_details() {
     let page = fs::read_to_string(at.join("out/index.html")).expect("a page");
     assert!(page.contains("<td class=\"news\"><a href=\"#f1\">0/1 FAIL</a></td>"), "{page}");
     assert!(page.contains("<section class=\"found\" id=\"f1\">"), "{page}");
-    // Unexpected results come first, whatever the names are.
+    // Unexpected results come first, independent of the names.
     assert!(page.find(">wrong</th>") < page.find(">good</th>"), "{page}");
 }
 
@@ -148,8 +148,8 @@ fn compares_two_runs_by_their_records() {
     assert_eq!(missing.status.code(), Some(2), "{}", output_text(&missing));
 }
 
-/// The command runs twice, with a case that is corrected in between. The page leaves out results of the case's earlier text, and the
-/// store alone gives the same page.
+/// Runs the command twice and corrects a case in between. The page leaves out results of the earlier version of the
+/// case, and the store alone gives the same page.
 #[test]
 fn shows_the_same_page_from_the_store() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -170,7 +170,7 @@ fn shows_the_same_page_from_the_store() {
     }
     let page = |name: &str| {
         let page = fs::read_to_string(at.join(name).join("index.html")).expect("a page");
-        // The part before the heading has the date.
+        // The part before the heading contains the date.
         page.split("<h1>").nth(1).map(str::to_owned).expect("a heading")
     };
     let shown = page("second");

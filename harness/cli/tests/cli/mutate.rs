@@ -1,10 +1,10 @@
-//! `rocrepro prove --mutate` on small cases: reports the statements that no declared fault needs.
+//! `rocrepro prove --mutate` on small cases: reports statements that can be removed without missing a declared fault.
 
 use std::process::{Command, Stdio};
 
 use crate::common::output_text;
 
-/// A zeroed copy shows in either check, so that each is needed; no declared fault changes the status.
+/// Both checks detect a zeroed copy, each in another buffer, so both are needed. No declared fault changes the status.
 const CASE: &str = "\
 title: Two copies and a status
 source: [made for this test]
@@ -27,7 +27,6 @@ expect:
 faults: [copy.zero]
 ";
 
-/// Returns the exit status and the output of a proof of the case.
 fn prove(case: &str) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("it.yaml"), case).expect("it is written");
@@ -55,7 +54,7 @@ fn accepts_statements_that_each_have_a_fault() {
     let (code, text) = prove(&CASE.replace("[copy.zero]", "[copy.zero, call.denied]"));
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("of 3 checks, statuses and values that the cases state, 3 are needed"));
-    // A repeated check is not needed.
+    // A check that occurs twice is not needed.
     let twice = CASE.replace("  - check: two_back\n", "  - check: two_back\n  - check: two_back\n");
     let (code, text) = prove(&twice.replace("[copy.zero]", "[copy.zero, call.denied]"));
     assert_eq!(code, Some(1), "{text}");

@@ -1,4 +1,5 @@
-//! Nightlies of a source: listing, fetching, previewing a search, skipping builds and interrupting a download.
+//! Tests nightly builds of a source: listing, fetching, previewing a search, skipping builds and interrupting a
+//! download.
 
 use std::process::Stdio;
 
@@ -18,7 +19,6 @@ impl July {
         july
     }
 
-    /// Runs the command, checks its exit code and parts of its output, and returns the output.
     #[track_caller]
     fn check(&self, arguments: &[&str], code: i32, parts: &[&str]) -> String {
         let output = self.0.command(arguments).output().expect("it starts");
@@ -37,7 +37,7 @@ impl July {
     }
 }
 
-/// Serves nine nightlies of July, of which those from `bad` on fail; `slow` is the speed in bytes per second.
+/// Serves nine nightly builds of July, which fail from day `bad` on. `slow` limits the speed in bytes per second.
 fn serve(bad: u32, slow: Option<usize>) -> Server {
     let mut site = Site::default();
     for day in 1..=9 {
@@ -46,7 +46,7 @@ fn serve(bad: u32, slow: Option<usize>) -> Server {
         let fake = Fake { conf: conf.into(), ..Fake::new(&version) };
         let mut entries = fake.entries();
         if slow.is_some() {
-            // Noise hardly compresses.
+            // Use data that hardly compresses.
             let noise = (0..1_u32 << 18).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes());
             entries.push(standin::Entry::file("lib/large", noise.collect::<Vec<u8>>()));
         }
@@ -76,11 +76,11 @@ fn lists_and_fetches_nightlies() {
         &["7.15.0a20260702-gfx1151"],
     );
     assert!(!fetched.contains("error"), "{fetched}");
-    // A fetched build costs one request, for the listing.
+    // A build that is fetched already costs one request, for the listing.
     let before = server.requests().len();
     machine.check(&["rocm", "fetch", "july:7.15.0a20260702", "--gfx", "gfx1151"], 0, &[]);
     assert_eq!(server.requests().len(), before + 1);
-    // `stack path` prints the folder and fetches nothing.
+    // `stack path` prints the folder without fetching.
     let path = machine.check(&["rocm", "path", "july:2026-07-02"], 0, &[]);
     assert_eq!(path.trim(), fetched.lines().next().unwrap_or_default().trim(), "{fetched}");
     let archives = || server.requests().iter().filter(|r| r.contains(".tar.gz")).count();
@@ -91,7 +91,7 @@ fn lists_and_fetches_nightlies() {
     let nearest = "the one before is 7.15.0a20260709, the one after is none";
     machine.check(&["rocm", "fetch", "july:2026-07-12"], 2, &["no build \"2026-07-12\"", nearest]);
     machine.check(&["rocm", "fetch", "juli:2026-07-12"], 2, &["juli"]);
-    // The build is a fake, so that a trial fails when it loads the libraries.
+    // The build is a fake, so a trial fails when it loads the libraries.
     let run = ["run", "graphs/empty", "--rocm", "july:2026-07-02", "--device", "emulated"];
     let text = output_text(&machine.0.command(&run).output().expect("it starts"));
     assert!(text.contains("7.15.0a20260702-gfx1151"), "{text}");
@@ -133,7 +133,7 @@ fn leaves_out_skipped_nightlies() {
     other.check(&words(&other.bisect(&wrong)), 2, &ends);
 }
 
-/// At 200 kB/s the download of a build takes five seconds.
+/// The download of a build takes five seconds at 200 kB/s.
 #[test]
 fn interrupts_a_download_at_once_and_resumes_it() {
     let server = serve(6, Some(200_000));
@@ -152,7 +152,7 @@ fn interrupts_a_download_at_once_and_resumes_it() {
         site.slow(100_000_000);
     });
     machine.check(&words(&search), 0, &["last good 7.15.0a20260705, first bad 7.15.0a20260706"]);
-    // The second request continues the download.
+    // The second request continues the download at its end.
     let archive = server.requests().into_iter().find(|r| r.contains(".tar.gz")).expect("one");
     let again = server.requests().into_iter().filter(|r| r.starts_with(&archive)).nth(1);
     assert!(again.as_ref().is_some_and(|r| r.contains(" bytes=")), "{archive}: {again:?}");

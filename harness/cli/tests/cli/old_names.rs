@@ -1,4 +1,4 @@
-//! Names that commands had in earlier builds. They work as the present ones do.
+//! Tests that commands of earlier builds still work by their old names.
 
 use std::{
     path::Path,
@@ -9,7 +9,7 @@ use crate::common::CASE;
 
 const PAGE: &str = include_str!("../../../../docs/commands.md");
 
-/// The old names of docs/commands.md, each with the present one.
+/// Returns the old names in docs/commands.md, each with the present one.
 fn table() -> Vec<(&'static str, &'static str)> {
     let (_, section) = PAGE.split_once("## Old names").expect("it has a section");
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix("` |"));
@@ -26,7 +26,7 @@ fn run(at: &Path, words: &str, more: &[&str]) -> Output {
     command.output().expect("it starts")
 }
 
-/// Runs a command by both names and compares all that can be seen; returns the exit code.
+/// Runs a command by both names, compares output, files and exit code, and returns the exit code.
 #[track_caller]
 fn compare(at: &Path, old: &str, new: &str, more: &[&str]) -> Option<i32> {
     let (by_old, by_new) = (run(at, old, more), run(at, new, more));
@@ -96,7 +96,7 @@ fn old_names_do_what_the_new_ones_do() {
     both("merge", &["runs", "--out", "/nonexistent/merged"], 2);
     both("unfinished", &["runs"], 0);
     both("redact", &["runs"], 0);
-    // The second time, the run is in the store already.
+    // The second time, the store has the run already.
     assert_eq!(run(at, "store add", &["runs", "--store", "db"]).status.code(), Some(0));
     both("store add", &["runs", "--store", "db"], 0);
     both("store list", &["--store", "db"], 0);

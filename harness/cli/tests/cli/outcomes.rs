@@ -1,7 +1,7 @@
-//! Outcome of each case on the healthy device and under each fault that it declares, kept in `reports/snapshots`.
+//! Outcome of each case on the healthy device and under each fault that it declares, stored in `reports/snapshots`.
 //!
-//! A changed line is a changed behaviour of ROCm, the device or rocrepro: read it, then run `cargo insta review`.
-//! `rocrepro prove` covers programs and the cases that need a library beyond HIP, which not every machine has.
+//! A changed line means that ROCm, the device or rocrepro behaves differently: read it, then run `cargo insta review`.
+//! `rocrepro prove` covers programs and the cases that need a library in addition to HIP, which not every machine has.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,7 +38,7 @@ fn matches_the_snapshots_of_all_outcomes() {
         let record = record.expect("it is not cancelled");
         let family = record.case.split('/').next().unwrap_or_default().to_owned();
         let text = families.entry(family).or_default();
-        // The signature of an expected failure may depend on timing; the `known` entries list the possible ones.
+        // The signature of an expected failure may depend on timing; the `known` entries list the possible signatures.
         let signature = match (&record.verdict.known, record.faults.is_empty()) {
             (Some(known), true) if record.verdict.kind == VerdictKind::Known => {
                 let windows = &first

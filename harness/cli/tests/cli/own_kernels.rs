@@ -1,4 +1,4 @@
-//! Mistakes in a case's own kernels, which prove nothing about ROCm.
+//! Tests mistakes in a case's own kernels, whose failures prove nothing about ROCm.
 
 use std::{
     fs,
@@ -9,7 +9,6 @@ use std::{
 use judge::VerdictKind;
 use report::Record;
 
-/// Returns a case that launches its own kernel.
 fn case(kernel: &str, args: &str) -> String {
     format!(
         "\
@@ -32,7 +31,7 @@ faults: [copy.zero]
     )
 }
 
-/// A macro hides the parameters from `check`, so that the mistakes below show only after compilation.
+/// A macro hides the parameters from `check`, so mistakes show only after compilation.
 const GOOD: &str = "#define TAKES unsigned *out, unsigned n, unsigned m\n    extern \"C\" __global__ void own(TAKES) { out[n] = m; }";
 
 /// Name, kernel, arguments and expected message of each mistake.
@@ -113,7 +112,6 @@ fn gives_no_verdict_to_mistakes_in_own_kernels() {
     }
 }
 
-/// Runs a command on a case and returns its standard output.
 fn rocrepro(folder: &Path, arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
         .args(arguments)
@@ -126,7 +124,7 @@ fn rocrepro(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Returns a case whose kernel reads through an index and writes `too_far` elements behind its own place.
+/// Returns a case whose kernel reads through an index and writes `too_far` elements past its own place.
 fn gather(too_far: u32) -> String {
     format!(
         "\
@@ -164,7 +162,7 @@ fn keeps_what_the_own_kernel_of_a_minimal_case_accesses() {
         ["minimise", "gather", "--cases-from", "gather.yaml", "--fault", "kernel.drop,only=1"];
     rocrepro(at, &[&from[..], &["--out", "out"]].concat());
     let case = fs::read_to_string(at.join("out/case.yaml")).expect("a case");
-    // The case keeps an element for each work-item, and the contents of the index.
+    // The reduced case keeps an element for each work-item, and the content of the index.
     assert!(case.contains("launch: {kernel: own") && case.contains("bytes: 1024"), "{case}");
     assert!(case.contains("set: {to: index, value: 0}"), "{case}");
     let watched = rocrepro(at, &["run", "--cases-from", "out/case.yaml", "--sanitize"]);
@@ -176,7 +174,7 @@ fn suspects_an_out_of_bounds_own_kernel_before_rocm() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     for (too_far, suspect) in [(0, false), (256, true)] {
-        // This check fails in both cases.
+        // This check fails for both values of `too_far`.
         let case = gather(too_far).replace("differ:", "equal:");
         fs::write(at.join("gather.yaml"), case).expect("a file");
         let report = ["report", "gather", "--cases-from", "gather.yaml"];

@@ -1,4 +1,4 @@
-//! Cases whose body is a program.
+//! Tests cases whose body is a program.
 
 mod helper;
 mod report;
@@ -17,7 +17,7 @@ use crate::{
     exec::{REFUSING, namespaces},
 };
 
-/// A program whose parameter chooses how it ends.
+/// A program that ends as its parameter says.
 const OUTCOMES: &str = "\
 title: Outcomes of programs
 source: [this test]
@@ -65,7 +65,7 @@ program:
 faults: [copy.zero]
 ";
 
-/// Name, line and expected signature of programs that end wrongly after a check that holds.
+/// Name, line and expected signature of programs that fail after a check that passes.
 const WRONG: &[(&str, &str, &str)] = &[
     ("number", "rocrepro.holds('check', False, 7)", "wrong-data:check:false"),
     (
@@ -108,7 +108,7 @@ const WRONG: &[(&str, &str, &str)] = &[
         "library-exit:program",
     ),
     ("before", "rocrepro.equal('check', [1, 2], [3, 4], before=[1])", "wrong-data:check:other"),
-    // It clears its own folder, which must not lose its checks.
+    // This program clears its own folder. Its reported checks must not get lost.
     (
         "cleared",
         "[os.remove(f) for f in os.listdir('.')]; rocrepro.equal('check', 1, 2)",
@@ -126,7 +126,6 @@ fn shown(output: &Output) -> String {
     format!("{}\n{out}\n--- stderr\n{err}", output.status)
 }
 
-/// Writes a case to a file in a folder of its own.
 fn case(name: &str, text: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join(format!("{name}.yaml"));
@@ -134,7 +133,7 @@ fn case(name: &str, text: &str) -> (tempfile::TempDir, PathBuf) {
     (folder, file)
 }
 
-/// Runs the cases of a file and returns the exit status and the record of each trial.
+/// Runs the cases of a file. Returns the exit status and the record of each trial.
 fn run(file: &Path, more: &[&str]) -> (Option<i32>, BTreeMap<String, Value>) {
     let records = file.with_extension("jsonl");
     let [file, to] = [file, &records].map(|path| path.to_str().expect("text"));
@@ -180,7 +179,7 @@ fn gives_each_way_of_ending_its_own_outcome() {
         let record = &records[&format!("outcomes[what={what}]")];
         assert!(judge::signature_fits(wanted, signature(record)), "{what}: {record:#}");
     }
-    // The record has the interpreter, the checks and the proof of the device.
+    // The record contains the interpreter, the checks and the proof of the device.
     let pass = &records["outcomes[what=pass]"];
     assert!(pass["program"]["runs_on"].as_str().unwrap().starts_with("Python 3."), "{pass:#}");
     assert_eq!(pass["program"]["checks"][0]["name"], "bytes");
@@ -190,13 +189,13 @@ fn gives_each_way_of_ending_its_own_outcome() {
     );
     let libraries = pass["stack"]["libraries"].as_array().unwrap();
     assert!(libraries.iter().any(|l| l["name"].as_str().unwrap().starts_with("libamdhip64.so")));
-    // The line is one of the case.
+    // Line numbers refer to the case file.
     let raised = &records["outcomes[what=raise]"];
     let of_program = |text: &str| {
         let lines = OUTCOMES.lines().skip_while(|line| !line.contains("python: |")).skip(1);
         lines.enumerate().find(|(_, line)| line.contains(text)).expect("a line").0 + 1
     };
-    // The signature ends with the line of the program.
+    // The signature ends with the failing line of the program.
     let place = format!("program.py:{}", of_program("['absent']"));
     assert_eq!(signature(raised), format!("exception:KeyError:{place}"));
     let place = format!("program.py:{}", of_program("os.kill"));
@@ -205,7 +204,7 @@ fn gives_each_way_of_ending_its_own_outcome() {
     let line = OUTCOMES.lines().position(|line| line.contains("['absent']")).unwrap() + 1;
     assert_eq!(raised["outcome"]["at"]["line"], line);
 
-    // The command line cannot override the case's parameters.
+    // `--env` cannot override the case's parameters.
     let env = ["--env", "ROCREPRO_PARAMETER_what=crash", "--env", "ROCREPRO_REPORT=/dev/null"];
     let (code, records) = run(&file, &[&["outcomes[what=pass]"][..], &env].concat());
     assert_eq!((code, signature(&records["outcomes[what=pass]"])), (Some(0), "pass"));
@@ -245,7 +244,7 @@ fn names_a_missing_requirement_and_how_to_get_it() {
         let absent = "program: {command: [no-such-program-at-all], says: x}";
         skipped(absent, &["the program `no-such-program-at-all`"]);
     }
-    // The release never has this group, whatever the machine has fetched.
+    // This release never has the group, whatever the machine has fetched.
     skipped(
         "needs: {with: llama}\nprogram: {command: ['true'], says: x}",
         &["`debian:7.2.4` comes without llama"],
@@ -263,7 +262,7 @@ fn reports_mistakes_with_line_and_column() {
     for words in ["wrong.yaml:4:1", "states nothing", "wrong.yaml:6:9", "is only for `cpp`"] {
         assert!(printed.contains(words), "no {words:?}: {printed}");
     }
-    // A program needs `--trust`.
+    // A case with a program needs `--trust`.
     let (_folder, file) = case("foreign", OUTCOMES);
     let output = rocrepro(&["check", "--cases-from", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
@@ -343,7 +342,7 @@ fn compiles_cpp_programs_or_names_what_they_need() {
     }
 }
 
-/// The fault replaces the function that the program calls; the device stays healthy.
+/// The fault replaces the function that the program calls, and the device stays healthy.
 #[test]
 fn injects_call_faults_into_cpp_programs() {
     let wanted = [
@@ -354,9 +353,9 @@ fn injects_call_faults_into_cpp_programs() {
         ),
         ("call.crash,call=hipMemset", "crash:set"),
         ("call.hang,call=hipMemset", "hang:set"),
-        // The called function does its work.
+        // The fault lets the called function do its work.
         ("call.leak,call=hipMemset", "pass"),
-        // The program never calls it.
+        // The program never calls this function.
         ("call.crash,call=hipMallocManaged", "pass"),
     ];
     let text = "title: A byte\nsource: [this test]\nneeds: {with: dev}\nprogram:\n  cpp: |\n    #include \"rocrepro.h\"\n    \
@@ -378,7 +377,7 @@ fn injects_call_faults_into_cpp_programs() {
     }
 }
 
-/// `-l` finds libraries of the stack, and the helper accepts statuses of other libraries than HIP.
+/// `-l` finds libraries of the stack, and the helper accepts statuses of libraries other than HIP.
 #[test]
 fn links_cpp_programs_with_libraries_of_the_stack() {
     let text = |library: &str| {

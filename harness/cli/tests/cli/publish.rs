@@ -1,4 +1,5 @@
-//! Text that reaches a terminal or leaves the machine: hostile text is escaped, private data is removed, and printed commands work.
+//! Tests text that reaches a terminal or is published: hostile text is escaped, private data is removed, and printed
+//! commands work.
 
 use std::{path::Path, process::Command};
 
@@ -6,7 +7,7 @@ use crate::common::output_text;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_rocrepro");
 
-/// A file name with characters that a shell interprets.
+/// A file name with characters that are special in a shell.
 const FILE: &str = "it's $HOME `a` \"case\".yaml";
 
 const CASE: &str = r#"
@@ -103,7 +104,7 @@ fn removes_private_data_from_reports() {
     }
     assert!(report.contains("--env \"LICENCE_SERVER=$LICENCE_SERVER\""), "{report}");
     assert!(report.contains("HSA_XNACK=0"), "{report}");
-    // Outside of code blocks the case's markup is escaped.
+    // Outside of code blocks, markup from the case is escaped.
     let prose: String = report.split("```").step_by(2).collect();
     for markup in ["<script>", "<img", "![x](", "[link](", "@janedoe"] {
         assert!(!prose.contains(markup), "{markup}: {prose}");
@@ -203,7 +204,7 @@ fn redact_takes_values_of_options_from_the_records_of_a_folder() {
     let text = output_text(&output.expect("it starts"));
     assert!(!text.contains("supersecret") && !text.contains("launchsecret"), "{text}");
 
-    // An output in the input would be copied into itself.
+    // An output folder inside the input would be copied into itself.
     let inside = ["redact", "found", "--out", "found/sub"];
     let output = command(folder.path(), &inside).output().expect("it starts");
     assert_eq!(output.status.code(), Some(2), "{}", output_text(&output));

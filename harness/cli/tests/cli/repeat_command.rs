@@ -1,4 +1,4 @@
-//! The command in a record that repeats its trial.
+//! Tests the command in a record that repeats its trial.
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +11,7 @@ use report::Record;
 
 use crate::common::CASE;
 
-/// Every option on which a result depends, none with its default.
+/// Every option on which a result depends, each with another value than its default.
 const OPTIONS: &[&str] = &[
     "--cases-from=case.yaml",
     "--trust",
@@ -30,7 +30,8 @@ const OPTIONS: &[&str] = &[
     "--fault=copy.zero,probability=0.5,seed=3",
 ];
 
-/// The other options: they select trials, set how many run at once, name files, sources of stacks or expected failures.
+/// All other options. They select trials, limit parallel work, name files or sources of stacks, or state expected
+/// failures.
 const OTHERS: &[&str] = &[
     "--baseline",
     "--budget-seconds",
@@ -39,7 +40,7 @@ const OTHERS: &[&str] = &[
     "--fail-fast",
     "--flakes",
     "--help",
-    // The tests of environments cover this option.
+    // This option is covered by the tests of environments.
     "--in",
     "--jobs",
     "--junit",
@@ -88,10 +89,9 @@ fn prints_every_option_on_which_a_result_depends() {
             || value.is_empty() && words.iter().any(|word| word == name);
         assert!(is_there, "no {option} in: {again}");
     }
-    // The command repeats the trial.
     assert_eq!(record(at, &words[1..]).again, again);
 
-    // A new option belongs into one of the lists.
+    // A new option must be added to one of the lists.
     let help = rocrepro(at, &["run".to_owned(), "--help".to_owned()]);
     let help = String::from_utf8(help.stdout).expect("text");
     // Options that a description names are indented further.

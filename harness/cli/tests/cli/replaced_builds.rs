@@ -1,4 +1,4 @@
-//! The program or its device library is replaced during a run, or before the run is resumed.
+//! Tests a program or device library that is replaced during a run, or before the run is resumed.
 
 use std::{
     fs,
@@ -34,7 +34,6 @@ fn run(program: &Path, record: &Path, more: &[&str], during: impl FnOnce()) -> O
     run.wait_with_output().expect("it ends")
 }
 
-/// Returns the kinds of the verdicts of a record file in order.
 fn verdicts(record: &Path) -> Vec<String> {
     let text = fs::read_to_string(record).expect("records");
     let lines = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
@@ -43,7 +42,6 @@ fn verdicts(record: &Path) -> Vec<String> {
     kinds.collect()
 }
 
-/// Copies a file and changes its build id.
 fn another_build(of: &Path, to: &Path) {
     let id = stacks::build_id(of).expect("linkers of this project write one");
     let id: Vec<u8> = (0..id.len() / 2)
@@ -59,7 +57,7 @@ fn another_build(of: &Path, to: &Path) {
     assert_ne!(stacks::build_id(of), stacks::build_id(to));
 }
 
-/// Returns a folder with a copy of the program, the path of the copy, and that of the stack.
+/// Makes a folder with a copy of the program. Returns the folder, the path of the copy and the path of the stack.
 fn place() -> (tempfile::TempDir, PathBuf, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let built = Path::new(env!("CARGO_BIN_EXE_rocrepro"));
@@ -116,7 +114,7 @@ fn gives_no_verdict_with_a_replaced_device_library() {
     let [Ok(build)] = &builds[..] else { panic!("one device is installed: {builds:?}") };
     let library = build.path().join("libhsa-runtime64.so.1");
     another_build(&library, &at("other"));
-    // The stack comes from the shared cache, the device from a cache of its own.
+    // Use the shared cache for the stack, and a separate one for the device library.
     let cache = format!("XDG_CACHE_HOME={}", at("cache").display());
     let script = at("start");
     crate::common::write_script(
@@ -145,7 +143,7 @@ fn refuses_to_resume_another_build_and_reports_mixed_builds() {
     let own = stacks::build_id(&program).expect("it has one");
     let text = fs::read_to_string(&records).expect("records");
     let lines: Vec<&str> = text.lines().collect();
-    // The plan and the first trial of another build.
+    // Make the plan and the first trial look like those of another build.
     let other = |line: &str| line.replace(&format!("\"build\":\"{own}\""), "\"build\":\"0ther\"");
     let begun: Vec<String> = lines[..lines.len() - 2].iter().map(|line| other(line)).collect();
     fs::write(at("begun"), begun.join("\n") + "\n").expect("a file");

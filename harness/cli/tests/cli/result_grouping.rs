@@ -1,4 +1,4 @@
-//! Results are grouped by stack, device, environment, limits and the text of the case.
+//! Tests that results are grouped by stack, device, environment, limits and version of the case.
 
 use std::{
     fs,
@@ -50,7 +50,8 @@ fn never_calls_a_pass_under_a_mitigation_fixed() {
     assert!(listed.contains("on debian:7.2.4@gfx1151; limit stack=64M\n"), "{listed}");
 }
 
-/// A change of the case's text explains a changed result, so it is never attributed to the stack. Comments do not count.
+/// A changed case explains a changed result, so the change is never attributed to the stack. Comments in the case do
+/// not count.
 #[test]
 fn separates_results_by_the_text_of_the_case() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Runs that are merged, stored and queried.
+//! Tests runs that are merged, stored and queried.
 
 use std::{
     fs,
@@ -23,7 +23,6 @@ fn ends(folder: &Path, words: &[&str], code: i32) -> String {
     output_text(&output)
 }
 
-/// Writes a case with so many quick trials to `case.yaml`.
 fn cases(folder: &Path, trials: usize) {
     let numbers: Vec<String> = (1..=trials).map(|n| (8 * n).to_string()).collect();
     let matrix = format!("matrix: {{n: [{}]}}\nbuffers:\n", numbers.join(", "));
@@ -38,7 +37,6 @@ fn run(folder: &Path, more: &[&str]) {
     ends(folder, &[&RUN[..], more].concat(), 0);
 }
 
-/// Returns the finished trials of a record file.
 fn trials(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).expect("records");
     let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -58,7 +56,7 @@ fn merges_seven_shards_into_their_run() {
     let parts: Vec<String> = (1..=7).map(|n| format!("part-{n}")).collect();
     for (n, part) in (1..).zip(&parts) {
         let shard = format!("{n}/7");
-        // A shard may have no trial, so its exit code is not checked.
+        // A shard may be empty, which has an exit code of its own, so the exit code is not checked.
         rocrepro(at, &[&RUN[..], &["--shard", &shard, "--record", part]].concat());
     }
     let mut parts: Vec<&str> = parts.iter().map(String::as_str).collect();
@@ -96,12 +94,12 @@ fn merges_seven_shards_into_their_run() {
     let others: Vec<&str> =
         parts.iter().map(|p| if *p == "part-1" { "other" } else { p }).collect();
     refused(&others, &["are of different runs"]);
-    // The error lists all mistakes with file and line.
+    // The error lists all problems with file and line.
     let text = fs::read_to_string(at.join(parts[0])).expect("records");
     fs::write(at.join("foreign"), format!("{text}hello\n")).expect("a file");
     refused(&["foreign", "nothing"], &["foreign:", "not a record", "cannot read `nothing`"]);
 
-    // The last record is a partial line.
+    // Cut the last record, so that its line is incomplete.
     let lines: Vec<&str> = text.lines().collect();
     let last = lines.iter().rposition(|line| line.contains("\"verdict\"")).expect("a record");
     let torn = [&lines[..last], &[&lines[last][..lines[last].len() / 2]]].concat().join("\n");
@@ -114,13 +112,13 @@ fn merges_seven_shards_into_their_run() {
     assert_eq!(trials(&at.join("short")).len(), 23);
     ends(at, &["show", "short"], 3);
 
-    // In a store the merged run replaces its shards.
+    // In a store, a merged run replaces its shards.
     ends(at, &[&["store", "add", "--store", "db"], &parts[..]].concat(), 0);
     ends(at, &["store", "add", "--store", "db", "merged"], 0);
     let listed = ends(at, &["store", "list", "--store", "db"], 0);
     assert!(listed.lines().count() == 1 && listed.contains("24 of 24 trials"), "{listed}");
 
-    // A run that was merged of fewer records removes none, in whichever order the two are added.
+    // A merged run with fewer records than its shards removes none, whichever is added first.
     let added =
         |db: &str, files: &[&str]| ends(at, &[&["store", "add", "--store", db], files].concat(), 0);
     added("first", &parts);
@@ -145,7 +143,7 @@ fn reports_the_history_of_a_case() {
     run(at, &["--record", "old", "--gfx", "gfx1151", "--repeat", "2"]);
     run(at, &["--record", "new", "--gfx", "gfx1151"]);
     run(at, &["--record", "other", "--gfx", "gfx90a"]);
-    // One of the new ones failed.
+    // Make one of the new trials fail.
     let text = fs::read_to_string(at.join("new")).expect("records");
     let fails = |line: &str| match line.contains("\"trial\":\"case[n=16]\"") {
         true => line
@@ -159,7 +157,7 @@ fn reports_the_history_of_a_case() {
     let text: Vec<String> = text.lines().map(fails).collect();
     fs::write(at.join("new"), text.join("\n")).expect("a file");
 
-    // Three processes add records at once, two of them the same file.
+    // Three processes add records at the same time, two of them the same file.
     let add = |file: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
         command.args(["store", "add", "--store", "db", file]).current_dir(at);
@@ -169,7 +167,7 @@ fn reports_the_history_of_a_case() {
         let output = child.wait_with_output().expect("it ends");
         assert!(output.status.success(), "{}", output_text(&output));
     }
-    // Among runs that began in the same second, the one added last counts as the newest.
+    // Of runs that began in the same second, the one that was added last counts as the newest.
     ends(at, &["store", "add", "--store", "db", "new"], 0);
     let again = ends(at, &["store", "add", "--store", "db", "old", "new"], 0);
     assert!(again.contains("0 runs and 0 trials added"), "{again}");
@@ -217,7 +215,7 @@ fn stores_nothing_of_foreign_files() {
         assert!(printed.contains(&wanted), "no {wanted}: {printed}");
     }
     assert!(!at.join("db").exists());
-    // A partial line is reported, and the other records are added.
+    // An incomplete line is reported, and the other records are added.
     fs::write(at.join("torn"), &text[..text.len() - 30]).expect("a file");
     let printed = ends(at, &[&add[..], &["torn"]].concat(), 0);
     assert!(printed.contains(&format!("torn:{lines}: this line is incomplete")), "{printed}");
@@ -232,12 +230,11 @@ fn stores_nothing_of_foreign_files() {
     assert!(!at.join("no").exists());
 }
 
-/// Size of each record of the file below, in bytes.
+/// Size of each record in the file, in bytes.
 const FAT: usize = 100_000;
-/// Number of records of that file.
 const RECORDS: usize = 500;
 
-/// A limit (`ulimit -d`) gives the command half of the file's size as memory.
+/// `ulimit -d` limits the memory of the command to half of the file's size.
 #[test]
 fn reads_record_files_in_less_memory_than_their_size() {
     let folder = tempfile::tempdir().expect("a folder");

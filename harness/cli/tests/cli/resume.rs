@@ -1,4 +1,4 @@
-//! Runs in shards, and runs that ended early and are resumed: their record files equal that of one undisturbed run.
+//! Tests runs in shards, and interrupted runs that are resumed: their record files equal that of one undisturbed run.
 
 use std::{
     collections::BTreeMap,
@@ -26,12 +26,11 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Counts the verdicts of each trial in the records.
 fn verdicts(paths: &[&Path]) -> BTreeMap<(String, String), u32> {
     let mut counts = BTreeMap::new();
     for path in paths {
         for line in fs::read_to_string(path).expect("a file").lines() {
-            // A killed writer may leave a partial last line.
+            // A killed writer may leave an incomplete last line.
             let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { continue };
             if let Some(verdict) = line["verdict"]["kind"].as_str() {
                 let trial = line["trial"].as_str().expect("a trial").to_owned();
@@ -42,7 +41,7 @@ fn verdicts(paths: &[&Path]) -> BTreeMap<(String, String), u32> {
     counts
 }
 
-/// Returns the table of passed trials.
+/// Returns the lines of the table for passed trials.
 fn table(output: &Output) -> Vec<String> {
     text(&output.stdout)
         .lines()
@@ -120,7 +119,7 @@ fn refuses_record_files_in_use_and_pipes() {
     first.kill().expect("it is killed");
     first.wait().expect("it ends");
 
-    // A partial character makes only its own line unreadable.
+    // An incomplete UTF-8 character makes only its own line unreadable.
     let mut bytes = fs::read(&record).expect("a file");
     bytes.extend(b"{\"format\":1,\"x\":\"\xc3");
     fs::write(&record, bytes).expect("a file");
@@ -134,7 +133,7 @@ fn refuses_record_files_in_use_and_pipes() {
     refused(run(&at("pipe"), &["--resume"]).output().expect("it starts"), "is not a plain file");
 }
 
-/// Ctrl-C ends a run in good order, so that a resume on another machine treats no trial as one that crashed the machine.
+/// Ctrl-C ends a run in good order, so a resume on another machine treats no trial as one that crashed the machine.
 #[test]
 fn resumes_an_interrupted_run_without_loss() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -160,7 +159,7 @@ fn resumes_an_interrupted_run_without_loss() {
     assert_eq!(unfinished.status.code(), Some(0), "{unfinished:?}");
 }
 
-/// The other trials run first, in case the trial kills its runner each time.
+/// The trial during which the run was killed runs last, in case it kills its runner each time.
 #[test]
 fn defers_the_trial_during_which_a_run_was_killed() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -169,7 +168,7 @@ fn defers_the_trial_during_which_a_run_was_killed() {
     let kept = fs::read_to_string(&record).expect("a file");
     let (opened, rest) = kept.split_once('\n').expect("lines");
     let begun = rest.lines().find(|line| line.contains("\"begun\"")).expect("a trial began");
-    // The file after a kill during the first trial.
+    // Write the file that remains after a kill during the first trial.
     let killed = format!("{opened}\n{begun}\n");
     fs::write(&record, &killed).expect("a file");
     let resumed = run(&record, &["--resume", "--jobs", "1"]).output().expect("it starts");
@@ -188,7 +187,7 @@ fn defers_the_trial_during_which_a_run_was_killed() {
     assert!(begins.len() > 2 && Some(begins[begins.len() - 1]) == number(begun), "{begins:?}");
     assert!(verdicts(&[&record]).values().all(|count| *count == 1));
 
-    // If the machine goes down before that trial began again, the trial is not suspected.
+    // If the machine goes down before that trial begins again, the trial is not suspected.
     let resumed =
         kept[killed.len()..].split_inclusive('\n').take_while(|line| number(line).is_none());
     let boot: serde_json::Value = serde_json::from_str(begun).expect("a line");
@@ -200,7 +199,7 @@ fn defers_the_trial_during_which_a_run_was_killed() {
     assert!(!text(&resumed.stderr).contains("not run again"), "{resumed:?}");
 }
 
-/// The trial that may have crashed the machine is reported, and the file rejects a resume with other options.
+/// The trial that may have crashed the machine is reported. The file cannot be resumed with other options.
 #[test]
 fn skips_the_trial_during_which_the_machine_went_down() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -215,7 +214,8 @@ fn skips_the_trial_during_which_the_machine_went_down() {
         line["verdict"].is_object() && line["number"] == begun["number"]
     };
     let end = lines.iter().find(ends).expect("it is over");
-    // The file after a crash of the machine: no end of that trial or of the run, and another boot id.
+    // Write the file that remains after a crash of the machine: neither the trial nor the run has an end, and the boot
+    // id differs.
     let boot = begun["boot"].as_str().expect("an id");
     let crashed: Vec<String> = lines
         .iter()
@@ -237,7 +237,7 @@ fn skips_the_trial_during_which_the_machine_went_down() {
         said.contains(trial) && said.contains("never finished: the machine was restarted"),
         "{said}"
     );
-    // A second resume exits alike.
+    // A second resume has the same exit code.
     let again = run(&record, &["--resume"]).output().expect("it starts");
     assert_eq!(again.status.code(), Some(3), "{again:?}");
 

@@ -1,4 +1,4 @@
-//! `rocrepro run --sanitize` on kernels with deliberate mistakes, and on correct ones.
+//! Tests `rocrepro run --sanitize` with kernels that contain deliberate mistakes, and with correct ones.
 
 use std::process::{Command, Stdio};
 
@@ -52,14 +52,14 @@ expect:
 faults: [kernel.drop]
 ";
 
-/// Returns the sanitizer's first finding in a case with that kernel, without addresses and offsets; empty if the case passes.
+/// Returns the first finding of the sanitizer in a case with this kernel, without addresses and offsets. Returns an
+/// empty string if the case passes.
 fn report(case: &str, kernel: (&str, &str)) -> String {
     let stdout = run(case, kernel, "--sanitize");
     let found = stdout.split_once("the sanitizer found: ").map(|(_, rest)| rest);
     plain(found.and_then(|text| text.lines().next()).unwrap_or_default())
 }
 
-/// Replaces addresses and offsets.
 fn plain(line: &str) -> String {
     let words = line.split(' ').map(|word| {
         let number = word.trim_start_matches('+').trim_end_matches([',', ';', ':']);
@@ -68,7 +68,8 @@ fn plain(line: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Runs a case with that kernel, checks that it fails exactly if the sanitizer found a mistake, and returns standard output.
+/// Runs a case with this kernel, and checks that it fails if and only if the sanitizer found a mistake. Returns
+/// standard output.
 fn run(case: &str, kernel: (&str, &str), sanitize: &str) -> String {
     let (status, stdout) = at(case, kernel, &[sanitize, "--schedule", "lazy"]);
     let expected = if stdout.contains("the sanitizer found: ") { 1 } else { 0 };
@@ -76,7 +77,7 @@ fn run(case: &str, kernel: (&str, &str), sanitize: &str) -> String {
     stdout
 }
 
-/// Runs a case with that kernel and returns the exit status and standard output.
+/// Runs a case with this kernel. Returns the exit status and standard output.
 fn at(case: &str, kernel: (&str, &str), options: &[&str]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| {
@@ -94,7 +95,7 @@ fn at(case: &str, kernel: (&str, &str), options: &[&str]) -> (Option<i32>, Strin
     (output.status.code(), stdout)
 }
 
-/// Each mistake appears once, however many workgroups make it.
+/// Each mistake is reported once, however many workgroups make it.
 #[test]
 fn reports_each_mistake_once_or_stops_at_the_first() {
     let case = ADD_CASE.replace("bytes: 400", "bytes: 4000").replace("100", "1000");
@@ -117,7 +118,7 @@ fn reports_each_mistake_once_or_stops_at_the_first() {
     insta::assert_snapshot!("the_first_mistake", printed("--sanitize=stop"));
 }
 
-/// The compiler inserts no wait for a load in inline assembly.
+/// For a load in inline assembly, the compiler inserts no wait.
 #[test]
 fn finds_a_missing_wait_that_corrupts_late_results() {
     let wait = |wait: &str| {
@@ -160,7 +161,7 @@ fn completes_a_barrier_of_the_grid() {
     }
 }
 
-/// All workgroups wait for a flag that none sets.
+/// All workgroups wait for a flag that is never set.
 #[test]
 fn reports_workgroups_that_wait_for_ever_as_hung() {
     let kernel = ADD.replace("extern", "__device__ unsigned flag;\nextern").replace(
@@ -172,14 +173,14 @@ fn reports_workgroups_that_wait_for_ever_as_hung() {
     let (status, stdout) = at(ADD_CASE, ("add_u32", &kernel), &options);
     assert_eq!(status, Some(1), "{stdout}");
     assert!(stdout.contains("hang:"), "{stdout}");
-    // The message has the polling instruction and the address of the flag.
+    // The message contains the polling instruction and the address of the flag.
     let line = stdout.lines().find(|line| line.contains("The device reports what hangs"));
     let line = line.unwrap_or_default();
     assert!(line.contains("kernel add_u32: wave 0 of workgroup 0 waits at `"), "{stdout}");
     assert!(line.contains("for another value at 0x"), "{stdout}");
 }
 
-/// One kernel lacks a fence, one an atomic operation; the correct one has no finding.
+/// One kernel lacks a fence, one an atomic operation. The correct kernel has no finding.
 #[test]
 fn finds_races_of_workgroups() {
     let case = ADD_CASE.replace("bytes: 400", "bytes: 4000").replace("100", "1000");
@@ -255,12 +256,12 @@ fn finds_unordered_accesses() {
 fn records_requested_runs_without_the_explaining_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
-    // In the first order the copy precedes the kernel, which writes the copied buffer.
+    // In the first order, the copy comes before the kernel that writes the copied buffer.
     let (launch, copy) = STREAMS_CASE.split_once("  - copy").expect("a copy");
     let (head, launch) = launch.split_once("  - launch").expect("a launch");
     let (copy, tail) = copy.split_once('\n').expect("more steps");
     let case = format!("{head}  - copy{copy}\n  - launch{launch}{tail}");
-    // The kernel is slow, so that a copy that begins at the same time ends first.
+    // The kernel is slow, so a copy that begins at the same time ends first.
     let kernel = "{
     unsigned x = src[i];
     for (unsigned r = 0; r < 300000; r++) x = x * 1664525u + 1013904223u;
@@ -283,7 +284,7 @@ fn records_requested_runs_without_the_explaining_one() {
     ]);
     command.args(["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"]);
     command.current_dir(folder.path()).stdin(Stdio::null());
-    // On a busy machine the race may show in the first order too; then there is nothing to compare.
+    // On a busy machine the race may show in the first order too. Then there is nothing to compare.
     for _ in 0..20 {
         let output = command.output().expect("it starts");
         let stdout = String::from_utf8_lossy(&output.stdout);
@@ -299,7 +300,7 @@ fn records_requested_runs_without_the_explaining_one() {
             stdout.contains("RACY it") && stdout.contains("--schedule lazy --sanitize:"),
             "{shown}"
         );
-        // The records are those of the healthy device, the fault and the lazy schedule.
+        // The records are those of the healthy device, of the fault and of the lazy schedule.
         let records = report::records(&record).expect("records");
         assert_eq!(records.len(), 3, "{shown}\n{record}");
         assert!(!record.contains("--sanitize"), "{record}");

@@ -1,4 +1,4 @@
-//! Temporary files: a run removes its own and those of killed runs, and touches no other files.
+//! Tests temporary files: a run removes its own and those of killed runs, and does not touch other files.
 
 use std::{
     os::unix::process::ExitStatusExt,
@@ -41,14 +41,14 @@ fn removes_temporary_files_of_a_killed_run() {
     let mut killed = run(temporary.path(), &["--fault", "call.hang", "--timeout", "60"])
         .spawn()
         .expect("it starts");
-    // A folder without a mark file has no known owner and stays, so wait for the mark.
+    // A folder without a mark file has no known owner and is never removed, so wait for the mark.
     let marked = || files(temporary.path()).iter().any(|f| f.ends_with(".rocrepro-scratch"));
     wait_until("no folder was marked", marked);
     killed.kill().expect("it runs");
     assert_eq!(killed.wait().expect("it ended").signal(), Some(9));
     assert_ne!(files(temporary.path()), before, "a killed run cannot clean up");
 
-    // The folder is removed at any age once its owner is gone.
+    // A folder whose owner is gone is removed at any age.
     assert_eq!(run(temporary.path(), &[]).status().expect("it starts").code(), Some(0));
     assert_eq!(files(temporary.path()), before);
 }

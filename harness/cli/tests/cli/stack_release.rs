@@ -1,4 +1,4 @@
-//! The release of a stack whose files do not state it.
+//! Tests stacks whose files do not state their release.
 
 use std::{fs, os::unix::fs::symlink, path::Path, process::Output};
 
@@ -11,8 +11,8 @@ use crate::common::rocrepro;
 /// Folder of the libraries in a Debian root.
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
-/// Returns a copy of ROCm 7.2.4 that does not state its release: it has no manifest, and the name of the runtime's file has only
-/// the interface version.
+/// Returns a copy of ROCm 7.2.4 that does not state its release: it lacks the manifest, and the file name of the runtime
+/// has only the interface version.
 fn nameless() -> TempDir {
     let spec = "debian:7.2.4";
     let fetched = rocrepro(&["rocm", "fetch", spec]).output().expect("it starts");
@@ -29,7 +29,7 @@ fn nameless() -> TempDir {
             symlink(entry.path(), libraries.join(name)).expect("a link");
         }
     }
-    // The judge requires the runtime in the stack, so it is copied and not linked.
+    // The judge requires that the runtime is inside the stack, so it is copied, not linked.
     let runtime = libraries.join("libamdhip64.so.7");
     fs::copy(whole.join("libamdhip64.so.7"), runtime).expect("a copy");
     root

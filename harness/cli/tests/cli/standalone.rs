@@ -1,4 +1,4 @@
-//! The program alone: copied to an empty folder, and in a bare root file system as another user.
+//! Tests the program alone: copied to an empty folder, and in a bare root file system as another user.
 
 use std::{
     fs,
@@ -12,7 +12,6 @@ use standin::{Server, Site, Trouble};
 
 use crate::common::{output_text, write_program};
 
-/// A short trial of the library.
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
 
 /// A copy of the program in a folder of its own.
@@ -32,7 +31,7 @@ impl Alone {
         self.folder.path().join(name)
     }
 
-    /// Returns a command of the copy with an empty environment, a cache of its own and an empty PATH.
+    /// Returns a command of the copy with an empty environment, its own cache and an empty PATH.
     fn command(&self) -> Command {
         let mut command = Command::new(self.path("rocrepro"));
         command
@@ -44,7 +43,7 @@ impl Alone {
         command
     }
 
-    /// Returns the path of the one device library that was unpacked.
+    /// Returns the path of the one unpacked device library.
     fn device(&self) -> PathBuf {
         let builds: Vec<_> = fs::read_dir(self.path("cache/rocrepro/device")).unwrap().collect();
         assert_eq!(builds.len(), 1);
@@ -83,7 +82,7 @@ fn unpacks_the_device_library_once_and_repairs_a_damaged_copy() {
     assert_eq!(identity(&alone.device()).1, first.1);
 }
 
-/// Returns a mirror with the packages of a new 7.2.4 stack, taken from the cache.
+/// Returns a mirror that serves the packages of a new 7.2.4 stack from the cache.
 fn mirror() -> Site {
     let _fetched = stack();
     let release = RELEASES.last().unwrap();
@@ -100,7 +99,7 @@ fn mirror() -> Site {
     site
 }
 
-/// Returns true if a stack that is fetched without `--with` has the package.
+/// Returns true if the package belongs to a stack that is fetched without `--with`.
 fn is_standard(package: &LockedPackage) -> bool {
     let of = serde_json::to_value(&package.of).unwrap();
     [serde_json::json!([]), serde_json::json!(["hiprand"])]
@@ -108,7 +107,7 @@ fn is_standard(package: &LockedPackage) -> bool {
         .any(|group| of.as_array().unwrap().contains(group))
 }
 
-/// Returns the libraries that the program is linked to.
+/// Returns the shared libraries that the program needs.
 fn libraries() -> Vec<PathBuf> {
     let output = Command::new("ldd").arg(env!("CARGO_BIN_EXE_rocrepro")).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -121,7 +120,7 @@ const ENTER: &str = r#"
 root=$1 user=$2; shift 2
 mount --rbind /proc "$root/proc" && mount --rbind /dev "$root/dev" && exec chroot $user "$root" /rocrepro "$@""#;
 
-/// The root has the program, its C library, /proc and /dev; it lacks apt, dpkg, a shell and /etc.
+/// The root file system contains the program, its C library, /proc and /dev, but no apt, dpkg, shell or /etc.
 #[test]
 fn fetches_its_stack_over_http_in_a_bare_root() {
     let alone = Alone::new();
@@ -136,7 +135,7 @@ fn fetches_its_stack_over_http_in_a_bare_root() {
         fs::set_permissions(alone.path(name), fs::Permissions::from_mode(0o1777)).unwrap();
     }
     fs::set_permissions(root, fs::Permissions::from_mode(0o755)).unwrap();
-    // Without root rights this test becomes root of its own user namespace, which has no other user.
+    // Without root rights, this test becomes root in a user namespace that has no other user.
     let superuser = fs::metadata("/proc/self").unwrap().uid() == 0;
     let (own, user): (&[&str], &str) = match superuser {
         true => (&[], "--userspec=65534:65534"),
@@ -177,7 +176,7 @@ fn fetches_its_stack_over_http_in_a_bare_root() {
     passes(&enter(&server, &["run", TRIAL, "--device", "emulated"]));
 }
 
-/// The error lists the offered versions; none of them is fetched, as their checksums are unknown.
+/// The error lists the versions that the mirror offers. None of them is fetched, because their checksums are unknown.
 #[test]
 fn reports_the_releases_that_a_mirror_offers_instead() {
     let alone = Alone::new();

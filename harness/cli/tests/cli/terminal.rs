@@ -1,4 +1,4 @@
-//! Lines on a terminal of 80 columns.
+//! Tests the wrapping of lines on a terminal of 80 columns.
 
 use std::{
     fs::{File, OpenOptions},
@@ -25,7 +25,6 @@ fn command(at: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Returns what a command prints, to a terminal.
 fn on_terminal(mut command: Command) -> String {
     let pty = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&pty).expect("it is ours");
@@ -42,16 +41,17 @@ fn on_terminal(mut command: Command) -> String {
     };
     let mut child =
         command.stdin(Stdio::null()).stdout(slave()).stderr(slave()).spawn().expect("it starts");
-    // The terminal ends when no process has it open.
+    // A read from the terminal ends when no process has its other side open.
     drop(command);
     let mut bytes = Vec::new();
-    // The end is an error on Linux: EIO.
+    // On Linux this end is reported as the error EIO.
     let _ = File::from(pty).read_to_end(&mut bytes);
     child.wait().expect("it ends");
     String::from_utf8_lossy(&bytes).replace('\r', "")
 }
 
-/// Runs a command on a terminal and in a pipe. Lines must fit, unless they are one word, and have the same words.
+/// Compares the output of a command on a terminal with that in a pipe. Lines must fit unless they are a single word,
+/// and the words must be equal.
 #[track_caller]
 fn check(at: &Path, words: &[&str]) {
     let text = on_terminal(command(at, words));

@@ -1,14 +1,14 @@
-//! Textures and surfaces through a released HIP, compared with a sampler in C that follows the published formulas.
+//! Tests textures and surfaces with a released HIP. The reference is a sampler in C that follows the published
+//! formulas.
 
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-/// Environment variable with the release for a run by hand, for example `debian:5.7.1`.
+/// Environment variable with the release for a manual run, for example `debian:5.7.1`.
 const STACK: &str = "ROCREPRO_TEXTURES_STACK";
 
-/// Compiles the program into the folder.
 fn program(folder: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/textures.c");
     let program = folder.join("textures");
@@ -18,7 +18,7 @@ fn program(folder: &Path) -> PathBuf {
     program
 }
 
-/// Runs the program on an architecture with more options and returns its standard output.
+/// Runs the program on an architecture with further options and returns its standard output.
 fn run(program: &Path, gfx: &str, more: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(["exec", "--rocm", &stack(), "--device", "emulated", "--gfx", gfx]);
@@ -44,7 +44,7 @@ fn check(gfx: &str, textures: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let out = run(&program(folder.path()), gfx, &[]);
     let count = |word: &str| out.lines().filter(|line| line.starts_with(word)).count();
-    // ROCm 5.7 itself refuses to fill layers of one row.
+    // ROCm 5.7 refuses to fill layers of one row.
     let refused = count("refused 1D layered ");
     assert!(refused == 0 || old, "{out}");
     assert_eq!(count("ok ") + refused, textures, "{out}");
@@ -53,7 +53,7 @@ fn check(gfx: &str, textures: usize) {
 
 #[test]
 fn samples_textures_by_their_formulas() {
-    // This architecture lacks gathers, levels and filters over layers.
+    // gfx90a supports neither gathers nor mipmap levels, nor filters over layers.
     check("gfx90a", 62);
     check("gfx908", 80);
     check("gfx1030", 80);
@@ -73,8 +73,8 @@ fn samples_textures_under_the_sanitizer_and_with_late_results() {
     }
 }
 
-/// HIP refuses arrays on gfx942 (`hipErrorNotSupported`, before ROCm 6 `hipErrorInvalidValue`), because ROCr reports room for 0
-/// images.
+/// HIP refuses arrays on gfx942 (`hipErrorNotSupported`, before ROCm 6 `hipErrorInvalidValue`), because ROCr reports
+/// that the device supports 0 images.
 #[test]
 fn reports_no_textures_on_gfx942() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Limits on untrusted cases (`--cases-from` without `--trust`), and paths that are not regular files.
+//! Tests limits on untrusted cases (`--cases-from` without `--trust`), and paths that are not regular files.
 
 use std::{
     os::unix::fs::symlink,
@@ -123,7 +123,7 @@ fn rejects_special_files_without_blocking() {
     );
 }
 
-/// HIP writes its log to any path that AMD_LOG_LEVEL_FILE names.
+/// AMD_LOG_LEVEL_FILE makes HIP write its log to any path.
 #[test]
 fn confines_writes_of_untrusted_cases() {
     let cases = folder(&[("case.yaml", CASE)]);
@@ -177,7 +177,7 @@ faults: [kernel.drop]
 /// Environment of a case that hides every GPU, so that the command starts a second worker to look for one.
 const HIDDEN: &str = "environment: {HIP_VISIBLE_DEVICES: \"99\"}\n";
 
-/// HIP in each process that a command starts tries to write a log outside of the scratch folder.
+/// In each process that a command starts, HIP tries to write a log outside of the scratch folder.
 #[test]
 fn confines_every_command_that_runs_untrusted_code() {
     let cases = folder(&[

@@ -1,4 +1,5 @@
-//! Packages with their own ROCm, as in PyTorch's and TheRock's wheels, made of the stack's libraries.
+//! Tests Python packages that contain ROCm, such as the wheels of PyTorch and TheRock. The test wheels are made from
+//! the libraries of the stack.
 
 use std::{
     fs,
@@ -10,7 +11,7 @@ use object::Object as _;
 
 use crate::{common::output_text, environments::python_makes_environments, exec::namespaces};
 
-/// Imports the package of an environment and uses its HIP.
+/// Program that imports the package of an environment and uses its HIP.
 const USES: &str = "
 import ctypes, importlib.util, sys
 layout = next(name for name in ('torch', '_rocm_sdk_core') if importlib.util.find_spec(name))
@@ -19,24 +20,24 @@ count = ctypes.c_int(-1)
 status = hip.hipGetDeviceCount(ctypes.byref(count))
 ";
 
-/// Calls the HSA runtime of the package by its path, which no loader can redirect.
+/// Program that loads the package's HSA runtime by its path, which no loader can redirect.
 const GOES_PAST: &str = "
 import glob, os
 own, = glob.glob(os.path.join(os.path.dirname(importlib.import_module(layout).__file__), 'lib', 'libhsa-runtime64.so*'))
 ctypes.CDLL(own)
 ";
 
-/// The build id that the bundled HIP gets.
+/// Build id that is written into the bundled HIP.
 const BUILD_ID: &str = "abababababababababababababababababababab";
 
-/// The arrangement of libraries in a wheel.
+/// Arrangement of the libraries in a wheel.
 struct Layout {
     package: &'static str,
     hip: &'static str,
     hsa: &'static str,
-    /// The options of the linker for the search path.
+    /// Linker options for the search path.
     tags: &'static str,
-    /// True if the HSA runtime has a function of a later release, and a library needs it.
+    /// True if the HSA runtime has a function of a later release that another library needs.
     newer: bool,
 }
 
@@ -59,7 +60,6 @@ const THE_ROCK: Layout = Layout {
 const NEWER: Layout = Layout { newer: true, ..TORCH };
 
 impl Layout {
-    /// Writes the package into a folder.
     fn write(&self, folder: &Path, stack: &Path) {
         let package = folder.join(self.package);
         let (lib, made) = (package.join("lib"), folder.join("made"));
@@ -70,7 +70,7 @@ impl Layout {
         let mut hip = of_stack("libamdhip64.so.7");
         let id = object::File::parse(&*hip).unwrap().build_id().unwrap().unwrap().to_vec();
         replace(&mut hip, &id, &[0xab; 20]);
-        // Libraries of PyTorch's wheels need others by names without versions.
+        // Libraries in PyTorch's wheels name their dependencies without versions.
         replace(&mut hip, b"\0libhsa-runtime64.so.1\0", format!("\0{}\0", self.hsa).as_bytes());
         fs::write(lib.join(self.hip), hip).unwrap();
         let (call, export) = match self.newer {
@@ -113,7 +113,6 @@ impl Layout {
         fs::write(package.join("__init__.py"), init).unwrap();
     }
 
-    /// Makes a virtual environment with the package.
     fn environment(&self, folder: &Path, stack: &Path) -> PathBuf {
         let made =
             Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(folder).status();
@@ -123,7 +122,6 @@ impl Layout {
         folder.to_owned()
     }
 
-    /// Makes a wheel of the package.
     fn wheel(&self, folder: &Path, stack: &Path) -> String {
         self.write(folder, stack);
         let info = "torch-1.0.dist-info";
@@ -143,7 +141,7 @@ impl Layout {
     }
 }
 
-/// Replaces each occurrence of `from`, padding a shorter `to` with zero bytes.
+/// Replaces each occurrence of `from`. A shorter `to` is padded with zero bytes.
 fn replace(file: &mut [u8], from: &[u8], to: &[u8]) {
     let mut to = to.to_vec();
     to.resize(from.len(), 0);
@@ -154,7 +152,7 @@ fn replace(file: &mut [u8], from: &[u8], to: &[u8]) {
     }
 }
 
-/// A folder for the cache and what a test makes, and the stack.
+/// Folder for the cache and the test's files, and the stack.
 struct World {
     folder: tempfile::TempDir,
     stack: PathBuf,
@@ -190,7 +188,7 @@ impl World {
         program.args(arguments).stdin(Stdio::null()).output().unwrap()
     }
 
-    /// Runs a command; its exit code and all that it prints are as expected.
+    /// Runs a command, and checks its exit code and that it prints these texts. Returns the output.
     #[track_caller]
     fn check(&self, command: &str, arguments: &[&str], code: i32, said: &[&str]) -> String {
         let output = self.run(command, arguments);
@@ -223,14 +221,14 @@ fn runs_wheels_with_bundled_rocm_on_the_device() {
         let note = format!("brings its own HIP, {venv}/lib/");
         let said = ["devices 1 0", &note, hip, BUILD_ID];
         world.check("exec", &[&python, "-c", &shows], 0, &said);
-        // Neither a script's own LD_PRELOAD nor a child that starts with an empty environment loses the device.
+        // The device stays in place if a script sets LD_PRELOAD itself, or if a child starts with an empty environment.
         let script =
             format!("LD_PRELOAD=libm.so.6 {python} -c \"$0\" && env -i {python} -c \"$0\"");
         let text = world.check("exec", &["sh", "-c", &script, &shows], 0, &[]);
         assert_eq!(text.matches("devices 1 0").count(), 2, "{text}");
     }
 
-    // A search over environments runs on the device too, and knows the failure of the second one.
+    // A search over environments runs on the device too, and finds the failure of the second environment.
     let axis = format!("venv={torch},{rock}");
     let script = format!("{USES}assert count.value == 1 and status == 0\nassert layout == 'torch'");
     let sh = "exec $ROCREPRO_VALUE/bin/python -c \"$0\"";
@@ -312,7 +310,8 @@ fn refuses_wheels_that_need_a_function_which_the_device_lacks() {
     let python = format!("{newer}/bin/python");
     let names = ["torch/lib/libuses.so` needs hsa_of_a_later_release of the HSA runtime"];
     world.check("exec", &[&python, "-c", USES], 3, &names);
-    // In a script the environment is not known in advance; the loader reports the missing function.
+    // rocrepro does not know the environment of a script in advance, so the dynamic loader reports the missing
+    // function.
     let script = format!("{python} -c \"$0\"");
     let said = ["undefined symbol: hsa_of_a_later_release"];
     world.check("exec", &["sh", "-c", &script, USES], 1, &said);

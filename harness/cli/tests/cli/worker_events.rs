@@ -1,4 +1,4 @@
-//! The events of a real worker, kept in a file for the tests of the crates that read them.
+//! Events of a real worker, stored in a file for the tests of the crates that read them.
 
 use std::{
     fs,
@@ -9,12 +9,12 @@ use std::{
 use plan::{Event, LoadedLibrary, Phase};
 use rocrepro::{CaseLibrary, lower_all, select};
 
-/// A trial with every kind of event of a healthy trial: it compiles, loads and launches kernels, and checks bytes.
+/// A trial with every kind of event of a passing trial: it compiles, loads and launches kernels, and checks bytes.
 const TRIAL: &str = "kernels/saxpy[n=64,block=64]";
 
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../judge/recorded/saxpy.jsonl");
 
-/// Runs one worker below a launcher that copies its events.
+/// Runs one worker under a launcher that copies the worker's events.
 fn events() -> Vec<Event> {
     let folder = tempfile::tempdir().expect("a folder");
     let copy = folder.path().join("events");
@@ -30,7 +30,7 @@ fn events() -> Vec<Event> {
     text.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
 }
 
-/// Replaces what differs between runs and machines.
+/// Replaces values that differ between runs and machines.
 fn steady(events: Vec<Event>) -> Vec<Event> {
     let mut phase = Phase::Start;
     let mut kept = Vec::new();
@@ -69,7 +69,7 @@ fn steady(events: Vec<Event>) -> Vec<Event> {
                 address: None,
                 ns: 1000,
             },
-            // The starter's event, which appears only below a launcher.
+            // This event comes from the starter and appears only under a launcher.
             Event::Ended { .. } => continue,
             other => other,
         });

@@ -1,4 +1,5 @@
-//! Random formulas have the value that a C++ compiler computes for them, both as written and as exported.
+//! Compares the values of random formulas with those that a C++ compiler computes, for the formula as written and as
+//! exported.
 
 use std::{fmt::Write, process::Command};
 
@@ -16,7 +17,7 @@ const FORMULAS: u64 = 300;
 const STRUCTS: &str = "struct N { short h; long l; }; struct Q { int m; unsigned u; N n; };";
 const SOURCE: &str = "__global__ void k(OUT *out, const float *f, const double *d, const int *s, const unsigned char *b, const \
                       unsigned long *w, float x, double y, Q q) {}";
-/// Pointer parameters, and number parameters or struct members with their values.
+/// Names of the pointer parameters. Below them are the number parameters and struct members, with their values.
 const INPUTS: [&str; 5] = ["f", "d", "s", "b", "w"];
 const NUMBERS: [(&str, ScalarType, &str); 6] = [
     ("x", ScalarType::F32, "-0.75"),
@@ -163,7 +164,7 @@ fn random_formulas_match_the_cpp_compiler() {
         let text = format!("out[items - 1 - i] = {formula} for i < items");
         let source = format!("{STRUCTS}\n{}", SOURCE.replace("OUT", name));
         let parameters = own_parameters(&source, "k").expect("its parameters");
-        // An expression without a type in C has none here either.
+        // The parser rejects expressions that have no type in C either.
         let Ok(parsed) = Formula::parse(&text, &parameters) else { continue };
         let place = |buffer: &str| Place { buffer: buffer.to_owned(), offset: 0 };
         let mut args = vec![Arg::Address(place("out"))];

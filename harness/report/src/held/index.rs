@@ -51,7 +51,7 @@ struct Place {
 
 impl Place {
     fn record(self, source: &(impl Source + ?Sized)) -> io::Result<Record> {
-        // Nearly all lines are final records, so that is tried before the general parser.
+        // Nearly all lines are final records, so try this before the general parser.
         if let Ok(record) = serde_json::from_slice(&source.read_at(self.at, self.bytes)?) {
             return Ok(record);
         }
@@ -195,7 +195,7 @@ pub struct OddLine {
     pub what: String,
 }
 
-/// Invalid lines of a file: the first `KEPT`, and the number of the others.
+/// Invalid lines of a file: the first `KEPT`, and the number of all further ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OddLines {
     /// First invalid lines.

@@ -5,7 +5,7 @@ use super::{Block, Issue, body, section};
 /// Maximum length of the address, in bytes. GitHub rejects addresses longer than 8191 bytes (github/docs#5136).
 pub const LIMIT: usize = 8000;
 
-/// Address of a new issue, and the parts that did not fit into it.
+/// Address of a new issue, and the parts of the issue that did not fit into the address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Address that opens the new issue.

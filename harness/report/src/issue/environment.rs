@@ -69,7 +69,7 @@ pub struct Driver {
 /// A ROCm installation on the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackFound {
-    /// Value for `--rocm` that selects it.
+    /// Value for `--rocm` that selects this installation.
     pub spec: String,
     /// Folder of the installation.
     pub root: String,
@@ -251,8 +251,8 @@ impl Environment {
 
 impl Driver {
     /// Identifies the driver, for example `amdgpu 6.12.12 on Linux 6.14.0`. Returns `None` if amdgpu is not loaded, so
-    /// that an expected failure limited to `amdgpu*` does not apply. `kernel` is part of the name because the kernel's
-    /// own amdgpu module has no version.
+    /// that an expected failure limited to `amdgpu*` does not apply. The kernel is part of the name, because the
+    /// kernel's own amdgpu module has no version.
     pub fn name(&self, kernel: &str) -> Option<String> {
         match (&self.amdgpu, self.loaded) {
             (Some(version), _) => Some(format!("amdgpu {version} on {kernel}")),
@@ -261,7 +261,6 @@ impl Driver {
         }
     }
 
-    /// Describes the driver for people.
     fn words(&self, kernel: &str) -> String {
         self.name(kernel).unwrap_or_else(|| "amdgpu is not loaded".to_owned())
     }

@@ -84,7 +84,7 @@ pub struct Program {
 /// Commands and properties of a program that rocrepro did not export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Own {
-    /// Commands that run it on a machine with ROCm and a GPU, including the required setup.
+    /// Commands that run the program on a machine with ROCm and a GPU, including the required setup.
     pub plainly: Vec<String>,
     /// Commands that repeat the run of this report.
     pub again: Vec<String>,
@@ -103,11 +103,11 @@ pub struct Control {
     pub what: String,
     /// Rate of failures of any kind.
     pub rate: Rate,
-    /// Most frequent signature, if it fails.
+    /// Most frequent signature; `None` if no run failed.
     pub signature: Option<String>,
     /// Similarity to the reported failure, computed before the signatures were escaped for Markdown.
     pub likeness: Option<Likeness>,
-    /// Command that runs it.
+    /// Command that repeats these runs.
     pub again: String,
 }
 
@@ -141,6 +141,6 @@ pub struct Duplicate {
     pub case: String,
     /// The expected failure.
     pub known: Known,
-    /// Upstream issues that it refers to.
+    /// Upstream issues to which the expected failure refers.
     pub upstream: Vec<String>,
 }

@@ -46,7 +46,6 @@ pub(super) enum Content {
     Expected,
 }
 
-/// A field of a form.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field {
     /// Label, which GitHub renders as a third-level heading.
@@ -144,7 +143,6 @@ impl Form {
         }
     }
 
-    /// Returns the prefix of all titles.
     pub(super) const fn title_prefix(self) -> &'static str {
         match self {
             Form::Rocm | Form::RocmLibraries => "[Issue]: ",

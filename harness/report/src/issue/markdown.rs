@@ -9,7 +9,7 @@ pub(super) fn fenced(language: &str, text: &str) -> String {
     format!("{fence}{language}\n{}\n{fence}", text.trim_end())
 }
 
-/// Puts a text into a collapsed section.
+/// Returns a collapsed section with this text.
 pub(super) fn folded(title: &str, text: &str) -> String {
     format!("<details><summary>{title}</summary>\n\n{text}\n\n</details>")
 }

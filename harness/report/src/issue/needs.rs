@@ -101,7 +101,7 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
     Some(text)
 }
 
-/// Returns the broken rule without the advice that follows it.
+/// Returns the rule that was broken, without the advice that follows in the text.
 fn rule(why: &str) -> &str {
     why.split("; ").next().unwrap_or_default()
 }

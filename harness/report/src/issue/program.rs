@@ -52,7 +52,7 @@ pub fn may_be_its_own(findings: &Findings) -> bool {
         && !passes_elsewhere
 }
 
-/// Describes the failure in a few words.
+/// Describes the failure in a few words, for the title.
 pub(super) fn symptom(record: &Record) -> String {
     let outcome = &record.outcome;
     let parts: Vec<&str> = outcome.signature.split(':').collect();
@@ -97,7 +97,6 @@ pub(super) fn symptom(record: &Record) -> String {
     }
 }
 
-/// Describes the expected behaviour.
 pub(super) fn expected(outcome: &Outcome) -> String {
     let name = outcome.signature.split(':').nth(1).unwrap_or_default();
     let right = outcome.summary.split_once("right would be ").map(|(_, right)| right);

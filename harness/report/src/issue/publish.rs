@@ -1,4 +1,4 @@
-//! Redaction of everything that is shown to other people. Whole texts pass through here, whatever their parts are.
+//! Redaction of everything that is shown to other people. All texts pass through this module as a whole.
 
 use serde_json::{Map, Value};
 
@@ -13,13 +13,13 @@ use super::{
 use crate::text::visible;
 
 /// Prepares a text for publication: removes names, addresses and secrets, escapes control characters (including those
-/// that reorder text), and makes commands runnable for others.
+/// that reorder text), and changes commands so that other people can run them.
 pub fn publish(text: &str, who: &Identity) -> String {
     visible(&redact(&commands(text), who))
 }
 
-/// Prepares the text of a file for publication: JSON and lines of JSON as such, the rest as text. Each text of a JSON
-/// value is prepared for itself, so its names decide about it.
+/// Prepares the text of a file for publication. In JSON, each text is prepared separately, because the name of its
+/// field may make it private. All other content is prepared as text.
 pub fn publish_file(text: &str, who: &Identity) -> String {
     match object(text) {
         Parsed::Value(value) => return format!("{:#}\n", publish_json(value, who)),
@@ -49,18 +49,18 @@ pub fn publish_file(text: &str, who: &Identity) -> String {
 /// Replacement of JSON that is nested so deeply that it cannot be parsed.
 const TOO_DEEP: &str = "\"<JSON nested too deeply>\"";
 
-/// Prepares XML, such as JUnit, for publication. The words that replace values are escaped.
+/// Prepares XML, such as JUnit, for publication. The words that replace private values are escaped.
 fn publish_xml(text: &str, who: &Identity) -> String {
     const WORDS: [&str; 10] =
         ["secret", "value", "user", "host", "serial", "uuid", "key", "mail", "mac", "ip"];
-    // Attributes are in double quotes, so a single quote needs no escape; with it, commands can be parsed.
+    // Attributes are in double quotes, so single quotes need no escape. Commands can be parsed only with plain quotes.
     let published = publish(&text.replace("&apos;", "'"), who);
     WORDS.iter().fold(published, |text, word| {
         text.replace(&format!("<{word}>"), &format!("&lt;{word}&gt;"))
     })
 }
 
-/// Text of a file or line after an attempt to parse it.
+/// Result of parsing the text of a file or line as JSON.
 enum Parsed {
     Value(Value),
     TooDeep,
@@ -79,7 +79,7 @@ fn object(text: &str) -> Parsed {
     }
 }
 
-/// Returns the private values that runs were given by `--env` and `--launcher`, from the records in a text.
+/// Returns the private values of `--env` and `--launcher` in the records of a text.
 pub fn private_values(text: &str) -> Vec<String> {
     let mut values = std::collections::BTreeSet::new();
     let lines = text.lines().filter(|line| line.contains("--env") || line.contains("--launcher"));
@@ -89,7 +89,7 @@ pub fn private_values(text: &str) -> Vec<String> {
             for option in given.filter_map(Value::as_str) {
                 values.extend(option_values(option));
             }
-            // A trial that did not end has only its command.
+            // If a trial did not end, the options are only in its command.
             let words = record["again"].as_str().and_then(|text| shell_words::split(text).ok());
             let words = words.unwrap_or_default();
             for pair in words.windows(2) {
@@ -112,7 +112,7 @@ fn option_values(option: &str) -> Vec<String> {
     let words = shell_words::split(launcher).unwrap_or_default();
     let mut values = vec![launcher.to_owned()];
     for (at, word) in words.iter().enumerate() {
-        // The name of a program such as `srun` is public, the folder of one is not.
+        // The name of a program such as `srun` is public, but its folder is private.
         let word = word.split_once('=').map_or(word.as_str(), |(_, value)| value);
         if (at > 0 || word.contains('/')) && !word.starts_with('-') {
             values.push(word.to_owned());
@@ -121,7 +121,7 @@ fn option_values(option: &str) -> Vec<String> {
     values
 }
 
-/// Prepares the options in a record for publication, as [`commands`] does for those of a command.
+/// Prepares the options in a record for publication, like [`commands`] does for the options in a command.
 fn publish_option(option: &str, who: &Identity) -> String {
     if option.starts_with("--launcher ") {
         return "--launcher <value>".to_owned();
@@ -132,14 +132,14 @@ fn publish_option(option: &str, who: &Identity) -> String {
     }
 }
 
-/// Prepares all texts of a JSON value for publication, names of fields included. Fields with a private name lose their
-/// values, and so do variables of a run's environment that do not concern ROCm.
+/// Prepares all texts and field names of a JSON value for publication. Values of fields with a private name are
+/// removed, and so are environment variables of a run that do not concern ROCm.
 pub fn publish_json(value: Value, who: &Identity) -> Value {
     match value {
         Value::String(text) => Value::String(publish(&text, who)),
         Value::Array(all) => publish_list(all, who),
         Value::Object(mut all) => {
-            // `{"name": "password", "value": "x"}`
+            // For example `{"name": "password", "value": "x"}`.
             let named =
                 ["name", "key"].iter().find_map(|key| all.get(*key)?.as_str().and_then(private));
             if let Some(private) = named
@@ -159,7 +159,7 @@ pub fn publish_json(value: Value, who: &Identity) -> Value {
                         .collect(),
                     value => publish_field(&key, value, who),
                 };
-                // Two names may become the same.
+                // Two names may be equal after redaction.
                 let mut name = publish(&key, who);
                 while fields.contains_key(&name) {
                     name.push('\'');
@@ -172,8 +172,8 @@ pub fn publish_json(value: Value, who: &Identity) -> Value {
     }
 }
 
-/// Prepares a list for publication, in which a text may decide about the next one: `["--token", "x"]` and the lines of
-/// a key in PEM.
+/// Prepares a list for publication. A text may decide whether the next one is private: `["--token", "x"]`, or the lines
+/// of a key in PEM.
 fn publish_list(all: Vec<Value>, who: &Identity) -> Value {
     let mut option = None;
     let mut in_key = false;
@@ -195,9 +195,9 @@ fn publish_list(all: Vec<Value>, who: &Identity) -> Value {
     Value::Array(out)
 }
 
-/// Prepares the value of a field for publication.
+/// Prepares the value of a field for publication. The name of the field may make the value private.
 fn publish_field(name: &str, value: Value, who: &Identity) -> Value {
-    // Names of cases and kernels, and versions, may have the form of a host, an address or a UUID.
+    // These values may look like a host, an address or a UUID, but are names of cases or kernels, or versions.
     const NAMES: [&str; 9] =
         ["case", "trial", "trials", "kernel", "kernels", "build_id", "build", "rocm", "version"];
     let is_one_word = |text: &str| !text.contains(char::is_whitespace);
@@ -243,8 +243,8 @@ fn numbered(private: Private, all: Map<String, Value>, who: &Identity) -> Value 
     Value::Object(fields)
 }
 
-/// Replaces all texts and numbers below a private name. Of an object below a name such as `host`, only the name and the
-/// id are private.
+/// Replaces all texts and numbers in the value of a private field. In an object below a field such as `host`, only the
+/// name and the id are private.
 fn without(private: Private, value: Value, who: &Identity) -> Value {
     let replaced = |text: &str| (!is_harmless(private, text)).then(|| private.word().into());
     match value {
@@ -274,7 +274,7 @@ impl Issue {
     /// Returns the issue with all texts redacted. `program` is the name of the block with the program.
     pub fn published(mut self, who: &Identity, program: Option<&str>) -> Issue {
         self.title = publish(&self.title, who);
-        // In a program, a word that equals the user's name or host name is an identifier.
+        // In a program, a word that equals the name of the user or host is an identifier.
         let unnamed =
             Identity { user: String::new(), users: Vec::new(), host: String::new(), ..who.clone() };
         for Block { name, text, .. } in self.sections.iter_mut().flat_map(|(_, blocks)| blocks) {

@@ -1,4 +1,4 @@
-//! Escapes foreign texts before any part of an issue is written, so that no part can forget it.
+//! Escapes foreign texts before an issue is written, so that no part of the issue can contain them unescaped.
 
 use judge::likeness;
 

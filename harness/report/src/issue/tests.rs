@@ -192,7 +192,7 @@ fn planted() -> Findings {
     }
 }
 
-/// A finer search is shown only if it refines the reported answer; a search for a fix has its own headings.
+/// A finer search is shown only if it refines the reported answer. A search for a fix has other headings.
 #[test]
 fn shows_the_finer_search_of_the_reported_answer() {
     let mut findings = planted();
@@ -216,7 +216,7 @@ fn shows_the_finer_search_of_the_reported_answer() {
     assert!(at("#### Between these two") < at("First good: **361a3e7**. Last bad: **9f00d11**."));
 }
 
-/// Findings for a crash on a GPU, with no part but the runs.
+/// Findings for a crash on a GPU, with only the required parts.
 fn real() -> Findings {
     let mut record = on_gpu(failed("graphs/long-chain[nodes=30000]"));
     record.title = "A chain of many kernel nodes instantiates".to_owned();

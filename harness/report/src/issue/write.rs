@@ -91,8 +91,8 @@ pub(super) fn title(findings: &Findings) -> String {
     if findings.planted.is_empty() { title } else { format!("INJECTED, do not file: {title}") }
 }
 
-/// Warnings at the top of the issue: injected fault, error of the case itself, emulated device. Empty for a failure on
-/// a GPU.
+/// Returns the warnings at the top of the issue: injected fault, error of the case itself, emulated device. Returns an
+/// empty string for a failure on a GPU.
 pub(super) fn notice(findings: &Findings) -> String {
     let mut notes = Vec::new();
     if !findings.planted.is_empty() {
@@ -139,7 +139,7 @@ pub(super) fn notice(findings: &Findings) -> String {
     notes.iter().map(|note| format!("> {note}")).collect::<Vec<_>>().join("\n>\n")
 }
 
-/// Describes the origin of the libraries; builds of a distribution contain its patches.
+/// Describes the origin of the libraries. Builds of a distribution contain its patches.
 fn builds(findings: &Findings) -> String {
     let spec = &findings.record.stack.spec;
     match findings.packages.is_empty() {
@@ -149,7 +149,7 @@ fn builds(findings: &Findings) -> String {
     }
 }
 
-/// Names what the program needs apart from a C++ compiler, if that is only HIP and hipRTC.
+/// Returns the requirements of the program in addition to a C++ compiler, if they are only HIP and hipRTC.
 fn requirements_if_standalone(findings: &Findings) -> Option<String> {
     let program = findings.program.as_ref().filter(|program| program.own.is_none())?;
     let hiprtc = program.text.contains("<hip/hiprtc.h>");
@@ -160,18 +160,16 @@ fn requirements_if_standalone(findings: &Findings) -> Option<String> {
     findings.libraries.is_empty().then(|| format!("{libraries}{devices}"))
 }
 
-/// Returns the summary of the outcome.
 fn summary(findings: &Findings) -> String {
     placed(findings, &findings.record.outcome.summary)
 }
 
-/// Removes line numbers of the case file if the reader has an exported program instead.
+/// Removes line numbers of the case file if the issue contains an exported program instead of the case.
 fn placed(findings: &Findings, text: &str) -> String {
     let written = findings.program.as_ref().is_some_and(|program| program.own.is_none());
     if written { without_lines(text) } else { text.to_owned() }
 }
 
-/// Describes the problem in one paragraph.
 pub(super) fn problem(findings: &Findings) -> String {
     let record = &findings.record;
     let mut text = sentence(&summary(findings));
@@ -202,7 +200,6 @@ pub(super) fn sentence(text: &str) -> String {
     if text.ends_with(['.', '!', '?']) || text.is_empty() { text } else { text + "." }
 }
 
-/// Describes the expected and the actual behaviour.
 pub(super) fn expected_and_actual(findings: &Findings) -> String {
     format!("**Expected:** {}\n\n**Actual:** {}", expected(findings), actual(findings))
 }
@@ -222,7 +219,7 @@ pub(super) fn expected(findings: &Findings) -> String {
         _ => must_hold(outcome),
     };
     let holds = sentence(&holds);
-    // The title does not apply to a reduced case, nor to a single call.
+    // The title describes neither a reduced case nor a single call.
     let whole = findings.minimised.is_none() && outcome.kind != Kind::ApiError;
     if whole { format!("{} {holds}", sentence(&findings.record.title)) } else { holds }
 }
@@ -475,7 +472,7 @@ pub(super) fn place(on: &Setting) -> String {
     format!("{rocm}({}) on {emulated}{}", on.stack, on.gfx)
 }
 
-/// Returns the program's text in a collapsed section.
+/// Returns the source of the program as a collapsed section.
 pub(super) fn program(findings: &Findings) -> Option<String> {
     let program = findings.program.as_ref().filter(|program| !program.text.is_empty())?;
     Some(folded(
@@ -551,12 +548,11 @@ pub(super) fn case(findings: &Findings) -> String {
     )
 }
 
-/// Returns the description of the machine in a collapsed section.
+/// Returns the description of the machine as a collapsed section.
 pub(super) fn environment(findings: &Findings) -> String {
     folded("Machine (rocrepro doctor)", &fenced("", &findings.environment.text()))
 }
 
-/// Returns a log in a collapsed section.
 pub(super) fn log(title: &str, text: &str) -> String {
     folded(title, &fenced("", text))
 }

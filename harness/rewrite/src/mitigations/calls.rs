@@ -1,8 +1,7 @@
 //! Mitigations that do the same work with other calls.
 //!
-//! A rewrite edits only the body of a plan. The result is then written as a case and lowered again, which adds
-//! set-up, guards and teardown and rejects invalid results. Therefore a rewrite need not follow the rules of
-//! captures and races.
+//! A mitigation edits only the body of a plan. The result is then written as a case and lowered again, which adds
+//! set-up, guards and teardown and rejects invalid plans. Therefore an edit may break the rules of captures and races.
 
 use std::collections::BTreeSet;
 
@@ -134,8 +133,8 @@ fn new_step(call: Call) -> Step {
     Step { id: 0, call, returns: None, gives: None, line: 0, planted: Vec::new() }
 }
 
-/// Replaces the memory kind of declared buffers. Their names contain no dot, unlike those of buffers that lowering
-/// adds.
+/// Replaces the memory kind of declared buffers. Buffers that lowering adds have a dot in their names and are not
+/// changed.
 fn replace_memory(plan: &mut Plan, from: Memory, to: Memory) -> bool {
     let mut changed = false;
     for (name, buffer) in &mut plan.buffers {
@@ -183,7 +182,7 @@ fn make_synchronous(mut step: Step) -> Step {
     step
 }
 
-/// Returns true if the device may still work after the call has returned.
+/// Returns true if the device may still be working when the call returns.
 fn submits(call: &Call) -> bool {
     match call.work_stream() {
         WorkStream::NullStream
@@ -260,8 +259,8 @@ fn replace_null_stream(plan: &mut Plan) -> bool {
     changed
 }
 
-/// Uses a new stream for each further capture on the same stream. Only at the top level, where calls execute in the
-/// order of the text.
+/// Uses a new stream for each further capture on a stream. This applies only to captures at the top level, where calls
+/// execute in the order of the text.
 fn use_fresh_streams(plan: &mut Plan) -> bool {
     let mut captured = BTreeSet::new();
     let mut renamed: Vec<(String, String)> = Vec::new();
@@ -288,7 +287,7 @@ fn use_fresh_streams(plan: &mut Plan) -> bool {
     !renamed.is_empty()
 }
 
-/// Inserts copies of the launches of each capture before it.
+/// Inserts copies of the launches in each capture before the capture.
 fn warm_up(plan: &mut Plan) -> bool {
     let mut out: Vec<Step> = Vec::new();
     let mut begin = None;
@@ -386,7 +385,6 @@ faults: [copy.zero]
         );
     }
 
-    /// All calls that give work to the device are made synchronous or waited for, including newer ones.
     #[test]
     fn every_kind_of_work_is_synchronised() {
         let steps = [
@@ -411,7 +409,6 @@ faults: [copy.zero]
         }
     }
 
-    /// The result of a rewrite can be written as a case again.
     #[test]
     fn rewrites_can_be_written_and_lowered() {
         let plan = plan(COPY);

@@ -179,7 +179,7 @@ impl<'a> Ungrapher<'a> {
     }
 }
 
-/// Returns true for calls about captures and graphs, which do not exist any more.
+/// Returns true for calls about captures and graphs, which the plan no longer contains.
 fn concerns_graphs(call: &Call) -> bool {
     let graph = |named: &plan::Named<'_>| matches!(named.thing, Thing::Graph | Thing::Exec);
     matches!(call, Call::IsCapturing { .. }) || call.named().iter().any(graph)

@@ -47,7 +47,7 @@ pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
     Tree::Turn(vec![structure, Tree::Halves(problems(&all)), Tree::Halves(kernels(&all))])
 }
 
-/// Returns an edit for each capture, which replaces it by another graph.
+/// Returns one edit for each capture. It replaces the capture by another graph.
 fn in_captures(plan: &Plan, edit: fn(u32) -> Edit) -> Vec<Edit> {
     let begins = plan.body.iter().filter(|s| matches!(s.call, Call::BeginCapture { .. }));
     begins.map(|s| edit(s.id)).collect()
@@ -70,8 +70,8 @@ fn after_failure(all: &[&Step], failing: u32) -> Vec<u32> {
     all.iter().skip_while(|s| s.id != failing).skip(1).map(|s| s.id).collect()
 }
 
-/// Returns the calls that a check does not depend on: they do not produce its bytes, nor order or launch calls that
-/// do. Empty if the step is not a check.
+/// Returns the calls that a check does not depend on: calls that neither produce the checked bytes nor order or launch
+/// calls that produce them. Returns an empty list if the failing step is not a check.
 fn unrelated(all: &[&Step], failing: u32) -> Vec<u32> {
     let Some(check) = all.iter().find(|s| s.id == failing) else { return Vec::new() };
     if !is_check(&check.call) {
@@ -111,8 +111,7 @@ fn is_check(call: &Call) -> bool {
     call.is_check()
 }
 
-/// Returns groups of calls that belong together: all calls that name one object or one buffer, or belong to one
-/// capture.
+/// Returns groups of related calls. A group has all calls that name an object or a buffer, or all calls of a capture.
 fn groups(all: &[&Step]) -> Vec<Tree<Edit>> {
     let mut of_objects: BTreeMap<(Thing, &str), Vec<u32>> = BTreeMap::new();
     let mut of_buffers: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
@@ -162,7 +161,7 @@ fn singles(all: &[&Step]) -> Vec<Tree<Edit>> {
             continue;
         }
         if matches!(step.call, Call::Sleep { .. }) {
-            // A sleep is kept: the failure may need it only sometimes, on a busy machine.
+            // A sleep is kept, because the failure may need the sleep only sometimes, for example on a busy machine.
             continue;
         }
         let mut steps = std::mem::take(&mut pending);
@@ -259,7 +258,7 @@ fn simplifications(plan: &Plan, all: &[&Step], captured: &BTreeSet<u32>) -> Vec<
             found.push(Edit::Synchronous(step.id));
         }
         if let Call::Launch { kernel, grid, block, .. } = work
-            // Kernels defined in the case may need exactly their work-items.
+            // Kernels that the case defines may depend on their number of work-items.
             && plan::kernel(kernel).is_some()
             && *block != [256, 1, 1]
             && grid[1..] == [1, 1]
@@ -293,7 +292,7 @@ fn simplest_memory(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> 
     }
 }
 
-/// Returns true if only the device can do the work: it is a kernel's or a library's.
+/// Returns true if the work needs the device: a kernel launch or a call of a library.
 fn needs_device(call: &Call) -> bool {
     let library = matches!(call.work_stream(), WorkStream::Library(_) | WorkStream::Generator(_));
     library || call.kernels().next().is_some()

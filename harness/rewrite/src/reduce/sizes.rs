@@ -4,8 +4,8 @@ use plan::{Arg, Call, MAX_BUFFER_BYTES, Place, Plan, kernel};
 
 use crate::uses::{each_mut, launches_own};
 
-/// Returns the sizes of the largest buffer to try, in bytes, in ascending order. Empty if the plan launches a
-/// kernel defined in the case, whose reach is unknown.
+/// Returns the sizes of the largest buffer to try, in bytes, in ascending order. Returns no sizes if the plan launches
+/// a kernel that the case defines, because the memory that it accesses is unknown.
 pub(super) fn targets(plan: &Plan) -> Vec<u64> {
     if launches_own(plan) {
         return Vec::new();
@@ -19,8 +19,8 @@ pub(super) fn largest(plan: &Plan) -> u64 {
     plan.buffers.values().map(|b| b.bytes).filter(usable).max().unwrap_or(0)
 }
 
-/// Returns true if a buffer of this size can be allocated. Larger ones must fail, and scaling them would change the
-/// case.
+/// Returns true if a buffer of this size can be allocated. A larger allocation must fail, and a smaller size would
+/// change the meaning of the case.
 fn usable(bytes: &u64) -> bool {
     *bytes <= MAX_BUFFER_BYTES
 }

@@ -36,7 +36,7 @@ fn leaves(tree: &Tree<Edit>) -> Vec<Edit> {
     }
 }
 
-/// Writes an edited plan as a case and lowers it; the first mistake if it is invalid.
+/// Writes an edited plan as a case and lowers the case. Returns the first mistake of an invalid case.
 fn again(plan: &Plan, kernels: &Kernels) -> Result<Plan, String> {
     let header = Header {
         title: "edited".into(),
@@ -63,7 +63,7 @@ fn every_edit_results_in_a_case_or_a_mistake() {
         let plan = lower(&case, trial, &kernels, &[]).expect("a good trial").plan;
         let check = calls(&plan.body).last().map(|s| s.id);
         let edits = leaves(&reductions(&plan, check));
-        // Only some edits of cases with thousands of steps, because their time is quadratic.
+        // For cases with thousands of steps only some edits are tested, because the time is quadratic.
         let some = edits.iter().step_by(1 + edits.len() / 100);
         let mut good = 0;
         for edit in some {

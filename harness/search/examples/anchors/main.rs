@@ -1,7 +1,7 @@
-//! Measures simulated bisects: mean runs, installed builds, and the share of wrong answers.
+//! Measures simulated bisects: mean number of runs, mean number of installed builds, and share of wrong answers.
 //!
-//! Two other strategies are measured for comparison: a fixed number of repetitions of each build, and Wald's
-//! sequential test. Both are given the failure rates that our search has to estimate.
+//! Two other strategies are measured for comparison: a fixed number of repetitions of each build, and Wald's sequential
+//! test. These two are given the failure rates, which this crate's search has to estimate.
 //!
 //! `cargo run --release -p search --example anchors [-- BISECTS [BUILDS...] [p=RATE...]]`
 
@@ -11,7 +11,7 @@ use simulation::{Model, Random, Spent, ours, repeated, sequential};
 
 type Cell = (f64, f64, Option<(f64, f64)>);
 
-/// Failure rate of bad builds, failure rate of good builds, and the limits that we set for runs and builds at 256
+/// Failure rate of bad builds, failure rate of good builds, and the limits on runs and builds for a history of 256
 /// builds.
 const CELLS: [Cell; 8] = [
     (1.0, 0.0, Some((19.0, 8.1))),
@@ -91,7 +91,6 @@ impl Column {
         self.runs.iter().map(|n| f64::from(*n)).sum::<f64>() / self.runs.len() as f64
     }
 
-    /// Returns the 95th percentile of the number of runs.
     fn high(&mut self) -> u32 {
         self.runs.sort_unstable();
         self.runs[self.runs.len() * 95 / 100]

@@ -2,12 +2,12 @@
 
 use search::bisect::{Action, Answer, Event, Seen, Setup, State, next};
 
-/// SplitMix64 generator: the same bisects in every run, on every machine.
+/// SplitMix64 generator. It makes the same bisects in every run, on every machine.
 pub(crate) struct Random(u64);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Random {
-        // Without this step, consecutive seeds would give the same sequence shifted by one.
+        // Without this step, consecutive seeds would give the same sequence, shifted by one number.
         let mut random = Random(seed.wrapping_mul(0xd6e8_feb8_6659_fd93));
         Random(random.next())
     }
@@ -49,7 +49,7 @@ pub(crate) struct Spent {
     pub(crate) answer: Option<usize>,
 }
 
-/// Bisects with this crate's search.
+/// Bisects with the search of this crate.
 pub(crate) fn ours(model: &Model, random: &mut Random) -> Spent {
     let mut setup = Setup::new(model.builds);
     setup.patience = 1000;

@@ -1,12 +1,12 @@
 //! Measures whether answers are wrong more often than they state, with simulated bisects of many models.
 //!
-//! The limits of the stated confidence were tuned on most of these models, so those are not independent evidence for
-//! them; the independent ones are marked.
+//! The maximum confidence was tuned on most of these models, so they are not independent evidence for it. The
+//! independent models are marked.
 //!
 //! `cargo run --release -p search --example calibration [-- BISECTS [MODEL [FIRST]]]`
 //!
-//! With FIRST, the first seed, the bisects of a model can be run in parts: each part prints a line of sums, and
-//! `calibration -- sum` turns those lines on its standard input into rows.
+//! FIRST is the first seed. With it, the bisects of a model can be run in parts: each part prints a line of sums, and
+//! `calibration -- sum` turns such lines on its standard input into rows.
 
 mod claim;
 mod worlds;

@@ -1,9 +1,9 @@
 //! Models of realistic histories: failure rates that differ between builds, several changes, machines that drift or
-//! break, runs that depend on the previous run.
+//! break, and runs that depend on the previous run.
 
 use std::ops::RangeInclusive;
 
-/// SplitMix64 generator: the same worlds in every run, on every machine.
+/// SplitMix64 generator. It makes the same histories in every run, on every machine.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -77,7 +77,6 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Returns the builds in the listing, including the ends.
     pub(crate) fn listed(&self) -> Vec<usize> {
         (0..self.rates.len()).filter(|build| !self.hidden[*build]).collect()
     }
@@ -340,13 +339,12 @@ impl<'a> Lab<'a> {
         Lab { world, random, runs: 0, fresh: false, failed: false, out_of_order: false }
     }
 
-    /// Installs a build; returns false if it cannot be tested.
+    /// Installs a build. Returns false if the build cannot be tested.
     pub(crate) fn install(&mut self, build: usize) -> bool {
         self.fresh = true;
         !self.world.broken[build]
     }
 
-    /// Runs the build once and returns whether it fails.
     pub(crate) fn run(&mut self, build: usize) -> bool {
         let rate = self.world.rates[build];
         let part = |over: u32| (f64::from(self.runs) / f64::from(over)).min(1.0);

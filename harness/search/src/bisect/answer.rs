@@ -64,14 +64,14 @@ pub enum Answer {
     NotReproducible {
         /// Runs of the bad end.
         runs: u32,
-        /// Failures among them.
+        /// Number of runs of the bad end that failed.
         bad: u32,
     },
     /// The good end fails too.
     GoodEndFails {
         /// Runs of the good end.
         runs: u32,
-        /// Failures among them.
+        /// Number of runs of the good end that failed.
         bad: u32,
     },
     /// The bad end only passes and the good end only fails; the ends seem to be exchanged.
@@ -89,7 +89,7 @@ pub enum Answer {
     /// The good end passed and then failed in every run: the device is out of order, or the failure does not depend
     /// on the build.
     Wedged {
-        /// Passes before the first of those failures.
+        /// Passes of the good end before its failures in a row.
         passes: u32,
         /// Failures in a row since then.
         failures: u32,

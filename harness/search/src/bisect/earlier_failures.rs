@@ -22,8 +22,8 @@ pub(super) enum Classification {
     Done(Answer),
 }
 
-/// Classifies the failures before the edge. It runs the good end and the last good build until each has failed once
-/// or would have failed by then.
+/// Classifies the failures before the edge. Requests runs of the good end and of the last good build first, until each
+/// has failed once or has passed so often that a failure at the observed rate would have shown.
 pub(super) fn classify(state: &State, edge: Edge) -> Classification {
     let tested =
         state.tallies().filter(|(build, tally)| *build <= edge.last_good && !tally.unusable());

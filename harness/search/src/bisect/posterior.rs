@@ -162,7 +162,6 @@ impl Posterior {
         (0..self.intervals.len()).fold(0, better)
     }
 
-    /// Returns the hypothesis that the good end fails too.
     pub(super) fn nowhere(&self) -> &Interval {
         &self.nowhere
     }

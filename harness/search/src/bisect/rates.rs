@@ -25,7 +25,8 @@ const NOISE: [(f64, f64); 9] = [
     (0.25, 0.005),
 ];
 
-/// Prior probability of the failure rate that the user gave; the rest is spread as without it.
+/// Prior probability of the failure rate that the user gave. The rest of the probability is distributed as if no rate
+/// were given.
 const GIVEN_RATE: f64 = 0.8;
 
 /// Bad builds with failure rates of their own.
@@ -34,10 +35,10 @@ const BAD_OUTLIERS: Outliers = Outliers { prior: 0.045, share: 0.4, rate: (0.8, 
 /// Good builds that fail with the same signature, each at a rate of its own.
 const GOOD_OUTLIERS: Outliers = Outliers { prior: 0.04, share: 0.05, rate: (1.0, 1.5) };
 
-/// Replacement for the logarithm of zero; being finite, it can be subtracted from a sum again.
+/// Replacement for the logarithm of zero. It is finite, so that it can be added to a sum and subtracted again.
 const IMPOSSIBLE: f64 = -1e5;
 
-/// Prior of outliers: the probability that a side has any, the share of its builds that are outliers then, and the
+/// Prior of outliers: the probability that a side has outliers, their share of the side's builds in that case, and the
 /// parameters of the Beta prior of their rates.
 struct Outliers {
     prior: f64,
@@ -62,15 +63,14 @@ pub(super) struct RateModel {
     bad: Vec<RateHypothesis>,
     /// Hypotheses for the good side, sorted by rate.
     good: Vec<RateHypothesis>,
-    /// For each hypothesis of the bad side, the number of hypotheses of the good side with at most half its rate. The
-    /// others would not be a regression.
+    /// For each hypothesis of the bad side, the number of hypotheses of the good side with at most half its rate. Pairs
+    /// with a higher good rate would not be a regression.
     below: Vec<usize>,
 }
 
 /// One number for each hypothesis of one side.
 pub(super) type PerHypothesis = Vec<f64>;
 
-/// Likelihood of one build's runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Likelihood {
     /// Log likelihood under each hypothesis of the bad and of the good side.
@@ -123,7 +123,6 @@ impl RateModel {
         RateModel { bad, good, below }
     }
 
-    /// Returns the likelihood of a build's runs.
     pub(super) fn likelihood(&self, tally: Tally) -> Likelihood {
         let side = |hypotheses: &[RateHypothesis], outliers: &Outliers| {
             let (n, k) = (f64::from(tally.good), f64::from(tally.bad));
@@ -207,7 +206,7 @@ impl RateModel {
         joint
     }
 
-    /// Returns the probability that builds of one side have different rates.
+    /// Returns the posterior probability that builds of one side have different rates.
     pub(super) fn differing_probability(&self, joint: &Joint) -> f64 {
         let outliers = |hypotheses: &[RateHypothesis], weights: &[f64]| -> f64 {
             hypotheses

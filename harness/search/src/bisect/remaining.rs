@@ -9,7 +9,7 @@ use super::{
 /// can give. Tuned in simulations.
 const WASTE: f64 = 1.5;
 
-/// Passes of the last good build exclude that it is a bad one once a bad build would show them with at most this
+/// Passes of the last good build show that the build is good once a bad build would pass as often with at most this
 /// probability.
 const MISSED: f64 = 0.01;
 

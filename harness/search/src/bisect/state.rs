@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::sequential::lower_bound;
 
-/// A build is unusable for the search if the share of runs with another failure is above `MAX_OTHER_SHARE`, with at most the
-/// probability `OTHER_ERROR` that this is bad luck: two of two runs are enough, of ten it takes five. An end that fails in
-/// two ways is run until this is clear, which also shows the more frequent failure.
+/// A build is unusable for the search if the share of runs with another failure is above `MAX_OTHER_SHARE`, with at
+/// most the probability `OTHER_ERROR` that this is bad luck: 2 other failures in 2 runs are enough, but 10 runs must
+/// have 5. An end that fails in two ways is run until this is clear, which also shows the more frequent failure.
 const MAX_OTHER_SHARE: f64 = 0.2;
 const OTHER_ERROR: f64 = 0.05;
 
@@ -253,7 +253,6 @@ impl State {
         self.active
     }
 
-    /// Returns whether the build has been installed before.
     pub(super) fn installed(&self, build: usize) -> bool {
         self.installed.contains(&build)
     }
@@ -332,13 +331,12 @@ impl State {
         tally
     }
 
-    /// Returns whether the last run failed.
     pub(super) fn just_failed(&self) -> bool {
         self.runs.last().is_some_and(|(_, seen)| *seen == Seen::Bad)
     }
 
-    /// Returns whether the most recent runs all failed, on at least `builds` different builds, none of them the good
-    /// end.
+    /// Returns whether the most recent runs all failed, on at least `builds` different builds. The good end is not
+    /// among these builds.
     pub(super) fn suspicious(&self, builds: usize) -> bool {
         let mut failed: Vec<usize> = Vec::new();
         for (build, seen) in self.runs.iter().rev() {
@@ -355,7 +353,7 @@ impl State {
         false
     }
 
-    /// Returns the passes of the good end, and its failures since the last of them.
+    /// Returns the number of passes of the good end, and the number of its failures since the last pass.
     pub(super) fn good_end_turned(&self) -> (u32, u32) {
         let of_good_end = || self.runs.iter().filter(|(build, _)| *build == 0);
         let failures = of_good_end().rev().take_while(|(_, seen)| *seen == Seen::Bad).count();

@@ -30,12 +30,12 @@ pub fn find_band(runs: impl IntoIterator<Item = (usize, u32, u32)>) -> Option<Ba
     Some(Band { last_passing, first_failing, always_failing })
 }
 
-/// Number of points without a failure after a single failing point that make it an outlier: a threshold would have
-/// shown in them too.
+/// Number of points without a failure after a single failing point that make this point an outlier. A threshold would
+/// have shown at those points too.
 const CLEAN: usize = 2;
 
-/// Returns the first failing point of the band. A single failure followed by clean points is an earlier failure of
-/// its own and does not widen the band.
+/// Returns the first failing point of the band. A single failure followed by points without failures is a separate
+/// failure and does not widen the band.
 fn first_failing_point(runs: &[(usize, u32, u32)]) -> Option<usize> {
     let mut failing = (0..runs.len()).filter(|at| runs[*at].2 > 0).peekable();
     while let Some(at) = failing.next() {
@@ -67,7 +67,7 @@ mod tests {
         check(&far, Some((7, 10, 20)));
         check(&[(0, 5, 0), (3, 4, 1), (5, 3, 0), (10, 3, 1), (20, 0, 5)], Some((0, 3, 20)));
         check(&[(0, 5, 0), (3, 4, 1), (5, 3, 0), (7, 3, 0), (20, 0, 5)], None);
-        // A failure that is flaky at the bad end too.
+        // The failure is flaky at the bad end too.
         check(&[(0, 5, 0), (10, 3, 1), (20, 2, 3)], None);
         check(&[(0, 5, 0), (20, 0, 0)], None);
     }

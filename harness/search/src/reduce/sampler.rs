@@ -53,15 +53,15 @@ const ERROR_ON_THE_WAY: f64 = 0.05;
 const TOO_RARE: f64 = 0.01;
 /// Part of the start's rate at which a candidate is rejected as too rarely failing.
 const SHARE: f64 = 0.5;
-/// Highest assumed rate: a failure that occurred in every run so far may still be intermittent.
+/// Highest assumed rate, because a failure that occurred in every run so far may still be intermittent.
 const MOST_RATE: f64 = 0.98;
 /// A candidate is given up after this many more runs without a verdict than with one.
 const NO_VERDICTS: u32 = 3;
 /// Minimum number of runs for the first estimate of an intermittent failure's rate.
 const FIRST_RUNS: u32 = 20;
-/// Failures that end the first estimate sooner if there was no pass.
+/// Number of failures that end the first estimate early if no run passed.
 const FIRST_HITS: u32 = 3;
-/// Failures after which a rate counts as known well enough.
+/// Number of failures after which the estimate of a rate is sufficient.
 const HITS: u32 = 8;
 
 pub(super) struct Sampler<C> {
@@ -71,7 +71,7 @@ pub(super) struct Sampler<C> {
     pub(super) others: BTreeMap<String, (u32, C)>,
     /// Other failures, by candidate key.
     other_failures: HashMap<String, Vec<SubstituteFailure>>,
-    /// Failure rate of the start, 0 to 1; every accepted candidate fails as often according to its runs.
+    /// Failure rate of the start, 0 to 1. According to their runs, all accepted candidates fail as often.
     rate: f64,
     /// Failures of accepted candidates as long as none of them has passed.
     row: u32,
@@ -113,7 +113,6 @@ impl<C: Clone> Sampler<C> {
         }
     }
 
-    /// Runs a candidate once and counts the outcome.
     fn observe(
         &mut self,
         candidate: &C,
@@ -161,7 +160,7 @@ impl<C: Clone> Sampler<C> {
             }
             counts = self.observe(start, key, runner)?;
         }
-        // An overestimated rate would make every candidate look too rarely failing, so take the lower bound.
+        // With an overestimated rate every candidate would seem to fail too rarely, so use the lower bound.
         let rate = match self.flaky {
             true => lower_bound(counts.same, counts.runs(), 0.1),
             false => MOST_RATE,
@@ -218,13 +217,13 @@ impl<C: Clone> Sampler<C> {
         evidence(counts.same, counts.not, self.rate, self.rate * SHARE)
     }
 
-    /// Records that the search continues from this candidate.
+    /// Counts the failures of a candidate from which the search continues.
     pub(super) fn accept(&mut self, key: &str) {
         self.row += self.counts(key).same;
     }
 
-    /// Takes a fresh sample of the result, because the runs that selected it are biased. Returns false if the search
-    /// has to start again: it trusted single runs of an intermittent failure, or a rate that was luck.
+    /// Runs the result again, because the runs that selected it are biased. Returns false if the search has to start
+    /// again: it trusted single runs of an intermittent failure, or overestimated the rate by chance.
     pub(super) fn check_result(
         &mut self,
         result: &C,
@@ -256,7 +255,7 @@ impl<C: Clone> Sampler<C> {
         if self.settings.deterministic { 2 } else { HITS }
     }
 
-    /// Decides again, with an error that keeps `elements` such decisions together within the settings' error.
+    /// Decides again, with an error that keeps the total error of `elements` decisions within the settings' error.
     pub(super) fn confirm(
         &mut self,
         candidate: &C,

@@ -1,17 +1,18 @@
-//! The command that searches between two points of a search, and so repeats what its answer rests on.
+//! The command that repeats the runs of an answer: a search between two points of this search.
 
 use crate::args::{Bisect, DeviceKind, On, Target};
 use bisect::{Axis, AxisKind, PACKAGE_PREFIX};
 use engine::{DeviceChoice, rerun::quoted};
 
-/// What names a point as an end. The hosts list pushes by their days.
+/// Returns the name of a point as an end of the search. The name of a push includes its day, because servers list
+/// pushes by day.
 fn end(axis: &Axis, point: usize) -> String {
     let day = axis.build(point).filter(|build| build.is_push()).and_then(|build| build.date);
     axis.label(point) + &day.map_or_else(String::new, |day| format!("@{day}"))
 }
 
-/// The options of the search with two of its points as ends. Every option is named: of a new one somebody has to say whether an
-/// answer depends on it.
+/// Returns the command of a search between two points of this search. The options are listed by name, so that a new
+/// option does not compile until it is decided here whether an answer depends on it.
 pub(super) fn command(
     args: &Bisect,
     axis: &Axis,
@@ -29,7 +30,7 @@ pub(super) fn command(
         AxisKind::Package { name, .. } => values(&format!("{PACKAGE_PREFIX}{name}")),
     };
     let on_device = axis.kind.runs_on_device() || args.program.is_some();
-    // Values stand in the order of the option; builds have one of their own.
+    // An axis with values names its ends itself; builds have `--good` and `--bad`.
     let builds = axis.kind == AxisKind::Builds;
     let [good_end, bad_end] = [good, bad].map(|point| builds.then(|| end(axis, point)));
     let between = skipped.iter().filter(|point| builds && good < **point && **point < bad);
@@ -38,10 +39,10 @@ pub(super) fn command(
         good: good_end,
         bad: bad_end,
         fixed: args.fixed && builds,
-        // The two versions are named by the axis.
+        // `--axis` names the two versions.
         source: if along.is_some() { Vec::new() } else { args.source.clone() },
         sources_file: args.sources_file.clone(),
-        // Of the two builds one phase is enough.
+        // A second phase is not needed to repeat the runs of the two builds.
         to: None,
         axis: along,
         packages: args.packages.clone(),
@@ -57,16 +58,16 @@ pub(super) fn command(
         budget_seconds: args.budget_seconds,
         disk_budget: args.disk_budget,
         cross: args.cross,
-        // Its files are another search's.
+        // The folder belongs to the first search.
         out: None,
         resume: false,
         replay: None,
         from: args.from.clone(),
         on: On {
             target: Target {
-                // The one that was there, whatever another machine has.
+                // Use the device of this search, because another machine may choose another one.
                 device: match device {
-                    // What a command runs on is its own affair.
+                    // A shell command chooses its own device.
                     _ if args.case.is_none() && !on_device => DeviceKind::Auto,
                     DeviceChoice::Emulated(_) => DeviceKind::Emulated,
                     DeviceChoice::Gpu => DeviceKind::Gpu,
@@ -82,7 +83,7 @@ pub(super) fn command(
     };
     let mut words = again.words();
     if matches!(axis.kind, AxisKind::Builds | AxisKind::Stacks) {
-        // The points are the stacks.
+        // The points are the stacks, so `--rocm` is not needed.
         let stack = format!("--rocm={}", args.on.target.rocm);
         words.iter().position(|word| *word == stack).map(|at| words.remove(at));
     }

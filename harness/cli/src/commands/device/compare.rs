@@ -1,4 +1,4 @@
-//! The comparison: what each instruction gives on a device, beside what it gave on another one.
+//! Compares the results of each instruction on a device with those of another device.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use crate::{
 };
 use engine::{Session, SessionOptions, Stop, device_library, stop::chain};
 
-/// Names of a list that are told; there may be hundreds.
+/// Maximum number of names that a list shows; there may be hundreds.
 const NAMES: usize = 12;
 
 pub(super) fn compare(args: &Compare) -> Result<ExitCode, Stop> {
@@ -40,7 +40,7 @@ pub(super) fn compare(args: &Compare) -> Result<ExitCode, Stop> {
     Ok(ExitCode::from(u8::from(!found.specified.is_empty())))
 }
 
-/// Whether what is asked for can be done.
+/// Checks the combination of arguments.
 fn asked(args: &Compare) -> Result<(), Stop> {
     match (args.files.len(), &args.write) {
         (0, None) => Err(Stop::usage(
@@ -58,7 +58,10 @@ fn asked(args: &Compare) -> Result<(), Stop> {
     }
 }
 
-/// The files that are named, or all that is wrong with them.
+/// Reads the result files.
+///
+/// # Errors
+/// Returns the problems of all files.
 fn read_all(args: &Compare) -> Result<Vec<ResultFile>, Stop> {
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for path in &args.files {
@@ -84,7 +87,7 @@ fn write(path: &Path, file: &ResultFile) -> Result<(), Stop> {
     atomic::write_new(path, text).map_err(|e| failed(&e))
 }
 
-/// Runs the probe on the device.
+/// Runs the conformance tests on the device, in a process inside the stack.
 fn probed(args: &Compare) -> Result<ResultFile, Stop> {
     let failed = |what: &str, e: &dyn std::error::Error| {
         Stop::no_verdict(format!("error: the probe's process {what}: {}", chain(e)))
@@ -124,7 +127,7 @@ fn probed(args: &Compare) -> Result<ResultFile, Stop> {
     })
 }
 
-/// The process inside the stack.
+/// Runs the conformance tests. This is the process inside the stack.
 pub(super) fn inside(args: &ProbeInside) -> Result<ExitCode, Stop> {
     let date = report::date(SystemTime::now());
     let file = conformance::run_on_device(args.stack.clone(), date, &args.decoder)
@@ -133,7 +136,6 @@ pub(super) fn inside(args: &ProbeInside) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What differs, for people.
 fn view(one: &ResultFile, other: &ResultFile, found: &Differences) -> String {
     let mut text =
         format!("first:  {}\nsecond: {}\n", one.header.describe(), other.header.describe());

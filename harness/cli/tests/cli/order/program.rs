@@ -1,22 +1,23 @@
-//! Programs drawn at random: copies between all kinds of memory, kernels, host functions, graphs and host accesses on several
-//! streams, with synchronisation strewn between them. They are well-formed but for the order of their accesses.
+//! Random programs: copies between all kinds of memory, kernels, host functions, graphs and host accesses on several
+//! streams, with synchronisation in between. The programs are well-formed, except that their accesses may be unordered.
 
 use plan::{Arg, ByVersion, Call, CaptureMode, CopyApi, DEFAULT_STREAM, HostFuncApi, Place, Step};
 
-/// Bytes of each buffer.
+/// Size of each buffer, in bytes.
 const BYTES: u64 = 1024;
 
-/// Memory that only the device reaches. Two buffers come from the pool; `spare` is freed and allocated again now and then.
+/// Memory that only the device can access. Two buffers come from the pool; `spare` is sometimes freed and allocated
+/// again.
 const INSIDE: [&str; 6] = ["first", "second", "pitched", "pool", "other_pool", "spare"];
-/// Memory that the host reaches. Kernels do not reach `pageable`.
+/// Memory that the host can access. Kernels do not use `pageable`.
 const HOST: [&str; 4] = ["managed", "pinned", "registered", "pageable"];
 const POOLS: [&str; 2] = ["pool", "other_pool"];
-/// Stream on which memory of the pools is allocated and freed.
+/// Stream on which pool memory is allocated and freed.
 const POOL_STREAM: &str = "n";
 const STREAMS: [&str; 5] = [DEFAULT_STREAM, "n", "o", "b", "c"];
 const EVENTS: [&str; 2] = ["e", "f"];
 
-/// The case around the programs, with their buffers, set-up and checks. A program replaces `get_last_error`.
+/// Case around the programs, with their buffers, set-up and checks. A program replaces the step `get_last_error`.
 pub(crate) const FRAME: &str = "\
 title: A program that was drawn
 source: [made for this test]
@@ -66,7 +67,6 @@ faults: [copy.zero]
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
-    /// Returns a number below `limit`.
     fn below(&mut self, limit: usize) -> usize {
         let drawn = device::mix(self.0);
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -82,15 +82,15 @@ impl Numbers {
     }
 }
 
-/// A part that can be removed from a program on its own.
+/// A part of a program that can be removed on its own.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     One(Call),
     /// Calls that are removed only together.
     Together(Vec<Call>),
-    /// On a thread of its own.
+    /// Calls on a thread of their own.
     Thread(Vec<Call>),
-    /// Captured on that stream and instantiated.
+    /// Work that is captured on a stream and instantiated as a graph.
     Graph {
         stream: String,
         mode: CaptureMode,
@@ -104,7 +104,7 @@ pub(crate) enum Action {
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
     One(Call),
-    /// Another stream forks off with the work `there`, and joins after the work `here`.
+    /// Another stream that joins the capture, does the work `there`, and is joined after the work `here`.
     Fork {
         stream: String,
         there: Vec<Call>,
@@ -117,12 +117,11 @@ pub(crate) enum Node {
 pub(crate) struct Program(pub(crate) Vec<Action>);
 
 impl Program {
-    /// Draws the program of a number.
     pub(crate) fn draw(number: u64) -> Program {
         let mut numbers = Numbers(number.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let numbers = &mut numbers;
         let mut actions = Vec::new();
-        // Executable graphs, and whether they have branches.
+        // Executable graphs, each with true if it has branches.
         let mut execs: Vec<(String, bool)> = Vec::new();
         for turn in 0..4 + numbers.below(9) {
             match numbers.below(24) {
@@ -140,7 +139,7 @@ impl Program {
                 18 => actions.push(Action::Together(recreate(numbers))),
                 19..=20 => {
                     let exec = numbers.name(&["x", "y"]);
-                    // Another executable graph gets the name.
+                    // Another executable graph replaces the one of this name.
                     if execs.iter().any(|(name, _)| *name == exec) {
                         actions.push(Action::One(Call::GraphExecDestroy { exec: exec.clone() }));
                         execs.retain(|(name, _)| *name != exec);
@@ -153,8 +152,9 @@ impl Program {
                 _ => {
                     let (exec, branches) = execs[numbers.below(execs.len())].clone();
                     let launch = Call::GraphLaunch { exec, stream: numbers.name(&STREAMS) };
-                    // ROCm 7.2.4 begins branches without waiting for what their stream waits for: the launch before
-                    // (graphs/forked-launches-in-order), and the null stream or blocking ones.
+                    // ROCm 7.2.4 starts branches too early: before the work that their stream waits for has ended. That
+                    // work is the launch before (graphs/forked-launches-in-order), or work of the null stream or of
+                    // blocking streams.
                     actions.push(match branches {
                         true => Action::Together(vec![Call::DeviceSynchronize, launch]),
                         false => Action::One(launch),
@@ -165,7 +165,7 @@ impl Program {
         Program(actions)
     }
 
-    /// The calls, with what ends the graphs that are left.
+    /// Returns the calls of the program, followed by calls that destroy the remaining graphs.
     pub(crate) fn calls(&self) -> Vec<Call> {
         let mut calls: Vec<Call> = self.0.iter().flat_map(Action::calls).collect();
         let mut left: Vec<Call> = Vec::new();
@@ -190,7 +190,7 @@ impl Program {
         calls
     }
 
-    /// The programs with one part less.
+    /// Returns all programs with one part less.
     pub(crate) fn smaller(&self) -> Vec<Program> {
         let mut all = Vec::new();
         for (n, action) in self.0.iter().enumerate() {
@@ -292,7 +292,7 @@ fn without_one<T: Clone>(list: &[T]) -> Vec<Vec<T>> {
     (0..list.len()).map(without).collect()
 }
 
-/// Steps of these calls, with numbers and lines from `first` on. A query may find its stream busy.
+/// Returns steps with these calls, numbered from `first` on. A query may return that its stream is busy.
 pub(crate) fn steps(calls: Vec<Call>, first: u32) -> Vec<Step> {
     let step = |(call, id): (Call, u32)| {
         let call = match call {
@@ -311,7 +311,7 @@ pub(crate) fn steps(calls: Vec<Call>, first: u32) -> Vec<Step> {
     calls.into_iter().zip(first..).map(step).collect()
 }
 
-/// The whole of a buffer, or one half of it.
+/// Draws the whole of a buffer or one half, as offset and size.
 fn part(numbers: &mut Numbers) -> (u64, u64) {
     numbers.of(&[(0, BYTES), (0, BYTES), (0, BYTES / 2), (BYTES / 2, BYTES / 2)])
 }
@@ -327,7 +327,7 @@ fn any_buffer(numbers: &mut Numbers) -> &'static str {
     }
 }
 
-/// Two buffers, one for writing and one for reading.
+/// Draws two different buffers, one for writing and one for reading.
 fn two(numbers: &mut Numbers, draw: impl Fn(&mut Numbers) -> &'static str) -> [&'static str; 2] {
     let to = draw(numbers);
     loop {
@@ -347,22 +347,22 @@ fn reached(numbers: &mut Numbers) -> &'static str {
     }
 }
 
-/// Returns a buffer for a host function to write, never pageable memory, which ROCm since 6.0 reads before the function has run:
-/// copies/pageable-copy-waits-for-host-function.
+/// Draws a buffer that a host function writes. Pageable memory is excluded, because ROCm since 6.0 reads it before the
+/// function has run (copies/pageable-copy-waits-for-host-function).
 fn counted(numbers: &mut Numbers) -> String {
     let buffer = numbers.of(&HOST);
     let written = if buffer == "pageable" { "pinned" } else { buffer };
     written.to_owned()
 }
 
-/// Draws a call that gives work to the device.
+/// Draws a call that submits work to the device.
 fn work(numbers: &mut Numbers) -> Call {
     let stream = numbers.name(&STREAMS);
     match numbers.below(10) {
         0 => {
             let both = two(numbers, any_buffer);
-            // The interface promises that pageable memory was read when the call returns; copies/rows-source-rewritten shows that
-            // ROCm 7.2.4 does not keep that.
+            // The interface promises that the call has read pageable memory when it returns.
+            // copies/rows-source-rewritten shows that ROCm 7.2.4 breaks this promise.
             let asynchronous = both[1] != "pageable" && numbers.below(2) == 0;
             rows(numbers, both, asynchronous, stream)
         }
@@ -443,7 +443,7 @@ fn host_access(numbers: &mut Numbers) -> Call {
     }
 }
 
-/// Draws a call of a stream or an event that may order accesses.
+/// Draws a call on a stream or an event that may order accesses.
 fn order(numbers: &mut Numbers) -> Call {
     let (stream, event) = (numbers.name(&STREAMS), numbers.name(&EVENTS));
     match numbers.below(12) {
@@ -457,7 +457,7 @@ fn order(numbers: &mut Numbers) -> Call {
     }
 }
 
-/// Frees and reallocates memory, or destroys and recreates a stream.
+/// Draws calls that free and reallocate memory, or destroy and recreate a stream.
 fn recreate(numbers: &mut Numbers) -> Vec<Call> {
     let stream = numbers.name(&STREAMS);
     let set = |buffer: &str, stream: &str| Call::Set {
@@ -479,7 +479,7 @@ fn recreate(numbers: &mut Numbers) -> Vec<Call> {
         }
         1 => {
             let buffer = numbers.name(&POOLS);
-            // Freed in another stream it would be handed out too early (copies/pool-reused-by-its-stream).
+            // Memory that is freed on another stream would be reused too early (copies/pool-reused-by-its-stream).
             let stream = POOL_STREAM.to_owned();
             let set = set(&buffer, &stream);
             vec![
@@ -518,8 +518,8 @@ fn graph(numbers: &mut Numbers, graph: String, exec: String) -> Action {
     Action::Graph { stream, mode, graph, exec, nodes }
 }
 
-/// Two buffers between which a copy can be captured: ROCm 7.2.4 refuses those from host to host, and reads pageable memory too early
-/// (graphs/pageable-copy-after-host-function).
+/// Draws two buffers between which a copy can be captured. ROCm 7.2.4 refuses to capture copies from host to host, and
+/// reads pageable memory too early (graphs/pageable-copy-after-host-function).
 fn capturable(numbers: &mut Numbers) -> [&'static str; 2] {
     loop {
         let both = two(numbers, any_buffer);
@@ -529,7 +529,7 @@ fn capturable(numbers: &mut Numbers) -> [&'static str; 2] {
     }
 }
 
-/// A call that becomes a node.
+/// Draws a call that becomes a node of a graph.
 fn node(numbers: &mut Numbers, stream: &str) -> Call {
     let stream = stream.to_owned();
     match numbers.below(8) {

@@ -1,8 +1,9 @@
-//! Tests of the helpers' comparisons against an independent implementation, which counts floats one by one.
+//! Compares the helpers' comparisons of floats with an independent implementation that counts the floats between two
+//! values one by one.
 
 use std::{fs, path::Path, process::Command};
 
-/// Returns the number that lies so many steps away.
+/// Returns the float that is `steps` representable values away.
 fn walked(mut value: f32, steps: i32) -> f32 {
     for _ in 0..steps.abs() {
         value = if steps > 0 { value.next_up() } else { value.next_down() };
@@ -10,7 +11,7 @@ fn walked(mut value: f32, steps: i32) -> f32 {
     value
 }
 
-/// Returns pairs of numbers with the steps between them, or `None` if they are infinitely far apart.
+/// Returns pairs of numbers, each with the number of steps between them, or `None` if one is infinite.
 fn pairs() -> Vec<(f32, f32, Option<u32>)> {
     let mut found = Vec::new();
     let around =
@@ -18,7 +19,7 @@ fn pairs() -> Vec<(f32, f32, Option<u32>)> {
     for value in around {
         for steps in -6..=6 {
             let other = walked(value, steps);
-            // Infinity follows the largest number, and no number is close to it.
+            // In the encoding, infinity follows the largest number. No number counts as close to it.
             if other.is_finite() {
                 found.push((value, other, Some(steps.unsigned_abs())));
             }
@@ -74,7 +75,7 @@ fn counts_floats_between_two_in_python() {
     assert_eq!(lines(&mut python), expected());
 }
 
-/// bfloat16 is the upper half of a float, so that one step leads to the next float whose lower half is zero.
+/// bfloat16 is the upper half of a float, so one step leads to the next float whose lower half is zero.
 #[test]
 fn counts_bfloat16_steps_in_python() {
     let step = |mut value: f32, up: bool| loop {
@@ -112,7 +113,7 @@ fn counts_bfloat16_steps_in_python() {
     assert_eq!(counted, right.iter().collect::<Vec<_>>());
 }
 
-/// Arrays raise an error if used as a truth value, and compare element by element.
+/// Arrays compare element by element and cannot be used as a truth value.
 #[test]
 fn compares_arrays_in_python() {
     let script = "import rocrepro\n\
@@ -135,7 +136,7 @@ fn compares_arrays_in_python() {
     assert!(printed.iter().any(|line| line.ends_with("all as before")), "{printed:?}");
 }
 
-/// Compiles a C++ program with the helper's header and a minimal replacement of HIP's, and runs it.
+/// Compiles a C++ program with the helper's header and a minimal replacement of HIP's header, and runs it.
 fn cpp(main: &str) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let hip = folder.path().join("hip");
@@ -167,7 +168,7 @@ type Values = &'static [&'static str];
 
 /// Expected classes of wrong values.
 const CLASSES: &[(Values, Values, Values, &str)] = &[
-    // got, expected, before, class
+    // Columns: got, expected, before, class.
     (&["1", "2"], &["1", "2"], &["0", "0"], "right"),
     (&["nan", "2"], &["nan", "2"], &["0", "0"], "right"),
     (&["0", "-0"], &["-0", "0"], &["5", "5"], "right"),
@@ -180,7 +181,7 @@ const CLASSES: &[(Values, Values, Values, &str)] = &[
     (&["7", "9"], &["1", "2"], &["7", "8"], "other"),
     (&["1"], &["1", "2"], &["0"], "shape"),
     (&[], &[], &[], "nothing"),
-    // Values before the call that have another length are ignored.
+    // Values before the call are ignored if their number differs.
     (&["1", "2"], &["3", "4"], &["1"], "other"),
 ];
 
@@ -224,7 +225,7 @@ fn classifies_wrong_values_alike_in_both_helpers() {
     let calls: String = CLASSES
         .iter()
         .map(|(got, right, before, _)| {
-            // Bare braces without values would be a single one.
+            // Bare empty braces would construct a vector with a single element.
             let vector = |values: &[&str]| format!("std::vector<float>{{{}}}", list(values));
             let [got, right, before] = [got, right, before].map(|values| vector(values));
             format!("rocrepro::equal(\"a\", {got}, {right}, {before});\n")
@@ -235,7 +236,7 @@ fn classifies_wrong_values_alike_in_both_helpers() {
     assert_eq!(said(CLASSES.len()), expected, "C++");
 }
 
-/// The expected answers follow from the documented formula.
+/// The expected results follow from the documented formula.
 #[test]
 fn applies_tolerances_in_python() {
     let script = "import rocrepro\nnan, inf = float('nan'), float('inf')\n\

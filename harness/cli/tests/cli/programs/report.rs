@@ -1,4 +1,4 @@
-//! Reports about programs: `exec --report`, `report`, `minimise` and `mitigate`.
+//! Tests reports about programs: `exec --report`, `report`, `minimise` and `mitigate`.
 
 use std::{
     fs,
@@ -10,7 +10,8 @@ use std::{
 use super::shown;
 use crate::exec::namespaces;
 
-/// Uses the device and exits with 7 in the runs whose numbers are its arguments; a file in its folder counts the runs.
+/// Program that uses the device. It exits with 7 in the runs whose numbers are its arguments; a file in its folder
+/// counts the runs.
 const SOMETIMES: &str = "\
 import ctypes, os, sys
 hip = ctypes.CDLL('libamdhip64.so')
@@ -51,7 +52,7 @@ fn writes_an_issue_with_true_counts() {
         "The program ended with exit status 7 instead of 0.",
         "**Nothing that was seen shows that ROCm did this.**",
         "it failed as described in 2 of 3. Its rate is 2/3 (95 %",
-        // The runs on gfx90a are the fourth to sixth, of which the fifth fails.
+        // Runs 4 to 6 are on gfx90a, and run 5 fails.
         "| the same program on ROCm 7.2.4 on the emulated gfx90a | 1/3 | `exit:7:run-#-password` |",
         "run 1 password=<secret>",
         "python3 some.py 1 3 5\n```",
@@ -67,7 +68,7 @@ fn writes_an_issue_with_true_counts() {
     assert_eq!(records.lines().count(), 3);
 }
 
-/// The exit status is the same on both architectures, the exception differs.
+/// Both architectures have the same exit status, but another exception.
 #[test]
 fn distinguishes_another_failure_elsewhere() {
     if !namespaces() {
@@ -169,7 +170,7 @@ fn reports_all_command_line_mistakes_at_once() {
     for text in ["`--also debian:1@gfx1`", "`--also x:y`", "`z`", "leave `--home loader` out"] {
         assert!(printed.contains(text), "no {text:?}: {printed}");
     }
-    // Options of a report need `--report`.
+    // These options need `--report`.
     assert_eq!(exec(Path::new("."), &["--says", "a", "true"]).status.code(), Some(2));
 }
 
@@ -225,7 +226,7 @@ fn shortens_a_program_that_keeps_its_failure() {
     assert_eq!(output.status.code(), Some(0), "{printed}");
     assert!(printed.contains("fails as    wrong-data:bytes:zero, in 3 of 3 runs"), "{printed}");
     assert!(printed.contains("passes      without the fault"), "{printed}");
-    // The padding and its check are gone, the lines that the failure needs remain.
+    // The unneeded lines and their check are gone, and the lines that the failure needs remain.
     let whole: Vec<&str> = text.lines().map(str::trim).collect();
     let left: Vec<&str> = [4, 5, 8, 9, 11, 12, 13, 14, 15].map(|n| whole[n]).into();
     let shorter = fs::read_to_string(out.join("program.py")).unwrap();
@@ -235,7 +236,8 @@ fn shortens_a_program_that_keeps_its_failure() {
     assert_eq!(super::signature(&records["case"]), "wrong-data:bytes:zero");
 }
 
-/// Imitates C-Vise: takes its arguments, tries a shorter name, and with `FOREVER` in the text tries the same text without end.
+/// Imitation of C-Vise. It takes the arguments of C-Vise and tries a shorter name. If the text contains `FOREVER`, it
+/// tries the same text without end.
 const REDUCER: &str = r#"#!/usr/bin/env python3
 import pathlib, subprocess, sys, tempfile
 assert sys.argv[1:-2] == ["--n", "1", "--tidy", "--timeout", "86400", "--not-c"], sys.argv
@@ -280,13 +282,13 @@ fn runs_an_external_reducer_first() {
     assert!(printed.contains("made by    cvise, then by leaving out lines"), "{printed}");
     let left = fs::read_to_string(folder.path().join("whole/program.py")).unwrap();
     assert!(left.contains("byref(p)") && !left.contains("padding"), "{left}");
-    // The written case has the shorter program and fails alike.
+    // The written case contains the shorter program and has the same failure.
     let case = folder.path().join("whole/case.yaml");
     let (code, records) = super::run(&case, &["--fault", "copy.zero"]);
     assert_eq!(code, Some(1));
     assert_eq!(super::signature(&records["case"]), "wrong-data:bytes:zero");
 
-    // The budget stops an endless reducer and keeps its result so far.
+    // The budget stops a reducer that does not end, and its result so far is kept.
     let endless = folder.path().join("endless.yaml");
     fs::write(&endless, padded().replace("import ctypes", "import ctypes  # FOREVER")).unwrap();
     let budget = ["--reducer", "cvise", "--budget-runs", "12"];

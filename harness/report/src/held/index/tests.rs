@@ -36,7 +36,7 @@ fn invalid_lines_are_reported_with_their_numbers() {
     assert_eq!((many.foreign.first.len(), many.foreign.more), (KEPT, 100 - KEPT));
 }
 
-/// With work in proportion to the square of the lines, this test takes minutes.
+/// If the time were quadratic in the number of lines, this test would take minutes.
 #[test]
 fn reads_many_begun_trials_in_linear_time() {
     const TRIALS: usize = 60_000;
