@@ -100,7 +100,7 @@ where
     }
 }
 
-/// Binds `v_cmp dst, a, b`, and `v_cmpx`, which writes EXEC as well or only EXEC.
+/// Binds `v_cmp dst, a, b` and `v_cmpx`. `v_cmpx` writes EXEC, on some architectures in addition to `dst`.
 pub(crate) fn compare<A: Value, B: Value>(
     f: impl Fn(A, B) -> bool + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -123,7 +123,7 @@ fn compared(text: &Text, types: [&'static Type; 2]) -> Result<(Sources<2>, Verdi
     Ok((Sources::of(text, types, [first, first + 1])?, verdict))
 }
 
-/// A lane mask as a source: scalar registers or an inline constant.
+/// A lane mask that is a source: scalar registers or an inline constant.
 #[derive(Clone, Copy)]
 pub(crate) enum Mask {
     Scalar(u16),
@@ -207,8 +207,8 @@ impl<T: Value> Plain for Select<T> {
     }
 }
 
-/// Returns `v_cndmask dst, a, b[, mask]`, which selects `b` where the mask is set. `T` is a float type, because the
-/// sources may have `neg` and `abs`.
+/// Returns `v_cndmask dst, a, b[, mask]`, which selects `b` in lanes whose mask bit is set. `T` is a float type,
+/// because the sources may have `neg` and `abs`.
 pub(crate) fn select<T: Value>() -> Operation {
     let binder: Binder = Box::new(|text| {
         let mask = match text.operands.len() {
