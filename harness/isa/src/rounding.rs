@@ -229,8 +229,8 @@ impl Float for F16 {
 }
 
 pub(crate) fn scale_f32(x: f32, n: i32) -> f32 {
-    // An f32 times 2^-800..=2^800 is exact in f64, so only the conversion to f32 rounds. Beyond these powers, the result
-    // is zero or infinity anyway.
+    // An f32 times 2^-800..=2^800 is exact in f64, so only the conversion to f32 rounds. Beyond these powers, the
+    // result is zero or infinity anyway.
     (f64::from(x) * exponent(n.clamp(-800, 800))) as f32
 }
 

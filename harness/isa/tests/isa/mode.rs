@@ -1,4 +1,4 @@
-//! Effects of MODE on denormals and results.
+//! Tests how MODE affects denormals and results.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn mode_decides_about_denormals() {
         execute(Gfx1030, &mut wave, text);
         wave.lane(0, 3)
     };
-    // Bit 0 keeps sources, bit 1 keeps results.
+    // Bit 0 keeps denormal sources, and bit 1 keeps denormal results.
     for (denormals, source, result) in [
         (3, denormal, 0x0040_0000),
         (1, 0x8000_0000, 0),
@@ -30,8 +30,8 @@ fn mode_decides_about_denormals() {
     assert_eq!(run(0, "v_pk_mul_f16 v0, v1, 1.0"), denormal, "halves have bits of their own");
 }
 
-/// "If output denormals are enabled, then output modifiers are ignored", and under IEEE rules too; "-0 is flushed to
-/// +0".
+/// "If output denormals are enabled, then output modifiers are ignored". They are ignored under IEEE rules too. "-0 is
+/// flushed to +0".
 #[test]
 fn mode_enables_output_modifiers() {
     let with = |mode: u32, text: &str, sources: &[u32], expected: u32| {
@@ -41,14 +41,14 @@ fn mode_enables_output_modifiers() {
     let sum = "v_add_f32_e64 v0, v1, v2 mul:2";
     let (a, b) = (f(0.75), f(3.0));
     with(0, sum, &[a, b], f(7.5));
-    // Only denormals of the other floats are kept.
+    // MODE keeps only denormals of 16-bit and 64-bit floats.
     with(0x80, sum, &[a, b], f(7.5));
     for mode in [0x20, 0xf0, 0x200, 0x2f0] {
         with(mode, sum, &[a, b], f(3.75));
     }
     let half = "v_add_f32_e64 v0, v1, v2 div:2";
     with(0, half, &[f(-0.0), f(-0.0)], 0);
-    // A denormal result keeps its sign, a denormal source loses it.
+    // A flushed denormal result keeps its sign, and a flushed denormal source becomes +0.
     with(0, half, &[f(-f32::MIN_POSITIVE), f(-0.0)], f(-0.0));
     with(0, "v_add_f16_e64 v0.l, v1.l, v2.l div:2", &[0x8400, 0], 0x8000);
     with(0, "v_add_f16_e64 v0.l, v1.l, v2.l mul:4", &[0x8200, 0], 0);
@@ -75,7 +75,7 @@ fn gfx12_scales_results_with_any_denormal_mode() {
     }
 }
 
-/// "1ULP accuracy, denormals are flushed": denormals are flushed even if MODE keeps them.
+/// "1ULP accuracy, denormals are flushed". These instructions flush denormals even if MODE keeps them.
 #[test]
 fn transcendental_instructions_flush_f32_denormals() {
     let (denormal, least, large) = (0x0040_0000, 0x8000_0001, 0x7f00_0000);
@@ -103,8 +103,8 @@ fn transcendental_instructions_flush_f32_denormals() {
 const IEEE: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 9, 1), 1\n";
 const FLUSH: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\n";
 
-/// `V_MIN_F32` and similar instructions in the CDNA 3, CDNA 4 and RDNA 3 ISA guides: the result of a signalling NaN is
-/// a quiet NaN if MODE.IEEE is set; otherwise the number is returned.
+/// Source: `V_MIN_F32` and similar instructions in the CDNA 3, CDNA 4 and RDNA 3 ISA guides. If MODE.IEEE is set, the
+/// result for a signalling NaN is a quiet NaN. Otherwise the result is the number.
 #[test]
 fn signalling_nans_take_precedence_under_ieee_rules() {
     let (one, two, signalling) = (f(1.0), f(2.0), 0x7f80_0001);
@@ -119,7 +119,8 @@ fn signalling_nans_take_precedence_under_ieee_rules() {
             rules(&text, &[one, signalling], [0x7fc0_0001, one]);
             rules(&text, &[0x7fc0_0000, one], [one, one]);
         }
-        // First the minimum of the first two, then of that and the third.
+        // The instruction computes the minimum of the first two sources, and then the minimum of that result and the
+        // third source.
         rules("v_min3_f32 v0, v1, v2, v3", &[signalling, one, two], [two, one]);
         rules("v_med3_f32 v0, v1, v2, v3", &[signalling, one, two], [two, one]);
         for name in ["v_min_f64", "v_max_f64"] {
@@ -138,8 +139,8 @@ fn signalling_nans_take_precedence_under_ieee_rules() {
     check(Gfx1151, &format!("{IEEE}{text}"), &[], 0x7fc0_0001);
 }
 
-/// "isNAN(S0) ... D0 = S1" for NaNs of both kinds; two NaNs give a quiet NaN (the RDNA 4 ISA guide, `V_MIN_NUM_F32`,
-/// `S_MIN_NUM_F32`, `DS_MIN_NUM_F32` and similar).
+/// "isNAN(S0) ... D0 = S1" applies to signalling and quiet NaNs. Two NaNs result in a quiet NaN (the RDNA 4 ISA guide,
+/// `V_MIN_NUM_F32`, `S_MIN_NUM_F32`, `DS_MIN_NUM_F32` and similar).
 #[test]
 fn numbers_take_precedence_over_nans_on_gfx12() {
     let (one, signalling) = (f(1.0), 0x7f80_0001);
@@ -185,8 +186,9 @@ fn class_test_ignores_denormal_flushing() {
     }
 }
 
-/// llvm-project#205101, measured: -2^-24, a denormal half, times 2^-14 on gfx90a and gfx950, in a dot product with any
-/// MODE, and in `v_fma_mix_f32` with MODE keeping and flushing denormals.
+/// The expected values were measured on gfx90a and gfx950 (llvm-project#205101). The product is -2^-24, a denormal
+/// half, times 2^-14. The dot product is tested with any MODE, and `v_fma_mix_f32` with MODE keeping and flushing
+/// denormals.
 #[test]
 fn denormal_factors_are_flushed_as_measured() {
     let (factors, product) = ([0x8001, 0x0400], 0xac80_0000);
@@ -226,7 +228,7 @@ fn mixed_and_scalar_floats_follow_the_denormal_mode() {
         let text = "v_fma_mix_f32 v0, v1, v2, v3";
         both(arch, text, &[denormal, f(1.0), f(-0.0)], [denormal, f(-0.0)]);
         both(arch, text, &[f(f32::MIN_POSITIVE), half, 0], [0x0040_0000, 0]);
-        // A flushed source keeps the sign that the modifier gives it.
+        // If a source is flushed, the sign modifier still applies to it.
         both(arch, "v_fma_mix_f32 v0, 0, 0, -v1", &[0x0040_0000], [denormal, 0]);
     }
     for arch in [Gfx1151, Gfx1201] {
