@@ -1,9 +1,9 @@
 //! Instruction conformance: runs every instruction on any device of the HIP runtime, writes the results to a file, and
 //! compares two such files.
 //!
-//! There is no list of instructions. [`instructions`] lets the disassembler of the stack decode every opcode of the
-//! vector, matrix and scalar encodings. Every opcode that the disassembler knows is executed on the same inputs.
-//! Further tests check assumptions of the emulated device about hardware, which are the rows of a table in
+//! The crate does not contain a list of instructions. [`instructions`] lets the disassembler of the stack decode every
+//! opcode of the vector, matrix and scalar encodings. Every opcode that the disassembler knows is executed on the same
+//! inputs. Further tests check assumptions of the emulated device about hardware, which are the rows of a table in
 //! `docs/inferred-hardware.md`. This crate does not know which result is right.
 
 mod compare;

@@ -9,8 +9,8 @@ use device::{Arch, Float8};
 /// Rules for the special codes of a format: NaNs, infinities and negative zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rules {
-    /// The bias is one more than in OCP's formats. The code of negative zero is the only NaN, and there are no
-    /// infinities.
+    /// The bias is one more than in OCP's formats. The code of negative zero is the only NaN, and infinities do not
+    /// exist.
     Fnuz,
     /// OCP rules. `signed_nans` is true if NaNs keep their sign in conversions.
     Ocp { signed_nans: bool },
@@ -49,7 +49,7 @@ impl SmallFloat {
         Some(SmallFloat { exponent, fraction, rules, saturates: false })
     }
 
-    /// Returns the format for a name. In addition to [`named`](Self::named), this supports `fp6`, `bf6` and `fp4`,
+    /// Returns the format for a name. In addition to `named`, this supports `fp6`, `bf6` and `fp4`,
     /// which GFX950 added.
     pub fn with_a_scale(name: &str, arch: Arch) -> Option<SmallFloat> {
         let (exponent, fraction) = match name {

@@ -244,7 +244,7 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
             for (text, value) in CONSTANTS {
                 let literal = matches!(value, Value::Literal(_));
                 // GFX9 has literals only in its 32-bit encodings, where only the first source may be a literal. The
-                // assembler applies modifiers to literals itself, and there are no 64-bit literals.
+                // assembler applies modifiers to literals itself. 64-bit literals do not exist.
                 let short = op.short && index == 0 && modifiers.is_none();
                 let wide = op.sources[index].bits() == 64;
                 // The assembler rejects a literal that has more bits than the operand.

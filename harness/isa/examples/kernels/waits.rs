@@ -3,8 +3,8 @@
 //!
 //! If the sanitizer does not report a mutation, there must be a reason. An independent analysis of the executed
 //! instructions finds such reasons ([`reasons`]). If the workgroups of a kernel are independent, the mutated kernel
-//! also runs with results that arrive as late as possible. The sanitizer has missed a mutation if there is no reason,
-//! or if the results of that run are wrong.
+//! also runs with results that arrive as late as possible. A mutation without a reason, or with wrong results in that
+//! run, was missed by the sanitizer.
 
 mod reasons;
 mod stores;

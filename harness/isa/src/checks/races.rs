@@ -87,7 +87,7 @@ pub struct By {
 }
 
 /// Numbers of completed LDS accesses of a wave, and of its completed loads from memory to the LDS. Each of these two
-/// kinds completes in order. There is no order between the kinds.
+/// kinds completes in order. The two kinds are not ordered with each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Come {
     /// Number of LDS accesses.
@@ -447,9 +447,8 @@ impl Races {
         excuse.is_none()
     }
 
-    /// Acquires in a spin loop although there is no conflict. There are two cases: several waves wrote the same value,
-    /// and the last of them counts; or the writing wave is ordered already through memory, but its memory accesses are
-    /// not.
+    /// Acquires in a spin loop without a conflict. This happens in two cases: several waves wrote the same value, and
+    /// the last of them counts; or the writing wave is ordered already through memory, but its memory accesses are not.
     fn hears_without_conflict(&mut self, by: &By, at: u64, look: Look<'_>) {
         let &Byte { write, atomics: [atomic, _], agreed, in_memory, .. } = self.bytes.at(at);
         for (kind, touch) in [(Kind::Store, write), (Kind::Atomic, atomic)] {

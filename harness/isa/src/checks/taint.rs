@@ -174,8 +174,8 @@ impl Registers {
         operand.iter().fold(Lanes::default(), |all, register| all.or(self.lanes(*register)))
     }
 
-    /// Returns the state of the first operand of which all registers have one state in all active lanes; `None` if
-    /// there is no such operand.
+    /// Returns the state of the first operand whose registers are all uninitialised in all active lanes. Returns `None`
+    /// if no operand is, or if no lane is active.
     pub(crate) fn everywhere(&self, sources: &[Vec<Register>], exec: u64) -> Option<Lanes> {
         let whole = |operand: &&Vec<Register>| {
             !operand.is_empty()

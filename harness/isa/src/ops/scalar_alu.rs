@@ -172,8 +172,8 @@ fn get_register() -> Binder {
     })
 }
 
-/// Returns `s_sendmsg_rtn`, which asks for properties of the environment. Here there is one queue, its doorbell has the
-/// number 0, and there is no trap handler.
+/// Returns `s_sendmsg_rtn`, which asks for properties of the environment. Here the only queue has the doorbell number
+/// 0, and a trap handler does not exist.
 fn ask(words: u16) -> Binder {
     Box::new(move |text| {
         let target = usize::from(text.scalar(0, words)?);

@@ -141,8 +141,7 @@ fn descriptors_match_hardware() {
     let words = |second, third, fourth, fifth| {
         [0x1234_5678, second, third, fourth, fifth, last[0], last[1], last[2]]
     };
-    // The width minus one is 100 = 0b11001_00, whose two lowest bits are in the second word. The height minus one is
-    // 50. The components are XYZW, and the image has two dimensions.
+    // 100 = 0b11001_00 is the width minus one, and 50 the height minus one. The components are XYZW.
     check(&image, Gfx906, words(0x7f | 10 << 20, 100 | 50 << 14, 0x9000_0fac, 127 << 13));
     check(&image, Gfx1030, words(0x7f | 56 << 20, 25 | 50 << 14 | 1 << 31, 0x9000_0fac, 127));
     check(&image, Gfx1151, words(0x7f | 42 << 20, 25 | 50 << 14, 0x9000_0fac, 127));

@@ -76,7 +76,7 @@ fn unfolded(text: &str) -> String {
 
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // If writing fails, the parent has ended and there are no further jobs.
+    // If writing fails, the parent has ended and sends no further jobs.
     let _ = writeln!(out, "@{line}").and_then(|()| out.flush());
 }
 

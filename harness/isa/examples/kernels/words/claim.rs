@@ -85,7 +85,7 @@ impl Plain<'_> {
     }
 }
 
-/// A new claim, which the methods refine. `None` if there is no claim.
+/// A new claim, which the methods refine. `None` if the encoding does not have the words.
 pub(super) struct Made<'a>(Option<&'a mut Claim>);
 
 impl Made<'_> {

@@ -3,7 +3,7 @@
 
 use device::{Arch, Microcode};
 
-/// Returns the register number which means that there is no scalar register.
+/// Returns the register number that encodes a missing scalar register.
 pub(super) fn none(arch: Arch) -> u32 {
     match arch.facts().microcode {
         Microcode::Gfx9 => 0x7f,
