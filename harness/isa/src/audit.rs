@@ -15,7 +15,7 @@ pub struct Place {
     pub size: usize,
     /// Text, as the disassembler prints it.
     pub text: String,
-    /// True if the interpreter can execute it.
+    /// True if the interpreter can execute the instruction.
     pub executable: bool,
 }
 

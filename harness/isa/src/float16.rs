@@ -15,7 +15,7 @@ impl F16 {
         let sign = (bits & 0x8000) << 16;
         let magnitude = bits & 0x7fff;
         if magnitude >= 0x7c00 {
-            // Infinity or NaN; a signalling NaN becomes quiet.
+            // The number is an infinity or a NaN. A signalling NaN becomes quiet.
             let quiet = if magnitude > 0x7c00 { 0x0040_0000 } else { 0 };
             return f32::from_bits(sign | 0x7f80_0000 | ((magnitude & 0x3ff) << 13) | quiet);
         }
@@ -29,7 +29,7 @@ impl F16 {
         F16(if self.0 & 0x7c00 == 0 { self.0 & 0x8000 } else { self.0 })
     }
 
-    /// Converts exactly; a signalling NaN stays signalling.
+    /// Converts exactly. A signalling NaN stays signalling.
     pub(crate) fn unquieted(self) -> f32 {
         let quiet = self.to_f32();
         let signalling = self.0 & 0x7fff > 0x7c00 && self.0 & 0x0200 == 0;

@@ -252,7 +252,7 @@ pub enum Trap {
     },
     /// An error of the kernel that stops the launch; only in checked launches.
     Found(Box<Finding>),
-    /// No workgroup on the device makes progress, and none has ended for [`Launch::patience`].
+    /// No workgroup on the device has made progress or ended for [`Launch::patience`].
     Hang {
         /// A waiting workgroup.
         workgroup: u64,

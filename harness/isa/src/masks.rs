@@ -238,8 +238,8 @@ where
         let carry_in = self.carry_in.read(wave);
         let mut carry_out = 0u64;
         let sources = &self.operands.sources;
-        // "Row Mask Applies to the VGPR destination write only" (the CDNA 4 ISA guide, "DPP"). AMD's emulator rocjitsu
-        // implements the same (`dpp_sdwa_ops.h`).
+        // Row and bank masks do not apply to a lane mask. Source: "Row Mask Applies to the VGPR destination write only"
+        // (the CDNA 4 ISA guide, "DPP"). AMD's emulator rocjitsu implements the same (`dpp_sdwa_ops.h`).
         let mut taken = sources.begin_all_rows(wave);
         while sources.take(wave, &mut taken) {
             let carry = (carry_in >> (taken.half * HALF)) as u32;

@@ -30,7 +30,7 @@ pub(crate) enum Passes {
     Across,
     /// Like `Across`, with the target as an additional source.
     AccumulatesAcross,
-    /// Like `Across`, but values are only copied.
+    /// Like `Across`, but the operation only copies values.
     Picks,
     /// Each lane of the result is the second source if the mask bit is set, otherwise the first source.
     Selects,

@@ -252,7 +252,7 @@ impl<'a, 'b> Residents<'a, 'b> {
         all.filter_map(|one| Checks::of(&mut one.watch))
     }
 
-    /// Gives each workgroup a turn. Calls `ended` with the waves of each workgroup that has ended.
+    /// Runs each workgroup for one turn. Calls `ended` with the waves of each workgroup that has ended.
     pub(crate) fn turn(&mut self, mut ended: impl FnMut(&[Wave])) -> Result<(), Failed> {
         let alone = self.present.len() == 1;
         let mut came_on = false;

@@ -179,7 +179,7 @@ impl Source {
         self.value(low, high)
     }
 
-    /// Returns the value of a source that is equal in all lanes.
+    /// Returns the value of a source that has the same value in all lanes.
     #[inline(always)]
     pub(crate) fn uniform<T: Value>(&self, wave: &Wave) -> T {
         self.lane(wave, 0)

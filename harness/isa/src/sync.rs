@@ -42,7 +42,7 @@ struct Resource {
 pub enum Action {
     /// Initialises the counter.
     Init,
-    /// Lets a wave arrive at the barrier.
+    /// Records that a wave arrives at the barrier.
     Barrier,
     /// Adds one unit to the semaphore.
     Release,

@@ -123,7 +123,8 @@ fn remodelled(word: u32) -> Option<(u32, &'static str)> {
     None
 }
 
-/// Disassembles an instruction that the disassembler does not know.
+/// Disassembles an instruction that the stack's disassembler rejects. To do so, changes the instruction to one that the
+/// disassembler knows, and corrects the text.
 ///
 /// # Errors
 /// Returns the reason why no disassembler for the architecture is available.

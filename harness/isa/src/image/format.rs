@@ -6,9 +6,9 @@ use device::Descriptors;
 /// Meaning of a component's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numeric {
-    /// Normalised, 0 to 1.
+    /// Normalised number from 0 to 1.
     Unorm,
-    /// Normalised, -1 to 1.
+    /// Normalised number from -1 to 1.
     Snorm,
     /// Unsigned integer.
     Uint,
@@ -16,7 +16,7 @@ pub enum Numeric {
     Sint,
     /// IEEE binary16 or binary32.
     Float,
-    /// 0 to 1 with the sRGB curve; alpha is `Unorm`.
+    /// Normalised, 0 to 1, on the sRGB curve. Alpha is `Unorm`.
     Srgb,
 }
 

@@ -248,7 +248,7 @@ where
                     (self.scaled)(value(0, a, lane), value(1, b, lane), value(2, c, lane)),
                 );
             }
-            // "Input denormals are not flushed but output flushing is allowed" (the CDNA 4 ISA guide).
+            // Source: "Input denormals are not flushed but output flushing is allowed" (the CDNA 4 ISA guide).
             if T::SINGLE && wave.flushes_results() {
                 results.words[0] = flushed(&results.words[0]);
             }

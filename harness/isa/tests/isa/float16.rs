@@ -1,5 +1,3 @@
-//! 16-bit floats.
-
 use isa::inside::float16::{Bf16, F16};
 
 #[test]

@@ -70,7 +70,7 @@ fn differing_instructions_are_unsupported() {
         (Gfx1201, "buffer_store_b32 v0, off, s[4:7], null"),
         (Gfx1201, "buffer_atomic_add_u32 v0, off, s[4:7], null"),
         (Gfx1201, "s_buffer_load_b32 s0, s[4:7], 0x0"),
-        // `hasPKF32InstsReplicatingLower32BitsOfScalarInput`.
+        // LLVM: `hasPKF32InstsReplicatingLower32BitsOfScalarInput`.
         (Gfx90a, "v_pk_add_f32 v[0:1], s[2:3], v[4:5]"),
         (Gfx90a, "v_pk_fma_f32 v[0:1], v[2:3], v[4:5], 1.0"),
         // It is unknown which layouts GFX1250 has for matrix instructions with the names of RDNA 4.

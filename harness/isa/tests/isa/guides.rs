@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// "NOTE: destination lane is MOD 32 regardless of wave size" (the RDNA 3 ISA guide, `DS_PERMUTE_B32` and
+/// Source: "NOTE: destination lane is MOD 32 regardless of wave size" (the RDNA 3 ISA guide, `DS_PERMUTE_B32` and
 /// `DS_BPERMUTE_B32`). The guides of CDNA and RDNA 4 describe a permutation of all lanes of the wave.
 #[test]
 fn halves_permute_separately_before_gfx12() {
@@ -33,7 +33,7 @@ fn halves_permute_separately_before_gfx12() {
     }
 }
 
-/// "SCC = S0 >= S1" for `S_MAX`, "SCC = S0 < S1" for `S_MIN`.
+/// Source: "SCC = S0 >= S1" for `S_MAX`, "SCC = S0 < S1" for `S_MIN` (all ISA guides).
 #[test]
 fn scc_of_equal_operands_in_max_and_min() {
     for arch in Arch::of_each_generation() {
@@ -52,7 +52,7 @@ fn scc_of_equal_operands_in_max_and_min() {
     }
 }
 
-/// "D0.u64 = (S0.u64 << S1.u32\[2:0\].u32) + S2.u64" (the CDNA 3 and CDNA 4 ISA guides).
+/// Source: "D0.u64 = (S0.u64 << S1.u32\[2:0\].u32) + S2.u64" (the CDNA 3 and CDNA 4 ISA guides).
 #[test]
 fn lshl_add_u64_uses_three_bits_of_the_shift() {
     for arch in [Gfx942, Gfx950] {
@@ -87,8 +87,8 @@ fn ldexp_rounds_once_for_extreme_powers() {
     }
 }
 
-/// LLVM's constant folder, `ConstantFolding.cpp`: "gfx8 and gfx9 architectures handle arguments outside the range
-/// [-256, 256] differently". CLRX's documentation of GCN says that the results are 0 and 1.
+/// Source for the range: LLVM's constant folder, `ConstantFolding.cpp`, "gfx8 and gfx9 architectures handle arguments
+/// outside the range [-256, 256] differently". Source for the results 0 and 1: CLRX's documentation of GCN.
 #[test]
 fn sine_and_cosine_range_on_gfx9() {
     for arch in Arch::of_each_generation() {
@@ -151,8 +151,8 @@ fn sine_of_small_numbers_is_accurate() {
     check(Gfx1100, "v_cos_f32 v0, v1", &[f(-1e-20)], f(1.0));
 }
 
-/// "Row Mask Applies to the VGPR destination write only" (the CDNA 4 ISA guide, "DPP"). The carry of a masked lane is
-/// still written.
+/// The carry of a masked lane is still written. Source: "Row Mask Applies to the VGPR destination write only" (the CDNA
+/// 4 ISA guide, "DPP").
 #[test]
 fn row_and_bank_masks_do_not_affect_carries() {
     for (arch, text) in [
@@ -174,7 +174,7 @@ fn row_and_bank_masks_do_not_affect_carries() {
     }
 }
 
-/// "65'I(S2.i64)" for `V_MAD_I64_I32`, "65'U(S2.u64)" for `V_MAD_U64_U32` (the CDNA 4 ISA guide).
+/// Source: "65'I(S2.i64)" for `V_MAD_I64_I32`, "65'U(S2.u64)" for `V_MAD_U64_U32` (the CDNA 4 ISA guide).
 #[test]
 fn wide_mad_literals_follow_the_signedness() {
     let sum = |text: &str| vector(Gfx1100, text, &[3, 5]) as i64;
@@ -183,7 +183,7 @@ fn wide_mad_literals_follow_the_signedness() {
     assert_eq!(sum("v_mad_u64_u32 v[0:1], null, v1, v2, -2"), 13);
 }
 
-/// "Input denormals are not flushed but output flushing is allowed" (the CDNA 4 ISA guide, `V_DIV_FMAS_F32`).
+/// Source: "Input denormals are not flushed but output flushing is allowed" (the CDNA 4 ISA guide, `V_DIV_FMAS_F32`).
 #[test]
 fn div_fmas_flushes_only_its_result() {
     let least = f32::from_bits(1);

@@ -30,8 +30,8 @@ fn mode_decides_about_denormals() {
     assert_eq!(run(0, "v_pk_mul_f16 v0, v1, 1.0"), denormal, "halves have bits of their own");
 }
 
-/// "If output denormals are enabled, then output modifiers are ignored". They are ignored under IEEE rules too. "-0 is
-/// flushed to +0".
+/// Source: "If output denormals are enabled, then output modifiers are ignored"; "-0 is flushed to +0". Modifiers are
+/// ignored under IEEE rules too.
 #[test]
 fn mode_enables_output_modifiers() {
     let with = |mode: u32, text: &str, sources: &[u32], expected: u32| {
@@ -58,7 +58,8 @@ fn mode_enables_output_modifiers() {
     with(0x80, of_16, &[0x3c00, 0], 0x3c00);
 }
 
-/// "OMOD is allowed regardless of MODE.denorm setting, but flushes output denorms when OMOD!=0" (the RDNA 4 guide).
+/// Source: "OMOD is allowed regardless of MODE.denorm setting, but flushes output denorms when OMOD!=0" (the RDNA 4
+/// guide).
 #[test]
 fn gfx12_scales_results_with_any_denormal_mode() {
     for mode in [0, 0x20, 0xf0] {
@@ -75,7 +76,8 @@ fn gfx12_scales_results_with_any_denormal_mode() {
     }
 }
 
-/// "1ULP accuracy, denormals are flushed". These instructions flush denormals even if MODE keeps them.
+/// These instructions flush denormals even if MODE keeps them. Source: "1ULP accuracy, denormals are flushed" (the ISA
+/// guides).
 #[test]
 fn transcendental_instructions_flush_f32_denormals() {
     let (denormal, least, large) = (0x0040_0000, 0x8000_0001, 0x7f00_0000);
@@ -139,8 +141,8 @@ fn signalling_nans_take_precedence_under_ieee_rules() {
     check(Gfx1151, &format!("{IEEE}{text}"), &[], 0x7fc0_0001);
 }
 
-/// "isNAN(S0) ... D0 = S1" applies to signalling and quiet NaNs. Two NaNs result in a quiet NaN (the RDNA 4 ISA guide,
-/// `V_MIN_NUM_F32`, `S_MIN_NUM_F32`, `DS_MIN_NUM_F32` and similar).
+/// Source: "isNAN(S0) ... D0 = S1" (the RDNA 4 ISA guide, `V_MIN_NUM_F32`, `S_MIN_NUM_F32`, `DS_MIN_NUM_F32` and
+/// similar). This applies to signalling and quiet NaNs. Two NaNs result in a quiet NaN.
 #[test]
 fn numbers_take_precedence_over_nans_on_gfx12() {
     let (one, signalling) = (f(1.0), 0x7f80_0001);
@@ -170,7 +172,8 @@ fn numbers_take_precedence_over_nans_on_gfx12() {
     check(&of_lds("ds_max_num_f32"), &[signalling, one], one);
 }
 
-/// "cmp_class ignores the FP mode and faithfully reports the unmodified source value" (LLVM, `VOPCInstructions.td`).
+/// Source: "cmp_class ignores the FP mode and faithfully reports the unmodified source value" (LLVM,
+/// `VOPCInstructions.td`).
 #[test]
 fn class_test_ignores_denormal_flushing() {
     let (denormal, zero) = (1 << 7, 1 << 6);
@@ -203,7 +206,8 @@ fn denormal_factors_are_flushed_as_measured() {
     }
 }
 
-/// "fdot2_f32_f16 always flushes fp32 denormal operand and output to zero, regardless of the denorm mode setting" (LLVM).
+/// Source: "fdot2_f32_f16 always flushes fp32 denormal operand and output to zero, regardless of the denorm mode
+/// setting" (LLVM).
 #[test]
 fn dot2_flushes_denormal_sums() {
     let denormal = 0x0040_0000;
@@ -243,7 +247,7 @@ fn mixed_and_scalar_floats_follow_the_denormal_mode() {
     }
 }
 
-/// "DS atomic fadd F32 does respect the denormal mode" (LLVM, pull request 89468).
+/// Source: "DS atomic fadd F32 does respect the denormal mode" (LLVM, pull request 89468).
 #[test]
 fn lds_additions_follow_the_denormal_mode() {
     for (arch, [store, load]) in

@@ -74,7 +74,8 @@ fn too_large_halves_saturate() {
     both(Gfx1100, high, &[GREATEST << 16; 2], [INFINITY << 16, GREATEST << 16]);
 }
 
-/// "Regardless of round mode". When rounding upward, adding the smallest denormal to the largest number overflows.
+/// Source: "Regardless of round mode" (the ISA guides). When rounding upward, adding the smallest denormal to the
+/// largest number overflows.
 #[test]
 fn other_roundings_saturate() {
     for (mode, expected) in [("", INFINITY), (OVERFLOW, GREATEST)] {
@@ -168,8 +169,8 @@ fn scaled_results_saturate_again() {
     both(Gfx906, &scaled("mul:2 clamp"), &[GREATEST, GREATEST], [0x3c00; 2]);
 }
 
-/// The table "FP16_OVFL rule" of the ISA guides: infinities become the largest number too, except on GFX12. A NaN stays
-/// a NaN.
+/// Source: the table "FP16_OVFL rule" of the ISA guides. Infinities become the largest number too, except on GFX12. A
+/// NaN stays a NaN.
 #[test]
 fn conversions_to_fp8_and_bf8_saturate() {
     let (large, infinite, nan) = (f(1e6), f(f32::INFINITY), f(f32::NAN));
@@ -209,7 +210,7 @@ fn conversions_to_fp8_and_bf8_saturate() {
     both(Gfx950, fp8, &[f(464.0), f(464.1)], [0x7f7e, 0x7e7e]);
 }
 
-/// "Conversion to F4/F6 does not support FP16_OVFL, while to F8 does."
+/// Source: "Conversion to F4/F6 does not support FP16_OVFL, while to F8 does" (the CDNA 4 ISA guide).
 #[test]
 fn scaled_conversions_saturate() {
     let pair = "v_cvt_scalef32_pk_fp8_f32 v0, v1, v2, 1.0";

@@ -405,7 +405,7 @@ fn barrier_orders_completed_accesses() {
         let later =
             format!("0: ds_write_b32 v0, v9; barrier; {wait}barrier; 1: ds_read_b32 v1, v0");
         check(archs, &later, &[]);
-        // A wave reads its own writes in order.
+        // LDS accesses of one wave complete in order, so a wave may read its own writes without a wait.
         check(archs, "0: ds_write_b32 v0, v9; barrier; 0: ds_read_b32 v1, v0", &[]);
     }
 }

@@ -1,5 +1,3 @@
-//! Floats of 8 bits and less.
-
 use device::Arch;
 use isa::inside::small_float::SmallFloat;
 

@@ -196,7 +196,7 @@ const WHOLE: [&str; 31] = [
 /// Relation for an instruction whose plain form is not supported.
 pub(super) const IN_NO_FORM: &str = LACKS[0].0;
 
-/// Returns true if the table says that the interpreter does not support this form of an instruction.
+/// Returns true if the table lists this form of an instruction as not supported by the interpreter.
 pub(super) fn is_lacking(relation: &str, name: &str) -> bool {
     let halves = relation.starts_with("an upper half") || relation == "DPP and more";
     let lacks =

@@ -1,5 +1,3 @@
-//! Tests the memory accesses of instructions.
-
 use device::Arch::Gfx1151;
 use isa::{
     AccessKind as Kind,

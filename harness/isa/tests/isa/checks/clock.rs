@@ -1,5 +1,3 @@
-//! Vector clocks.
-
 use std::sync::Arc;
 
 use isa::inside::checks::between::clock::{Clock, Entry};
