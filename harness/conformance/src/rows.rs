@@ -11,7 +11,6 @@ pub(crate) struct Row {
     /// Number of workgroups, and number of work-items in each workgroup.
     pub(crate) groups: u32,
     pub(crate) items: u32,
-    /// Size of the dynamic LDS of the launch, in bytes.
     pub(crate) lds: u32,
     /// Statements of the kernel `probe(unsigned *o)`. `t` is the index of the work-item in its workgroup, `i` its index
     /// in the grid.

@@ -13,7 +13,6 @@ use device::Arch;
 
 use crate::misread;
 
-/// Sonames of the library, newest first.
 const LIBRARIES: [&CStr; 2] = [c"libamd_comgr.so.3", c"libamd_comgr.so.2"];
 
 /// Size in bytes of the window that is passed to the disassembler. The window is longer than any GPU instruction, so

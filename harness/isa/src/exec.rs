@@ -27,7 +27,6 @@ pub(crate) type Bound = Result<Box<dyn Exec>, Unsupported>;
 
 pub(crate) type Binder = Box<dyn Fn(&Text) -> Bound + Send + Sync>;
 
-/// Wraps a function that accesses only the wave.
 pub(crate) fn on_wave(f: impl Fn(&mut Wave) + Send + Sync + 'static) -> Bound {
     Ok(Box::new(move |wave: &mut Wave, _: &mut Machine<'_>| {
         f(wave);
@@ -35,7 +34,6 @@ pub(crate) fn on_wave(f: impl Fn(&mut Wave) + Send + Sync + 'static) -> Bound {
     }))
 }
 
-/// Wraps a function that also accesses memory.
 pub(crate) fn on_machine(
     f: impl Fn(&mut Wave, &mut Machine<'_>) -> Step + Send + Sync + 'static,
 ) -> Bound {
@@ -87,7 +85,6 @@ pub(crate) trait Plain: Lanes {
     const FLUSHES: bool;
     /// True if MODE may saturate infinities of this operation. Only `run` implements saturation.
     const SATURATES: bool;
-    /// Executes the operation without modifiers, for half a wave.
     fn run_plain(&self, wave: &mut Wave, half: usize);
 }
 

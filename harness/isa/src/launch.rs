@@ -33,7 +33,6 @@ pub const LARGEST_WORKGROUP: u32 = 1024;
 /// counts units of 256 bytes.
 const LARGEST_SCRATCH: u64 = 64 << 20;
 
-/// Fields of a kernel descriptor that the interpreter uses.
 struct Descriptor {
     entry: u64,
     lanes: usize,

@@ -13,7 +13,6 @@ use crate::{
     wave::{Wave, sign, sign_bits},
 };
 
-/// Destination of a comparison's lane mask.
 #[derive(Clone, Copy, PartialEq)]
 enum Verdict {
     Scalar(u16),

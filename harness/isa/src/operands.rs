@@ -171,7 +171,6 @@ impl<const N: usize> Operands<N> {
         self.sources.is_plain() && self.target.is_whole()
     }
 
-    /// Writes results, after applying MODE and output modifiers.
     #[inline(never)]
     pub(crate) fn write(&self, wave: &mut Wave, taken: &Taken<N>, words: &mut [Half; 2]) {
         let (of, control) = (self.result, &self.sources.control);

@@ -133,7 +133,6 @@ pub(crate) fn copies(operation: impl Into<Operation>) -> Operation {
     operation.into().that(Passes::Copies)
 }
 
-/// Marks an operation as selecting lanes of one register.
 pub(crate) fn picks(operation: impl Into<Operation>) -> Operation {
     operation.into().that(Passes::Picks)
 }

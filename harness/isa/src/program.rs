@@ -183,7 +183,6 @@ impl Page {
         }
     }
 
-    /// Returns the instruction at `pc`, which must be in the page.
     #[inline(always)]
     pub(crate) fn instruction(&self, pc: u64) -> Result<&Instruction, Missing> {
         let slot = &self.slots[((pc - self.base) / 4) as usize];

@@ -114,7 +114,6 @@ pub struct Progress {
 pub struct Quiet {
     /// Value of [`Progress::count`] at the last check.
     count: u64,
-    /// Processor time of the thread at the last check.
     before: Duration,
     /// Processor time since the last progress.
     pub worked: Duration,

@@ -43,7 +43,6 @@ pub(crate) enum Field {
 }
 
 impl Field {
-    /// Mask of both fields.
     pub(crate) const ALL: u32 = 0xf;
 
     /// Returns the rounding mode that this field selects; `None` means to nearest even.
@@ -66,7 +65,6 @@ pub(crate) trait Rounds: Copy + Send + Sync + 'static {
     fn to_integer(self, value: f32) -> f32;
 }
 
-/// Rounding to nearest even.
 #[derive(Clone, Copy)]
 pub(crate) struct Nearest;
 
@@ -106,7 +104,6 @@ pub(crate) trait Float: Copy {
     /// Bits of the significand, including the hidden one.
     const PRECISION: i32;
     const LEAST: i32;
-    /// Encoding of infinity.
     const INFINITY: u128;
     fn from_code(negative: bool, code: u64) -> Self;
     fn wide(self) -> f64;

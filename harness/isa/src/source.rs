@@ -205,7 +205,6 @@ impl Target {
         self.part.is_none()
     }
 
-    /// Writes one word of the lanes in `mask`.
     #[inline(always)]
     pub(crate) fn write(
         &self,

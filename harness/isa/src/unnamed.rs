@@ -52,7 +52,6 @@ pub fn encoding(word: u32) -> Encoding {
     }
 }
 
-/// Field that contains the number of a vector register.
 #[derive(Clone, Copy)]
 struct Field {
     /// Highest bit of the field, counted from the lowest bit of the first dword.

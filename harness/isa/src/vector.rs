@@ -81,7 +81,6 @@ family!(Unary, 1: (0: A, a, a_high));
 family!(Binary, 2: (0: A, a, a_high) (1: B, b, b_high));
 family!(Ternary, 3: (0: A, a, a_high) (1: B, b, b_high) (2: C, c, c_high));
 
-/// Binds `op dst, a`.
 pub(crate) fn unary<A: Value, R: Value>(
     f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -91,7 +90,6 @@ pub(crate) fn unary<A: Value, R: Value>(
     })
 }
 
-/// Binds `op dst, a, b`.
 pub(crate) fn binary<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -117,7 +115,6 @@ fn of_two<A: Value, B: Value, R: Value>(
     })
 }
 
-/// Binds `op dst, a, b, c`.
 pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
     f: impl Fn(A, B, C) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {

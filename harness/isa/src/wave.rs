@@ -65,7 +65,6 @@ pub struct Wave {
     pub(crate) permuted: [Row; 2],
     /// Number of the wave in its workgroup.
     pub index: u32,
-    /// HW_REG_MODE.
     mode: u32,
     /// Bit mask of the reasons why instructions behave differently: `INDEXING`, `ROUNDING`.
     pub detours: u8,

@@ -79,7 +79,6 @@ pub struct Group<'a> {
 /// with the same identity are reported once.
 type Mistake = (Discriminant<Found>, [u64; 3], String);
 
-/// Reason why a workgroup pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
     Ended,

@@ -97,7 +97,6 @@ struct Point {
     heard: Arc<Clock>,
 }
 
-/// A location that atomics have accessed.
 #[derive(Default)]
 struct Place {
     /// Clock that the atomics have released. The atomics in `since` are not merged into it yet.

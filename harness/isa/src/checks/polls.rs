@@ -33,7 +33,6 @@ const MOST: usize = 1024;
 /// Maximum number of instructions after a read among which a decision by its value is searched.
 const NEAR: usize = 256;
 
-/// An instruction with the registers that it reads and writes.
 struct Line {
     address: u64,
     next: u64,

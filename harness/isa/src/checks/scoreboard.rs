@@ -58,7 +58,6 @@ struct Pending {
     /// True if an early use of the result has been reported. Later uses are consequences of the same mistake and are
     /// not reported.
     told: bool,
-    /// Values of the registers, if the launch holds back results.
     late: Option<Late>,
 }
 

@@ -62,7 +62,6 @@ fn of_piece(touches: &[Touch], piece: usize) -> &[Touch] {
 type Space<'a> = &'a dyn AddressSpace;
 
 impl Shadow {
-    /// Starts a workgroup with an empty LDS.
     pub(crate) fn begin(&mut self) {
         self.local.clear();
     }
@@ -144,7 +143,6 @@ impl Shadow {
         }
     }
 
-    /// Reports an address that depends on uninitialised data.
     pub(crate) fn address(
         &mut self,
         registers: &Registers,
@@ -288,7 +286,6 @@ impl Shadow {
         }
     }
 
-    /// Updates the state of memory and LDS after stores and atomics.
     pub(super) fn writes(
         &mut self,
         checked: &Checked,

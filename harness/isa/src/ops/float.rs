@@ -34,7 +34,6 @@ fn legacy(r: impl Rounds, a: f32, b: f32) -> f32 {
     if a == 0.0 || b == 0.0 { 0.0 } else { r.multiply(a, b) }
 }
 
-/// Returns the sum of the legacy product and an addend.
 #[inline(always)]
 fn legacy_fused(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
     if a == 0.0 || b == 0.0 { c } else { r.fused(a, b, c) }

@@ -51,7 +51,6 @@ fn set_mode(wave: &mut Wave, mode: u32) {
     *m0 = (*m0 & !(0xf << MODE_SHIFT)) | mode << MODE_SHIFT;
 }
 
-/// Parses an operand such as `gpr_idx(SRC0,DST)`.
 fn mode(text: &Text, index: usize) -> Result<u32, Unsupported> {
     let Base::Word(word) = &text.operand(index)?.base else { return Err(Unsupported) };
     let names =

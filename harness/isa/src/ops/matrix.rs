@@ -65,7 +65,6 @@ struct Multiply<T, const N: usize, const SPARSE: bool> {
     values: usize,
     sparse: Sparse,
     share: Share,
-    /// Number of independent products of matrices.
     blocks: usize,
     /// Number of groups of lanes that contain different k. A group has N lanes for each block.
     k_groups: usize,

@@ -23,7 +23,6 @@ struct Selected {
     source: Source,
     /// Lowest bit of the selected half in its register.
     shift: u8,
-    /// Mask of the sign bits to flip.
     flip: u32,
 }
 
@@ -62,7 +61,6 @@ impl Selected {
     }
 }
 
-/// Operands of a packed instruction, for both of its results.
 struct Operands<const N: usize> {
     of: &'static Type,
     /// Indices: `[half of the result][source]`.

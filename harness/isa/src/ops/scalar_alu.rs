@@ -88,7 +88,6 @@ fn whole_quad(a: u64, lanes: u32) -> u64 {
     (0..lanes / 4).filter(|quad| a >> (quad * 4) & 15 != 0).fold(0, |m, quad| m | 15 << (quad * 4))
 }
 
-/// Returns a move that writes its destination only if SCC is set.
 fn conditional_move<T: Value>() -> Binder {
     Box::new(|text| {
         let target = text.scalar(0, T::WORDS as u16)?;

@@ -116,7 +116,6 @@ fn in_buffer(wave: &Wave, descriptor: u16, offset: i64, bytes: u64) -> bool {
     u64::try_from(offset).is_ok_and(|offset| offset + bytes <= size)
 }
 
-/// Returns `s_store_dword data, base, offset`.
 fn store(text: &Text, suffix: &str) -> Bound {
     let Some(Width::Words(words)) = width(suffix) else { return Err(Unsupported) };
     text.only(&["glc", "offset"])?;

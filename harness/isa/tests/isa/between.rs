@@ -353,7 +353,6 @@ fn waves_of_a_workgroup_need_synchronisation() {
     check(&ALL, &format!("0: {add}; 0.1: {READ}"), &[unordered(0, 1)]);
 }
 
-/// A workgroup on two units (WGP mode) needs fences with workgroup scope.
 #[test]
 fn wgp_mode_needs_waits_and_invalidation() {
     for (arch, wait, drops, marks) in [

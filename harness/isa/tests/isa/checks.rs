@@ -254,7 +254,6 @@ fn reports_computing_with_uninitialised_memory() {
     );
 }
 
-/// Memory that records all accesses.
 struct List(Range<u64>, Mutex<Vec<(AccessKind, Range<u64>)>>);
 
 // SAFETY: the only test creates it from a buffer that outlives the machine.

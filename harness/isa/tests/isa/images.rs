@@ -175,7 +175,6 @@ fn descriptors_match_hardware() {
     assert_eq!(buffer_word(format, select, Gfx1201), Some(4 | 1 << 9 | 22 << 12));
 }
 
-/// Returns a component of a texel, computed by the definition of its format.
 fn component(format: Format, texel: &[u8], at: usize) -> f64 {
     let bits = usize::from(format.bits[at]);
     if bits == 0 {
@@ -553,7 +552,6 @@ fn elements_of_buffers_are_converted() {
     }
 }
 
-/// Unsupported features are reported when the instruction is decoded or when it runs.
 #[test]
 fn reports_unsupported_features() {
     for line in [

@@ -60,7 +60,6 @@ fn wave(arch: Arch) -> Wave {
     wave
 }
 
-/// Executes the instructions in `text`, one per line.
 fn execute(arch: Arch, wave: &mut Wave, text: &str) {
     let mut machine = line::machine(&Nothing);
     machine.give_lds(1024, 1);

@@ -76,8 +76,8 @@ fn gfx12_scales_results_with_any_denormal_mode() {
     }
 }
 
-/// These instructions flush denormals even if MODE keeps them. Source: "1ULP accuracy, denormals are flushed" (the ISA
-/// guides).
+/// Source: "1ULP accuracy, denormals are flushed" (the ISA guides). The instructions flush denormals even if MODE keeps
+/// them.
 #[test]
 fn transcendental_instructions_flush_f32_denormals() {
     let (denormal, least, large) = (0x0040_0000, 0x8000_0001, 0x7f00_0000);

@@ -19,7 +19,6 @@ const TWO: u32 = 0x4000;
 const MINUS: u32 = 0x8000;
 const NAN: u32 = 0x7e00;
 
-/// Checks the results of an instruction with the bit of MODE clear and with the bit set.
 #[track_caller]
 fn both(arch: Arch, text: &str, sources: &[u32], [clear, set]: [u32; 2]) {
     check(arch, text, sources, clear);

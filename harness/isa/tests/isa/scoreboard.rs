@@ -482,7 +482,6 @@ fn prefetches_to_the_lds_arrive_in_order() {
     check(&[Gfx1030], &load, &["LDS 0 read by 3 of 1"]);
 }
 
-/// A workgroup of one wave needs a wait, but no barrier.
 #[test]
 fn single_wave_must_wait_for_loads_to_the_lds() {
     let mut words = words();

@@ -38,7 +38,6 @@ fn operand(first: usize, count: usize) -> String {
     format!("v[{first}:{}]", first + count - 1)
 }
 
-/// Returns the register and the lane of an element of D.
 fn of_d(n: usize, i: usize, j: usize) -> (usize, usize) {
     if n == 16 { (i % 4, j + 16 * (i / 4)) } else { (4 * (i / 8) + i % 4, j + 32 * (i / 4 % 2)) }
 }

@@ -20,7 +20,6 @@ pub(super) struct Cell {
 const PAGE: u64 = 4096;
 
 struct Page {
-    /// Bytes per cell, 1 or 4.
     size: u64,
     cells: Vec<Cell>,
 }

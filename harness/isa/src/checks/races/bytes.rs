@@ -120,7 +120,6 @@ impl Settled<'_> {
         touch.time == 0 || touch.wave == self.wave || self.clock.knows(touch)
     }
 
-    /// Returns true if the access has completed for certain.
     fn has_come(&self, touch: &Touch, number: Number) -> bool {
         let come = || self.come.get(touch.wave as usize).is_none_or(|come| number.has_come(*come));
         match touch.wave == self.wave {

@@ -6,7 +6,6 @@ use crate::{
     wave::Stop,
 };
 
-/// Number of fractional bits of coordinates.
 const FRACTION: u32 = 8;
 const ONE: i64 = 1 << FRACTION;
 

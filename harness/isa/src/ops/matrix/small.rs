@@ -80,7 +80,6 @@ fn scale(text: &Text, source: usize) -> Result<Scale, Unsupported> {
     }
 }
 
-/// Binds an instruction. `rest` is its name after `v_mfma_`.
 pub(super) fn bind(text: &Text, rest: &str) -> Bound {
     let (scaled, shape) = match rest.strip_prefix("scale_") {
         Some(shape) => (true, shape),

@@ -66,7 +66,6 @@ impl Address {
         Ok(Address { segment, vector, scalar: base, offset: text.number("offset")?, factor })
     }
 
-    /// Returns the vector offset that is added to a scalar base.
     #[inline(always)]
     fn extended(&self, low: u32) -> u64 {
         match self.factor {

@@ -266,7 +266,6 @@ fn races_equal_unordered_pairs_in_the_reference() {
     assert!((5000..18_000).contains(&racy) && missed < racy / 100, "{missed} of {racy}");
 }
 
-/// Waves synchronise without a spin loop.
 #[test]
 fn try_locks_and_flags_after_waits_order_waves() {
     let (data, word) = (0, 8);
