@@ -84,7 +84,7 @@ pub enum Found {
     },
     /// The launch and other work access the same memory without synchronisation.
     Unordered(crate::Unordered),
-    /// An instruction uses a register before a result that an earlier instruction requested has arrived there.
+    /// An instruction uses a register too early: a result that an earlier instruction requested has not arrived there.
     Early(Box<Early>),
     /// After a barrier, a wave reads LDS bytes that another wave wrote before the barrier, and that write may not have
     /// arrived.

@@ -50,7 +50,7 @@ pub enum Finding {
         /// Access that was executed second in this run.
         second: LdsAccess,
     },
-    /// An instruction uses a register before a result that an earlier instruction requested has arrived there.
+    /// An instruction uses a register too early: a result that an earlier instruction requested has not arrived there.
     Early {
         /// Register, in assembler syntax.
         register: String,
