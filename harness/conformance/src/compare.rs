@@ -7,15 +7,16 @@ use crate::{InstructionResult, ResultFile};
 /// Difference in one register after one instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultDifference {
-    /// The instruction, or the name of the row.
+    /// Text of the instruction, or name of the row of `docs/inferred-hardware.md`.
     pub instruction: String,
-    /// The register; `words` for a row.
+    /// Name of the register. For a row, `words`.
     pub register: String,
-    /// Number of differing work-items, and of all work-items.
+    /// Number of work-items with different results, and number of all work-items.
     pub items: (usize, usize),
-    /// The first differing work-item, and the register's value in each file; `None` if the register was not written.
+    /// Number of the first work-item with different results, and the register's value in each file; `None` if the
+    /// register was not written.
     pub first: (usize, Option<u32>, Option<u32>),
-    /// Largest distance between finite results, in units of the last place; `None` unless the result is an f32.
+    /// Largest distance between two finite results, in units of the last place; `None` unless the result is an f32.
     pub ulp: Option<u32>,
 }
 
@@ -47,18 +48,18 @@ impl fmt::Display for ResultDifference {
 /// Result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
-    /// Number of instructions and rows that both files have results of.
+    /// Number of instructions and rows for which both files have results.
     pub compared: usize,
-    /// Number of those whose results are equal.
+    /// Number of instructions and rows whose results are equal.
     pub same: usize,
-    /// Differences, by instruction and register.
+    /// Differences in results that hardware specifies, by instruction and register.
     pub specified: Vec<ResultDifference>,
-    /// Differences in rows whose results hardware does not specify.
+    /// Differences in rows whose results hardware leaves unspecified.
     pub unspecified: Vec<ResultDifference>,
-    /// Instructions that only the first file has, and that only the second file has; disassemblers know different
-    /// instructions.
+    /// Instructions that only the first file has, and instructions that only the second file has. Disassemblers of
+    /// different releases know different instructions.
     pub only_in: [Vec<String>; 2],
-    /// Instructions that the emulated device does not support, in the first and in the second file.
+    /// Instructions that the emulated device does not support, for each file.
     pub unsupported: [Vec<String>; 2],
 }
 
@@ -107,12 +108,10 @@ pub fn compare(one: &ResultFile, other: &ResultFile) -> Result<Differences, Stri
     Ok(all)
 }
 
-/// Returns the results of a file by instruction.
 fn by_name(file: &ResultFile) -> HashMap<&str, &InstructionResult> {
     file.results.iter().map(|probe| (probe.name.as_str(), probe)).collect()
 }
 
-/// Compares the results of one instruction, register by register.
 fn differences(one: &InstructionResult, other: &InstructionResult) -> Vec<ResultDifference> {
     let mut registers: Vec<&String> = one.registers.keys().chain(other.registers.keys()).collect();
     registers.sort();
@@ -146,7 +145,7 @@ fn differences(one: &InstructionResult, other: &InstructionResult) -> Vec<Result
     registers.into_iter().filter_map(difference).collect()
 }
 
-/// Returns the distance between two finite f32 numbers in units of the last place.
+/// Returns the distance between two f32 numbers in units of the last place; `None` if one of them is not finite.
 fn ulp(a: u32, b: u32) -> Option<u32> {
     let place = |bits: u32| {
         let number = f32::from_bits(bits);
@@ -193,7 +192,7 @@ mod tests {
         let text = one.to_text().unwrap();
         assert_eq!(ResultFile::parse(&text), Ok(one));
         assert!(text.starts_with(r#"{"format":"rocrepro device probe","version":1,"#), "{text}");
-        // Files of earlier versions are read, so the names of the fields stay.
+        // Files that earlier versions have written must stay readable, so the names of the fields must not change.
         let words = "3f800000".repeat(ITEMS);
         assert_eq!(
             text.lines().nth(1),
@@ -224,7 +223,7 @@ mod tests {
             "v_add_f32_e64 v40, v10, v20: v40 differs in 2 of 512 work-items; the first is 9, with 0x3f800000 and \
              0x3f800002; finite numbers are at most 2 ulp apart"
         );
-        // A register that should not have been written.
+        // The second file has a register that the instruction should not have written.
         bad = good.clone();
         bad.results[1].registers.insert("scc".into(), InstructionResult::hex(&vec![1; ITEMS]));
         let found = compare(&good, &bad).unwrap();

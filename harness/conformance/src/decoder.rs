@@ -1,4 +1,4 @@
-//! Decodes instructions with the emulated device's library, which uses the stack's disassembler.
+//! Decodes instructions with the emulated device's library, which uses the disassembler of the stack.
 
 use std::{
     ffi::{CString, c_void},
@@ -8,7 +8,7 @@ use std::{
 use device::{Arch, DECODE_SYMBOL, Decode};
 use libloading::os::unix::Library;
 
-/// Instruction as the device's decoder reads it.
+/// An instruction as the emulated device decodes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodedInstruction {
     /// Text as the stack's disassembler prints it.
@@ -42,8 +42,8 @@ impl Decoder {
         Ok(Decoder { decode, _library: library })
     }
 
-    /// Decodes the instruction at the start of `bytes`, which are at `address`. Returns `None` if they are not an
-    /// instruction.
+    /// Decodes the instruction at the start of `bytes`; `None` if the bytes are not an instruction. `address` is the
+    /// device address of `bytes`.
     ///
     /// # Errors
     /// Fails if the stack has no disassembler for the architecture.
@@ -59,16 +59,17 @@ impl Decoder {
             length: usize,
             executable: bool,
         ) {
-            // SAFETY: `context` points to the pair below, which nothing else uses during the call.
+            // SAFETY: `context` points to the pair that `decode` passes, which nothing else uses during the call.
             let received = unsafe { &mut *context.cast::<(String, bool)>() };
-            // SAFETY: the decoder passes a text of that length that is valid during this call.
+            // SAFETY: the decoder passes a text with this length, which is valid during this call.
             let text = unsafe { std::slice::from_raw_parts(text, length) };
             *received = (String::from_utf8_lossy(text).into_owned(), executable);
         }
         let name = CString::new(arch.name()).map_err(|e| e.to_string())?;
         let mut received = (String::new(), false);
         let context = (&raw mut received).cast();
-        // SAFETY: the name is a C string, the length is that of the bytes, and `receive` accepts its arguments.
+        // SAFETY: the name is a C string, the length is that of `bytes`, and `receive` has the type that the decoder
+        // calls.
         let size = unsafe {
             (self.decode)(name.as_ptr(), address, bytes.as_ptr(), bytes.len(), receive, context)
         };

@@ -1,5 +1,5 @@
-//! Enumerates the instructions of an architecture: every opcode of an encoding for which the stack's disassembler has
-//! a name.
+//! Enumerates the instructions of an architecture. To find them, this module lets the disassembler of the stack decode
+//! every opcode of an encoding.
 //!
 //! Source of the encodings: AMD's ISA guides of Vega, CDNA 3 and RDNA 2 to 4, "Microcode formats".
 
@@ -7,39 +7,43 @@ use device::Arch;
 
 use crate::Decoder;
 
-/// Kind of an instruction's operands, which determines their registers.
+/// Kind of an instruction, which determines the registers of its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InstructionGroup {
-    /// Vector operands: sources from v10, v20 and v30 or s20 and s24 on, results from v40 or s40 on.
+    /// Vector operands. Sources are in v10, v20 and v30, or in s20 and s24. Results are in v40 or s40. Each operand
+    /// continues in the following registers.
     Vector,
-    /// Matrix operands: as for `Vector`, with a third source from v80 on and wide results.
+    /// Matrix operands. Sources and results are as for `Vector`, but the third source starts at v80, and the result may
+    /// have up to 32 registers.
     Matrix,
-    /// Scalar operands: sources from s20 and s24 on, results from s40 on.
+    /// Scalar operands. Sources are in s20 and s24, and results in s40. Each operand continues in the following
+    /// registers.
     Scalar,
 }
 
-/// Instruction with its operands.
+/// An instruction with its operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
     /// Text as the stack's disassembler prints it.
     pub text: String,
     /// Machine code.
     pub words: Vec<u32>,
-    /// Kind of the operands.
+    /// Kind of the instruction.
     pub group: InstructionGroup,
-    /// True if this build of the emulated device can execute it.
+    /// True if this build of the emulated device can execute the instruction.
     pub emulated: bool,
 }
 
-/// Registers of operands: v10, v20, v30, v80, s20 and s24 as sources; 40 as a result; s44 as a second result.
+/// Numbers of operands in encodings. Sources are v10, v20, v30, v80, s20 and s24. The first result is v40 or s40, and
+/// the second one is s44.
 const V: [u32; 3] = [256 + 10, 256 + 20, 256 + 30];
 const MATRIX_C: u32 = 256 + 80;
 const S: [u32; 2] = [20, 24];
 const RESULT: u32 = 40;
 const SECOND: u32 = 44;
 
-/// Sources of vector instructions in the order in which they are tried. The disassembler has a name only for sources
-/// that fit the opcode.
+/// Sources of vector instructions, in the order in which they are tried. The disassembler accepts only sources that fit
+/// the opcode.
 const SOURCES: [[u32; 3]; 9] = [
     V,
     [V[0], V[1], S[1]],
@@ -52,8 +56,8 @@ const SOURCES: [[u32; 3]; 9] = [
     [S[0], 0, 0],
 ];
 
-/// Prefixes of instructions that are not executed, because they change the control flow, wait for other waves, modify
-/// later instructions, have results that differ between runs, or use other registers.
+/// Prefixes of instructions that are not executed. They change the control flow, wait for other waves, modify later
+/// instructions, have results that differ between runs, or use other registers.
 const EXCLUDED: &[&str] = &[
     "v_movrel",
     "v_interp",
@@ -112,13 +116,13 @@ const EXCLUDED: &[&str] = &[
     "s_invperm",
 ];
 
-/// Returns all instructions that the stack's disassembler knows and that can be executed.
+/// Returns all instructions that the disassembler of the stack knows and that can be executed.
 ///
 /// # Errors
 /// Fails if the stack has no disassembler for the architecture.
 pub fn instructions(decoder: &Decoder, arch: Arch) -> Result<Vec<Instruction>, String> {
     let mut all = Vec::new();
-    // VOP3, which has a form for every instruction of one to three sources.
+    // VOP3. Every instruction with one to three sources has such a form.
     let base: u32 = if arch.facts().microcode.is_gfx9() { 0xd000_0000 } else { 0xd400_0000 };
     for op in 0..if arch.facts().microcode.is_gfx9() { 0x380 } else { 0x400 } {
         let word = base | op << 16 | RESULT;
@@ -128,13 +132,13 @@ pub fn instructions(decoder: &Decoder, arch: Arch) -> Result<Vec<Instruction>, S
             &SOURCES.map(|sources| vector(word, sources, 0)),
         )?);
     }
-    // VOP3P: packed arithmetic, dot products and matrix instructions. The upper half of each packed source gives the
+    // VOP3P: packed arithmetic, dot products and matrix instructions. The upper half of each packed source affects the
     // upper half of the result.
     let base: u32 = if arch.facts().microcode.is_gfx9() { 0xd380_0000 } else { 0xcc00_0000 };
     for op in 0..0x80 {
         let word = base | op << 16 | RESULT | 1 << 14;
         let forms = SOURCES.map(|sources| vector(word, sources, 3 << 27));
-        // Older matrix instructions use those bits for something else.
+        // In older matrix instructions, the bits that select the upper halves have other meanings.
         let plain = vector(base | op << 16 | RESULT, [V[0], V[1], MATRIX_C], 0);
         let packed = vector(word, [V[0], V[1], MATRIX_C], 3 << 27);
         match first_executable((decoder, arch), InstructionGroup::Vector, &forms)? {
@@ -176,7 +180,7 @@ pub fn instructions(decoder: &Decoder, arch: Arch) -> Result<Vec<Instruction>, S
             &[vec![0xbf00_0000 | op << 16 | S[1] << 8 | S[0]]],
         )?);
     }
-    // Encodings of different generations may have the same text.
+    // Two encodings of an architecture may have the same text. Only the first one is kept.
     let mut texts = std::collections::HashSet::new();
     all.retain(|one| texts.insert(one.text.clone()));
     Ok(all)
@@ -190,7 +194,7 @@ fn vector(word: u32, [a, b, c]: [u32; 3], bits: u32) -> Vec<u32> {
     vec![word, a | b << 9 | c << 18 | bits]
 }
 
-/// Returns the first of these encodings that is an instruction and may be executed, preferring one that the emulated
+/// Returns the first of these encodings that is an instruction and may be executed. Prefers encodings that the emulated
 /// device supports.
 fn first_executable(
     by: (&Decoder, Arch),
@@ -217,7 +221,7 @@ fn instruction(
     words: &[u32],
 ) -> Result<Option<Instruction>, String> {
     let Some(one) = disassemble(by, group, words)? else { return Ok(None) };
-    // A second result would be written to s0, which holds other values.
+    // Without this change, the second result would be written to s0, which contains other values.
     let second = one.text.split(", ").nth(1).unwrap_or_default();
     if group == InstructionGroup::Vector && ["s0", "s[0:1]", "s[0:3]"].contains(&second) {
         let moved = [words[0] | SECOND << 8, words[1]];
@@ -233,10 +237,10 @@ fn disassemble(
 ) -> Result<Option<Instruction>, String> {
     let mut code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let size = code.len();
-    // The disassembler reads ahead.
+    // The disassembler reads past the end of the instruction.
     code.extend([0xbf80_0000u32; 4].iter().flat_map(|word| word.to_le_bytes()));
     let Some(found) = decoder.decode(arch, 0, &code)? else { return Ok(None) };
-    // The disassembler also prints invalid encodings, with a remark.
+    // The disassembler prints some invalid encodings with a remark.
     if found.size != size || found.text.contains("/*") {
         return Ok(None);
     }

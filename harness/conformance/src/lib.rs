@@ -1,9 +1,10 @@
-//! Instruction conformance: runs every instruction on any device of the HIP runtime, writes the results to a file,
-//! and compares two such files.
+//! Instruction conformance: runs every instruction on any device of the HIP runtime, writes the results to a file, and
+//! compares two such files.
 //!
-//! The instructions are not listed here. Every opcode of the vector, matrix and scalar encodings is given to the
-//! stack's own disassembler, and each opcode that has a name there is executed on the same inputs ([`instructions`]).
-//! Further rows test what the emulated device infers about hardware. Nothing here states which result is right.
+//! The crate does not contain a list of instructions. [`instructions`] lets the disassembler of the stack decode every
+//! opcode of the vector, matrix and scalar encodings. Every opcode that the disassembler knows is executed on the same
+//! inputs. Further tests check assumptions of the emulated device about hardware, which are the rows of a table in
+//! `docs/inferred-hardware.md`. This crate does not know which result is right.
 
 mod compare;
 mod decoder;

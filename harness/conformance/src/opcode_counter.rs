@@ -1,32 +1,32 @@
-//! Counts the opcodes of code.
+//! Counts how often each opcode occurs in machine code.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::DecodedInstruction;
 
-/// Counts of one opcode.
+/// Number of instructions with one opcode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpcodeCounts {
     /// Number of instructions with this opcode.
     pub count: u64,
-    /// Number of those that the interpreter does not support.
+    /// Number of instructions with this opcode that the interpreter does not support.
     pub unsupported: u64,
     /// Text of the first unsupported instruction.
     pub example: Option<String>,
 }
 
-/// Callback that decodes the instruction at the start of the bytes, which are at the given address. `None` means that
-/// the bytes are not an instruction; the error explains why they cannot be decoded.
+/// Callback that decodes the instruction at the start of the bytes. The first argument is the address of the bytes.
+/// `None` means that the bytes are not an instruction. The error explains why they cannot be decoded.
 type Decode<'a> = dyn FnMut(u64, &[u8]) -> Result<Option<DecodedInstruction>, String> + 'a;
 
-/// Counts the instructions of code by opcode.
+/// Counts the instructions of machine code by opcode.
 ///
-/// The code is read from its first byte to its last. Bytes between kernels that are not instructions are counted
-/// separately.
+/// The code is read from its first byte to its last. Dwords that are not instructions, for example padding between
+/// kernels, are counted separately.
 pub struct OpcodeCounter<'a> {
     decode: Box<Decode<'a>>,
-    /// Indices into `entries` by the bytes of decoded instructions of one, two and three dwords. The first dword
-    /// determines the length.
+    /// For each instruction of one, two or three dwords that has been decoded, its index in `entries`. The key is the
+    /// bytes of the instruction. The first dword determines how many dwords an instruction has.
     one: HashMap<u32, usize>,
     two: HashMap<u64, usize>,
     three: HashMap<(u64, u32), usize>,
@@ -35,7 +35,7 @@ pub struct OpcodeCounter<'a> {
     illegal: u64,
 }
 
-/// Count of the supported, or of the unsupported, instructions of an opcode.
+/// Number of supported instructions, or of unsupported instructions, with one opcode.
 struct Entry {
     name: String,
     unsupported: bool,
@@ -99,7 +99,7 @@ impl<'a> OpcodeCounter<'a> {
         Ok(())
     }
 
-    /// Decodes one instruction and returns its index in `entries` and its size in bytes; `None` if it is not an
+    /// Decodes one instruction. Returns its index in `entries` and its size in bytes; `None` if the bytes are not an
     /// instruction.
     fn decode_one(
         &mut self,
@@ -131,13 +131,13 @@ impl<'a> OpcodeCounter<'a> {
         opcodes
     }
 
-    /// Returns the number of dwords that are not instructions, such as padding and tables between kernels.
+    /// Returns the number of dwords that are not instructions, for example padding and tables between kernels.
     pub fn illegal(&self) -> u64 {
         self.illegal
     }
 }
 
-/// Returns the opcode in an instruction's text; for two instructions that are issued together, both opcodes.
+/// Returns the opcode in an instruction's text. A dual-issue pair has two opcodes, which are both returned.
 fn opcode(text: &str) -> String {
     let first = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
     match text.split_once(" :: ") {
@@ -150,8 +150,9 @@ fn opcode(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Test decoder: the upper bytes of a dword give the opcode and the number of dwords of the instruction; 0 means
-    /// that it is not an instruction. Instructions of two dwords with an odd second one are unsupported.
+    /// Decodes instructions of a made-up encoding. The highest byte is the opcode, and its two lowest bits are the
+    /// number of dwords. If this number is 0, the dword is not an instruction. An instruction of two dwords is
+    /// unsupported if the second one is odd.
     fn decode(window: &[u8]) -> Option<DecodedInstruction> {
         let size = usize::from(window[3] & 3) * 4;
         let whole = size > 0 && window.len() >= size;
@@ -165,7 +166,7 @@ mod tests {
         })
     }
 
-    /// Counts without remembering decoded instructions.
+    /// Counts like [`OpcodeCounter`], but decodes every instruction.
     fn count_uncached(code: &[u8]) -> (BTreeMap<String, OpcodeCounts>, u64) {
         let (mut opcodes, mut illegal, mut at) = (BTreeMap::<String, OpcodeCounts>::new(), 0, 0);
         while code.len() - at >= 4 {
@@ -191,7 +192,8 @@ mod tests {
 
     #[test]
     fn cached_instructions_are_counted_like_decoded_ones() {
-        // Few different values, so that most dwords repeat, as first, second and third dwords.
+        // There are few different values. Therefore most dwords repeat: as the first, the second and the third dword of
+        // instructions.
         let mut state = 7_u64;
         let mut drawn = || {
             state = device::mix(state + 1);

@@ -1,25 +1,25 @@
-//! The result file: JSON, with one line for the header, one line for each result, and a last line with the number of
+//! The result file. It is JSON: one line for the header, one line for each result, and a last line with the number of
 //! results.
 
 use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-/// Value of the header's `format`.
+/// Value of the field `format` in the header.
 const FORMAT: &str = "rocrepro device probe";
 
-/// Version of the format; files of other versions are rejected.
+/// Version of the format. Files of other versions are rejected.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Origin of the results.
+/// Origin of the results in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResultHeader {
     format: String,
     version: u32,
-    /// The stack as the user named it, with its ROCm version if known.
+    /// Name of the stack that the user specified, with the ROCm version if it is known.
     pub stack: String,
-    /// The device's own name.
+    /// Name that the device reports.
     pub device: String,
     /// Architecture of the device with its features, for example `gfx90a:sramecc+:xnack-`.
     pub gfx: String,
@@ -32,7 +32,7 @@ pub struct ResultHeader {
 }
 
 impl ResultHeader {
-    /// Returns a header of this version.
+    /// Returns a header with the current version of the format.
     pub fn new(
         stack: String,
         device: String,
@@ -56,11 +56,11 @@ impl ResultHeader {
     }
 }
 
-/// Result of one instruction or row.
+/// Result of one instruction or of one row of `docs/inferred-hardware.md`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InstructionResult {
-    /// The instruction as the disassembler prints it, or the name of the row.
+    /// Text of the instruction as the disassembler prints it, or name of the row.
     #[serde(rename = "probe")]
     pub name: String,
     /// True if hardware leaves the result unspecified.
@@ -69,8 +69,7 @@ pub struct InstructionResult {
     /// True if the instruction was not executed because the emulated device does not support it.
     #[serde(rename = "lacking", default, skip_serializing_if = "is_false")]
     pub unsupported: bool,
-    /// Words by register, one for each work-item, as eight hexadecimal digits each. Registers that were not written
-    /// are omitted.
+    /// Contents of each register that was written: a word for each work-item, as eight hexadecimal digits.
     #[serde(rename = "results", default)]
     pub registers: BTreeMap<String, String>,
 }
@@ -80,7 +79,7 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl InstructionResult {
-    /// Parses the words of a register; `None` if they are not groups of eight hexadecimal digits.
+    /// Parses the words of a register; `None` if the text does not consist of groups of eight hexadecimal digits.
     pub(crate) fn words(hex: &str) -> Option<Vec<u32>> {
         if !hex.len().is_multiple_of(8) || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
@@ -90,7 +89,7 @@ impl InstructionResult {
             .collect()
     }
 
-    /// Formats the words of a register.
+    /// Formats the words of a register as eight hexadecimal digits each.
     pub(crate) fn hex(words: &[u32]) -> String {
         words.iter().map(|word| format!("{word:08x}")).collect()
     }
@@ -101,7 +100,7 @@ impl InstructionResult {
 pub struct ResultFile {
     /// Origin of the results.
     pub header: ResultHeader,
-    /// Results in the order in which they were found.
+    /// Results in the order in which they were measured.
     pub results: Vec<InstructionResult>,
 }
 
@@ -133,7 +132,7 @@ impl ResultFile {
     /// Returns the text of the file.
     ///
     /// # Errors
-    /// Fails if a value cannot be written as JSON; every value of this type can.
+    /// Fails if a value cannot be written as JSON, which cannot happen with this type.
     pub fn to_text(&self) -> Result<String, serde_json::Error> {
         let mut text = serde_json::to_string(&self.header)?;
         for probe in &self.results {
@@ -149,7 +148,7 @@ impl ResultFile {
     /// Parses the text of a file.
     ///
     /// # Errors
-    /// Returns all mistakes. A text that is not a result file, has another version, or is incomplete is a single
+    /// Returns all mistakes. If the text is not a result file, has another version, or is incomplete, there is one
     /// mistake.
     pub fn parse(text: &str) -> Result<ResultFile, Vec<FileError>> {
         let refused = |line, what: String| FileError { line, what };

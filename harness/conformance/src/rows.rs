@@ -1,20 +1,19 @@
-//! Rows of `docs/inferred-hardware.md` that a kernel can test on a device.
+//! Tests of assumptions about hardware. Each test belongs to a row of the table in `docs/inferred-hardware.md`.
 
 use crate::GROUP;
 
 /// Test of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// Name of the row.
     pub(crate) name: &'static str,
     /// True if hardware leaves the result unspecified, so that two devices, or two runs on one device, may differ.
     pub(crate) is_unspecified: bool,
-    /// Number of workgroups, and of work-items in each.
+    /// Number of workgroups, and number of work-items in each workgroup.
     pub(crate) groups: u32,
     pub(crate) items: u32,
-    /// Dynamic LDS of the launch, in bytes.
     pub(crate) lds: u32,
-    /// Statements of the kernel `probe(unsigned *o)`; `t` is the work-item's index in its group, `i` in the grid.
+    /// Statements of the kernel `probe(unsigned *o)`. `t` is the index of the work-item in its workgroup, `i` its index
+    /// in the grid.
     body: String,
 }
 
@@ -29,7 +28,6 @@ impl Row {
         )
     }
 
-    /// Returns the number of words that the kernel writes.
     pub(crate) fn words(&self) -> usize {
         (self.groups * self.items) as usize
     }
@@ -37,12 +35,12 @@ impl Row {
 
 const WAVE: u32 = GROUP as u32;
 
-/// Byte offsets inside the 300 bytes of LDS that are requested, and past the granule in which LDS is allocated.
+/// Start of a kernel that accesses the LDS at several byte offsets: inside the 300 requested bytes, past them, and past
+/// the granule in which hardware allocates LDS.
 const PAST_THE_LDS: &str = "const unsigned at[8] = {0, 296, 2048, 4096, 16384, 32768, 65280, 1u << 20};\n\
     for (unsigned k = t; k < 75; k += blockDim.x) d[k] = 0x1000 + k;\n__syncthreads();\n\
     volatile __attribute__((address_space(3))) unsigned *p = (__attribute__((address_space(3))) unsigned *)d;\n";
 
-/// Returns all rows.
 pub(crate) fn rows() -> Vec<Row> {
     let exact = |name, lds, body: String| Row {
         name,
@@ -106,8 +104,8 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-/// Returns code that multiplies and adds denormals under each of the sixteen values of MODE.FP_DENORM, and restores
-/// the field each time.
+/// Returns code that multiplies and adds denormals under each of the sixteen values of `MODE.FP_DENORM`. After each
+/// value, it restores the field.
 fn denormals() -> String {
     let mut text = "unsigned r = 0;\n".to_owned();
     for mode in 0..16 {

@@ -16,19 +16,19 @@ use crate::{
     ResultHeader, Row, instructions, rows, source,
 };
 
-/// Number of instructions per kernel. Several small kernels compile faster than one, and an error affects fewer
-/// instructions.
+/// Maximum number of instructions in a kernel. Several small kernels compile faster than a large one, and an error
+/// affects fewer instructions.
 const BATCH: usize = 40;
 const MATRIX_BATCH: usize = 8;
 
-/// Failure of a run.
+/// Reason why a run failed.
 #[derive(Debug)]
 pub enum RunError {
-    /// The release lacks a library or function.
+    /// The ROCm release has no such library or function.
     Missing(LoadError),
     /// The stack has no disassembler for the architecture.
     Disassembler(String),
-    /// A call failed; the text has the call, its status and what was being done.
+    /// A call failed. The text contains the call, its status, and the step of the run.
     CallFailed(String),
 }
 
@@ -49,8 +49,8 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Executes all instructions and rows on device 0. `gfx` is its architecture with its features, as the runtime
-/// reports it. Instructions that an emulated device does not support are not executed.
+/// Executes all instructions and rows on device 0. `gfx` is the architecture with its features, as the runtime reports
+/// it. If the device is emulated, instructions that it does not support are not executed.
 fn run(
     (hip, rtc): (&Hip, &Rtc),
     (arch, gfx): (Arch, &str),
@@ -123,8 +123,8 @@ impl Runner<'_> {
         Ok(batch.iter().enumerate().map(one).collect())
     }
 
-    /// Returns the value of a register before the instruction; `None` for the upper half of EXEC in waves of 32
-    /// lanes, which is unknown.
+    /// Returns the value of a register before the instruction. Returns `None` for the upper half of EXEC in waves of 32
+    /// lanes, because its value is unknown.
     fn before(
         &self,
         group: InstructionGroup,
@@ -140,13 +140,14 @@ impl Runner<'_> {
             return Some(input(2 * wide + index, item));
         };
         match scalar {
-            // The complement, so that a move of a source is noticed.
+            // The registers contain the complement of the source, so that an instruction that copies the source changes
+            // them.
             0 | 1 => Some(!input(scalar, first)),
             2 => Some(u32::MAX),
             3 => (lanes == 64).then_some(u32::MAX),
             4 | 5 => Some(input(wide + scalar - 4, first)),
             6 => Some(input(wide, first)),
-            // Waves of 32 lanes have half of VCC, and use the other half as a register.
+            // In waves of 32 lanes, VCC is the lower half, and the upper half is an ordinary register.
             7 => Some(input(wide + 1, first)),
             _ => Some(input(0, first) & 1),
         }
@@ -164,7 +165,6 @@ impl Runner<'_> {
         })
     }
 
-    /// Compiles and launches one kernel, and returns the words that it wrote.
     fn launch(
         &self,
         what: &str,
@@ -190,12 +190,12 @@ impl Runner<'_> {
         let hip = self.hip;
         let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
         let mut results = vec![0u32; words];
-        // Some rows count in memory after the words that they write.
+        // The kernels of some rows use memory after the words that they write as a counter.
         let bytes = (words + GROUP) * size_of::<u32>();
         let (mut out, mut input): (*mut c_void, *mut c_void) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the image is a complete code object of hipRTC that lives until the end of this function. The names
-        // are terminated strings, results go to local variables, and the sizes of copies are those of the allocations
-        // and of the vectors.
+        // are terminated strings, and results are written to local variables. The copied sizes are those of the
+        // allocations and of the vectors.
         unsafe {
             check("hipModuleLoadData", hip.hipModuleLoadData(&mut module, code.as_ptr().cast()))?;
             let name = c"probe".as_ptr();
@@ -249,7 +249,7 @@ pub fn run_on_device(stack: String, date: String, decoder: &Path) -> Result<Resu
         Err(RunError::CallFailed(format!("{call} gives {}", hip.error_name(status))))
     };
     let mut count = 0;
-    // SAFETY: the calls need no prior state, and the count is written to a local variable.
+    // SAFETY: the calls have no preconditions, and the count is written to a local variable.
     let (init, counted) = unsafe { (hip.hipInit(0)?, hip.hipGetDeviceCount(&mut count)?) };
     for (call, status) in [("hipInit", init), ("hipGetDeviceCount", counted)] {
         if status != 0 {
@@ -267,7 +267,7 @@ pub fn run_on_device(stack: String, date: String, decoder: &Path) -> Result<Resu
     let arch: Arch = gfx.split(':').next().unwrap_or_default().parse().map_err(|error| {
         RunError::CallFailed(format!("{error}, so nothing could be compared with this device"))
     })?;
-    // The runtime has loaded this library; only the emulated device has the symbol.
+    // The runtime has loaded this library. Only the library of the emulated device has the symbol.
     let hsa = SharedLibrary::open("libhsa-runtime64", &["libhsa-runtime64.so.1"])?;
     let emulated = hsa.has(IDENTITY_SYMBOL);
     let results = run((&hip, &rtc), (arch, &gfx), emulated, decoder)?;

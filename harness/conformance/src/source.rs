@@ -1,4 +1,4 @@
-//! Generates the HIP kernels that execute instructions, and their inputs.
+//! Generates the source of the HIP kernels that execute instructions, and the inputs of the kernels.
 
 use std::fmt::Write;
 
@@ -6,14 +6,14 @@ use device::{Arch, WaitCounters};
 
 use crate::{GROUP, ITEMS, Instruction, InstructionGroup};
 
-/// Returns the number of input words per work-item: four or eight registers for each of two sources, and the third
-/// source.
+/// Returns the number of input words of a work-item. Two sources have four registers each, or eight for matrices. The
+/// third source has four registers, or 32 for matrices.
 pub(crate) fn inputs(group: InstructionGroup) -> usize {
     if group == InstructionGroup::Matrix { 8 + 8 + 32 } else { 12 }
 }
 
-/// Returns the number of vector registers, from v40 on, that a work-item writes to the results. [`SCALARS`] follow
-/// them.
+/// Returns the number of vector registers that a work-item writes to the results. The first one is v40. The registers
+/// in [`SCALARS`] follow.
 pub(crate) fn vectors(group: InstructionGroup) -> usize {
     match group {
         InstructionGroup::Vector => 4,
@@ -22,16 +22,15 @@ pub(crate) fn vectors(group: InstructionGroup) -> usize {
     }
 }
 
-/// Scalar results, in their order after the vector registers.
+/// Scalar registers in the results, which follow the vector registers in this order.
 pub(crate) const SCALARS: [&str; 9] =
     ["s40", "s41", "exec_lo", "exec_hi", "s44", "s45", "vcc_lo", "vcc_hi", "scc"];
 
-/// Returns the number of results per work-item.
 pub(crate) fn results(group: InstructionGroup) -> usize {
     vectors(group) + SCALARS.len()
 }
 
-/// Returns the register name of a result.
+/// Returns the name of the register that contains result number `index`.
 pub(crate) fn register(group: InstructionGroup, index: usize) -> String {
     match index.checked_sub(vectors(group)) {
         None => format!("v{}", 40 + index),
@@ -39,8 +38,8 @@ pub(crate) fn register(group: InstructionGroup, index: usize) -> String {
     }
 }
 
-/// Returns instructions that wait until results are available, on architectures that do not wait by themselves (the
-/// ISA guides, "Manually inserted wait states"). Matrix instructions need the longest wait.
+/// Returns instructions that wait until all results are available, because some architectures require such waits in the
+/// code (the ISA guides, "Manually inserted wait states"). The wait is long enough for matrix instructions.
 fn pause(arch: Arch) -> &'static str {
     match arch.facts().counters {
         WaitCounters::Gfx12 | WaitCounters::Gfx1250 => {
@@ -51,7 +50,7 @@ fn pause(arch: Arch) -> &'static str {
     }
 }
 
-/// Returns the source of a kernel `probe(out, in)` for instructions of one group.
+/// Returns the source of a kernel `probe(out, in)` that executes a batch of instructions of one group.
 pub(crate) fn kernel(arch: Arch, batch: &[Instruction], group: InstructionGroup) -> String {
     let (a, c) = if group == InstructionGroup::Matrix { (8, 32) } else { (4, 4) };
     let (c_first, result_last) =
@@ -110,7 +109,8 @@ pub(crate) fn kernel(arch: Arch, batch: &[Instruction], group: InstructionGroup)
     text
 }
 
-/// Returns the inputs, word by word; each workgroup gets another kind of values.
+/// Returns the input words of all work-items, ordered by word. Each workgroup gets another kind of values, for example
+/// special values of f32, or integers.
 pub(crate) fn values(group: InstructionGroup) -> Vec<u32> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
@@ -127,11 +127,11 @@ pub(crate) fn values(group: InstructionGroup) -> Vec<u32> {
             values[word * ITEMS + item] = match item / GROUP {
                 0 => pick(&SINGLES),
                 1 => pick(&HALVES) | pick_other(drawn, &HALVES) << 16,
-                // Pairs of words are doubles.
+                // Two consecutive words form a double, of which this is the upper word.
                 2 if word % 2 == 1 => pick(&DOUBLES),
                 2 => [0, 1, u32::MAX, drawn][drawn as usize >> 30],
                 3 => pick(&INTEGERS),
-                // Numbers of ordinary magnitudes: 32-bit, 16-bit and 64-bit.
+                // This workgroup and the next two get numbers of ordinary magnitude: f32, f16 and f64.
                 4 => drawn & 0x80ff_ffff | (0x7a + (drawn >> 24 & 7)) << 23,
                 5 => drawn & 0x83ff_83ff | 0x3800_3800,
                 6 if word % 2 == 1 => drawn & 0x800f_ffff | 0x3fe0_0000,
@@ -150,7 +150,8 @@ fn pick_other(drawn: u32, list: &[u32]) -> u32 {
     list[(drawn >> 16) as usize % list.len()]
 }
 
-/// Zeros, denormals, ones, the ends of the range, infinities, and quiet and signalling NaNs.
+/// Special values of f32, and below of f16: zeros, denormals, ones, the ends of the range, infinities, and quiet and
+/// signalling NaNs.
 const SINGLES: [u32; 16] = [
     0,
     0x8000_0000,
@@ -173,7 +174,7 @@ const HALVES: [u32; 16] = [
     0, 0x8000, 1, 0x83ff, 0x0400, 0x3c00, 0xbc00, 0x3800, 0x6401, 0x7bff, 0xfbff, 0x7c00, 0xfc00,
     0x7e12, 0xfe00, 0x7c01,
 ];
-/// Upper words of doubles: zeros, denormals, ones, the ends of the range, infinities and NaNs.
+/// Upper words of special values of f64: zeros, denormals, ones, the ends of the range, infinities and NaNs.
 const DOUBLES: [u32; 16] = [
     0,
     0x8000_0000,

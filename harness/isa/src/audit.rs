@@ -15,12 +15,12 @@ pub struct Place {
     pub size: usize,
     /// Text, as the disassembler prints it.
     pub text: String,
-    /// True if the interpreter can execute it.
+    /// True if the interpreter can execute the instruction.
     pub executable: bool,
 }
 
-/// Decodes the instruction at the start of `bytes`, which is at this address. Returns `None` if the bytes are not an
-/// instruction. No instruction is longer than 32 bytes.
+/// Decodes the instruction at the start of `bytes`; `None` if the bytes are not an instruction. `address` is the device
+/// address of `bytes`. An instruction has at most 32 bytes.
 ///
 /// # Errors
 /// Returns the reason why no disassembler for the architecture is available.
@@ -50,7 +50,8 @@ pub fn listing(arch: Arch, code: &[u8]) -> Result<Vec<Place>, String> {
     Ok(places)
 }
 
-/// Returns the distinct mnemonics that waves have executed in this range of code. The code must still be in memory.
+/// Returns the distinct mnemonics of the instructions in this address range that waves have executed. The code must
+/// still be in memory.
 ///
 /// # Safety
 /// The range must be mapped and readable.
@@ -61,7 +62,7 @@ pub unsafe fn executed(arch: Arch, code: Range<u64>) -> BTreeSet<String> {
     let bytes = unsafe { std::slice::from_raw_parts(bytes, length) };
     let mut opcodes = BTreeSet::new();
     decoded(arch, code.start, bytes, |text| {
-        // The two instructions of a dual-issue pair are counted separately.
+        // A dual-issue pair is printed as `a :: b`. Both instructions count.
         let names = text.split(" :: ").filter_map(|one| one.split_whitespace().next());
         opcodes.extend(names.map(str::to_owned));
     });

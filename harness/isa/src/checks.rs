@@ -1,14 +1,15 @@
-//! Kernel sanitizer: checks what the waves of a launch do, instruction by instruction.
+//! Kernel sanitizer: checks the accesses and results of each instruction that the waves of a launch execute.
 //!
 //! The checks find four kinds of errors: races in the LDS ([`races`]), races in memory ([`between`]), registers that
-//! are used before their result has arrived ([`scoreboard`]), and use of uninitialised memory. The last kind follows
-//! the rule of LLVM's MemorySanitizer: reading and copying uninitialised memory is allowed, because padding and unused
-//! lanes are read all the time. It is an error if a kernel stores a value that was computed from it, branches on it,
-//! uses it as an address, or changes it with an atomic. [`flow`] describes how instructions propagate it.
+//! are used before their result has arrived ([`scoreboard`]), and use of uninitialised memory. The checks for
+//! uninitialised memory follow the rule of LLVM's MemorySanitizer: reading and copying uninitialised memory is allowed,
+//! because kernels read padding and unused lanes all the time. Results that are computed from uninitialised memory are
+//! uninitialised too. It is an error if a kernel stores such a result, branches on it, uses it as an address, or
+//! changes it with an atomic. [`flow`] describes how instructions propagate uninitialised data.
 //!
-//! An error is reported once for the instructions involved, and the launch continues as on hardware.
+//! The sanitizer reports an error once for the instructions involved, and the launch continues as on hardware.
 //!
-//! A launch without checks runs other code: its instructions are decoded without any of this.
+//! A launch without checks decodes its instructions without these wrappers, so the sanitizer does not slow it down.
 
 pub(crate) mod access;
 pub(crate) mod between;
@@ -43,7 +44,7 @@ use crate::{
     wave::{Step, Wave, active},
 };
 
-/// Slot of a machine for its [`Checks`].
+/// Slot in a [`Machine`] for its [`Checks`].
 pub type Watch = Option<Box<dyn Any>>;
 
 /// An error of the instruction that is being executed.
@@ -51,7 +52,7 @@ pub type Watch = Option<Box<dyn Any>>;
 pub enum Found {
     /// Access outside of every allocation, to a page that the GPU can access.
     Outside {
-        /// First byte outside.
+        /// Address of the first byte outside.
         address: u64,
         /// True for a write or an atomic.
         write: bool,
@@ -62,7 +63,7 @@ pub enum Found {
         offset: u64,
         /// True for a write or an atomic.
         write: bool,
-        /// True if the bytes are within the LDS that was allocated, which is rounded up.
+        /// True if the bytes are in the allocated LDS. Its size is the requested size, rounded up to whole granules.
         given: bool,
     },
     /// Use of uninitialised memory.
@@ -83,9 +84,10 @@ pub enum Found {
     },
     /// The launch and other work access the same memory without synchronisation.
     Unordered(crate::Unordered),
-    /// A register is used before its result has arrived.
+    /// An instruction uses a register too early: a result that an earlier instruction requested has not arrived there.
     Early(Box<Early>),
-    /// The LDS is read although a write of another wave may not have arrived, in spite of a barrier between them.
+    /// After a barrier, a wave reads LDS bytes that another wave wrote before the barrier, and that write may not have
+    /// arrived.
     LdsEarly {
         /// Offset of the first byte.
         offset: u64,
@@ -102,53 +104,48 @@ impl From<Beyond> for Found {
     }
 }
 
-/// Returns the instruction at an address, or both instructions of a dual-issue pair; `None` without one.
+/// Function that returns the instruction at an address, or both instructions of a dual-issue pair; `None` if there is
+/// no instruction.
 pub(crate) type Reader<'a> = Box<dyn FnMut(u64) -> Option<Arc<[Text]>> + 'a>;
 
-/// Creates a reader for the code in memory.
+/// Function that creates a [`Reader`] for the code in memory.
 pub(crate) type Code = for<'a> fn(&Site, &'a dyn AddressSpace) -> Reader<'a>;
 
-/// Sanitizer state of a workgroup, and of the delay of results.
+/// State of the sanitizer, and of results that are held back, for one workgroup.
 pub struct Checks {
-    /// True if errors are reported.
     watched: bool,
     /// True if results are held back until the wave waits for them.
     late: bool,
     code: Code,
-    /// Races between workgroups, for a checked launch of several.
+    /// Race detection in memory, for a checked launch of several waves.
     pub between: Option<Box<Between>>,
-    /// Errors of the instruction that is being executed.
     found: Vec<Found>,
     races: Races,
     shadow: Shadow,
-    /// Uninitialised contents of registers, by wave.
+    /// For each wave, the registers with uninitialised contents.
     registers: Vec<Registers>,
     boards: Vec<Scoreboard>,
-    /// True if the workgroup has loaded from memory to the LDS.
+    /// True if the workgroup has executed a load from memory to the LDS.
     moves: bool,
-    /// For each wave, the address after the instructions with which it waited for all of its LDS accesses.
+    /// For each wave, the address after the last instruction that waited for all LDS accesses of the wave.
     waited: Vec<u64>,
-    /// Happens-before state of each wave with respect to other workgroups, for a launch of several.
+    /// For each wave, its happens-before state for the race detection in memory.
     workers: Vec<Worker>,
-    /// Accesses of the instruction that is being executed.
     touches: Vec<Touch>,
-    /// Memory ranges that it accesses, by piece.
+    /// Memory ranges that the current instruction accesses, each with the index of its [`Piece`].
     ranges: Vec<(usize, Range<u64>)>,
     changes: Vec<Change>,
-    /// Contents of the LDS there before the instruction.
+    /// Old contents of the LDS bytes that the current instruction accesses.
     before: Vec<u8>,
 }
 
-/// Access of one lane.
 #[derive(Clone, Copy)]
 struct Touch {
-    /// Index of the piece of the instruction.
     piece: usize,
     lane: usize,
     at: Location,
 }
 
-/// An instruction of a checked launch.
 struct Checked {
     exec: Box<dyn Exec>,
     site: Site,
@@ -162,7 +159,6 @@ struct Checked {
     flows: Vec<Flow>,
 }
 
-/// Wraps an instruction with the checks.
 pub(crate) fn checked(exec: Bound, site: &Site, text: &str, parsed: &[Text]) -> Bound {
     let (mut pieces, mut flows, mut address) = (Vec::new(), Vec::new(), Vec::new());
     for text in parsed {
@@ -191,7 +187,7 @@ pub(crate) fn checked(exec: Bound, site: &Site, text: &str, parsed: &[Text]) -> 
     Ok(Box::new(Checked { exec, site, origin, effect, scope, swaps, pieces, address, flows }))
 }
 
-/// Analyses what the code at an address does with the value that it reads.
+/// Analyses how the code at `pc` uses the value that it reads.
 fn looks(code: Code, space: &dyn AddressSpace, site: &Site, pc: u64) -> Looks {
     let code = RefCell::new(code(site, space));
     Looks::at(pc, &|address| (code.borrow_mut())(address))
@@ -256,7 +252,7 @@ impl Checks {
         watch.as_mut()?.downcast_mut()
     }
 
-    /// Exchanges the checks of two workgroups. The state between workgroups stays in place.
+    /// Exchanges the checks of two workgroups, except [`Checks::between`], which belongs to the launch.
     pub fn swap(one: &mut Watch, other: &mut Watch) {
         if let (Some(one), Some(other)) = (Checks::of(one), Checks::of(other)) {
             std::mem::swap(&mut one.between, &mut other.between);
@@ -303,8 +299,8 @@ impl Checks {
         self.races.barrier(self.boards.iter().map(Scoreboard::done));
     }
 
-    /// Synchronisation through the LDS also orders accesses to memory: updates the memory clock of a wave that acquired
-    /// through the LDS.
+    /// Updates the memory clock of a wave that acquired through the LDS. Synchronisation through the LDS also orders
+    /// accesses to memory.
     fn hears(&mut self, between: &mut Between) {
         let Some((wave, made)) = self.races.take_heard() else { return };
         let outstanding = self.boards.iter().map(Scoreboard::outstanding);
@@ -312,8 +308,8 @@ impl Checks {
         self.races.comes(self.boards.iter().map(Scoreboard::done));
     }
 
-    /// Returns the races that are reported at the end of the launch. All workgroups are needed to know which suspicions
-    /// are excused.
+    /// Returns the races that are reported at the end of the launch. This function needs the checks of all workgroups,
+    /// because any of them may show that a suspected race is legal.
     pub(crate) fn end<'a>(all: impl Iterator<Item = &'a mut Checks>) -> Vec<Found> {
         Races::end(all.map(|checks| &mut checks.races).collect())
     }
@@ -384,7 +380,6 @@ impl Checks {
         self.touches.iter().filter(in_lds).fold(0, |lanes, touch| lanes | 1 << touch.lane)
     }
 
-    /// Checks an instruction that is about to run.
     fn before(&mut self, checked: &Checked, wave: &Wave, machine: &mut Machine<'_>) {
         self.leave_the_lds(checked, machine);
         self.order(checked, machine);
@@ -412,8 +407,8 @@ impl Checks {
         self.found.append(&mut self.shadow.found);
     }
 
-    /// Reports accesses past the LDS that the workgroup requested. They are not checked for races, because they are an
-    /// error already.
+    /// Reports accesses past the LDS that the workgroup requested. Such an access is an error already, so it is not
+    /// checked for races.
     fn leave_the_lds(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
         let Machine { lds, lds_asked, .. } = machine;
         let Checks { touches, found, .. } = self;
@@ -461,8 +456,8 @@ impl Checks {
         }
     }
 
-    /// Records accesses that concern other workgroups. Returns the time of the write, or 0 if the instruction does not
-    /// write.
+    /// Records the accesses of the instruction for the race detection in memory. Returns the time of the write, or 0 if
+    /// the instruction does not write.
     fn between(&mut self, checked: &Checked, index: usize, machine: &mut Machine<'_>) -> u32 {
         let Some(mut between) = self.between.take() else { return 0 };
         let (mut writes, worker) = (0, &mut self.workers[index]);
@@ -495,11 +490,11 @@ impl Checks {
         writes
     }
 
-    /// Records the bytes of the LDS that the instruction accesses, one access after another.
+    /// Records the accesses of the instruction to the LDS in the order of its pieces and lanes.
     fn local_bytes(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
         self.before.clear();
         self.moves |= checked.effect.raises.iter().any(|raise| raise.moves);
-        // A single wave can only race with its own loads to the LDS.
+        // In a workgroup with one wave, only the wave's own loads from memory to the LDS can race.
         if self.registers.len() < 2 && !self.moves {
             return;
         }

@@ -1,4 +1,4 @@
-//! Lane control of vector instructions: the lanes that are written, the lanes that the first source is read from, and
+//! Control of lanes in vector instructions: which lanes are written, from which lanes the first source is read, and
 //! output modifiers.
 
 use crate::{
@@ -15,20 +15,20 @@ pub(crate) struct Control {
     permutation: Option<Box<Permutation>>,
     /// Factor of the float output modifier (`mul` or `div`).
     pub(crate) scale: Option<f32>,
-    /// True if the result is scaled even if MODE enables denormals, as on GFX12 (the RDNA 4 guide, "Output Operand
+    /// True if `mul` and `div` also apply when MODE enables denormals, as on GFX12 (the RDNA 4 guide, "Output Operand
     /// Modifiers").
     pub(crate) always_scales: bool,
     pub(crate) clamp: bool,
-    /// True if MODE.DX10_CLAMP decides the result of `clamp` for a NaN.
+    /// True if `MODE.DX10_CLAMP` decides whether `clamp` keeps a NaN.
     pub(crate) asks_dx10_clamp: bool,
-    /// True if a division by zero stays infinite under MODE.FP16_OVFL.
+    /// True if the result of a division by zero stays infinite under `MODE.FP16_OVFL`.
     pub(crate) divides: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Permutation {
     source: Place,
-    /// For each lane, the lane that it reads; `None` past the end of a row or wave.
+    /// For each lane, the lane from which it reads; `None` past the end of a row or wave.
     from: [Option<u8>; 64],
     /// Lanes enabled by `row_mask` and `bank_mask`.
     enabled: u64,
@@ -39,13 +39,12 @@ struct Permutation {
 }
 
 impl Control {
-    /// Returns true if there is neither a permutation nor an output modifier.
     pub(crate) fn is_plain(&self) -> bool {
         self.permutation.is_none() && self.scale.is_none() && !self.clamp
     }
 
-    /// Permutes the lanes of the first source and returns the lanes that have a source. Only those of them in
-    /// [`Control::rows`] are written.
+    /// Permutes the lanes of the first source. Returns the lanes that have a source; of these, the instruction writes
+    /// those in [`Control::rows`].
     #[inline(always)]
     pub(crate) fn begin(&self, wave: &mut Wave, words: usize) -> u64 {
         match &self.permutation {
@@ -128,23 +127,24 @@ impl Text {
         if self.modifier_names().all(known) { Ok(()) } else { Err(Unsupported) }
     }
 
-    /// Returns true if `clamp` is set on an integer result and no operation named `... clamp` implements it.
+    /// Returns true if the text has `clamp` on an integer result, and the interpreter has no operation for it.
     pub(crate) fn lacks_clamp(&self, of: &Type) -> bool {
         of.sign == 0 && self.has("clamp") && !self.mnemonic.ends_with(" clamp")
     }
 
-    /// Returns true if MODE has the bit that decides the result of `clamp` for a NaN. On GFX12 the bit is always 0.
+    /// Returns true if the architecture has `MODE.DX10_CLAMP`, which decides whether `clamp` keeps a NaN. GFX12 has no
+    /// such bit and behaves as if it were 0.
     pub(crate) fn asks_dx10_clamp(&self) -> bool {
         self.site.arch.facts().has_ieee_mode
     }
 
-    /// Returns true if a division by zero stays infinite under MODE.FP16_OVFL, as documented in the RDNA guides. A
-    /// Radeon RX 9070 XT returns the largest number.
+    /// Returns true if a division by zero stays infinite under `MODE.FP16_OVFL`, as the RDNA guides say. A Radeon RX
+    /// 9070 XT returns the largest number instead.
     pub(crate) fn divides(&self) -> bool {
         self.site.arch.facts().overflow_spares_divisions
     }
 
-    /// Returns the lane control. If lanes are permuted, redirects the first source.
+    /// Parses the lane control. For an instruction that permutes lanes, redirects `first_source` to the permuted copy.
     pub(crate) fn control(&self, first_source: &mut Source) -> Result<Control, Unsupported> {
         self.only_lane_modifiers()?;
         let scale = match (self.value("mul"), self.value("div")) {
@@ -183,7 +183,7 @@ impl Text {
         Ok(control)
     }
 
-    /// Returns, for each lane, the lane that it reads.
+    /// Returns, for each lane, the lane from which it reads; `None` if the instruction does not permute lanes.
     fn permutation(&self) -> Result<Option<[Option<u8>; 64]>, Unsupported> {
         let map = |from: &dyn Fn(usize) -> Option<usize>| {
             let mut lanes = [None; 64];
@@ -210,7 +210,7 @@ impl Text {
         if self.has("row_half_mirror") {
             return map(&|lane| Some(lane ^ 7));
         }
-        // Shifts are within a row of 16 lanes, except for `row_bcast`.
+        // Shifts stay within a row of 16 lanes. `row_bcast` crosses rows.
         let moves = |name: &str| {
             let most = if name == "row_bcast" { 31 } else { 15 };
             let number = |n: i64| usize::try_from(n).ok().filter(|n| *n <= most);

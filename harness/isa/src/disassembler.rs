@@ -1,5 +1,5 @@
-//! Disassembler of a ROCm release, `libamd_comgr`. It decodes all generations and is tested with the compiler of the
-//! same release.
+//! Disassembler of a ROCm release, `libamd_comgr`. The library decodes all generations, and AMD tests it with the
+//! compiler of the same release.
 //!
 //! Source for the interface: `amd_comgr.h`, `amd_comgr_create_disassembly_info` (since 1.8).
 
@@ -13,10 +13,10 @@ use device::Arch;
 
 use crate::misread;
 
-/// Sonames of the library, newest first.
 const LIBRARIES: [&CStr; 2] = [c"libamd_comgr.so.3", c"libamd_comgr.so.2"];
 
-/// Window in bytes that is passed to the disassembler: longer than any GPU instruction, so that it can read ahead.
+/// Size in bytes of the window that is passed to the disassembler. The window is longer than any GPU instruction, so
+/// that the disassembler can read ahead.
 pub(crate) const LONGEST: usize = 32;
 
 #[repr(C)]
@@ -38,7 +38,6 @@ type CreateInfo = unsafe extern "C" fn(
 type Disassemble =
     unsafe extern "C" fn(info: Info, address: u64, user: *mut c_void, size: *mut u64) -> c_int;
 
-/// State shared with the comgr callbacks during one call.
 struct Session<'a> {
     address: u64,
     bytes: &'a [u8],
@@ -71,7 +70,7 @@ struct Library {
     infos: Mutex<HashMap<Arch, Info>>,
 }
 
-/// The library. It is never closed, because the process needs comgr for HIP anyway.
+/// The library is never closed, because the process needs comgr for HIP anyway.
 static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
 
 fn open() -> Result<Library, String> {
@@ -104,7 +103,7 @@ fn open() -> Result<Library, String> {
         return Ok(Library {
             // SAFETY: `amd_comgr.h` declares the functions with these types.
             create: unsafe { std::mem::transmute::<*mut c_void, CreateInfo>(create) },
-            // SAFETY: as above.
+            // SAFETY: `amd_comgr.h` declares the function with this type.
             disassemble: unsafe { std::mem::transmute::<*mut c_void, Disassemble>(disassemble) },
             infos: Mutex::new(HashMap::new()),
         });
@@ -161,9 +160,9 @@ pub(crate) fn disassemble(
     let status =
         unsafe { (library.disassemble)(info, address, (&raw mut session).cast(), &mut size) };
     let text = session.text.trim();
-    // LLVM 22 prints invalid operands (`v129/*Invalid register, operand has 'VGPR_16_Lo128' register class*/`) that it
-    // rejected before. Older versions print `/*invalid immediate*/`, or a warning after the operands if they print
-    // another register than is encoded.
+    // These marks mean that the text is wrong. LLVM 22 prints invalid operands that older versions rejected, for
+    // example `v129/*Invalid register, operand has 'VGPR_16_Lo128' register class*/`. Older versions print `/*invalid
+    // immediate*/`, or a warning after the operands if the printed register differs from the encoded one.
     let refused = ["/*", "; Warning"].iter().any(|mark| text.contains(mark));
     let whole = size > 0 && size <= given as u64;
     let named = status == 0 && whole && !text.is_empty() && !refused;

@@ -8,7 +8,7 @@ use crate::{
     wave::{Step, Wave},
 };
 
-/// A decoded instruction: an operation bound to its operands.
+/// An operation that is bound to the operands of a decoded instruction.
 pub trait Exec: Send + Sync {
     /// Executes the instruction on a wave.
     fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step;
@@ -25,10 +25,8 @@ where
 
 pub(crate) type Bound = Result<Box<dyn Exec>, Unsupported>;
 
-/// Function that binds an operation to the operands of an instruction.
 pub(crate) type Binder = Box<dyn Fn(&Text) -> Bound + Send + Sync>;
 
-/// Returns a bound operation that accesses only the wave.
 pub(crate) fn on_wave(f: impl Fn(&mut Wave) + Send + Sync + 'static) -> Bound {
     Ok(Box::new(move |wave: &mut Wave, _: &mut Machine<'_>| {
         f(wave);
@@ -36,15 +34,14 @@ pub(crate) fn on_wave(f: impl Fn(&mut Wave) + Send + Sync + 'static) -> Bound {
     }))
 }
 
-/// Returns a bound operation that also accesses memory.
 pub(crate) fn on_machine(
     f: impl Fn(&mut Wave, &mut Machine<'_>) -> Step + Send + Sync + 'static,
 ) -> Bound {
     Ok(Box::new(OnMachine(f)))
 }
 
-/// Closure with access to the machine, compiled like [`OnLanes`], because loads and stores handle the addresses of all
-/// lanes.
+/// Closure that accesses the machine. Like [`OnLanes`], it is compiled with AVX2 and FMA, because loads and stores
+/// handle the addresses of all lanes.
 struct OnMachine<F>(F);
 
 #[cfg(target_arch = "x86_64")]
@@ -73,22 +70,21 @@ where
     }
 }
 
-/// An operation on the lanes of a wave. Implementations mark `run` with `#[inline(always)]`, so that on x86-64 it is
-/// compiled with AVX2 and FMA. Without those, `f32::mul_add` is a call into libm for each lane.
+/// An operation on the lanes of a wave. Implementations mark `run` with `#[inline(always)]`, so that on x86-64 the
+/// compiler uses AVX2 and FMA. Without FMA, `f32::mul_add` is a call into libm for each lane.
 pub(crate) trait Lanes: Send + Sync + 'static {
     fn run(&self, wave: &mut Wave);
 }
 
-/// An operation that has a fast path for the common case without modifiers. Whether it applies is decided once, at
-/// decoding.
+/// An operation that has a fast path for instructions without modifiers. The decoder decides once whether an
+/// instruction takes the fast path.
 pub(crate) trait Plain: Lanes {
-    /// Returns true if `run_plain` implements everything that this instruction needs.
+    /// Returns true if `run_plain` can execute this instruction.
     fn is_plain(&self) -> bool;
-    /// True if MODE may flush denormals of this operation, which only `run` implements.
+    /// True if MODE may flush denormals of this operation. Only `run` implements flushing.
     const FLUSHES: bool;
-    /// True if MODE may saturate infinities of this operation, which only `run` implements.
+    /// True if MODE may saturate infinities of this operation. Only `run` implements saturation.
     const SATURATES: bool;
-    /// Executes the operation without modifiers, for half a wave.
     fn run_plain(&self, wave: &mut Wave, half: usize);
 }
 
@@ -110,7 +106,7 @@ fn run_wide_plain<K: Plain>(operation: &K, wave: &mut Wave) -> Step {
         operation.run(wave);
         return Ok(());
     }
-    // Unrolled instead of a loop, because setting up a loop would dominate the cost for waves with one half.
+    // The halves are unrolled, because a loop would cost more than the work for waves with one half.
     operation.run_plain(wave, 0);
     if wave.lanes != HALF {
         operation.run_plain(wave, 1);

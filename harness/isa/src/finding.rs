@@ -10,7 +10,7 @@ use crate::{At, LdsAccess, MemoryAccess, Unordered};
 pub enum Finding {
     /// Access outside of every allocation, to a page that the GPU can access.
     Outside {
-        /// First byte outside.
+        /// Address of the first byte outside.
         address: u64,
         /// True for a write or an atomic.
         write: bool,
@@ -25,7 +25,7 @@ pub enum Finding {
         write: bool,
         /// Requested size in bytes.
         size: u64,
-        /// True if the bytes are within the allocated LDS, because hardware allocates LDS in granules.
+        /// True if the bytes are in the allocated LDS, which hardware rounds up to whole granules.
         given: bool,
         /// Instruction of the access.
         instruction: At,
@@ -34,7 +34,7 @@ pub enum Finding {
     NeverWritten {
         /// Address of the memory.
         address: u64,
-        /// Instruction that read it.
+        /// Instruction that read the memory.
         read: At,
         /// Description of the use.
         how: &'static str,
@@ -47,14 +47,15 @@ pub enum Finding {
         offset: u64,
         /// Access that was executed first in this run.
         first: LdsAccess,
-        /// The other access.
+        /// Access that was executed second in this run.
         second: LdsAccess,
     },
-    /// A register is used before the outstanding result for it has arrived.
+    /// An instruction uses a register too early: a result that an earlier instruction requested has not arrived there.
     Early {
         /// Register, in assembler syntax.
         register: String,
-        /// True if the old value is read, false if it is written and the result will overwrite it.
+        /// True if the instruction reads the old value. False if it writes the register, and the late result will
+        /// overwrite the written value.
         read: bool,
         /// Number of the wave in its workgroup.
         wave: u32,
@@ -62,40 +63,41 @@ pub enum Finding {
         lane: Option<usize>,
         /// Instruction that requested the result.
         producer: At,
-        /// Counter of the result, in the architecture's assembler syntax.
+        /// Name of the counter that counts the result, for example `vmcnt`.
         counter: &'static str,
-        /// Highest count at which the result has arrived.
+        /// Highest value of the counter at which the result has certainly arrived.
         needs: usize,
-        /// Last wait for this counter in between, with the count that it left open.
+        /// Last instruction between the two that waited for this counter, and the count down to which it waited.
         waited: Option<(At, usize)>,
         /// Instruction that uses the register.
         instruction: At,
     },
-    /// A wave reads bytes of the LDS that another wave wrote before a barrier without waiting for the write to
-    /// complete; or a wave accesses bytes that a load from memory to the LDS may overwrite later.
+    /// A wave reads LDS bytes that another wave wrote before a barrier without waiting for its write to complete. Or a
+    /// wave accesses LDS bytes that a load from memory to the LDS may still overwrite.
     LdsEarly {
         /// Byte offset in the LDS.
         offset: u64,
-        /// The write that may arrive late.
+        /// Write that may arrive late.
         write: LdsAccess,
-        /// The access that may be executed before it.
+        /// Access that may be executed before the write arrives.
         read: LdsAccess,
     },
-    /// Two waves of the launch access the same byte of memory without synchronisation; at least one writes, and at
-    /// least one is not atomic.
+    /// Two waves of the launch access the same byte of memory without synchronisation. At least one of them writes, and
+    /// at least one access is not atomic.
     MemoryRace {
-        /// First common byte.
+        /// Address of the first byte that both accesses contain.
         address: u64,
         /// Description of the missing synchronisation.
         why: &'static str,
-        /// Access of the workgroup, or within a workgroup of the wave, with the lower number.
+        /// Access of the workgroup with the lower number. Within one workgroup: access of the wave with the lower
+        /// number.
         first: MemoryAccess,
-        /// The other access.
+        /// Access of the other workgroup or wave.
         second: MemoryAccess,
     },
-    /// The kernel accesses memory that other work accessed, without synchronisation.
+    /// The kernel accesses memory that earlier work accessed, and no synchronisation orders the two accesses.
     Unordered {
-        /// The two accesses.
+        /// Descriptions of the two accesses.
         accesses: Unordered,
         /// Instruction of the access.
         instruction: At,
@@ -117,7 +119,7 @@ impl Finding {
         }
     }
 
-    /// Returns a text that is equal for all findings of the same error, independent of launch, wave and address.
+    /// Returns a text that identifies the error: it is the same in each launch, wave and address.
     pub fn mistake(&self) -> String {
         match self {
             Finding::Outside { write, instruction, .. } => format!("outside {write} {instruction}"),
@@ -136,7 +138,7 @@ impl Finding {
             }
             Finding::MemoryRace { first, second, .. } => {
                 let (first, second) = (&first.instruction, &second.instruction);
-                // The order of the two accesses does not depend on the wave numbers.
+                // The text orders the two accesses by offset and text, so that it does not depend on the wave numbers.
                 let turned = (first.offset, &first.text) > (second.offset, &second.text);
                 let [one, other] = if turned { [second, first] } else { [first, second] };
                 format!("race in memory {one} {other}")
@@ -207,7 +209,6 @@ impl fmt::Display for Finding {
 }
 
 impl Finding {
-    /// Describes a register that is used too early.
     fn early(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Finding::Early {
             register,

@@ -15,7 +15,7 @@ impl F16 {
         let sign = (bits & 0x8000) << 16;
         let magnitude = bits & 0x7fff;
         if magnitude >= 0x7c00 {
-            // Infinity or NaN; a signalling NaN becomes quiet.
+            // The number is an infinity or a NaN. A signalling NaN becomes quiet.
             let quiet = if magnitude > 0x7c00 { 0x0040_0000 } else { 0 };
             return f32::from_bits(sign | 0x7f80_0000 | ((magnitude & 0x3ff) << 13) | quiet);
         }
@@ -24,19 +24,19 @@ impl F16 {
         f32::from_bits(scaled.to_bits() | sign)
     }
 
-    /// Returns a zero of the same sign for a denormal, otherwise the number itself.
+    /// Returns a zero of the same sign for a denormal, otherwise the unchanged number.
     pub(crate) fn without_denormals(self) -> F16 {
         F16(if self.0 & 0x7c00 == 0 { self.0 & 0x8000 } else { self.0 })
     }
 
-    /// Converts exactly; a signalling NaN stays signalling.
+    /// Converts exactly. A signalling NaN stays signalling.
     pub(crate) fn unquieted(self) -> f32 {
         let quiet = self.to_f32();
         let signalling = self.0 & 0x7fff > 0x7c00 && self.0 & 0x0200 == 0;
         if signalling { f32::from_bits(quiet.to_bits() & !0x0040_0000) } else { quiet }
     }
 
-    /// Returns a quiet NaN for a signalling one, otherwise the number itself.
+    /// Returns a quiet NaN for a signalling NaN, otherwise the unchanged number.
     pub(crate) fn quiet(self) -> F16 {
         F16(if self.0 & 0x7fff > 0x7c00 { self.0 | 0x0200 } else { self.0 })
     }
@@ -61,18 +61,18 @@ impl F16 {
         F16(rounded | sign)
     }
 
-    /// Rounds like [`F16::from_f32`] under MODE.FP16_OVFL: numbers that are too large become the largest number; an
-    /// infinity stays infinite.
+    /// Rounds like [`F16::from_f32`] under `MODE.FP16_OVFL`: numbers that are too large become the largest number, and
+    /// infinities stay infinite.
     pub(crate) fn saturating_from_f32(value: f32) -> F16 {
         F16::saturated_unless(F16::from_f32(value), value.is_infinite())
     }
 
-    /// Returns the conversion from f32, depending on MODE.FP16_OVFL.
     pub(crate) fn rounding(saturates: bool) -> fn(f32) -> F16 {
         if saturates { F16::saturating_from_f32 } else { F16::from_f32 }
     }
 
-    /// Returns the largest number of the same sign for an infinity, unless `is_true` is set.
+    /// Returns the largest number of the same sign for an infinity. Returns any other number, or any number if
+    /// `is_true` is set, unchanged.
     pub(crate) fn saturated_unless(self, is_true: bool) -> F16 {
         F16(if self.0 & 0x7fff == 0x7c00 && !is_true { self.0 - 1 } else { self.0 })
     }
@@ -87,14 +87,15 @@ impl F16 {
         }
     }
 
-    /// Rounds to nearest, ties to even, in a single rounding.
+    /// Rounds once to nearest, ties to even.
     pub fn from_f64(value: f64) -> F16 {
         F16::from_f32(round_to_odd(value))
     }
 
     /// Returns `self * b + c` with a single rounding.
     pub fn mul_add(self, b: F16, c: F16) -> F16 {
-        // The product of two 11-bit significands is exact in f64; the sum is rounded to odd.
+        // The product of two 11-bit significands is exact in f64. Rounding the sum to odd makes the final rounding
+        // correct.
         let product = f64::from(self.to_f32()) * f64::from(b.to_f32());
         F16::from_f64(add_to_odd(product, f64::from(c.to_f32())))
     }
@@ -116,8 +117,9 @@ impl Bf16 {
     }
 }
 
-/// Returns the f32 next to `value` toward zero, with the last bit set if inexact (rounding to odd). Rounding the result
-/// to a format that is at least two bits narrower gives the same as rounding `value` once (Boldo, Melquiond).
+/// Returns the f32 next to `value` toward zero, with the last bit set if the conversion is inexact (rounding to odd). A
+/// second rounding to a format that is at least two bits narrower then has the same result as rounding `value` once
+/// (Boldo, Melquiond).
 pub(crate) fn round_to_odd(value: f64) -> f32 {
     let nearest = value as f32;
     if nearest.is_nan() || f64::from(nearest) == value {
@@ -128,7 +130,6 @@ pub(crate) fn round_to_odd(value: f64) -> f32 {
     f32::from_bits(toward_zero | 1)
 }
 
-/// Returns `a + b` rounded to odd.
 pub(crate) fn add_to_odd(a: f64, b: f64) -> f64 {
     let sum = a + b;
     if !sum.is_finite() {

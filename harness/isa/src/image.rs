@@ -1,8 +1,9 @@
 //! Descriptors of images and samplers, and texel formats.
 //!
 //! Sources: the ISA guides of Vega, CDNA and RDNA 2 to 4 ("Image resource descriptor", "Image sampler") for the fields,
-//! and the headers of ROCr's image library for the numbers of the formats. Texels are stored row by row on every
-//! architecture here (`SW_MODE` 0, linear): only a GPU's own instructions can observe its tiling.
+//! and the headers of ROCr's image library for the numbers of the formats. The interpreter stores texels row by row on
+//! every architecture (`SW_MODE` 0, linear). Only instructions of the GPU access an image, so a kernel cannot observe
+//! its tiling.
 
 mod descriptor;
 mod format;
@@ -14,7 +15,8 @@ pub use sampler::{Border, Sampler, Wrap};
 
 use device::{Arch, Descriptors};
 
-/// Returns the element format from the fourth word of a buffer descriptor; `None` if it is not emulated.
+/// Returns the element format in the fourth word of a buffer descriptor; `None` if the interpreter does not support the
+/// format.
 pub(crate) fn buffer_format(word: u32, arch: Arch) -> Option<Format> {
     let family = arch.facts().descriptors;
     let numbers = match family {
@@ -40,7 +42,6 @@ pub fn buffer_word(format: Format, select: [u8; 4], arch: Arch) -> Option<u32> {
     })
 }
 
-/// Returns `bits` bits of a word, starting at bit `low`.
 fn field(word: u32, low: u32, bits: u32) -> u32 {
     word >> low & ((1 << bits) - 1)
 }

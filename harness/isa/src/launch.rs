@@ -29,19 +29,18 @@ use crate::{
 /// Maximum workgroup size on all architectures, in work-items.
 pub const LARGEST_WORKGROUP: u32 = 1024;
 
-/// Maximum scratch memory of a wave on any architecture, in bytes: SPI_TMPRING_SIZE.WAVESIZE of GFX12 counts units of
-/// 256 bytes with 18 bits.
+/// Maximum scratch memory of a wave on any architecture, in bytes: `SPI_TMPRING_SIZE.WAVESIZE` of GFX12 has 18 bits and
+/// counts units of 256 bytes.
 const LARGEST_SCRATCH: u64 = 64 << 20;
 
-/// Fields of a kernel descriptor that the interpreter uses.
 struct Descriptor {
     entry: u64,
     lanes: usize,
     register_granule: usize,
-    /// COMPUTE_PGM_RSRC1 and 2.
+    /// `COMPUTE_PGM_RSRC1` and `COMPUTE_PGM_RSRC2`.
     rsrc1: u32,
     rsrc2: u32,
-    /// KERNEL_CODE_PROPERTIES.
+    /// `KERNEL_CODE_PROPERTIES`.
     properties: u16,
     preload: u16,
 }
@@ -113,18 +112,17 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
     grid.run()
 }
 
-/// All workgroups of a launch, which threads take one by one.
+/// All workgroups of a launch. Each thread takes the next workgroup that has not been started.
 struct Grid<'a> {
     launch: &'a Launch<'a>,
     descriptor: Descriptor,
     able: Able,
     space: &'a dyn AddressSpace,
     items: Vec<Items>,
-    /// Number of workgroups along each axis.
     groups: [u64; 3],
     /// Number of the next workgroup to start.
     next: AtomicU64,
-    /// True if a workgroup has failed, so that no other is started.
+    /// True if a workgroup has failed. Then no further workgroup is started.
     stopped: AtomicBool,
     progress: Progress,
 }
@@ -134,13 +132,13 @@ type Part = Result<Executed, Failed>;
 
 impl Grid<'_> {
     fn run(&self) -> Result<Executed, Trap> {
-        // The sanitizer tracks one workgroup after another.
+        // The sanitizer needs a single thread, because it tracks one workgroup after another.
         let threads = if self.space.is_watched() { 1 } else { u64::from(self.launch.threads) };
         let threads = threads.min(self.groups.iter().product());
         let parts: Vec<Part> = std::thread::scope(|scope| {
             let thread = || {
                 let thread = std::thread::Builder::new().name("device workgroups".into());
-                // If a thread cannot be created, the others execute its share.
+                // If a thread cannot be created, the other threads execute its share.
                 thread.spawn_scoped(scope, || self.work(threads)).ok()
             };
             let others: Vec<_> = (1..threads).filter_map(|_| thread()).collect();
@@ -229,7 +227,6 @@ impl Grid<'_> {
         Ok(executed)
     }
 
-    /// Reports races between waves and between workgroups.
     fn tell_races(&self, residents: &mut Residents<'_, '_>) -> Result<(), Failed> {
         let found = Checks::end(residents.checks());
         residents.group.tell(found).map_err(|trap| Box::new((0, trap)))?;
@@ -279,8 +276,8 @@ impl Descriptor {
         ROWS.min(((self.rsrc1 as usize & 63) + 1) * self.register_granule)
     }
 
-    /// Returns true if a workgroup uses two compute units with separate caches (ENABLE_WGP_MODE of GFX10 and later; 0
-    /// before).
+    /// Returns true if a workgroup may use two compute units, which have separate caches (`ENABLE_WGP_MODE` of GFX10
+    /// and later; the bit is 0 on older GPUs).
     fn has_two_units(&self) -> bool {
         self.rsrc1 >> 29 & 1 == 1
     }
@@ -297,7 +294,6 @@ pub fn initial_mode(rsrc1: u32, arch: Arch) -> u32 {
     rsrc1 >> 12 & 0xff | rules | overflow
 }
 
-/// Sets the state in which hardware starts a wave.
 fn start(
     wave: &mut Wave,
     items: &Items,
@@ -338,7 +334,7 @@ fn initial_scalars(
         *next += 2;
     };
     if enabled(0) {
-        // A buffer descriptor for scratch; its accesses are recognised by the swizzle bit.
+        // A buffer descriptor for scratch. The swizzle bit identifies accesses to it.
         pair(wave, u64::from(PRIVATE_APERTURE) << 32 | u64::from(SWIZZLE_ENABLE) << 32, &mut next);
         pair(wave, u64::from(u32::MAX), &mut next);
     }
@@ -360,11 +356,11 @@ fn initial_scalars(
             .map_err(|_| Trap::Unmapped { what: "kernel arguments", address })?;
         wave.scalar[usize::from(next + word)] = u32::from_le_bytes(bytes);
     }
-    // The system registers follow the user registers, including unused ones.
+    // The system registers follow all user registers, also those that the kernel does not use.
     let user = (descriptor.rsrc2 >> 1 & 31) as u16;
     next = (next + preload.0).max(user);
     if launch.arch.facts().ids_in_trap_temporaries {
-        // TTMP9 contains the group's x, TTMP7 its y and z.
+        // TTMP9 contains the x of the workgroup's id, TTMP7 contains y and z.
         wave.scalar[usize::from(register::TTMP) + 9] = group[0];
         wave.scalar[usize::from(register::TTMP) + 7] = (group[1] & 0xffff) | group[2] << 16;
         // TTMP8\[29:25\] contains the number of the wave in its group (LLVM, `lowerWaveID` in AMDGPULegalizerInfo.cpp).
@@ -377,18 +373,17 @@ fn initial_scalars(
             }
         }
     }
-    // Workgroup info and the scratch offset of the wave follow. Both are zero here, because each wave has its own
-    // scratch.
+    // On hardware, workgroup info and the scratch offset of the wave follow. The interpreter sets both to zero, because
+    // each wave has its own scratch.
     Ok(())
 }
 
-/// Work-items of one wave. They are equal in all workgroups, so they are computed once per launch.
+/// Work-items of one wave. All workgroups have the same work-item ids, so the ids are computed once per launch.
 struct Items {
-    /// Number of the wave in its workgroup.
     wave: u32,
-    /// Ids in the workgroup, by lane. The last wave may have fewer than its lanes.
+    /// For each lane, the id of its work-item in the workgroup. The last wave may have fewer work-items than lanes.
     ids: Vec<[u32; 3]>,
-    /// Ids in the registers of the kernel: packed into one register, or one register per axis.
+    /// Ids in the layout of the kernel's registers: packed into one register, or one register per axis.
     rows: Vec<Row>,
 }
 
@@ -413,10 +408,9 @@ impl Items {
     }
 }
 
-/// Sets the work-item ids, and EXEC for those inside the grid.
 fn initial_items(wave: &mut Wave, items: &Items, launch: &Launch<'_>, group: [u32; 3]) {
     wave.vector[..items.rows.len()].copy_from_slice(&items.rows);
-    // Number of work-items inside the grid along each axis. The last group of an axis may extend past the grid.
+    // Number of work-items inside the grid along each axis. The last workgroup of an axis may extend past the grid.
     let inside = [0, 1, 2].map(|axis| {
         let before = u64::from(group[axis]) * u64::from(launch.workgroup[axis].max(1));
         u64::from(launch.grid[axis].max(1)) - before

@@ -1,11 +1,12 @@
-//! Interpreter for AMDGPU machine code: executes kernels on the host, one wave after another, instruction by
+//! Interpreter for AMDGPU machine code. It executes kernels on the host, one wave after another, instruction by
 //! instruction.
 //!
-//! The crate handles code, registers and memory, but no HSA queues or signals. A device address is a host address of
-//! the same process.
+//! The crate executes code and contains registers and memory. HSA queues and signals are outside of it. A device
+//! address is a host address of the same process.
 //!
-//! Not modelled: timing, caches, the memory model (every access is immediately visible), arithmetic hazards, and the
-//! order in which hardware runs waves. Workgroups run one after another, or in turns if one does not end.
+//! The interpreter does not model timing, caches, the memory model (every access is immediately visible), arithmetic
+//! hazards, or the order in which hardware runs waves. Workgroups run one after another. If a workgroup does not end,
+//! several workgroups run in turns.
 
 mod able;
 mod audit;
@@ -60,42 +61,43 @@ pub use written::Written;
 ///
 /// # Safety
 /// Ranges from [`AddressSpace::range`] and [`AddressSpace::pages`] must stay mapped, readable and writable until the
-/// launch returns, and must not contain a Rust object that is borrowed meanwhile: kernels read and write them as raw
-/// bytes. If host threads write there at the same time, a kernel reads any mixture of old and new bytes, as on a GPU.
+/// launch returns. Until then no Rust reference to them may exist, because kernels read and write them as raw bytes. If
+/// host threads write there at the same time, a kernel reads any mixture of old and new bytes, as on a GPU.
 pub unsafe trait AddressSpace: Sync {
-    /// Returns the mapped range around `address`; `None` if a GPU would page-fault there.
+    /// Returns the mapped range that contains `address`; `None` if a GPU would page-fault there.
     fn range(&self, address: u64) -> Option<Range<u64>>;
 
-    /// Returns true if an injected fault breaks the compute unit that runs this workgroup: the first work-item of each
-    /// of its waves then has the id of the second.
+    /// Returns true if an injected fault breaks the compute unit that runs this workgroup. In a broken unit, the first
+    /// work-item of each wave has the id of the second work-item.
     fn breaks(&self, _workgroup: u64) -> bool {
         false
     }
 
-    /// Returns the pages around an address outside of all allocations that a GPU can still access, for a checked
-    /// launch.
+    /// Returns the range of pages around `address` that a GPU can access although no allocation contains `address`.
+    /// Only checked launches call this function.
     fn pages(&self, _address: u64) -> Option<Range<u64>> {
         None
     }
 
-    /// Called with an error of the kernel in a checked launch. Returns whether the launch continues. A launch reports
-    /// each error once.
+    /// Receives an error of the kernel in a checked launch. Returns whether the launch continues. A launch reports each
+    /// error once.
     fn found(&self, _finding: &Finding) -> ControlFlow<()> {
         ControlFlow::Break(())
     }
 
-    /// Called once with a [`Trap::Hang`] when there was no progress for [`Launch::patience`]. Returns whether the
-    /// launch continues to wait.
+    /// Receives a [`Trap::Hang`], once, when the launch has made no progress for [`Launch::patience`]. Returns whether
+    /// the launch continues to wait.
     fn hangs(&self, _hang: &Trap) -> ControlFlow<()> {
         ControlFlow::Break(())
     }
 
-    /// Returns true if launches are checked by the sanitizer, which is slow. The value must not change.
+    /// Returns true if the sanitizer checks launches, which is slow. The value must not change.
     fn is_watched(&self) -> bool {
         false
     }
 
-    /// Returns the initialised bytes around the address, for a checked launch; `None` if they are not tracked.
+    /// Returns the initialised bytes of the allocation that contains `address`, for a checked launch; `None` if they
+    /// are not tracked.
     fn written(&self, _address: u64) -> Option<Arc<Written>> {
         None
     }
@@ -103,7 +105,7 @@ pub unsafe trait AddressSpace: Sync {
     /// Records an access of a checked launch.
     ///
     /// # Errors
-    /// Returns an earlier access of other work that is unordered with this one.
+    /// Returns an earlier access of other work that no synchronisation orders before this access.
     fn touch(&self, _kind: AccessKind, _range: Range<u64>) -> Result<(), Unordered> {
         Ok(())
     }
@@ -161,7 +163,7 @@ pub struct Launch<'a> {
     pub packet: u64,
     /// Address of the `amd_queue_t`, for kernels that read it.
     pub queue: u64,
-    /// Global wave sync of the queue, if the queue has it.
+    /// Global wave sync of the queue; `None` if the queue does not support it.
     pub sync: Option<&'a WaveSync>,
     /// Address of the kernel argument segment.
     pub kernarg: u64,
@@ -177,23 +179,24 @@ pub struct Launch<'a> {
     pub arch: device::Arch,
     /// Maximum number of instructions per wave, see [`DEFAULT_STEP_LIMIT`].
     pub step_limit: u64,
-    /// Number of threads that execute workgroups, at least one. With several, the order of accesses of different
-    /// workgroups varies from run to run.
+    /// Number of threads that execute workgroups, at least one. With several threads, the order in which different
+    /// workgroups access memory varies from run to run.
     pub threads: u32,
-    /// Number of workgroups that the device can hold at once, at least one. Workgroups that wait for each other must
-    /// fit together.
+    /// Maximum number of workgroups that are on the device at the same time, at least one. Workgroups that wait for
+    /// each other must all be on the device.
     pub room: u32,
-    /// Maximum time without forward progress before the launch is reported as hung. Suspended time does not count.
+    /// Maximum time without progress before the launch is reported as hung. Time in which the process is suspended does
+    /// not count.
     pub patience: Duration,
-    /// Length of the turns of a workgroup's waves.
+    /// Number of instructions that a wave executes before the next wave of its workgroup runs.
     pub turns: Turns,
-    /// True if loaded values reach their registers only when the wave waits for them, as late as hardware may deliver
-    /// them.
+    /// True if a loaded value reaches its register only when the wave waits for it, which is as late as hardware may
+    /// deliver it.
     pub late_results: bool,
 }
 
-/// Number of instructions that a wave executes before the next wave of its workgroup runs. Waves take turns because
-/// they may wait for each other without a barrier, and may race.
+/// Number of instructions that a wave executes before the next wave of its workgroup runs. Waves take turns because a
+/// wave may wait for another one without a barrier, and because accesses of several waves may race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
     /// Fixed number, at least one.
@@ -203,14 +206,14 @@ pub enum Turns {
 }
 
 impl Default for Turns {
-    /// Returns a small number: hardware issues the waves of a workgroup concurrently, so none gets far ahead of the
+    /// Returns a small number. Hardware issues the waves of a workgroup concurrently, so no wave gets far ahead of the
     /// others.
     fn default() -> Turns {
         Turns::Of(16)
     }
 }
 
-/// Work of a finished dispatch.
+/// Numbers of instructions and waves that a finished dispatch has executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Executed {
     /// Executed wave instructions.
@@ -223,14 +226,14 @@ pub struct Executed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trap {
-    /// The interpreter does not support the instruction, or this form of it.
+    /// The interpreter does not support the instruction, or does not support its operands or modifiers.
     Unimplemented {
         /// Text and position of the instruction.
         instruction: At,
     },
     /// Access to an address that is not mapped.
     PageFault {
-        /// First unmapped byte.
+        /// Address of the first unmapped byte.
         address: u64,
         /// True for a write or an atomic.
         write: bool,
@@ -249,19 +252,19 @@ pub enum Trap {
     },
     /// An error of the kernel that stops the launch; only in checked launches.
     Found(Box<Finding>),
-    /// No workgroup on the device makes progress, and none has ended for [`Launch::patience`].
+    /// No workgroup on the device has made progress or ended for [`Launch::patience`].
     Hang {
         /// A waiting workgroup.
         workgroup: u64,
         /// A waiting wave of that workgroup.
         wave: u32,
-        /// Load of the wave's polling loop.
+        /// Load in the polling loop of the wave.
         instruction: At,
-        /// Address of that load, if there is one.
+        /// Address from which the load reads; `None` if it is unknown.
         address: Option<u64>,
-        /// Number of workgroups on the device.
+        /// Number of workgroups that are on the device.
         present: usize,
-        /// True if all workgroups have been started, false if some wait for room on the device.
+        /// True if all workgroups have been started. False if some workgroups cannot start before others end.
         all_begun: bool,
     },
     /// A wave executed [`Launch::step_limit`] instructions.
@@ -273,7 +276,7 @@ pub enum Trap {
     },
     /// No disassembler is available, so no kernel can run.
     NoDisassembler {
-        /// Reason.
+        /// Reason why no disassembler is available.
         reason: String,
     },
     /// The kernel descriptor or the kernel's arguments are not mapped.
@@ -283,7 +286,7 @@ pub enum Trap {
         /// Address of the data.
         address: u64,
     },
-    /// The launch needs something that the interpreter or its host does not support.
+    /// The launch requires a feature that the interpreter or the host does not support.
     InvalidLaunch {
         /// Reason.
         reason: String,
@@ -293,13 +296,13 @@ pub enum Trap {
 /// Two unordered accesses to the same bytes, at least one of them a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unordered {
-    /// First common byte.
+    /// Address of the first byte that both accesses contain.
     pub address: u64,
     /// Description of the access that was executed second in this run.
     pub this: String,
-    /// Description of the first access.
+    /// Description of the access that was executed first in this run.
     pub other: String,
-    /// Description of the first access's work that is equal for each repetition.
+    /// Description of the work that made the first access. The text is the same in each repetition.
     pub rival: String,
 }
 
@@ -407,7 +410,7 @@ impl std::error::Error for Trap {}
 /// Runs a kernel until it ends.
 ///
 /// # Errors
-/// Returns the first [`Trap`] of any wave. Memory that waves wrote before keeps its new contents.
+/// Returns the first [`Trap`] of any wave. Memory that waves have written keeps the written contents.
 pub fn launch(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Executed, Trap> {
     launch::run(launch, space)
 }

@@ -1,8 +1,9 @@
 //! Bits of an instruction that the disassembler's text omits.
 //!
-//! The interpreter executes the text. Therefore each set bit must affect it: clearing the bit must give another text, or
-//! no instruction. If it gives the same text, the bit is read from the encoding (`op_sel` of VOP3, the pattern of
-//! `ds_swizzle_b32`), or is in the table of bits that hardware ignores, or the instruction is rejected.
+//! The interpreter executes the text. Therefore each set bit must affect the text: if the bit is cleared, the
+//! disassembler must print another text or find no instruction. If the text stays the same, there are three cases. The
+//! bit is known and read from the encoding (`op_sel` of VOP3, the pattern of `ds_swizzle_b32`), or hardware is known to
+//! ignore the bit, or the interpreter rejects the instruction.
 //!
 //! Source for the encodings: "Microcode Formats" of AMD's guides to the ISAs of Vega, CDNA 1 to 3 and RDNA 1 to 4.
 
@@ -22,34 +23,32 @@ use crate::{
     unnamed::Named,
 };
 
-/// Number of a bit, counted from the lowest one of the first dword.
+/// Number of a bit in an instruction, counted from the lowest bit of the first dword.
 pub(crate) type Bit = usize;
 
-/// Bits that affect the texts of one shape.
+/// For each bit, whether it affects the texts of one shape ([`shape`]).
 type Shown = [bool; 8 * LONGEST];
 
-/// Cache by architecture, shape and mode. The disassembler's output does not change within a process.
+/// Cache by architecture, [`shape`] and [`mode`]. The disassembler's output does not change within a process.
 type ByShape = HashMap<(Arch, String, u32), Shown>;
 static SHOWN: LazyLock<Mutex<ByShape>> = LazyLock::new(Mutex::default);
 
-/// Bits that select the encoding. The disassembler always reads them.
+/// Bits of the first dword that select the encoding. The disassembler always reads them.
 const OF_ENCODING: Range<Bit> = 26..32;
-/// Source operands in the second dword of VOP3 and VOP3P.
+/// Lowest bits of the source operands in the second dword of VOP3 and VOP3P.
 const SOURCES: [Bit; 3] = [32, 32 + 9, 32 + 18];
-/// Constant 0 as a source operand. Since release 22, LLVM writes it to unused source fields.
+/// Source number of the constant 0. Since release 22, LLVM writes it to unused source fields.
 const ZERO: u64 = 0x80;
-/// Number of the lower half of EXEC as a result.
 const EXEC_LO: u32 = 0x7e;
-/// `op_sel` of VOP3: a bit for each source, and one for the result.
+/// `op_sel` of VOP3: one bit for each source, then one for the result.
 const OP_SEL: [Bit; 4] = [11, 12, 13, 14];
-/// Offset field of DS, which contains the pattern of `ds_swizzle_b32`. LLVM prints a bit that `or` sets as `1`, whatever
-/// `and` is, so several patterns have the same text.
+/// Offset field of DS, which contains the pattern of `ds_swizzle_b32`. LLVM prints a bit that the `or` mask sets as
+/// `1`, whether the `and` mask sets it or not, so several patterns have the same text.
 const PATTERN: Range<Bit> = 0..16;
-/// Names of 16-bit types in mnemonics.
 const HALVES: [&str; 4] = ["f16", "i16", "u16", "b16"];
-/// `op_sel_hi` of VOP3P, from the first source to the third. The text omits bits that are set.
+/// `op_sel_hi` of VOP3P, from the first source to the third. The text omits the field if all its bits are set.
 const OP_SEL_HI: [Bit; 3] = [32 + 27, 32 + 28, 14];
-/// Prefixes of VOP3P operations whose sources are not pairs of halves.
+/// Prefixes of VOP3P operations whose sources are not pairs of 16-bit halves.
 const NO_PAIRS: [&str; 6] = ["v_dot4", "v_dot8", "v_wmma_", "v_swmmac_", "v_mfma_", "v_smfmac_"];
 
 /// Encoding of an instruction of two dwords or more.
@@ -63,7 +62,7 @@ enum Encoding {
 fn encoding(arch: Arch, word: u32) -> Encoding {
     let gfx9 = arch.facts().microcode.is_gfx9();
     match word >> 23 {
-        // Matrix instructions have their own fields.
+        // Matrix instructions have other fields than VOP3P.
         0x1a7 if gfx9 && word >> 16 & 0x7f < 0x40 => Encoding::Vop3p,
         0x1a0..0x1a7 if gfx9 => Encoding::Vop3,
         0x198 if !gfx9 => Encoding::Vop3p,
@@ -72,7 +71,8 @@ fn encoding(arch: Arch, word: u32) -> Encoding {
     }
 }
 
-/// Returns the text of an instruction, completed with what the disassembler omits, and the bits that no text shows.
+/// Returns the text of an instruction, completed with the bits that the disassembler omits, and the bits that still
+/// affect no text.
 ///
 /// # Errors
 /// Returns the reason why no disassembler for the architecture is available.
@@ -105,7 +105,7 @@ pub fn completed(
     }
 }
 
-/// Returns the bits on which the text does not depend, except those with their default value.
+/// Returns the bits that do not affect the text, except bits with their default value.
 fn hidden(
     site: &Site,
     bytes: &[u8],
@@ -145,8 +145,9 @@ fn hidden(
     Ok(hidden)
 }
 
-/// Returns the bits of the first dword that decide which other bits the disassembler reads: for scalar memory on GFX9,
-/// whether the offset is a number and whether a register is added; for VOP3, absolute values and `op_sel`.
+/// Returns the bits of the first dword that decide which other bits the disassembler reads. For scalar memory on GFX9,
+/// these bits decide whether the offset is a number and whether a register is added. For VOP3, they are absolute values
+/// and `op_sel`.
 fn mode(arch: Arch, first: u32) -> u32 {
     match encoding(arch, first) {
         Encoding::Vop3 => first & 0x7f << 8,
@@ -155,7 +156,7 @@ fn mode(arch: Arch, first: u32) -> u32 {
     }
 }
 
-/// Returns the text without its numbers. Texts of one shape show the same fields.
+/// Returns the text without its numbers. If two texts have the same shape, the same bits affect them.
 fn shape(text: &str) -> String {
     let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let mut shape = format!("{mnemonic} ");
@@ -171,9 +172,9 @@ fn shape(text: &str) -> String {
     shape
 }
 
-/// Returns the register fields of memory instructions. Few instructions use all: a load has no data, and a buffer
-/// access without an index has no address. If the text names no register for a field, the operation has no operand
-/// there.
+/// Returns the register fields of memory instructions. Few instructions use all fields: a load has no data register,
+/// and a buffer access without an index has no address register. If the text names no register for a field, the
+/// operation does not use it.
 fn unused_registers(arch: Arch, first: u32) -> &'static [Range<Bit>] {
     const ADDRESS: &[Range<Bit>] = std::slice::from_ref(&(32..40));
     let gfx12 = arch.facts().microcode.is_gfx12();
@@ -181,20 +182,20 @@ fn unused_registers(arch: Arch, first: u32) -> &'static [Range<Bit>] {
         0x36 => &[40..48, 48..56, 56..64],
         0x37 if !gfx12 => &[40..48, 56..64],
         0x38 | 0x3a if !gfx12 => ADDRESS,
-        // LLVM sets the format of all, and hardware reads that of typed ones only.
+        // LLVM sets the format field in all buffer instructions. Hardware reads it only in typed ones.
         0x31 if gfx12 => &[55..62, 64..72],
         0x3b if gfx12 => &[32..40, 55..63, 64..72],
         _ => &[],
     }
 }
 
-/// Returns whether hardware is known to ignore a bit that the text leaves out.
+/// Returns true if hardware is known to ignore a bit that does not affect the text.
 fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
     let encoding = encoding(site.arch, word(bytes, 0));
     if unused_registers(site.arch, word(bytes, 0)).iter().any(|field| field.contains(&bit)) {
         return true;
     }
-    // These instructions use the encoding of packed operations, but have a single register as source.
+    // These instructions have the encoding of packed operations, but their source is a single register.
     if text.starts_with("v_accvgpr_") && OP_SEL_HI.contains(&bit) {
         return true;
     }
@@ -209,7 +210,7 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
     {
         return true;
     }
-    // Returns true if the operand does not exist.
+    // Returns true if the bit is in this source field and the instruction has no such source.
     let absent = |first: Bit| {
         let all = u64::from(word(bytes, 0)) | u64::from(word(bytes, 4)) << 32;
         (first..first + 9).contains(&bit) && all >> first & 0x1ff == ZERO
@@ -217,13 +218,13 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
     if encoding != Encoding::Other && SOURCES.into_iter().any(absent) {
         return true;
     }
-    // A source that is not a pair, or that does not exist.
+    // The source is not a pair of halves, or does not exist.
     if encoding == Encoding::Vop3p && OP_SEL_HI.contains(&bit) {
         let third = bit == OP_SEL_HI[2];
         let pairs = Text::parse(text, site).map_or(0, |text| text.operands.len());
         return NO_PAIRS.iter().any(|start| text.starts_with(start)) || third && pairs == 3;
     }
-    // A 16-bit operand is the lower half of the constant after the instruction.
+    // A 16-bit operand is the lower half of the constant after the instruction. The upper half is not read.
     let last = site.size as usize - 4;
     let behind_operands = match encoding {
         Encoding::Other => last == 4 && word(bytes, 0) >> 30 != 3,
@@ -234,7 +235,7 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
         && text.split([' ', ',']).any(|part| part == format!("{:#x}", word(bytes, last) & 0xffff))
 }
 
-/// Returns the `op_sel` bits for sources and result, and which of the lost bits they are.
+/// Returns the names of the `op_sel` bits for sources and result, and the lost bits that `op_sel` contains.
 fn op_sel(
     site: &Site,
     bytes: &[u8],
@@ -255,7 +256,7 @@ fn op_sel(
     }
     let compares = parsed.mnemonic.starts_with("v_cmp");
     let gives = matches!(parsed.operands.first()?.base, Base::Vector { .. }) && !compares;
-    // The third source of these is a mask, which has no halves, so its bit remains lost.
+    // The third source of `v_cndmask` is a mask without halves, so its bit remains lost.
     let masks = parsed.mnemonic.starts_with("v_cndmask_");
     let sources = if compares { 2 } else { parsed.operands.len() - usize::from(gives) };
     let fields = OP_SEL[..sources.min(3)].iter().chain(gives.then_some(&OP_SEL[3])).copied();
@@ -264,7 +265,7 @@ fn op_sel(
     Some((fields.clone().map(digit).collect(), fields.filter(is_taken).collect()))
 }
 
-/// Returns the text for an instruction that is rejected because of lost bits.
+/// Returns the message for an instruction that is rejected because of lost bits.
 pub fn refusal(text: &str, bytes: &[u8], size: u64, lost: &[Bit]) -> String {
     let mut told = format!("{text}, encoded as");
     for at in (0..size as usize).step_by(4) {

@@ -21,19 +21,17 @@ pub struct Machine<'a> {
     pub(crate) able: Able,
     /// Allocated LDS: the requested size, rounded up to granules.
     pub lds: Vec<u8>,
-    /// Requested LDS size in bytes.
     pub(crate) lds_asked: u64,
     /// Global wave sync of the queue.
     pub sync: Option<&'a WaveSync>,
     /// Effect of the current instruction on global wave sync.
     pub(crate) synced: Option<Synced>,
     space: &'a dyn AddressSpace,
-    /// Most recently used ranges, newest first: most accesses are to a few buffers.
+    /// Most recently used ranges, newest first. Most accesses are to a few buffers.
     recent: [Range<u64>; 4],
-    /// State of the module `checks`, for launches that are checked or whose results are held back. Only `checks` knows
-    /// its type.
+    /// Slot for the state of the module `checks`, in launches that are checked or whose results are held back.
     pub watch: Option<Box<dyn Any>>,
-    /// True if a callback runs for every instruction.
+    /// True if [`AddressSpace::executes`] is called before every instruction.
     pub(crate) follows: bool,
     /// Accesses of the current instruction outside of every allocation, in a checked launch.
     pub(crate) beyond: Vec<Beyond>,
@@ -57,16 +55,15 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Returns the address space of the launch.
     pub(crate) fn space(&self) -> &'a dyn AddressSpace {
         self.space
     }
 
-    /// Checks that `bytes` bytes at `address` are mapped and returns a pointer to them.
+    /// Returns a pointer to `bytes` mapped bytes at `address`, or a page fault.
     #[inline(always)]
     pub fn memory(&mut self, address: u64, bytes: u64, write: bool) -> Result<*mut u8, Box<Stop>> {
         let range = &self.recent[0];
-        // Written without computing the end of the access, which may be past the end of the address space.
+        // The condition does not compute the end of the access, which may be past the end of the address space.
         if range.contains(&address) && range.end - address >= bytes {
             return Ok(std::ptr::with_exposed_provenance_mut(address as usize));
         }
@@ -94,8 +91,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Handles an access outside of every allocation. It is an error that is reported if the sanitizer tracks
-    /// allocations by the byte, but a GPU can access the page.
+    /// Handles an access outside of every allocation. If a GPU can access the page and the sanitizer tracks allocations
+    /// by the byte, the access is recorded as an error. Otherwise the access is a page fault.
     fn beyond(
         &mut self,
         (address, outside): (u64, u64),
@@ -133,7 +130,7 @@ impl<'a> Machine<'a> {
         self.lds.resize(asked.next_multiple_of(granule) as usize, 0);
     }
 
-    /// Returns bytes of the LDS; `None` out of range, where hardware reads zero and ignores writes (the RDNA 3 and CDNA
+    /// Returns bytes of the LDS; `None` out of range. There hardware reads zero and ignores writes (the RDNA 3 and CDNA
     /// 3 ISA guides, "LDS").
     #[inline(always)]
     pub(crate) fn lds(&mut self, offset: u64, bytes: usize) -> Option<&mut [u8]> {
@@ -149,7 +146,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Returns the nanoseconds since the start of the launch, the clock of `s_memtime`.
+    /// Returns the nanoseconds since the start of the launch, for `s_memtime`.
     pub(crate) fn nanoseconds(&self) -> u64 {
         self.started.elapsed().as_nanos() as u64
     }

@@ -13,7 +13,6 @@ use crate::{
     wave::{Wave, sign, sign_bits},
 };
 
-/// Destination of a comparison's lane mask.
 #[derive(Clone, Copy, PartialEq)]
 enum Verdict {
     Scalar(u16),
@@ -100,7 +99,7 @@ where
     }
 }
 
-/// Binds `v_cmp dst, a, b`, and `v_cmpx`, which writes EXEC as well or only EXEC.
+/// Binds `v_cmp dst, a, b` and `v_cmpx`. `v_cmpx` writes EXEC, on some architectures in addition to `dst`.
 pub(crate) fn compare<A: Value, B: Value>(
     f: impl Fn(A, B) -> bool + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -123,7 +122,7 @@ fn compared(text: &Text, types: [&'static Type; 2]) -> Result<(Sources<2>, Verdi
     Ok((Sources::of(text, types, [first, first + 1])?, verdict))
 }
 
-/// A lane mask as a source: scalar registers or an inline constant.
+/// A lane mask that is a source: scalar registers or an inline constant.
 #[derive(Clone, Copy)]
 pub(crate) enum Mask {
     Scalar(u16),
@@ -207,8 +206,8 @@ impl<T: Value> Plain for Select<T> {
     }
 }
 
-/// Returns `v_cndmask dst, a, b[, mask]`, which selects `b` where the mask is set. `T` is a float type, because the
-/// sources may have `neg` and `abs`.
+/// Returns `v_cndmask dst, a, b[, mask]`, which selects `b` in lanes whose mask bit is set. `T` is a float type,
+/// because the sources may have `neg` and `abs`.
 pub(crate) fn select<T: Value>() -> Operation {
     let binder: Binder = Box::new(|text| {
         let mask = match text.operands.len() {
@@ -238,8 +237,8 @@ where
         let carry_in = self.carry_in.read(wave);
         let mut carry_out = 0u64;
         let sources = &self.operands.sources;
-        // "Row Mask Applies to the VGPR destination write only" (the CDNA 4 ISA guide, "DPP"). AMD's emulator rocjitsu
-        // implements the same (`dpp_sdwa_ops.h`).
+        // Row and bank masks do not apply to a lane mask. Source: "Row Mask Applies to the VGPR destination write only"
+        // (the CDNA 4 ISA guide, "DPP"). AMD's emulator rocjitsu implements the same (`dpp_sdwa_ops.h`).
         let mut taken = sources.begin_all_rows(wave);
         while sources.take(wave, &mut taken) {
             let carry = (carry_in >> (taken.half * HALF)) as u32;

@@ -1,4 +1,4 @@
-//! Instruction words that LLVM's disassembler misprints or crashes on, as found by `kernels words`.
+//! Instruction words that LLVM's disassembler misprints or crashes on. The example program `kernels words` found them.
 
 use std::borrow::Cow;
 
@@ -7,19 +7,18 @@ use device::Arch;
 /// VOP3 opcodes of `v_cvt_pk_fp8_f32` and `v_cvt_pk_bf8_f32` on GFX12, whose `quad_perm` LLVM 22 misprints: `[1,0,3,0]`
 /// instead of `[1,0,3,2]`.
 const MISPRINTED: [u32; 2] = [0x369, 0x36a];
-/// Source number that means that the third dword contains the first source and DPP16 control.
+/// Source number which means that the third dword contains the first source and the DPP16 control.
 const DPP16: u32 = 0xfa;
 const SDWA: u32 = 0xf9;
 const LITERAL: u32 = 0xff;
-/// `v_readlane_b32` of GFX9 in VOP3. Its result is a scalar register.
+/// VOP3 opcode of `v_readlane_b32` on GFX9. The result of the instruction is a scalar register.
 const READLANE: u32 = 0x289;
-/// First source number of vector registers.
 const VECTOR: u32 = 0x100;
-/// Encoding of `quad_perm:[0,1,2,3]`, which is printed correctly.
+/// Encoding of `quad_perm:[0,1,2,3]`, which LLVM prints correctly.
 const IN_ORDER: u8 = 0b11_10_01_00;
 
-/// Returns true if LLVM crashes on these words: reserved values, literals where an operand cannot be a literal, and a
-/// trailing 16-bit constant that is 0xff.
+/// Returns true if LLVM crashes on these words. The causes are reserved values, literals where an operand cannot be a
+/// literal, and a trailing 16-bit constant that is 0xff.
 pub fn kills(arch: Arch, bytes: &[u8]) -> bool {
     let Some([first, second]) = dwords(bytes) else { return false };
     let facts = arch.facts();
@@ -27,22 +26,22 @@ pub fn kills(arch: Arch, bytes: &[u8]) -> bool {
     let is_literal = |operand: u32, at: u32| operand >> at & 0x1ff == LITERAL;
     let opcode = first >> 16 & 0x3ff;
     match first >> 26 {
-        // SDWA selection of register parts. A comparison has no result there.
+        // SDWA selects parts of registers. A comparison has no result that it could select.
         0..0x20 if facts.has_sdwa && first & 0x1ff == SDWA => {
             let part = |at: u32| second >> at & 7 == 7;
             let result = first >> 25 != 0x3e && (part(8) || second >> 11 & 3 == 3);
             result || part(16) || part(24)
         }
-        // v_madmk_f16, v_madak_f16, v_fmamk_f16 and v_fmaak_f16.
+        // `v_madmk_f16`, `v_madak_f16`, `v_fmamk_f16` and `v_fmaak_f16`.
         0x12 if gfx9 => second == LITERAL,
         0x1b | 0x1c if !gfx9 => matches!(first >> 25, 0x37 | 0x38) && second == LITERAL,
-        // s_barrier_signal and similar instructions.
+        // `s_barrier_signal` and similar instructions.
         0x2f => {
             let opcode = first >> 8 & 0xff;
             let scalar = facts.microcode.is_gfx12() && first >> 23 == 0x17d;
             scalar && (0x4e..=0x52).contains(&opcode) && first & 0xff == LITERAL
         }
-        // VOP3, also with a scalar result.
+        // VOP3, with and without a scalar result.
         0x34 if gfx9 => {
             [0, 9, 18].iter().any(|at| is_literal(second, *at))
                 || (opcode < 0x100 || opcode == READLANE) && first & 0xff == LITERAL
@@ -57,7 +56,7 @@ pub fn kills(arch: Arch, bytes: &[u8]) -> bool {
     }
 }
 
-/// Returns the bytes to disassemble in place of these, and a function that corrects the resulting text.
+/// Returns the bytes to disassemble in place of `bytes`, and a function that corrects the resulting text.
 pub fn instead(arch: Arch, bytes: &[u8]) -> (Cow<'_, [u8]>, impl Fn(&str) -> String + use<>) {
     let control = misprinted(arch, bytes);
     let shown = match control {
@@ -78,9 +77,8 @@ pub fn instead(arch: Arch, bytes: &[u8]) -> (Cow<'_, [u8]>, impl Fn(&str) -> Str
     (shown, right)
 }
 
-/// Corrects the DPP8 lanes in the text of an instruction, which its last dword encodes. LLVM misprints them for a VOP1
-/// with a float source if the lanes from the fourth on are 0: `dpp8:[0,0,0,0,0,0,0,0]` instead of
-/// `dpp8:[0,0,2,0,0,0,0,0]`.
+/// Corrects the DPP8 lanes in the text of an instruction from its last dword. If a VOP1 instruction has a float source
+/// and its lanes from the fourth on are 0, LLVM prints `dpp8:[0,0,0,0,0,0,0,0]` in place of `dpp8:[0,0,2,0,0,0,0,0]`.
 pub fn with_lanes(text: String, bytes: &[u8], size: u64) -> String {
     const NAME: &str = "dpp8:[";
     let last = (size as usize).checked_sub(4).and_then(|at| bytes.get(at..at + 4));
@@ -92,14 +90,14 @@ pub fn with_lanes(text: String, bytes: &[u8], size: u64) -> String {
     format!("{}{}{}", &text[..start], lanes.join(","), &text[end..])
 }
 
-/// Operations with a 32-bit constant, by parts of their names, with the operand number.
+/// Parts of the names of operations with a 32-bit constant, each with the operand number of the constant.
 const WITH_CONSTANT: [(&str, usize); 4] =
     [("madmk_", 2), ("fmamk_", 2), ("madak_", 3), ("fmaak_", 3)];
-/// Constants that LLVM takes for source operand numbers: 0x80 becomes 0.
+/// Constants that LLVM mistakes for source operand numbers. For example, it prints 0x80 as 0.
 const LIKE_OPERANDS: std::ops::RangeInclusive<u32> = 0x80..=0xff;
 
-/// Corrects the constant in the text of an instruction or of a dual-issue pair, which its last dword encodes. LLVM
-/// prints `v_madak_f32 v0, v1, v2, 0x0` if the constant is 0x80.
+/// Corrects the constant in the text of an instruction or of a dual-issue pair from its last dword. LLVM prints
+/// `v_madak_f32 v0, v1, v2, 0x0` if the constant is 0x80.
 pub fn with_constant(text: String, bytes: &[u8], size: u64) -> String {
     let last = (size as usize).checked_sub(4).and_then(|at| bytes.get(at..at + 4));
     let Some(last) = last.and_then(|dword| dword.try_into().ok()) else { return text };
@@ -121,14 +119,13 @@ pub fn with_constant(text: String, bytes: &[u8], size: u64) -> String {
     text.split(" :: ").map(right).collect::<Vec<_>>().join(" :: ")
 }
 
-/// Returns `DPP_CTRL` of an instruction that LLVM misprints.
 fn misprinted(arch: Arch, bytes: &[u8]) -> Option<u8> {
     let [first, second] = dwords(bytes)?;
     let concerned = arch.facts().microcode.is_gfx12()
         && first >> 26 == 0x35
         && MISPRINTED.contains(&(first >> 16 & 0x3ff))
         && second & 0x1ff == DPP16;
-    // Values from 0x100 on are not a `quad_perm`.
+    // Values of `DPP_CTRL` from 0x100 on are not a `quad_perm`.
     let control = bytes.get(9..11).filter(|control| control[1] & 1 == 0)?;
     concerned.then(|| control[0])
 }

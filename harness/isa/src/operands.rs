@@ -1,6 +1,6 @@
-//! Operands of lane operations, and how they are read and written with modifiers. This code is not generic over the
-//! operation, because there are about five hundred operations. Only the plain loop and the arithmetic are compiled for
-//! each.
+//! Operands of lane operations. They are read and written with modifiers. This code is not generic over the operation,
+//! because there are about five hundred operations: only the plain loop and the arithmetic are compiled for each
+//! operation.
 
 use std::marker::PhantomData;
 
@@ -13,7 +13,7 @@ use crate::{
     wave::{Wave, flushed},
 };
 
-/// Results of 32 lanes on their way to the destination.
+/// Results of 32 lanes before they are written to the destination.
 pub(crate) struct Results<R> {
     pub(crate) words: [Half; 2],
     of: PhantomData<R>,
@@ -51,7 +51,7 @@ pub(crate) struct Sources<const N: usize> {
 }
 
 impl<const N: usize> Sources<N> {
-    /// Returns sources of these types, at these operands of the text.
+    /// Creates sources of these types from the operands with these numbers.
     pub(crate) fn of(
         text: &Text,
         types: [&'static Type; N],
@@ -69,13 +69,14 @@ impl<const N: usize> Sources<N> {
         Ok(Sources { each: each.try_into().map_err(|_| Unsupported)?, types, control })
     }
 
-    /// Returns true if all active lanes are written, from sources that are read as whole registers.
+    /// Returns true if all active lanes are written and all sources are whole registers.
     pub(crate) fn is_plain(&self) -> bool {
         self.control.is_plain() && self.each.iter().all(Source::is_whole)
     }
 
-    /// Returns true if [`is_plain`](Self::is_plain) holds and no source overlaps the lane mask at `first`, which is
-    /// written half by half.
+    /// Returns true if [`is_plain`](Self::is_plain) holds and no source overlaps the lane mask in the scalar registers
+    /// from `first`. The instruction writes the mask half by half, so an overlapping source would change between the
+    /// halves.
     pub(crate) fn is_plain_beside(&self, first: u16) -> bool {
         self.is_plain() && !self.each.iter().any(|source| source.overlaps_mask(first))
     }
@@ -87,20 +88,20 @@ impl<const N: usize> Sources<N> {
         taken
     }
 
-    /// Starts reading with the lanes of all rows and banks enabled, for results that are not in the vector register.
+    /// Starts reading and ignores `row_mask` and `bank_mask`. Instructions whose result is a lane mask need this.
     #[inline(never)]
     pub(crate) fn begin_all_rows(&self, wave: &mut Wave) -> Taken<N> {
         let active = self.control.begin(wave, self.types[0].words);
         Taken { active, next: 0, half: 0, mask: 0, words: [[[0; HALF]; 2]; N] }
     }
 
-    /// Restricts the lanes to those whose vector registers are written.
+    /// Restricts the lanes to those that `row_mask` and `bank_mask` enable.
     #[inline(always)]
     pub(crate) fn keep_rows(&self, taken: &mut Taken<N>) {
         taken.mask &= (self.control.rows() >> (taken.half * HALF)) as u32;
     }
 
-    /// Reads the next half wave that has lanes to write. Returns false at the end.
+    /// Reads the sources of the next half wave that has lanes to write. Returns false at the end.
     #[inline(never)]
     pub(crate) fn take(&self, wave: &Wave, taken: &mut Taken<N>) -> bool {
         while taken.next < wave.halves() {
@@ -119,12 +120,11 @@ impl<const N: usize> Sources<N> {
     }
 }
 
-/// Sources of half a wave.
+/// Source values of half a wave.
 pub(crate) struct Taken<const N: usize> {
     active: u64,
     next: usize,
     pub(crate) half: usize,
-    /// Lanes to write.
     pub(crate) mask: u32,
     words: [[Half; 2]; N],
 }
@@ -144,7 +144,6 @@ impl<const N: usize> Taken<N> {
     }
 }
 
-/// Sources and destination of an operation.
 pub(crate) struct Operands<const N: usize> {
     pub(crate) sources: Sources<N>,
     pub(crate) target: Target,
@@ -152,8 +151,8 @@ pub(crate) struct Operands<const N: usize> {
 }
 
 impl<const N: usize> Operands<N> {
-    /// Returns sources of these types at these operands, and a destination at `target`. `preserves` is as for
-    /// [`Text::target`].
+    /// Creates operands with sources of these types from the operands with these numbers, and a destination from
+    /// operand `target`. [`Text::target`] explains `preserves`.
     pub(crate) fn of(
         text: &Text,
         types: [&'static Type; N],
@@ -172,7 +171,6 @@ impl<const N: usize> Operands<N> {
         self.sources.is_plain() && self.target.is_whole()
     }
 
-    /// Writes results, after applying MODE and output modifiers.
     #[inline(never)]
     pub(crate) fn write(&self, wave: &mut Wave, taken: &Taken<N>, words: &mut [Half; 2]) {
         let (of, control) = (self.result, &self.sources.control);
@@ -196,8 +194,8 @@ impl<const N: usize> Operands<N> {
         }
     }
 
-    /// Applies MODE.FP16_OVFL: replaces infinities by the largest numbers, unless a source is infinite or a division by
-    /// zero stays infinite.
+    /// Applies `MODE.FP16_OVFL`: replaces infinities by the largest numbers, unless a source is infinite or a division
+    /// by zero stays infinite.
     #[cold]
     fn saturate(&self, taken: &Taken<N>, words: &mut [Half; 2]) {
         let Sources { types, control, .. } = &self.sources;

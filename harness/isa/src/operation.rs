@@ -1,4 +1,5 @@
-//! Properties of one operation: its execution, its rounding by MODE, and the propagation of its sources to its results.
+//! Properties of one operation: how to execute it, how MODE rounds its results, and how uninitialised sources affect
+//! its results.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -12,8 +13,8 @@ use crate::{
     wave::Wave,
 };
 
-/// Propagation of source contents to results. Unless noted otherwise, the first operand is the target and the others
-/// are sources.
+/// Rules by which uninitialised sources affect the results. Unless noted otherwise, the first operand is the target and
+/// the other operands are sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passes {
     /// Each result bit may depend on all sources.
@@ -22,45 +23,42 @@ pub(crate) enum Passes {
     Accumulates,
     /// Like `Computes`, with a second target after the first: a carry or a flag for each lane.
     Flags,
-    /// Bits are rearranged.
+    /// The operation rearranges bits of the sources.
     Bits,
-    /// The result is the source.
     Copies,
-    /// All lanes of the source affect the result, or each lane of it.
+    /// The operation combines all lanes of the source, or each result lane may depend on all of them.
     Across,
     /// Like `Across`, with the target as an additional source.
     AccumulatesAcross,
-    /// Like `Across`, but values are only copied.
+    /// Like `Across`, but the operation only copies values.
     Picks,
-    /// The second source where the mask has a one, otherwise the first.
+    /// Each lane of the result is the second source if the mask bit is set, otherwise the first source.
     Selects,
-    /// The first source if SCC is one, otherwise the second.
+    /// The result is the first source if SCC is one, otherwise the second source.
     SelectsScalar,
-    /// All operands are sources, and SCC is the target.
+    /// All operands are sources, and SCC is the result.
     Condition,
-    /// The register decides the branch.
+    /// The register with this number decides the branch.
     Branches(u16),
     /// The sources decide the active lanes. EXEC is saved to the target, if there is one.
     Masks,
-    /// Like `Masks`. The first of three operands is a target; otherwise all operands are sources.
+    /// Like `Masks`, but the first of three operands is a target. With fewer operands, all are sources.
     Compares,
-    /// The two operands are exchanged.
     Swaps,
-    /// Some lanes of the vector registers are replaced.
+    /// The operation replaces some lanes of the vector registers.
     Mixes,
-    /// The targets are known only at run time.
+    /// The operation writes registers whose numbers are known only at run time.
     Anywhere,
-    /// No register is a target.
     Nothing,
 }
 
 type Rounded = Box<dyn Fn(Rounding) -> Binder + Send + Sync>;
 
-/// One operation.
+/// An operation that one or several mnemonics share.
 pub struct Operation {
-    /// Execution with rounding to nearest even, if it rounds.
+    /// Binds the operation with rounding to nearest even, if the operation rounds.
     binder: Binder,
-    /// Execution in the other rounding modes. `None` for operations whose rounding does not depend on MODE:
+    /// Binds the operation with another rounding mode. `None` for operations whose rounding does not depend on MODE:
     /// approximations (reciprocals, roots, powers, logarithms, sines), which are accurate to about one bit in every
     /// mode, matrix products, dot products, atomics, and conversions that name their rounding.
     rounded: Option<(Field, Rounded)>,
@@ -80,7 +78,7 @@ impl<F: Fn(&Text) -> Bound + Send + Sync + 'static> From<Box<F>> for Operation {
 }
 
 impl Operation {
-    /// Returns an operation that is `nearest` with rounding to nearest even, and `rounded` in the other modes.
+    /// Creates an operation that runs `nearest` when MODE rounds to nearest even, and `rounded` in the other modes.
     pub(crate) fn rounded<O: Into<Operation>>(
         field: Field,
         nearest: impl Into<Operation>,
@@ -104,13 +102,13 @@ impl Operation {
         field.of(mode).map(|rounding| rounded(rounding)(text))
     }
 
-    /// Returns true if MODE affects its rounding.
+    /// Returns true if MODE affects the rounding of the operation.
     pub fn is_rounded(&self) -> bool {
         self.rounded.is_some()
     }
 }
 
-/// Defines an operation that MODE rounds, in one expression: `$r` is the rounding.
+/// Defines an operation that MODE rounds. `$r` is the name of the rounding mode in `$operation`.
 macro_rules! rounded {
     ($field:ident, $r:ident => $binder:expr) => {{
         let nearest = {
@@ -123,39 +121,36 @@ macro_rules! rounded {
 }
 pub(crate) use rounded;
 
-/// Marks the old target as an additional source.
 pub(crate) fn accumulates(operation: impl Into<Operation>) -> Operation {
     operation.into().that(Passes::Accumulates)
 }
 
-/// Marks an operation as rearranging bits.
 pub(crate) fn bits(operation: impl Into<Operation>) -> Operation {
     operation.into().that(Passes::Bits)
 }
 
-/// Marks an operation as copying its source.
 pub(crate) fn copies(operation: impl Into<Operation>) -> Operation {
     operation.into().that(Passes::Copies)
 }
 
-/// Marks an operation as selecting lanes of one register.
 pub(crate) fn picks(operation: impl Into<Operation>) -> Operation {
     operation.into().that(Passes::Picks)
 }
 
-/// Returns an operation that depends on the architecture. Rounding and propagation are defined outside.
+/// Returns an operation that depends on the architecture. The caller sets rounding and propagation, because those of
+/// the chosen operation are ignored.
 pub(crate) fn by_arch<O: Into<Operation>>(
     choose: impl Fn(Arch) -> O + Send + Sync + 'static,
 ) -> Binder {
     Box::new(move |text| choose(text.site.arch).into().bind(text))
 }
 
-/// Returns an operation that depends on MODE.FP16_OVFL, which is passed to `choose`.
+/// Returns an operation that depends on `MODE.FP16_OVFL`. `choose` receives the value of this bit.
 pub(crate) fn by_overflow<O: Into<Operation>>(choose: impl Fn(bool) -> O) -> Operation {
     by_mode(Wave::saturates, choose)
 }
 
-/// Returns an operation that depends on MODE. `choose` gets the result of `says_so`.
+/// Returns an operation that depends on MODE. `choose` receives the result of `says_so`.
 pub(crate) fn by_mode<O: Into<Operation>>(
     says_so: fn(&Wave) -> bool,
     choose: impl Fn(bool) -> O,
@@ -174,13 +169,12 @@ pub(crate) fn by_mode<O: Into<Operation>>(
 
 pub(crate) type Table = HashMap<String, Arc<Operation>>;
 
-/// Adds an operation. Names must be unique.
 pub(crate) fn add(table: &mut Table, name: &str, operation: Arc<Operation>) {
     let before = table.insert(name.to_owned(), operation);
     assert!(before.is_none(), "two operations are called {name}");
 }
 
-/// Adds operations to the table: on each line the names in all generations, and the operation.
+/// Adds operations to the table. Each line has the names of an operation in all generations, and the operation.
 macro_rules! operations {
     ($table:ident; $($($name:literal)|+ => $operation:expr;)+) => {
         $(

@@ -40,7 +40,7 @@ use crate::{
 pub(crate) use buffer::SWIZZLE_ENABLE;
 pub use indexed::moved;
 
-/// Operations by mnemonic, except those that are parsed from the parts of their names.
+/// Operations by mnemonic. Instructions whose names are parsed (`Family`) are not in the table.
 pub static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let mut table = Table::new();
     scalar_alu::register(&mut table);
@@ -59,7 +59,7 @@ pub static TABLE: LazyLock<Table> = LazyLock::new(|| {
     table
 });
 
-/// Instructions without an effect: the interpreter has neither timing nor caches nor hazards.
+/// Instructions that do nothing, because the interpreter has neither timing nor caches nor hazards.
 const NO_EFFECT: [&str; 33] = [
     "s_nop",
     "s_delay_alu",
@@ -96,12 +96,11 @@ const NO_EFFECT: [&str; 33] = [
     "v_nop",
 ];
 
-/// Returns true if the instruction has no effect in the interpreter.
 pub(crate) fn has_no_effect(name: &str) -> bool {
     NO_EFFECT.contains(&name) || name.starts_with("s_waitcnt") || name.starts_with("s_wait_")
 }
 
-/// Returns the operation of an instruction, and a modified text if `clamp` selects a separate operation.
+/// Returns the operation of an instruction. If `clamp` selects a separate operation, also returns a modified text.
 fn find(text: &Text) -> Option<(&'static Operation, Option<Text>)> {
     if text.has("clamp") {
         let mnemonic = format!("{} clamp", text.mnemonic);
@@ -114,8 +113,8 @@ fn find(text: &Text) -> Option<(&'static Operation, Option<Text>)> {
     TABLE.get(&text.mnemonic).map(|operation| (&**operation, None))
 }
 
-/// Returns true for `v_pk_add_f32` and similar instructions with a source that is not in vector registers, on architectures
-/// that repeat such a source.
+/// Returns true for `v_pk_add_f32` and similar instructions with a source that is not a vector register, on
+/// architectures that read 32 bits of such a source for both results.
 fn is_refused(text: &Text) -> bool {
     if !text.site.arch.facts().packed_f32_repeats_scalars {
         return false;
@@ -125,7 +124,6 @@ fn is_refused(text: &Text) -> bool {
     packed && !text.operands.iter().all(is_vector)
 }
 
-/// Binds an instruction to its operands.
 pub(crate) fn bind(text: &Text) -> Bound {
     if is_refused(text) {
         return Err(Unsupported);
@@ -156,7 +154,7 @@ pub(crate) fn bind_rounded(text: &Text, mode: u32) -> Option<Bound> {
     operation.bind_rounded(own.as_ref().unwrap_or(text), mode)
 }
 
-/// Returns the propagation of an instruction's sources to its results.
+/// Returns the rule by which uninitialised sources affect the results of an instruction.
 pub(crate) fn passes(text: &Text) -> Passes {
     if let Some((operation, _)) = find(text) {
         return operation.passes;
@@ -168,7 +166,8 @@ pub(crate) fn passes(text: &Text) -> Passes {
         Some(Family::Matrix) => Passes::Across,
         Some(Family::Lds) if starts(&["ds_bpermute", "ds_permute", "ds_swizzle"]) => Passes::Picks,
         Some(Family::Lds) if starts(&["ds_read_b64_tr_", "ds_read_b96_tr_"]) => Passes::Anywhere,
-        // A transposing load gives each lane data that other lanes read. Texels are converted and filtered.
+        // A transposing load writes to each lane data that other lanes have read. An image load converts and filters
+        // texels.
         Some(Family::Memory) if starts(&["global_load_tr_"]) => Passes::Anywhere,
         Some(Family::Buffer) if starts(&["buffer_load_format_"]) => Passes::Anywhere,
         Some(Family::Image) if starts(&["image_load", "image_sample", "image_gather4"]) => {
@@ -179,7 +178,7 @@ pub(crate) fn passes(text: &Text) -> Passes {
     }
 }
 
-/// Groups of instructions that are parsed from the parts of their names.
+/// Groups of instructions whose names are parsed, because each part of the name has a meaning.
 enum Family {
     NoEffect,
     ScalarMemory,
@@ -188,7 +187,7 @@ enum Family {
     Lds,
     Image,
     Matrix,
-    /// Conversions with a scale, which round to nearest even or stochastically.
+    /// Conversions with a scale. They round to nearest even or stochastically.
     Scaled,
 }
 

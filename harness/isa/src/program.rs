@@ -1,4 +1,4 @@
-//! Decoded code, cached by page of code memory until the process ends.
+//! Decoded code. It is cached by page of code memory until the process ends.
 
 pub mod line;
 
@@ -24,49 +24,47 @@ use crate::{
 
 pub(crate) const PAGE: u64 = 4096;
 
-/// Number of cached page positions, more than most kernels have pages.
+/// Number of entries in [`Code::near`], more than most kernels have pages.
 const NEAR: usize = 64;
 
-/// A decoded instruction.
 pub(crate) struct Instruction {
     pub(crate) exec: Box<dyn Exec>,
     pub(crate) site: Site,
     pub(crate) text: Box<str>,
-    /// Parsed text; two entries for a dual-issue pair.
+    /// Parsed text. A dual-issue pair has two entries.
     pub(crate) parts: Arc<[Text]>,
-    /// True if it may branch, stop the wave, or change the meaning of instructions. That holds only for scalar
-    /// instructions and global wave sync.
+    /// True if the instruction may branch, stop the wave, or change how later instructions are executed. Only scalar
+    /// instructions and global wave sync can do so.
     pub(crate) directs: bool,
 }
 
-/// A page of code with the instructions decoded so far. The stored bytes show whether other code was loaded at the same
-/// address.
+/// A page of code with the instructions that have been decoded so far. A comparison of `bytes` with memory shows
+/// whether other code was loaded at the same address.
 pub(crate) struct Page {
     pub(crate) base: u64,
     arch: Arch,
-    /// Number of lanes of the waves that execute it.
+    /// Number of lanes of the waves that execute the page.
     lanes: usize,
     checked: bool,
     bytes: Vec<u8>,
     slots: Box<[OnceLock<Instruction>; (PAGE / 4) as usize]>,
 }
 
-/// Reason why an instruction cannot be decoded.
 pub(crate) enum Missing {
     Unmapped,
     Illegal,
-    /// The disassembler does not know the instruction. The value is its first dword.
+    /// The disassembler does not know the instruction. The value is the first dword of the instruction.
     Unnamed(u32),
     Unimplemented(String),
     NoDisassembler(String),
 }
 
-/// Key: architecture, lanes of a wave, checked or not, address.
+/// The key is architecture, lanes of a wave, checked or not, and address.
 type Pages = HashMap<(Arch, usize, bool, u64), Arc<Page>>;
 static PAGES: LazyLock<Mutex<Pages>> = LazyLock::new(Mutex::default);
 
-/// Calls `tell` with the texts of the instructions in this code that have been decoded. Instructions are decoded when a
-/// wave first executes them.
+/// Calls `tell` with the texts of the decoded instructions in this code. An instruction is decoded when a wave first
+/// executes it, so the texts are those of executed instructions.
 pub(crate) fn decoded(arch: Arch, start: u64, code: &[u8], mut tell: impl FnMut(&str)) {
     let end = start + code.len() as u64;
     let pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,7 +73,7 @@ pub(crate) fn decoded(arch: Arch, start: u64, code: &[u8], mut tell: impl FnMut(
         if from >= to {
             continue;
         }
-        // The page may still contain instructions of code that was here before.
+        // The page may still contain instructions of code that was at this address before.
         let here = &code[(from - start) as usize..(to - start) as usize];
         let there = &page.bytes[(from - page.base) as usize..(to - page.base) as usize];
         if here == there {
@@ -84,16 +82,15 @@ pub(crate) fn decoded(arch: Arch, start: u64, code: &[u8], mut tell: impl FnMut(
     }
 }
 
-/// Pages that one launch uses, each compared with memory once.
+/// Pages that one launch uses. Each page is compared with memory once.
 pub struct Code<'a> {
     arch: Arch,
     lanes: usize,
-    /// True if the instructions are checked while they run.
     checked: bool,
     space: &'a dyn AddressSpace,
     pages: Vec<Arc<Page>>,
-    /// Index in `pages` of recently used pages, by the low bits of their page number, because waves that take turns are
-    /// in different pages.
+    /// Indices in `pages` of recently used pages. The low bits of the page number select the entry. There are several
+    /// entries, because waves that take turns execute different pages.
     near: [usize; NEAR],
 }
 
@@ -107,13 +104,11 @@ impl<'a> Code<'a> {
         Code { arch, lanes, checked, space, pages: Vec::new(), near: [0; NEAR] }
     }
 
-    /// Returns a reader for the code in memory, for the checks.
     pub(crate) fn reader<'b>(site: &Site, space: &'b dyn AddressSpace) -> checks::Reader<'b> {
         let mut code = Code::new(site.arch, site.lanes, false, space);
         Box::new(move |pc| Some(code.page(pc).ok()?.instruction(pc).ok()?.parts.clone()))
     }
 
-    /// Returns the page that contains `pc`.
     pub(crate) fn page(&mut self, pc: u64) -> Result<&Page, Missing> {
         let base = pc & !(PAGE - 1);
         let near = (pc / PAGE) as usize % NEAR;
@@ -135,7 +130,7 @@ impl<'a> Code<'a> {
         Ok(self.pages.len() - 1)
     }
 
-    /// Returns the cached page if memory still contains its bytes, otherwise a new one.
+    /// Returns the cached page if its bytes are still the same as those in memory, otherwise a new page.
     fn check(&self, pc: u64) -> Result<Arc<Page>, Missing> {
         let base = pc & !(PAGE - 1);
         let bytes = self.snapshot(pc)?;
@@ -157,7 +152,8 @@ impl<'a> Code<'a> {
         Ok(page)
     }
 
-    /// Copies the bytes of the page and of an instruction that may cross its end; unmapped bytes are zero.
+    /// Copies the bytes of the page, and the bytes of an instruction that may cross the end of the page. Unmapped bytes
+    /// are zero.
     fn snapshot(&self, pc: u64) -> Result<Vec<u8>, Missing> {
         let base = pc & !(PAGE - 1);
         let range = self.space.range(pc).ok_or(Missing::Unmapped)?;
@@ -173,11 +169,11 @@ impl<'a> Code<'a> {
 }
 
 impl Page {
-    /// Moves the decoded instructions of an older page whose bytes are unchanged.
+    /// Moves the decoded instructions whose bytes are unchanged from an older page to this one.
     fn take_over(&mut self, before: Page) {
         let slots: Box<[OnceLock<Instruction>]> = before.slots;
         for (slot, known) in slots.into_iter().enumerate() {
-            // Bytes that the disassembler has read.
+            // Range of bytes that the disassembler has read.
             let bytes = 4 * slot..4 * slot + LONGEST;
             if let Some(instruction) = known.into_inner()
                 && before.bytes[bytes.clone()] == self.bytes[bytes]
@@ -187,7 +183,6 @@ impl Page {
         }
     }
 
-    /// Returns the instruction at `pc`, which must be in the page.
     #[inline(always)]
     pub(crate) fn instruction(&self, pc: u64) -> Result<&Instruction, Missing> {
         let slot = &self.slots[((pc - self.base) / 4) as usize];
@@ -218,7 +213,7 @@ impl Page {
     }
 }
 
-/// Classifies bytes that the disassembler does not know: empty memory, or possibly an instruction that is newer than
+/// Classifies bytes that the disassembler does not know: as empty memory, or as an instruction that may be newer than
 /// the disassembler.
 fn unnamed(bytes: &[u8]) -> Missing {
     match bytes.first_chunk().map(|word| u32::from_le_bytes(*word)) {
@@ -227,11 +222,11 @@ fn unnamed(bytes: &[u8]) -> Missing {
     }
 }
 
-/// A decoded instruction, which the interpreter may or may not be able to execute.
+/// A decoded instruction. The interpreter may be unable to execute it.
 pub(crate) struct Decoded {
     pub(crate) text: String,
     pub(crate) site: Site,
-    /// Parsed text; empty if it could not be parsed.
+    /// Parsed text. Empty if the text could not be parsed.
     pub(crate) parts: Vec<Text>,
     pub(crate) exec: Bound,
 }
@@ -268,11 +263,10 @@ pub(crate) fn decode(
     Ok(Some(Decoded { text, site, parts, exec }))
 }
 
-/// Returns the text and the size of the instruction at the start of `bytes`.
 fn named(arch: Arch, address: u64, bytes: &[u8]) -> Named {
     match disassembler::disassemble(arch, address, bytes)? {
         None => unnamed::name(arch, address, bytes),
-        // LLVM has a name for the encoding that hardware reserves as illegal: a dword of zeros from GFX10 on.
+        // LLVM has a name for a dword of zeros, which hardware reserves as illegal from GFX10 on.
         Some((text, _)) if text == "v_illegal" => Ok(None),
         named => Ok(named),
     }
@@ -283,7 +277,7 @@ pub fn parse(text: &str, site: &Site) -> Result<Vec<Text>, Unsupported> {
     text.split(" :: ").map(|text| Text::parse(text, site)).collect()
 }
 
-/// Binds an instruction, or both of a dual-issue pair, with `one`.
+/// Binds an instruction, or both instructions of a dual-issue pair, with the function `one`.
 pub(crate) fn bind(parts: &[Text], one: impl Fn(&Text) -> Bound) -> Bound {
     match parts {
         [text] => one(text),
@@ -292,15 +286,15 @@ pub(crate) fn bind(parts: &[Text], one: impl Fn(&Text) -> Bound) -> Bound {
     }
 }
 
-/// Instructions with another behaviour, for waves on a detour (other rounding or indexing mode), by address, MODE's
-/// rounding and M0. `None` is cached for instructions that are not affected.
+/// Cache of instructions for waves on a detour, that is, with another rounding mode or in indexing mode. The key is
+/// address, rounding bits of MODE, and M0. The value is `None` if the detour does not affect the instruction.
 #[derive(Default)]
 pub struct Detours(HashMap<Detour, Option<Box<dyn Exec>>>);
 
 type Detour = (u64, u32, Option<u32>);
 
 impl Detours {
-    /// Returns the instruction for a wave on a detour; `None` if it is not affected.
+    /// Returns the instruction for a wave on a detour; `None` if the detour does not affect the instruction.
     pub fn find(
         &mut self,
         text: &str,
@@ -309,7 +303,7 @@ impl Detours {
         wave: &Wave,
         checked: bool,
     ) -> Result<Option<&dyn Exec>, Unsupported> {
-        // Neither mode affects instructions with an immediate.
+        // Neither kind of detour affects instructions with an immediate.
         let mode = wave.mode() & Field::ALL;
         let m0 = wave.indexes().then(|| wave.scalar[usize::from(register::M0)]);
         let exec = match self.0.entry((site.address, mode, m0)) {
@@ -327,7 +321,7 @@ impl Detours {
     }
 }
 
-/// Binds an instruction, or a dual-issue pair, with register numbers offset by M0 and with another rounding.
+/// Binds an instruction, or a dual-issue pair, with M0 added to its register numbers and with the rounding of `mode`.
 fn bind_detour(
     texts: &mut [Text],
     mode: u32,
@@ -358,7 +352,7 @@ fn dual(
     (second, second_exec): (&Text, Box<dyn Exec>),
 ) -> Bound {
     let target = first.row(0, 1)?;
-    // Operand 0 counts as a source, because `fmac` reads it.
+    // Operand 0 counts as a source of the second instruction, because `fmac` reads it.
     let conflict = second.operands.iter().any(|operand| match operand.base {
         Base::Vector { first, count } => {
             (usize::from(first)..usize::from(first + count)).contains(&target)

@@ -7,10 +7,10 @@ use std::{
 
 use memmap2::{MmapMut, UncheckedAdvice};
 
-/// Number of lanes in half a row. A wave of 64 lanes has two halves, so that loops have a fixed length.
+/// Number of lanes in half a row. A wave of 64 lanes has two halves, and a wave of 32 lanes has one, so loops over a
+/// half have a fixed length.
 pub(crate) const HALF: usize = 32;
 pub(crate) type Half = [u32; HALF];
-/// All lanes of one vector register.
 pub(crate) type Row = [Half; 2];
 
 /// Number of rows of a wave: `v0` to `v255`, then `a0` to `a255`.
@@ -19,14 +19,14 @@ pub const ROWS: usize = 512;
 const BYTES: usize = ROWS * size_of::<Row>();
 const PAGE: usize = 4096;
 
-/// Zeroed register files of ended launches.
+/// Zeroed register files of waves that have ended, for reuse.
 static SPARE: Mutex<Vec<RegisterFile>> = Mutex::new(Vec::new());
 
-/// Maximum number of spare files: those of two large workgroups.
+/// Maximum number of register files in [`SPARE`], enough for two large workgroups.
 const KEPT: usize = 64;
 
-/// All rows of a wave, initially zero. A kernel uses few of them. Unused rows cost nothing, because the file is a
-/// separate mapping whose pages are allocated on the first write; an allocator would clear all of its 128 KiB.
+/// All rows of a wave, initially zero. The file is a mapping of its own, whose pages are allocated on the first write.
+/// A kernel uses few rows, and unused rows cost nothing. An allocator would clear all 128 KiB.
 pub struct RegisterFile(MmapMut);
 
 impl RegisterFile {
@@ -39,7 +39,8 @@ impl RegisterFile {
         })
     }
 
-    /// Keeps the file for another launch. `rows` is the number of rows that the kernel has declared.
+    /// Keeps the file for another launch. `rows` is the number of rows that the kernel declares. These are overwritten
+    /// with zeros; the pages of all other rows are returned to the operating system.
     pub fn keep(mut self, rows: usize) {
         // Miri does not support madvise(2).
         if cfg!(miri) {
@@ -48,8 +49,8 @@ impl RegisterFile {
         let rows = rows.next_multiple_of(PAGE / size_of::<Row>());
         self[..rows].fill([[0; HALF]; 2]);
         let others = rows * size_of::<Row>();
-        // SAFETY: the range is inside the mapping, of which `self` has the only view. Its contents are not needed any more
-        // and read as zeros afterwards, because the mapping is private and anonymous (madvise(2)).
+        // SAFETY: the range is inside the mapping, and `self` has the only view of the mapping. Its contents are not
+        // needed any more. They read as zeros afterwards, because the mapping is private and anonymous (madvise(2)).
         let cleared = unsafe {
             self.0.unchecked_advise_range(UncheckedAdvice::DontNeed, others, BYTES - others)
         };
@@ -74,8 +75,8 @@ impl Deref for RegisterFile {
 impl DerefMut for RegisterFile {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [Row; ROWS] {
-        // SAFETY: as above; the borrow is exclusive, because `self` is borrowed mutably and is the only owner of the
-        // mapping.
+        // SAFETY: the cast is valid for the reason given in `deref`. The borrow is exclusive, because `self` is
+        // borrowed mutably and is the only owner of the mapping.
         unsafe { &mut *self.0.as_mut_ptr().cast::<[Row; ROWS]>() }
     }
 }

@@ -1,9 +1,9 @@
 //! Workgroups that are on the device at the same time, and their turns.
 //!
-//! A workgroup that ends soon has the device for itself. If it runs for long, possibly because it waits for another, more
-//! workgroups start and take turns, up to the number that the device can hold. So workgroups that wait for each other make
-//! progress, as on hardware. If none of them makes progress, the launch hangs: no wave has reached a new state for a long
-//! time.
+//! A workgroup that ends soon has the device for itself. A workgroup that runs for long may be waiting for another
+//! workgroup. Therefore more workgroups start and take turns, up to the number that the device has room for. Workgroups
+//! that wait for each other then make progress, as on hardware. The launch hangs if no workgroup makes progress, that
+//! is, if no wave has reached a new state for a long time.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -22,20 +22,21 @@ use crate::{
     workgroup::{Clock, Group, Pause},
 };
 
-/// Number of instructions that a workgroup may execute before the next one runs: alone on the device, and sharing it.
+/// Number of instructions that a workgroup executes before the next workgroup runs: `ALONE` if it is the only one on
+/// the device, `SHARED` if there are several.
 const ALONE: u64 = 1 << 20;
 const SHARED: u64 = 1 << 16;
 
-/// Maximum number of recorded states per wave. A wave in a polling loop has fewer.
+/// Maximum number of states that are recorded for each wave. A wave in a polling loop has fewer states.
 const STATES: usize = 256;
 
-/// Multiple of the patience after which a hung launch ends. Until then the host may still respond.
+/// A hung launch ends after this many times the patience. Until then the host may still respond.
 const PATIENT: u32 = 6;
 
-/// Time for which a device without progress sleeps, so that the host can respond.
+/// Time that a thread sleeps when no workgroup makes progress, so that the host can respond.
 pub const PAUSE: Duration = Duration::from_micros(100);
 
-/// A workgroup that is on the device while another one runs.
+/// A workgroup that is on the device while another workgroup runs.
 pub(crate) struct Resident {
     pub(crate) number: u64,
     pub(crate) waves: Vec<Wave>,
@@ -43,12 +44,11 @@ pub(crate) struct Resident {
     pub(crate) lds_asked: u64,
     pub(crate) watch: Watch,
     pub(crate) clock: Clock,
-    /// States of each wave at the ends of its turns.
+    /// For each wave, hashes of its state at the ends of its turns.
     states: Vec<HashSet<u64>>,
 }
 
 impl Group<'_> {
-    /// Exchanges this workgroup with another one.
     fn swap(&mut self, other: &mut Resident) {
         std::mem::swap(&mut self.waves, &mut other.waves);
         std::mem::swap(&mut self.clock, &mut other.clock);
@@ -59,13 +59,13 @@ impl Group<'_> {
 }
 
 impl Resident {
-    /// Creates the state for a workgroup with these waves.
     pub(crate) fn new(waves: Vec<Wave>, clock: Clock, watch: Watch) -> Resident {
         let states = waves.iter().map(|_| HashSet::new()).collect();
         Resident { number: 0, waves, lds: Vec::new(), lds_asked: 0, watch, clock, states }
     }
 
-    /// Returns true if a wave is in a state that has not been recorded, considering this number of vector registers.
+    /// Returns true if a wave is in a state that has not been recorded. `rows` is the number of vector registers in the
+    /// state.
     fn is_in_a_new_state(&mut self, rows: usize) -> bool {
         let mut is_new = false;
         let lds = xxh3_64(&self.lds);
@@ -83,7 +83,6 @@ impl Resident {
     }
 }
 
-/// Returns a hash of a wave's registers.
 fn state(wave: &Wave, rows: usize) -> u64 {
     let mut all = Xxh3Default::new();
     let mut add = |words: &[u32]| {
@@ -102,22 +101,21 @@ fn state(wave: &Wave, rows: usize) -> u64 {
     all.digest()
 }
 
-/// Progress of all threads of a launch.
+/// Progress of all threads of a launch, which the threads share.
 pub struct Progress {
-    /// Number of events of progress.
+    /// Number of times that a thread has reported progress.
     count: AtomicU64,
     patience: Duration,
-    /// True if the lack of progress has been reported since the last event.
+    /// True if the lack of progress has been reported since the last progress.
     told: AtomicBool,
 }
 
-/// Processor time of a thread since the last event of progress.
+/// Processor time that a thread has used since the launch last made progress.
 pub struct Quiet {
-    /// Number of events at the last check.
+    /// Value of [`Progress::count`] at the last check.
     count: u64,
-    /// Processor time of the thread at the last check.
     before: Duration,
-    /// Processor time since the last event.
+    /// Processor time since the last progress.
     pub worked: Duration,
 }
 
@@ -150,7 +148,7 @@ impl Quiet {
         Quiet { count: 0, before: processor_time(), worked: Duration::ZERO }
     }
 
-    /// Updates the time without progress. `slept` is the time for which the thread has slept since the last call.
+    /// Updates the time without progress. `slept` is the time that the thread has slept since the last call.
     pub fn goes_on(&mut self, progress: &Progress, slept: Duration) {
         let (now, count) = (processor_time(), progress.count.load(Ordering::Relaxed));
         if self.count == count {
@@ -162,38 +160,34 @@ impl Quiet {
     }
 }
 
-/// Returns the processor time of this thread. Time in which the machine is suspended or runs other processes does not
-/// count.
+/// Returns the processor time of this thread. Unlike the time of day, it excludes time in which the machine is
+/// suspended or runs other processes.
 pub fn processor_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the clock is one of Linux, and the result is written to a place of its type.
+    // SAFETY: Linux has this clock, and the result is written to a variable of the right type.
     let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     assert_eq!(status, 0, "every thread has a clock");
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Workgroups of one thread.
+/// Workgroups that one thread executes.
 pub(crate) struct Residents<'a, 'b> {
-    /// Workgroup that is running.
     pub(crate) group: Group<'a>,
     pub(crate) progress: &'b Progress,
-    /// Maximum number of workgroups at the same time.
+    /// Maximum number of workgroups that are on the device.
     pub(crate) room: usize,
-    /// Number of vector registers that the kernel uses.
     pub(crate) rows: usize,
     present: VecDeque<Resident>,
-    /// State of ended workgroups, for reuse.
+    /// State of ended workgroups, for reuse by new ones.
     spare: Vec<Resident>,
-    /// Current limit of workgroups at the same time.
+    /// Number of workgroups that may be on the device now. It grows up to `room`.
     wanted: usize,
-    /// True if all workgroups have been started.
     all_begun: bool,
     quiet: Quiet,
-    /// True if the thread has slept since the last check for progress.
     slept: bool,
 }
 
-/// A workgroup that failed, and the reason.
+/// Number of the workgroup that failed, and the reason.
 pub(crate) type Failed = Box<(u64, Trap)>;
 
 impl<'a, 'b> Residents<'a, 'b> {
@@ -218,8 +212,8 @@ impl<'a, 'b> Residents<'a, 'b> {
         }
     }
 
-    /// Starts workgroups until the current limit is reached, each with `begin`, in a state that `room` creates. Returns
-    /// true if any is present. `begin` returns `None` if all workgroups have been started.
+    /// Starts workgroups until `wanted` workgroups are present. `room` creates the state of a workgroup, and `begin`
+    /// starts the next workgroup or returns `None` if all have been started. Returns true if a workgroup is present.
     pub(crate) fn fill(
         &mut self,
         room: impl Fn() -> Resident,
@@ -238,7 +232,7 @@ impl<'a, 'b> Residents<'a, 'b> {
                 }
                 None => {
                     self.all_begun = true;
-                    // The findings of earlier workgroups are reported at the end.
+                    // The state may contain findings of an earlier workgroup, which are reported at the end.
                     self.spare.push(one);
                 }
             }
@@ -246,19 +240,18 @@ impl<'a, 'b> Residents<'a, 'b> {
         Ok(!self.present.is_empty())
     }
 
-    /// Keeps the registers for another launch, after this one has ended.
+    /// Keeps the registers of all waves for another launch. Called after the launch has ended.
     pub(crate) fn keep(self) {
         let waves = self.present.into_iter().chain(self.spare).flat_map(|one| one.waves);
         waves.for_each(|wave| wave.vector.keep(self.rows));
     }
 
-    /// Returns the checks of all workgroups, for a checked launch.
     pub(crate) fn checks(&mut self) -> impl Iterator<Item = &mut Checks> {
         let all = self.present.iter_mut().chain(&mut self.spare);
         all.filter_map(|one| Checks::of(&mut one.watch))
     }
 
-    /// Gives each workgroup a turn. Calls `ended` with the waves of each workgroup that has ended.
+    /// Runs each workgroup for one turn. Calls `ended` with the waves of each workgroup that has ended.
     pub(crate) fn turn(&mut self, mut ended: impl FnMut(&[Wave])) -> Result<(), Failed> {
         let alone = self.present.len() == 1;
         let mut came_on = false;
@@ -288,15 +281,15 @@ impl<'a, 'b> Residents<'a, 'b> {
         self.wait()
     }
 
-    /// Called when the maximum number of workgroups is present and none has ended: checks for progress, and waits or
-    /// reports a hang.
+    /// Checks for progress, and then sleeps or reports a hang. Called when the maximum number of workgroups is present
+    /// and no workgroup has ended in this round.
     fn wait(&mut self) -> Result<(), Failed> {
         let rows = self.rows;
-        // All of them must be checked, so the iterator is not stopped early.
+        // `any` would stop at the first workgroup with a new state, but all states must be recorded.
         let new =
             self.present.iter_mut().filter_map(|one| one.is_in_a_new_state(rows).then_some(()));
         let is_new = new.count() > 0;
-        // The sleep counts as `PAUSE`, however long it was.
+        // The sleep counts as `PAUSE`, even if it took longer.
         let slept = if std::mem::take(&mut self.slept) { PAUSE } else { Duration::ZERO };
         self.quiet.goes_on(self.progress, slept);
         if is_new {
@@ -309,14 +302,13 @@ impl<'a, 'b> Residents<'a, 'b> {
         } else if self.progress.is_at_an_end(&self.quiet) {
             return Err(self.hang());
         } else {
-            // The host or other work may have to do something first.
+            // The workgroups may wait for the host or for other work.
             thread::sleep(PAUSE);
             self.slept = true;
         }
         Ok(())
     }
 
-    /// Describes a waiting wave.
     fn hang(&mut self) -> Failed {
         let present = self.present.len();
         let find = |states: &[State]| {
@@ -325,7 +317,7 @@ impl<'a, 'b> Residents<'a, 'b> {
             let mut present = self.present.iter().enumerate();
             present.find_map(|(index, one)| Some((index, waits(one)?)))
         };
-        // A wave in a polling loop is more informative than waves that wait at a resource.
+        // A wave in a polling loop shows the cause better than a wave that waits at a resource.
         let found = find(&[State::Running, State::Resting]).or_else(|| find(&[State::AtSync]));
         let (index, wave) = found.unwrap_or_default();
         let Some(mut one) = self.present.remove(index) else {

@@ -1,11 +1,12 @@
 //! Float arithmetic in each rounding mode.
 //!
-//! [`Nearest`] uses the host's arithmetic, which rounds to nearest even; nearly all kernels use this mode. [`Rounding`]
-//! implements the other modes: exact in integers, with one rounding at the end.
+//! [`Nearest`] uses the host's arithmetic, which rounds to nearest even. Nearly all kernels use this mode. [`Rounding`]
+//! implements the other modes: it computes exact results in integers and rounds them once.
 
 use crate::float16::F16;
 
-/// A value of MODE.FP_ROUND other than 0, which means to nearest even. Source: the ISA guides, "Mode register".
+/// A rounding mode other than to nearest even: a value of `MODE.FP_ROUND` other than 0. Source: the ISA guides, "Mode
+/// register".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rounding {
     Upward,
@@ -14,7 +15,7 @@ pub(crate) enum Rounding {
 }
 
 impl Rounding {
-    /// Parses a field of MODE; `None` means to nearest even.
+    /// Parses a rounding field of MODE; `None` for 0, which means to nearest even.
     pub(crate) fn of(field: u32) -> Option<Rounding> {
         match field & 3 {
             0 => None,
@@ -24,7 +25,6 @@ impl Rounding {
         }
     }
 
-    /// Returns true if inexact numbers of this sign are rounded away from zero.
     fn is_away(self, negative: bool) -> bool {
         match self {
             Rounding::Upward => !negative,
@@ -34,7 +34,6 @@ impl Rounding {
     }
 }
 
-/// Rounding field of MODE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     /// MODE\[1:0\]: rounding of 32-bit results.
@@ -44,10 +43,9 @@ pub(crate) enum Field {
 }
 
 impl Field {
-    /// Mask of these bits in MODE.
     pub(crate) const ALL: u32 = 0xf;
 
-    /// Returns the rounding in this MODE; `None` means to nearest even.
+    /// Returns the rounding mode that this field selects; `None` means to nearest even.
     pub(crate) fn of(self, mode: u32) -> Option<Rounding> {
         Rounding::of(match self {
             Field::Single => mode,
@@ -56,21 +54,17 @@ impl Field {
     }
 }
 
-/// A rounding mode. Operations are generic over it.
+/// A rounding mode, including to nearest even. Operations are generic over the rounding mode.
 pub(crate) trait Rounds: Copy + Send + Sync + 'static {
     fn add<T: Float>(self, a: T, b: T) -> T;
     fn subtract<T: Float>(self, a: T, b: T) -> T;
     fn multiply<T: Float>(self, a: T, b: T) -> T;
-    /// Returns `a * b + c` with a single rounding.
     fn fused<T: Float>(self, a: T, b: T, c: T) -> T;
-    /// Returns `value * 2^power`.
     fn scale<T: Float>(self, value: T, power: i32) -> T;
     fn convert<S: Float, T: Float>(self, value: S) -> T;
-    /// Rounds to an integer.
     fn to_integer(self, value: f32) -> f32;
 }
 
-/// Rounding to nearest even.
 #[derive(Clone, Copy)]
 pub(crate) struct Nearest;
 
@@ -105,21 +99,17 @@ impl Rounds for Nearest {
     }
 }
 
-/// A format to round to.
+/// A float format that results are rounded to.
 pub(crate) trait Float: Copy {
     /// Bits of the significand, including the hidden one.
     const PRECISION: i32;
-    /// Exponent of the smallest denormal.
     const LEAST: i32;
-    /// Encoding of infinity.
     const INFINITY: u128;
     fn from_code(negative: bool, code: u64) -> Self;
-    /// Converts exactly.
     fn wide(self) -> f64;
-    /// Converts an infinity or a NaN.
     fn special(value: f64) -> Self;
     fn negated(self) -> Self;
-    // Adds with the host's arithmetic, to nearest even.
+    // The functions below use the host's arithmetic, which rounds to nearest even.
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
@@ -128,7 +118,7 @@ pub(crate) trait Float: Copy {
     fn nearest(value: f64) -> Self;
 }
 
-/// Implements the operations of types that the host has.
+/// Implements the arithmetic of types that the host's arithmetic supports.
 macro_rules! of_the_host {
     ($scale:ident) => {
         fn negated(self) -> Self {
@@ -209,7 +199,8 @@ impl Float for F16 {
     fn negated(self) -> F16 {
         F16(self.0 ^ 0x8000)
     }
-    // f32 has more than twice the digits of f16, so rounding the f32 result to f16 gives the correctly rounded result.
+    // f32 has more than twice the digits of f16. Therefore rounding the f32 result to f16 is the same as rounding the
+    // exact result once.
     #[inline(always)]
     fn plus(self, other: F16) -> F16 {
         F16::from_f32(self.to_f32() + other.to_f32())
@@ -234,14 +225,14 @@ impl Float for F16 {
     }
 }
 
-/// Returns `x * 2^n` with a single rounding.
 pub(crate) fn scale_f32(x: f32, n: i32) -> f32 {
-    // An f32 times 2^-1022..=2^1023 is exact in f64, except for results far below the smallest denormal.
+    // An f32 times 2^-800..=2^800 is exact in f64, so only the conversion to f32 rounds. Beyond these powers, the
+    // result is zero or infinity anyway.
     (f64::from(x) * exponent(n.clamp(-800, 800))) as f32
 }
 
 pub(crate) fn scale_f64(x: f64, n: i32) -> f64 {
-    // Infinity times an underflowed factor would be a NaN.
+    // An infinity times a factor that has underflowed to zero would be a NaN.
     if !x.is_finite() {
         return if x.is_nan() { x + x } else { x };
     }
@@ -265,16 +256,16 @@ pub(crate) fn scale_f64(x: f64, n: i32) -> f64 {
     x * exponent(n)
 }
 
-/// Returns 2^n, for a normal result.
+/// Returns 2^n. `n` must be the exponent of a normal number.
 pub(crate) fn exponent(n: i32) -> f64 {
     f64::from_bits(((i64::from(n) + 1023) as u64) << 52)
 }
 
-/// A finite number `significand * 2^exponent` with a sign, also for zero.
+/// A finite number `significand * 2^exponent` with a sign. Zero has a sign too.
 #[derive(Clone, Copy, Debug)]
 struct Exact {
     negative: bool,
-    /// At most 106 bits after a multiplication.
+    /// Has at most 106 bits after a multiplication.
     significand: u128,
     exponent: i32,
 }
@@ -299,15 +290,15 @@ impl Exact {
         }
     }
 
-    /// Shifts the highest bit to a fixed position that leaves space for the carry of a sum.
+    /// Shifts the significand so that its highest bit has a fixed position, with space for the carry of a sum.
     fn normalised(self) -> Exact {
         let shift = self.significand.leading_zeros() as i32 - 2;
         Exact { significand: self.significand << shift, exponent: self.exponent - shift, ..self }
     }
 
-    /// Returns the sum. Its last bit is set if lower bits were lost; these are far below the precision of any format,
-    /// because the operands end with 20 zeros. The rounding determines the sign of a zero that results from
-    /// cancellation.
+    /// Returns the sum. The last bit of the sum is set if lower bits were lost. Lost bits are far below the precision
+    /// of any format, because the operands end with 20 zeros. `rounding` determines the sign of a zero that results
+    /// from cancellation.
     fn plus(self, other: Exact, rounding: Rounding) -> Exact {
         let cancelled =
             Exact { negative: rounding == Rounding::Downward, significand: 0, exponent: 0 };
@@ -410,12 +401,13 @@ impl Rounds for Rounding {
 }
 
 impl Rounding {
-    /// Returns `(a * b + c) * 2^power` with a single rounding. The sources may be wider than the result.
+    /// Returns `(a * b + c) * 2^power` with a single rounding. The format of the sources may be wider than that of the
+    /// result.
     pub(crate) fn fused_scaled<S: Float, T: Float>(self, a: S, b: S, c: S, power: i32) -> T {
         let (a, b, c) = (a.wide(), b.wide(), c.wide());
         match (Exact::of(a), Exact::of(b), Exact::of(c)) {
             (Some(a), Some(b), Some(c)) => a.times(b).plus(c, self).scaled(power).rounded(self),
-            // With finite factors, the product can only be infinite in binary64 by overflow.
+            // If the factors are finite but their product is infinite in binary64, the product has overflowed.
             (Some(_), Some(_), None) => T::special(c),
             _ => T::special(a.mul_add(b, c)),
         }

@@ -17,8 +17,8 @@ fn write<R: Value>(wave: &mut Wave, target: u16, value: R) {
     }
 }
 
-/// Applies MODE.FP16_OVFL: replaces an infinity by the largest number, unless a source is infinite. Scalar instructions
-/// have no division.
+/// Applies `MODE.FP16_OVFL`: replaces an infinity by the largest number, unless a source is infinite. Scalar
+/// instructions have no division, whose infinities would have to be kept.
 #[inline(always)]
 fn saturated<R: Value, const N: usize>(
     wave: &Wave,
@@ -29,7 +29,6 @@ fn saturated<R: Value, const N: usize>(
     if keeps { result } else { result.saturated() }
 }
 
-/// Reads a source.
 #[inline(always)]
 fn take<T: Value>(wave: &Wave, source: &Source) -> T {
     flushed_where(wave.flushes_sources(), source.uniform(wave))
@@ -44,7 +43,7 @@ fn source<T: Value>(text: &Text, index: usize) -> Result<Source, Unsupported> {
     text.plain_source::<T>(index)
 }
 
-/// Binds `op dst, a`; SCC is kept.
+/// Binds `op dst, a`, which does not change SCC.
 pub(crate) fn unary<A: Value, R: Value>(
     f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -58,7 +57,7 @@ pub(crate) fn unary<A: Value, R: Value>(
     })
 }
 
-/// Binds `op dst, a`; SCC becomes "not zero".
+/// Binds `op dst, a`, which sets SCC to 1 if the result is not zero, otherwise to 0.
 pub(crate) fn unary_nz<A: Value, R: Value>(
     f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -72,7 +71,7 @@ pub(crate) fn unary_nz<A: Value, R: Value>(
     })
 }
 
-/// Binds `op dst, a, b`; SCC is kept.
+/// Binds `op dst, a, b`, which does not change SCC.
 pub(crate) fn binary<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -87,7 +86,7 @@ pub(crate) fn binary<A: Value, B: Value, R: Value>(
     })
 }
 
-/// Binds `op dst, a, b`; SCC becomes "not zero".
+/// Binds `op dst, a, b`, which sets SCC to 1 if the result is not zero, otherwise to 0.
 pub(crate) fn binary_nz<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -101,7 +100,7 @@ pub(crate) fn binary_nz<A: Value, B: Value, R: Value>(
     })
 }
 
-/// Binds `op dst, a, b`; the function gets SCC and returns its new value.
+/// Binds `op dst, a, b`. `f` receives SCC, and returns the result and the new SCC.
 pub(crate) fn binary_scc<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B, bool) -> (R, bool) + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -115,7 +114,7 @@ pub(crate) fn binary_scc<A: Value, B: Value, R: Value>(
     })
 }
 
-/// Binds `op dst, a, b, c`, or `op dst, a, b` if the third source is the destination.
+/// Binds `op dst, a, b, c`, or `op dst, a, b` if the destination is the third source.
 pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
     third: usize,
     f: impl Fn(A, B, C) -> R + Copy + Send + Sync + 'static,
@@ -133,7 +132,7 @@ pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
     })
 }
 
-/// Binds `op a, b`; SCC becomes the result of the comparison.
+/// Binds `op a, b`, which sets SCC to the result of the comparison.
 pub(crate) fn compare<A: Value, B: Value>(
     f: impl Fn(A, B) -> bool + Copy + Send + Sync + 'static,
 ) -> Operation {
@@ -147,8 +146,8 @@ pub(crate) fn compare<A: Value, B: Value>(
     Operation::from(binder).that(Passes::Condition)
 }
 
-/// Binds `op dst, imm16`. The function gets the old destination and the raw immediate, and returns the new SCC if it is
-/// written.
+/// Binds `op dst, imm16`. `f` receives the old destination and the immediate without extension. It returns the result,
+/// and the new SCC if the instruction writes SCC.
 pub(crate) fn with_immediate(
     f: impl Fn(u32, u16) -> (u32, Option<bool>) + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -164,7 +163,7 @@ pub(crate) fn with_immediate(
     })
 }
 
-/// Binds `op a, imm16`; SCC becomes the result of the comparison.
+/// Binds `op a, imm16`, which sets SCC to the result of the comparison.
 pub(crate) fn compare_immediate(
     f: impl Fn(u32, u16) -> bool + Copy + Send + Sync + 'static,
 ) -> Operation {
@@ -178,8 +177,8 @@ pub(crate) fn compare_immediate(
     Operation::from(binder).that(Passes::Condition)
 }
 
-/// Binds `op dst, a`: combines the operand with EXEC and saves the old EXEC in `dst`. The mask has the width of the
-/// instruction, not that of the wave.
+/// Binds `op dst, a`, which combines `a` with EXEC and saves the old EXEC in `dst`. The instruction defines the width
+/// of the mask; the width of the wave does not matter.
 pub(crate) fn save_exec<T: Value>(
     f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
     keeps_result: bool,

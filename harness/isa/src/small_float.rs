@@ -1,41 +1,39 @@
 //! Float formats of 8 bits and less.
 //!
-//! Sources: the OCP 8-bit floating point specification (GFX12, GFX950); for formats without infinities and negative
-//! zero (GFX942) the CDNA 3 ISA guide; for those of 4 and 6 bits the CDNA 4 ISA guide, "BF8 / FP8 and Smaller Formats
-//! and Conversions".
+//! Sources: the OCP 8-bit floating point specification for GFX12 and GFX950; the CDNA 3 ISA guide for the formats of
+//! GFX942, which have neither infinities nor a negative zero; the CDNA 4 ISA guide, "BF8 / FP8 and Smaller Formats and
+//! Conversions", for formats of 4 and 6 bits.
 
 use device::{Arch, Float8};
 
-/// Special codes of a format.
+/// Rules for the special codes of a format: NaNs, infinities and negative zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rules {
-    /// The bias is larger by one than in OCP's formats, the code of negative zero is the only NaN, and the format has no
-    /// infinities.
+    /// The bias is one more than in OCP's formats. The code of negative zero is the only NaN, and infinities do not
+    /// exist.
     Fnuz,
     /// OCP rules. `signed_nans` is true if NaNs keep their sign in conversions.
     Ocp { signed_nans: bool },
-    /// All codes are numbers.
+    /// All codes are finite numbers.
     Finite,
 }
 
 /// A format of 4, 6 or 8 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmallFloat {
-    /// Number of exponent bits.
     exponent: u32,
     /// Number of fraction bits.
     pub fraction: u32,
     rules: Rules,
-    /// True if numbers that are too large become the largest number, as MODE.FP16_OVFL requests for 8-bit formats.
+    /// True if numbers that are too large become the largest number. `MODE.FP16_OVFL` selects this for 8-bit formats.
     saturates: bool,
 }
 
-/// Result of converting NaNs of OCP's formats on GFX12. In the other direction the NaNs are 0xff and 0xfe, which also
-/// have their sign set. Measured on a Radeon RX 9070 XT.
+/// Result of converting a NaN of an OCP format to f32 on GFX12. In the other direction, NaNs become 0xff and 0xfe,
+/// whose sign bit is also set. Measured on a Radeon RX 9070 XT.
 const MEASURED_NAN: f32 = f32::from_bits(0xffc0_0000);
 
 impl SmallFloat {
-    /// Returns the format for `fp8` or `bf8` in an instruction's name.
     pub(crate) fn named(name: &str, arch: Arch) -> Option<SmallFloat> {
         let (exponent, fraction) = match name {
             "fp8" => (4, 3),
@@ -51,7 +49,8 @@ impl SmallFloat {
         Some(SmallFloat { exponent, fraction, rules, saturates: false })
     }
 
-    /// Returns the format for a name, including those that GFX950 added: `fp6`, `bf6` and `fp4`.
+    /// Returns the format for a name. In addition to `named`, this supports `fp6`, `bf6` and `fp4`,
+    /// which GFX950 added.
     pub fn with_a_scale(name: &str, arch: Arch) -> Option<SmallFloat> {
         let (exponent, fraction) = match name {
             "fp6" => (2, 3),
@@ -62,17 +61,16 @@ impl SmallFloat {
         Some(SmallFloat { exponent, fraction, rules: Rules::Finite, saturates: false })
     }
 
-    /// Returns the format with saturation on or off, depending on MODE.FP16_OVFL.
+    /// Returns the format with saturation on or off, as `MODE.FP16_OVFL` selects.
     pub(crate) fn saturating(self, saturates: bool) -> SmallFloat {
         SmallFloat { saturates, ..self }
     }
 
-    /// Returns the number of bits.
     pub(crate) fn bits(self) -> u32 {
         1 + self.exponent + self.fraction
     }
 
-    /// Returns the mask of the sign bit.
+    /// Returns a mask of the sign bit.
     pub fn sign(self) -> u8 {
         1 << (self.exponent + self.fraction)
     }
@@ -81,7 +79,6 @@ impl SmallFloat {
         (1 << (self.exponent - 1)) - 1 + i32::from(self.rules == Rules::Fnuz)
     }
 
-    /// Returns the exponent of the smallest normal number.
     pub(crate) fn least_exponent(self) -> i32 {
         1 - self.bias()
     }
@@ -95,7 +92,7 @@ impl SmallFloat {
         }
     }
 
-    /// Converts exactly. Surplus upper bits are ignored.
+    /// Converts exactly. Ignores the upper bits of `bits` if the format has fewer than eight.
     pub fn to_f32(self, bits: u8) -> f32 {
         let negative = bits & self.sign() != 0;
         let magnitude = bits & (self.sign() - 1);
@@ -105,7 +102,7 @@ impl SmallFloat {
         if let Rules::Ocp { signed_nans } = self.rules
             && magnitude > self.greatest()
         {
-            // The only code in between is infinity, which `fp8` does not have.
+            // Infinity is the only code between the largest finite number and the NaNs. `fp8` has no infinity.
             let infinite = self.exponent == 5 && magnitude == 0x7c;
             return match (infinite, negative) {
                 (false, _) if signed_nans => f32::NAN.copysign(if negative { -1.0 } else { 1.0 }),
@@ -123,15 +120,15 @@ impl SmallFloat {
         if negative { -value } else { value }
     }
 
-    /// Rounds to nearest, ties to even. A number that is too large becomes infinity, or NaN if the format has no
-    /// infinity, or the largest number if it has neither.
+    /// Rounds to nearest, ties to even. A number that is too large becomes infinity. If the format has no infinity, the
+    /// number becomes NaN, and if the format has no NaN either, the number becomes the largest number.
     pub fn round(self, value: f64) -> u8 {
         self.encode(value, f64::round_ties_even)
     }
 
-    /// Rounds stochastically: rounds away from zero with a probability equal to the lost fraction of a unit. The upper
-    /// bits of the random number, as many as the unit has in a source with `of` fraction bits, are added below the
-    /// unit, and the result is truncated.
+    /// Rounds stochastically: rounds away from zero with a probability equal to the lost fraction of a unit in the last
+    /// place. To do so, adds upper bits of `random` below the unit and truncates the sum. The number of added bits is
+    /// the difference between `of`, the fraction bits of the source, and those of the format.
     ///
     /// The ISA guides name these bits (`V_CVT_SR_FP8_F32`), but then describe rounding to nearest even, which would
     /// change exact values half of the time. `from_float_sr` in HIP's `amd_hip_ocp_host.hpp` uses these bits for all
@@ -142,7 +139,6 @@ impl SmallFloat {
         self.encode(value, |units| (units + chance).floor())
     }
 
-    /// Returns the code of a NaN.
     fn nan(self, sign: u8) -> u8 {
         match (self.rules, self.exponent) {
             (Rules::Fnuz, _) => 0x80,
@@ -154,12 +150,12 @@ impl SmallFloat {
         }
     }
 
-    /// Returns the code of a value. `to_integer` rounds the magnitude, in units of the last place.
+    /// Returns the code of a value. `to_integer` rounds the magnitude, which it receives in units of the last place.
     fn encode(self, value: f64, to_integer: impl Fn(f64) -> f64) -> u8 {
         let sign = if value.is_sign_negative() { self.sign() } else { 0 };
-        // "CVT_*FP8_F32 and CVT*_BF8_F32 FP16_OVFL rule" of the ISA guides, by which infinities count as too large as
-        // well. On GFX12 the result for infinities does not depend on the bit, as others measured on a Radeon RX 9070
-        // XT, contrary to its guide.
+        // The ISA guides treat infinities like numbers that are too large ("CVT_*FP8_F32 and CVT*_BF8_F32 FP16_OVFL
+        // rule"). On GFX12 the result for an infinity does not depend on FP16_OVFL. This was measured by others on a
+        // Radeon RX 9070 XT and contradicts its guide.
         let keeps_infinity = value.is_infinite() && self.rules == Rules::Ocp { signed_nans: false };
         let overflow = match (self.rules, self.exponent) {
             _ if self.saturates && !keeps_infinity => sign | self.greatest(),
@@ -175,7 +171,7 @@ impl SmallFloat {
             return overflow;
         }
         let magnitude = value.abs();
-        // Exponent of the unit in the last place at this magnitude, at least that of denormals.
+        // Exponent of the unit in the last place. Denormals have the smallest one.
         let least = 1 - self.bias();
         let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).max(least);
         let power = |n: i32| f64::from_bits(((n + 1023) as u64) << 52);

@@ -9,17 +9,15 @@ use crate::{
     wave::{Wave, flushed},
 };
 
-/// Location of a source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Place {
     Vector(u16),
     Scalar(u16),
     Constant(u64),
-    /// [`Wave::permuted`], the result of a DPP permutation.
+    /// [`Wave::permuted`], which contains the result of a DPP permutation.
     Permuted,
 }
 
-/// Part of a 32-bit register.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Part {
     pub(crate) shift: u8,
@@ -52,25 +50,23 @@ impl Part {
     }
 }
 
-/// Buffer for 32 lanes of a source that is not a register. Left uninitialised, because clearing it would cost as much
-/// as most instructions.
+/// Buffer for 32 lanes of a source that is not a register. The buffer starts uninitialised, because clearing it would
+/// cost as much as most instructions.
 pub(crate) type Buffer = MaybeUninit<Half>;
 
-/// High words of a source that has only one word per lane: zeros.
+/// Zeros, as the high words of a source that has one word per lane.
 pub(crate) static NO_WORDS: Half = [0; HALF];
 
-/// A source operand.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) place: Place,
     part: Option<Part>,
-    /// `abs`, then `neg`, as masks of the sign bit.
+    /// `abs` as a mask of the bits to keep, and `neg` as a mask of the bits to flip.
     keep: u64,
     flip: u64,
 }
 
 impl Source {
-    /// Returns the value with its modifiers applied.
     #[inline(always)]
     pub(crate) fn value<T: Value>(&self, low: u32, high: u32) -> T {
         let mut bits = u64::from(low);
@@ -83,7 +79,7 @@ impl Source {
         T::from_bits(bits)
     }
 
-    /// Returns one word of 32 lanes. `buffer` is used if the source is not a register.
+    /// Returns word `word` of 32 lanes. If the source is not a register, the words are written to `buffer`.
     #[inline(always)]
     pub(crate) fn lanes<'a>(
         &self,
@@ -98,7 +94,7 @@ impl Source {
         self.register(wave, half, word, buffer)
     }
 
-    /// Reads half a wave with modifiers applied, and flushes denormals if MODE requests that for the type.
+    /// Reads half a wave and applies the modifiers. If MODE flushes denormals of this type, flushes them.
     pub(crate) fn take(&self, of: &Type, wave: &Wave, half: usize, words: &mut [Half; 2]) {
         for (word, values) in words.iter_mut().enumerate().take(of.words) {
             let mut buffer = Buffer::uninit();
@@ -110,7 +106,6 @@ impl Source {
         if of.sign == 0 {
             return;
         }
-        // The sign is in the highest word.
         let (top, shift) = (of.words - 1, 32 * (of.words - 1));
         let (keep, flip) = ((self.keep >> shift) as u32, (self.flip >> shift) as u32);
         for value in &mut words[top] {
@@ -118,17 +113,18 @@ impl Source {
         }
     }
 
-    /// Returns true if the source is read as whole words.
+    /// Returns true if the source is read as whole words. Otherwise it is a part of a register.
     pub(crate) fn is_whole(&self) -> bool {
         self.part.is_none()
     }
 
-    /// Returns true if writing half of the lane mask at `first` would change this source.
+    /// Returns true if the source contains a scalar register of the lane mask at `first`, so that writing half of the
+    /// mask would change the source.
     pub(crate) fn overlaps_mask(&self, first: u16) -> bool {
         matches!(self.place, Place::Scalar(index) if index < first + 2 && first < index + 2)
     }
 
-    /// Returns one word of the lanes of a source for which [`Source::is_whole`] is true.
+    /// Returns word `word` of 32 lanes. [`Source::is_whole`] must be true.
     #[inline(always)]
     pub(crate) fn whole<'a>(
         &self,
@@ -173,7 +169,6 @@ impl Source {
         }
     }
 
-    /// Returns the value of one lane.
     #[inline(always)]
     pub(crate) fn lane<T: Value>(&self, wave: &Wave, lane: usize) -> T {
         let mut low = self.word(wave, lane, 0);
@@ -184,21 +179,20 @@ impl Source {
         self.value(low, high)
     }
 
-    /// Returns the value of a source that is equal in all lanes.
+    /// Returns the value of a source that has the same value in all lanes.
     #[inline(always)]
     pub(crate) fn uniform<T: Value>(&self, wave: &Wave) -> T {
         self.lane(wave, 0)
     }
 }
 
-/// A destination: a register or half of one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) row: u16,
     part: Option<(Part, Unused)>,
 }
 
-/// Handling of the destination bits that are not written.
+/// New value of the destination bits outside of the written part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Unused {
     Zero,
@@ -207,12 +201,10 @@ enum Unused {
 }
 
 impl Target {
-    /// Returns true if the register is written as a whole.
     pub(crate) fn is_whole(&self) -> bool {
         self.part.is_none()
     }
 
-    /// Writes one word of the lanes in `mask`.
     #[inline(always)]
     pub(crate) fn write(
         &self,
@@ -257,15 +249,15 @@ impl Text {
         if high && !of.half { Err(Unsupported) } else { Ok(high) }
     }
 
-    /// Returns the `op_sel` bit for the result, which follows those of the sources. LLVM 17 prints one more, for the
-    /// addend of `v_fmac_f16`.
+    /// Returns the `op_sel` bit of the result, which follows the bits of the sources. LLVM 17 prints one more bit, for
+    /// the addend of `v_fmac_f16`.
     fn half_of_result(&self, index: usize) -> Option<u8> {
         let bits = self.list("op_sel").filter(|bits| bits.len() >= self.operands.len() - index);
         bits.and_then(|bits| bits.last().copied())
     }
 
-    /// Returns the operand as a source of a type. `position` counts the sources and selects the bits of `op_sel` and
-    /// the SDWA selection.
+    /// Returns operand `index` as a source of a type. `position` is its number among the sources, which selects its bit
+    /// of `op_sel` and its SDWA selection.
     pub(crate) fn source(
         &self,
         of: &Type,
@@ -276,7 +268,7 @@ impl Text {
         let operand = self.operand(index)?;
         let register = !matches!(source.place, Place::Constant(_));
         let bit = match (index, position) {
-            // A result that is also read has one bit for both.
+            // The `op_sel` bit of a result applies also to reading it.
             (0, 1..) => self.half_of_result(index),
             _ => self.list("op_sel").and_then(|bits| bits.get(position).copied()),
         };
@@ -304,7 +296,7 @@ impl Text {
         Ok(source)
     }
 
-    /// Returns the operand as a source whose register is read as a whole.
+    /// Returns operand `index` as a source whose registers are read as a whole.
     pub(crate) fn plain_source<T: Value>(&self, index: usize) -> Result<Source, Unsupported> {
         self.whole_source(Type::of::<T>(), index)
     }
@@ -340,9 +332,9 @@ impl Text {
         }
     }
 
-    /// Returns the destination of a vector instruction with a result of this type. `preserves` is true if GFX9 keeps
-    /// the upper half of the register for a 16-bit result. From GFX10 on all instructions do (LLVM,
-    /// `GCNSubtarget::zeroesHigh16BitsOfDest`).
+    /// Returns operand `index` as the destination of a vector instruction with a result of this type. `preserves`
+    /// matters for 16-bit results on GFX9: if it is true, the upper half of the register keeps its value. From GFX10
+    /// on, the upper half always does (LLVM, `GCNSubtarget::zeroesHigh16BitsOfDest`).
     pub(crate) fn target(
         &self,
         of: &Type,
@@ -375,7 +367,7 @@ impl Text {
         Ok(Target { row: first, part })
     }
 
-    /// Returns a destination row that is written as a whole.
+    /// Returns the first row of a destination of `words` whole registers.
     pub(crate) fn row(&self, index: usize, words: u16) -> Result<usize, Unsupported> {
         match self.operand(index)?.base {
             Base::Vector { first, count } if count >= words => Ok(usize::from(first)),

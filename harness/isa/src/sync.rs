@@ -1,17 +1,16 @@
 //! Global wave sync (GWS): counters of the device that synchronise the waves of all workgroups of a launch.
 //!
-//! A cooperative queue has 64 resources, which keep their state between dispatches: the HIP runtime initialises one
-//! with its own kernel before a cooperative launch. A resource is a barrier or a semaphore, depending on the last
-//! instruction on it. Each wave that arrives at a barrier decrements the counter. The wave that finds it at zero
-//! releases all and sets the counter for the next use. A semaphore has a number of units; a wave that takes one waits
-//! until one is available.
+//! A cooperative queue has 64 resources, which keep their state between dispatches. The HIP runtime initialises one of
+//! them with a kernel of its own before a cooperative launch. The last instruction on a resource decides whether the
+//! resource is a barrier or a semaphore. Each wave that arrives at a barrier decrements the counter. The wave that
+//! finds the counter at zero releases all waves and sets the counter for the next use. A semaphore has a number of
+//! units. A wave that takes a unit waits until one is available.
 //!
-//! Source: the Vega, CDNA and RDNA 3 ISA guides, `DS_GWS_*`. For the resource number, which they leave partly open,
-//! LLVM's `SelectDS_GWS`: M0\[21:16\] and the offset, modulo 64.
+//! Source: the Vega, CDNA and RDNA 3 ISA guides, `DS_GWS_*`. The guides partly leave open which resource an instruction
+//! uses. LLVM's `SelectDS_GWS` defines the number of the resource as the sum of M0\[21:16\] and the offset, modulo 64.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Number of resources of a queue.
 const RESOURCES: usize = 64;
 
 /// Global wave sync of a queue.
@@ -24,14 +23,16 @@ impl Default for WaveSync {
     }
 }
 
-/// A resource.
+/// A barrier or a semaphore.
 #[derive(Debug)]
 struct Resource {
-    /// Barrier: number of waves that must still arrive before the last one. Semaphore: number of available units.
+    /// For a barrier: number of waves that must still arrive before the last one. For a semaphore: number of available
+    /// units.
     counter: u32,
-    /// Number of times that the barrier has opened. Hardware has only its lowest bit, which is sufficient.
+    /// Number of times that the barrier has opened. Hardware stores only the lowest bit of this number.
     opened: u64,
-    /// Number of waves that have requested a unit of the semaphore, and that have got one, in order.
+    /// Number of waves that have requested a unit of the semaphore, and number of waves that have received one. Waves
+    /// receive units in the order of their requests.
     asked: u64,
     served: u64,
 }
@@ -41,13 +42,13 @@ struct Resource {
 pub enum Action {
     /// Initialises the counter.
     Init,
-    /// Arrives at the barrier.
+    /// Records that a wave arrives at the barrier.
     Barrier,
     /// Adds one unit to the semaphore.
     Release,
-    /// Adds as many units as the value.
+    /// Adds the number of units that the operand specifies.
     ReleaseSome,
-    /// Adds one unit for each waiting wave.
+    /// Adds one unit for each wave that waits.
     ReleaseAll,
     /// Takes a unit of the semaphore.
     Acquire,
@@ -64,11 +65,11 @@ pub struct Awaits {
 enum What {
     /// The barrier must have opened more than this number of times.
     Opened(u64),
-    /// More than this number of waves must have got a unit.
+    /// More than this number of waves must have received a unit.
     Served(u64),
 }
 
-/// Synchronisation effect of an executed instruction.
+/// Effect of an instruction on synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Synced {
     pub(crate) resource: usize,
@@ -76,7 +77,7 @@ pub struct Synced {
     pub(crate) lets_go: bool,
     /// True if the wave acquires when it continues.
     pub(crate) hears: bool,
-    /// True if waiting waves continue. At a barrier, they acquire from all waves that have arrived.
+    /// True if waiting waves continue. At a barrier, these waves acquire from all waves that have arrived.
     pub(crate) opens: bool,
 }
 
@@ -90,7 +91,7 @@ impl Resource {
         let waiting = self.asked - self.served;
         let served = waiting.min(self.counter.into());
         self.served += served;
-        // The number is at most the counter.
+        // `served` is at most the counter.
         self.counter -= served as u32;
     }
 }
@@ -108,7 +109,7 @@ impl WaveSync {
         let mut awaits = None;
         match action {
             Action::Init => {
-                // Waves that waited before belonged to an ended launch.
+                // Waves that still wait belong to an earlier launch that has ended.
                 (it.counter, it.served) = (value, it.asked);
                 (synced.lets_go, synced.opens) = (false, false);
             }
@@ -129,7 +130,7 @@ impl WaveSync {
                 it.serve();
             }
             Action::ReleaseAll => {
-                // There are never that many waves.
+                // The fallback is never used, because there are fewer waves.
                 it.counter = u32::try_from(it.asked - it.served).unwrap_or(u32::MAX);
                 it.serve();
             }
@@ -144,7 +145,7 @@ impl WaveSync {
         (synced, awaits)
     }
 
-    /// Returns true if the wave may continue.
+    /// Returns true if a wave that waits for `awaits` may continue.
     pub fn lets_go(&self, awaits: Awaits) -> bool {
         let it = self.resource(awaits.resource);
         match awaits.what {

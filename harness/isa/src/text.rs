@@ -2,33 +2,33 @@
 
 use device::{Arch, MatrixUnit};
 
-/// Numbers of scalar registers with names. Up to `M0` they follow the operand encoding of GFX9; the others are internal
-/// to the interpreter.
+/// Numbers of the named scalar registers. Numbers up to `M0` follow the operand encoding of GFX9. Larger numbers are
+/// internal to the interpreter.
 pub mod register {
     pub(crate) const FLAT_SCRATCH: u16 = 102;
     pub(crate) const XNACK_MASK: u16 = 104;
-    /// Default destination of carries and comparisons.
+    /// Default destination for carries and results of comparisons.
     pub const VCC: u16 = 106;
     pub(crate) const TTMP: u16 = 108;
-    /// Index or offset operand of many instructions.
+    /// Register that many instructions use as an index or an offset.
     pub const M0: u16 = 124;
     /// Mask of the active lanes.
     pub const EXEC: u16 = 126;
-    /// Condition of scalar instructions: 0 or 1.
+    /// Condition code of scalar instructions: 0 or 1.
     pub const SCC: u16 = 128;
-    /// Destination for writes to `null`, up to 16 registers.
+    /// First of 16 registers that receive writes to `null`.
     pub(crate) const NULL: u16 = 130;
     pub(crate) const COUNT: usize = 146;
-    /// First accumulation register, `a0`, in the vector file.
+    /// Row of the first accumulation register, `a0`.
     pub(crate) const ACCUMULATION: u16 = 256;
 }
 
-/// High halves of the flat addresses of LDS and scratch. `src_shared_base`, `src_private_base` and HW_REG_SH_MEM_BASES
-/// must contain the same numbers.
+/// High half of the flat addresses of the LDS. `src_shared_base`, `src_private_base` and HW_REG_SH_MEM_BASES must
+/// contain this number and the one for scratch.
 pub const SHARED_APERTURE: u32 = 0x0002_0000;
 pub(crate) const PRIVATE_APERTURE: u32 = 0x0001_0000;
 
-/// A constant operand. Its bits depend on the type of the operation.
+/// A constant operand. The type of the operation decides which bits the constant has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Constant {
     /// An inline integer, printed in decimal.
@@ -42,7 +42,7 @@ pub enum Constant {
 /// An operand without its modifiers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Base {
-    /// Vector registers; accumulation registers follow the others.
+    /// Vector registers. Accumulation registers follow `v255`.
     Vector {
         /// First register.
         first: u16,
@@ -60,11 +60,11 @@ pub enum Base {
     Constant(Constant),
     /// Bits that do not depend on the type, for example `src_shared_base`.
     Bits(u64),
-    /// `null`: writes are discarded, and reads return zero.
+    /// `null`, which reads as zero and discards writes.
     Null,
-    /// `off`: the address uses no register.
+    /// `off`, which means that the address contains no register.
     Off,
-    /// `hwreg(...)`, `sendmsg(...)` and other words.
+    /// `hwreg(...)`, `sendmsg(...)` or another word.
     Word(String),
 }
 
@@ -75,9 +75,9 @@ pub struct Operand {
     pub negate: bool,
     pub absolute: bool,
     pub(crate) sign_extend: bool,
-    /// True for `.h`, the upper half of a register. `.l` and no suffix are the lower half.
+    /// True for the suffix `.h`, which selects the upper half of a register. `.l` or no suffix selects the lower half.
     pub high: bool,
-    /// True if it names one of the halves.
+    /// True if the operand has the suffix `.l` or `.h`.
     pub(crate) half: bool,
 }
 
@@ -86,19 +86,19 @@ pub struct Operand {
 pub struct Site {
     /// Architecture.
     pub arch: Arch,
-    /// Number of lanes of the executing wave. The disassembler does not get this number and prints registers as for the
-    /// default.
+    /// Number of lanes of the executing wave. The disassembler does not receive this number and prints registers as for
+    /// the default.
     pub lanes: usize,
-    /// Address.
+    /// Address of the instruction.
     pub address: u64,
     /// Size in bytes.
     pub size: u64,
-    /// Low half of the first dword: the immediate of SOPP and SOPK, the offset of DS.
+    /// Low half of the first dword: the immediate of SOPP and SOPK, or the offset of DS.
     pub immediate: u16,
 }
 
 impl Site {
-    /// Returns the site of an 8-byte instruction at address 0, in waves of the default size.
+    /// Returns the site of an instruction of 8 bytes at address 0, in a wave of the default size.
     pub fn of(arch: Arch) -> Site {
         Site { arch, lanes: arch.wave_size() as usize, address: 0, size: 8, immediate: 0 }
     }
@@ -111,17 +111,17 @@ pub struct Text {
     pub mnemonic: String,
     /// Operands, in the order of the text.
     pub operands: Vec<Operand>,
-    /// Modifiers after the operands: `name:value` or `name`.
+    /// Modifiers after the operands, for example `offset:16` or `glc`.
     modifiers: Vec<(String, String)>,
     pub(crate) site: Site,
 }
 
-/// Error for an instruction that the interpreter does not support. The caller adds the instruction.
+/// Error for an instruction that the interpreter does not support. The caller adds the text of the instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsupported;
 
 impl Text {
-    /// Parses the text of an instruction.
+    /// Parses the text of one instruction.
     pub fn parse(text: &str, site: &Site) -> Result<Text, Unsupported> {
         let text = text.split("//").next().unwrap_or_default().trim();
         let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
@@ -155,9 +155,9 @@ impl Text {
         Ok(parsed)
     }
 
-    /// Corrects matrix operands for RDNA waves of 64 lanes, where matrices use half of the registers that the
-    /// disassembler prints, because it assumes waves of 32 lanes. A and B on GFX11 are unchanged, because GFX11 repeats
-    /// them (the RDNA 3 and RDNA 4 ISA guides, "WMMA").
+    /// Halves the registers of matrix operands for RDNA waves of 64 lanes. The disassembler assumes waves of 32 lanes,
+    /// where a matrix uses twice as many registers per lane. A and B on GFX11 are unchanged, because GFX11 stores two
+    /// copies of them (the RDNA 3 and RDNA 4 ISA guides, "WMMA").
     fn fit_to_wave(&mut self) {
         if self.site.lanes != 64 || self.site.arch.wave_size() != 32 {
             return;
@@ -209,12 +209,11 @@ impl Text {
         inner.split(',').map(|item| item.trim().parse().ok()).collect()
     }
 
-    /// Removes a modifier that the caller has already handled.
     pub(crate) fn drop_modifier(&mut self, modifier: &str) {
         self.modifiers.retain(|(name, _)| name != modifier);
     }
 
-    /// Rejects modifiers that the operation does not know.
+    /// Rejects the instruction if it has a modifier that is not in `known`.
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), Unsupported> {
         if self.modifiers.iter().all(|(name, _)| known.contains(&name.as_str())) {
             Ok(())
@@ -223,7 +222,6 @@ impl Text {
         }
     }
 
-    /// Returns the names of all modifiers.
     pub(crate) fn modifier_names(&self) -> impl Iterator<Item = &str> {
         self.modifiers.iter().map(|(name, _)| name.as_str())
     }
@@ -266,7 +264,6 @@ fn strip_encoding(mnemonic: &str) -> String {
     }
 }
 
-/// Splits at a separator outside of brackets.
 fn split(text: &str, separator: char) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0, 0);
@@ -325,7 +322,7 @@ fn parse_operand(text: &str) -> Option<Operand> {
             operand.sign_extend = true;
             rest = inner;
         } else if let Some(inner) = enclosed(rest, "lit64(", ")") {
-            // A literal of 32 bits is extended according to the operand's type, and one of 64 bits is not.
+            // A 32-bit literal is extended according to the operand's type. A 64-bit literal is used unchanged.
             if let Some(bits) =
                 inner.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok())
                 && u32::try_from(bits).is_ok()

@@ -1,13 +1,14 @@
-//! Instructions that the stack's disassembler does not know, although its compiler or a newer one emits them.
+//! Instructions that the stack's disassembler does not know, although the compiler of the stack or a newer one emits
+//! them.
 //!
-//! From GFX11 on, a 16-bit operand may be the upper half of a register, which 32-bit encodings mark with the highest
-//! bit of the register number. LLVM prints such operands from release 20 on (`+real-true16`). Earlier releases reject
-//! the instruction, because without upper halves no such operand is above v127. This module clears the bit,
-//! disassembles the rest, and appends the half to the register like LLVM: `v5.h`.
+//! From GFX11 on, a 16-bit operand may be the upper half of a register. 32-bit encodings mark it with the highest bit
+//! of the register number. LLVM prints such operands from release 20 on (`+real-true16`). Earlier releases reject the
+//! instruction, because without upper halves a 16-bit operand cannot be above v127. This module clears the bit,
+//! disassembles the result, and appends the suffix for the half to the register like LLVM: `v5.h`.
 //!
-//! VOP3 and VOP3P have three source fields, and hardware ignores those that an instruction does not use. LLVM wrote
-//! zeros there; since release 22 it writes the constant 0 (0x80), which older disassemblers reject. This module
-//! restores the zeros.
+//! VOP3 and VOP3P have three source fields, and hardware ignores the fields that an instruction does not use. LLVM
+//! wrote zeros to unused fields. Since release 22 it writes the constant 0 (0x80), which older disassemblers reject.
+//! This module restores the zeros.
 //!
 //! Source for the encodings: the RDNA 3 and RDNA 4 ISA guides, "VOP1", "VOP2", "VOPC", "DPP16", "DPP8" and "VOP3".
 
@@ -18,13 +19,14 @@ use crate::disassembler::disassemble;
 /// Text and size of an instruction, as `disassemble` returns them.
 pub type Named = Result<Option<(String, u64)>, String>;
 
-/// Opcodes of VOP1 that were added with the upper halves, and their names. They have the operands of `v_not_b16`.
+/// Opcodes and names of the VOP1 instructions that were added together with the upper halves. Their operands are those
+/// of `v_not_b16`.
 const BY_HALVES: [(u32, &str); 2] = [(28, "v_mov_b16"), (102, "v_swap_b16")];
 const MODEL: (u32, &str) = (105, "v_not_b16");
-/// First opcode of VOP1 instructions in VOP3.
+/// Number that is added to a VOP1 opcode to form the opcode of the instruction in VOP3.
 const VOP1_IN_VOP3: u32 = 0x180;
 
-/// Source numbers that mean that the second dword contains the first source and its DPP control.
+/// Source numbers which mean that the second dword contains the first source and its DPP control.
 const DPP: [u32; 3] = [0xe9, 0xea, 0xfa];
 
 /// Encoding of a 32-bit instruction.
@@ -40,7 +42,7 @@ pub enum Encoding {
     Other,
 }
 
-/// Returns the encoding of a first dword.
+/// Returns the encoding of an instruction from its first dword.
 pub fn encoding(word: u32) -> Encoding {
     match word >> 25 {
         0x3f => Encoding::Vop1,
@@ -50,12 +52,12 @@ pub fn encoding(word: u32) -> Encoding {
     }
 }
 
-/// Field with the number of a vector register.
 #[derive(Clone, Copy)]
 struct Field {
     /// Highest bit of the field, counted from the lowest bit of the first dword.
     bit: u32,
-    /// Position of the operand in the text, from the first operand, or from the last one if a mask may precede it.
+    /// Position of the operand in the text. It is counted from the first operand, or from the last one if a lane mask
+    /// may precede the operand.
     operand: Place,
 }
 
@@ -65,7 +67,6 @@ enum Place {
     Last(usize),
 }
 
-/// Returns the register fields whose highest bit is set.
 fn upper(words: [u32; 2]) -> Vec<Field> {
     let kind = encoding(words[0]);
     let source = words[0] & 0x1ff;
@@ -90,7 +91,7 @@ fn upper(words: [u32; 2]) -> Vec<Field> {
     if kind == Encoding::Other { Vec::new() } else { fields }
 }
 
-/// Appends `.h` to the register of an operand.
+/// Appends `.h` to the register of the operand at `place`.
 fn mark(text: &str, place: Place) -> Option<String> {
     let (mnemonic, rest) = text.split_once(char::is_whitespace)?;
     let mut operands: Vec<String> = rest.split(", ").map(str::to_owned).collect();
@@ -106,8 +107,8 @@ fn mark(text: &str, place: Place) -> Option<String> {
     Some(format!("{mnemonic} {}", operands.join(", ")))
 }
 
-/// Returns the instruction with a known opcode in place of one that was added with the upper halves, and the name of
-/// the latter.
+/// Replaces the opcode of an instruction in [`BY_HALVES`] by that of `v_not_b16`. Returns the changed dword and the
+/// name of the original instruction.
 fn remodelled(word: u32) -> Option<(u32, &'static str)> {
     let name = |opcode: u32| BY_HALVES.iter().find(|known| known.0 == opcode).map(|known| known.1);
     if encoding(word) == Encoding::Vop1 {
@@ -121,7 +122,8 @@ fn remodelled(word: u32) -> Option<(u32, &'static str)> {
     None
 }
 
-/// Disassembles an instruction that the disassembler does not know.
+/// Disassembles an instruction that the stack's disassembler rejects. To do so, changes the instruction to one that the
+/// disassembler knows, and corrects the text.
 ///
 /// # Errors
 /// Returns the reason why no disassembler for the architecture is available.
@@ -139,7 +141,7 @@ pub(crate) fn name(arch: Arch, address: u64, bytes: &[u8]) -> Named {
     })
 }
 
-/// Disassembles a VOP3 or VOP3P instruction that has the constant 0 in unused fields for the third or second source.
+/// Disassembles a VOP3 or VOP3P instruction whose third or second source is unused and contains the constant 0.
 pub fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
     const SOURCE: u64 = 0x1ff;
     const ZERO: u64 = 0x80;
@@ -162,7 +164,7 @@ pub fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> N
         }
         let bare = lacking.iter().fold(all, |all, bit| all & !(SOURCE << bit));
         let Some(text) = named(bare)? else { continue };
-        // If a register number in the field gives no instruction or the same one, the field is unused.
+        // The field is unused if other register numbers in it do not change the text, or are rejected.
         let mut with_register = lacking.iter().map(|bit| named(bare | 1 << bit));
         if with_register.all(|other| other.is_ok_and(|other| other.is_none_or(|it| it == text))) {
             return Ok(Some(text));
@@ -171,7 +173,7 @@ pub fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> N
     Ok(None)
 }
 
-/// Disassembles an instruction with upper halves of registers, using a disassembler that does not know them.
+/// Disassembles an instruction that contains upper halves of registers. `disassemble` need not know upper halves.
 pub fn name_by(bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
     let Some(Ok(dwords)) = bytes.get(..8).map(<[u8; 8]>::try_from) else { return Ok(None) };
     let all = u64::from_le_bytes(dwords);
@@ -189,7 +191,7 @@ pub fn name_by(bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
         None => text,
     };
     let fields = upper([all as u32, (all >> 32) as u32]);
-    // 32-bit operands may be above v127, so the smallest set of changes that gives an instruction is the right one.
+    // A 32-bit operand may also be above v127. Therefore the bits of as few fields as possible are cleared.
     let mut sets: Vec<u32> = (0..1 << fields.len()).collect();
     sets.sort_by_key(|set: &u32| set.count_ones());
     for set in sets {

@@ -1,4 +1,4 @@
-//! Types of operations, and conversion of registers and constants to them.
+//! Types of operands and results, and their conversion from registers and constants.
 
 use crate::{
     float16::{Bf16, F16},
@@ -6,43 +6,45 @@ use crate::{
     text::Constant,
 };
 
-/// Type of a lane or of a scalar: one or two 32-bit registers, or half of one.
+/// Type of one value in a lane or in scalar registers. A value occupies one or two 32-bit registers, or half a
+/// register.
 pub(crate) trait Value: Copy + Send + Sync + 'static {
-    /// Number of registers.
     const WORDS: usize;
-    /// True for 16 bits in half a register.
+    /// True if the value has 16 bits and occupies half a register.
     const HALF: bool = false;
-    /// True for 32-bit floats, whose denormals MODE may flush.
+    /// True for 32-bit floats. MODE may flush their denormals.
     const SINGLE: bool = false;
-    /// Sign bit of a float; 0 for integers, which have no `neg` and `abs` modifiers.
+    /// Mask of the sign bit of a float; 0 for integers, which have no `neg` and `abs` modifiers.
     const SIGN: u64 = 0;
 
     fn from_bits(bits: u64) -> Self;
     fn bits(self) -> u64;
     /// Returns the value of an inline constant or a literal for this type.
     fn constant(constant: Constant) -> u64;
-    /// True if results of this type that are too large become the largest number under MODE.FP16_OVFL.
+    /// True if `MODE.FP16_OVFL` turns results of this type that are too large into the largest number.
     const SATURATES: bool = false;
-    /// Returns the class of a source, which decides whether MODE.FP16_OVFL replaces an infinite result.
+    /// Returns the class of a source. Classes decide whether `MODE.FP16_OVFL` replaces an infinite result.
     fn class(self) -> Class {
         Class::Other
     }
-    /// Returns the largest number of the same sign for an infinity, if the type [`Value::SATURATES`].
+    /// Returns the largest number of the same sign for an infinity, if [`Value::SATURATES`] is true. Returns any other
+    /// value unchanged.
     fn saturated(self) -> Self {
         self
     }
-    /// Applies the multiplier of the output modifiers. Zeros and denormals become +0, and denormal results become zeros
-    /// of the same sign.
+    /// Multiplies by the factor of the output modifiers. Zeros and denormals become +0, and denormal results become
+    /// zeros of the same sign.
     fn scaled(self, _factor: f32) -> Self {
         self
     }
-    /// Clamps to 0..=1. A NaN becomes 0, or is kept if `keeps_nans` is set; -0 becomes +0.
+    /// Clamps to 0..=1. -0 becomes +0. A NaN becomes 0 unless `keeps_nans` is set.
     fn clamped(self, _keeps_nans: bool) -> Self {
         self
     }
 }
 
-/// Type-erased operand loads and stores, so that they are compiled once rather than per operation.
+/// Properties and functions of a [`Value`] type at run time. Code that uses them is compiled once instead of once per
+/// operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Type {
     pub(crate) words: usize,
@@ -53,10 +55,9 @@ pub(crate) struct Type {
     pub(crate) constant: fn(Constant) -> u64,
     pub(crate) class: fn(u64) -> Class,
     pub(crate) saturated: fn(u64) -> u64,
-    /// [`Value::scaled`] for 32 lanes. If the last argument is true, [`Value::saturated`] is applied to infinite
-    /// results.
+    /// Applies [`Value::scaled`] to 32 lanes. If the last argument is true, also applies [`Value::saturated`] to
+    /// infinite results, unless the lane was infinite before.
     pub(crate) scaled: fn(&mut [Half; 2], f32, bool),
-    /// [`Value::clamped`] for 32 lanes.
     pub(crate) clamped: fn(&mut [Half; 2], bool),
 }
 
@@ -86,9 +87,9 @@ impl Type {
         }
     }
 
-    /// Returns a constant in a packed 16-bit instruction, as a word from which `op_sel` and `op_sel_hi` select halves.
-    /// An inline integer has its sign in the upper half. An inline float is a half in the lower one, or, for integer
-    /// instructions, a whole binary32 (LLVM, `getInlineEncodingV216` in AMDGPUBaseInfo.cpp).
+    /// Returns a constant of a packed 16-bit instruction as a word. `op_sel` and `op_sel_hi` select the halves of this
+    /// word. The upper half of an inline integer contains its sign. An inline float is a binary16 number in the lower
+    /// half, or a whole binary32 number for integer instructions (LLVM, `getInlineEncodingV216` in AMDGPUBaseInfo.cpp).
     pub(crate) fn packed(&self, constant: Constant) -> u32 {
         match constant {
             Constant::Inline(value) => value as u32,
@@ -98,13 +99,12 @@ impl Type {
         }
     }
 
-    /// Returns the type without effects of MODE, for values that are only moved.
+    /// Returns the type for values that are only moved: MODE does not affect them.
     pub(crate) fn moved<T: Value>() -> &'static Type {
         const { &Type { single: false, saturates: false, ..Type::new::<T>() } }
     }
 }
 
-/// Combines the words of a value.
 #[inline(always)]
 pub(crate) fn joined(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
@@ -118,7 +118,7 @@ fn change<T: Value>(words: &mut [Half; 2], f: impl Fn(T) -> T) {
     }
 }
 
-/// Class of a source, for the rule of MODE.FP16_OVFL about infinite results.
+/// Class of a source, for the rule of `MODE.FP16_OVFL` about infinite results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Zero,
@@ -135,9 +135,10 @@ impl Class {
         }
     }
 
-    /// Returns true if an infinite result of these sources is not an overflow and is kept under MODE.FP16_OVFL (the ISA
-    /// guides): with an infinite source, or, if `divides` is set, for a division by zero. With a single source, only a
-    /// division or a logarithm turns zero into infinity.
+    /// Returns true if an infinite result of these sources is exact and not an overflow, so that it stays infinite
+    /// under `MODE.FP16_OVFL` (the ISA guides). This is the case if a source is infinite, or for a division by zero if
+    /// `divides` is set. An operation with a single source can only turn zero into infinity if it is a division or a
+    /// logarithm.
     pub(crate) fn makes_infinity(sources: &[Class], divides: bool) -> bool {
         sources.contains(&Class::Infinite) || divides && sources == [Class::Zero]
     }
@@ -151,7 +152,7 @@ fn constant32(constant: Constant) -> u64 {
     }
 }
 
-/// 1/(2*pi) is the only inexact inline constant, so the text may contain fewer digits.
+/// 1/(2*pi). The text may contain fewer digits than the constant has, because this is the only inexact inline constant.
 const INVERSE_TWO_PI: u64 = 0x3fc4_5f30_6dc9_c882;
 
 fn float64(value: f64) -> u64 {
@@ -173,7 +174,8 @@ macro_rules! integer {
             }
             #[inline(always)]
             fn bits(self) -> u64 {
-                // Converted through the unsigned 32-bit or 64-bit type, so that the sign is not extended too far.
+                // The conversion uses the unsigned type of 32 or 64 bits, so that the sign is not extended beyond the
+                // type.
                 integer_bits(self as i64 as u64, $words, $half)
             }
             fn constant(constant: Constant) -> u64 {
@@ -242,7 +244,7 @@ impl Value for f32 {
         match self.is_nan() {
             true if keeps_nans => self,
             true => 0.0,
-            // The addition turns -0 into +0.
+            // Adding 0.0 turns -0 into +0.
             false => self.clamp(0.0, 1.0) + 0.0,
         }
     }
@@ -262,7 +264,7 @@ impl Value for f64 {
     fn constant(constant: Constant) -> u64 {
         match constant {
             Constant::Inline(value) => value as u64,
-            // A 32-bit literal is the high word of the float.
+            // A 32-bit literal is the high word of a 64-bit float.
             Constant::Literal(value) if value <= u64::from(u32::MAX) => value << 32,
             Constant::Literal(value) => value,
             Constant::Float(value) => float64(value),
@@ -279,7 +281,7 @@ impl Value for f64 {
         match self.is_nan() {
             true if keeps_nans => self,
             true => 0.0,
-            // The addition turns -0 into +0.
+            // Adding 0.0 turns -0 into +0.
             false => self.clamp(0.0, 1.0) + 0.0,
         }
     }
@@ -352,7 +354,7 @@ impl Value for Bf16 {
     }
 }
 
-/// A binary32 source that MODE does not flush.
+/// A binary32 source whose denormals MODE does not flush.
 #[derive(Clone, Copy)]
 pub(crate) struct AsItIs(pub(crate) f32);
 
@@ -405,13 +407,13 @@ impl Value for Settled {
     }
 }
 
-/// Returns a zero of the same sign for a denormal.
 #[inline(always)]
 pub(crate) fn flushed(a: f32) -> f32 {
     if a.abs() < f32::MIN_POSITIVE { 0f32.copysign(a) } else { a }
 }
 
-/// Flushes a denormal source or result, if `flushes` is set and the type is a 32-bit float.
+/// Flushes a denormal source or result if `flushes` is set and `T` is a 32-bit float. Returns any other value
+/// unchanged.
 #[inline(always)]
 pub(crate) fn flushed_where<T: Value>(flushes: bool, value: T) -> T {
     if !(T::SINGLE && flushes) {

@@ -1,4 +1,4 @@
-//! Building blocks for vector instructions: turns a function of one lane into an operation on a wave.
+//! Building blocks for vector instructions. They turn a function of one lane into an operation on a wave.
 
 use std::marker::PhantomData;
 
@@ -12,7 +12,7 @@ use crate::{
     wave::Wave,
 };
 
-/// Defines a family of operations: its struct, a plain loop over lanes, and a loop with modifiers.
+/// Defines the operations with `$n` sources: a struct, a loop over lanes with modifiers, and a loop without modifiers.
 macro_rules! family {
     ($family:ident, $n:literal: $(($index:literal: $type:ident, $low:ident, $high:ident))+) => {
         struct $family<$($type,)+ R, F> {
@@ -81,7 +81,6 @@ family!(Unary, 1: (0: A, a, a_high));
 family!(Binary, 2: (0: A, a, a_high) (1: B, b, b_high));
 family!(Ternary, 3: (0: A, a, a_high) (1: B, b, b_high) (2: C, c, c_high));
 
-/// Binds `op dst, a`.
 pub(crate) fn unary<A: Value, R: Value>(
     f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -91,14 +90,14 @@ pub(crate) fn unary<A: Value, R: Value>(
     })
 }
 
-/// Binds `op dst, a, b`.
 pub(crate) fn binary<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
     of_two(f, false)
 }
 
-/// Binds `op dst, a, b` with a 16-bit result that keeps the other half of the destination on every generation.
+/// Binds `op dst, a, b` with a 16-bit result. On every generation, the instruction keeps the other half of the
+/// destination.
 pub(crate) fn keeping<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -116,7 +115,6 @@ fn of_two<A: Value, B: Value, R: Value>(
     })
 }
 
-/// Binds `op dst, a, b, c`.
 pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
     f: impl Fn(A, B, C) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -128,7 +126,7 @@ pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
     })
 }
 
-/// Binds `op dst, a, b`, where the old destination is the third source.
+/// Binds `op dst, a, b`, whose third source is the old destination.
 pub(crate) fn accumulate<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B, R) -> R + Copy + Send + Sync + 'static,
 ) -> Operation {

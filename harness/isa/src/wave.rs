@@ -19,7 +19,7 @@ pub enum Stop {
     },
     /// The kernel aborted.
     Abort,
-    /// Register contents require an unsupported feature.
+    /// Contents of a register select a feature that the interpreter does not support.
     Gap(&'static str),
 }
 
@@ -34,15 +34,15 @@ pub enum State {
     Resting,
     /// Waits for the other waves of its workgroup.
     AtBarrier,
-    /// Waits at a resource of global wave sync for [`Wave::awaits`].
+    /// Waits at a resource of global wave sync until [`Wave::awaits`] holds.
     AtSync,
     /// Has ended, or has not started.
     Ended,
 }
 
-/// Detour between `s_set_gpr_idx_on` and `s_set_gpr_idx_off`: M0 is added to register numbers.
+/// Detour between `s_set_gpr_idx_on` and `s_set_gpr_idx_off`, where instructions add M0 to register numbers.
 pub(crate) const INDEXING: u8 = 1;
-/// Detour while MODE selects another rounding than to nearest even.
+/// Detour while MODE selects another rounding mode than to nearest even.
 pub(crate) const ROUNDING: u8 = 2;
 
 /// Registers and state of a wave.
@@ -56,18 +56,17 @@ pub struct Wave {
     pub lanes: usize,
     /// Execution state.
     pub state: State,
-    /// Condition for which it waits at global wave sync.
+    /// Condition for which the wave waits at global wave sync.
     pub awaits: Option<Awaits>,
     pub(crate) executed: u64,
-    /// Scratch memory of all lanes, with the dwords of the lanes interleaved like in hardware.
+    /// Scratch memory of all lanes. As on hardware, the dwords of the lanes are interleaved.
     pub scratch: Vec<u8>,
-    /// First source of a DPP instruction after its permutation.
+    /// First source of a DPP instruction, after the permutation of its lanes.
     pub(crate) permuted: [Row; 2],
     /// Number of the wave in its workgroup.
     pub index: u32,
-    /// HW_REG_MODE.
     mode: u32,
-    /// Reasons for which instructions behave differently: `INDEXING`, `ROUNDING`.
+    /// Bit mask of the reasons why instructions behave differently: `INDEXING`, `ROUNDING`.
     pub detours: u8,
 }
 
@@ -109,7 +108,7 @@ impl Wave {
         self.scalar[first + 1] = (value >> 32) as u32;
     }
 
-    /// Returns a lane mask: one register in a wave of 32 lanes, otherwise two.
+    /// Returns a lane mask. It occupies one register in a wave of 32 lanes, otherwise two.
     #[inline(always)]
     pub fn mask(&self, first: u16) -> u64 {
         if self.lanes == HALF {
@@ -159,13 +158,12 @@ impl Wave {
         self.vector[row][lane / HALF][lane % HALF] = value;
     }
 
-    /// Sets the bits of half a lane mask.
     #[inline(always)]
     pub(crate) fn set_half_mask(&mut self, first: u16, half: usize, bits: u32) {
         self.scalar[usize::from(first) + half] = bits;
     }
 
-    /// Writes the lanes in `mask`.
+    /// Writes `values` to the lanes in `mask`; other lanes keep their values.
     #[inline(always)]
     pub(crate) fn blend(&mut self, row: usize, half: usize, mask: u32, values: &Half) {
         let target = &mut self.vector[row][half];
@@ -180,16 +178,16 @@ impl Wave {
     }
 }
 
-/// MODE.FP_DENORM for 32 bits: bit 0 keeps denormal sources, bit 1 keeps denormal results.
+/// Bits of MODE.FP_DENORM for 32-bit floats: one keeps denormal sources, the other keeps denormal results.
 const KEEPS_SOURCES: u32 = 1 << 4;
 const KEEPS_RESULTS: u32 = 1 << 5;
 /// Bit of MODE.FP_DENORM that keeps denormal results of 16 and 64 bits.
 const KEEPS_OTHER_RESULTS: u32 = 1 << 7;
-/// Bit that makes `clamp` turn NaNs into zeros. GFX12 does that without such a bit.
+/// `MODE.DX10_CLAMP`, which makes `clamp` turn NaNs into zeros. GFX12 always does so and has no such bit.
 const DX10_CLAMP: u32 = 1 << 8;
-/// MODE.FP16_OVFL: results of 16 bits and less that are too large become the largest number.
+/// `MODE.FP16_OVFL`, which turns results of 16 bits and less that are too large into the largest number.
 pub(crate) const FP16_OVFL: u32 = 1 << 23;
-/// MODE.IEEE. GFX12 has no such bit, and compilers never set it there.
+/// `MODE.IEEE`. GFX12 has no such bit, and compilers never set the bit for GFX12.
 const IEEE: u32 = 1 << 9;
 
 impl Wave {
@@ -203,7 +201,6 @@ impl Wave {
         self.set_detour(ROUNDING, mode & Field::ALL != 0);
     }
 
-    /// Returns true if M0 is added to register numbers.
     pub(crate) fn indexes(&self) -> bool {
         self.detours & INDEXING != 0
     }
@@ -212,43 +209,40 @@ impl Wave {
         self.detours = if on { self.detours | detour } else { self.detours & !detour };
     }
 
-    /// Returns true if MODE flushes denormal sources of 32-bit float arithmetic.
     #[inline(always)]
     pub(crate) fn flushes_sources(&self) -> bool {
         self.mode & KEEPS_SOURCES == 0
     }
 
-    /// Returns true if MODE flushes denormal sources or results.
     #[inline(always)]
     pub(crate) fn flushes_any(&self) -> bool {
         self.flushes_sources() || self.flushes_results()
     }
 
-    /// Returns true if MODE flushes denormal results.
     #[inline(always)]
     pub(crate) fn flushes_results(&self) -> bool {
         self.mode & KEEPS_RESULTS == 0
     }
 
-    /// Returns true if MODE turns too large results of 16 bits and less into the largest number.
+    /// Returns true if MODE turns results of 16 bits and less that are too large into the largest number.
     #[inline(always)]
     pub(crate) fn saturates(&self) -> bool {
         self.mode & FP16_OVFL != 0
     }
 
-    /// Returns true if MODE selects IEEE rules, by which minima and maxima of signalling NaNs are NaNs.
+    /// Returns true if MODE selects IEEE rules. Then the minimum or maximum of a signalling NaN and a number is a NaN.
     pub(crate) fn has_ieee_rules(&self) -> bool {
         self.mode & IEEE != 0
     }
 
-    /// Returns true if `clamp` keeps NaNs, on architectures where MODE decides.
+    /// Returns true if `clamp` keeps NaNs. The result has a meaning only on architectures with `MODE.DX10_CLAMP`.
     pub(crate) fn keeps_nans(&self) -> bool {
         self.mode & DX10_CLAMP == 0
     }
 
-    /// Returns true if an instruction may scale its result, which is `single` or of another size. Output modifiers are
-    /// ignored if denormal results are kept, and under IEEE rules. Source: "Output modifiers" of the ISA guides before
-    /// RDNA 4.
+    /// Returns true if an instruction may apply output modifiers. `single` is true for a 32-bit result. Hardware
+    /// ignores output modifiers under IEEE rules, and if MODE keeps denormal results of this size. Source: "Output
+    /// modifiers" of the ISA guides before RDNA 4.
     #[inline(never)]
     pub(crate) fn scales_results(&self, single: bool) -> bool {
         let keeps = if single { KEEPS_RESULTS } else { KEEPS_OTHER_RESULTS };
@@ -262,12 +256,13 @@ pub(crate) fn flushed(values: &Half) -> Half {
     values.map(|bits| if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits })
 }
 
-/// Returns the highest bit of each word, as one bit per lane. A plain loop would need a shift and an OR per lane.
+/// Returns the highest bits of the words, as one bit per lane. This is faster than a plain loop, which needs a shift
+/// and an OR per lane.
 #[inline(always)]
 pub(crate) fn sign_bits(words: &Half) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: only operations call this. They are run by a machine, which contains an `Able`, so AVX2 is supported;
-    // each load reads eight of the words.
+    // SAFETY: only operations call this function, and a machine runs them. The machine contains an `Able`, so AVX2 is
+    // supported. Each load reads eight of the 32 words.
     unsafe {
         use std::arch::x86_64::{_mm256_loadu_ps, _mm256_movemask_ps};
         let eight = |first: usize| {
@@ -280,13 +275,13 @@ pub(crate) fn sign_bits(words: &Half) -> u32 {
     words.iter().rev().fold(0, |bits, word| bits << 1 | word >> 31)
 }
 
-/// Returns a word that [`sign_bits`] reads as this bit.
+/// Returns a word whose highest bit is `set`, for [`sign_bits`].
 #[inline(always)]
 pub(crate) fn sign(set: bool) -> u32 {
     u32::from(set).wrapping_neg()
 }
 
-/// Returns the numbers of the set bits.
+/// Returns the numbers of the set bits in `mask`, the lowest first.
 pub(crate) fn active(mask: u64) -> impl Iterator<Item = usize> {
     let mut rest = mask;
     std::iter::from_fn(move || {

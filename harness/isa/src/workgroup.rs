@@ -15,10 +15,10 @@ use crate::{
     wave::{State, Stop, Wave, active},
 };
 
-/// Length of the turns of a single wave, in instructions.
+/// Length of a turn, in instructions, if only one wave of the workgroup is running.
 const ALONE: u64 = 100_000;
 
-/// Maximum number of instructions in a polling loop.
+/// Maximum length of a polling loop, in executed instructions.
 const LOOP: usize = 4096;
 
 /// Lengths of the turns of a workgroup.
@@ -28,11 +28,11 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Creates the lengths for the workgroup with this number. Each workgroup has its own lengths, whichever thread
-    /// executes it.
+    /// Creates the turn lengths for this workgroup. Each workgroup has its own sequence of lengths, which does not
+    /// depend on the thread that executes it.
     pub fn new(turns: Turns, workgroup: u64) -> Clock {
         let seed = if let Turns::Seeded(seed) = turns { seed } else { 0 };
-        // The state must not be zero, from which the sequence would not change.
+        // The state must not be zero, because the sequence would then stay at zero.
         let state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ workgroup << 32;
         Clock { turns, state: state.max(1) }
     }
@@ -42,8 +42,8 @@ impl Clock {
         match self.turns {
             Turns::Of(turn) => turn.max(1),
             Turns::Seeded(_) => {
-                // Marsaglia's xorshift; the lengths are powers of two, so that short turns are as frequent as long
-                // ones.
+                // Marsaglia's xorshift generates the sequence. The lengths are powers of two, so that short turns are
+                // as frequent as long ones.
                 self.state ^= self.state << 13;
                 self.state ^= self.state >> 7;
                 self.state ^= self.state << 17;
@@ -59,7 +59,7 @@ pub struct Group<'a> {
     pub code: Code<'a>,
     /// Instructions for waves on detours.
     pub detours: Detours,
-    /// Shared state and memory.
+    /// Memory, and the state that the waves of the workgroup share.
     pub machine: Machine<'a>,
     /// Waves of the workgroup.
     pub waves: Vec<Wave>,
@@ -71,26 +71,26 @@ pub struct Group<'a> {
     pub limit: u64,
     /// Lengths of the turns.
     pub clock: Clock,
-    /// Errors that have been reported.
+    /// Errors that have been reported for this workgroup.
     pub told: HashSet<Mistake>,
 }
 
-/// Identity of an error: its kind, the instructions, and a description of the other access.
+/// Identity of an error: its kind, the addresses of the instructions, and a description of the other access. Errors
+/// with the same identity are reported once.
 type Mistake = (Discriminant<Found>, [u64; 3], String);
 
-/// Reason why a workgroup pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
     Ended,
-    /// The workgroup has executed its share of instructions.
+    /// The workgroup has executed `budget` instructions.
     Tired,
-    /// All waves sleep, wait for other workgroups, or wait at a barrier for waves that do.
+    /// No wave can run now: each sleeps, waits for another workgroup, or waits at a barrier for a wave that does.
     Rests,
 }
 
 impl Group<'_> {
-    /// Runs the waves in turns until all have ended, the workgroup has executed `budget` instructions, or all waves
-    /// rest.
+    /// Runs the waves in turns. Returns when all waves have ended, when the workgroup has executed `budget`
+    /// instructions, or when no wave can run.
     pub(crate) fn run(&mut self, budget: u64) -> Result<Pause, Trap> {
         let mut spent = 0;
         loop {
@@ -121,7 +121,7 @@ impl Group<'_> {
             if all(&[State::Ended]) {
                 return Ok(Pause::Ended);
             }
-            // Ended waves do not count at the barrier.
+            // A barrier does not wait for waves that have ended.
             if all(&[State::Ended, State::AtBarrier]) {
                 if let Some(checks) = Checks::of(&mut self.machine.watch) {
                     checks.barrier();
@@ -140,13 +140,12 @@ impl Group<'_> {
         }
     }
 
-    /// Reports errors that are detected at the end of the launch, unless they have been reported.
+    /// Reports errors that the checks detect at the end of the launch. Each error is reported once.
     pub(crate) fn tell(&mut self, found: Vec<Found>) -> Result<(), Trap> {
         for found in found {
             if !self.told.insert(mistake(&found, 0)) {
                 continue;
             }
-            // These findings contain their instructions themselves.
             let finding = finding(found, At::default(), self.machine.lds_asked, self.entry);
             if self.machine.space().found(&finding).is_break() {
                 return Err(Trap::Found(Box::new(finding)));
@@ -155,8 +154,8 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// Returns the instruction of a wave's polling loop and the first address that it reads: the last memory access
-    /// before the loop repeats.
+    /// Returns the instruction in the polling loop of a wave that last accesses memory before the loop repeats, and the
+    /// first address that this instruction reads.
     pub fn waits_at(&mut self, index: usize) -> (At, Option<u64>) {
         let mut found = (At::default(), None);
         if self.waves[index].state == State::AtSync {
@@ -190,12 +189,14 @@ impl Group<'_> {
                 break;
             }
         }
-        // These steps only locate the wait. The kernel repeats their errors when it continues.
+        // These extra steps only find the polling loop. If they cause errors, the kernel causes them again when it
+        // continues.
         drop(Checks::found(&mut self.machine));
         found
     }
 
-    /// Returns the global-wave-sync instruction at which a wave waits. All such instructions have the same size.
+    /// Returns the global-wave-sync instruction at which a wave waits. `behind` is the address after this instruction.
+    /// All such instructions have the same size.
     fn at_sync(&mut self, behind: u64) -> At {
         let pc = behind.wrapping_sub(8);
         let Ok(page) = self.code.page(pc) else { return At::default() };
@@ -212,13 +213,13 @@ impl Group<'_> {
         wave.executed += left;
         while left > 0 && wave.goes_on() {
             let page = code.page(pc).map_err(|missing| missing_trap(missing, pc, *entry))?;
-            // Stays in this loop as long as the program counter stays in the page.
+            // The inner loop runs while the program counter stays in the page.
             while left > 0 && pc.wrapping_sub(page.base) < PAGE {
                 let instruction =
                     page.instruction(pc).map_err(|missing| missing_trap(missing, pc, *entry))?;
                 (last, pc) = (pc, pc + instruction.site.size);
                 left -= 1;
-                // Other instructions neither read nor change the program counter.
+                // Only instructions with `directs` read or change the program counter.
                 if instruction.directs {
                     wave.pc = pc;
                 }
@@ -252,7 +253,6 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// Runs a wave that is on a detour.
     fn turn_on_detour(&mut self, index: usize, length: u64) -> Result<(), Trap> {
         let Group { code, detours, machine, waves, number, entry, limit, told, .. } = self;
         let checked = machine.watch.is_some();
@@ -305,7 +305,7 @@ fn tell_who_follows(
 }
 
 impl Wave {
-    /// Returns true if the next instruction has its ordinary behaviour.
+    /// Returns true if the wave is not on a detour any more for the next instruction.
     #[inline(always)]
     fn goes_on(&self) -> bool {
         self.state == State::Running && self.detours == 0
@@ -350,7 +350,6 @@ fn stop_trap(stop: Stop, instruction: &Instruction, pc: u64, entry: u64) -> Trap
     }
 }
 
-/// Reports the errors of an instruction that have not been reported.
 fn tell(
     machine: &mut Machine<'_>,
     told: &mut HashSet<Mistake>,
@@ -385,7 +384,7 @@ fn mistake(found: &Found, pc: u64) -> Mistake {
     (discriminant(found), [pc, first, second], with)
 }
 
-/// Converts an error of an instruction, in a workgroup with this LDS size.
+/// Converts an error that the checks found to a [`Finding`]. `size` is the size of the workgroup's LDS in bytes.
 fn finding(found: Found, instruction: At, size: u64, entry: u64) -> Finding {
     match found {
         Found::Outside { address, write } => Finding::Outside { address, write, instruction },
@@ -422,7 +421,6 @@ fn finding(found: Found, instruction: At, size: u64, entry: u64) -> Finding {
     }
 }
 
-/// Converts a race between workgroups.
 pub(crate) fn race_between(race: between::Race, entry: u64) -> Finding {
     let between::Race { address, why, sides } = race;
     let [first, second] = sides.map(|side| MemoryAccess {
@@ -441,7 +439,6 @@ pub(crate) fn race_between(race: between::Race, entry: u64) -> Finding {
     Finding::MemoryRace { address, why, first, second }
 }
 
-/// Converts one side of a race.
 fn side(access: races::Access, entry: u64) -> LdsAccess {
     LdsAccess {
         kind: access.kind.word(),

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// One bit per byte of an allocation: true if the byte was written since the allocation.
+/// One bit for each byte of an allocation. The bit is set when the byte is written for the first time.
 #[derive(Debug)]
 pub struct Written {
     start: u64,
@@ -16,7 +16,7 @@ pub struct Written {
 impl Written {
     /// Creates the data for an uninitialised allocation of `len` bytes at `start`.
     pub fn new(start: u64, len: u64) -> Written {
-        // Zeroed pages, so that unused parts cost nothing.
+        // `vec!` allocates zeroed pages, so unused parts need no memory.
         let words = vec![0u64; usize::try_from(len.div_ceil(64)).unwrap_or(0)];
         Written { start, len, words: words.into_iter().map(AtomicU64::new).collect() }
     }

@@ -1,10 +1,11 @@
-//! Random words of all encodings: the interpreter must not ignore any bit of an instruction that it executes.
+//! Tests random instruction words of all encodings: the interpreter must not ignore any bit of an instruction that it
+//! executes.
 //!
-//! A bit is lost if the instruction is executed in the same way with and without it. The test does not know the
-//! encodings: it starts with random words after each prefix of nine bits, and continues with single-bit changes of
-//! those that the disassembler names, until each name has been seen often enough. Under test are the stack's
-//! disassembler and the interpreter's handling of bits that its text omits. Bits that hardware ignores are listed in
-//! `unread.rs`, with the reason.
+//! A bit is lost if the interpreter executes the instruction in the same way with and without it. The test does not
+//! know the encodings. It starts with random words after each prefix of nine bits. If the disassembler names such
+//! words, the test continues with changes of single bits, until each name has been seen often enough. Under test are
+//! the disassembler of the stack, and how the interpreter treats bits that the disassembler's text omits. Bits that
+//! hardware ignores are listed in `unread.rs`, with the reason.
 
 mod unread;
 
@@ -21,19 +22,17 @@ use unread::Reason;
 
 /// Number of dwords of the longest instruction.
 const DWORDS: usize = 5;
-/// An instruction and the words after it.
+/// An instruction, and the words that follow it.
 pub(super) type Words = [u32; DWORDS];
 /// Number of random words per prefix.
 const STARTS: usize = 240;
 
-/// Counts and findings for one architecture.
 #[derive(Default)]
 pub(crate) struct Table {
-    /// Names of the executed instructions.
     names: BTreeSet<String>,
     pub(crate) words: usize,
     bits: usize,
-    /// Number of words that are rejected after changing a bit.
+    /// Number of single-bit changes after which the interpreter rejects the words.
     refused: usize,
     unread: BTreeMap<Reason, usize>,
     pub(crate) lost: Vec<String>,
@@ -56,7 +55,7 @@ impl fmt::Display for Table {
 struct Random(u64);
 
 impl Random {
-    /// Marsaglia's xorshift with Vigna's multiplication.
+    /// Generates a number with Marsaglia's xorshift and Vigna's multiplication.
     fn word(&mut self) -> u32 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -64,8 +63,8 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
     }
 
-    /// Returns words with this prefix: random ones, ones with fewer set bits, with few operands in the second dword, or
-    /// with an operand in the first that means that more dwords follow.
+    /// Returns words with this prefix. They are random, or have fewer set bits, or few operands in the second dword, or
+    /// an operand in the first dword which means that more dwords follow.
     fn words(&mut self, start: u32) -> Words {
         let mut words = [0; DWORDS].map(|_: u32| self.word());
         let kind = self.word();
@@ -84,24 +83,23 @@ impl Random {
     }
 }
 
-/// An instruction as the interpreter decodes it.
 struct Read {
     text: String,
     size: usize,
     executed: bool,
 }
 
-/// First dwords of the instruction that the disassembler is reading.
+/// First dwords of the instruction that the disassembler is decoding.
 static LOOKED_AT: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 
-/// Prints the words on which the disassembler crashes.
+/// Installs signal handlers that print the words on which the disassembler crashes.
 fn name_deaths() {
     extern "C" fn die(signal: c_int) {
         let [first, second] = &LOOKED_AT;
         let words = (first.load(Ordering::Relaxed), second.load(Ordering::Relaxed));
-        // The process ends, so a lock that is held now can only affect this line.
+        // A lock that is held now can only affect this line, because the process ends.
         println!("the disassembler died by signal {signal} of {:08x} {:08x}", words.0, words.1);
-        // SAFETY: ends the process, so nothing runs afterwards.
+        // SAFETY: the call ends the process, so nothing runs afterwards.
         unsafe { libc::_exit(1) };
     }
     for signal in [libc::SIGTRAP, libc::SIGILL, libc::SIGABRT, libc::SIGSEGV] {
@@ -117,7 +115,7 @@ fn read(arch: Arch, words: &Words) -> Result<Option<Read>, String> {
     Ok(place.map(|place| Read { text: place.text, size: place.size, executed: place.executable }))
 }
 
-/// Tests `each` words of each name.
+/// Tests `each` instructions of each name.
 ///
 /// # Errors
 /// Returns the reason why no disassembler for the architecture is available.
@@ -130,7 +128,7 @@ pub(crate) fn check(arch: Arch, seed: u64, each: usize) -> Result<Table, String>
     let mut meet = |words: Words, read: Read, next: &mut VecDeque<_>| {
         let name = read.text.split_whitespace().next().unwrap_or_default();
         let seen = seen.entry(name.to_owned()).or_default();
-        // If the first words of a name cannot be executed, others may be.
+        // Other words of a name may be executable even if the first ones are not.
         if *seen < each * if read.executed { 1 } else { 4 } {
             *seen += 1;
             next.push_back((words, read));

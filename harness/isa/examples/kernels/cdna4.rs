@@ -1,5 +1,5 @@
-//! Expected results of the kernels in `cdna4.hip`: matrix products and conversions of small floats, computed from the
-//! tables of the CDNA 4 ISA guide, independent of the interpreter.
+//! Expected results of the kernels in `cdna4.hip`: matrix products and conversions of small floats. They are computed
+//! from the tables of the CDNA 4 ISA guide, without code of the interpreter.
 
 use super::checks::{Check, equal, f16_bits, launch, random};
 use crate::device_memory::{Device, mapped};
@@ -18,7 +18,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("large_lds", large_lds),
 ];
 
-/// A small float format: bits of exponent and fraction.
+/// A small float format: number of exponent bits, and number of fraction bits.
 #[derive(Clone, Copy)]
 struct Format(u32, u32);
 
@@ -27,7 +27,7 @@ const BF8: Format = Format(5, 2);
 const FP6: Format = Format(2, 3);
 const BF6: Format = Format(3, 2);
 const FP4: Format = Format(2, 1);
-/// Formats in the order of the field that selects them.
+/// Formats in the order of the instruction field that selects a format.
 const FORMATS: [Format; 5] = [FP8, BF8, FP6, BF6, FP4];
 
 impl Format {
@@ -46,7 +46,6 @@ impl Format {
         if code >> (self.0 + self.1) & 1 == 1 { -magnitude } else { magnitude }
     }
 
-    /// Returns the code of the largest number.
     fn greatest(self) -> u32 {
         match self.0 {
             4 => 0x7e,
@@ -55,7 +54,8 @@ impl Format {
         }
     }
 
-    /// Returns the code below or at a magnitude, and the fraction of the step to the next one.
+    /// Returns the code whose number is equal to a magnitude or next below it. Also returns the distance of the
+    /// magnitude from this number, as a fraction of the distance to the next number.
     fn around(self, value: f64) -> (u32, f64) {
         let low = (0..=self.greatest()).rev().find(|code| self.value(*code) <= value.abs());
         let low = low.unwrap_or(0);
@@ -76,7 +76,7 @@ impl Format {
         self.signed(value, low + u32::from(up))
     }
 
-    /// Rounds stochastically; `of` is the number of fraction bits of the source.
+    /// Rounds stochastically. `of` is the number of fraction bits of the source.
     fn by_chance(self, value: f64, seed: u32, of: u32) -> u32 {
         let (low, part) = self.around(value);
         let bits = of - self.1;
@@ -90,7 +90,7 @@ impl Format {
     }
 }
 
-/// Writes bits into the consecutive registers of a lane.
+/// Writes the `bits` bits of `value` to the consecutive registers of a lane, starting at bit `at`.
 fn put(words: &mut [u32], lane: usize, in_lane: usize, at: usize, bits: u32, value: u32) {
     for bit in 0..bits as usize {
         let place = at + bit;
@@ -98,19 +98,18 @@ fn put(words: &mut [u32], lane: usize, in_lane: usize, at: usize, bits: u32, val
     }
 }
 
-/// Returns register and lane of an element of D.
+/// Returns the number of the register and the lane that contain an element of D.
 fn of_d(n: usize, i: usize, j: usize) -> (usize, usize) {
     if n == 16 { (i % 4, j + 16 * (i / 4)) } else { (4 * (i / 8) + i % 4, j + 32 * (i / 4 % 2)) }
 }
 
-/// Numbers of an operand and its registers.
 struct Operand {
     values: Vec<f64>,
     words: Vec<u32>,
 }
 
-/// Draws A (or B with rows and columns exchanged), n by k. `place` returns the group of n lanes and the position in the
-/// lane.
+/// Draws an operand: A as an n by k matrix, or B as its transpose. `place` returns the group of n lanes that contains
+/// an element, and the position of the element in the lane.
 fn operand(
     (n, k): (usize, usize),
     (bits, in_lane): (u32, usize),
@@ -129,7 +128,7 @@ fn operand(
     operand
 }
 
-/// Runs a kernel and compares each element; `weight` is the factor of each product.
+/// Runs a kernel and compares each element of the result. `weight` is the factor of each product.
 fn product(
     device: &Device,
     name: &str,
@@ -174,7 +173,7 @@ fn product(
     Ok(())
 }
 
-/// For each kernel the rows of A, its columns, the formats and the scale bytes.
+/// For each kernel, the rows and columns of A, the formats of A and B, and the bytes that contain their scales.
 type Scaled = (&'static str, (usize, usize), [usize; 2], Option<[usize; 2]>);
 const SCALED: [Scaled; 8] = [
     ("scaled_16_00", (16, 128), [0, 0], Some([0, 0])),
@@ -193,7 +192,7 @@ fn scaled(device: &Device) -> Result<(), String> {
         let operands = formats.map(|format| {
             let format = FORMATS[format];
             let groups = 64 / n;
-            // From the tables of the guide: 8-bit values are in two parts.
+            // According to the tables of the guide, 8-bit values are in two parts.
             let place = |at: usize| match format.bits() {
                 8 => (at % (16 * groups) / 16, at % 16 + 16 * (at / (16 * groups))),
                 _ => (at / 32, at % 32),
@@ -252,7 +251,7 @@ fn dense(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Draws numbers that binary16 and bfloat16 can represent, seeds, and powers of two.
+/// Draws numbers that both binary16 and bfloat16 can represent, seeds, and powers of two.
 fn numbers(seed: u32, count: usize) -> (Vec<f32>, Vec<u32>, Vec<f32>) {
     let mut next = random(seed);
     let values = (0..count).map(|_| next() as i8 as f32 * 2f32.powi((next() % 9) as i32 - 8));
@@ -290,7 +289,7 @@ fn narrow_pairs(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the next state of the generator of further seeds.
+/// Returns the next state of the generator, which produces the seeds after the first one.
 fn stepped(seed: u32) -> u32 {
     seed << 1 ^ if seed >> 31 == 1 { 0xc5 } else { 0 }
 }
@@ -384,7 +383,7 @@ fn odds(device: &Device) -> Result<(), String> {
             let one = |value: u32| ((value as i32 >> (z & 31)).clamp(least, most) & 0xff) as u32;
             one(x) | one(y) << 8
         };
-        // Odd rows of the first register are exchanged with even rows of the second.
+        // The instruction exchanges odd rows of the first register with even rows of the second.
         let (near, far) = (i / 16 % 2 == 1, i / 32 == 1);
         match index / 64 {
             0 => stepped(x),
@@ -434,10 +433,10 @@ fn transposes(device: &Device) -> Result<(), String> {
         let columns = 32 * words / bits;
         for lane in 0..64 {
             for row in 0..columns {
-                // 16 numbers of a row are spread over as many lanes as they need.
+                // The 16 numbers of a row are in as many lanes as they need.
                 let (group, column) = (lane / 16 * 16, lane % 16);
                 let from = group + (16 * row + column) / columns;
-                // Three dwords occupy the space of four.
+                // A lane with three dwords occupies the space of four.
                 let apart = if words == 3 { 4 } else { words };
                 let at = 32 * apart * from + bits * (column % columns);
                 let number = (0..bits).fold(0, |number, bit| {
@@ -457,7 +456,7 @@ fn loads_to_lds(device: &Device) -> Result<(), String> {
         let index = index as u32;
         match index {
             0..256 => 4 * (63 - index / 4) + index % 4,
-            // The fourth dword of a lane is unchanged.
+            // The instruction does not change the fourth dword of a lane.
             256..512 if index % 4 == 3 => 7,
             256..512 => 3 * (index / 4 - 64) + index % 4,
             _ => (index - 512) ^ 1,

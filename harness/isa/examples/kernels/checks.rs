@@ -1,4 +1,4 @@
-//! Expected results of each kernel.
+//! Launches each kernel of `kernels.hip` and compares its results with expected ones.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -47,7 +47,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("saxpy fault", saxpy_fault),
 ];
 
-/// Launches a kernel with buffers and scalars as arguments; each listed buffer is mapped.
+/// Launches a kernel with buffers and scalars as arguments. The kernel may access only the listed buffers.
 macro_rules! launch {
     ($device:expr, $name:literal, $groups:expr, $size:expr, lds $lds:expr,
      [$($argument:expr),*], [$($buffer:expr),*]) => {{
@@ -84,7 +84,6 @@ fn close(got: f32, want: f64, relative: f64, what: &str) -> Result<(), String> {
     }
 }
 
-/// Returns a reproducible sequence of pseudo-random numbers.
 pub(crate) fn random(seed: u32) -> impl FnMut() -> u32 {
     let mut state = u64::from(seed) * 2 + 1;
     move || {
@@ -169,7 +168,7 @@ fn histogram(device: &Device) -> Result<(), String> {
 
 fn matmul(device: &Device) -> Result<(), String> {
     let n = 64usize;
-    // Small integers: the sum is exact whether or not the compiler uses fused operations.
+    // Small integers, whose sums are exact even if the compiler uses fused operations.
     let whole = |seed| floats(seed, n * n).iter().map(|x| x.round()).collect::<Vec<f32>>();
     let (mut a, mut b, mut c) = (whole(1), whole(2), vec![0f32; n * n]);
     launch!(device, "matmul", [4, 4, 1], [16, 16, 1], lds 0,
@@ -186,7 +185,7 @@ fn daxpy(device: &Device) -> Result<(), String> {
     equal(&y, |i| 1.7f64.mul_add(x[i], old[i] / 3.0))
 }
 
-/// Returns the bits of the nearest f16, found by searching all of them.
+/// Returns the bits of the nearest f16. Finds them by a search through all f16 numbers.
 pub(crate) fn f16_bits(value: f64) -> u16 {
     let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
     let magnitude = value.abs();
@@ -290,7 +289,7 @@ fn divisions(device: &Device) -> Result<(), String> {
     let mut next = random(7);
     let mut a: Vec<i32> = (0..256).map(|_| next() as i32).collect();
     let mut b: Vec<i32> = (0..256).map(|i| (next() >> (i % 31)) as i32 | 1).collect();
-    // A modified kernel may write zeros, by which the host must not divide.
+    // The host uses a copy, because a mutated kernel may write zeros, by which the host must not divide.
     let (dividends, divisors) = (a.clone(), b.clone());
     let mut o = vec![0u32; 1536];
     launch!(device, "divisions", 1, 256, [&mut a, &mut b, &mut o], [a, b, o]);
@@ -326,7 +325,7 @@ fn fdivs(device: &Device) -> Result<(), String> {
             1 => (if x < 0.0 { -x } else { x }).sqrt(),
             _ => 1.0 / y,
         };
-        // Compares bits, for the sign of zero; all NaNs are equal.
+        // The comparison of bits distinguishes zeros with different signs. All NaNs are equal.
         if got.to_bits() != want.to_bits() && !(got.is_nan() && want.is_nan()) {
             return Err(format!("[{i}] of {x:e}, {y:e} is {got:e}, must be {want:e}"));
         }
@@ -515,7 +514,7 @@ fn meets(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Launches one workgroup more than the device can hold; none of the others ends.
+/// Launches one workgroup more than the device can hold. All workgroups wait for each other, so the launch must hang.
 fn meets_alone(device: &Device) -> Result<(), String> {
     let (mut o, mut slots) = (vec![0u32; 17 * 64], vec![0u32; 17]);
     let mut counts = vec![0u32; 1];
@@ -551,7 +550,7 @@ fn dynamic(device: &Device) -> Result<(), String> {
     launch!(device, "dynamic", [1, 1, 1], [200, 1, 1], lds 800, [&mut o, 200u32], [o])
         .map_err(|trap| trap.to_string())?;
     equal(&o, |i| (199 - i as u32).pow(2))?;
-    // Without LDS, reads of it return zero.
+    // A workgroup without LDS reads zeros.
     launch!(device, "dynamic", [1, 1, 1], [200, 1, 1], lds 0, [&mut o, 200u32], [o])
         .map_err(|trap| trap.to_string())?;
     equal(&o, |_| 0)
@@ -579,7 +578,7 @@ fn converts(device: &Device) -> Result<(), String> {
     })
 }
 
-/// Tests products in the four rounding modes, which the kernel sets.
+/// Tests products in each of the four rounding modes. The kernel sets the mode.
 fn rounds(device: &Device) -> Result<(), String> {
     let (mut a, mut o) = (floats(11, 512), vec![0f32; 1024]);
     launch!(device, "rounds", 1, 256, [&mut a, &mut o], [a, o]);

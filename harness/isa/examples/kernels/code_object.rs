@@ -1,15 +1,15 @@
-//! Minimal loader for AMDGPU code objects, to run kernels without an HSA runtime.
+//! Minimal loader for AMDGPU code objects. With it, kernels run without an HSA runtime.
 
 use std::collections::HashMap;
 
-/// A code object in executable memory of this process.
+/// A code object, loaded into executable memory of this process.
 pub(crate) struct CodeObject {
     base: u64,
     length: usize,
     symbols: HashMap<String, u64>,
     /// Sizes of the symbols in bytes.
     sizes: HashMap<String, u64>,
-    /// Code object version: 4, 5 or 6.
+    /// Version of the code object: 4, 5 or 6.
     pub(crate) version: u8,
 }
 
@@ -33,7 +33,7 @@ impl CodeObject {
         let loads = || segments.iter().copied().filter(|&at| u32_at(elf, at) == 1);
         let length = loads().map(|at| u64_at(elf, at + 16) + u64_at(elf, at + 40)).max();
         let length = length.expect("no segment to load").next_multiple_of(4096);
-        // SAFETY: a fresh anonymous mapping.
+        // SAFETY: the mapping is new and anonymous.
         let memory = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -45,7 +45,7 @@ impl CodeObject {
             )
         };
         assert_ne!(memory, libc::MAP_FAILED, "mmap of {length} bytes");
-        // SAFETY: the mapping has `length` bytes, and nothing else refers to it yet.
+        // SAFETY: the mapping has `length` bytes, and no other reference to it exists yet.
         let image = unsafe { std::slice::from_raw_parts_mut(memory.cast::<u8>(), length) };
         for at in loads() {
             let (offset, address, size) =
@@ -64,7 +64,7 @@ impl CodeObject {
         object
     }
 
-    /// Reads the dynamic symbols and applies the relocations that refer to them.
+    /// Reads the dynamic symbols, and applies the relocations that use them.
     fn link(&mut self, image: &mut [u8], dynamic: Option<usize>, elf: &[u8]) {
         let Some(dynamic) = dynamic else { return };
         let (start, size) = (u64_at(elf, dynamic + 16), u64_at(elf, dynamic + 40));
@@ -101,29 +101,27 @@ impl CodeObject {
         }
     }
 
-    /// Returns the address of a kernel descriptor.
     pub(crate) fn kernel(&self, name: &str) -> Option<u64> {
         self.symbols.get(&format!("{name}.kd")).copied()
     }
 
-    /// Returns the range of a kernel's code, without called functions.
+    /// Returns the address range of a kernel's code. Functions that the kernel calls are outside of it.
     pub(crate) fn code(&self, name: &str) -> Option<std::ops::Range<u64>> {
         let start = *self.symbols.get(name)?;
         Some(start..start + self.sizes[name])
     }
 
-    /// Returns a copy of the code object in memory.
     pub(crate) fn image(&self) -> Vec<u8> {
         let start = std::ptr::with_exposed_provenance::<u8>(self.base as usize);
         // SAFETY: the mapping belongs to this object, and no kernel runs.
         unsafe { std::slice::from_raw_parts(start, self.length) }.to_vec()
     }
 
-    /// Restores a copy from [`CodeObject::image`].
+    /// Restores the code object from a copy that [`CodeObject::image`] returned.
     pub(crate) fn restore(&self, image: &[u8]) {
         assert_eq!(image.len(), self.length, "another image");
         let start = std::ptr::with_exposed_provenance_mut::<u8>(self.base as usize);
-        // SAFETY: as in `image`; the image is as long as the mapping.
+        // SAFETY: the mapping belongs to this object, no kernel runs, and `image` is as long as the mapping.
         unsafe { start.copy_from_nonoverlapping(image.as_ptr(), image.len()) };
     }
 

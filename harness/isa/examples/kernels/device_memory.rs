@@ -1,4 +1,4 @@
-//! Buffers and dispatches without an HSA runtime.
+//! Buffers and launches without an HSA runtime.
 
 use std::{
     cell::{Cell, RefCell},
@@ -25,21 +25,22 @@ pub(crate) struct Space {
     ranges: Vec<Range<u64>>,
     watched: bool,
     findings: Mutex<Vec<Finding>>,
-    /// Number of the launch, and the steps that its waves execute.
+    /// Number of the launch, and the steps that its waves have executed; `None` without a trace.
     trace: Option<(usize, Mutex<Vec<Step>>)>,
 }
 
 impl Space {
-    /// Returns the dword at four times `word`, with `word`.
+    /// Returns `word`, and the dword at the address `4 * word`.
     fn held(&self, word: u64) -> Option<(u64, u32)> {
         self.range(4 * word).filter(|all| all.end >= 4 * word + 4)?;
         let at = std::ptr::with_exposed_provenance::<u32>(4 * word as usize);
-        // SAFETY: an aligned dword of a mapped range; this is the only thread of the launch.
+        // SAFETY: the dword is aligned and in a mapped range, and the launch has only this thread.
         Some((word, unsafe { at.read() }))
     }
 }
 
-// SAFETY: its creator keeps the buffers until the launch is over, and nothing else accesses them meanwhile.
+// SAFETY: the creator of a `Space` keeps the buffers until the end of the launch, and nothing else accesses them until
+// then.
 unsafe impl AddressSpace for Space {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.ranges.iter().find(|range| range.contains(&address)).cloned()
@@ -76,20 +77,18 @@ unsafe impl AddressSpace for Space {
     }
 }
 
-/// Observation of a device's kernels.
+/// Way in which launches of a device are observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Look {
     #[default]
     Plain,
-    /// With the sanitizer.
     Watched,
-    /// With the sanitizer and a trace of the executed instructions.
+    /// Launches run with the sanitizer, and the executed instructions are recorded.
     Traced,
-    /// With loaded values held back as long as possible.
+    /// Launches hold back loaded values as long as possible.
     Late,
 }
 
-/// A kernel argument.
 #[derive(Clone, Copy)]
 pub(crate) enum Argument {
     Word(u32),
@@ -120,7 +119,7 @@ impl<T> From<&mut Vec<T>> for Argument {
     }
 }
 
-/// A code object on an emulated device.
+/// A loaded code object, and the settings and findings of its launches.
 pub(crate) struct Device {
     pub(crate) arch: Arch,
     pub(crate) code: CodeObject,
@@ -128,16 +127,15 @@ pub(crate) struct Device {
     pub(crate) step_limit: Cell<u64>,
     pub(crate) patience: Cell<Duration>,
     pub(crate) look: Cell<Look>,
-    /// Steps executed so far, of all launches.
+    /// Steps that all launches have executed.
     pub(crate) trace: RefCell<Vec<Step>>,
     pub(crate) launches: Cell<usize>,
-    /// True if a launch did not complete.
+    /// True if a launch ended with a trap.
     pub(crate) trapped: Cell<bool>,
-    /// Findings of the sanitizer so far.
+    /// Findings of the sanitizer in all launches.
     pub(crate) findings: RefCell<Vec<Finding>>,
 }
 
-/// Returns the range of a buffer.
 pub(crate) fn mapped<T>(buffer: &[T]) -> Range<u64> {
     let start = buffer.as_ptr().addr() as u64;
     start..start + size_of_val(buffer) as u64
@@ -159,8 +157,8 @@ impl Device {
         }
     }
 
-    /// Runs a kernel with `groups` workgroups. The arguments are laid out as in C, followed by the hidden ones of the
-    /// code object's version (AMDGPU usage guide, "Code Object Metadata").
+    /// Launches a kernel with `groups` workgroups. The arguments have the layout of C. They are followed by the hidden
+    /// arguments of the code object's version (AMDGPU usage guide, "Code Object Metadata").
     pub(crate) fn launch(
         &self,
         name: &str,
@@ -197,7 +195,7 @@ impl Device {
             packet[4 + axis * 2..][..2].copy_from_slice(&(workgroup[axis] as u16).to_le_bytes());
             packet[12 + axis * 4..][..4].copy_from_slice(&grid[axis].to_le_bytes());
         }
-        // SAFETY: the descriptor is 64 bytes of the loaded code object.
+        // SAFETY: the 64 bytes of the descriptor are in the loaded code object.
         let [lds, scratch] =
             unsafe { std::ptr::with_exposed_provenance::<[u32; 2]>(descriptor as usize).read() };
         let queue = [0u8; 256];
@@ -221,7 +219,7 @@ impl Device {
             grid,
             workgroup,
             group_segment_bytes: lds + dynamic_lds,
-            // The descriptor does not contain the scratch of recursive functions.
+            // Recursive functions need scratch memory that the descriptor does not contain.
             private_segment_bytes: scratch.max(16 << 10),
             arch: self.arch,
             step_limit: self.step_limit.get(),

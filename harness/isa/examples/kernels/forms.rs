@@ -1,8 +1,9 @@
-//! Every operand form of vector instructions, compiled by the stack's compiler, against a model of one lane.
+//! Tests every operand form of vector instructions against a model of one lane. The compiler of the stack compiles the
+//! instructions.
 //!
-//! The model is from the formulas of AMD's ISA guides (RDNA 2, 3 and 4, CDNA 3), and for constants of packed
-//! instructions from LLVM's `getInlineEncodingV216`. It is independent of the interpreter, has no waves, and is slow.
-//! Also under test are the disassembler's text, its parsing, constants, modifiers, and the wave size.
+//! The model implements the formulas of AMD's ISA guides (RDNA 2, 3 and 4, CDNA 3), and for constants of packed
+//! instructions LLVM's `getInlineEncodingV216`. It shares no code with the interpreter, has no waves, and is slow. Also
+//! under test are the disassembler's text and its parser, constants, modifiers, and both wave sizes.
 
 use device::{Arch, Microcode};
 use isa::Trap;
@@ -14,9 +15,8 @@ use crate::{
     models::{Of, Op, Value, float, ops},
 };
 
-/// Number of work-items of a launch: one wave or two.
 const ITEMS: usize = 64;
-/// Number of instructions per kernel.
+/// Maximum number of instructions per kernel.
 const BATCH: usize = 48;
 
 /// Kind of a source operand in assembler syntax.
@@ -27,7 +27,6 @@ enum Source {
     Constant(&'static str, Value),
 }
 
-/// Constants: text and value.
 const CONSTANTS: [(&str, Value); 9] = [
     ("1", Value::Integer(1)),
     ("64", Value::Integer(64)),
@@ -40,25 +39,25 @@ const CONSTANTS: [(&str, Value); 9] = [
     ("0x400039a8", Value::Literal(0x4000_39a8)),
 ];
 
-/// An instruction to test.
+/// An instruction with certain kinds of operands and modifiers.
 struct Form {
     op: Op,
     sources: Vec<Source>,
     modifiers: Modifiers,
-    /// True if halves of registers are written as `v1.l` and `v1.h`, false for `op_sel`.
+    /// True if the text selects a half of a register by `v1.l` or `v1.h`, false if it does so by `op_sel`.
     suffix: bool,
 }
 
-/// Modifiers of the sources, one bit for each.
+/// Modifiers of the sources. Each mask has one bit per source.
 #[derive(Clone, Copy, Default)]
 struct Modifiers {
     negate: u8,
     absolute: u8,
     clamp: bool,
-    /// Upper half of a register, for 16-bit sources.
+    /// Sources of 16 bits that are the upper half of a register.
     high: u8,
     op_sel: u8,
-    /// Complement of `op_sel_hi`.
+    /// Sources with a cleared bit in `op_sel_hi`.
     low_twice: u8,
     neg_lo: u8,
     neg_hi: u8,
@@ -81,7 +80,7 @@ fn list(name: &str, count: usize, of: impl Fn(usize) -> bool) -> String {
 }
 
 impl Form {
-    /// Returns the instruction's text, with `%0` for the result and `%1` and so on for registers.
+    /// Returns the text of the instruction. `%0` is the result, and `%1` and so on are source registers.
     fn text(&self) -> String {
         let end = if self.suffix && self.op.result.is_half() { ".l" } else { "" };
         let mut text = format!("{} %0{end}", self.op.name);
@@ -107,7 +106,7 @@ impl Form {
         }
         let (m, count) = (self.modifiers, self.sources.len());
         if m.high != 0 && !self.suffix {
-            // The last bit is for the result. A constant has no halves.
+            // The last bit selects the half of the result. A constant has no halves.
             let of = |at: usize| matches!(self.sources.get(at), Some(Source::Vector));
             text += &list("op_sel", count + 1, |at| bit(m.high, at) && of(at));
         }
@@ -151,7 +150,7 @@ impl Form {
         )
     }
 
-    /// Returns the result of one lane, for these source bits.
+    /// Returns the result of one lane. The arguments are the bits of the sources, and of those in the first lane.
     fn model(&self, lane: [u64; 3], first: [u64; 3]) -> u64 {
         let of = |index: usize| match self.sources[index] {
             Source::Vector => lane[index],
@@ -165,7 +164,6 @@ impl Form {
         if self.modifiers.clamp { self.op.result.clamped(result) } else { result }
     }
 
-    /// Applies the modifiers to a source.
     fn modified(&self, index: usize, bits: u64) -> u64 {
         let (m, of) = (self.modifiers, self.op.sources[index]);
         if of.is_packed() {
@@ -238,22 +236,23 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
                 sources[index] = source;
                 push(sources);
             };
-            // The compiler may use a vector register for a scalar, which cannot be a half without a suffix.
+            // The compiler may place a scalar in a vector register, and without a suffix the text cannot select a half
+            // of it.
             if !(suffix && op.sources[index].is_half()) {
                 with(Source::Scalar);
             }
             for (text, value) in CONSTANTS {
                 let literal = matches!(value, Value::Literal(_));
-                // GFX9 has literals only in its 32-bit encodings, where only the first source may be one. The assembler
-                // folds modifiers of literals, and 64-bit literals do not exist.
+                // GFX9 has literals only in its 32-bit encodings, where only the first source may be a literal. The
+                // assembler applies modifiers to literals itself. 64-bit literals do not exist.
                 let short = op.short && index == 0 && modifiers.is_none();
                 let wide = op.sources[index].bits() == 64;
-                // The assembler rejects literals with more bits than the operand.
+                // The assembler rejects a literal that has more bits than the operand.
                 let half = op.sources[index].is_half() && text.len() > "0xffff".len();
                 if literal && (gfx9 && !short || wide || half) {
                     continue;
                 }
-                // `-1.0` would be read as another constant, and `-|1|` is not a constant.
+                // The assembler would read `-1.0` as another constant, and `-|1|` is not a constant.
                 if !op.sources[index].is_packed()
                     && (modifiers.negate | modifiers.absolute) & 1 << index != 0
                 {
@@ -266,7 +265,7 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
     forms
 }
 
-/// Returns source bits of this kind: the ends of the range, and others.
+/// Returns bits for a source of this type: the ends of the range, and other values.
 fn inputs(of: Of, source: u64) -> Vec<u64> {
     let special: &[u64] = match of {
         Of::F16 | Of::PackedF16 => {
@@ -319,7 +318,7 @@ fn inputs(of: Of, source: u64) -> Vec<u64> {
         .collect()
 }
 
-/// Returns true for equal bits, or two NaNs; payloads are not compared.
+/// Returns true if two results have equal bits or are both NaNs. Payloads of NaNs are not compared.
 fn agree(of: Of, got: u64, want: u64) -> bool {
     let halves = |bits: u64| [bits & 0xffff, bits >> 16 & 0xffff];
     match of {
@@ -334,7 +333,7 @@ fn agree(of: Of, got: u64, want: u64) -> bool {
     }
 }
 
-/// Tests all forms. Returns their number and the differences.
+/// Tests all forms of all instructions. Returns the number of forms, and the differences.
 pub(crate) fn check(arch: Arch, wave64: bool) -> (usize, Vec<String>) {
     let mut failures = Vec::new();
     let all: Vec<Form> = ops(arch).into_iter().flat_map(|op| forms(op, arch)).collect();
@@ -359,7 +358,7 @@ pub(crate) fn check(arch: Arch, wave64: bool) -> (usize, Vec<String>) {
     (all.len(), failures)
 }
 
-/// Returns a kernel in which each form gets inputs of its types and writes its result for each work-item.
+/// Returns the source of a kernel. For each work-item, each form gets inputs of its types and writes its result.
 fn kernel(batch: &[Form]) -> String {
     let mut body = String::new();
     for (number, form) in batch.iter().enumerate() {

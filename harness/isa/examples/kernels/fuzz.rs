@@ -1,10 +1,10 @@
-//! Random kernels, compiled for the GPU by the stack's compiler at every level and for the host by the C compiler `cc`:
-//! the results must be equal, bit for bit.
+//! Tests random kernels. The compiler of the stack compiles each kernel for GPUs at every optimisation level, and the C
+//! compiler `cc` compiles it for the host. The results must be equal, bit for bit.
 //!
-//! A difference is an error of the interpreter, of one of the compilers, or of `prelude.h`. It is reported with its
-//! seed, in the smallest form that still shows it, with all architectures and levels that show it, and with the results
-//! of the host's compiler at its other levels, which show whose error it is. Compilers run in processes of their own
-//! ([`worker`]); one that crashes or hangs is reported with the seed.
+//! A difference is an error of the interpreter, of one of the compilers, or of `prelude.h`. The report of a difference
+//! contains the seed, the smallest kernel that still shows the difference, and all architectures and levels that show
+//! it. It also contains the results of the host's compiler at its other levels, which help to find out whose error it
+//! is. Compilers run in worker processes ([`worker`]). If a compiler crashes or hangs, the report contains the seed.
 
 mod compare;
 mod draw;
@@ -27,30 +27,27 @@ use worker::{Died, Job, Worker};
 pub(crate) use worker::serve;
 
 const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-O3"];
-/// Number of seeds after which a worker is replaced, because decoded code is cached until the process ends.
+/// Number of seeds after which a worker process is replaced. Decoded code is cached until a process ends.
 const SEEDS: usize = 16;
-/// Default number of differences that are minimised. An error that affects every kernel is shown by a few.
+/// Default number of differences that are minimised. An error that affects every kernel needs only a few.
 const SHRUNK: u64 = 12;
 
-/// Options of the command line.
 pub(crate) struct Options {
     architectures: Vec<Arch>,
     seed: u64,
     batches: u64,
-    /// Number of kernels per module.
     kernels: u64,
-    /// Number of processes that compile and run.
+    /// Number of worker processes.
     jobs: u64,
     /// Time in minutes after which no new seed is started.
     minutes: Option<u64>,
-    /// Number of differences that are minimised.
     shrink: u64,
-    /// Folder for kernels that differ and for the list of executed opcodes.
+    /// Folder to which kernels that differ and the list of executed opcodes are written.
     keep: Option<PathBuf>,
 }
 
 impl Options {
-    /// Parses `seed=1 batches=10 kernels=64 jobs=1 minutes=N shrink=12 keep=FOLDER gfx90a ...`, all of them optional.
+    /// Parses `seed=1 batches=10 kernels=64 jobs=1 minutes=N shrink=12 keep=FOLDER gfx90a ...`. Each word is optional.
     pub(crate) fn parse(words: &[String]) -> Result<Options, String> {
         let mut options = Options {
             architectures: Vec::new(),
@@ -91,7 +88,6 @@ impl Options {
     }
 }
 
-/// Compilation target for a GPU.
 #[derive(Clone, Copy, PartialEq)]
 struct Target {
     arch: Arch,
@@ -107,18 +103,17 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// Counts and findings.
 #[derive(Default)]
 pub(crate) struct Tally {
     kernels: u64,
     pub(crate) compared: u64,
     by_target: BTreeMap<(Arch, &'static str), u64>,
-    /// Executed opcodes by architecture, with the first seed that executed them.
+    /// For each architecture, the executed opcodes, each with the first seed that executed it.
     opcodes: BTreeMap<Arch, BTreeMap<String, u64>>,
-    /// Compilers that crashed or hung, each with its seed.
+    /// Compilers that crashed or hung, with the seed.
     crashes: Vec<String>,
     pub(crate) different: Vec<String>,
-    /// Time by activity, in seconds.
+    /// Time that each activity took, in seconds.
     spent: BTreeMap<String, f64>,
 }
 
@@ -149,7 +144,7 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// Draws, runs and compares kernels. `root` is the root of the stack.
+/// Draws, runs and compares kernels. `root` is the root folder of the stack.
 pub(crate) fn check(options: &Options, root: &Path) -> Tally {
     let tally = Mutex::new(Tally::default());
     let next = AtomicU64::new(options.seed);
@@ -189,7 +184,7 @@ fn keep(folder: &Path, name: &str, text: &str) {
     written.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
 }
 
-/// Returns all levels for all architectures, with waves of the other size for every second seed.
+/// Returns targets with all levels for all architectures. Every second seed has waves of the other size.
 fn targets(architectures: &[Arch], seed: u64) -> impl Iterator<Item = Target> {
     let wave64 = seed.is_multiple_of(2);
     architectures
@@ -197,7 +192,7 @@ fn targets(architectures: &[Arch], seed: u64) -> impl Iterator<Item = Target> {
         .flat_map(move |arch| LEVELS.map(|level| Target { arch: *arch, level, wave64 }))
 }
 
-/// Runs one batch after another with a worker.
+/// Runs one batch of kernels after another in a worker process.
 struct Bench<'a> {
     options: &'a Options,
     root: &'a Path,
@@ -205,10 +200,10 @@ struct Bench<'a> {
     worker: Option<Worker>,
 }
 
-/// A kernel that differs: its number, target, and difference.
+/// Kernel that differs: number, target, and description of the difference.
 type Found = (u64, Target, String);
 
-/// Lines of an answer: first word and rest.
+/// Lines of a worker's answer. Each is split into its first word and the rest.
 type Answer = Vec<(String, String)>;
 
 impl Bench<'_> {
@@ -228,7 +223,6 @@ impl Bench<'_> {
         what(&mut self.tally.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Tests all kernels of a seed.
     fn batch(&mut self, seed: u64) {
         let of = self.options.kernels;
         let (mut found, mut crashes, mut fresh): (Vec<Found>, _, _) =
@@ -247,7 +241,8 @@ impl Bench<'_> {
                         self.take(seed, target, to - from, answer, &mut found, &mut fresh);
                     }
                     Err(Died { stage, how }) => match stage.split_once(' ') {
-                        // The interpreter crashed in the kernel with this number.
+                        // The worker announced the kernel with this number before it crashed, so the interpreter
+                        // crashed in it.
                         Some(("run", number)) => {
                             let at = from + number.parse().unwrap_or(0);
                             found.push((
@@ -292,7 +287,6 @@ impl Bench<'_> {
         });
     }
 
-    /// Records a worker's answer.
     fn take(
         &self,
         seed: u64,
@@ -329,7 +323,6 @@ impl Bench<'_> {
         });
     }
 
-    /// Returns the reports about kernels that differ.
     fn told(&mut self, seed: u64, found: &[Found]) -> Vec<String> {
         let of = self.options.kernels;
         let mut all = Vec::new();
@@ -364,7 +357,7 @@ impl Bench<'_> {
         all
     }
 
-    /// Returns a guess whose error it is, from the targets that show it and those that do not.
+    /// Returns a guess about the cause of a difference. It is based on which targets show the difference.
     fn verdict(&self, seed: u64, shown: &[Target], votes: &str) -> String {
         if !votes.is_empty() {
             return format!("the host's compiler itself has other results at {votes}");

@@ -2,13 +2,13 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-/// hipRTC is a separate library since ROCm 7; before, it is part of libamdhip64.
+/// Libraries that may contain hipRTC. Before ROCm 7, it is a part of libamdhip64.
 const LIBRARIES: [&CStr; 4] =
     [c"libhiprtc.so.7", c"libamdhip64.so.6", c"libamdhip64.so.5", c"libhiprtc.so"];
 
 fn library() -> *mut c_void {
     for name in LIBRARIES {
-        // SAFETY: a plain dlopen.
+        // SAFETY: the library is one of a ROCm release, whose initialisers are trusted.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
         if !handle.is_null() {
             return handle;
@@ -19,7 +19,7 @@ fn library() -> *mut c_void {
 
 macro_rules! call {
     ($library:expr, $name:literal, fn($($type:ty),* $(,)?), $($argument:expr),*) => {{
-        // SAFETY: the handle is open; the declaration is that of hip/hiprtc.h.
+        // SAFETY: the handle is open, and the types are those of hip/hiprtc.h.
         unsafe {
             let symbol = libc::dlsym($library, concat!($name, "\0").as_ptr().cast());
             assert!(!symbol.is_null(), "no {}", $name);
@@ -29,7 +29,7 @@ macro_rules! call {
     }};
 }
 
-/// Returns the code object for one architecture, or the compiler's log as an error.
+/// Compiles HIP source for one architecture and returns the code object. The error is the compiler's log.
 pub(crate) fn compile(source: &str, arch: &str, options: &[&str]) -> Result<Vec<u8>, String> {
     let library = library();
     let source = CString::new(source).expect("no NUL in the source");

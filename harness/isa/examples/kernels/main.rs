@@ -1,5 +1,5 @@
-//! Compiles kernels with the hipRTC of a ROCm release, runs them in the interpreter, and compares
-//! with references computed on the host.
+//! Compiles kernels with the hipRTC of a ROCm release, runs them in the interpreter, and compares the results with
+//! references that are computed on the host.
 //!
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels [gfx90a ...]
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels forms [gfx90a ...]
@@ -15,11 +15,12 @@
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels bits [seed=1] [each=3] [gfx90a ...]
 //!
 //! `bits` passes random words to the interpreter, which must not ignore any bit of them. `races` runs kernels whose
-//! workgroups access the same memory; the sanitizer must report exactly the wrong ones. `waits` removes one wait,
-//! barrier or fence at a time from the kernels, or changes a load to a store, which the sanitizer must detect. `forms`
-//! tests every operand form of some vector instructions against a model of one lane; `words` tests the forms of nearly
-//! all, against the plain form of the same instruction; `fuzz` tests random kernels against the same text compiled by
-//! `cc` for the host. The root is an unpacked ROCm user space, with or without its own loader. No GPU is needed.
+//! workgroups access the same memory. The sanitizer must report a race in exactly those that lack synchronisation.
+//! `waits` removes one wait, barrier or fence at a time from the kernels, or changes a load to a store. The sanitizer
+//! must detect the change. `forms` tests every operand form of some vector instructions against a model of one lane.
+//! `words` tests the operand forms of nearly all instructions against the plain form of the same instruction. `fuzz`
+//! compiles random kernels for the GPU and, with `cc`, for the host, and compares the results. The root is an unpacked
+//! ROCm user space, with or without its own loader. No GPU is needed.
 
 mod bits;
 mod cdna4;
@@ -45,7 +46,7 @@ use device::Arch;
 use device_memory::Device;
 
 const ROOT: &str = "ROCREPRO_ROCM_ROOT";
-/// Set in the process that runs inside the root.
+/// Environment variable that is set in the process that runs inside the root.
 const INSIDE: &str = "ROCREPRO_KERNELS_INSIDE";
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
@@ -59,7 +60,7 @@ fn main() -> ExitCode {
     };
     let words: Vec<String> = env::args().skip(1).collect();
     if words.first().is_some_and(|name| name == "fuzz") {
-        // Its workers run inside the root.
+        // The main process of `fuzz` stays outside of the root. Its workers run inside.
         return drawn(&words[1..], &root);
     }
     let status = command(&root).args(env::args_os().skip(1)).env(INSIDE, "1").status();
@@ -72,7 +73,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the command that runs this program inside the root, with the root's loader if it has one.
+/// Returns the command that runs this program inside the root. If the root has a loader of its own, the command uses
+/// it.
 fn command(root: &Path) -> Command {
     let program = env::current_exe().expect("own path");
     let loader = root.join(LIBRARIES).join("ld-linux-x86-64.so.2");
@@ -155,12 +157,11 @@ fn inside() -> ExitCode {
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns one architecture of each generation that has an ISA guide.
 fn with_guides() -> Vec<Arch> {
     Arch::of_each_generation().filter(|arch| arch.facts().has_isa_guide).collect()
 }
 
-/// Returns true for the named architectures; without names for all that have an ISA guide.
+/// Returns true if the architecture is named. Without names, returns true for architectures with an ISA guide.
 fn is_asked(arch: Arch, names: &[impl AsRef<str>]) -> bool {
     match names {
         [] => arch.facts().has_isa_guide,
@@ -168,7 +169,7 @@ fn is_asked(arch: Arch, names: &[impl AsRef<str>]) -> bool {
     }
 }
 
-/// Tests the forms of all or the named architectures, in waves of each size.
+/// Runs `forms` on the named architectures, or on all, in waves of each size.
 fn all_forms(names: &[String]) -> ExitCode {
     let (mut forms, mut failures) = (0, 0);
     for arch in Arch::ALL.iter().copied() {
@@ -184,12 +185,12 @@ fn all_forms(names: &[String]) -> ExitCode {
         }
     }
     println!("{forms} forms, {failures} differ");
-    // A run without any form proves nothing.
+    // A run without any form proves nothing, so it fails.
     if failures == 0 && forms > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Tests the words of all or the named architectures, in waves of each size. With `native`, waves have the
-/// architecture's default size, and both sizes are compared with each other.
+/// Runs `words` on the named architectures, or on all, in waves of each size. With `native`, waves have the default
+/// size of the architecture, and the two wave sizes are compared with each other.
 fn all_words(words: &[String]) -> ExitCode {
     let (native, names): (Vec<String>, Vec<String>) =
         words.iter().cloned().partition(|word| word == "native");
@@ -217,11 +218,11 @@ fn all_words(words: &[String]) -> ExitCode {
         }
     }
     println!("{held} the same, {failures} differ");
-    // A run without any claim proves nothing.
+    // A run without any claim proves nothing, so it fails.
     if failures == 0 && held > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Tests random words on all architectures that the stack supports, or on the named ones.
+/// Runs `bits` on the named architectures, or on all that the stack supports.
 fn all_bits(words: &[String]) -> ExitCode {
     let (options, names): (Vec<&str>, Vec<&str>) =
         words.iter().map(String::as_str).partition(|word| word.contains('='));
@@ -243,20 +244,20 @@ fn all_bits(words: &[String]) -> ExitCode {
                 println!("{arch}: {table}");
                 (tried, lost) = (tried + table.words, lost + table.lost.len());
             }
-            // A release does not support all architectures.
+            // Some ROCm releases do not support all architectures.
             Err(reason) => println!("{arch}: left out: {reason}"),
         }
     }
     println!("{tried} words, {lost} bits lost");
-    // A run without any word proves nothing.
+    // A run without any word proves nothing, so it fails.
     if lost == 0 && tried > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Tests kernels with one wait removed, on all or the named architectures, at -O3 and -O1 or the named levels.
+/// Runs `waits` on the named architectures, or on all, at the named levels, or at -O3 and -O1.
 fn without_waits(words: &[String]) -> ExitCode {
     let (loads, words): (Vec<String>, Vec<String>) =
         words.iter().cloned().partition(|word| word.starts_with("loads="));
-    // One of this many loads is tested.
+    // Of this many loads, one is tested.
     let loads = loads.first().and_then(|word| word[6..].parse().ok()).unwrap_or(1);
     let (levels, architectures) = match places(&words, &["-O3", "-O1"]) {
         Ok(places) => places,
@@ -267,13 +268,12 @@ fn without_waits(words: &[String]) -> ExitCode {
         let table = waits::check(arch, &levels, loads);
         print!("{arch}\n{table}");
         table.problems.iter().for_each(|line| println!("    {line}"));
-        // A run without any report proves nothing.
+        // A run without any report proves nothing, so it fails.
         proven &= table.problems.is_empty() && table.proves();
     }
     if proven { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Tests kernels whose workgroups access the same memory.
 fn between_workgroups(words: &[String]) -> ExitCode {
     let (levels, architectures) = match places(words, &["-O3", "-O1"]) {
         Ok(places) => places,
@@ -289,7 +289,7 @@ fn between_workgroups(words: &[String]) -> ExitCode {
     if failures == 0 && tried > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns the named levels and architectures; by default `usual` and all architectures.
+/// Returns the named levels and architectures. The defaults are `usual` and all architectures.
 fn places<'a>(
     words: &'a [String],
     usual: &[&'a str],
@@ -311,7 +311,6 @@ fn places<'a>(
     Ok((levels, architectures))
 }
 
-/// Tests random kernels, with the options in `words`.
 fn drawn(words: &[String], root: &Path) -> ExitCode {
     let options = match fuzz::Options::parse(words) {
         Ok(options) => options,
@@ -322,15 +321,15 @@ fn drawn(words: &[String], root: &Path) -> ExitCode {
     };
     let tally = fuzz::check(&options, root);
     println!("{tally}");
-    // A run without any comparison proves nothing.
+    // A run without any comparison proves nothing, so it fails.
     let is_right = tally.different.is_empty() && tally.compared > 0;
     if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns the processor time of this process, which does not include other work on the machine.
+/// Returns the processor time of this process in seconds. Other work on the machine does not affect it.
 fn processor_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a timespec of this function.
+    // SAFETY: the pointer refers to a timespec of this function.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }

@@ -1,8 +1,7 @@
-//! Models of instructions for one lane, from the formulas of AMD's ISA guides.
+//! Models of instructions for one lane. They implement the formulas of AMD's ISA guides.
 
 use device::{Arch, LegacyMultiply, Microcode};
 
-/// Type of a source or a result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Of {
     U16,
@@ -36,7 +35,7 @@ impl Of {
         u64::MAX >> (64 - self.bits())
     }
 
-    /// Returns the bit that `neg` flips.
+    /// Returns a mask of the sign bit, which `neg` flips.
     pub(crate) fn sign(self) -> u64 {
         if matches!(self, Of::F16 | Of::F32 | Of::F64) { 1 << (self.bits() - 1) } else { 0 }
     }
@@ -45,12 +44,11 @@ impl Of {
         matches!(self, Of::PackedU16 | Of::PackedF16)
     }
 
-    /// Returns true for one 16-bit value in half of a register.
+    /// Returns true if the type has 16 bits and occupies half of a register.
     pub(crate) fn is_half(self) -> bool {
         matches!(self, Of::U16 | Of::F16)
     }
 
-    /// Returns the bits of a constant for a source of this type.
     pub(crate) fn constant(self, value: Value) -> u64 {
         match (value, self) {
             (Value::Integer(value), _) => value as u64 & self.mask(),
@@ -61,7 +59,7 @@ impl Of {
         }
     }
 
-    /// Clamps to 0..=1; NaN becomes 0.
+    /// Clamps to 0..=1. NaN becomes 0.
     pub(crate) fn clamped(self, bits: u64) -> u64 {
         if self == Of::PackedF16 {
             return Of::F16.clamped(bits & 0xffff) | Of::F16.clamped(bits >> 16 & 0xffff) << 16;
@@ -73,12 +71,12 @@ impl Of {
         }
     }
 
-    /// Returns true if both are float zeros, of any sign.
+    /// Returns true if both numbers are floats and zero, with any sign.
     pub(crate) fn are_zeros(self, a: u64, b: u64) -> bool {
         [a, b].iter().all(|bits| float(self, *bits) == Some(0.0))
     }
 
-    /// Replaces a signalling NaN by a quiet one.
+    /// Returns a quiet NaN for a signalling NaN. Returns any other number unchanged.
     pub(crate) fn without_signalling(self, bits: u64) -> u64 {
         let quiet = match self {
             Of::PackedF16 => {
@@ -98,7 +96,7 @@ impl Of {
     }
 }
 
-/// Returns the value of a float of one of the three types.
+/// Returns the value of a binary16, binary32 or binary64 number; `None` for other types.
 pub(crate) fn float(of: Of, bits: u64) -> Option<f64> {
     match of {
         Of::F16 => Some(from_f16(bits)),
@@ -116,7 +114,7 @@ fn from_float(of: Of, value: f64) -> u64 {
     }
 }
 
-/// Converts by the definition of binary16.
+/// Converts binary16 by the definition of the format.
 fn from_f16(bits: u64) -> f64 {
     let (exponent, fraction) = ((bits >> 10 & 31) as i32, (bits & 0x3ff) as f64);
     let magnitude = match (exponent, bits & 0x3ff) {
@@ -128,7 +126,7 @@ fn from_f16(bits: u64) -> f64 {
     if bits & 0x8000 == 0 { magnitude } else { -magnitude }
 }
 
-/// Returns the nearest binary16, found by search, with ties to even.
+/// Returns the binary16 nearest to a value, with ties to even. Finds it by a search.
 fn to_f16(value: f64) -> u64 {
     let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
     let magnitude = value.abs();
@@ -143,13 +141,14 @@ fn to_f16(value: f64) -> u64 {
         let middle = (below + above) / 2;
         if from_f16(middle) <= magnitude { below = middle } else { above = middle }
     }
-    // The value after the largest number is the code of infinity.
+    // After the largest number follows the code of infinity, which counts as 65536 here.
     let next = if above == 0x7c00 { 65536.0 } else { from_f16(above) };
     let (down, up) = (magnitude - from_f16(below), next - magnitude);
     sign | if down < up || down == up && below % 2 == 0 { below } else { above }
 }
 
-/// Returns the product of two halves plus a third, with a single rounding: exact in units of 2^-48.
+/// Returns the product of two binary16 numbers plus a third one, with a single rounding. The sum is exact in units of
+/// 2^-48.
 fn fma_f16(a: u64, b: u64, c: u64) -> u64 {
     let (x, y, z) = (from_f16(a), from_f16(b), from_f16(c));
     if !(x.is_finite() && y.is_finite() && z.is_finite()) {
@@ -160,7 +159,7 @@ fn fma_f16(a: u64, b: u64, c: u64) -> u64 {
     if sum == 0 {
         return to_f16(x * y + z);
     }
-    // The leading 60 bits and a sticky bit determine the result; the last bit is made odd if any bit was lost.
+    // 60 leading bits and a sticky bit determine the result. The last bit is made odd if any lower bit was lost.
     let excess = (128 - sum.unsigned_abs().leading_zeros()).saturating_sub(40);
     let kept = sum.unsigned_abs() >> excess;
     let lost = sum.unsigned_abs() & ((1u128 << excess) - 1) != 0;
@@ -168,17 +167,15 @@ fn fma_f16(a: u64, b: u64, c: u64) -> u64 {
     to_f16(if sum < 0 { -magnitude } else { magnitude })
 }
 
-/// An instruction: name on the architecture, operands, and formula.
+/// An instruction: its name on the architecture, operands, and formula.
 #[derive(Clone, Copy)]
 pub(crate) struct Op {
     pub(crate) name: &'static str,
     pub(crate) sources: &'static [Of],
     pub(crate) result: Of,
-    /// True if it has a 32-bit encoding.
     pub(crate) short: bool,
-    /// True if it supports `clamp`.
     pub(crate) clamps: bool,
-    /// True if `op_sel` selects the halves of its sources on GFX9 and GFX10. On GFX11 each operand contains its half.
+    /// True if `op_sel` selects the halves of the sources on GFX9 and GFX10. On GFX11, each operand contains its half.
     pub(crate) op_sel: bool,
     pub(crate) model: fn([u64; 3]) -> u64,
 }
@@ -201,7 +198,7 @@ fn halves(f: impl Fn([u64; 3]) -> u64, [a, b, c]: [u64; 3]) -> u64 {
     part(0) | part(16) << 16
 }
 
-/// Returns a double times a power of two, rounded once if the result is denormal.
+/// Returns a double times a power of two. If the result is denormal, it is rounded once.
 fn ldexp(bits: u64, n: i32) -> u64 {
     let value = d(bits);
     if value == 0.0 || !value.is_finite() {
@@ -210,7 +207,8 @@ fn ldexp(bits: u64, n: i32) -> u64 {
     let (sign, exponent) = (bits & 1 << 63, (bits >> 52 & 0x7ff) as i64);
     let fraction = bits & ((1 << 52) - 1);
     let significand = if exponent == 0 { fraction } else { fraction | 1 << 52 };
-    // Exponent of the last bit, relative to that of denormals; normalised, so that it can be added to the exponent.
+    // The significand is normalised, so that the exponent of its last bit relative to that of denormals can be added to
+    // the exponent.
     let up = i64::from(significand.leading_zeros()) - 11;
     let (significand, last) = (significand << up, exponent.max(1) - 1 - up + i64::from(n));
     let magnitude = match last {
@@ -235,13 +233,13 @@ fn difference(a: u64, b: u64) -> u64 {
     (0..4).map(|i| (a >> (8 * i) & 0xff).abs_diff(b >> (8 * i) & 0xff)).sum()
 }
 
-/// Returns the minimum or maximum of IEEE 754-2008: a number takes precedence over a quiet NaN, and zeros are ordered.
+/// Returns the minimum or maximum of IEEE 754-2008. A number takes precedence over a quiet NaN, and -0 is less than +0.
 fn extreme(of: Of, a: u64, b: u64, greatest: bool) -> u64 {
     let (Some(x), Some(y)) = (float(of, a), float(of, b)) else { return a };
     let first = match (x.is_nan(), y.is_nan()) {
         (true, false) => false,
         (_, true) => true,
-        // Without the sign, the order of bits is that of the numbers.
+        // For magnitudes, the order of the bits is the order of the numbers.
         _ => (x.total_cmp(&y).is_gt()) == greatest,
     };
     if first { a } else { b }
@@ -273,7 +271,6 @@ fn clamps(op: Op) -> Op {
     Op { clamps: true, ..op }
 }
 
-/// Returns the tested instructions of an architecture.
 pub(crate) fn ops(arch: Arch) -> Vec<Op> {
     use Of::*;
     let facts = arch.facts();
@@ -357,7 +354,7 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
         }),
         op!("v_cvt_pk_u8_f32", &[F32, U32, U32], U32, |[a, byte, c]| {
             let (value, at) = (f(a), 8 * (byte & 3));
-            // Nearest, ties to even, as in the default mode.
+            // Rounds to nearest, ties to even, as in the default mode.
             let nearest = (0..256u64).min_by(|x, y| {
                 let far = |n: u64| (f64::from(value.clamp(0.0, 255.0)) - n as f64).abs();
                 far(*x).total_cmp(&far(*y)).then((x % 2).cmp(&(y % 2)))
@@ -375,7 +372,7 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
             if value.is_nan() { 0 } else { value as i64 as u64 & 0xffff_ffff }
         })),
     ];
-    // If one factor is zero, the product is zero.
+    // The product is zero if one factor is zero.
     let old = by(gfx11, "v_mul_dx9_zero_f32", "v_mul_legacy_f32");
     let legacy = match facts.legacy_multiply {
         LegacyMultiply::Absent => None,
@@ -426,7 +423,7 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
     if !gfx11 {
         list.push(op_sel(op!("v_mad_u32_u16", &[U16, U16, U32], U32, |[a, b, c]| a * b + c)));
     }
-    // The shift has 16 bits from GFX11 on.
+    // From GFX11 on, the shift is a 16-bit operand.
     let of: &[Of] = if gfx11 { &[U32, U32, U16] } else { &[U32; 3] };
     list.push(op!("v_alignbit_b32", of, U32, |[a, b, s]| (a << 32 | b) >> (s & 31) & 0xffff_ffff));
     list.push(op!("v_alignbyte_b32", of, U32, |[a, b, s]| {

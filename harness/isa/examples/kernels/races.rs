@@ -1,5 +1,6 @@
-//! Findings of the sanitizer in compiled kernels whose workgroups access the same memory, or whose waves access the
-//! same LDS: none if the accesses are synchronised, otherwise the missing synchronisation.
+//! Checks the findings of the sanitizer in compiled kernels whose workgroups access the same memory, or whose waves
+//! access the same LDS. If the accesses are synchronised, there must be no finding. Otherwise, the finding must
+//! describe the missing synchronisation.
 
 use std::collections::BTreeSet;
 
@@ -17,13 +18,14 @@ use crate::{
 #[derive(Clone, Copy)]
 enum Said {
     Nothing,
-    /// Workgroups race, for one of these reasons.
+    /// Workgroups race. The finding must have one of these reasons.
     Races(&'static [&'static str]),
-    /// Waves of a workgroup race in the LDS, or in memory without synchronisation.
+    /// Waves of a workgroup race in the LDS, or in memory without any synchronisation.
     Waves,
-    /// A wave has not waited for its loads from memory to the LDS, on architectures with such instructions.
+    /// A wave does not wait for its loads from memory to the LDS. Expected only on architectures with such loads.
     Moves,
-    /// Race between workgroups that synchronise with workgroup scope only, on architectures whose instructions show it.
+    /// Workgroups race that synchronise only with workgroup scope. Expected only on architectures whose instructions
+    /// contain the scope.
     Within,
 }
 use Said::{Moves, Nothing, Races, Waves, Within};
@@ -50,7 +52,7 @@ const KERNELS: &[(&str, Said)] = &[
     ("signals_past_caches", Nothing),
     ("signals_without_release", Races(&[NOT_COME])),
     ("signals_atomics_without_release", Races(&[NOT_COME])),
-    // The compiler may move the read before the check of the flag.
+    // The compiler may move the read before the read of the flag.
     ("signals_without_acquire", Races(&[STALE, UNORDERED])),
     ("shows", Nothing),
     ("shows_within", Within),
@@ -123,7 +125,7 @@ const KERNELS: &[(&str, Said)] = &[
 const GROUPS: u32 = 8;
 const ITEMS: u32 = 128;
 
-/// Tests all kernels. Returns their number and the wrong findings.
+/// Tests all kernels. Returns the number of kernels, and the wrong findings.
 pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
     let mut wrong = Vec::new();
     let compile = |source| hiprtc::compile(source, arch.name(), &[level]);
@@ -139,7 +141,7 @@ pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
     device.look.set(Look::Watched);
     for (kernel, said) in KERNELS {
         let (says, writes_back) = match arch.facts().scope_bits {
-            // RDNA 3 has the same bits for the workgroup and the device.
+            // On RDNA 3 the bits are the same for workgroup scope and device scope.
             ScopeBits::Glc => (!arch.facts().has_two_caches, false),
             ScopeBits::GlcDlc | ScopeBits::Scope => (true, false),
             ScopeBits::Sc => (true, true),
@@ -162,7 +164,7 @@ pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
     let device = Device::new(arch, CodeObject::load(&others));
     let image = device.code.image();
     for (kernel, check) in checks::CHECKS {
-        // Wrong on purpose, or with millions of instructions.
+        // These kernels are wrong on purpose, or execute millions of instructions.
         if ["saxpy fault", "gives_up", "spin", "meets alone", "lcg", "dynamic"].contains(kernel) {
             continue;
         }
@@ -177,12 +179,11 @@ pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
     (KERNELS.len() + checks::CHECKS.len(), wrong)
 }
 
-/// Returns the kernels without findings.
+/// Returns the kernels in which the sanitizer must find nothing.
 pub(crate) fn right() -> impl Iterator<Item = &'static str> {
     KERNELS.iter().filter(|(_, said)| matches!(said, Nothing)).map(|(kernel, _)| *kernel)
 }
 
-/// Runs a kernel.
 pub(crate) fn run(device: &Device, kernel: &str, turned: u32) -> Result<(), String> {
     let mut o = vec![0u32; 4096];
     let ranges = [mapped(&o)];
@@ -203,7 +204,7 @@ fn found(device: &Device, kernel: &str, turned: u32) -> Result<Vec<Finding>, Str
     Ok(device.findings.take())
 }
 
-/// Returns the difference between actual and expected findings.
+/// Returns a description of the difference between actual and expected findings.
 fn differs(found: &Result<Vec<Finding>, String>, said: Said) -> Option<String> {
     let found = match found {
         Ok(found) => found,
@@ -227,7 +228,7 @@ fn differs(found: &Result<Vec<Finding>, String>, said: Said) -> Option<String> {
     }
 }
 
-/// Returns the errors that were found, by the offsets of their instructions.
+/// Returns the texts of the errors that were found. They contain the offsets of the instructions.
 fn pairs(found: &Result<Vec<Finding>, String>) -> BTreeSet<String> {
     found.iter().flatten().map(Finding::mistake).collect()
 }

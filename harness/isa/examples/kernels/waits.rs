@@ -1,9 +1,10 @@
-//! Mutation test of the sanitizer on compiled code: removes one wait, barrier or fence of each kernel at a time, and
-//! changes one load at a time to a store of the same width to the same address.
+//! Mutation test of the sanitizer on compiled code. Each mutation removes one wait, barrier or fence of a kernel, or
+//! changes one load to a store of the same width to the same address.
 //!
-//! If a mutation is not reported, there must be a reason, which an independent analysis of the executed instructions
-//! finds ([`reasons`]). Kernels whose workgroups are independent are also run with the mutation while results are as
-//! late as possible. A mutation without a reason, or with wrong results in that run, was missed.
+//! If the sanitizer does not report a mutation, there must be a reason. An independent analysis of the executed
+//! instructions finds such reasons ([`reasons`]). If the workgroups of a kernel are independent, the mutated kernel
+//! also runs with results that arrive as late as possible. A mutation without a reason, or with wrong results in that
+//! run, was missed by the sanitizer.
 
 mod reasons;
 mod stores;
@@ -28,26 +29,24 @@ use reasons::{Run, is_fence};
 use stores::Changed;
 use trace::Step;
 
-/// Result of a mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     Reported,
-    /// The check of the kernel does not execute it.
+    /// The test of the kernel does not execute the mutated instruction.
     NotRun,
-    /// The removed instruction is not needed in this run, for a known reason.
+    /// The removed instruction is not needed in this run, for a reason that the analysis found.
     Exempt,
-    /// No known reason makes the removed instruction unnecessary, or the kernel computes wrong results when loads arrive
-    /// late.
+    /// The sanitizer has missed the mutation: the analysis found no reason, or the kernel computes wrong results when
+    /// loads arrive late.
     Missed,
 }
 
-/// Kind of mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Wait,
     Barrier,
     Fence,
-    /// A load becomes a store.
+    /// A load that became a store.
     Load,
 }
 
@@ -66,16 +65,16 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Counts by kind and result.
+/// Number of mutations for each kind and result.
 #[derive(Default)]
 pub(crate) struct Table {
     counts: BTreeMap<(Kind, Fate), usize>,
     one_in: usize,
-    /// Number of loads found.
+    /// Number of loads in the kernels, including those that are not tested.
     loads: usize,
-    /// Findings in unmodified code, and missed mutations.
+    /// Findings in unmodified code, and mutations that the sanitizer missed.
     pub(crate) problems: Vec<String>,
-    /// Exempt mutations, with their reasons.
+    /// Mutations that need no report, with their reasons.
     exempt: Vec<String>,
 }
 
@@ -100,20 +99,20 @@ impl fmt::Display for Table {
 }
 
 impl Table {
-    /// Returns true if a mutation of each kind was reported.
+    /// Returns true if the sanitizer has reported a mutation of each kind.
     pub(crate) fn proves(&self) -> bool {
         let reported = |kind| self.counts.get(&(kind, Fate::Reported)).is_some_and(|n| *n > 0);
         Kind::ALL.into_iter().all(reported)
     }
 }
 
-/// Kernels with intentional errors, and some with millions of instructions.
+/// Kernels that are not tested: they have intentional errors or execute millions of instructions.
 const LEFT_OUT: [&str; 8] =
     ["saxpy fault", "gives_up", "spin", "meets", "looks_back", "meets alone", "lcg", "dynamic"];
 
 type Check<'a> = &'a dyn Fn(&Device) -> Result<(), String>;
 
-/// Tests all kernels, compiled at these levels. One of `loads` loads becomes a store.
+/// Tests all kernels, compiled at these levels. Of `loads` loads, one becomes a store.
 pub(crate) fn check(arch: Arch, levels: &[&str], loads: usize) -> Table {
     let mut table = Table { one_in: loads.max(1), ..Table::default() };
     for level in levels {
@@ -136,11 +135,11 @@ pub(crate) fn check(arch: Arch, levels: &[&str], loads: usize) -> Table {
             }
         }
         let device = Device::new(arch, CodeObject::load(&together));
-        // A wave that waits in vain never ends.
+        // A mutated kernel may hang: a wave may wait for a value that no wave writes.
         device.patience.set(Duration::from_secs(1));
         let image = device.code.image();
-        // Waves that synchronise through the LDS are tested in `races`, because the analysis does not model the order
-        // of LDS accesses.
+        // Kernels whose waves synchronise through the LDS are tested in `races`, because the analysis does not model
+        // the order of LDS accesses.
         for kernel in races::right().filter(|kernel| !kernel.starts_with("waves_")) {
             let check = |device: &Device| {
                 races::run(device, kernel, 0).and_then(|()| races::run(device, kernel, 1))
@@ -154,22 +153,21 @@ pub(crate) fn check(arch: Arch, levels: &[&str], loads: usize) -> Table {
 
 struct Bench<'a> {
     device: &'a Device,
-    /// Contents after loading, including the variables of the module.
+    /// Contents of the loaded code object before the first launch, including the variables of the module.
     image: &'a [u8],
     kernel: &'a str,
     check: Check<'a>,
     level: &'a str,
-    /// True if it is also run with late results, because its workgroups do not wait for each other.
+    /// True if the kernel also runs with late results. This needs workgroups that do not wait for each other.
     late: bool,
 }
 
-/// A mutated instruction.
 struct Taken {
     address: u64,
     size: usize,
     kind: Kind,
     text: String,
-    /// Instructions before and after it.
+    /// Instructions before and after the mutated one, for messages.
     place: String,
 }
 
@@ -209,7 +207,6 @@ impl Bench<'_> {
         }
     }
 
-    /// Runs the kernel and returns the sanitizer's findings.
     fn findings(&self, look: Look) -> Vec<String> {
         self.device.findings.take();
         let result = self.passes(look);
@@ -224,11 +221,11 @@ impl Bench<'_> {
         result
     }
 
-    /// Returns the instructions of the kernel and its start.
+    /// Returns the instructions of the kernel, and its first address.
     fn places(&self) -> (u64, Vec<Place>) {
         let Some(code) = self.device.code.code(self.kernel) else { return (0, Vec::new()) };
         let bytes = std::ptr::with_exposed_provenance::<u8>(code.start as usize);
-        // SAFETY: the code is in the image that the device owns, and no kernel runs.
+        // SAFETY: the code is in the loaded code object of the device, and no kernel runs.
         let bytes = unsafe { std::slice::from_raw_parts(bytes, (code.end - code.start) as usize) };
         let places = isa::listing(self.device.arch, bytes).expect("the stack has a disassembler");
         (code.start, places)
@@ -264,7 +261,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Returns the result for a load that became a store. Computed results are wrong anyway and are not checked.
+    /// Returns the result for a load that became a store. The results of the kernel are wrong anyway and are not
+    /// checked.
     fn fate_of_store(
         &self,
         one: &Taken,
@@ -284,7 +282,7 @@ impl Bench<'_> {
             [one] if one.size == bytes.len() && is_store(&one.text) => one.text.clone(),
             other => return (Fate::Missed, format!("it becomes {other:?}")),
         };
-        // It may wait in vain for the value that it would have read.
+        // A wave may wait forever for the value that the load would have read.
         let mut by_wave: HashMap<_, u64> = HashMap::new();
         trace
             .iter()
@@ -296,7 +294,7 @@ impl Bench<'_> {
         self.write(one.address, &new);
         self.device.findings.take();
         self.device.trapped.take();
-        // Wrong results do not count as a report.
+        // Wrong results do not count as a report of the sanitizer.
         let _ = self.passes(Look::Traced);
         let reported = !self.device.findings.take().is_empty() || self.device.trapped.take();
         let steps = self.device.trace.take();
@@ -316,20 +314,20 @@ impl Bench<'_> {
 
     fn words(&self, one: &Taken) -> Vec<u32> {
         let at = |word| std::ptr::with_exposed_provenance::<u32>(one.address as usize + 4 * word);
-        // SAFETY: dwords of the image that the device owns; no kernel runs.
+        // SAFETY: the dwords are in the loaded code object of the device, and no kernel runs.
         (0..one.size / 4).map(|word| unsafe { at(word).read() }).collect()
     }
 
-    /// Writes words, until the image is restored.
+    /// Writes instruction words, which stay until the code object is restored.
     fn write(&self, address: u64, words: &[u32]) {
         for (place, word) in words.iter().enumerate() {
             let at = std::ptr::with_exposed_provenance_mut::<u32>(address as usize + 4 * place);
-            // SAFETY: a dword of the image that the device owns; no kernel runs.
+            // SAFETY: the dword is in the loaded code object of the device, and no kernel runs.
             unsafe { at.write(*word) };
         }
     }
 
-    /// Replaces an instruction by `s_nop`, until the image is restored.
+    /// Replaces an instruction by `s_nop`, which stays until the code object is restored.
     fn take_out(&self, one: &Taken) {
         self.write(one.address, &vec![S_NOP; one.size / 4]);
     }
@@ -340,7 +338,7 @@ fn is_store(text: &str) -> bool {
     mnemonic.contains("_store_") || mnemonic.starts_with("ds_write")
 }
 
-/// Returns the waits, barriers, fences and loads of the code.
+/// Returns the waits, barriers, fences and loads in the code, which can be mutated.
 fn taken(start: u64, places: &[Place]) -> Vec<Taken> {
     let kind = |text: &str| {
         let name = text.split_whitespace().next().unwrap_or_default();

@@ -1,11 +1,11 @@
-//! Vector and scalar instructions in all forms of their encodings, against the plain form of the same instruction.
+//! Tests vector and scalar instructions in all forms of their encodings against the plain form of the same instruction.
 //!
-//! The words are built from the chapters "Microcode Formats" of AMD's ISA guides. All opcodes of an encoding are tried,
-//! and those that the stack's disassembler names are tested. No formulas are needed: an instruction with a source from
-//! another lane, a half, a constant or a sign must give the result of the plain instruction with correspondingly
-//! changed registers. Under test are the disassembler's text, its parsing, and the handling of operands in the
-//! interpreter. The bytes of loads and stores, and saturation of integers under `clamp`, are computed here; results of
-//! other instructions are tested elsewhere.
+//! The instruction words are built from the chapters "Microcode Formats" of AMD's ISA guides. All opcodes of an
+//! encoding are tried. Those that the disassembler of the stack names are tested. The tests need no formulas. An
+//! instruction may have a source that is in another lane, a half, a constant or negated. Its result must equal that of
+//! the plain instruction after a corresponding change of the registers. Under test are the disassembler's text, its
+//! parser, and how the interpreter handles operands. For loads, stores and the saturation of integers under `clamp`,
+//! the expected results are computed here. Results of other instructions are tested elsewhere.
 
 mod claim;
 mod encodings;
@@ -29,7 +29,6 @@ use claim::Claim;
 use encodings::Encoding;
 use slot::{Slot, State};
 
-/// Results for an architecture.
 #[derive(Default)]
 pub(crate) struct Table {
     relations: BTreeMap<&'static str, Counts>,
@@ -39,12 +38,12 @@ pub(crate) struct Table {
 #[derive(Default)]
 struct Counts {
     same: usize,
-    /// Forms that the interpreter does not support although it supports the plain one.
+    /// Forms that the interpreter does not support, although it supports the plain form.
     refused: Vec<String>,
 }
 
 impl Table {
-    /// Returns the number of claims that hold.
+    /// Returns the number of claims that were tested and are true.
     pub(crate) fn held(&self) -> usize {
         self.relations.values().map(|counts| counts.same).sum()
     }
@@ -63,7 +62,6 @@ impl fmt::Display for Table {
     }
 }
 
-/// Tests all claims about all opcodes.
 pub(crate) fn check(arch: Arch, wave64: bool) -> Result<Table, String> {
     let mut slot = Slot::new(arch, wave64)?;
     let mut table = Table::default();
@@ -110,7 +108,7 @@ pub(crate) fn check(arch: Arch, wave64: bool) -> Result<Table, String> {
     Ok(table)
 }
 
-/// Tests that the lanes of a wave of 64 give the results of a wave of 32, as far as it has them.
+/// Tests that the lower lanes of a wave of 64 lanes have the same results as a wave of 32 lanes.
 pub(crate) fn sizes(arch: Arch) -> Result<Table, String> {
     let mut slots = [Slot::new(arch, false)?, Slot::new(arch, true)?];
     let mut table = Table::default();
@@ -136,7 +134,8 @@ pub(crate) fn sizes(arch: Arch) -> Result<Table, String> {
 
 impl Table {
     fn take(&mut self, slot: &mut Slot, claim: Claim) {
-        // The encoding does not have this form: the words have no name, or that without the form.
+        // The encoding does not have this form if the disassembler does not name the words, or prints the same text
+        // without the form.
         let without = claim.without.as_ref().and_then(|words| slot.text(words));
         let says = |text: &String| Some(text) != without.as_ref() && text.contains(claim.told);
         let Some(text) = slot.text(&claim.words).filter(says) else { return };
@@ -163,14 +162,14 @@ impl Table {
         };
         expected.unchange(&changed, &given);
         (claim.after)(&given, &mut got, &mut expected);
-        // Which of two NaNs a fused sum propagates depends on the host's processor, and on how a loop was compiled.
+        // If a fused sum has two NaNs as sources, the host's processor and the compiled loop decide which one is the
+        // result.
         if ["v_fma_f32", "v_fmac_f32"].iter().any(|name| text.starts_with(name)) {
             got.take_nans(&expected);
         }
         self.enter(claim.relation, &text, &like, got.difference(&expected));
     }
 
-    /// Records an unsupported form.
     fn gap(&mut self, relation: &'static str, text: &str) {
         let name = text.split_whitespace().next().unwrap_or_default();
         let name = ["_e32", "_dpp", "_sdwa", "_e64"]

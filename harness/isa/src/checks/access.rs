@@ -43,29 +43,27 @@ impl Kind {
 /// Function that returns the location of a lane's access; `None` if the instruction skips the lane.
 type Locate = Box<dyn Fn(&Wave, usize) -> Option<Location> + Send + Sync>;
 
-/// Registers that an access reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
-    /// Consecutive vector registers, starting with this one.
+    /// Consecutive vector registers. The number is that of the first one.
     Rows(usize),
-    /// Upper half of a register; the lower half is kept.
+    /// Upper half of the vector register with this number. The access keeps the lower half.
     UpperHalf(usize),
-    /// Consecutive scalar registers, starting with this one.
+    /// Consecutive scalar registers. The number is that of the first one.
     Scalars(u16),
-    /// No registers: a load from memory to the LDS, or an unused result.
+    /// No register: a load from memory to the LDS, or a result that is not used.
     Nothing,
 }
 
-/// An access of a fixed number of bytes per lane, from or to consecutive registers.
+/// An access of a fixed number of bytes per lane. The data is in consecutive registers.
 pub struct Piece {
     pub kind: Kind,
     pub(crate) data: Data,
     pub bytes: u64,
-    /// Destination of the old value of an atomic.
     pub(crate) returned: Data,
-    /// True if the whole wave makes one access.
+    /// True if the access is made once for the whole wave instead of once per lane.
     pub(crate) uniform: bool,
-    /// True for an atomic that only stores its operand.
+    /// True for an atomic that stores its operand, whatever the old value is.
     pub(crate) exchange: bool,
     locate: Locate,
 }
@@ -105,7 +103,7 @@ fn transferred(transfer: Transfer, row: usize) -> (Data, u64) {
     }
 }
 
-/// Returns the accesses of an instruction; empty if it does not access memory.
+/// Returns the accesses of an instruction. The list is empty if the instruction does not access memory.
 pub fn pieces(text: &Text) -> Result<Vec<Piece>, Unsupported> {
     match text.mnemonic.split_once('_') {
         Some(("global", rest)) => vector(text, Segment::Global, rest),
@@ -122,8 +120,8 @@ pub fn pieces(text: &Text) -> Result<Vec<Piece>, Unsupported> {
     }
 }
 
-/// Handles an unknown memory instruction: no access if it only operates on caches, otherwise an error, because it may
-/// access anything.
+/// Handles an unknown memory instruction. Returns no accesses if it only operates on caches. Otherwise returns an
+/// error, because the instruction may access anything.
 fn nothing(text: &Text) -> Result<Vec<Piece>, Unsupported> {
     if has_no_effect(&text.mnemonic) { Ok(Vec::new()) } else { Err(Unsupported) }
 }
@@ -164,7 +162,6 @@ fn vector(text: &Text, segment: Segment, name: &str) -> Result<Vec<Piece>, Unsup
     Ok(vec![piece.atomic(name, returned)])
 }
 
-/// Returns one access per dword of a load from memory to the LDS.
 fn to_lds(moved: ToLds) -> Vec<Piece> {
     let piece = |word| {
         let from = move |wave: &Wave, lane| moved.source(wave, lane, word);
@@ -177,7 +174,8 @@ fn to_lds(moved: ToLds) -> Vec<Piece> {
     (0..moved.words).flat_map(piece).collect()
 }
 
-/// Returns the accesses of a buffer instruction. Buffers check their range dword by dword.
+/// Returns the accesses of a buffer instruction. There is one access per dword, because hardware checks the range of a
+/// buffer dword by dword.
 fn buffers(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
     if text.has("lds") {
         return Ok(to_lds(ToLds::of_buffer(text, name)?));
@@ -212,11 +210,10 @@ fn buffers(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
     Ok(vec![piece.atomic(name, returns_old_value(text).then_some(row))])
 }
 
-/// Possible sizes of texels and buffer elements in bytes. The descriptor, which is known only at run time, contains the
-/// size, so there is a piece for each size and only the matching one is active.
+/// Possible sizes of texels and buffer elements in bytes. The size is in the descriptor, which is known only at run
+/// time. Therefore an instruction has one piece for each size, and only the piece with the right size is active.
 const TEXELS: [u64; 5] = [1, 2, 4, 8, 16];
 
-/// Returns the accesses of buffer elements that are converted.
 fn elements(access: typed::Access) -> Vec<Piece> {
     let kind = if access.is_load { Kind::Load } else { Kind::Store };
     let piece = |bytes: u64| {
@@ -230,7 +227,8 @@ fn elements(access: typed::Access) -> Vec<Piece> {
     TEXELS.into_iter().map(piece).collect()
 }
 
-/// Returns the accesses of texels. Converted or filtered values are not in a register as they are in memory.
+/// Returns the accesses of an image instruction. Its registers contain values that were converted or filtered, so they
+/// differ from the bytes in memory.
 fn images(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
     let access = Arc::new(image::Access::parse(text)?);
     let (kind, texels) = match access.action {
@@ -258,7 +256,7 @@ fn images(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
 }
 
 fn local(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
-    // Global wave sync does not access memory.
+    // These instructions do not access memory or the LDS.
     if ["bpermute", "permute", "swizzle", "nop", "gws_"].iter().any(|start| name.starts_with(start))
     {
         return Ok(Vec::new());
@@ -351,7 +349,7 @@ fn scalars(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
     Ok(vec![piece])
 }
 
-/// Returns true if an atomic on memory returns the old value.
+/// Returns true if an atomic on memory writes the old value to a register.
 pub(crate) fn returns(text: &Text) -> bool {
     returns_old_value(text)
 }

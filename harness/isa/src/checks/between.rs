@@ -3,18 +3,18 @@
 //!
 //! Waves synchronise by accesses with a scope ([`scope`](super::scope)). A wave that writes a location with such an
 //! access releases: it publishes its completed accesses and its own clock. A wave that reads the location with such an
-//! access acquires that clock. For plain reads the acquire takes effect only after the wave has invalidated its caches.
-//! Each wave has a vector clock of the accesses that happen before its next one, whatever the order in which workgroups
-//! are executed. Waves of a workgroup also synchronise at barriers and by atomics on the LDS. Global wave sync works
-//! like a synchronising access, once a wave has waited for it.
+//! access acquires that clock. The acquired clock orders later plain reads only once the wave has invalidated its
+//! caches. Each wave has a vector clock, which contains the accesses that happen before its next one. The order in
+//! which workgroups are executed does not affect the clocks. Waves of a workgroup also synchronise at barriers and by
+//! atomics on the LDS. A wave that has waited for global wave sync acquires as after a synchronising access.
 //!
 //! The waves of a workgroup share a compute unit and its caches, so acquired writes of the same workgroup are complete
-//! and visible. A workgroup on RDNA may use two units (WGP mode), which have separate caches; then the wait and the
-//! invalidation are also required within the workgroup. A read in a spin loop ([`polls`](super::polls)) acquires from a
-//! wave of its workgroup whatever its cache bits are.
+//! and visible. A workgroup on RDNA may use two units (WGP mode), which have separate caches. Then waves must wait for
+//! their writes and invalidate caches within the workgroup too. A read in a spin loop ([`polls`](super::polls))
+//! acquires from a wave of its workgroup, whatever its cache bits are.
 //!
-//! In doubt, two accesses count as ordered. Races are reported at the end of the launch, because only then all
-//! locations that atomics accessed are known.
+//! If it is uncertain whether two accesses are ordered, they count as ordered. Races are reported at the end of the
+//! launch, because only then all locations that atomics accessed are known.
 
 mod cells;
 pub(crate) mod clock;
@@ -38,23 +38,22 @@ use super::{
     scoreboard::Origin,
 };
 
-/// Maximum number of recorded accesses, clock entries and memory cells. When it is exceeded, all state is dropped and
-/// recording starts again.
+/// Maximum numbers of recorded accesses, clock entries and memory cells. When one of them is exceeded, all state is
+/// dropped and recording starts again.
 const MOST_EVENTS: usize = 1 << 24;
 const MOST_ENTRIES: usize = 1 << 24;
 const MOST_CELLS: usize = 1 << 24;
 
-/// Maximum number of atomics on a location before their releases are merged into one clock.
+/// Maximum number of atomics on a location before the clocks that they released are merged into one clock.
 const MOST_SINCE: usize = 64;
 
-/// An instruction that accesses memory.
 #[derive(Clone, Debug)]
 struct Site {
     origin: Origin,
     kind: Kind,
     strength: Strength,
     swaps: bool,
-    /// True if the instruction is the read of a spin loop; computed on demand.
+    /// True if the instruction is the read of a spin loop. Computed when it is first needed.
     waits: OnceCell<bool>,
 }
 
@@ -80,65 +79,62 @@ impl Site {
     }
 }
 
-/// Execution of a memory instruction by a wave. Its index in the list is its time.
+/// One execution of a memory instruction by a wave. The index in the list of events is its time.
 #[derive(Clone, Copy)]
 struct Event {
     wave: u32,
     site: u32,
-    /// Release point, if it writes.
+    /// Index of the released [`Point`], if the instruction writes.
     point: u32,
 }
 
-/// State that a wave releases with a write.
+/// State of a wave that one of its writes releases.
 #[derive(Clone)]
 struct Point {
-    /// Time before which all its writes have reached memory.
+    /// All earlier writes of the wave up to this time have reached memory.
     come: Time,
-    /// Time of the last barrier of its workgroup.
     met: Time,
     heard: Arc<Clock>,
 }
 
-/// A location that atomics have accessed.
 #[derive(Default)]
 struct Place {
-    /// Clock that they released, except for the most recent ones.
+    /// Clock that the atomics have released. The atomics in `since` are not merged into it yet.
     known: Arc<Clock>,
     since: Vec<Time>,
 }
 
-/// Happens-before state of a wave.
 #[derive(Default)]
 pub(crate) struct Worker {
     number: u32,
-    /// Number of times that all state has been dropped.
+    /// Value of [`Between::era`] when the wave last accessed memory.
     era: u32,
-    /// Clocks for its plain reads and for its other accesses.
+    /// Clock for the plain reads of the wave, and clock for its other accesses.
     known: Arc<Clock>,
     heard: Arc<Clock>,
-    /// Caches that it has not invalidated since its last acquire.
+    /// Caches that the wave has not invalidated since it last acquired, as a bit mask.
     stale: u8,
     met: Time,
     /// For each wave of the workgroup, its first write that had not reached memory at the last barrier.
     not_come: Arc<[Time]>,
-    /// State at the last invalidation of the nearest cache: time of the last barrier, and last acquire.
+    /// Time of the last barrier before the wave last invalidated its nearest cache, and the clock that it had acquired
+    /// then.
     fresh: Time,
     near: Arc<Clock>,
-    /// First write that is still in a cache: of those that are being written back, and of later ones.
+    /// First write that is still in a cache: among the writes that are being written back, and among later writes.
     stays: [Option<Time>; 2],
     writes_back: bool,
-    /// Last write from which it acquired, and the address.
+    /// Time and address of the last write from which the wave acquired.
     heard_of: (Time, u64),
     last: Option<u32>,
-    /// Resource of global wave sync at which it arrived without waiting yet.
+    /// Resource of global wave sync at which the wave has arrived. The wave has not waited for its counter yet.
     comes_to: Option<usize>,
 }
 
-/// Race detection state of a launch.
+/// State of the race detection in memory, for one launch.
 pub struct Between {
-    /// Number of waves per workgroup.
     waves: u32,
-    /// True if the waves of a workgroup may have separate caches.
+    /// True if the waves of a workgroup may run on units with separate caches.
     apart: bool,
     caches: u8,
     era: u32,
@@ -149,14 +145,12 @@ pub struct Between {
     places: HashMap<u64, Place>,
     meetings: HashMap<usize, Meeting>,
     cells: Cells,
-    /// Number of recorded clock entries.
     entries: usize,
     rivals: Rivals,
-    /// Waves of the same workgroup, by number, from which a wave acquired with its last access.
+    /// Waves of the same workgroup from which a wave acquired with its last access, by their number in the workgroup.
     heard_own: Vec<u32>,
 }
 
-/// A memory instruction that is about to run.
 pub(crate) struct Access<'a> {
     pub(crate) origin: &'a Origin,
     pub(crate) kind: Kind,
@@ -168,8 +162,9 @@ pub(crate) struct Access<'a> {
 }
 
 impl Between {
-    /// Creates the state for this number of workgroups and waves. Returns `None` for a single wave, and if there are
-    /// too many waves to number.
+    /// Creates the state for `groups` workgroups of `waves` waves. Returns `None` for a single wave, or if there are
+    /// too many waves for their numbers. `apart` is true if the waves of a workgroup may run on units with separate
+    /// caches.
     pub fn new(arch: device::Arch, apart: bool, groups: u64, waves: usize) -> Option<Between> {
         let waves = u32::try_from(waves).ok().filter(|waves| *waves > 0)?;
         let all = groups.checked_mul(waves.into())?;
@@ -191,7 +186,6 @@ impl Between {
         })
     }
 
-    /// Returns the initial state of the waves of a workgroup.
     pub(crate) fn workers(&self, workgroup: u64) -> Vec<Worker> {
         let first = workgroup as u32 * self.waves;
         (first..first + self.waves)
@@ -199,7 +193,6 @@ impl Between {
             .collect()
     }
 
-    /// Returns the number of accesses so far.
     pub(crate) fn now(&self) -> Time {
         self.events.len() as Time - 1
     }
@@ -210,7 +203,7 @@ impl Between {
         both
     }
 
-    /// Records that the wave invalidated caches or requested a write-back.
+    /// Records that an instruction of the wave invalidates caches or requests a write-back.
     pub(crate) fn caches(&mut self, worker: &mut Worker, scope: &Scope) {
         self.renew(worker);
         if scope.drops & NEAR != 0 {
@@ -225,7 +218,7 @@ impl Between {
         worker.writes_back |= scope.writes_back;
     }
 
-    /// Records that the wave has waited for all its writes.
+    /// Records that the wave has waited for all its writes. A requested write-back has then completed.
     pub(crate) fn waited(worker: &mut Worker) {
         if worker.writes_back {
             worker.stays = [worker.stays[1], None];
@@ -233,7 +226,7 @@ impl Between {
         }
     }
 
-    /// Resets the wave's state if all state has been dropped since its last access.
+    /// Resets the state of a wave if all state has been dropped since its last access.
     fn renew(&self, worker: &mut Worker) {
         if worker.era != self.era {
             let number = worker.number;
@@ -255,8 +248,8 @@ impl Between {
         }
     }
 
-    /// Records the accesses of an instruction and returns their time. `read` returns the current bytes, and `waits`
-    /// returns true if the read at a code address is in a spin loop.
+    /// Records the accesses of an instruction and returns their time. `read` returns the current byte at an address.
+    /// `waits` returns true if the read at a code address is in a spin loop.
     pub(crate) fn touch(
         &mut self,
         worker: &mut Worker,
@@ -304,7 +297,7 @@ impl Between {
         })
     }
 
-    /// Returns the release point for a write of the wave at this time.
+    /// Returns the index of the state that a write of the wave at time `now` releases.
     fn point(&mut self, worker: &mut Worker, access: &Access<'_>, now: Time) -> u32 {
         let staying = worker.stays.iter().flatten().copied();
         let first = staying.chain(access.outstanding).min();
@@ -325,7 +318,7 @@ impl Between {
         })
     }
 
-    /// Appends the clock entries that the write at time `then` released.
+    /// Appends the clock entries that the write at time `then` has released.
     fn let_go(&self, then: Time, entries: &mut Vec<Entry>) {
         let event = self.events[then as usize];
         let Point { come, met, heard } = &self.points[event.point as usize];
@@ -338,8 +331,8 @@ impl Between {
         }
     }
 
-    /// Returns the clock that was released at a location by the write at time `then` and the atomics before it, for a
-    /// wave of the same workgroup or of another one.
+    /// Returns the clock that the write at time `then` released at a location, joined with the clocks of the atomics
+    /// before it. `is_own` is true if the acquiring wave belongs to the same workgroup.
     fn released(&mut self, address: u64, then: Time, is_own: bool) -> Arc<Clock> {
         let event = self.events[then as usize];
         let site = &self.sites[event.site as usize];
@@ -366,11 +359,11 @@ impl Between {
         clock
     }
 
-    /// Acquires from the write at time `then`. The wave has read the location with a synchronising access, or in a spin
-    /// loop on a wave of its workgroup.
+    /// Acquires from the write at time `then`. The wave has read the location with a synchronising access, or the wave
+    /// waits in a spin loop for a wave of its workgroup.
     fn hear(&mut self, visit: &Visit<'_>, worker: &mut Worker, address: u64, then: Time) {
         let event = self.events[then as usize];
-        // One atomic instruction may access several locations, each of which has its own released clock.
+        // One atomic instruction may access several locations, each with its own released clock.
         let is_same = (worker.heard_of.0 == then)
             && (worker.heard_of.1 == address || !site_is_atomic(&self.sites, event));
         if then == 0 || is_same {
@@ -383,7 +376,7 @@ impl Between {
         let others = released.entries().iter().filter(of_own).map(|e| e.wave - visit.own.start);
         self.heard_own.extend(others);
         if is_own && !self.apart {
-            // Writes of waves on the same unit are visible to all of them.
+            // Writes of waves on the same unit are visible to all waves of the workgroup.
             let come = |e: &Entry| Entry { come: if of_own(&e) { e.made } else { e.come }, ..*e };
             released = Arc::new(Clock::new(released.entries().iter().map(come).collect()));
         }
@@ -393,7 +386,7 @@ impl Between {
         }
     }
 
-    /// Returns the waves of the same workgroup, by number, from which the last access acquired.
+    /// Returns the waves of the same workgroup from which the last access acquired, and forgets them.
     pub(crate) fn take_heard(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.heard_own)
     }
@@ -407,7 +400,7 @@ impl Between {
             if cell.write != visit.settled {
                 let look = Look { events, sites, visit, worker, apart: *apart };
                 match look.order(cell.write) {
-                    // The other wave may have written the same value.
+                    // Two waves have written the same value, so the read has the same result in either order.
                     Order::Not(_) if cell.agreed && look.is_own(cell.write) => {}
                     Order::Not(why) => rivals.add(look.rival(cell.write, address, why)),
                     Order::Waits => heard.push((address, cell.write)),
@@ -500,7 +493,7 @@ impl Between {
         }
         for (address, then) in places {
             if then == visit.now {
-                // Another lane of the same instruction.
+                // Another lane of this instruction has accessed the same location.
                 continue;
             }
             if returns {
@@ -511,7 +504,7 @@ impl Between {
         end
     }
 
-    /// Records an atomic on a location whose last write was at time `then`.
+    /// Records an atomic on a location. `then` is the time of the last write to it.
     fn goes_to(&mut self, address: u64, then: Time, now: Time) {
         let goes_on = then == 0 || site_is_atomic(&self.sites, self.events[then as usize]);
         if !goes_on || self.places.get(&address).is_some_and(|place| place.since.len() > MOST_SINCE)
@@ -528,12 +521,12 @@ impl Between {
         self.entries += 1;
     }
 
-    /// Called after the instruction has run: writes that did not change any byte do not count.
+    /// Drops candidates for races if the write did not change any byte. Called after the instruction has run.
     pub(crate) fn settle(&mut self, read: &mut dyn FnMut(u64) -> Option<u8>) {
         self.rivals.compare(&mut self.cells, read);
     }
 
-    /// Returns all races.
+    /// Returns all races that the launch has shown.
     pub fn end(&mut self) -> Vec<Race> {
         self.rivals.settle(&self.cells);
         self.rivals.take(self.waves)

@@ -1,8 +1,8 @@
-//! Hardware counters of outstanding results: which instructions increment them, and which wait for them.
+//! Hardware counters of outstanding results: instructions that increment them, and instructions that wait for them.
 //!
 //! Sources: the ISA guides of Vega, CDNA 3 and RDNA 2 to 4 ("Data dependency resolution", `S_WAITCNT` and `S_WAIT_*`),
 //! and LLVM's `SIInsertWaitcnts.cpp` and `AMDGPUBaseInfo.cpp` (fields and widths). Where a guide does not specify the
-//! order, the compiler's assumption applies.
+//! order of results, this module assumes the same order as the compiler.
 //!
 //! EXP_CNT is omitted: since GFX7 no instruction of a compute kernel needs it (LLVM, `vmemWriteNeedsExpWaitcnt`).
 
@@ -16,8 +16,8 @@ use crate::{
     text::{Base, Text, register},
 };
 
-/// Kinds of counted results. Before GFX12 scalar results share a counter with the LDS, and on GFX9 stores share one
-/// with loads.
+/// Kinds of results that hardware counts. Before GFX12 a scalar result increments the counter of the LDS, and on GFX9 a
+/// store increments the counter of loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counter {
     Loads,
@@ -28,7 +28,6 @@ pub(crate) enum Counter {
 
 pub(crate) const COUNTERS: usize = 4;
 
-/// Returns the counter of stores.
 fn of_stores(counters: WaitCounters) -> Counter {
     match counters {
         WaitCounters::Gfx9 => Counter::Loads,
@@ -38,7 +37,6 @@ fn of_stores(counters: WaitCounters) -> Counter {
     }
 }
 
-/// Returns the counter of scalar results.
 fn of_scalars(counters: WaitCounters) -> Counter {
     match counters {
         WaitCounters::Gfx9 | WaitCounters::Gfx10 | WaitCounters::Gfx11 => Counter::Local,
@@ -46,8 +44,8 @@ fn of_scalars(counters: WaitCounters) -> Counter {
     }
 }
 
-/// Returns true if cache instructions are counted (LLVM, `getVmemWaitEventType`), and samples of images have a counter of
-/// their own, which is not tracked.
+/// Returns true if the architecture counts cache instructions (LLVM, `getVmemWaitEventType`). These architectures count
+/// image samples with a separate counter, which is not tracked.
 fn counts_caches_and_samples(counters: WaitCounters) -> bool {
     match counters {
         WaitCounters::Gfx9 | WaitCounters::Gfx10 | WaitCounters::Gfx11 => false,
@@ -55,8 +53,8 @@ fn counts_caches_and_samples(counters: WaitCounters) -> bool {
     }
 }
 
-/// Returns the order of the LDS results of FLAT instructions. They are in order with those of other LDS instructions since
-/// GFX10 (LLVM, `hasFlatLgkmVMemCountInOrder`).
+/// Returns the order of the LDS results of FLAT instructions. Since GFX10, they arrive in order with the results of
+/// other LDS instructions (LLVM, `hasFlatLgkmVMemCountInOrder`).
 fn order_of_flat(counters: WaitCounters) -> Order {
     match counters {
         WaitCounters::Gfx9 => Order::Any,
@@ -67,7 +65,7 @@ fn order_of_flat(counters: WaitCounters) -> Order {
 }
 
 impl Counter {
-    /// Returns the name in the architecture's assembler.
+    /// Returns the name of the counter in the architecture's assembler, for example `vmcnt`.
     pub(crate) fn name(self, arch: Arch) -> &'static str {
         let [loads, stores, local] = match arch.facts().counters {
             WaitCounters::Gfx9 | WaitCounters::Gfx10 | WaitCounters::Gfx11 => {
@@ -83,7 +81,7 @@ impl Counter {
         }
     }
 
-    /// Returns the maximum count. Hardware delays instructions that would exceed it.
+    /// Returns the maximum count. Hardware delays an instruction that would exceed it.
     fn capacity(self, arch: Arch) -> usize {
         let local = match arch.facts().counters {
             WaitCounters::Gfx9 => 15,
@@ -100,16 +98,15 @@ impl Counter {
     }
 }
 
-/// Order in which results arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// In order, among results of the same kind on this counter.
+    /// Results of the same kind on this counter arrive in the order of their instructions.
     Turns,
-    /// In any order: only a count of zero shows that a result has arrived.
+    /// Results arrive in any order. Only a count of zero shows that a result has arrived.
     Any,
 }
 
-/// Lanes of a FLAT access that are counted. FLAT may access memory and the LDS.
+/// Lanes of an access that a counter counts. A FLAT instruction may access memory in some lanes and the LDS in others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Domain {
     All,
@@ -117,7 +114,7 @@ pub(crate) enum Domain {
     Lds,
 }
 
-/// A counter that an instruction increments until it is done.
+/// Increment of a counter. The counter decrements when the result has arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Raise {
     pub(crate) counter: Counter,
@@ -127,15 +124,16 @@ pub(crate) struct Raise {
     pub(crate) domain: Domain,
     /// True if the result is written to the LDS.
     pub(crate) moves: bool,
-    /// Registers that receive the result; empty for a store.
+    /// Registers that receive the result. Empty for a store.
     pub(crate) result: Arc<Set>,
 }
 
-/// Number of register halves: two per row of the vector file, low half first, then two per scalar register.
+/// Number of register halves: two for each row of the vector file, the low half first, then two for each scalar
+/// register.
 pub(crate) const HALVES: usize = 2 * (crate::registers::ROWS + register::COUNT);
 pub(crate) const WORDS: usize = HALVES.div_ceil(64);
 
-/// A set of register halves, stored as non-zero words of a bit set.
+/// A set of register halves. It is stored as the non-zero words of a bit set, each with its index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Set(Vec<(u8, u64)>);
 
@@ -178,7 +176,7 @@ impl Set {
         })
     }
 
-    /// Adds the registers of an operand; `which` selects their halves.
+    /// Adds the registers of an operand. `which` selects the low halves, the high halves, or both.
     fn add(&mut self, base: &Base, which: &[usize]) {
         let (first, count) = match *base {
             Base::Vector { first, count } => (usize::from(first), count),
@@ -191,22 +189,22 @@ impl Set {
     }
 }
 
-/// Effect of an instruction on outstanding results.
+/// Effect of an instruction on outstanding results, and its use of registers.
 #[derive(Debug, Default)]
 pub(crate) struct Effect {
-    /// Registers that it accesses, and those of them that it reads.
+    /// Registers that the instruction accesses, and those of them that it reads.
     pub(crate) touched: Set,
     pub(crate) read: Set,
-    /// True if it also accesses registers in inactive lanes.
+    /// True if the instruction also accesses registers in inactive lanes.
     pub(crate) all_lanes: bool,
     pub(crate) raises: Vec<Raise>,
-    /// Counters that it waits for, each with the count down to which it waits.
+    /// Counters for which the instruction waits, each with the count down to which it waits.
     pub(crate) waits: Vec<(Counter, usize)>,
 }
 
 const BOTH: [usize; 2] = [0, 1];
 
-/// Instructions that read inactive lanes.
+/// Prefixes of instructions that read registers in inactive lanes.
 const ALL_LANES: [&str; 9] = [
     "v_readlane",
     "v_readfirstlane",
@@ -220,13 +218,13 @@ const ALL_LANES: [&str; 9] = [
 ];
 
 impl Effect {
-    /// Returns the effect of an instruction, or of both in a dual-issue pair.
+    /// Returns the effect of an instruction, or the joint effect of a dual-issue pair.
     pub(crate) fn of(texts: &[Text], pieces: &[Piece]) -> Effect {
         let mut effect = Effect::default();
         for text in texts {
             let starts = |prefix: &&str| text.mnemonic.starts_with(prefix);
             effect.all_lanes |= ALL_LANES.iter().any(starts);
-            // A wait for the maximum count does not wait.
+            // A wait for the maximum count has no effect.
             let waits = waits(text).into_iter();
             effect.waits.extend(waits.filter(|(of, left)| *left < of.capacity(text.site.arch)));
             let (result, stored) = (result(text, pieces), stored_half(text));
@@ -237,7 +235,7 @@ impl Effect {
                 let stored = stored.filter(|(data, _)| *data == index).map(|(_, half)| half);
                 let which = named.or(stored).map_or(&BOTH[..], |half| &BOTH[half..=half]);
                 let writes = index == 0 && writes_first(text);
-                // The result of a load may be half of a register.
+                // `result` is more exact than the operand: a load may write half of a register.
                 if writes && !result.is_empty() {
                     effect.touched.extend(&result);
                     continue;
@@ -247,7 +245,7 @@ impl Effect {
                     effect.read.add(&operand.base, which);
                 }
             }
-            // The address may be a list of registers, which is not an ordinary operand.
+            // The address of an image instruction may be a list of registers, which is not an ordinary operand.
             if text.mnemonic.starts_with("image_") {
                 for row in image::rows(text, 1).unwrap_or_default() {
                     let base = Base::Vector { first: row as u16, count: 1 };
@@ -264,18 +262,18 @@ impl Effect {
         effect
     }
 
-    /// Returns true if the instruction cannot affect outstanding results.
+    /// Returns true if the instruction neither accesses registers nor waits for or increments a counter.
     pub(crate) fn is_nothing(&self) -> bool {
         self.touched.is_empty() && !self.acts()
     }
 
-    /// Returns true if it increments or waits for a counter.
+    /// Returns true if the instruction increments a counter or waits for one.
     pub(crate) fn acts(&self) -> bool {
         !self.raises.is_empty() || !self.waits.is_empty()
     }
 }
 
-/// Returns true if the first operand is written, even if it is read as well.
+/// Returns true if the instruction writes its first operand. It may read the operand as well.
 fn writes_first(text: &Text) -> bool {
     let name = text.mnemonic.as_str();
     let reads = [
@@ -311,7 +309,6 @@ fn writes_first(text: &Text) -> bool {
     }
 }
 
-/// Returns true if an LDS instruction has a result.
 fn gives_back(name: &str) -> bool {
     ["read", "load", "bpermute", "permute", "swizzle", "append", "consume"]
         .iter()
@@ -319,8 +316,8 @@ fn gives_back(name: &str) -> bool {
         || name.contains("_rtn")
 }
 
-/// Returns the operand of which a store uses one half, and that half. Tensile's kernels store the lower half while the
-/// upper half is still being loaded.
+/// Returns the number of the operand of which a store uses one half, and that half. Tensile's kernels store the lower
+/// half of a register while a load of the upper half is outstanding.
 fn stored_half(text: &Text) -> Option<(usize, usize)> {
     let (kind, rest) = text.mnemonic.split_once('_')?;
     let name = rest.strip_prefix("store_").or(rest.strip_prefix("write_"))?;
@@ -336,14 +333,12 @@ fn stored_half(text: &Text) -> Option<(usize, usize)> {
     }
 }
 
-/// Returns true if the instruction reads VCC without naming it.
 fn reads_vcc(text: &Text) -> bool {
     text.mnemonic.starts_with("s_cbranch_vcc")
         || text.mnemonic.starts_with("v_div_fmas")
         || text.mnemonic == "v_cndmask_b32" && text.operands.len() == 3
 }
 
-/// Returns the registers that receive the result of an access.
 fn result(text: &Text, pieces: &[Piece]) -> Set {
     let mut set = Set::default();
     let name = text.mnemonic.as_str();
@@ -364,14 +359,15 @@ fn result(text: &Text, pieces: &[Piece]) -> Set {
     };
     let Some(first) = first else { return set };
     let mut base = first.base.clone();
-    // Buffer and image atomics have the comparison value after the operand that receives the old value.
+    // The operand of buffer and image atomics contains the comparison value after the registers that receive the old
+    // value.
     if let (Base::Vector { count, .. }, Some(piece)) = (&mut base, pieces.first())
         && matches!(kind, "buffer" | "image")
         && piece.kind == Kind::Atomic
     {
         *count = piece.bytes.div_ceil(4) as u16;
     }
-    // Half a register; the other half keeps its value.
+    // A load of half a register keeps the other half.
     let which = match Transfer::parse_load(load_name(rest), text.site.arch) {
         Some(Transfer::Half { keep: true, high, .. }) => {
             &BOTH[usize::from(high)..=usize::from(high)]
@@ -386,7 +382,8 @@ fn load_name(rest: &str) -> &str {
     rest.strip_prefix("load_").or(rest.strip_prefix("read_")).unwrap_or(rest)
 }
 
-/// Returns true if the scalar instruction gets its result from memory, the clock or a message.
+/// Returns true if a scalar instruction gets its result from memory, the clock or a message, so that it must be waited
+/// for.
 fn is_scalar_memory(name: &str) -> bool {
     let starts = [
         "s_load_",
@@ -404,7 +401,7 @@ fn is_scalar_memory(name: &str) -> bool {
 fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
     let arch = text.site.arch;
     let counters = arch.facts().counters;
-    // An instruction that reads and writes without being an atomic is a load from memory to the LDS.
+    // A load from memory to the LDS has both a load and a store, and is not an atomic.
     let does = |kind| pieces.iter().any(|piece| piece.kind == kind);
     let moves = does(Kind::Load) && does(Kind::Store);
     let raise = |counter: Counter, order, domain| Raise {
@@ -418,11 +415,11 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
     };
     let name = text.mnemonic.as_str();
     let vector = |domain| {
-        // Atomics without a result count as stores.
+        // An atomic without a result counts as a store.
         let loads = !result.is_empty() || does(Kind::Load);
         raise(if loads { Counter::Loads } else { of_stores(counters) }, Order::Turns, domain)
     };
-    // Cache instructions do not access memory.
+    // Cache instructions have no effect in the interpreter and do not access memory.
     let is_access = !has_no_effect(name);
     let is_sample = ["image_sample", "image_gather4", "image_msaa_load"]
         .iter()
@@ -442,7 +439,7 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
             let order = order_of_flat(counters);
             vec![vector(Domain::Memory), raise(Counter::Local, order, Domain::Lds)]
         }
-        // The result arrives in any order with respect to the LDS (LLVM's SIInsertWaitcnts, `GDS_ACCESS`).
+        // The result arrives in any order with respect to LDS results (LLVM's SIInsertWaitcnts, `GDS_ACCESS`).
         Some(("ds", rest)) if sync::is_sync(rest) => {
             vec![raise(Counter::Local, Order::Any, Domain::All)]
         }
@@ -456,7 +453,7 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
     }
 }
 
-/// Returns the counters that an instruction waits for, each with the count down to which it waits.
+/// Returns the counters for which an instruction waits, each with the count down to which it waits.
 fn waits(text: &Text) -> Vec<(Counter, usize)> {
     use Counter::{Loads, Local, Scalars, Stores};
     let bits = usize::from(text.site.immediate);
@@ -483,7 +480,6 @@ fn waits(text: &Text) -> Vec<(Counter, usize)> {
     }
 }
 
-/// Returns the assembler's name of a register half.
 pub(crate) fn register_name(half: usize) -> String {
     let rows = crate::registers::ROWS;
     let accumulation = usize::from(register::ACCUMULATION);

@@ -1,8 +1,9 @@
 //! Propagation of uninitialised data between registers.
 //!
-//! In doubt, a result counts as initialised: a missed error is better than a false report. A partly uninitialised value
-//! counts as initialised, and instructions that combine several lanes (comparisons, permutations, matrices) propagate
-//! only what all active lanes have. Source for the operands: LLVM's syntax of AMDGPU instructions.
+//! In doubt, a result counts as initialised: a missed error is better than a false report. A value of which only some
+//! bytes are uninitialised counts as initialised. Instructions that combine several lanes (comparisons, permutations,
+//! matrices) propagate a state only if all active lanes have it. Source for the operands: LLVM's syntax of AMDGPU
+//! instructions.
 
 use crate::{
     control::MOVES,
@@ -16,47 +17,47 @@ use crate::{
 pub enum Register {
     /// A vector register.
     Row(usize),
-    /// A scalar register, or an internal one of the interpreter.
+    /// A scalar register, including the interpreter's internal ones.
     Scalar(u16),
 }
 
-/// Rule by which targets get their state from sources.
+/// Rule by which target registers get their state from source registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Register by register, unchanged.
+    /// Each target register gets the state of the source register at the same position.
     Copy,
-    /// Bits are rearranged: the result is uninitialised where all sources are.
+    /// The instruction rearranges bits. A result is uninitialised only if all sources are.
     Bits,
-    /// The result depends on each source.
+    /// The result depends on each source, so one uninitialised source is enough.
     Compute,
-    /// The second source where the mask has a one, otherwise the first.
+    /// In each lane, the result is the second source if the mask bit is set, otherwise the first source.
     Select {
         /// First scalar register of the mask.
         mask: u16,
     },
-    /// The first source if the condition holds, otherwise the second.
+    /// The result is the first source if SCC is one, otherwise the second source.
     SelectScalar,
-    /// All lanes of the target get the state that all active lanes of one source have.
+    /// All lanes of the target get one state: the state that all active lanes of one of the sources have.
     Across {
-        /// True if the result is computed from the lanes, false if it is copied.
+        /// True if the result is computed from the lanes. False if lanes are only copied.
         computes: bool,
     },
-    /// The two targets are exchanged.
+    /// The instruction exchanges its two targets.
     Swap,
-    /// Targets are known only at run time, so all registers count as initialised.
+    /// The targets are known only at run time. Therefore all registers count as initialised afterwards.
     Forget,
-    /// The source decides a branch, or which lanes are active.
+    /// The sources decide a branch, or which lanes are active.
     Control,
 }
 
-/// Propagation of an instruction.
+/// Propagation of uninitialised data by one instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// The rule.
+    /// Rule for all targets.
     pub rule: Rule,
-    /// Registers that are written.
+    /// Registers that the instruction writes.
     pub targets: Vec<Register>,
-    /// Source registers by operand; constants are omitted.
+    /// For each operand, the registers that the instruction reads. Constants are omitted.
     pub sources: Vec<Vec<Register>>,
 }
 
@@ -70,7 +71,8 @@ pub(super) fn registers(base: &Base) -> Vec<Register> {
     }
 }
 
-/// Returns the propagation between registers; `None` if no register changes. Memory is handled elsewhere.
+/// Returns how an instruction propagates uninitialised data between registers; `None` if it changes no register.
+/// Accesses to memory are handled by `Shadow`.
 pub fn flow(text: &Text) -> Option<Flow> {
     let operands: Vec<Vec<Register>> =
         text.operands.iter().map(|operand| registers(&operand.base)).collect();
@@ -109,7 +111,7 @@ pub fn flow(text: &Text) -> Option<Flow> {
         }
         Passes::Selects => {
             if let Some(Base::Scalar { first: mask, .. }) = text.operands.get(3).map(|o| &o.base) {
-                // A constant keeps its position among the two.
+                // Both entries are kept, even if one is a constant, because the rule depends on their positions.
                 let sources = vec![operands[1].clone(), operands[2].clone()];
                 return Some(Flow { rule: Rule::Select { mask: *mask }, targets: first, sources });
             }
@@ -152,11 +154,11 @@ pub fn flow(text: &Text) -> Option<Flow> {
     some(rule, targets, &all)
 }
 
-/// Returns the registers of the operands that form the address of a memory access.
+/// Returns the registers that form the address of a memory access.
 pub fn address(text: &Text) -> Vec<Register> {
     let returns = usize::from(super::access::returns(text));
     let operands: &[usize] = match text.mnemonic.split_once('_') {
-        // These loads have no target register.
+        // Loads to the LDS have no target register, so the address starts at operand 0.
         Some(("global", rest)) if rest.starts_with("load_lds") => &[0, 1],
         Some(("buffer", _)) if text.has("lds") => &[0, 1, 2],
         Some(("global" | "flat" | "scratch", rest)) if rest.starts_with("store") => &[0, 2],

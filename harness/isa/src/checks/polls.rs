@@ -1,10 +1,11 @@
-//! Spin-loop detection: analyses what code does with a value that it reads from the LDS or memory.
+//! Spin-loop detection: analyses how code uses a value that it reads from the LDS or from memory.
 //!
 //! LDS instructions have no bits that distinguish an atomic or volatile read from a plain one (LLVM's AMDGPU usage
 //! guide: all become "ds_load"). But a compiler reads a location again in each iteration of a loop only if the program
-//! requires it: a plain read of a location that the loop does not change is moved before the loop. Therefore a read of
-//! the same location in each iteration of a loop without a barrier, whose value decides whether the loop continues, is
-//! a spin-loop read. Compilers may move the read of the first iteration before the loop, as a separate instruction.
+//! requires it: the compiler moves a plain read before the loop if the loop does not change the location. Therefore the
+//! following read is a spin-loop read: it reads the same location in each iteration of a loop without a barrier, and
+//! its value decides whether the loop continues. Compilers may move the read of the first iteration before the loop, as
+//! a separate instruction.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -14,28 +15,27 @@ use super::{
 };
 use crate::text::{Base, Text, register};
 
-/// Use of a value that code reads.
+/// Use of a value that an instruction reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looks {
-    /// True if the read is repeated until the value changes (a spin loop).
+    /// True if code repeats the read until the value changes, as in a spin loop.
     pub waits: bool,
-    /// True if the value decides whether a loop without a barrier continues, whatever its address.
+    /// True if the value decides whether a loop without a barrier continues. The loop may read a different address each
+    /// time.
     pub turns: bool,
-    /// True if, before the next barrier, the value decides a branch or a change of the LDS.
+    /// True if the value decides a branch or a change of the LDS before the next barrier.
     pub decides: bool,
 }
 
-/// Maximum number of instructions that are examined after a read, and in a loop.
+/// Maximum number of instructions that are examined after a read or in a loop.
 const MOST: usize = 1024;
 
-/// Maximum number of instructions that are examined for a decision by the value.
+/// Maximum number of instructions after a read among which a decision by its value is searched.
 const NEAR: usize = 256;
 
-/// Inputs and outputs of an instruction.
 struct Line {
     address: u64,
     next: u64,
-    /// Target address of a branch.
     target: Option<u64>,
     is_barrier: bool,
     ends: bool,
@@ -43,11 +43,11 @@ struct Line {
     load: Option<Load>,
 }
 
-/// A read and its address, without the values of registers.
+/// A read with the parts of its address in the instruction, without the contents of registers.
 struct Load {
     mnemonic: String,
     address: Vec<Place>,
-    /// Offset: bytes of the instruction for the LDS, text for memory.
+    /// Constant offset of the address: the field in the encoding for the LDS, the modifier in the text for memory.
     offset: (Option<u16>, Option<String>),
 }
 
@@ -57,12 +57,13 @@ struct Part {
     sources: Vec<Place>,
     /// True if the instruction decides a branch or the active lanes, or changes the LDS.
     decides: bool,
-    /// True if the instruction reads memory, whose value may change between iterations even if the address does not.
+    /// True if the instruction reads memory. Its value may change between iterations even if the address stays the
+    /// same.
     reads: bool,
     moves: Option<Moves>,
 }
 
-/// Origin of a register's value, for registers that have the same value in all lanes.
+/// Origin of the value that a move writes to a register in all lanes.
 #[derive(Clone, Copy, Debug)]
 enum Moves {
     Constant,
@@ -73,7 +74,7 @@ enum Moves {
 enum Place {
     Row(usize),
     Scalar(u16),
-    /// All scratch locations of spilled registers, treated as one.
+    /// All scratch locations, to which compilers spill registers. They are treated as one place.
     Scratch,
 }
 
@@ -87,7 +88,7 @@ impl From<Register> for Place {
 }
 
 impl Looks {
-    /// Analyses the read or atomic at an address. `code` returns the instruction at an address, as text.
+    /// Analyses the read or atomic at `pc`. `code` returns the parsed instruction at an address.
     pub fn at(pc: u64, code: &dyn Fn(u64) -> Option<Arc<[Text]>>) -> Looks {
         let lines = read(pc, u64::MAX, code);
         let Some(first) = lines.first() else { return Looks::default() };
@@ -108,14 +109,14 @@ impl Looks {
     }
 }
 
-/// Returns true if the first instruction is the read of a spin loop's first iteration, which the compiler moved before
-/// the loop.
+/// Returns true if the first instruction is a spin-loop read of the first iteration, which the compiler has moved
+/// before the loop.
 fn is_first_look(lines: &[Line]) -> bool {
     let barrier = lines.iter().position(|line| line.is_barrier).unwrap_or(lines.len());
     let lines = &lines[..barrier];
     let Some(Line { load: Some(first), .. }) = lines.first() else { return false };
-    // Returns the origin of a register's value before a line: possibly the value before these lines, a constant, or an
-    // unchanged scalar.
+    // Returns the origin of a register's value before a line: `None` if no line before it writes the register, and true
+    // if the value is a constant or a scalar that no line before it writes.
     let given = |place: &Place, before: &[Line]| -> Option<bool> {
         Some(match gives(place, before)?.moves {
             None => false,
@@ -141,12 +142,12 @@ fn is_first_look(lines: &[Line]) -> bool {
     again.any(|at| loops(at).any(|turn| is_waited_for(turn, lines[at].address)))
 }
 
-/// Returns the last instruction before another one that wrote this register.
+/// Returns the last instruction before a line that wrote this register.
 fn gives<'a>(place: &Place, before: &'a [Line]) -> Option<&'a Part> {
     before.iter().rev().flat_map(|line| &line.parts).find(|part| part.targets.contains(place))
 }
 
-/// Reads the instructions between two addresses, as far as they can be decoded.
+/// Decodes the instructions from address `from` to address `last`. Stops at the first one that cannot be decoded.
 fn read(from: u64, last: u64, code: &dyn Fn(u64) -> Option<Arc<[Text]>>) -> Vec<Line> {
     let mut next = from;
     let line = || {
@@ -157,22 +158,23 @@ fn read(from: u64, last: u64, code: &dyn Fn(u64) -> Option<Arc<[Text]>>) -> Vec<
     std::iter::from_fn(line).take(MOST).collect()
 }
 
-/// Returns true if the instruction at `pc` reads the same address in each iteration of a loop whose continuation
-/// depends on the value.
+/// Returns true if the instruction at `pc` reads the same address in each iteration of a loop, and its value decides
+/// whether the loop continues.
 fn is_waited_for(lines: &[Line], pc: u64) -> bool {
     decides_a_turn(lines, pc).is_some_and(|line| has_same_address(lines, line))
 }
 
-/// Returns the instruction at `pc` if its value decides whether a loop without a barrier continues.
+/// Returns the instruction at `pc` if its value decides whether a loop without a barrier continues. `lines` are the
+/// instructions of the loop.
 fn decides_a_turn(lines: &[Line], pc: u64) -> Option<&Line> {
     let at = lines.iter().position(|line| line.address == pc)?;
-    // Instructions after it, and then those from the start of the loop.
+    // Starts with the instructions after the read, and continues at the start of the loop.
     let around = lines[at..].iter().chain(&lines[..at]);
     let is_apart = lines.iter().any(|line| line.is_barrier);
     (!is_apart && decides(&lines[at], around)).then_some(&lines[at])
 }
 
-/// Returns true if one of these instructions decides something by the value of the first.
+/// Returns true if one of these instructions decides something by the value that `first` reads.
 fn decides<'a>(first: &Line, lines: impl Iterator<Item = &'a Line>) -> bool {
     let mut known: HashSet<Place> = first
         .parts
@@ -186,7 +188,7 @@ fn decides<'a>(first: &Line, lines: impl Iterator<Item = &'a Line>) -> bool {
             return true;
         }
         for target in &part.targets {
-            // Scratch memory may contain other values as well.
+            // Only registers are overwritten completely. Scratch memory may contain the value at another location.
             if follows {
                 known.insert(*target);
             } else if *target != Place::Scratch {
@@ -201,7 +203,7 @@ fn decides<'a>(first: &Line, lines: impl Iterator<Item = &'a Line>) -> bool {
 fn has_same_address(lines: &[Line], line: &Line) -> bool {
     let parts = || lines.iter().flat_map(|line| &line.parts);
     let mut changing: HashSet<Place> = parts().flat_map(|part| part.targets.clone()).collect();
-    // Spilled values mostly stay the same.
+    // A value that was spilled to scratch memory rarely changes in the loop.
     changing.remove(&Place::Scratch);
     loop {
         let changes = |part: &Part, place: &Place| {
@@ -216,7 +218,7 @@ fn has_same_address(lines: &[Line], line: &Line) -> bool {
         }
         changing.retain(|place| !same.contains(place));
     }
-    // The result may overwrite the address register, which is then computed again.
+    // If the result overwrites the address register, the loop computes the address again.
     let before = lines.split(|other| other.address == line.address).next().unwrap_or_default();
     let is_anew = |place: &Place| match gives(place, before).and_then(|part| part.moves) {
         None => false,
@@ -284,7 +286,7 @@ impl Part {
         if flow.rule == Rule::Swap {
             part.sources.extend(part.targets.clone());
         }
-        // The result of a selection also depends on its mask.
+        // The result of a selection also depends on the mask.
         match flow.rule {
             Rule::Select { mask } => part.sources.push(Place::Scalar(mask)),
             Rule::SelectScalar => part.sources.push(Place::Scalar(register::SCC)),

@@ -1,29 +1,30 @@
 //! Race detection in the LDS: accesses of several waves of a workgroup to the same bytes without synchronisation.
 //!
 //! Two accesses of different waves conflict if one is a write, or if one is an atomic and the other a read. Conflicts
-//! are detected by byte. Waves that write the same value as is already there, such as a shared flag, do not conflict,
-//! nor do two atomics.
+//! are detected for each byte. A write that does not change the value, for example of a shared flag, does not conflict
+//! with a write of another wave. Two atomics do not conflict either.
 //!
-//! Barriers order waves. Atomics and spin loops do too, as in the memory model of C++ and HIP: a wave that changes a
-//! location with an atomic releases its earlier accesses, and a wave that gets the old value, or waits in a spin loop
-//! for another wave ([`polls`](super::polls)), acquires them. LDS accesses of all waves have one order (LLVM's AMDGPU
+//! Barriers order waves. Atomics and spin loops do too, as in the memory model of C++ and HIP. A wave that changes a
+//! location with an atomic releases its earlier accesses. Another wave acquires them if its atomic gets the old value,
+//! or if it waits in a spin loop ([`polls`](super::polls)). LDS accesses of all waves have one order (LLVM's AMDGPU
 //! usage guide), so no further synchronisation is needed. The atomic itself is not ordered with accesses that it
 //! conflicts with: the waves could have arrived in the other order.
 //!
-//! LDS instructions do not distinguish atomic reads and writes from plain ones. A conflict of an access that may be
-//! atomic is reported at the end of the launch, unless the code has shown by then that it is:
+//! LDS instructions do not distinguish atomic reads and writes from plain ones. If an access may be atomic, its
+//! conflict is reported at the end of the launch, unless the code has shown by then that the access is atomic:
 //!
-//! * A spin-loop read is atomic or volatile. So is the write that it waits for: a write that ended a spin loop, or one
-//!   that directly follows a wait for all LDS accesses of its wave. In the latter case any read that decides whether a
-//!   loop continues counts as waiting for it.
-//! * A read before an atomic of the same wave on the same location, which decides about the atomic, is allowed:
-//!   compare-and-swap loops start with such a read.
-//! * A write that conflicts with a swapping atomic is allowed if the atomic's wave decides by the old value and the
-//!   writing wave has swapped at this location before: the write unlocks a lock that the other wave tries to take.
+//! * A spin-loop read is atomic or volatile, and so is the write for which it waits. This write either ended a spin
+//!   loop, or directly follows a wait for all LDS accesses of its wave. In the latter case, any read whose value
+//!   decides whether a loop continues counts as waiting for the write.
+//! * A read is allowed if it decides about a later atomic of the same wave on the same location. Compare-and-swap loops
+//!   start with such a read.
+//! * A write that conflicts with a swapping atomic is allowed if the atomic's wave decides by the old value, and the
+//!   writing wave has swapped at this location before. This is how a wave unlocks a lock that another wave tries to
+//!   take.
 //!
-//! A barrier orders only completed accesses: a write for which its wave has not waited may arrive after another wave's
-//! read. The same holds for loads from memory to the LDS, for which the loading wave must wait, and which may arrive
-//! after later writes.
+//! A barrier orders only completed accesses. If a wave does not wait for its write before a barrier, the write may
+//! arrive after another wave's read. Loads from memory to the LDS must be waited for in the same way, because they may
+//! arrive even after later writes.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -36,7 +37,7 @@ use bytes::{Byte, Bytes, Settled, Touch};
 
 use super::{Found, access::Kind, polls::Looks};
 
-/// One side of a race.
+/// One of two racing accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     pub(crate) wave: u32,
@@ -48,45 +49,45 @@ pub struct Access {
     pub text: Arc<str>,
 }
 
-/// Number of an LDS instruction; 0 means never.
+/// Number of an LDS instruction in the order of execution. 0 means never.
 type Time = u32;
 
-/// Vector clock: for each wave, the accesses that happen before the next access of the clock's owner.
+/// Vector clock of a wave: for each wave, the last access that happens before the next access of the clock's owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock(pub Vec<Known>);
 
-/// Clock entry of a wave: LDS accesses, and memory accesses of all waves of the launch.
+/// Clock entry for one wave: its last LDS access, and its last memory access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Time in LDS accesses.
+    /// Number of the LDS instruction.
     pub here: Time,
-    /// Time in memory accesses.
+    /// Number of the memory access, counted over all waves of the launch.
     pub in_memory: Time,
 }
 
-/// The current access.
+/// The access that is being recorded.
 #[derive(Clone, Copy)]
 pub struct By {
     /// Kind of the access.
     pub kind: Kind,
-    /// Wave that makes it.
+    /// Number of the wave in the workgroup.
     pub wave: u32,
     /// Address of the instruction.
     pub pc: u64,
-    /// Position in the sequence of the wave's accesses.
+    /// Position of the access among the accesses of the wave.
     pub number: Number,
-    /// The wave's own accesses that have completed.
+    /// Numbers of accesses of this wave that have completed.
     pub come: Come,
     /// True for an atomic that returns the old value.
     pub returns: bool,
     /// True if the written value does not depend on the old one.
     pub swaps: bool,
-    /// True if the wave has just waited for all of its LDS accesses, as it must before it releases.
+    /// True if the wave has just waited for all of its LDS accesses. A write that releases needs such a wait.
     pub lets_go: bool,
 }
 
-/// Numbers of completed LDS accesses and of completed loads from memory to the LDS of a wave. Each kind completes in
-/// order, but not with respect to the other.
+/// Numbers of completed LDS accesses of a wave, and of its completed loads from memory to the LDS. Each of these two
+/// kinds completes in order. The two kinds are not ordered with each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Come {
     /// Number of LDS accesses.
@@ -95,19 +96,20 @@ pub struct Come {
     pub moved: u32,
 }
 
-/// Position of an access in the sequence of its kind; 0 means that it is complete at once.
+/// Position of an access among the accesses of its kind in a wave, from 1. Accesses with the position 0 count as
+/// complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Number(u32);
 
 impl Number {
     const MOVED: u32 = 1 << 31;
 
-    /// Returns the position of the last LDS access.
+    /// Returns the position of the last of these LDS accesses.
     pub fn local(made: Come) -> Number {
         Number(made.local)
     }
 
-    /// Returns the position of the last load from memory to the LDS.
+    /// Returns the position of the last of these loads from memory to the LDS.
     pub fn moved(made: Come) -> Number {
         Number(made.moved | Number::MOVED)
     }
@@ -117,7 +119,7 @@ impl Number {
         self.0 & Number::MOVED != 0
     }
 
-    /// Returns true if the access is among the completed ones.
+    /// Returns true if `come` contains the access.
     pub fn has_come(self, come: Come) -> bool {
         match self.is_moved() {
             true => self.0 & !Number::MOVED <= come.moved,
@@ -126,53 +128,54 @@ impl Number {
     }
 }
 
-/// Two conflicting accesses: a race unless the excuse turns out to apply.
+/// Two conflicting accesses. They are a race, unless the launch shows that the excuse applies.
 struct Suspect {
     excuse: Excuse,
     found: Found,
 }
 
-/// Reason that would excuse a conflict, with the address of an instruction.
+/// Reason why a conflict may be legal, with the address of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Excuse {
-    /// The read decides about an atomic after it.
+    /// The read at this address decides about a later atomic.
     Guards(u64),
-    /// The write ended a spin loop.
+    /// The write at this address ended a spin loop.
     LetsGo(u64),
 }
 
-/// Race detection state of a workgroup's LDS.
+/// State of the race detection in the LDS of a workgroup.
 #[derive(Default)]
 pub struct Races {
-    /// Access history of the bytes.
+    /// Last accesses to each byte.
     pub bytes: Bytes,
     now: Time,
-    /// Memory accesses of all waves of the launch so far.
+    /// Number of memory accesses that all waves of the launch have made.
     in_memory: Time,
-    /// Times at which the workgroup started, and of its last barrier.
+    /// Time of the start of the workgroup, and time of its last barrier.
     begun: Time,
     met: Time,
     clocks: Vec<Clock>,
-    /// Clocks released by atomics since the last barrier, by dword.
+    /// For each dword, the clock that atomics on it have released since the last barrier.
     places: HashMap<u64, Clock>,
-    /// For each wave, the accesses that had certainly completed at the last barrier.
+    /// For each wave, the accesses that had completed for certain at the last barrier.
     come: Vec<Come>,
     texts: HashMap<u64, Arc<str>>,
     looks: HashMap<u64, Looks>,
-    /// Addresses of swapping atomics, and of writes that release.
+    /// Addresses of swapping atomics, and addresses of writes that release.
     swapping: HashSet<u64>,
     letting_go: HashSet<u64>,
-    /// Time at which a wave first swapped a dword, in this workgroup.
+    /// For each dword and wave of this workgroup, the time at which the wave first swapped the dword.
     taken: HashMap<(u64, u32), Time>,
-    /// Reported pairs of instructions, with true if no excuse is possible.
+    /// Reported pairs of instructions. The value is true if no excuse is possible.
     told: HashMap<[u64; 2], bool>,
     suspects: Vec<Suspect>,
     excused: HashSet<Excuse>,
-    /// For each wave, the spin-loop read at which it waits, and the instruction whose value it read last.
+    /// For each wave in a spin loop, the address of the spin-loop read, and the address of the instruction whose value
+    /// it last read.
     waiting: Vec<Option<(u64, u64)>>,
-    /// Values of other waves on which this access waits in a spin loop.
+    /// Accesses of other waves for which the current access waits in a spin loop, each with its offset.
     waits_for: Vec<(u64, Kind, Touch)>,
-    /// Wave that has acquired from another one since the last call of `take_heard`.
+    /// Wave that has acquired from another wave since the last call of `take_heard`.
     heard: Option<u32>,
 }
 
@@ -183,7 +186,7 @@ impl Clock {
         self.0.get(touch.wave as usize).is_some_and(|last| touch.time <= last.here)
     }
 
-    /// Adds another clock; returns true if anything was new.
+    /// Joins this clock with another one. Returns true if that changed the clock.
     fn join(&mut self, other: &Clock) -> bool {
         self.0.resize(self.0.len().max(other.0.len()), Known::default());
         let mut is_news = false;
@@ -195,7 +198,7 @@ impl Clock {
 }
 
 impl Known {
-    /// Extends the entry; returns true if anything was new.
+    /// Extends the entry. Returns true if that changed the entry.
     fn knows(&mut self, more: Known) -> bool {
         let before = *self;
         self.here = self.here.max(more.here);
@@ -207,7 +210,7 @@ impl Known {
 impl Races {
     /// Starts a workgroup with this number of waves.
     pub fn begin(&mut self, waves: usize) {
-        // Resets the time long before it could overflow.
+        // The time starts again long before it could overflow.
         if self.now > Time::MAX / 2 {
             (self.now, self.bytes) = (0, Bytes::default());
         }
@@ -231,14 +234,15 @@ impl Races {
         }
     }
 
-    /// Records a barrier. `come` is, for each wave, the accesses that have certainly completed.
+    /// Records a barrier. `come` contains, for each wave, the accesses that have completed for certain.
     pub fn barrier(&mut self, come: impl Iterator<Item = Come>) {
         self.meet();
         self.come.clear();
         self.come.extend(come);
     }
 
-    /// Records accesses that have completed before a wave acquired through memory; they need no barrier.
+    /// Records accesses that have completed before a wave acquired through memory, so that no barrier needs to order
+    /// them.
     pub(crate) fn comes(&mut self, come: impl Iterator<Item = Come>) {
         for (known, now) in self.come.iter_mut().zip(come) {
             known.local = known.local.max(now.local);
@@ -246,8 +250,8 @@ impl Races {
         }
     }
 
-    /// Records that a wave acquired through memory: earlier LDS accesses of the other wave are ordered too. Memory
-    /// times are left out.
+    /// Records that `wave` acquired from the wave `of` through memory, so that earlier LDS accesses of `of` are ordered
+    /// too. Memory times stay unchanged, because the race detection in memory has its own clocks.
     pub fn learns(&mut self, wave: usize, of: usize) {
         let mut heard = self.clocks[of].clone();
         heard.0.iter_mut().for_each(|known| known.in_memory = 0);
@@ -263,7 +267,7 @@ impl Races {
         self.texts.entry(pc).or_insert_with(|| text.clone());
     }
 
-    /// Returns the races of all workgroups at the end of the launch.
+    /// Returns the races of all workgroups that are still suspected at the end of the launch.
     pub fn end(all: Vec<&mut Races>) -> Vec<Found> {
         let mut all = all;
         all.iter_mut().for_each(|races| races.meet());
@@ -274,15 +278,14 @@ impl Races {
         races.map(|suspect| suspect.found).collect()
     }
 
-    /// Records that the wave's spin loop has ended.
     fn goes_on(&mut self, wave: usize) {
         if let Some((_, by)) = self.waiting[wave].take() {
             self.excused.insert(Excuse::LetsGo(by));
         }
     }
 
-    /// Records an access to bytes that contained `before` and now contain `now`. `look` analyses the use of a value
-    /// that is read at a code address.
+    /// Records an access. Its bytes contained `before` and now contain `now`. `look` analyses how the code uses the
+    /// value that the instruction at an address reads.
     pub fn touch(
         &mut self,
         by: &By,
@@ -304,7 +307,7 @@ impl Races {
         if by.lets_go && by.kind == Kind::Store {
             self.letting_go.insert(by.pc);
         }
-        // Most instructions were never analysed.
+        // Most instructions have never been analysed.
         let was_asked = !self.looks.is_empty() && self.looks.contains_key(&by.pc);
         let mut seen = Touch::default();
         let mut next = offset;
@@ -314,7 +317,7 @@ impl Races {
             let clock = &self.clocks[by.wave as usize];
             let (begun, met, come) = (self.begun, self.met, &self.come);
             let settled = Settled { wave: by.wave, own: by.come, clock, begun, met, come };
-            // A changed value only matters if there is another write.
+            // The bytes of a dword get different histories only if the access conflicts with an earlier write.
             let is_alike = |byte: &Byte| {
                 let mut changes = before[bytes(4)].iter().zip(&now[bytes(4)]).map(|(b, n)| b != n);
                 let first = changes.next();
@@ -348,7 +351,7 @@ impl Races {
                 Kind::Load => {}
             }
             let rivals = rivals.into_iter().flatten();
-            // One conflict per byte is enough, unless it may be excused.
+            // One reported conflict per byte is enough. A conflict with a possible excuse is not reported yet.
             for rival in rivals {
                 if self.meets(at, rival, (by.kind, touch), look, found) {
                     break;
@@ -358,7 +361,7 @@ impl Races {
                 self.guards(at, &touch, look);
             }
         }
-        // Applied after all bytes, so that the last byte is checked with the same clock as the first.
+        // Acquired only now, so that the last byte is checked with the same clock as the first.
         let mut waits_for = std::mem::take(&mut self.waits_for);
         for (at, kind, other) in waits_for.drain(..) {
             self.hears(at, kind, &other, by.wave);
@@ -376,13 +379,12 @@ impl Races {
         }
     }
 
-    /// Returns the cached analysis of the read at an address.
     fn look(&mut self, pc: u64, look: Look<'_>) -> Looks {
         *self.looks.entry(pc).or_insert_with(|| look(pc))
     }
 
-    /// Handles two conflicting accesses and returns true if they are certainly a race. They are not if one is an atomic
-    /// and the other waits for it.
+    /// Handles two conflicting accesses. Returns true if they are a race for certain. If both may be atomic and one
+    /// waits for the other, they are not a race.
     fn meets(
         &mut self,
         offset: u64,
@@ -445,8 +447,8 @@ impl Races {
         excuse.is_none()
     }
 
-    /// Acquires in a spin loop from waves without a conflict: the last of several waves that wrote the same value, or a
-    /// wave that is already ordered through memory, but not its earlier memory accesses.
+    /// Acquires in a spin loop without a conflict. This happens in two cases: several waves wrote the same value, and
+    /// the last of them counts; or the writing wave is ordered already through memory, but its memory accesses are not.
     fn hears_without_conflict(&mut self, by: &By, at: u64, look: Look<'_>) {
         let &Byte { write, atomics: [atomic, _], agreed, in_memory, .. } = self.bytes.at(at);
         for (kind, touch) in [(Kind::Store, write), (Kind::Atomic, atomic)] {
@@ -470,8 +472,8 @@ impl Races {
         Access { wave: touch.wave, kind, pc: touch.pc, text }
     }
 
-    /// Reports a write that may not have been complete at the barrier, and a load to the LDS for which its own wave has
-    /// not waited.
+    /// Reports a conflict with a write that may not have arrived: a write of another wave that was not complete at the
+    /// barrier, or a load to the LDS for which its own wave has not waited.
     fn comes_early(&mut self, by: &By, offset: u64, found: &mut Vec<Found>) {
         let byte = self.bytes.at(offset);
         let writes = [
@@ -479,7 +481,7 @@ impl Races {
             (Kind::Atomic, byte.atomics[0], byte.numbers[1]),
         ];
         for (kind, write, number) in writes {
-            // Writes complete in order, and so do the loads of a wave.
+            // Writes of one wave complete in order, and so do its loads to the LDS.
             let in_turn = match (by.kind, number.is_moved()) {
                 (Kind::Store, true) => by.number.is_moved() && write.wave == by.wave,
                 (Kind::Store, false) => true,
@@ -504,7 +506,8 @@ impl Races {
         }
     }
 
-    /// Records that a wave has read the byte that it now changes with an atomic, and that it decided by the value.
+    /// Records a read of the byte that an atomic of the same wave now changes, if the wave decided by the value that it
+    /// read.
     fn guards(&mut self, offset: u64, touch: &Touch, look: Look<'_>) {
         for read in self.bytes.at(offset).reads {
             let is_own = read.wave == touch.wave && read.time > self.met;
@@ -515,8 +518,8 @@ impl Races {
         }
     }
 
-    /// Releases the clock of an atomic's wave, and acquires the released clocks at this location if the atomic returns
-    /// the old value.
+    /// Releases the clock of the atomic's wave at this location. If the atomic returns the old value, first acquires
+    /// the clock that earlier atomics have released there.
     fn synchronises(&mut self, place: u64, by: &By) {
         let clock = &mut self.clocks[by.wave as usize];
         let known = self.places.entry(place).or_default();
@@ -527,17 +530,17 @@ impl Races {
         known.0[by.wave as usize] = Known { here: self.now, in_memory: self.in_memory };
     }
 
-    /// Returns the wave that has acquired since the last call, and its memory times by wave.
+    /// Returns the wave that has acquired since the last call. Also returns, for each wave, the time up to which its
+    /// memory accesses happen before that wave's next access.
     pub(crate) fn take_heard(&mut self) -> Option<(usize, impl Iterator<Item = Time> + '_)> {
         let wave = self.heard.take()? as usize;
         Some((wave, self.clocks[wave].0.iter().map(|known| known.in_memory)))
     }
 
-    /// Acquires from the write or atomic of another wave.
     fn hears(&mut self, offset: u64, kind: Kind, other: &Touch, wave: u32) {
         let mut heard = match kind {
             Kind::Atomic => self.places.get(&(offset / 4)).cloned().unwrap_or_default(),
-            // Clocks that the writer acquired later count as well.
+            // This includes clocks that the writing wave acquired after the write.
             Kind::Store | Kind::Load => self.clocks[other.wave as usize].clone(),
         };
         heard.0.resize(self.clocks.len(), Known::default());
@@ -545,7 +548,7 @@ impl Races {
             Kind::Store => self.bytes.at(offset).in_memory,
             Kind::Load | Kind::Atomic => 0,
         };
-        // The writer's entry for itself only contains the time of the last barrier.
+        // The entry of the writing wave for itself contains only the time of the last barrier.
         heard.0[other.wave as usize].knows(Known { here: other.time, in_memory });
         if self.clocks[wave as usize].join(&heard) {
             self.heard = Some(wave);

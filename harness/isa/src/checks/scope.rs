@@ -1,5 +1,5 @@
-//! Synchronisation scope of memory instructions: whether other workgroups see the access when it is made, and its
-//! effect on caches.
+//! Synchronisation scope of memory instructions: whether other workgroups see an access when it is made, and how an
+//! instruction affects caches.
 //!
 //! Source: LLVM's AMDGPU usage guide, the memory models of GFX6 to GFX9, GFX90A, GFX942 (which also applies to GFX950),
 //! GFX10 and GFX11, and GFX12: code sequences for loads, stores and fences of each scope.
@@ -8,22 +8,23 @@ use device::{Arch, ScopeBits};
 
 use crate::text::{Base, Text};
 
-/// Synchronisation strength of a load or a store, from its bits.
+/// Synchronisation strength of a load or a store, as the bits of the instruction encode it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strength {
-    /// Not synchronising: the access may use a private cache.
+    /// The access does not synchronise. It may use a private cache.
     Plain,
-    /// Unknown: before GFX12, except on GFX942 and GFX950, atomic and plain stores have the same encoding and both
-    /// reach the memory of the device.
+    /// The strength is unknown. Before GFX12, except on GFX942 and GFX950, atomic and plain stores have the same
+    /// encoding and both reach the memory of the device.
     Unsaid,
-    /// Visible to the workgroup, like atomics with workgroup scope. For other workgroups it is a plain access.
+    /// The access is visible to the workgroup, like atomics with workgroup scope. For other workgroups it is a plain
+    /// access.
     Within,
-    /// Visible to other workgroups, like atomic and volatile accesses.
+    /// The access is visible to other workgroups, like atomic and volatile accesses.
     Synchronising,
 }
 
 impl Strength {
-    /// Returns the strength for a wave of the same workgroup, or of another one.
+    /// Returns the strength as seen by a wave of the same workgroup (`is_own`) or of another one.
     pub fn to(self, is_own: bool) -> Strength {
         match (self, is_own) {
             (Strength::Within, true) => Strength::Synchronising,
@@ -33,36 +34,36 @@ impl Strength {
     }
 }
 
-/// Effects of an instruction on other workgroups.
+/// Scope of an instruction, and its effect on caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// Strength of its load.
+    /// Strength of the instruction as a load.
     pub load: Strength,
-    /// Strength of its store.
+    /// Strength of the instruction as a store.
     pub store: Strength,
-    /// True if a store stays in a private cache until that is written back.
+    /// True if a store stays in a private cache until an instruction writes the cache back.
     pub stays: bool,
-    /// True for a compare-and-swap. Compilers implement other atomics with it, in a loop that starts with a plain load.
+    /// True for a compare-and-swap. Compilers implement other atomics with a loop that starts with a plain load and
+    /// ends with a compare-and-swap.
     pub(crate) swaps: bool,
-    /// Caches that it invalidates, as a bit mask.
+    /// Caches that the instruction invalidates, as a bit mask.
     pub drops: u8,
-    /// True if it writes back caches.
+    /// True if the instruction writes back caches.
     pub writes_back: bool,
 }
 
-/// Cache that the waves of a workgroup may have separately on RDNA.
+/// Bit of the nearest cache. On RDNA, the two halves of a workgroup may have separate ones.
 pub const NEAR: u8 = 0b01;
-/// Next cache level, which other workgroups may have separately.
+/// Bit of the next cache level. Different workgroups may have separate ones.
 const FAR: u8 = 0b10;
 
-/// Returns the caches in which a load may find stale lines, as a bit mask. On RDNA two of them can be invalidated
+/// Returns the caches in which a load may find stale lines, as a bit mask. On RDNA, instructions invalidate two levels
 /// separately.
 pub fn caches(arch: Arch) -> u8 {
     if arch.facts().has_two_caches { NEAR | FAR } else { NEAR }
 }
 
 impl Scope {
-    /// Scope of an instruction without memory access.
     pub(crate) const NOTHING: Scope = Scope {
         load: Strength::Plain,
         store: Strength::Plain,
@@ -72,17 +73,18 @@ impl Scope {
         writes_back: false,
     };
 
-    /// Returns the scope from an instruction's text.
+    /// Returns the scope of an instruction from its text.
     pub fn of(text: &Text) -> Scope {
         use Strength::{Plain, Synchronising, Unsaid, Within};
         let (name, bits) = (text.mnemonic.as_str(), text.site.arch.facts().scope_bits);
-        // Without operands, the first modifier is parsed as an operand.
+        // In the text of an instruction without operands, the first modifier is parsed as an operand.
         let says_sc1 = text.has("sc1")
             || text.operands.iter().any(|operand| operand.base == Base::Word("sc1".to_owned()));
         let wide = text.value("scope").is_some_and(|scope| scope != "SCOPE_CU");
         let device = text.value("scope").is_some_and(|s| s == "SCOPE_DEV" || s == "SCOPE_SYS");
         let glc = text.has("glc");
-        // Scopes of the access, whether stores state it, and whether they may stay in a private cache.
+        // Whether the access synchronises within the workgroup, whether it synchronises beyond the workgroup, whether
+        // stores have these bits, and whether stores may stay in a private cache.
         let (marked, beyond, says, keeps) = match bits {
             ScopeBits::Sc => (text.has("sc0") || says_sc1, says_sc1, true, !text.has("sc1")),
             ScopeBits::Scope => (wide, device, true, false),
@@ -112,7 +114,6 @@ impl Scope {
         }
     }
 
-    /// Returns true for a pure cache instruction.
     pub(crate) fn is_of_caches(&self) -> bool {
         self.drops != 0 || self.writes_back
     }

@@ -1,7 +1,8 @@
-//! Outstanding results of a wave, and accesses to their registers before they have arrived.
+//! Results that a wave has requested and that have not arrived, and accesses to their registers.
 //!
-//! A result counts as arrived only after a wait, however fast memory may be. For results that arrive in order, a wait
-//! completes all but the last `n`. Results that arrive in any order complete only with a wait for zero.
+//! A result counts as arrived only after the wave has waited for it, even if the interpreter already knows the value.
+//! If results arrive in order, a wait for the count `n` completes all but the last `n` results. If they arrive in any
+//! order, only a wait for zero completes them.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -15,22 +16,23 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// A register that is accessed while a result for it is outstanding.
+/// An access to a register while a result for it is outstanding.
 #[derive(Clone, Debug)]
 pub struct Early {
     /// Name in assembler syntax.
     pub register: String,
-    /// True if the old value is read, false if it is written and the result will overwrite it.
+    /// True if the instruction reads the old value. False if it writes the register, and the late result will overwrite
+    /// the written value.
     pub read: bool,
     pub(crate) wave: u32,
     /// First affected lane; `None` for scalar registers.
     pub(crate) lane: Option<usize>,
     /// Instruction that requested the result.
     pub producer: Origin,
-    /// Counter of the result, and the highest count at which it has arrived.
+    /// Counter of the result, and the highest count at which the result has arrived.
     pub counter: &'static str,
     pub needs: usize,
-    /// Last wait for this counter since then, with the count that it left open.
+    /// Last wait for this counter since the result was requested, and the count down to which it waited.
     pub waited: Option<(Origin, usize)>,
 }
 
@@ -41,41 +43,39 @@ pub struct Origin {
     pub(crate) text: Arc<str>,
 }
 
-/// An outstanding result.
 struct Pending {
     order: Order,
     name: &'static str,
-    /// True if it is written to the LDS.
+    /// True if the result is written to the LDS.
     moves: bool,
     result: Arc<Set>,
     lanes: u64,
     producer: Origin,
-    /// Time of its write to memory that is shared with other workgroups, or 0.
+    /// Time of the instruction's write in the race detection in memory, or 0.
     writes: u32,
-    /// Number of waits for this counter before the instruction.
+    /// Number of waits for this counter before the result was requested.
     waits: u64,
-    /// True if an early use has been reported. Further uses are consequences and are not reported.
+    /// True if an early use of the result has been reported. Later uses are consequences of the same mistake and are
+    /// not reported.
     told: bool,
-    /// Values of the registers, if results are held back.
     late: Option<Late>,
 }
 
-/// Values of a result that is held back.
+/// Register values of a result that is held back.
 #[derive(Default)]
 struct Late {
     rows: Vec<(usize, Row)>,
     scalars: Vec<(usize, u32)>,
 }
 
-/// Outstanding results of one wave.
 pub(crate) struct Scoreboard {
     counters: [VecDeque<Pending>; COUNTERS],
     /// Register halves of all outstanding results.
     pending: [u64; WORDS],
-    /// Last wait for each counter, and the number of waits.
+    /// For each counter, its last wait, and the number of waits.
     waited: [Option<(Origin, usize)>; COUNTERS],
     waits: [u64; COUNTERS],
-    /// Number of LDS accesses and of loads from memory to the LDS.
+    /// Number of LDS accesses, and of loads from memory to the LDS.
     local: Come,
 }
 
@@ -92,18 +92,18 @@ impl Default for Scoreboard {
 }
 
 impl Scoreboard {
-    /// Returns true if an instruction that accesses these registers may find one with an outstanding result.
+    /// Returns true if one of these registers has an outstanding result in some lane.
     #[inline(always)]
     pub(crate) fn meets(&self, touched: &Set) -> bool {
         touched.meets(&self.pending)
     }
 
-    /// Returns the number of LDS accesses.
+    /// Returns the numbers of accesses to the LDS that the wave has made.
     pub(crate) fn made(&self) -> Come {
         self.local
     }
 
-    /// Returns the number of LDS accesses that have certainly completed.
+    /// Returns the numbers of accesses to the LDS that have completed for certain.
     pub(crate) fn done(&self) -> Come {
         let open = |counter: Counter, is_one: fn(&&Pending) -> bool| {
             self.counters[counter as usize].iter().filter(is_one).count() as u32
@@ -119,7 +119,7 @@ impl Scoreboard {
         self.counters.iter().filter_map(first).min()
     }
 
-    /// Returns the early accesses of an instruction that is about to run. Each result is reported once.
+    /// Returns the early accesses of an instruction that is about to run. Each result is reported at most once.
     pub(crate) fn check(&mut self, effect: &Effect, wave: &Wave) -> Vec<Early> {
         let mut found = Vec::new();
         if !self.meets(&effect.touched) {
@@ -132,7 +132,7 @@ impl Scoreboard {
                 if pending.told {
                     continue;
                 }
-                // Results of one counter that arrive in order may write the same register.
+                // If results of one counter arrive in order, they may write the same register.
                 let in_turn = |raise: &Raise| {
                     raise.counter as usize == index
                         && (raise.order, pending.order) == (Order::Turns, Order::Turns)
@@ -165,7 +165,7 @@ impl Scoreboard {
         found
     }
 
-    /// Records the counters that an executed instruction increments and waits for.
+    /// Records that an instruction has run: the counters that it increments, and those for which it waits.
     pub(crate) fn runs(
         &mut self,
         effect: &Effect,
@@ -190,7 +190,7 @@ impl Scoreboard {
             let is_local = raise.counter == Counter::Local && raise.order == Order::Turns;
             self.local.local += u32::from(is_local);
             self.local.moved += u32::from(raise.moves);
-            // This part of a FLAT access may have no lanes.
+            // A FLAT instruction may access only memory or only the LDS. The other access has no lanes.
             let goes = lanes != 0 || raise.domain == Domain::All;
             let writes = if goes && raise.domain != Domain::Lds { writes } else { 0 };
             let late = before.as_ref().map(|before| before.late(&raise.result, wave));
@@ -218,7 +218,6 @@ impl Scoreboard {
         }
     }
 
-    /// Completes results until at most `left` are outstanding on a counter.
     fn come(&mut self, index: usize, left: usize, wave: &mut Wave) {
         let queue = &mut self.counters[index];
         if queue.is_empty() {
@@ -237,7 +236,7 @@ impl Scoreboard {
         self.note();
     }
 
-    /// Recomputes the registers with outstanding results.
+    /// Computes again which registers have outstanding results.
     fn note(&mut self) {
         self.pending = [0; WORDS];
         for pending in self.counters.iter().flatten().filter(|pending| !pending.told) {
@@ -250,7 +249,7 @@ fn is_vector(half: usize) -> bool {
     half / 2 < ROWS
 }
 
-/// Values of the registers that an instruction is going to write, before it runs.
+/// Old values of the registers that an instruction is going to write.
 pub(crate) struct Before(Late);
 
 impl Before {

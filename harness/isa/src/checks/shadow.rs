@@ -1,4 +1,4 @@
-//! Tracking of uninitialised memory: reads, propagation, and use.
+//! Tracking of uninitialised memory: which instructions read it, how it propagates, and where it is used.
 
 use std::{ops::Range, sync::Arc};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{AddressSpace, Written, ops::memory::Location, wave::Wave};
 
-/// Kind of use of uninitialised data.
+/// Use of uninitialised data that is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Use {
     Stored,
@@ -33,27 +33,26 @@ impl Use {
 #[derive(Default)]
 pub(crate) struct Shadow {
     origins: Origins,
-    /// State of the LDS, by byte. Bytes past the end are initialised.
+    /// State of each byte of the LDS. Bytes past the end of the list are initialised.
     local: Vec<Mark>,
-    /// Allocations and other ranges that were accessed recently.
+    /// Recently accessed allocations whose bytes are tracked, and recently accessed ranges that are not tracked.
     known: Vec<Arc<Written>>,
     untracked: Vec<Range<u64>>,
-    /// Errors of the current instruction.
     pub(super) found: Vec<Found>,
 }
 
-/// Maximum number of cached ranges; more than a kernel uses at a time.
+/// Maximum number of cached ranges, which is more than a kernel uses at a time.
 const KNOWN: usize = 8;
 
-/// Where the state of the memory that a piece accesses is tracked.
+/// Place where the state of the accessed memory is tracked.
 enum Book {
     Nowhere,
-    /// One allocation, with the accessed range if it has no gaps.
+    /// One allocation. The range is present if the accesses fill it without gaps.
     One(Arc<Written>, Option<Range<u64>>),
     Several,
 }
 
-/// Returns the accesses of one piece, which are consecutive.
+/// Returns the accesses of one piece. They are consecutive in `touches`.
 fn of_piece(touches: &[Touch], piece: usize) -> &[Touch] {
     let start = touches.partition_point(|touch| touch.piece < piece);
     let end = touches.partition_point(|touch| touch.piece <= piece);
@@ -63,12 +62,11 @@ fn of_piece(touches: &[Touch], piece: usize) -> &[Touch] {
 type Space<'a> = &'a dyn AddressSpace;
 
 impl Shadow {
-    /// Starts a workgroup with an empty LDS.
     pub(crate) fn begin(&mut self) {
         self.local.clear();
     }
 
-    /// Returns the tracking data of the allocation that contains the address, if it is tracked.
+    /// Returns the tracking data of the allocation that contains `address`; `None` if it is not tracked.
     fn written(&mut self, space: Space<'_>, address: u64) -> Option<Arc<Written>> {
         if let Some(found) = self.known.iter().find(|known| known.range().contains(&address)) {
             return Some(found.clone());
@@ -90,7 +88,7 @@ impl Shadow {
         found
     }
 
-    /// Finds the tracking data for all accesses of a piece, so that most are handled at once.
+    /// Finds the tracking data for all accesses of a piece at once, because most pieces access one allocation.
     fn book(&mut self, touches: &[Touch], bytes: u64, space: Space<'_>) -> Book {
         let (mut least, mut greatest, mut local) = (u64::MAX, 0, false);
         for touch in touches {
@@ -123,7 +121,7 @@ impl Shadow {
         }
     }
 
-    /// Reports an error, unless reports are off for this kernel.
+    /// Reports an error, unless the address space turns off these reports.
     fn mistake(&mut self, space: Space<'_>, origin: u32, how: Use) {
         if let Some(read) = self.origins.get(origin)
             && space.reports_never_written()
@@ -145,7 +143,6 @@ impl Shadow {
         }
     }
 
-    /// Reports an address that depends on uninitialised data.
     pub(crate) fn address(
         &mut self,
         registers: &Registers,
@@ -159,7 +156,8 @@ impl Shadow {
         }
     }
 
-    /// Computes the state of loaded registers, and checks stores and atomics, before the instruction runs.
+    /// Computes the state of the registers that an instruction loads, and checks its stores and atomics. Called before
+    /// the instruction runs.
     pub(super) fn reads(
         &mut self,
         (pc, text): (u64, &Arc<str>),
@@ -224,7 +222,7 @@ impl Shadow {
                 };
                 changes.extend(match target {
                     Data::Rows(row) => change(row + word, found),
-                    // The other half of the register keeps its state.
+                    // The lower half of the register keeps its state.
                     Data::UpperHalf(row) => {
                         change(row, found.only(registers.row(row).never_written))
                     }
@@ -241,7 +239,7 @@ impl Shadow {
         }
     }
 
-    /// Returns the state of up to four bytes; uninitialised only if all of them are.
+    /// Returns the state of up to four bytes. It is uninitialised only if all bytes are.
     fn mark(
         &mut self,
         (pc, text): (u64, &Arc<str>),
@@ -262,7 +260,7 @@ impl Shadow {
                 let all = !marks.iter().any(|mark| mark.is_clean());
                 marks.first().copied().filter(|_| all).unwrap_or_default()
             }
-            // Spilled registers count as initialised.
+            // Scratch memory, which contains spilled registers, counts as initialised.
             Location::Scratch { .. } => Mark::default(),
         }
     }
@@ -288,7 +286,6 @@ impl Shadow {
         }
     }
 
-    /// Updates memory and LDS after stores and atomics.
     pub(super) fn writes(
         &mut self,
         checked: &Checked,

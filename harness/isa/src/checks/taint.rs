@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use super::flow::{Flow, Register, Rule};
 use crate::{registers::ROWS, text::register, wave::Wave};
 
-/// State of a scalar register or a byte of the LDS. 0 means initialised; otherwise the number of an [`Origin`] plus
-/// one, and a flag for data that was computed with.
+/// State of a scalar register or a byte of the LDS. 0 means initialised. Any other value contains the number of an
+/// [`Origin`] plus one, and a flag that is set if the data was computed from uninitialised data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark(u32);
 
@@ -34,7 +34,8 @@ impl Mark {
     }
 }
 
-/// State of a vector register: lanes with uninitialised data, those of them that were computed with, and the origin.
+/// State of a vector register: the lanes with uninitialised data, the lanes whose data was computed from uninitialised
+/// data, and the origin.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lanes {
     pub(crate) never_written: u64,
@@ -75,16 +76,16 @@ impl Lanes {
     }
 }
 
-/// Instruction that read uninitialised memory.
+/// Instruction that has read uninitialised memory.
 #[derive(Clone, Debug)]
 pub struct Origin {
     pub(crate) pc: u64,
     pub text: Arc<str>,
-    /// Address of the read, for the first affected lane.
+    /// Address from which the first affected lane has read.
     pub address: u64,
 }
 
-/// All reads of uninitialised memory.
+/// All instructions that have read uninitialised memory.
 #[derive(Default)]
 pub(crate) struct Origins {
     list: Vec<Origin>,
@@ -104,20 +105,18 @@ impl Origins {
     }
 }
 
-/// State of the registers of one wave.
 pub(crate) struct Registers {
     rows: Vec<Lanes>,
     scalars: [Mark; register::COUNT],
-    /// Number of registers that are not fully initialised.
+    /// Number of registers that contain uninitialised data.
     marked: usize,
 }
 
-/// Effect of an instruction on the state of a register.
 #[derive(Clone, Copy)]
 pub(crate) enum Change {
     Row(usize, Lanes),
     Scalar(u16, Mark),
-    /// All registers count as initialised.
+    /// All registers become initialised.
     Forget,
 }
 
@@ -129,7 +128,6 @@ impl Default for Registers {
 }
 
 impl Registers {
-    /// Returns true if no register contains uninitialised data.
     pub(crate) fn are_clean(&self) -> bool {
         self.marked == 0
     }
@@ -164,7 +162,7 @@ impl Registers {
         }
     }
 
-    /// Returns the state of a register, as seen by all lanes.
+    /// Returns the state of a register. A scalar register has the same state in all lanes.
     pub(crate) fn lanes(&self, register: Register) -> Lanes {
         match register {
             Register::Row(row) => self.rows[row],
@@ -176,7 +174,8 @@ impl Registers {
         operand.iter().fold(Lanes::default(), |all, register| all.or(self.lanes(*register)))
     }
 
-    /// Returns the state that all active lanes have in all registers of one of the operands.
+    /// Returns the state of the first operand whose registers are all uninitialised in all active lanes. Returns `None`
+    /// if no operand is, or if no lane is active.
     pub(crate) fn everywhere(&self, sources: &[Vec<Register>], exec: u64) -> Option<Lanes> {
         let whole = |operand: &&Vec<Register>| {
             !operand.is_empty()
@@ -185,7 +184,7 @@ impl Registers {
         sources.iter().find(whole).filter(|_| exec != 0).map(|operand| self.any(operand))
     }
 
-    /// Computes the effect of an instruction on its targets, before it runs.
+    /// Computes how an instruction changes the state of its targets. Called before the instruction runs.
     pub(crate) fn changes(&self, flow: &Flow, wave: &Wave, changes: &mut Vec<Change>) {
         let exec = wave.exec();
         let sources = &flow.sources;
@@ -239,7 +238,7 @@ impl Registers {
         if flow.rule == Rule::Forget {
             changes.push(Change::Forget);
         }
-        // Only comparisons write more than a carry to SCC.
+        // An instruction that is not a comparison writes at most a carry to SCC, which counts as initialised.
         let scc = Register::Scalar(register::SCC);
         if !self.scalar(register::SCC).is_clean()
             && matches!(flow.targets.first(), Some(Register::Scalar(_)))

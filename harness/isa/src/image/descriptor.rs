@@ -1,4 +1,4 @@
-//! Image descriptors, eight words.
+//! Image descriptors, which consist of eight words.
 
 use device::{Arch, Descriptors};
 
@@ -28,7 +28,6 @@ impl Dimension {
         (Dimension::D2Array, 13),
     ];
 
-    /// Parses the operand `dim:SQ_RSRC_IMG_...`.
     pub(crate) fn parse(name: &str) -> Option<Dimension> {
         Some(match name.strip_prefix("SQ_RSRC_IMG_")? {
             "1D" => Dimension::D1,
@@ -40,7 +39,7 @@ impl Dimension {
         })
     }
 
-    /// Returns the number of coordinates that address a texel, including the layer.
+    /// Returns the number of coordinates that address a texel. The layer of an array is one of them.
     pub fn coordinates(self) -> usize {
         match self {
             Dimension::D1 => 1,
@@ -58,10 +57,10 @@ impl Dimension {
 /// Alignment of rows in bytes if the descriptor contains no pitch.
 pub const ROW_ALIGNMENT: u32 = 256;
 
-/// Alignment of images in bytes. The descriptor contains the address without its lowest eight bits.
+/// Alignment of images in bytes. Descriptors omit the lowest eight bits of the address.
 pub const IMAGE_ALIGNMENT: u64 = 256;
 
-/// Reason why a descriptor of GFX1250 cannot be read.
+/// Reason why no descriptor can be read on GFX1250.
 const NO_IMAGES: &str = "an image on an architecture without images";
 
 /// An image in memory.
@@ -73,22 +72,23 @@ pub struct Image {
     pub format: Format,
     /// Image type.
     pub dimension: Dimension,
-    /// Number of texels per row, of rows, and of slices or layers.
+    /// Number of texels in a row, number of rows, and number of slices or layers.
     pub size: [u32; 3],
-    /// For each component of a result: the constant 0 or 1, or 4 and more for a component of the texel.
+    /// Source of each component of a result: 0 and 1 are these constants, and larger numbers, from 4 on, select a
+    /// component of the texel.
     pub select: [u8; 4],
     /// Distance between rows, in texels.
     pub pitch: u32,
 }
 
 impl Image {
-    /// Returns the pitch of an image whose descriptor contains none, in texels.
+    /// Returns the distance between rows, in texels, of an image whose descriptor contains no pitch.
     pub fn natural_pitch(width: u32, format: Format) -> u32 {
         let bytes = format.bytes() as u32;
         (width * bytes).next_multiple_of(ROW_ALIGNMENT) / bytes
     }
 
-    /// Returns true if the descriptor of such an image contains a pitch.
+    /// Returns true if the descriptor of an image of this type contains a pitch.
     pub fn has_pitch(arch: Arch, dimension: Dimension) -> bool {
         let is_plane = matches!(dimension, Dimension::D1 | Dimension::D2);
         match arch.facts().descriptors {
@@ -123,7 +123,7 @@ impl Image {
         inside.then(|| self.address + offset)
     }
 
-    /// Returns the components of a texel that the descriptor selects.
+    /// Returns the components of a texel in the order that the descriptor selects.
     pub(crate) fn selected(&self, texel: [u32; 4]) -> [u32; 4] {
         let one = if self.format.is_integer() { 1 } else { 1f32.to_bits() };
         self.select.map(|select| match select {
@@ -133,7 +133,7 @@ impl Image {
         })
     }
 
-    /// Returns the texel for the components of a store, the inverse of [`Image::selected`].
+    /// Returns the texel for the components of a store. This is the inverse of [`Image::selected`].
     pub(crate) fn unselected(&self, result: [u32; 4]) -> [u32; 4] {
         std::array::from_fn(|component| {
             let from = self.select.iter().position(|select| *select == component as u8 + 4);
@@ -141,7 +141,7 @@ impl Image {
         })
     }
 
-    /// Returns the bytes of a texel for the components of a store; `None` for a format that cannot be written.
+    /// Returns the bytes of a texel for the components of a store; `None` for a format that instructions cannot write.
     pub fn texel_of(&self, result: [u32; 4]) -> Option<Vec<u8>> {
         let texel = self.format.encode(self.unselected(result))?;
         Some(texel[..self.format.bytes()].to_vec())

@@ -6,30 +6,30 @@ use device::Descriptors;
 /// Meaning of a component's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numeric {
-    /// Normalised, 0 to 1.
+    /// Normalised number from 0 to 1.
     Unorm,
-    /// Normalised, -1 to 1.
+    /// Normalised number from -1 to 1.
     Snorm,
     /// Unsigned integer.
     Uint,
-    /// Signed integer.
+    /// Signed integer, in two's complement.
     Sint,
     /// IEEE binary16 or binary32.
     Float,
-    /// 0 to 1 with the sRGB curve; alpha is `Unorm`.
+    /// Normalised, 0 to 1, on the sRGB curve. Alpha is `Unorm`.
     Srgb,
 }
 
-/// Texel format. Components are listed from the lowest bit.
+/// Texel format. The first component is in the lowest bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// Bits of each component; 0 if it does not exist.
+    /// Number of bits of each component; 0 if the format does not have the component.
     pub bits: [u8; 4],
     /// Meaning of the components.
     pub numeric: Numeric,
 }
 
-/// A format with its numbers: data and number format of GFX9, format of GFX10, format of GFX11 and GFX12.
+/// A format and its numbers: data format and number format of GFX9, format of GFX10, format of GFX11 and GFX12.
 type Row = ([u8; 4], Numeric, (u32, u32), u32, u32);
 
 const ROWS: [Row; 42] = {
@@ -81,7 +81,7 @@ const ROWS: [Row; 42] = {
 };
 
 impl Format {
-    /// Returns a format with equal components of this many bits.
+    /// Returns the format with this number of components, which all have `bits` bits.
     pub fn of(components: usize, bits: u8, numeric: Numeric) -> Format {
         let bits = std::array::from_fn(|at| if at < components { bits } else { 0 });
         Format { bits, numeric }
@@ -96,7 +96,7 @@ impl Format {
         self.row().is_some()
     }
 
-    /// Returns data format and number format. From GFX10 on they are a single number.
+    /// Returns data format and number format. From GFX10 on, a format is a single number, which is returned first.
     pub(super) fn numbers(self, family: Descriptors) -> Option<(u32, u32)> {
         let row = self.row()?;
         Some(match family {
@@ -117,12 +117,12 @@ impl Format {
         self.bits.iter().map(|bits| usize::from(*bits)).sum::<usize>() / 8
     }
 
-    /// Returns true if components are integers in registers.
+    /// Returns true if components are integers, so that registers contain integers instead of floats.
     pub fn is_integer(self) -> bool {
         matches!(self.numeric, Numeric::Uint | Numeric::Sint)
     }
 
-    /// Converts a texel to registers: bits of a binary32, or an integer. Missing components are 0.
+    /// Converts a texel to register values. A value is an integer or a binary32. Missing components are 0.
     pub fn decode(self, texel: [u8; 16]) -> [u32; 4] {
         let (all, mut low) = (u128::from_le_bytes(texel), 0);
         std::array::from_fn(|at| {
@@ -147,7 +147,7 @@ impl Format {
         }
     }
 
-    /// Converts registers to a texel; `None` for formats that hardware cannot write.
+    /// Converts register values to a texel; `None` for formats that hardware cannot write.
     pub fn encode(self, components: [u32; 4]) -> Option<[u8; 16]> {
         let (mut all, mut low) = (0u128, 0);
         for (value, bits) in components.into_iter().zip(self.bits) {
@@ -179,7 +179,8 @@ fn mask(bits: u32) -> u32 {
     u32::MAX.checked_shr(32 - bits).unwrap_or(0)
 }
 
-/// Rounds `value` to steps of `1 / steps`, ties to even, with lower limit `least`; 0 for a NaN.
+/// Rounds `value` to a multiple of `1 / steps`, ties to even, and returns the number of steps. Values below `least`
+/// become `least`, and a NaN becomes 0.
 fn scaled(value: f32, least: f64, steps: u32) -> i64 {
     if value.is_nan() {
         return 0;
@@ -187,7 +188,7 @@ fn scaled(value: f32, least: f64, steps: u32) -> i64 {
     (f64::from(value).clamp(least, 1.0) * f64::from(steps)).round_ties_even() as i64
 }
 
-/// Converts from the sRGB curve (IEC 61966-2-1).
+/// Converts a value of the sRGB curve to a linear one (IEC 61966-2-1).
 fn linear(value: f64) -> f32 {
     (if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }) as f32
 }

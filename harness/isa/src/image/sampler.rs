@@ -1,4 +1,4 @@
-//! Sampler descriptors, four words.
+//! Sampler descriptors, which consist of four words.
 
 use device::{Arch, Descriptors};
 
@@ -9,31 +9,31 @@ use super::field;
 pub enum Wrap {
     /// The image repeats.
     Repeat,
-    /// The image repeats, mirrored every second time.
+    /// The image repeats. Every second copy is mirrored.
     Mirror,
-    /// The texels at the edge are extended.
+    /// The texels at the edge continue outside of the image.
     Edge,
-    /// The image is mirrored once, then its edge is extended.
+    /// The image continues with one mirrored copy, and then with the texels at its edge.
     MirrorEdge,
-    /// The border colour is used.
+    /// Texels outside of the image have the border colour.
     Border,
 }
 
-/// Border colour.
+/// Colour of texels outside of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Border {
     /// All components are zero.
     Transparent,
-    /// Colours are zero, alpha is one.
+    /// The colour components are zero, and alpha is one.
     Black,
     /// All components are one.
     White,
 }
 
-/// A sampler.
+/// Rules for reading an image at fractional coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampler {
-    /// Handling of coordinates in x, y and z.
+    /// Handling of coordinates outside of the image, for x, y and z.
     pub wrap: [Wrap; 3],
     /// True if coordinates are in texels, false if they are fractions of the image.
     pub unnormalized: bool,
@@ -61,10 +61,10 @@ impl Sampler {
         let [x, y, z] = self.wrap.map(wrap);
         let filter = u32::from(self.linear);
         let border = Self::BORDERS.iter().position(|border| *border == self.border);
-        // The maximum level is not limited.
+        // The largest number of levels, so that the level is not limited.
         let levels = match arch.facts().descriptors {
             Descriptors::Gfx9 | Descriptors::Gfx10 | Descriptors::Gfx11 => 4095 << 12,
-            // GFX1250 has no samplers.
+            // The value does not matter, because GFX1250 has no samplers.
             Descriptors::Gfx12 | Descriptors::Gfx1250 => 4095 << 13,
         };
         [
@@ -75,7 +75,7 @@ impl Sampler {
         ]
     }
 
-    /// Parses a descriptor, whose fields are the same on all architectures.
+    /// Parses a descriptor. The fields that are read are at the same positions on all architectures.
     ///
     /// # Errors
     /// Returns the unsupported feature.
@@ -89,14 +89,14 @@ impl Sampler {
         if field(words[0], 9, 3) != 0 {
             return Err("anisotropic filtering");
         }
-        // FILTER_MODE: blend, minimum, maximum. TRUNC_COORD, DISABLE_CUBE_WRAP and similar fields do not affect compute
-        // kernels.
+        // FILTER_MODE selects blending, the minimum or the maximum. TRUNC_COORD, DISABLE_CUBE_WRAP and similar fields
+        // do not affect compute kernels.
         if field(words[0], 29, 2) != 0 || field(words[0], 27, 1) != 0 {
             return Err("the filter mode of its sampler");
         }
         let (enlarges, reduces) = (field(words[2], 20, 2), field(words[2], 22, 2));
-        // With one level, the choice between the two filters depends on the distance between the coordinates of
-        // neighbouring lanes.
+        // Hardware chooses between the filters for enlarging and reducing by the distance between the coordinates of
+        // neighbouring lanes. Only equal filters are supported.
         if enlarges != reduces || enlarges > 1 || field(words[2], 26, 2) > 1 {
             return Err("the filters of its sampler");
         }

@@ -14,23 +14,23 @@ use crate::{
     wave::{Step, Stop, Wave},
 };
 
-/// An atomic operation: computes the new value from the old one, the operand and the comparison value.
+/// An atomic operation. It computes the new value from the old value, the operand and the comparison value.
 #[derive(Clone, Copy)]
 pub(crate) enum Atomic {
     Word(fn(u32, u32) -> u32),
     Double(fn(u64, u64) -> u64),
     CompareWord,
     CompareDouble,
-    /// Comparison of floats: zeros of both signs are equal, and a NaN is not equal to itself.
+    /// Compares floats: zeros of both signs are equal, and a NaN does not equal itself.
     CompareF32,
     CompareF64,
-    /// Addition of floats. In the LDS MODE decides about denormals (LLVM, pull request 89468; the RDNA 4 ISA guide);
-    /// elsewhere they are kept.
+    /// Adds floats. In the LDS, MODE decides whether denormals are flushed (LLVM, pull request 89468; the RDNA 4 ISA
+    /// guide). In memory, denormals are kept.
     AddF32,
 }
 
 impl Atomic {
-    /// Parses the part of a mnemonic after `atomic_`, for all generations.
+    /// Parses the part of a mnemonic after `atomic_`. Knows the names of all generations.
     pub(crate) fn parse(name: &str) -> Option<Atomic> {
         use Atomic::{Double, Word};
         Some(match name {
@@ -86,7 +86,6 @@ impl Atomic {
         })
     }
 
-    /// Returns the number of registers of the old value.
     pub(crate) fn words(self) -> u16 {
         match self {
             Atomic::Word(_) | Atomic::CompareWord | Atomic::CompareF32 | Atomic::AddF32 => 1,
@@ -103,7 +102,6 @@ impl Atomic {
         }
     }
 
-    /// Executes the operation for one lane.
     pub(crate) fn run(
         self,
         wave: &mut Wave,
@@ -136,7 +134,6 @@ impl Atomic {
         Ok(())
     }
 
-    /// Executes the operation on a location and returns the old value.
     pub(crate) fn apply(
         self,
         wave: &mut Wave,
@@ -219,8 +216,9 @@ fn pair(a: u32, b: u32, f: fn(u16, u16) -> u16) -> u32 {
     u32::from(f(a as u16, b as u16)) | u32::from(f((a >> 16) as u16, (b >> 16) as u16)) << 16
 }
 
-/// Returns true if a global, flat or buffer atomic returns the old value: `glc` up to GFX11, `sc0` on GFX940, the
-/// lowest bit of `th` on GFX12. LLVM prints combinations of its bits without a name as a number (`printTH`).
+/// Returns true if a global, flat or buffer atomic returns the old value. The bit for this is `glc` up to GFX11, `sc0`
+/// on GFX940, and the lowest bit of `th` on GFX12. If a combination of the bits of `th` has no name, LLVM prints it as
+/// a number (`printTH`).
 pub(crate) fn returns_old_value(text: &Text) -> bool {
     let returns = |th: &str| match th.strip_prefix("TH_ATOMIC_0x") {
         Some(bits) => u8::from_str_radix(bits, 16).is_ok_and(|bits| bits & 1 == 1),

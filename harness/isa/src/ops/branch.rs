@@ -31,7 +31,7 @@ pub(crate) fn register(table: &mut Table) {
         "s_cbranch_vccnz" => Operation::from(branch_if(|wave| wave.mask(register::VCC) != 0)).that(Passes::Branches(register::VCC));
         "s_cbranch_execz" => Operation::from(branch_if(|wave| wave.exec() == 0)).that(Passes::Nothing);
         "s_cbranch_execnz" => Operation::from(branch_if(|wave| wave.exec() != 0)).that(Passes::Nothing);
-        // A debugger is never attached.
+        // These branch if a debugger is attached, which is never the case.
         "s_cbranch_cdbgsys" | "s_cbranch_cdbguser" => Operation::from(branch_if(|_| false)).that(Passes::Nothing);
         "s_setpc_b64" | "s_set_pc_i64" => Operation::from(Box::new(|text: &Text| {
             let source = text.plain_source::<u64>(0)?;
@@ -55,10 +55,11 @@ pub(crate) fn register(table: &mut Table) {
         });
         "s_endpgm" | "s_endpgm_saved" => Operation::from(Box::new(|_: &Text| on_wave(|wave| wave.state = State::Ended))).that(Passes::Nothing);
         "s_barrier" | "s_barrier_wait" => Operation::from(wait_at_barrier()).that(Passes::Nothing);
-        // The following wait implements the barrier: a wave does not pass it before all have signalled.
+        // The instruction does nothing, because the wait that follows it implements the barrier: no wave passes the
+        // wait before all waves have reached it.
         "s_barrier_signal" => Operation::from(Box::new(|_: &Text| on_wave(|_| {}))).that(Passes::Nothing);
         "s_trap" | "s_sethalt" => Operation::from(Box::new(|_: &Text| on_machine(|_, _| Err(Box::new(Stop::Abort))))).that(Passes::Nothing);
-        // Ends the turn of the wave, because a sleeping wave waits for something.
+        // The turn of the wave ends, because a wave that sleeps waits for another one.
         "s_sleep" | "s_sleep_var" => Operation::from(Box::new(|_: &Text| on_wave(|wave| wave.state = State::Resting))).that(Passes::Nothing);
     }
 }

@@ -18,13 +18,14 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// Returns stride and number of records of a buffer descriptor.
+/// Returns the stride and the number of records in a buffer descriptor.
 pub(crate) fn extent(wave: &Wave, descriptor: u16) -> (u64, u64) {
     let at = usize::from(descriptor);
     (u64::from(wave.scalar[at + 1] >> 16 & 0x3fff), u64::from(wave.scalar[at + 2]))
 }
 
-/// Bit in the second dword of the descriptor: the buffer is scratch, and lanes are interleaved.
+/// Bit in the second dword of the descriptor. If it is set, the buffer is scratch memory, in which the dwords of the
+/// lanes are interleaved.
 pub(crate) const SWIZZLE_ENABLE: u32 = 1 << 31;
 
 #[derive(Clone, Copy)]
@@ -35,27 +36,29 @@ pub(crate) struct Address {
     scalar_offset: ScalarOffset,
     constant: u32,
     of_gfx9: bool,
-    /// True for instructions that convert. They use the bits that otherwise extend the stride.
+    /// True for instructions that convert data. They use the bits of the descriptor that otherwise extend the stride as
+    /// a format.
     converts: bool,
 }
 
-/// Range check of a buffer.
+/// Rule by which an access is in the range of a buffer.
 #[derive(Clone, Copy, PartialEq)]
 enum Range {
     All,
     Nothing,
-    /// Accesses that end within this many bytes are in range. The scalar offset is included.
+    /// An access must end within this number of bytes. The scalar offset is part of the address that is checked.
     Bytes(u64),
-    /// Accesses to this many elements are in range.
+    /// The index must be smaller than this number.
     Elements(u64),
-    /// Like `Elements`, but accesses must also end within the stride. The scalar offset is not included.
+    /// The index must be smaller than `elements`, and the access must end within `stride` bytes of the element. The
+    /// scalar offset is not part of the address that is checked.
     Within {
         elements: u64,
         stride: u64,
     },
 }
 
-/// Bit in the fourth dword of the descriptor: the lane number is the index.
+/// Bit in the fourth dword of the descriptor. If it is set, the lane number is the index.
 const ADD_TID_ENABLE: u32 = 1 << 23;
 
 #[derive(Clone, Copy)]
@@ -64,7 +67,7 @@ enum ScalarOffset {
     Constant(u64),
 }
 
-/// Returns true for descriptors of GFX9, and an error if the layout of descriptors is unknown.
+/// Returns true on architectures with descriptors of GFX9. Returns an error if the layout of descriptors is unknown.
 pub(super) fn is_of_gfx9(text: &Text) -> Result<bool, Unsupported> {
     match text.site.arch.facts().descriptors {
         Descriptors::Gfx9 => Ok(true),
@@ -104,13 +107,14 @@ impl Address {
 
     /// Returns true if the lane number is the index.
     ///
-    /// Source for GFX9: measurements on gfx950 (rocm-systems#10928), where an index in a register takes precedence.
+    /// Source for GFX9: measurements on gfx950 (rocm-systems#10928). An index in a register takes precedence there.
     fn adds_lane(&self, wave: &Wave) -> bool {
         let fourth = wave.scalar[usize::from(self.descriptor) + 3];
         fourth & ADD_TID_ENABLE != 0 && self.index.is_none()
     }
 
-    /// Returns the kind of range check. On GFX9 the instruction decides, on later GPUs a field of the descriptor.
+    /// Returns the rule for the range check. On GFX9 it depends on the instruction, on later GPUs on a field of the
+    /// descriptor.
     ///
     /// Source: measurements on gfx950 (rocm-systems#10928); the RDNA 3 ISA guide, "Range checking", and Mesa,
     /// `ac_set_buf_desc_word3`.
@@ -132,14 +136,14 @@ impl Address {
         }
     }
 
-    /// Returns the offset part that differs between lanes. It wraps at 32 bits.
+    /// Returns the part of the offset that differs between lanes. The sum wraps at 32 bits.
     #[inline(always)]
     fn offset(&self, register: u32) -> u64 {
         u64::from(register.wrapping_add(self.constant))
     }
 
-    /// Returns for each half the scratch offset if it is the same for all active lanes; `None` otherwise, and for other
-    /// buffers.
+    /// Returns the scratch offset of each half if the descriptor is one of scratch memory and all active lanes of a
+    /// half have the same offset. Otherwise returns `None`.
     #[inline(always)]
     fn in_scratch(&self, wave: &Wave) -> Option<[u64; 2]> {
         if wave.scalar[usize::from(self.descriptor) + 1] & SWIZZLE_ENABLE == 0 {
@@ -165,8 +169,8 @@ impl Address {
         }
     }
 
-    /// Returns the addresses of all lanes in range, by half, for a buffer that is checked by bytes. `None` for other
-    /// buffers, and if the data of a lane is partly in range.
+    /// Returns the addresses of the lanes that are in range, for each half. Returns `None` if the range is not checked
+    /// by bytes, or if only a part of a lane's data is in range.
     #[inline(always)]
     fn all(&self, wave: &Wave, bytes: u64) -> Option<[Addresses; 2]> {
         let second = wave.scalar[usize::from(self.descriptor) + 1];
@@ -187,7 +191,7 @@ impl Address {
                 let end = offset + scalar + bytes;
                 addresses.lanes[lane] = base.wrapping_add(offset);
                 addresses.mask |= u32::from(end <= records) << lane;
-                // The first dword is in range and the last one is not.
+                // The first dword is in range, and the last one is not.
                 partly |= end > records && end < records + bytes && exec & (1 << lane) != 0;
             }
             addresses.mask &= exec;
@@ -197,8 +201,8 @@ impl Address {
         (!partly).then_some(halves)
     }
 
-    /// Loads from the addresses of [`Address::all`], and zeros out of range. Returns false if the load must be repeated
-    /// lane by lane.
+    /// Loads from the addresses that [`Address::all`] returned, and writes zeros to lanes that are out of range.
+    /// Returns false if the caller must repeat the load lane by lane.
     #[inline(always)]
     fn load(
         &self,
@@ -212,7 +216,7 @@ impl Address {
             Transfer::Words(words) => usize::from(words),
             _ => return false,
         };
-        // A load that overwrites its own address register could not be repeated lane by lane.
+        // If the load overwrites its address register, it cannot be repeated lane by lane.
         let overlaps = self.offset_row.is_some_and(|offset| (row..row + words).contains(&offset));
         if overlaps && wave.halves() == 2 && halves.iter().all(|half| half.mask != 0) {
             return false;
@@ -231,8 +235,8 @@ impl Address {
         true
     }
 
-    /// Stores to the addresses of [`Address::all`]. Returns false if the store must be done lane by lane, where
-    /// repeated stores are harmless.
+    /// Stores to the addresses that [`Address::all`] returned. Returns false if the caller must repeat the store lane
+    /// by lane. Repeating a store is harmless.
     #[inline(always)]
     fn store(
         &self,
@@ -247,14 +251,16 @@ impl Address {
         })
     }
 
-    /// Returns the location of `bytes` bytes of a lane's access, `skip` bytes from the start of the instruction's data.
-    /// The range is checked dword by dword. `None` means out of range: a load returns zero and a store does nothing.
+    /// Returns the location of `bytes` bytes of a lane's access. They start `skip` bytes after the start of the
+    /// instruction's data, because the range is checked for each dword. `None` means out of range: a load returns zero
+    /// and a store does nothing.
     pub(crate) fn of(&self, wave: &Wave, lane: usize, skip: u64, bytes: u64) -> Option<Location> {
         let second = wave.scalar[usize::from(self.descriptor) + 1];
         let scalar = self.scalar(wave);
         let offset = self.offset(self.offset_row.map_or(0, |row| wave.lane(row, lane))) + skip;
         if second & SWIZZLE_ENABLE != 0 {
-            // The stack pointer counts bytes of the whole wave, the other offsets count bytes of one lane.
+            // The scalar offset is the stack pointer, which counts the bytes of all lanes. The other offsets count the
+            // bytes of one lane.
             let offset = (offset & 0xffff_ffff) + scalar / wave.lanes as u64;
             return Some(Location::Scratch { lane, offset });
         }
@@ -292,7 +298,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
         let transfer = Transfer::parse_load(name, text.site.arch).ok_or(Unsupported)?;
         let row = text.row(0, transfer.words())?;
         let address = Address::parse(text, 1)?;
-        // A load that overwrites its own address register could not be repeated lane by lane.
+        // If the load overwrites its address register, it cannot be repeated lane by lane.
         let words = row..row + usize::from(transfer.words());
         let overlaps = address.offset_row.is_some_and(|offset| words.contains(&offset));
         return on_machine(move |wave, machine| {
@@ -311,7 +317,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
             }
             for lane in active(wave.exec()) {
                 let (part, step) = parts(transfer);
-                // The destination may contain the address, so all addresses are computed before the first load.
+                // The destination may contain the address. Therefore all addresses are computed before the first load.
                 let places: [_; 4] =
                     std::array::from_fn(|word| address.of(wave, lane, 4 * word as u64, step));
                 for (word, place) in places.iter().enumerate().take(transfer.words().into()) {
@@ -367,7 +373,8 @@ pub(crate) fn bind(text: &Text) -> Bound {
     })
 }
 
-/// Returns the unit of range checking and its size in bytes: one dword, or the whole data if it is smaller.
+/// Returns the unit of the range check and its size in bytes. The unit is one dword, or the whole data if it is smaller
+/// than a dword.
 pub(crate) fn parts(transfer: Transfer) -> (Transfer, u64) {
     match transfer {
         Transfer::Words(_) => (Transfer::Words(1), 4),

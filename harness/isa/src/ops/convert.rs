@@ -13,7 +13,7 @@ use crate::{
     wave::active,
 };
 
-/// Converts to a signed normalised integer: clamps, scales and rounds to nearest even.
+/// Converts to a signed normalised integer of 16 bits: clamps, scales, and rounds to nearest even.
 fn signed_normal(a: f32) -> u32 {
     if a.is_nan() {
         0
@@ -26,8 +26,8 @@ fn unsigned_normal(a: f32) -> u32 {
     if a.is_nan() { 0 } else { (a.clamp(0.0, 1.0) * 65535.0).round_ties_even() as u32 }
 }
 
-/// Returns a conversion to an integer by rounding down. On GFX12 a NaN becomes the largest or smallest number,
-/// depending on its sign, as measured on a Radeon RX 9070 XT.
+/// Returns a conversion to an integer that rounds down. On GFX12 a NaN becomes the largest integer, or the smallest one
+/// if its sign is set. Measured on a Radeon RX 9070 XT.
 fn to_i32(arch: Arch, f: impl Fn(f32) -> i32 + Copy + Send + Sync + 'static) -> Binder {
     if !arch.facts().floors_nan_to_extremes {
         return unary(f);
@@ -39,7 +39,7 @@ fn to_i32(arch: Arch, f: impl Fn(f32) -> i32 + Copy + Send + Sync + 'static) -> 
     })
 }
 
-/// Implements `v_cvt_pk_u8_f32`: writes the number, rounded by MODE, to one byte of the addend.
+/// Implements `v_cvt_pk_u8_f32`: replaces one byte of `c` by the number, which MODE has rounded.
 fn put_byte(rounded: f32, byte: u32, c: u32) -> u32 {
     let shift = 8 * (byte & 3);
     (c & !(0xff << shift)) | u32::from(rounded as u8) << shift
@@ -49,7 +49,8 @@ fn byte_select(text: &Text) -> Result<u32, Unsupported> {
     u32::try_from(text.number("byte_sel")?).ok().filter(|byte| *byte < 4).ok_or(Unsupported)
 }
 
-/// Returns `v_cvt_f32_fp8` or `v_cvt_pk_f32_fp8`. SDWA, `byte_sel` or `op_sel` selects the part of the source.
+/// Returns `v_cvt_f32_fp8`, or `v_cvt_pk_f32_fp8` if `pair` is true. SDWA, `byte_sel` or `op_sel` selects the converted
+/// part of the source.
 fn from_float8(name: &'static str, pair: bool) -> Binder {
     Box::new(move |text| {
         let format = SmallFloat::named(name, text.site.arch).ok_or(Unsupported)?;
@@ -75,7 +76,7 @@ fn from_float8(name: &'static str, pair: bool) -> Binder {
     })
 }
 
-/// Returns `v_cvt_pk_fp8_f32`: writes two results to one half of the destination and keeps the other half.
+/// Returns `v_cvt_pk_fp8_f32`, which writes two results to one half of the destination and keeps the other half.
 fn to_float8(name: &'static str) -> Operation {
     by_overflow(|saturates| to_float8_where(name, saturates))
 }
@@ -91,8 +92,8 @@ fn to_float8_where(name: &'static str, saturates: bool) -> Binder {
     })
 }
 
-/// Returns `v_cvt_sr_fp8_f32`: writes one byte of the destination, selected by `op_sel` (GFX9) or `byte_sel` (GFX12),
-/// and keeps the others.
+/// Returns `v_cvt_sr_fp8_f32`, which writes one byte of the destination and keeps the others. `op_sel` (GFX9) or
+/// `byte_sel` (GFX12) selects the byte.
 fn to_float8_by_chance(name: &'static str) -> Binder {
     Box::new(move |text| {
         let format = SmallFloat::named(name, text.site.arch).ok_or(Unsupported)?;
@@ -118,7 +119,7 @@ fn to_float8_by_chance(name: &'static str) -> Binder {
 }
 
 pub(crate) fn register(table: &mut Table) {
-    // Like the hardware, Rust's `as` from float to integer truncates, saturates, and converts NaN to zero.
+    // Rust's `as` from float to integer behaves like hardware: it truncates, saturates, and converts NaN to zero.
     operations! { table;
         "v_cvt_f32_fp8" => from_float8("fp8", false);
         "v_cvt_f32_bf8" => from_float8("bf8", false);
@@ -136,7 +137,7 @@ pub(crate) fn register(table: &mut Table) {
             by_arch(|arch| to_i32(arch, |a| (f64::from(a) + 0.5).floor() as i32));
         "v_cvt_flr_i32_f32" | "v_cvt_floor_i32_f32" => by_arch(|arch| to_i32(arch, |a| a.floor() as i32));
         "v_cvt_f64_f32" => unary(|a: f32| f64::from(a));
-        // Rounded by the field of its source type (LLVM, `SIModeRegister`).
+        // The rounding field of the source type applies (LLVM, `SIModeRegister`).
         "v_cvt_f32_f64" => rounded!(Double, r => unary(move |a: f64| -> f32 { r.convert(a) }));
         "v_cvt_f64_i32" => unary(|a: i32| f64::from(a));
         "v_cvt_f64_u32" => unary(|a: u32| f64::from(a));
@@ -183,7 +184,7 @@ pub(crate) fn register(table: &mut Table) {
             u32::from(a as i16 as u16) | u32::from(b as i16 as u16) << 16
         });
         "v_cvt_pk_u16_f32" => binary(|a: f32, b: f32| u32::from(a as u16) | u32::from(b as u16) << 16);
-        // Four bits with a sign, in units of 1/16.
+        // The source is a signed integer of four bits, in units of 1/16.
         "v_cvt_off_f32_i4" => unary(|a: u32| ((a << 28) as i32 >> 28) as f32 / 16.0);
         "v_cvt_pk_u8_f32" =>
             rounded!(Single, r => ternary(move |a: f32, byte: u32, c: u32| put_byte(r.to_integer(a), byte, c)));

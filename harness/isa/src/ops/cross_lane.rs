@@ -8,7 +8,8 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// Returns the number of set bits below this lane in a mask word that starts at lane `first`.
+/// Returns the number of set bits in `mask` that belong to lanes below `lane`. The lowest bit of `mask` belongs to lane
+/// `first`.
 fn before(mask: u32, lane: usize, first: usize) -> u32 {
     let below = match lane.saturating_sub(first) {
         0 => 0,
@@ -37,8 +38,8 @@ fn copy_row(wave: &Wave, row: usize) -> [u32; 64] {
     std::array::from_fn(|lane| wave.vector[row][lane / HALF][lane % HALF])
 }
 
-/// `op_sel` of a permutation: whether inactive lanes are read, and if not, whether the reading lane becomes zero or
-/// keeps its value.
+/// Meaning of `op_sel` for a permutation. `fetch` is true if inactive lanes may be read. If it is false, a lane that
+/// would read an inactive one becomes zero if `zero` is true, and keeps its value otherwise.
 #[derive(Clone, Copy)]
 struct Inactive {
     fetch: bool,
@@ -53,8 +54,8 @@ impl Inactive {
         Ok(Inactive { fetch: bit(0), zero: bit(1) })
     }
 
-    /// Gives each active lane the value of the lane with this number in its own row of 16, or in the other row of the
-    /// pair.
+    /// Writes to each active lane the value of another lane: lane `number(lane)` of the same row of 16 lanes, or of the
+    /// other row of the pair.
     #[inline(always)]
     fn permute(
         self,
@@ -76,8 +77,8 @@ impl Inactive {
     }
 }
 
-/// Returns `v_permlane16`, which selects lanes within each row of 16 by the nibbles of two scalars, or `v_permlanex16`,
-/// which selects from the other row of the pair.
+/// Returns `v_permlane16` or `v_permlanex16`. Two scalars contain a nibble for each lane, which selects a lane.
+/// `v_permlane16` selects from the same row of 16 lanes, `v_permlanex16` from the other row of the pair.
 fn permute_rows(other_row: bool) -> Binder {
     Box::new(move |text: &Text| {
         let inactive = Inactive::of(text)?;
@@ -93,8 +94,9 @@ fn permute_rows(other_row: bool) -> Binder {
     })
 }
 
-/// Returns `v_permlane16_var` or `v_permlanex16_var`, where a register contains the lane numbers. That `op_sel` decides
-/// whether inactive lanes are read was measured by others on gfx1201; the RDNA 4 ISA guide's formula omits it.
+/// Returns `v_permlane16_var` or `v_permlanex16_var`, where a vector register contains the lane numbers. `op_sel`
+/// decides whether inactive lanes are read. Others measured this on gfx1201; the formula in the RDNA 4 ISA guide omits
+/// it.
 fn permute_rows_by_lane(other_row: bool) -> Binder {
     Box::new(move |text: &Text| {
         let inactive = Inactive::of(text)?;
@@ -108,7 +110,8 @@ fn permute_rows_by_lane(other_row: bool) -> Binder {
     })
 }
 
-/// Returns an instruction that exchanges the odd blocks of the first register with the even blocks of the second.
+/// Returns an instruction that exchanges odd blocks of the first register with even blocks of the second. A block has
+/// `block` lanes.
 fn swap_blocks(block: usize) -> Binder {
     Box::new(move |text: &Text| {
         text.only(&["op_sel", "bound_ctrl", "fi"])?;

@@ -1,4 +1,4 @@
-//! Dot products of the parts of two registers, added to a third operand.
+//! Dot products of the parts of two registers. A third operand is added to the sum.
 
 use std::sync::Arc;
 
@@ -12,21 +12,20 @@ use crate::{
     vector::{accumulate, ternary},
 };
 
-/// Returns part `index` of `bits` bits, sign- or zero-extended.
+/// Returns part number `index` of a value, sign- or zero-extended. A part has `bits` bits.
 #[inline(always)]
 fn part(value: u32, index: u32, bits: u32, signed: bool) -> i64 {
     let top = value << (32 - bits * (index + 1));
     if signed { i64::from(top as i32 >> (32 - bits)) } else { i64::from(top >> (32 - bits)) }
 }
 
-/// Returns the sum of the products of all parts.
 #[inline(always)]
 fn products(a: u32, b: u32, bits: u32, signed: (bool, bool)) -> i64 {
     (0..32 / bits).map(|i| part(a, i, bits, signed.0) * part(b, i, bits, signed.1)).sum()
 }
 
-/// Returns an operation `dst, a, b, c`. With three operands the destination is the addend. `P` decides the meaning of
-/// constants.
+/// Returns an operation `dst, a, b, c`. If the text has only three operands, the destination is the addend. `P`
+/// determines the value of constants.
 fn dot<P: Pair, C: Value>(
     part_bits: u32,
     f: impl Fn(u32, u32, C) -> C + Copy + Send + Sync + 'static,
@@ -35,7 +34,7 @@ fn dot<P: Pair, C: Value>(
         let bind = |text: &Text, accumulate: Operation, ternary: Binder| {
             if text.operands.len() == 3 { accumulate.bind(text) } else { ternary(text) }
         };
-        // Smaller parts cannot be selected, so modifiers that do so are rejected.
+        // Only halves can be selected, so smaller parts do not allow the modifiers.
         let (select, bare) = match part_bits {
             16 => Select::take::<P>(text)?,
             _ => (Select::default(), text.clone()),
@@ -51,9 +50,9 @@ fn dot<P: Pair, C: Value>(
     }))
 }
 
-/// Two halves of a register, with the meaning of constants.
+/// Two 16-bit halves in a register. The type determines the value of constants.
 trait Pair: Value {
-    /// Sign bits, for floats.
+    /// Mask of the sign bit of a half; 0 for integers.
     const SIGNS: u32 = 0;
 }
 
@@ -86,10 +85,10 @@ macro_rules! pair {
 pair!(Halves of F16);
 pair!(Bfloats of Bf16);
 
-/// Halves of the first two sources that `op_sel` and `op_sel_hi` select, and signs to flip.
+/// Selection of the halves of the first two sources by `op_sel` and `op_sel_hi`, and the sign bits that are flipped.
 #[derive(Clone, Copy, PartialEq)]
 struct Select {
-    /// `[half][source]`
+    /// Indices: `[half][source]`. True selects the high half.
     high: [[bool; 2]; 2],
     flip: [u32; 2],
 }
@@ -101,10 +100,11 @@ impl Default for Select {
 }
 
 impl Select {
-    /// Parses the selection and returns it with the text without it.
+    /// Parses the selection. Returns it together with the text without the parsed modifiers.
     fn take<P: Pair>(text: &Text) -> Result<(Select, Text), Unsupported> {
         let mut bare = text.clone();
-        // Four entries include an addend and a result of 16 bits, which are bound separately.
+        // A list of four entries also selects halves of an addend and a result of 16 bits. These two are handled
+        // elsewhere.
         if let Some(list) = text.list("op_sel").filter(|list| list.len() == 4) {
             let sources_are_whole = list[..2] == [0, 0];
             return if sources_are_whole {
@@ -137,7 +137,8 @@ impl Select {
     }
 }
 
-/// Adds dot products of integer parts. The plain form wraps, the form with `clamp` saturates.
+/// Adds dot products of integer parts to the table. The second operation is for `clamp`: it saturates, while the first
+/// one wraps.
 fn add_integers(table: &mut Table, names: &[&str], bits: u32, signed: bool) {
     let wrap: Arc<Operation> = Arc::new(dot::<u32, _>(bits, move |a: u32, b: u32, c: u32| {
         c.wrapping_add(products(a, b, bits, (signed, signed)) as u32)
@@ -156,7 +157,7 @@ fn clamp_signed(sum: i64, c: u32) -> u32 {
     (sum + i64::from(c as i32)).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u32
 }
 
-/// Returns `v_dot4_i32_iu8` or `v_dot8_i32_iu4`, where `neg_lo` selects signed sources.
+/// Returns `v_dot4_i32_iu8` or `v_dot8_i32_iu4`. A bit of `neg_lo` means that a source is signed.
 fn mixed_signs(bits: u32) -> Binder {
     Box::new(move |text: &Text| {
         let list = text.list("neg_lo").unwrap_or_default();
@@ -173,21 +174,21 @@ fn mixed_signs(bits: u32) -> Binder {
     })
 }
 
-/// Adds the products to the addend one after another, as in the ISA guides, `V_DOT2_F32_F16`.
+/// Adds the two products to the addend one after another, as the ISA guides specify for `V_DOT2_F32_F16`.
 #[inline(always)]
 fn halves(a: u32, b: u32, c: f32, wide: fn(u16) -> f32) -> f32 {
     let low = wide(a as u16).mul_add(wide(b as u16), c);
     wide((a >> 16) as u16).mul_add(wide((b >> 16) as u16), low)
 }
 
-/// Adds the addend to the sum of the products, as in the CDNA 4 ISA guide, `V_DOT2_F32_BF16`.
+/// Adds the two products first and then the addend, as the CDNA 4 ISA guide specifies for `V_DOT2_F32_BF16`.
 fn addend_last(a: u32, b: u32, c: f32) -> f32 {
     let low = wide_bf16(a as u16) * wide_bf16(b as u16);
     wide_bf16((a >> 16) as u16).mul_add(wide_bf16((b >> 16) as u16), low) + c
 }
 
-/// Returns an operation such as `v_dot4_f32_fp8_bf8`: adds the exact products to the addend one after another, the
-/// lowest first.
+/// Returns an operation such as `v_dot4_f32_fp8_bf8`, which adds exact products to the addend one after another, from
+/// the lowest byte to the highest.
 fn bytes(a: &'static str, b: &'static str) -> Binder {
     Box::new(move |text: &Text| {
         let format = |name| SmallFloat::named(name, text.site.arch).ok_or(Unsupported);
@@ -200,15 +201,16 @@ fn bytes(a: &'static str, b: &'static str) -> Binder {
     })
 }
 
-/// Adds products with denormals flushed, as in `v_dot2_f32_f16`: "fdot2_f32_f16 unconditionally flushes the f32
-/// accumulator input and output to zero, ignoring the hardware mode register" (LLVM, `performFMACombine`).
+/// Adds products and flushes denormals in the addend and the sum, as for `v_dot2_f32_f16`: "fdot2_f32_f16
+/// unconditionally flushes the f32 accumulator input and output to zero, ignoring the hardware mode register" (LLVM,
+/// `performFMACombine`).
 #[inline(always)]
 fn flushing(a: u32, b: u32, c: f32, wide: fn(u16) -> f32) -> f32 {
     flushed(halves(a, b, flushed(c), wide))
 }
 
-/// Flushes denormal factors like an MI200, which "unconditionally flushes f16 subnormal inputs". No other measured GPU
-/// does (llvm-project#205101).
+/// Converts a factor and flushes denormals, like an MI200, which "unconditionally flushes f16 subnormal inputs". No
+/// other measured GPU does so (llvm-project#205101).
 fn normal_f16(bits: u16) -> f32 {
     F16(bits).without_denormals().to_f32()
 }

@@ -1,14 +1,14 @@
-//! Minimum and maximum, with the rules for NaNs of each architecture and of MODE.IEEE.
+//! Minimum and maximum. The rules for NaNs depend on the architecture and on `MODE.IEEE`.
 
-/// Float types of the host.
+/// Float types that the host's arithmetic supports.
 pub(crate) trait Ordered: Copy + PartialOrd {
     fn is_signalling(self) -> bool;
     fn quiet(self) -> Self;
     fn is_no_number(self) -> bool;
     fn is_negative(self) -> bool;
 
-    /// Returns the IEEE 754-2019 minimumNumber: a number takes precedence over a NaN of either kind, -0 is less than
-    /// +0, and of two NaNs the first is returned, made quiet.
+    /// Returns the minimumNumber of IEEE 754-2019: a number takes precedence over any NaN, and -0 is less than +0. If
+    /// both operands are NaNs, returns the first one as a quiet NaN.
     #[inline(always)]
     fn least_number(self, other: Self) -> Self {
         let number =
@@ -16,7 +16,7 @@ pub(crate) trait Ordered: Copy + PartialOrd {
         self.pick(other, number)
     }
 
-    /// Returns the IEEE 754-2019 maximumNumber, with the same rules.
+    /// Returns the maximumNumber of IEEE 754-2019, which has the same rules for NaNs and zeros.
     #[inline(always)]
     fn greatest_number(self, other: Self) -> Self {
         let number =
@@ -34,7 +34,7 @@ pub(crate) trait Ordered: Copy + PartialOrd {
         }
     }
 
-    /// Returns a quiet NaN if an operand is a signalling one, otherwise `of_others`.
+    /// Returns a quiet NaN if an operand is a signalling NaN, otherwise `of_others`.
     #[inline(always)]
     fn unless_signalling(self, other: Self, of_others: Self) -> Self {
         if self.is_signalling() {
@@ -46,20 +46,20 @@ pub(crate) trait Ordered: Copy + PartialOrd {
         }
     }
 
-    /// Returns the IEEE 754-2019 minimum: a NaN takes precedence, a signalling one over a quiet one, and -0 is less
-    /// than +0.
+    /// Returns the minimum of IEEE 754-2019: a NaN takes precedence over a number, a signalling NaN over a quiet one,
+    /// and -0 is less than +0.
     #[inline(always)]
     fn least_or_nan(self, other: Self) -> Self {
         self.nan_with(other).unwrap_or_else(|| self.least_number(other))
     }
 
-    /// Returns the IEEE 754-2019 maximum, with the same rules.
+    /// Returns the maximum of IEEE 754-2019, which has the same rules for NaNs and zeros.
     #[inline(always)]
     fn greatest_or_nan(self, other: Self) -> Self {
         self.nan_with(other).unwrap_or_else(|| self.greatest_number(other))
     }
 
-    /// Returns the NaN that results if an operand is a NaN (the RDNA 4 ISA guide, `V_MINIMUM_F32`).
+    /// Returns the resulting NaN if an operand is a NaN (the RDNA 4 ISA guide, `V_MINIMUM_F32`).
     #[inline(always)]
     fn nan_with(self, other: Self) -> Option<Self> {
         match (self.is_no_number(), other.is_no_number()) {
@@ -96,12 +96,11 @@ macro_rules! ordered {
 ordered!(f32, 0x0040_0000);
 ordered!(f64, 0x0008_0000_0000_0000);
 
-/// Rules for minimum and maximum. Operations are generic over them.
 pub(crate) trait Extremes: Copy + Send + Sync + 'static {
     fn least<T: Ordered>(self, a: T, b: T) -> T;
     fn greatest<T: Ordered>(self, a: T, b: T) -> T;
 
-    /// Returns the middle operand; with a NaN among them, the minimum of the three.
+    /// Returns the middle operand, or the minimum of the three if one of them is a NaN.
     #[inline(always)]
     fn median(self, a: f32, b: f32, c: f32) -> f32 {
         if a.is_nan() || b.is_nan() || c.is_nan() {
@@ -118,7 +117,8 @@ pub(crate) trait Extremes: Copy + Send + Sync + 'static {
     }
 }
 
-/// IEEE 754-2008, minNum and maxNum: like the other rules, but a signalling NaN results in a quiet NaN.
+/// minNum and maxNum of IEEE 754-2008. Unlike with [`OfNumbers`], the result is a quiet NaN if an operand is a
+/// signalling NaN.
 #[derive(Clone, Copy)]
 pub(crate) struct OfIeee;
 
@@ -133,7 +133,7 @@ impl Extremes for OfIeee {
     }
 }
 
-/// IEEE 754-2019, minimumNumber and maximumNumber.
+/// minimumNumber and maximumNumber of IEEE 754-2019.
 #[derive(Clone, Copy)]
 pub(crate) struct OfNumbers;
 
@@ -148,9 +148,9 @@ impl Extremes for OfNumbers {
     }
 }
 
-/// Defines an operation whose rules depend on MODE.IEEE, in one expression: `$rules` are the rules. Source: `V_MIN_F32`
-/// in the CDNA 3, CDNA 4 and RDNA 3 ISA guides. GFX12 has no such bit; its instructions with `num` in their names use
-/// [`OfNumbers`].
+/// Defines an operation whose rules depend on `MODE.IEEE`. `$rules` is the name of the rules in `$binder`. Source:
+/// `V_MIN_F32` in the CDNA 3, CDNA 4 and RDNA 3 ISA guides. GFX12 has no such bit. Its instructions with `num` in their
+/// names use [`OfNumbers`].
 macro_rules! by_ieee {
     ($rules:ident => $binder:expr) => {
         $crate::operation::by_mode($crate::wave::Wave::has_ieee_rules, |ieee| {

@@ -28,13 +28,12 @@ impl Axis {
     }
 }
 
-/// Returns the legacy product, where zero times anything is zero.
+/// Returns the legacy product. A zero factor makes it zero, even if the other factor is infinite or a NaN.
 #[inline(always)]
 fn legacy(r: impl Rounds, a: f32, b: f32) -> f32 {
     if a == 0.0 || b == 0.0 { 0.0 } else { r.multiply(a, b) }
 }
 
-/// Returns the legacy product plus an addend.
 #[inline(always)]
 fn legacy_fused(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
     if a == 0.0 || b == 0.0 { c } else { r.fused(a, b, c) }
@@ -46,7 +45,7 @@ pub(super) fn mad<T: Float>(r: impl Rounds, a: T, b: T, c: T) -> T {
     r.add(r.multiply(a, b), c)
 }
 
-/// Returns `x - floor(x)`, limited to less than one.
+/// Returns `x - floor(x)`. A result that would round to one is the largest number below one.
 #[inline(always)]
 fn fraction_f32(r: impl Rounds, x: f32) -> f32 {
     if x.is_finite() { r.add(x, -x.floor()).min(1f32.next_down()) } else { f32::NAN }
@@ -57,7 +56,7 @@ fn fraction_f64(r: impl Rounds, x: f64) -> f64 {
     if x.is_finite() { r.add(x, -x.floor()).min(1f64.next_down()) } else { f64::NAN }
 }
 
-/// Implements `V_MULLIT_F32` of the ISA guides: a product for lighting, which is the smallest number if a factor or the
+/// Implements `V_MULLIT_F32` of the ISA guides, a product for lighting. It is the smallest number if a factor or the
 /// third source excludes light.
 fn light(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
     if b == -f32::MAX || b == f32::NEG_INFINITY || b.is_nan() || c <= 0.0 || c.is_nan() {
@@ -67,16 +66,16 @@ fn light(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
     }
 }
 
-/// Computes a function of `v_sin` or `v_cos`, whose arguments are in revolutions.
+/// Computes `f`, the sine or cosine. The argument is in revolutions.
 fn turns(x: f32, f: fn(f64) -> f64) -> f32 {
     let x = f64::from(x);
-    // Reduced to half a revolution. A small number stays unchanged, whatever its sign.
+    // `rest` is at most half a revolution. A small number stays unchanged, and so does its sign.
     let rest = x - x.round_ties_even();
     if x.is_finite() { f(rest * std::f64::consts::TAU) as f32 } else { f32::NAN }
 }
 
 pub(crate) fn sin(x: f32) -> f32 {
-    // The result is exact at multiples of a quarter revolution.
+    // At multiples of a quarter revolution, the result is exact.
     let quarter = x * 4.0;
     if quarter.is_finite() && quarter == quarter.trunc() && quarter % 2.0 == 0.0 {
         return 0.0f32.copysign(x);
@@ -93,7 +92,8 @@ pub(crate) fn cos(x: f32) -> f32 {
 }
 
 /// Returns the sine or cosine of an architecture. GFX9 accepts only arguments in [-256, 256] (LLVM,
-/// `ConstantFolding.cpp`), and returns the value for 0 beyond (CLRX's documentation of GCN, which has a smaller range).
+/// `ConstantFolding.cpp`). Outside of this range it returns the result for 0 (CLRX's documentation of GCN, where the
+/// range is smaller).
 pub(super) fn in_range(
     arch: Arch,
     f: fn(f32) -> f32,
@@ -103,7 +103,7 @@ pub(super) fn in_range(
     move |x| if x.is_finite() && x.abs() > limit { beyond } else { f(x) }
 }
 
-/// Returns the significand in [0.5, 1) and the exponent.
+/// Splits a number into significand and exponent. The significand is in [0.5, 1).
 pub(crate) fn frexp(x: f64) -> (f64, i32) {
     if x == 0.0 || !x.is_finite() {
         return (x, 0);
@@ -114,8 +114,8 @@ pub(crate) fn frexp(x: f64) -> (f64, i32) {
     (significand, biased - 1022 - bias)
 }
 
-/// Flushes denormal sources and results whatever MODE is: "1ULP accuracy, denormals are flushed" (the ISA guides of
-/// exponentials, logarithms, reciprocals and roots).
+/// Wraps a function so that it flushes denormal sources and results, whatever MODE is: "1ULP accuracy, denormals are
+/// flushed" (the ISA guides on exponentials, logarithms, reciprocals and roots).
 pub(super) fn flushing(f: impl Fn(f32) -> f32 + Copy) -> impl Fn(f32) -> f32 + Copy {
     move |a| flushed(f(flushed(a)))
 }

@@ -1,5 +1,5 @@
-//! Loads and stores of half a wave at once, if all its lanes access one mapped range. Everything else, in particular a
-//! fault, is handled lane by lane.
+//! Loads and stores of half a wave at once, which is possible if all its lanes access one mapped range. All other
+//! accesses are handled lane by lane, in particular those that fault.
 
 use super::memory::Transfer;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// Addresses of 32 lanes, and the mask of active ones.
+/// Addresses of 32 lanes, and the mask of active lanes.
 pub(crate) struct Addresses {
     pub(crate) lanes: [u64; HALF],
     pub(crate) mask: u32,
@@ -31,7 +31,8 @@ impl Addresses {
         Some((least, greatest))
     }
 
-    /// Returns the address bounds if every access of `bytes` bytes is inside one mapped range.
+    /// Returns the smallest and the largest address if the accesses of all active lanes are inside one mapped range.
+    /// Each access has `bytes` bytes.
     #[inline(always)]
     fn mapped(&self, machine: &mut Machine<'_>, bytes: u64, write: bool) -> Option<(u64, u64)> {
         let (least, greatest) = self.bounds()?;
@@ -40,7 +41,8 @@ impl Addresses {
         Some((least, greatest))
     }
 
-    /// Loads into registers starting at `row`. Returns false if nothing was done.
+    /// Loads into registers, starting at `row`. Returns false if it has loaded nothing, because the lanes do not access
+    /// one mapped range.
     #[inline(always)]
     pub(crate) fn load(
         &self,
@@ -57,7 +59,8 @@ impl Addresses {
         };
         let dword = |address: u64, word: usize| {
             let at = std::ptr::with_exposed_provenance::<[u8; 4]>(address as usize + 4 * word);
-            // SAFETY: `mapped` checked that all dwords of the active lanes are mapped; as in `Machine::read`.
+            // SAFETY: `mapped` checked that all dwords of the active lanes are mapped. `Machine::read` explains why the
+            // read is allowed.
             u32::from_le_bytes(unsafe { at.read_unaligned() })
         };
         for word in 0..words {
@@ -65,7 +68,7 @@ impl Addresses {
                 wave.blend(row + word, half, self.mask, &[dword(least, word); HALF]);
                 continue;
             }
-            // An inactive lane reads the same address as the lowest active one.
+            // An inactive lane reads from the address of the lowest active lane.
             let values = std::array::from_fn(|lane| {
                 let takes_part = self.mask & (1 << lane) != 0;
                 dword(if takes_part { self.lanes[lane] } else { least }, word)
@@ -75,7 +78,8 @@ impl Addresses {
         true
     }
 
-    /// Stores registers starting at `row`, the lowest lane first. Returns false if nothing was done.
+    /// Stores registers, starting at `row`, the lowest lane first. Returns false if it has stored nothing, because the
+    /// lanes do not access one mapped range.
     #[inline(always)]
     pub(crate) fn store(
         &self,
@@ -95,7 +99,8 @@ impl Addresses {
                 let at = self.lanes[lane] as usize + 4 * word;
                 let at = std::ptr::with_exposed_provenance_mut::<[u8; 4]>(at);
                 let bytes = wave.vector[row + word][half][lane].to_le_bytes();
-                // SAFETY: as in `load`; the address space guarantees that the range is writable.
+                // SAFETY: the addresses are mapped, as in `load`, and the address space guarantees that the range is
+                // writable.
                 unsafe { at.write_unaligned(bytes) };
             }
         }
@@ -103,8 +108,8 @@ impl Addresses {
     }
 }
 
-/// Returns the LDS offsets of `bytes` bytes for the lanes of half a wave; `None` if an active one is out of range.
-/// Offsets of inactive lanes are moved into range.
+/// Returns the LDS offsets for the lanes of half a wave, each for an access of `bytes` bytes. Returns `None` if an
+/// active lane is out of range. Offsets of inactive lanes are moved into range.
 #[inline(always)]
 pub(crate) fn inside_lds(
     wave: &Wave,
@@ -126,7 +131,7 @@ pub(crate) fn inside_lds(
     (outside & wave.exec_half(half) == 0).then_some(places)
 }
 
-/// Returns the offset of lane 0's dword if those of the active lanes are consecutive and all are in range.
+/// Returns the offset of lane 0 if the active lanes access consecutive dwords and the dwords of all lanes are in range.
 #[inline(always)]
 fn consecutive(places: &Half, mask: u32, size: usize) -> Option<usize> {
     let lane = mask.trailing_zeros();
@@ -138,7 +143,7 @@ fn consecutive(places: &Half, mask: u32, size: usize) -> Option<usize> {
     (differs == 0 && first as usize + 4 * HALF <= size).then_some(first as usize)
 }
 
-/// Loads dwords from the offsets of [`inside_lds`], which was called with at least as many bytes.
+/// Loads dwords from the offsets that [`inside_lds`] returned for accesses of at least this size.
 #[inline(always)]
 pub(crate) fn load_lds(
     wave: &mut Wave,
@@ -169,7 +174,7 @@ pub(crate) fn load_lds(
     }
 }
 
-/// Stores dwords to the offsets of [`inside_lds`], the lowest lane first.
+/// Stores dwords to the offsets that [`inside_lds`] returned, the lowest lane first.
 #[inline(always)]
 pub(crate) fn store_lds(
     wave: &Wave,
@@ -195,7 +200,7 @@ pub(crate) fn store_lds(
     }
 }
 
-/// Reads one dword per lane of half a wave from the start of `bytes`.
+/// Reads the dwords of half a wave, which are consecutive in `bytes`.
 #[inline(always)]
 pub(crate) fn dwords(bytes: &[u8]) -> Half {
     let mut values = [0; HALF];

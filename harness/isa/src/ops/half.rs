@@ -17,7 +17,7 @@ use crate::{
     wave::active,
 };
 
-/// Returns an f16 operation that is computed exactly in f32. Signalling NaNs stay signalling.
+/// Returns an f16 operation that is computed exactly in f32. A signalling NaN stays signalling.
 pub(crate) fn via(
     f: impl Fn(f32, f32) -> f32 + Copy + Send + Sync,
 ) -> impl Fn(F16, F16) -> F16 + Copy + Send + Sync {
@@ -38,7 +38,6 @@ fn three(f: impl Fn(f32, f32, f32) -> f32 + Copy + Send + Sync + 'static) -> Bin
     })
 }
 
-/// Part of the destination that a mixed-precision instruction writes.
 #[derive(Clone, Copy, PartialEq)]
 enum Destination {
     Whole,
@@ -46,8 +45,9 @@ enum Destination {
     High,
 }
 
-/// Returns `v_fma_mix`: for each source `op_sel_hi` selects f16 and `op_sel` the half. If MODE flushes denormal sources
-/// of 32 bits, those of 16 bits are flushed too, as measured by others on gfx90a and gfx950 (llvm-project#205101).
+/// Returns `v_fma_mix`. For each source, `op_sel_hi` decides whether it is an f16 in half of the register, and `op_sel`
+/// selects the half. If MODE flushes denormal sources of 32 bits, the instruction also flushes those of 16 bits, as
+/// others measured on gfx90a and gfx950 (llvm-project#205101).
 fn mixed<R: Value>(
     destination: Destination,
     f: impl Fn(f32, f32, f32) -> R + Copy + Send + Sync + 'static,
@@ -61,7 +61,7 @@ fn mixed<R: Value>(
         for position in 0..3 {
             let operand = text.operand(position + 1)?;
             let half = bit(&is_half, position);
-            // `neg` and `abs` apply to the value after its conversion.
+            // `neg` and `abs` apply to the value after the conversion to f32.
             let mut bare = text.clone();
             bare.operands[position + 1].negate = false;
             bare.operands[position + 1].absolute = false;
@@ -115,13 +115,13 @@ fn mixed<R: Value>(
     })
 }
 
-/// Returns `v_fma_mixlo_f16` or `v_fma_mixhi_f16`: rounds to f32, to nearest even in every MODE, and then to f16. LLVM
-/// relies on the two steps (llvm-project#219723).
+/// Returns `v_fma_mixlo_f16` or `v_fma_mixhi_f16`. The result is rounded to f32, to nearest even in every MODE, and
+/// then to f16. LLVM relies on these two roundings (llvm-project#219723).
 fn mixed_half(destination: Destination) -> Operation {
     rounded!(Double, r => mixed(destination, move |a: f32, b: f32, c: f32| -> F16 { r.convert(a.mul_add(b, c)) }))
 }
 
-/// Returns `x - floor(x)`, limited to less than one.
+/// Returns `x - floor(x)`. A result that would round to one is the largest number below one.
 fn fraction(r: impl Rounds, x: F16) -> F16 {
     let x = x.to_f32();
     let fraction: F16 = r.convert(x - x.floor());

@@ -1,8 +1,8 @@
 //! Image loads, stores, samples and atomics (MIMG, VIMAGE and VSAMPLE).
 //!
 //! Source: the ISA guides of Vega, CDNA and RDNA 2 to 4 ("Image instructions", "Image opcodes with a sampler"), and
-//! LLVM's AMDGPU operand syntax for the disassembler's output. Assumptions about hardware are listed in
-//! `docs/inferred-hardware.md`.
+//! LLVM's AMDGPU operand syntax for the disassembler's output. `docs/inferred-hardware.md` lists the assumptions about
+//! hardware.
 
 mod sample;
 
@@ -21,43 +21,40 @@ use crate::{
 use device::Arch;
 use sample::Footprint;
 
-/// Kind of operation on texels.
 #[derive(Clone, Copy)]
 pub(crate) enum Action {
     Load,
     Store,
     Sample,
-    /// One component of the four surrounding texels.
+    /// Reads one component of each of the four surrounding texels.
     Gather,
     Atomic(Atomic),
 }
 
-/// An image instruction with its operands resolved.
 #[derive(Clone)]
 pub(crate) struct Access {
     pub(crate) action: Action,
-    /// Registers of the address, in order.
+    /// Registers of the address components, in order.
     rows: Vec<usize>,
     /// True if two coordinates share a register.
     a16: bool,
-    /// Dimension in the instruction, from GFX10 on.
+    /// Dimension that the instruction specifies. Instructions before GFX10 do not specify one.
     dimension: Option<Dimension>,
-    /// True if a bias precedes the coordinates.
+    /// True if a level bias precedes the coordinates.
     bias: bool,
     derivatives: bool,
-    /// True if a level follows the coordinates. It must be 0.
+    /// True if a level follows the coordinates. The level must be 0.
     level: bool,
     resource: u16,
     sampler: Option<u16>,
     unnormalized: bool,
-    /// Mask of the components that are read or written.
     dmask: u8,
     d16: bool,
     data: usize,
     arch: Arch,
 }
 
-/// Returns the registers of an operand: consecutive ones, or a list.
+/// Returns the registers of an operand, which is a range or a list of registers.
 pub(crate) fn rows(text: &Text, index: usize) -> Result<Vec<usize>, Unsupported> {
     let one = |base: &Base| match *base {
         Base::Vector { first, count } => {
@@ -106,7 +103,8 @@ impl Access {
         }
         let mut rows = rows(text, 1)?;
         if let (true, [first, ..]) = (text.is_gfx9(), &rows[..]) {
-            // The instruction does not encode their number, and the disassembler prints only one.
+            // On GFX9 the instruction does not encode the number of address registers, and the disassembler prints only
+            // the first one.
             rows = (*first..(first + 12).min(crate::registers::ROWS / 2)).collect();
         }
         let dmask = u8::try_from(text.number("dmask")?).map_err(|_| Unsupported)?;
@@ -144,14 +142,14 @@ impl Access {
         })
     }
 
-    /// Reads the image descriptor from the registers.
+    /// Returns the image that the descriptor in scalar registers describes.
     pub(crate) fn image(&self, wave: &Wave) -> Result<Image, &'static str> {
         let at = usize::from(self.resource);
         let words = std::array::from_fn(|word| wave.scalar[at + word]);
         Image::read(&words, self.arch)
     }
 
-    /// Returns the address of one of the accessed texels.
+    /// Returns the address of texel number `texel` of the access.
     pub(crate) fn place(
         &self,
         wave: &Wave,
@@ -175,9 +173,10 @@ impl Access {
         Some(both >> (16 * (index % 2)) & 0xffff)
     }
 
-    /// Returns the coordinates, with the layer as z, and the level.
+    /// Returns the coordinates and the level. The layer of an array is z.
     fn coordinates(&self, wave: &Wave, lane: usize, image: &Image) -> Option<([u32; 3], u32)> {
-        // HIP's copy kernels always specify a two-dimensional array, whatever the image is.
+        // HIP's copy kernels specify a two-dimensional array for every image, so the dimension of the instruction takes
+        // precedence.
         let dimension = self.dimension.unwrap_or(image.dimension);
         let count = dimension.coordinates();
         let spatial = count - usize::from(dimension.is_array());
@@ -192,10 +191,10 @@ impl Access {
         Some((coordinates, level))
     }
 
-    /// Returns the address of the texel of a load, store or atomic; `None` outside of the image.
+    /// Returns the address of the texel that a load, a store or an atomic accesses; `None` outside of the image.
     pub(crate) fn texel(&self, wave: &Wave, lane: usize, image: &Image) -> Option<u64> {
         let (coordinates, level) = self.coordinates(wave, lane, image)?;
-        // Only level 0 exists.
+        // Images have only level 0.
         image.texel(coordinates).filter(|_| level == 0)
     }
 
@@ -222,7 +221,7 @@ impl Access {
 
 fn atomic(name: &str) -> Option<Atomic> {
     let name = name.strip_prefix("atomic_")?;
-    // GFX12 uses other names.
+    // The names of atomics on GFX12 differ.
     Atomic::parse(match name {
         "add_uint" => "add_u32",
         "sub_uint" => "sub_u32",
@@ -272,7 +271,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
                     }
                     let wanted = access.dmask.trailing_zeros() as usize;
                     let mut found = [0; 4];
-                    // Starts at the left of the second row, counter-clockwise.
+                    // The order of texels is counter-clockwise and starts at the left of the second row.
                     for (slot, corner) in [2, 3, 1, 0].into_iter().enumerate() {
                         let texel = footprint.texel(machine, &image, corner)?;
                         found[slot] = image.selected(texel)[wanted];
@@ -315,7 +314,7 @@ fn store(
 }
 
 impl Access {
-    /// Writes the requested components of a result.
+    /// Writes the components of a result that the instruction requests.
     fn put(
         &self,
         wave: &mut Wave,
@@ -362,8 +361,8 @@ impl Access {
         Ok(())
     }
 
-    /// Returns the components of a store. Omitted ones are 0, or from GFX12 on equal to the first (LLVM,
-    /// `hasDefaultComponentZero` and `hasDefaultComponentBroadcast`).
+    /// Returns the components of a store. Before GFX12, components that the instruction omits are 0. From GFX12 on,
+    /// they equal the first one (LLVM, `hasDefaultComponentZero` and `hasDefaultComponentBroadcast`).
     fn get(&self, wave: &Wave, lane: usize, image: &Image) -> Result<[u32; 4], &'static str> {
         if self.d16 && image.format.is_integer() {
             return Err("integers of 16 bits in registers");
@@ -384,7 +383,7 @@ impl Access {
     }
 }
 
-/// Reads the bytes of a texel, padded with zeros.
+/// Reads the bytes of a texel and appends zeros.
 pub(crate) fn read(
     machine: &mut Machine<'_>,
     address: u64,
@@ -401,7 +400,7 @@ pub(crate) fn read(
     Ok(texel)
 }
 
-/// Writes the first bytes of a texel.
+/// Writes the bytes of a texel, which are the first ones in `texel`.
 pub(crate) fn write(
     machine: &mut Machine<'_>,
     address: u64,

@@ -1,4 +1,4 @@
-//! Register numbers that are known only at run time.
+//! Instructions that access registers whose numbers are known only at run time.
 
 use crate::{
     exec::{Binder, on_wave},
@@ -8,11 +8,11 @@ use crate::{
     wave::{INDEXING, Wave, active},
 };
 
-/// First bit in M0 of the mode of `s_set_gpr_idx_on`.
+/// Lowest bit of the field in M0 that contains the mode of `s_set_gpr_idx_on`.
 const MODE_SHIFT: u32 = 12;
 const DESTINATION: u32 = 8;
 
-/// Returns a `v_movrel*` instruction: M0 is added to the register number of the source, the destination, or both.
+/// Returns a `v_movrel*` instruction. It adds M0 to the register number of the source, the destination, or both.
 fn relative(source: fn(u32) -> u32, target: fn(u32) -> u32) -> Binder {
     Box::new(move |text: &Text| {
         text.only(&[])?;
@@ -24,7 +24,7 @@ fn relative(source: fn(u32) -> u32, target: fn(u32) -> u32) -> Binder {
             let shifted = |row: usize, by: u32| {
                 row.checked_add(by as usize).filter(|row| *row < register::ACCUMULATION.into())
             };
-            // Past the last register, a source reads v0 and a destination is not written.
+            // If the number is too large, a source is read from v0 and a destination is not written.
             let values: [u32; 2 * HALF] = match source_row {
                 Some(row) => {
                     let row = shifted(row, source(m0)).unwrap_or(0);
@@ -51,7 +51,6 @@ fn set_mode(wave: &mut Wave, mode: u32) {
     *m0 = (*m0 & !(0xf << MODE_SHIFT)) | mode << MODE_SHIFT;
 }
 
-/// Parses `gpr_idx(SRC0,DST)`.
 fn mode(text: &Text, index: usize) -> Result<u32, Unsupported> {
     let Base::Word(word) = &text.operand(index)?.base else { return Err(Unsupported) };
     let names =
@@ -68,21 +67,21 @@ fn mode(text: &Text, index: usize) -> Result<u32, Unsupported> {
     })
 }
 
-/// Returns a vector instruction with register numbers offset by M0, for waves in indexing mode; `None` if nothing
-/// changes.
+/// Returns the text of a vector instruction with M0 added to its register numbers, for waves in indexing mode. Returns
+/// `None` if the instruction does not change.
 pub fn moved(text: &Text, m0: u32) -> Result<Option<Text>, Unsupported> {
     let (index, mode) = ((m0 & 0xff) as u16, m0 >> MODE_SHIFT & 0xf);
     if !text.mnemonic.starts_with("v_") {
         return Ok(None);
     }
-    // These instructions read and write the registers that they name.
+    // These instructions use the registers that they name. The interpreter rejects them in indexing mode.
     if ["v_readlane", "v_readfirstlane", "v_writelane", "v_swap"]
         .iter()
         .any(|name| text.mnemonic.starts_with(name))
     {
         return Err(Unsupported);
     }
-    // A comparison has no vector destination. A carry or flag is a second destination.
+    // A comparison has no vector destination. An addition with carry or a division step has a second destination.
     let has_flags = text.mnemonic.contains("_co_")
         || ["v_div_scale", "v_mad_u64", "v_mad_i64"]
             .iter()

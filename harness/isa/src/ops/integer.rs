@@ -39,7 +39,7 @@ pub(crate) fn extract_i32(a: i32, offset: u32, width: u32) -> i32 {
     if width == 0 {
         return 0;
     }
-    // Bits past the top are copies of the sign.
+    // Bits above the value are copies of its sign.
     let up = 32 - width;
     ((a >> offset) << up) >> up
 }
@@ -51,7 +51,7 @@ fn permute_bytes(a: u32, b: u32, selector: u32) -> u32 {
         let select = selector >> (8 * position) & 0xff;
         let byte = match select {
             0..=7 => (bytes >> (8 * select)) as u32 & 0xff,
-            // Sign of one of the four halves.
+            // The selected byte consists of copies of the sign of one of the four halves.
             8..=11 => 0xff * ((bytes >> (16 * (select - 8) + 15)) as u32 & 1),
             12 => 0,
             _ => 0xff,
@@ -65,14 +65,14 @@ fn absolute_differences(a: u32, b: u32) -> u32 {
     (0..4).map(|i| (a >> (8 * i) & 0xff).abs_diff(b >> (8 * i) & 0xff)).sum()
 }
 
-/// Returns the sum of byte differences, without bytes that are zero in the second source.
+/// Returns the sum of the absolute differences of bytes. Bytes that are zero in the second source do not count.
 fn masked_differences(a: u32, b: u32) -> u32 {
     let byte = |value: u32, i: u32| value >> (8 * i) & 0xff;
     (0..4).filter(|i| byte(b, *i) != 0).map(|i| byte(a, i).abs_diff(byte(b, i))).sum()
 }
 
-/// Returns four sums of differences, for four bytes of the first source starting at its byte 0, 1, 2 and 3. The sums
-/// wrap at 16 bits.
+/// Returns four sums of differences. Sum n uses four bytes of the first source, starting at its byte n. The sums wrap
+/// at 16 bits.
 fn four_sums(a: u64, b: u32, c: u64, differences: fn(u32, u32) -> u32) -> u64 {
     (0..4).fold(0, |sums, i| {
         let sum = differences((a >> (8 * i)) as u32, b).wrapping_add((c >> (16 * i)) as u16 as u32);
@@ -80,7 +80,7 @@ fn four_sums(a: u64, b: u32, c: u64, differences: fn(u32, u32) -> u32) -> u64 {
     })
 }
 
-/// Returns `v_mqsad_u32_u8`, with four sums in 32-bit registers.
+/// Returns `v_mqsad_u32_u8`, which writes four sums to 32-bit registers.
 fn four_words() -> Binder {
     Box::new(|text: &Text| {
         text.only(&[])?;
@@ -89,7 +89,7 @@ fn four_words() -> Binder {
         on_wave(move |wave| {
             for lane in active(wave.exec()) {
                 let (a, b) = (a.lane::<u64>(wave, lane), b.lane::<u32>(wave, lane));
-                // The destination may overlap the addends.
+                // All results are computed first, because the destination may overlap the addends.
                 let results: [u32; 4] = std::array::from_fn(|i| {
                     let differences = masked_differences((a >> (8 * i)) as u32, b);
                     differences.wrapping_add(wave.lane(sums + i, lane))
@@ -106,24 +106,25 @@ fn median<T: Ord + Copy>(a: T, b: T, c: T) -> T {
     a.max(b).min(a.min(b).max(c))
 }
 
-/// Returns the two signed halves as saturated unsigned bytes.
+/// Returns the two signed halves of `a` as saturated unsigned bytes.
 fn saturated_bytes(a: u32) -> u16 {
     let byte = |half: u32| (half as i16).clamp(0, 255) as u16;
     byte(a) | byte(a >> 16) << 8
 }
 
-/// Returns two shifted numbers as bytes, limited by `fit`.
+/// Returns two shifted numbers as two bytes. `fit` limits a number to the range of a byte.
 fn shifted_bytes(a: i32, b: i32, shift: u32, fit: fn(i32) -> i32) -> u16 {
     let byte = |value: i32| fit(value >> (shift & 31)) as u8;
     u16::from_le_bytes([byte(a), byte(b)])
 }
 
-/// Returns the next state of `v_prng_b32`, a linear-feedback shift register (the CDNA 4 ISA guide).
+/// Returns the next state of the linear-feedback shift register of `v_prng_b32` (the CDNA 4 ISA guide).
 pub(super) fn next_random(a: u32) -> u32 {
     a << 1 ^ if a >> 31 == 1 { 197 } else { 0 }
 }
 
-/// Looks up each bit of the sources in the table of `v_bitop3`.
+/// Returns, for each bit position, the bit that the truth table `rows` contains for the bits of the sources, as
+/// `v_bitop3` does.
 fn looked_up(rows: u32, a: u32, b: u32, c: u32) -> u32 {
     (0..8).filter(|row| rows >> row & 1 == 1).fold(0, |bits, row| {
         let pick = |value: u32, bit: u32| if row & bit != 0 { value } else { !value };
@@ -131,7 +132,7 @@ fn looked_up(rows: u32, a: u32, b: u32, c: u32) -> u32 {
     })
 }
 
-/// Returns `v_bitop3`, whose table is a modifier after its operands.
+/// Returns `v_bitop3`. Its truth table is a modifier.
 fn by_rows(operation: impl Fn(u32) -> Binder + Send + Sync + 'static) -> Binder {
     Box::new(move |text: &Text| {
         let mut bare = text.clone();
@@ -140,8 +141,8 @@ fn by_rows(operation: impl Fn(u32) -> Binder + Send + Sync + 'static) -> Binder 
     })
 }
 
-/// Binds an operation whose addend of 64 bits is not a floating-point or 32-bit constant: no source says how hardware extends
-/// it.
+/// Binds an operation with a 64-bit addend. Rejects floating-point and 32-bit constants as the addend, because no
+/// source specifies how hardware extends them.
 fn without_wide_constant(operation: Binder) -> Binder {
     Box::new(move |text: &Text| match text.operand(3)?.base {
         Base::Constant(Constant::Float(_) | Constant::Literal(_)) => Err(Unsupported),
@@ -165,7 +166,7 @@ fn subtract_borrow(a: u32, b: u32, borrow: u32) -> (u32, bool) {
     (rest, first | second)
 }
 
-/// Returns a saturating 16-bit product and sum.
+/// Returns the product plus the addend, saturated to 16 bits.
 pub(super) fn mad_u16(a: u16, b: u16, c: u16) -> u16 {
     let sum = u64::from(a) * u64::from(b) + u64::from(c);
     u16::try_from(sum).unwrap_or(u16::MAX)
@@ -176,7 +177,7 @@ pub(super) fn mad_i16(a: i16, b: i16, c: i16) -> i16 {
     sum.clamp(i16::MIN.into(), i16::MAX.into()) as i16
 }
 
-/// Returns the sum or difference, or under `clamp` the limit if there is a carry or borrow.
+/// Returns the sum or difference, or with `clamp` the limit of the range if there is a carry or borrow.
 fn stopped(
     f: impl Fn(u32, u32, u32) -> (u32, bool) + Copy,
     limit: u32,
@@ -187,7 +188,8 @@ fn stopped(
     }
 }
 
-/// A 64-bit product and sum, computed in 32-bit words for which the host has vectors of eight.
+/// A multiply-add with a 64-bit result. It is computed in 32-bit words, because the host has vectors of eight such
+/// words.
 struct WideMad<const SIGNED: bool> {
     a: Source,
     b: Source,
@@ -197,8 +199,8 @@ struct WideMad<const SIGNED: bool> {
 }
 
 impl<const SIGNED: bool> WideMad<SIGNED> {
-    /// Computes half a wave and returns bit 64 of each sum: the carry, or the sign of the exact sum if signed ("{
-    /// D1.i1, D0.i64 } = 65'B(...)" in the RDNA 4 and CDNA 4 ISA guides).
+    /// Computes half a wave. Returns bit 64 of each sum as a mask: the carry, or for signed numbers the sign of the
+    /// exact sum ("{ D1.i1, D0.i64 } = 65'B(...)" in the RDNA 4 and CDNA 4 ISA guides).
     #[inline(always)]
     fn half(&self, wave: &mut Wave, half: usize) -> u32 {
         let mask = wave.exec_half(half);
@@ -220,7 +222,7 @@ impl<const SIGNED: bool> WideMad<SIGNED> {
             let carry = u32::from(low[lane] < c_low[lane]);
             let sum = product.wrapping_add(c).wrapping_add(carry);
             high[lane] = sum;
-            // The carry is in the highest bit.
+            // Each carry is stored in the highest bit of a word.
             carries[lane] = if SIGNED {
                 sum ^ ((product ^ sum) & (c ^ sum))
             } else {
@@ -229,7 +231,7 @@ impl<const SIGNED: bool> WideMad<SIGNED> {
         }
         wave.blend(self.row, half, mask, &low);
         wave.blend(self.row + 1, half, mask, &high);
-        // The carry is unused in most cases.
+        // Most kernels do not use the carry.
         if self.carry_out == register::NULL { 0 } else { sign_bits(&carries) & mask }
     }
 }
@@ -260,14 +262,14 @@ impl<const SIGNED: bool> Plain for WideMad<SIGNED> {
     }
 }
 
-/// Returns `op dst(64), carry_out, a, b, c(64)`.
+/// Returns the multiply-add `op dst, carry_out, a, b, c`. `dst` and `c` have 64 bits.
 fn wide_mad<const SIGNED: bool>() -> Operation {
     let binder: Binder = Box::new(move |text: &Text| {
         text.only(&[])?;
         bind_plain(WideMad::<SIGNED> {
             a: text.plain_source::<u32>(2)?,
             b: text.plain_source::<u32>(3)?,
-            // A 32-bit literal is sign-extended if signed.
+            // The type decides whether a 32-bit literal is sign-extended.
             c: if SIGNED { text.plain_source::<i64>(4)? } else { text.plain_source::<u64>(4)? },
             row: text.row(0, 2)?,
             carry_out: text.scalar(1, 1)?,
@@ -276,7 +278,7 @@ fn wide_mad<const SIGNED: bool>() -> Operation {
     Operation::from(binder).that(Passes::Flags)
 }
 
-/// Returns a 64-bit shift with reversed operands: `dst`, shift, value.
+/// Returns a 64-bit shift `op dst, shift, value`. The shift precedes the value.
 fn shift64<T: Value>(f: impl Fn(T, u32) -> T + Copy + Send + Sync + 'static) -> Binder {
     binary(move |shift: u32, value: T| f(value, shift & 63))
 }
@@ -294,7 +296,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_ffbh_i32" | "v_cls_i32" => unary(|a: u32| leading(a ^ ((a as i32) >> 31) as u32));
         "v_ffbl_b32" | "v_ctz_i32_b32" =>
             unary(|a: u32| if a == 0 { u32::MAX } else { a.trailing_zeros() });
-        // From GFX11 on it writes 16 bits, possibly an upper half; before, it writes the whole register.
+        // From GFX11 on, the instruction writes 16 bits, which may be an upper half. Before, it writes the whole
+        // register.
         "v_sat_pk_u8_i16" => by_arch(|arch| match arch.facts().sat_pk_writes_half {
             true => unary(saturated_bytes),
             false => unary(|a| u32::from(saturated_bytes(a))),
@@ -367,8 +370,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_max_u32" => binary(|a: u32, b: u32| a.max(b));
         "v_min_i32" => binary(|a: i32, b: i32| a.min(b));
         "v_max_i32" => binary(|a: i32, b: i32| a.max(b));
-        // The sources are halves with `neg` and `abs`, as for an f16 operation. GFX12 makes signalling NaNs quiet: on a
-        // Radeon RX 9070 XT, 0x7c09 becomes 0x7e09.
+        // The sources are halves with `neg` and `abs`, as for an f16 operation. On GFX12 the instruction makes
+        // signalling NaNs quiet: on a Radeon RX 9070 XT, 0x7c09 becomes 0x7e09.
         "v_pack_b32_f16" => bits(by_arch(|arch| match arch.facts().packs_quiet_nans {
             true => binary(|a: F16, b: F16| {
                 u32::from(a.quiet().0) | u32::from(b.quiet().0) << 16
@@ -417,7 +420,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_bfe_u32" => bits(ternary(extract_u32));
         "v_bfe_i32" => bits(ternary(extract_i32));
         "v_bfi_b32" => bits(ternary(|mask: u32, a: u32, b: u32| (mask & a) | (!mask & b)));
-        // From GFX11 on the shift is a 16-bit operand, possibly an upper half. Only its five lowest bits are used.
+        // From GFX11 on, the shift is a 16-bit operand, which may be an upper half. Only the five lowest bits of the
+        // shift are used.
         "v_alignbit_b32" => bits(ternary(|a: u32, b: u32, shift: u16| {
             ((u64::from(a) << 32 | u64::from(b)) >> (shift & 31)) as u32
         }));
@@ -435,7 +439,7 @@ pub(crate) fn register(table: &mut Table) {
         "v_mad_nc_i64_i32" => without_wide_constant(ternary(|a: i32, b: i32, c: i64| {
             (i64::from(a) * i64::from(b)).wrapping_add(c)
         }));
-        // The shift count has three bits (the CDNA 3 and CDNA 4 ISA guides).
+        // Only the three lowest bits of the shift are used (the CDNA 3 and CDNA 4 ISA guides).
         "v_lshl_add_u64" => ternary(|a: u64, s: u32, c: u64| (a << (s & 7)).wrapping_add(c));
         "v_and_or_b32" => bits(ternary(|a: u32, b: u32, c: u32| a & b | c));
         "v_or3_b32" => bits(ternary(|a: u32, b: u32, c: u32| a | b | c));
@@ -474,7 +478,7 @@ pub(crate) fn register(table: &mut Table) {
         });
         "v_sad_u32" => ternary(|a: u32, b: u32, c: u32| a.abs_diff(b).wrapping_add(c));
         "v_bitop3_b32" => bits(by_rows(|rows| ternary(move |a: u32, b: u32, c: u32| looked_up(rows, a, b, c))));
-        // The third source is zero.
+        // The instruction has no third source, so zero is used.
         "v_bitop2_b32" => bits(by_rows(|rows| binary(move |a: u32, b: u32| looked_up(rows, a, b, 0))));
         "v_bitop3_b16" => bits(by_rows(|rows| ternary(move |a: u16, b: u16, c: u16| {
             looked_up(rows, a.into(), b.into(), c.into()) as u16

@@ -14,14 +14,14 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// Parses atomics whose LDS mnemonic differs from that of memory.
+/// Parses an LDS atomic. Some mnemonics differ from those of atomics on memory.
 pub(crate) fn atomic(name: &str) -> Option<Atomic> {
     Some(match name {
         "wrxchg_rtn_b32" | "storexchg_rtn_b32" => Atomic::parse("swap")?,
         "wrxchg_rtn_b64" | "storexchg_rtn_b64" => Atomic::parse("swap_x2")?,
         _ => {
             let plain = name.replace("_rtn", "");
-            // Names without a type belong to memory atomics.
+            // In the LDS, every atomic has a type in its name. Names without a type belong to atomics on memory.
             if !plain.contains(|c: char| c.is_ascii_digit()) || plain.starts_with("cmpswap") {
                 return None;
             }
@@ -30,12 +30,12 @@ pub(crate) fn atomic(name: &str) -> Option<Atomic> {
     })
 }
 
-/// Returns an LDS location. The sum wraps, because compilers fold negative constants into the register.
+/// Returns an LDS location. The sum wraps at 32 bits, because compilers fold negative constants into the register.
 pub(crate) fn at(address: u32, offset: u32) -> Location {
     Location::Lds(u64::from(address.wrapping_add(offset)))
 }
 
-/// Returns the active lanes, starting with this half.
+/// Returns the active lanes, from the first lane of this half on.
 fn remaining(wave: &Wave, half: usize) -> impl Iterator<Item = usize> + use<> {
     active(wave.exec() & (u64::MAX << (half * HALF)))
 }
@@ -119,7 +119,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
     }
     let returns = name.contains("_rtn");
     let first = usize::from(returns);
-    // `cmpst` has the comparison value first, `cmpstore` has it second.
+    // `cmpst` has the comparison value as its first data operand, `cmpstore` as its second.
     if let Some(rest) = name.strip_prefix("cmpst") {
         let atomic = match rest.rsplit_once('_').map(|(_, of)| of) {
             Some("b32") => Atomic::CompareWord,
@@ -166,13 +166,13 @@ pub(crate) fn bind(text: &Text) -> Bound {
     })
 }
 
-/// Returns the registers of an element, and the byte offsets of `read2`, `write2` and their `st64` forms, whose encoded
-/// offsets count elements.
+/// Returns the number of registers of an element, and the two byte offsets of `read2`, `write2` or an `st64` form. The
+/// encoded offsets count elements.
 pub(crate) fn two_offsets(text: &Text, name: &str) -> Result<(u16, [u32; 2]), Unsupported> {
     let words: u16 = if name.ends_with("b64") { 2 } else { 1 };
     let stride = if name.starts_with("st64_") || name.starts_with("stride64_") { 64 } else { 1 };
     let bytes = u32::from(words) * 4;
-    // The fields have eight bits.
+    // The two fields have eight bits each.
     let field = |name| u8::try_from(text.number(name)?).map_err(|_| Unsupported);
     let start = |name| field(name).map(|n| u32::from(n) * bytes * stride);
     Ok((words, [start("offset0")?, start("offset1")?]))
@@ -186,7 +186,7 @@ fn two(text: &Text, name: &str, load: bool) -> Bound {
         let address = text.plain_source::<u32>(1)?;
         on_machine(move |wave, machine| {
             let (size, words, mut done) = (machine.lds.len(), usize::from(words), 0);
-            // The destination may contain the address, so both offsets are computed before the first load.
+            // The destination may contain the address. Therefore both offsets are computed before the first load.
             while done < wave.halves()
                 && let Some(at) = inside_lds(wave, done, (&address, first), 4 * words, size)
                 && let Some(then) = inside_lds(wave, done, (&address, second), 4 * words, size)
@@ -199,7 +199,7 @@ fn two(text: &Text, name: &str, load: bool) -> Bound {
                 return Ok(());
             }
             for lane in remaining(wave, done) {
-                // The destination may contain the address, so it is read before the first load.
+                // The destination may contain the address. Therefore the address is read before the first load.
                 let base = address.word(wave, lane, 0);
                 transfer.load(wave, machine, row, lane, at(base, first))?;
                 transfer.load(wave, machine, row + words, lane, at(base, second))?;
@@ -213,8 +213,8 @@ fn two(text: &Text, name: &str, load: bool) -> Bound {
             for lane in active(wave.exec()) {
                 let base = address.word(wave, lane, 0);
                 transfer.store(wave, machine, a, lane, at(base, first))?;
-                // If both addresses are equal, only the first is written (the RDNA 2 ISA guide, "Double-address
-                // instructions").
+                // If both offsets are equal, hardware writes only the first value (the RDNA 2 ISA guide,
+                // "Double-address instructions").
                 if first != second {
                     transfer.store(wave, machine, b, lane, at(base, second))?;
                 }
@@ -232,12 +232,13 @@ fn snapshot(wave: &Wave, source: &Source) -> Row {
     row
 }
 
-/// Returns `bpermute`, which reads from the lane that the address names, or `permute`, which writes to it. Inactive
-/// lanes provide zero and receive nothing; `bpermute_fi` reads their actual values.
+/// Returns `bpermute` or `permute`. In `bpermute` the address selects the lane from which a lane reads; in `permute` it
+/// selects the lane to which a lane writes. Inactive lanes provide zero and receive nothing. `bpermute_fi` also reads
+/// the values of inactive lanes.
 ///
-/// "Lane is MOD 32 regardless of wave size" (the RDNA 3 ISA guide), so on GFX10 and GFX11 each half of a wave of 64 is
-/// separate; LLVM and LLPC use other instructions across halves there. The guides of CDNA and RDNA 4 describe all 64
-/// lanes.
+/// "Lane is MOD 32 regardless of wave size" (the RDNA 3 ISA guide). Therefore on GFX10 and GFX11 each half of a wave of
+/// 64 lanes is separate, and LLVM and LLPC use other instructions to move data between halves. The guides of CDNA and
+/// RDNA 4 describe a permutation of all 64 lanes.
 fn permute(text: &Text, name: &str) -> Bound {
     let (push, fetch_inactive) = (name == "permute_b32", name == "bpermute_fi_b32");
     text.only(&["offset"])?;
@@ -265,8 +266,8 @@ fn permute(text: &Text, name: &str) -> Bound {
     })
 }
 
-/// Returns the lane that a lane reads, in the mode of the offset's upper bits: FFT order, rotation, permutation of four
-/// lanes, or `and`, `or` and `xor` masks of five bits (the ISA guides, `DS_SWIZZLE_B32`).
+/// Returns the lane from which `lane` reads. The upper bits of the pattern select a mode: FFT order, rotation,
+/// permutation of four lanes, or `and`, `or` and `xor` masks of five bits (the ISA guides, `DS_SWIZZLE_B32`).
 fn swizzled(pattern: usize, lane: usize) -> usize {
     let (low, upper) = (lane & 31, lane & 32);
     match pattern {
@@ -288,7 +289,7 @@ fn swizzled(pattern: usize, lane: usize) -> usize {
     }
 }
 
-/// Returns `ds_swizzle_b32`. Inactive lanes provide zero.
+/// Returns `ds_swizzle_b32`. A lane that reads from an inactive lane receives zero.
 fn swizzle(text: &Text) -> Bound {
     let target = text.row(0, 1)?;
     let source = text.plain_source::<u32>(1)?;
@@ -304,8 +305,8 @@ fn swizzle(text: &Text) -> Bound {
     })
 }
 
-/// Returns the location of the counter of `ds_append` and `ds_consume`: the base in M0 plus the offset, on GFX12 the
-/// offset alone (the RDNA 3 and RDNA 4 ISA guides, `DS_APPEND`).
+/// Returns the location of the counter of `ds_append` and `ds_consume`. It is the sum of the base in M0 and the offset,
+/// or on GFX12 the offset alone (the RDNA 3 and RDNA 4 ISA guides, `DS_APPEND`).
 pub(crate) fn counter(text: &Text) -> Result<impl Fn(&Wave) -> Location + use<>, Unsupported> {
     let offset = text.number("offset")? as u32;
     let has_base = text.site.arch.facts().append_adds_m0;
@@ -315,7 +316,7 @@ pub(crate) fn counter(text: &Text) -> Result<impl Fn(&Wave) -> Location + use<>,
     })
 }
 
-/// Returns `ds_append` or `ds_consume`, which change the counter by the number of active lanes.
+/// Returns `ds_append` (`up`) or `ds_consume`, which change the counter by the number of active lanes.
 fn count(text: &Text, up: bool) -> Bound {
     text.only(&["offset"])?;
     let target = text.row(0, 1)?;

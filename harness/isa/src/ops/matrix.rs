@@ -1,8 +1,8 @@
 //! Matrix multiply-accumulate: MFMA of CDNA and WMMA of RDNA, and their sparse forms SMFMAC and SWMMAC.
 //!
 //! Source for the layouts: the CDNA and RDNA ISA guides and AMD's matrix instruction calculator. No guide specifies the
-//! order of the additions inside one instruction. Here it is ascending in k, each step fused and rounded once, except
-//! where it has been measured ([`measured`]).
+//! order of the additions inside one instruction. Unless the order has been measured ([`measured`]), additions are in
+//! ascending order of k, and each step is fused and rounded once.
 
 mod element;
 mod measured;
@@ -26,61 +26,59 @@ use crate::{
     wave::Wave,
 };
 
-/// Layout of C and D in registers.
+/// Layout of the elements of C and D in registers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Output {
     /// One element per register, or per register pair.
     Whole,
-    /// One 16-bit element per register, in this half; the other half is kept.
+    /// One 16-bit element per register, in the low or high half. The other half is kept.
     OneHalf { bfloat: bool, high: bool },
     /// Two 16-bit elements per register.
     Packed { bfloat: bool },
 }
 
-/// Maximum number of elements of A per lane (of B if A is sparse), and of the registers that contain them.
+/// Maximum number of elements of A per lane, of elements of B per lane if A is sparse, and of registers that contain
+/// the elements.
 const MOST_VALUES: usize = 16;
 const MOST_SPARSE: usize = 2 * MOST_VALUES;
 const MOST_WORDS: usize = 8;
 
-/// Sparsity of A: of four neighbours in a row, two are not stored and count as zeros.
+/// Position of the indices of a sparse A. Of four neighbours in a row of A, two are zero and not stored.
 #[derive(Clone, Copy)]
 struct Sparse {
-    /// Register with two bits for each value of a lane: its position among four neighbours.
+    /// Register that contains the indices: two bits for each value of a lane, which are its position among four
+    /// neighbours.
     row: usize,
-    /// First of these bits in the register.
     shift: usize,
-    /// True if A has the layout of a dense matrix with half of K, and B consists of two runs of K, see
-    /// [`Multiply::partner`].
+    /// True if A has the layout of a dense matrix with half of K, and B consists of two runs of K.
+    /// [`Multiply::partner`] explains the runs.
     in_runs: bool,
 }
 
-/// An instruction that multiplies matrices of N by K and K by N.
+/// An instruction that multiplies an N by K matrix with a K by N matrix.
 struct Multiply<T, const N: usize, const SPARSE: bool> {
     a: (usize, Input),
     b: (usize, Input),
     c: Place,
     d: usize,
-    /// Number of elements of A in each lane. B has as many, or twice as many if A is sparse.
+    /// Number of elements of A in each lane. The number of elements of B is the same, or twice as large if A is sparse.
     values: usize,
     sparse: Sparse,
     share: Share,
-    /// Number of independent products.
     blocks: usize,
-    /// Number of groups of N lanes (each with all blocks) that contain different k.
+    /// Number of groups of lanes that contain different k. A group has N lanes for each block.
     k_groups: usize,
     output: Output,
-    /// Number of elements of D in each lane.
     elements: usize,
-    /// Row and block of D, for each of these elements and each group of N lanes.
+    /// For each element of a lane and each group of N lanes, the row and block of D that contain the element.
     places: Vec<(usize, usize)>,
     clamp: bool,
-    /// Signs of A, B and C that are inverted.
     negate: [bool; 3],
     of: PhantomData<fn(T)>,
 }
 
 impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> {
-    /// Reads the elements of A or B, by value of a lane, then by lane.
+    /// Reads the elements of A or B. The indices of the result are the number of the value in a lane, and the lane.
     #[inline(always)]
     fn load<const MOST: usize>(
         &self,
@@ -105,10 +103,12 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
         elements
     }
 
-    /// Returns the value of B that belongs to a value of sparse A, and its group of lanes; the lane is that of A.
+    /// Returns the number of the value of B that is multiplied with a value of a sparse A, and the group of lanes that
+    /// contains it. The lane in the group is that of A.
     ///
-    /// Source for the runs: the CDNA 4 ISA guide, "Sparse Matrix Multiply", by which A is packed like a dense matrix.
-    /// Others found on an MI350, number by number, that B has its first half of K in all groups before the second.
+    /// Source for the runs: the CDNA 4 ISA guide, "Sparse Matrix Multiply", which says that A is packed like a dense
+    /// matrix. Others found on an MI350, number by number, that the first half of K of B is in all groups before the
+    /// second half.
     #[inline(always)]
     fn partner(&self, wave: &Wave, value: usize, k_group: usize, lane: usize) -> (usize, usize) {
         let bits = wave.lane(self.sparse.row, lane) >> (self.sparse.shift + 2 * value);
@@ -120,7 +120,6 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
         (k / run * self.values + k % self.values, k % run / self.values)
     }
 
-    /// Reads element `index` of C, by lane.
     #[inline(always)]
     fn addend(&self, wave: &Wave, index: usize) -> [T; 64] {
         let row = match self.c {
@@ -190,7 +189,7 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Lanes for Multiply<T, N
 }
 
 impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> {
-    // EXEC is ignored: all lanes take part.
+    // The instruction ignores EXEC: all lanes take part.
     #[inline(always)]
     fn multiply<const MOST: usize>(&self, wave: &mut Wave, in_b: usize) {
         let mut a = self.load::<MOST_VALUES>(wave, self.a, self.values);
@@ -208,14 +207,14 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
                     .for_each(|element| *element = element.negated());
             }
         }
-        // Half-precision results on GFX12 are rounded after four products each, as others found on a Radeon AI PRO
+        // On GFX12, half-precision results are rounded after every four products, as others found on a Radeon AI PRO
         // R9700.
         let steps = !SPARSE && self.output == Output::Packed { bfloat: false };
         let step = if steps { 4 } else { MOST_VALUES };
         let round = F16::rounding(wave.saturates());
         let groups = wave.lanes / N;
         let elements = self.elements.min(self.places.len() / groups);
-        // D may overlap A, B or C, so all results are computed before anything is written.
+        // All results are computed before the first write, because D may overlap A, B or C.
         let mut results = [[T::ZERO; 64]; 32];
         for (index, result) in results.iter_mut().enumerate().take(elements) {
             let addend = self.addend(wave, index);
@@ -268,12 +267,12 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
     }
 }
 
-/// Parts of an instruction's name: `v_mfma_f32_32x32x8f16`, `v_wmma_f32_16x16x16_bf16`.
+/// Parts of an instruction's name, for example `v_mfma_f32_32x32x8f16` or `v_wmma_f32_16x16x16_bf16`.
 struct Name<'a> {
     output: &'a str,
     size: usize,
     k: usize,
-    /// Rest of the name after the sizes.
+    /// Part of the name after the sizes.
     input: &'a str,
 }
 
@@ -292,7 +291,8 @@ fn name(rest: &str) -> Option<Name<'_>> {
     })
 }
 
-/// Removes the number of blocks that GFX940 adds (`4b_f32`). It also follows from the registers.
+/// Removes the number of blocks, which GFX940 adds to the name (`4b_f32`). The number of blocks also follows from the
+/// registers.
 fn without_blocks(input: &str) -> &str {
     match input.split_once("b_") {
         Some((count, rest)) if count.parse::<u8>().is_ok() => rest,
@@ -339,8 +339,8 @@ pub(crate) fn bind(text: &Text) -> Bound {
 }
 
 fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
-    // For sparse A, two of these fields select an index. From GFX940 on, the field of `blgp` contains the signs of
-    // doubles (LLVM, `printBLGP` in AMDGPUInstPrinter.cpp).
+    // For a sparse A, two of these fields select the set of indices. From GFX940 on, the field of `blgp` contains the
+    // signs of doubles (LLVM, `printBLGP` in AMDGPUInstPrinter.cpp).
     let doubles = name.input == "f64" && text.site.arch.facts().negates_f64_matrices;
     text.only(match (sparse, doubles) {
         (true, _) => &["cbsz", "abid"],
@@ -378,8 +378,7 @@ fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         b: (registers(text, 2)?.0, inputs(name.input, text.site.arch).ok_or(Unsupported)?.1),
         values,
         sparse: match sparse {
-            // The indices of this many values fill the register, so there is only one set, whatever these fields
-            // contain.
+            // The indices of this many values fill the register, so there is only one set and the fields do not matter.
             true if values == MOST_VALUES || text.number("cbsz")? != 0 => Some(0),
             true => Some(text.number("abid")?),
             false => None,
@@ -434,7 +433,7 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     let (_, d_words) = registers(text, 0)?;
     let half = matches!(name.output, "f16" | "bf16");
     let bfloat = name.output == "bf16";
-    // GFX11 repeats A and B in each group of 16 lanes; GFX12 distributes k over the groups.
+    // On GFX11, each group of 16 lanes contains a copy of A and B. On GFX12, the groups contain different k.
     let spread = match text.site.arch.facts().matrix {
         MatrixUnit::WmmaRepeated => false,
         MatrixUnit::WmmaSpread => true,
@@ -450,13 +449,13 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
             (d_words, Output::OneHalf { bfloat, high })
         }
     };
-    // D has 256 elements, distributed over the lanes.
+    // D has 256 elements in all lanes together.
     if elements == 0 || 256 % elements != 0 || name.size != 16 {
         return Err(Unsupported);
     }
     let groups = 256 / elements / 16;
     let k_groups = if spread { groups } else { 1 };
-    // 4-bit elements may leave half of a register unused.
+    // Elements of 4 bits may fill only half of a register.
     let values = name.k / k_groups / if sparse { 2 } else { 1 };
     if (values * a.bits()).div_ceil(32) != words || groups * 16 != text.site.lanes {
         return Err(Unsupported);
@@ -493,7 +492,7 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     }
 }
 
-/// Returns the first register of a vector operand and the number of registers.
+/// Returns the first register of a vector operand, and its number of registers.
 fn registers(text: &Text, index: usize) -> Result<(usize, usize), Unsupported> {
     match text.operand(index)?.base {
         Base::Vector { first, count } => Ok((first.into(), count.into())),
@@ -501,12 +500,12 @@ fn registers(text: &Text, index: usize) -> Result<(usize, usize), Unsupported> {
     }
 }
 
-/// [`Multiply`] without the type parameters and what all families share.
+/// Properties of a [`Multiply`] that do not depend on its type parameters.
 struct Shape {
     a: (usize, Input),
     b: (usize, Input),
     values: usize,
-    /// For sparse A, the selected set of indices in the register.
+    /// For a sparse A, the number of the selected set of indices in the register.
     sparse: Option<i64>,
     share: Share,
     blocks: usize,
@@ -524,7 +523,7 @@ fn multiply<T: Accumulator + Value, const N: usize>(text: &Text, shape: Shape) -
     if shift + 2 * shape.values > 32 {
         return Err(Unsupported);
     }
-    // Layouts of two registers are as on CDNA 3.
+    // Operands of at most two registers have the layout of CDNA 3.
     let is_larger = shape.values * shape.a.1.bits() > 64;
     let in_runs = is_larger && text.site.arch.facts().sparse_in_runs;
     let sparse = Sparse { row: text.row(3, 1)?, shift, in_runs };
@@ -544,7 +543,7 @@ fn resolve<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
     sparse: Sparse,
 ) -> Result<Multiply<T, N, SPARSE>, Unsupported> {
     let (d, d_words) = registers(text, 0)?;
-    // For sparse A, the index occupies the operand of C, which is then D.
+    // For a sparse A, the operand of C contains the indices, and D is also the addend.
     let c = match &text.operand(if SPARSE { 0 } else { 3 })?.base {
         Base::Vector { first, count } if usize::from(*count) == d_words => Place::Vector(*first),
         Base::Constant(constant) if shape.output == Output::Whole => {
@@ -552,7 +551,7 @@ fn resolve<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
         }
         _ => return Err(Unsupported),
     };
-    // The disassembler prints as many registers as the shape needs, and the loops rely on that.
+    // The loops need as many registers as the shape has. The disassembler prints that many.
     let wanted = match shape.output {
         Output::Whole => shape.elements * <T as Accumulator>::WORDS,
         Output::OneHalf { .. } => shape.elements,

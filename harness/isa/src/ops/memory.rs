@@ -16,8 +16,8 @@ use crate::{
     wave::{Step, Stop, Wave, active},
 };
 
-/// Offset from which no GPU has LDS. Tensile's kernels for GFX90A clear registers by reading at 0xf00000. Accesses past the workgroup's LDS but below this offset are errors, which checked launches
-/// report.
+/// Offset that is larger than the LDS of any GPU. Tensile's kernels for GFX90A clear registers by reading at offset
+/// 0xf00000. Checked launches report an access past the workgroup's LDS only if it is below this offset.
 pub(crate) const BEYOND_ANY_LDS: u64 = Arch::LARGEST_LDS as u64;
 
 /// Location of a lane's access.
@@ -110,10 +110,11 @@ impl Location {
     }
 }
 
-/// Returns the index of a lane's byte in scratch memory, where the dwords of the lanes are interleaved.
+/// Returns the index of a byte of a lane in the scratch memory of the wave, where the dwords of the lanes are
+/// interleaved.
 fn scratch_index(wave: &Wave, lane: usize, offset: u64, write: bool) -> Result<usize, Box<Stop>> {
     let (lanes, len) = (wave.lanes as u64, wave.scratch.len() as u64);
-    // A negative offset is a very large number, whose index would overflow.
+    // A negative offset is a very large unsigned number, for which the index would overflow.
     if offset < len {
         let at = offset / 4 * 4 * lanes + lane as u64 * 4 + offset % 4;
         if at < len {
@@ -124,7 +125,7 @@ fn scratch_index(wave: &Wave, lane: usize, offset: u64, write: bool) -> Result<u
     Err(Box::new(Stop::PageFault { address, write }))
 }
 
-/// Returns the location of a flat address. Its upper half identifies the aperture.
+/// Returns the location of a flat address. The upper half of the address identifies the LDS, scratch, or memory.
 pub(crate) fn flat(address: u64, lane: usize) -> Location {
     match (address >> 32) as u32 {
         SHARED_APERTURE => Location::Lds(address & 0xffff_ffff),
@@ -137,12 +138,12 @@ pub(crate) fn flat(address: u64, lane: usize) -> Location {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Transfer {
     Words(u8),
-    /// One or two bytes; a load extends them.
+    /// One or two bytes. A load extends them to a register.
     Bytes {
         count: u8,
         signed: bool,
     },
-    /// One or two bytes in half a register; a load keeps or clears the other half.
+    /// One or two bytes in half a register. `keep` decides whether a load keeps or clears the other half.
     Half {
         count: u8,
         signed: bool,
@@ -176,8 +177,8 @@ impl Transfer {
         }
     }
 
-    /// Parses it for a load. If registers have ECC, a load of half a register clears the other half (LLVM,
-    /// `GCNSubtarget::d16PreservesUnusedBits`); Tensile's kernels for GFX90A rely on that.
+    /// Parses the part of a mnemonic after `load_`. On GPUs whose registers have ECC, a load of half a register clears
+    /// the other half (LLVM, `GCNSubtarget::d16PreservesUnusedBits`). Tensile's kernels for GFX90A rely on that.
     pub(crate) fn parse_load(name: &str, arch: Arch) -> Option<Transfer> {
         let ecc = arch.has_ecc();
         Transfer::parse(name).map(|transfer| match transfer {
@@ -188,7 +189,6 @@ impl Transfer {
         })
     }
 
-    /// Returns the number of bytes in memory.
     fn bytes(self) -> u8 {
         match self {
             Transfer::Words(words) => 4 * words,
@@ -196,7 +196,6 @@ impl Transfer {
         }
     }
 
-    /// Returns the number of registers.
     pub(crate) fn words(self) -> u16 {
         match self {
             Transfer::Words(words) => u16::from(words),
@@ -246,7 +245,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Executes a load that is out of the range of a buffer.
+    /// Writes the zeros that a load returns if it is out of the range of a buffer.
     pub(crate) fn load_zero(self, wave: &mut Wave, row: usize, lane: usize) {
         let old = wave.lane(row, lane);
         let kept = match self {
@@ -304,7 +303,7 @@ fn small(
     }
 }
 
-/// Segment of a `global_`, `flat_` or `scratch_` instruction.
+/// Kind of memory that an instruction addresses: its name starts with `global_`, `flat_` or `scratch_`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Segment {
     Global,
@@ -312,7 +311,7 @@ pub(crate) enum Segment {
     Scratch,
 }
 
-/// Loads or stores of dwords by a whole half whose lanes access consecutive memory.
+/// Loads or stores of dwords by half a wave. All 32 lanes are active and access consecutive memory.
 #[derive(Clone, Copy)]
 struct Block {
     address: Address,
@@ -328,8 +327,8 @@ impl Block {
         }
     }
 
-    /// Returns the address of the block; `None` if the half must be handled lane by lane, which also finds the lane
-    /// that faults.
+    /// Returns a pointer to the block. Returns `None` if the half must be handled lane by lane, which also finds the
+    /// lane that faults.
     #[inline(always)]
     fn find(
         &self,
@@ -349,7 +348,7 @@ impl Block {
     fn load(&self, wave: &mut Wave, machine: &mut Machine<'_>, half: usize) -> bool {
         let Some(at) = self.find(wave, machine, half, false) else { return false };
         if self.words == 1 {
-            // SAFETY: `find` checked that 32 dwords are mapped there; as in `Machine::read`.
+            // SAFETY: `find` checked that 32 dwords are mapped there. `Machine::read` explains why the read is allowed.
             let values = unsafe { at.cast::<[[u8; 4]; HALF]>().read_unaligned() };
             wave.vector[self.row][half] = values.map(u32::from_le_bytes);
             return true;
@@ -357,7 +356,8 @@ impl Block {
         for word in 0..self.words {
             let target = &mut wave.vector[self.row + word][half];
             for (lane, value) in target.iter_mut().enumerate() {
-                // SAFETY: `find` checked that 32 times `words` dwords are mapped there; as in `Machine::read`.
+                // SAFETY: `find` checked that 32 times `words` dwords are mapped there. `Machine::read` explains why
+                // the read is allowed.
                 *value = u32::from_le_bytes(unsafe {
                     at.add(lane * self.words + word).read_unaligned()
                 });
@@ -371,13 +371,14 @@ impl Block {
         let Some(at) = self.find(wave, machine, half, true) else { return false };
         if self.words == 1 {
             let values = wave.vector[self.row][half].map(u32::to_le_bytes);
-            // SAFETY: as in `load`; the address space guarantees that the range is writable.
+            // SAFETY: the dwords are mapped, as in `load`, and the address space guarantees that the range is writable.
             unsafe { at.cast::<[[u8; 4]; HALF]>().write_unaligned(values) };
             return true;
         }
         for word in 0..self.words {
             for (lane, value) in wave.vector[self.row + word][half].iter().enumerate() {
-                // SAFETY: as in `load`; the address space guarantees that the range is writable.
+                // SAFETY: the dwords are mapped, as in `load`, and the address space guarantees that the range is
+                // writable.
                 unsafe { at.add(lane * self.words + word).write_unaligned(value.to_le_bytes()) };
             }
         }
@@ -385,12 +386,11 @@ impl Block {
     }
 }
 
-/// Returns the active lanes of a half.
 fn active_half(wave: &Wave, half: usize) -> impl Iterator<Item = usize> + use<> {
     active(u64::from(wave.exec_half(half)) << (half * HALF))
 }
 
-/// Cache policy modifiers, which have no effect because caches are not modelled.
+/// Modifiers that select a cache policy. They have no effect, because caches are not modelled.
 pub(crate) const CACHE_POLICY: [&str; 11] =
     ["glc", "slc", "dlc", "nt", "sc0", "sc1", "scc", "th", "scope", "nv", "lds"];
 

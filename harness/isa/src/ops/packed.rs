@@ -1,4 +1,4 @@
-//! Packed operations on two halves of a register, or on two registers.
+//! Packed operations, whose operands are two halves of a register, or two registers.
 
 use std::marker::PhantomData;
 
@@ -18,12 +18,11 @@ use crate::{
     wave::{Wave, flushed},
 };
 
-/// A source of one half of the result.
+/// A source of one of the two results.
 struct Selected {
     source: Source,
-    /// First bit of the half in its register.
+    /// Lowest bit of the selected half in its register.
     shift: u8,
-    /// Sign bits to flip.
     flip: u32,
 }
 
@@ -35,7 +34,7 @@ impl Selected {
         high: bool,
         negate: bool,
     ) -> Result<Self, Unsupported> {
-        // Halves share a 32-bit register; single floats have one register each.
+        // Halves share a 32-bit register. 32-bit floats have one register each.
         let mut source =
             if of.half { text.plain_source::<u32>(index)? } else { text.whole_source(of, index)? };
         if !of.half
@@ -52,7 +51,7 @@ impl Selected {
                 *place = Place::Constant(u64::from(of.packed(*constant) >> shift) & 0xffff);
                 shift = 0;
             }
-            // A constant of a 32-bit packed instruction is used for both halves.
+            // For 32-bit operations, the second result uses the next register. A constant is used for both results.
             (Place::Vector(first), _) | (Place::Scalar(first), _) if high && !of.half => {
                 *first += 1
             }
@@ -62,20 +61,19 @@ impl Selected {
     }
 }
 
-/// Operands of a packed instruction, for each half of the result.
 struct Operands<const N: usize> {
     of: &'static Type,
-    /// `[half][source]`
+    /// Indices: `[half of the result][source]`.
     sources: [[Selected; N]; 2],
     row: usize,
     clamp: bool,
     asks_dx10_clamp: bool,
 }
 
-/// `[half][source]`: values of 32 lanes, in the lower bits.
+/// Source values of 32 lanes, in the lower bits. Indices: `[half of the result][source]`.
 type Taken<const N: usize> = [[Half; N]; 2];
 
-/// Returns the bit for each source in a list such as `op_sel:[0,1]`.
+/// Returns the bits of a list such as `op_sel:[0,1]`, one for each source.
 fn chosen<const N: usize>(text: &Text, name: &str, default: bool) -> [bool; N] {
     let list = text.list(name).unwrap_or_default();
     std::array::from_fn(|source| list.get(source).map_or(default, |&bit| bit == 1))
@@ -175,7 +173,7 @@ where
     }
 }
 
-/// Applies MODE.FP16_OVFL: replaces infinities by the largest numbers, unless a source is infinite.
+/// Applies `MODE.FP16_OVFL`: replaces infinities by the largest numbers, unless a source of the lane is infinite.
 #[cold]
 fn saturate<const N: usize>(of: &Type, results: &mut Half, taken: &[Half; N]) {
     for (lane, result) in results.iter_mut().enumerate() {
@@ -205,8 +203,8 @@ fn three<T: Value>(
     })
 }
 
-/// Returns `v_pk_mov_b32`: `op_sel` selects the word of the first source for the low result, and of the second source
-/// for the high one.
+/// Returns `v_pk_mov_b32`. The low result is a word of the first source, and the high result is a word of the second
+/// source. `op_sel` selects the words.
 fn moves() -> Binder {
     Box::new(|text| {
         let list = text.list("op_sel").unwrap_or_else(|| vec![0, 0]);

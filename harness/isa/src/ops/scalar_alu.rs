@@ -11,7 +11,8 @@ use crate::{
     value::Value,
 };
 
-/// Returns offset (bits 5:0) and width (bits 22:16) of `s_bfe`, from its second operand.
+/// Returns offset and width of the field that `s_bfe` extracts. They are in the lowest bits and in bits 22:16 of the
+/// second operand.
 fn field(b: u32, bits: u32) -> (u32, u32) {
     (b & (bits - 1), (b >> 16) & 0x7f)
 }
@@ -69,7 +70,7 @@ fn found(index: u32, bits: u32) -> u32 {
     if index == bits { u32::MAX } else { index }
 }
 
-/// Returns the number of leading bits that equal the sign, or -1 if all do.
+/// Returns the number of highest bits that equal the sign bit, or -1 if all bits are equal.
 fn sign_bits_32(a: u32) -> u32 {
     found((a ^ ((a as i32) >> 31) as u32).leading_zeros(), 32)
 }
@@ -78,7 +79,7 @@ fn sign_bits_64(a: i64) -> u32 {
     found((a ^ (a >> 63)).leading_zeros(), 64)
 }
 
-/// Returns a bit for each group of four bits that are not all zero.
+/// Returns one bit for each group of four bits. It is set if a bit of the group is set.
 fn quads(a: u64, bits: u32) -> u64 {
     (0..bits / 4).fold(0, |mask, quad| mask | u64::from(a >> (4 * quad) & 15 != 0) << quad)
 }
@@ -87,7 +88,6 @@ fn whole_quad(a: u64, lanes: u32) -> u64 {
     (0..lanes / 4).filter(|quad| a >> (quad * 4) & 15 != 0).fold(0, |m, quad| m | 15 << (quad * 4))
 }
 
-/// Returns a move that writes only if SCC is set.
 fn conditional_move<T: Value>() -> Binder {
     Box::new(|text| {
         let target = text.scalar(0, T::WORDS as u16)?;
@@ -125,7 +125,7 @@ fn hardware_register(text: &Text, index: usize) -> Result<(String, u32, u32), Un
     let Base::Word(word) = &text.operand(index)?.base else { return Err(Unsupported) };
     let inner = word.strip_prefix("hwreg(").and_then(|w| w.strip_suffix(')')).ok_or(Unsupported)?;
     let mut parts = inner.split(',').map(str::trim);
-    // GFX12 has the prefix WAVE for registers of a wave (LLVM, `AMDGPUAsmUtils.cpp`).
+    // GFX12 adds the prefix WAVE to the registers of a wave (LLVM, `AMDGPUAsmUtils.cpp`).
     let name = parts.next().unwrap_or_default().replace("HW_REG_WAVE_", "HW_REG_");
     let mut number = |default: u32| match parts.next() {
         None => Ok(default),
@@ -159,9 +159,10 @@ fn get_register() -> Binder {
                 wave.scalar[usize::from(target)] = bits((machine.nanoseconds() >> 32) as u32);
                 Ok(())
             }),
-            // There is one compute unit, one SIMD and one wave slot: kernels read these to distinguish units.
+            // Kernels read these registers to distinguish compute units. Here there is one compute unit, with one SIMD
+            // and one wave slot.
             "HW_REG_HW_ID" | "HW_REG_HW_ID1" | "HW_REG_HW_ID2" | "HW_REG_XCC_ID"
-            // IB_STS2 of GFX1250 has the size of the cluster, and workgroups are not in clusters.
+            // IB_STS2 of GFX1250 contains the size of the cluster. Here no workgroup is in a cluster.
             | "HW_REG_TRAPSTS" | "HW_REG_STATUS" | "HW_REG_IB_STS2" => {
                 on_wave(move |wave| wave.scalar[usize::from(target)] = 0)
             }
@@ -170,8 +171,8 @@ fn get_register() -> Binder {
     })
 }
 
-/// Returns `s_sendmsg_rtn`, which queries the environment of the wave. There is one queue, whose doorbell has the
-/// number 0, and no trap handler.
+/// Returns `s_sendmsg_rtn`, which asks for properties of the environment. Here the only queue has the doorbell number
+/// 0, and a trap handler does not exist.
 fn ask(words: u16) -> Binder {
     Box::new(move |text| {
         let target = usize::from(text.scalar(0, words)?);
@@ -199,17 +200,17 @@ fn ask(words: u16) -> Binder {
     })
 }
 
-/// Returns `s_setreg`. It can change the handling of 32-bit denormals only; others are always kept, as all released
-/// kernels request.
+/// Returns `s_setreg`, which can write only MODE. Arithmetic always keeps denormals of 16 and 64 bits, as all released
+/// kernels request, and ignores the bits of MODE for them.
 fn set_register() -> Binder {
-    /// Bits of MODE that extend the numbers of vector registers, if the architecture has them (LLVM,
+    /// Bits of MODE that extend the numbers of vector registers, on architectures with register banks (LLVM,
     /// `AMDGPULowerVGPREncoding.cpp`).
     const REGISTER_BANKS: std::ops::Range<u32> = 12..20;
 
     Box::new(|text| {
         let (name, offset, width) = hardware_register(text, 0)?;
         if name.starts_with("HW_REG_FLAT_SCR") {
-            // Scratch has no address here, because each wave has its own.
+            // The address of scratch memory has no effect, because each wave has its own scratch.
             return on_wave(|_| {});
         }
         if name != "HW_REG_MODE" {
@@ -279,7 +280,7 @@ pub(crate) fn register(table: &mut Table) {
         "s_mul_hi_i32" => binary(|a: i32, b: i32| ((i64::from(a) * i64::from(b)) >> 32) as i32);
         "s_absdiff_i32" => binary_nz(|a: i32, b: i32| a.wrapping_sub(b).wrapping_abs());
         "s_min_u32" => binary_scc(|a: u32, b: u32, _| (a.min(b), a < b));
-        // "SCC = S0 >= S1" for the maximum, "SCC = S0 < S1" for the minimum (all ISA guides).
+        // For the maximum, "SCC = S0 >= S1", and for the minimum, "SCC = S0 < S1" (all ISA guides).
         "s_max_u32" => binary_scc(|a: u32, b: u32, _| (a.max(b), a >= b));
         "s_min_i32" => binary_scc(|a: i32, b: i32, _| (a.min(b), a < b));
         "s_max_i32" => binary_scc(|a: i32, b: i32, _| (a.max(b), a >= b));
@@ -413,7 +414,7 @@ pub(crate) fn register(table: &mut Table) {
                 Ok(())
             })
         });
-        // Clock with a constant frequency of 100 MHz.
+        // The clock has a constant frequency of 100 MHz.
         "s_memrealtime" => Box::new(|text: &Text| {
             let target = text.scalar(0, 2)?;
             on_machine(move |wave, machine| {

@@ -8,7 +8,6 @@ use crate::{
     wave::Wave,
 };
 
-/// Width and extension of a scalar load.
 #[derive(Clone, Copy)]
 enum Width {
     Words(u16),
@@ -31,8 +30,8 @@ fn width(suffix: &str) -> Option<Width> {
     })
 }
 
-/// Returns the number of bytes that a scalar load or store with this suffix moves, and whether its address is aligned
-/// to dwords.
+/// Returns the number of bytes of a scalar load or store with this suffix, and true if it ignores the two lowest bits
+/// of its address.
 pub(crate) fn bytes(suffix: &str) -> Option<(u64, bool)> {
     Some(match width(suffix)? {
         Width::Words(words) => (u64::from(words) * 4, true),
@@ -40,7 +39,7 @@ pub(crate) fn bytes(suffix: &str) -> Option<(u64, bool)> {
     })
 }
 
-/// Parses the offset operand: a constant, a register, or both.
+/// Parses the offset operand. The offset is a constant, a register, or the sum of both.
 fn offset(text: &Text, index: usize) -> Result<(i64, Option<u16>), Unsupported> {
     let mut constant = text.number("offset")?;
     let register = match &text.operand(index)?.base {
@@ -57,7 +56,6 @@ fn offset(text: &Text, index: usize) -> Result<(i64, Option<u16>), Unsupported> 
     Ok((constant, register))
 }
 
-/// Address of a scalar load.
 #[derive(Clone, Copy)]
 pub(crate) struct Address {
     base: u16,
@@ -66,8 +64,9 @@ pub(crate) struct Address {
     is_buffer: bool,
     /// True for accesses of dwords, which ignore the two lowest bits of the address.
     aligned: bool,
-    /// True if these bits are ignored in each part of the address before the addition. From GFX11 on compilers must
-    /// take care of that (llvm-project#216269); the guides specify it for all.
+    /// True if hardware ignores the two lowest bits of base, register and constant before it adds them. The guides
+    /// specify this for all architectures, but from GFX11 on compilers must align the parts themselves
+    /// (llvm-project#216269).
     apart: bool,
 }
 
@@ -95,7 +94,7 @@ impl Address {
             + part(self.constant)
     }
 
-    /// Returns the address; `None` if the bytes are not all inside of the buffer.
+    /// Returns the address of `bytes` bytes; `None` if they are partly or completely outside of the buffer.
     pub(crate) fn of(self, wave: &Wave, bytes: u64) -> Option<u64> {
         let (mut base, offset) = (wave.pair(self.base), self.offset(wave));
         if self.is_buffer {
@@ -110,14 +109,13 @@ impl Address {
     }
 }
 
-/// Returns true if `bytes` bytes at the offset are inside of the buffer. Negative offsets are outside.
+/// Returns true if `bytes` bytes at `offset` are inside of the buffer. A negative offset is outside.
 fn in_buffer(wave: &Wave, descriptor: u16, offset: i64, bytes: u64) -> bool {
     let (stride, records) = super::buffer::extent(wave, descriptor);
     let size = if stride == 0 { records } else { records * stride };
     u64::try_from(offset).is_ok_and(|offset| offset + bytes <= size)
 }
 
-/// Returns `s_store_dword data, base, offset`.
 fn store(text: &Text, suffix: &str) -> Bound {
     let Some(Width::Words(words)) = width(suffix) else { return Err(Unsupported) };
     text.only(&["glc", "offset"])?;
@@ -135,7 +133,7 @@ fn store(text: &Text, suffix: &str) -> Bound {
     })
 }
 
-/// Returns `s_atomic_add data, base, offset`. With `glc` the old value is written to `data`.
+/// Returns `s_atomic_add data, base, offset` or a similar instruction. With `glc` it writes the old value to `data`.
 fn atomic(text: &Text, name: &str) -> Bound {
     text.only(&["glc", "offset"])?;
     let atomic = Atomic::parse(name).ok_or(Unsupported)?;

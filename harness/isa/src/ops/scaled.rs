@@ -1,7 +1,8 @@
-//! Conversions with a power-of-two scale to and from formats of 4, 6 and 8 bits, `v_cvt_scalef32_...` of GFX950.
+//! Conversions with a power-of-two scale to and from formats of 4, 6 and 8 bits: `v_cvt_scalef32_...` of GFX950.
 //!
-//! Source: the CDNA 4 ISA guide, "VOP3A & VOP3B Instructions" and "Converts with Scale". What it does not specify
-//! (NaNs, infinities, the bits of the random number) follows HIP's host implementation in `amd_hip_ocp_host.hpp`.
+//! Source: the CDNA 4 ISA guide, "VOP3A & VOP3B Instructions" and "Converts with Scale". The guide does not specify
+//! NaNs, infinities and the bits of the random number. These follow HIP's host implementation in
+//! `amd_hip_ocp_host.hpp`.
 
 use super::integer::next_random;
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// The larger format of a conversion.
+/// Format with 16 or 32 bits, which is converted to or from the small format.
 #[derive(Clone, Copy, PartialEq)]
 enum Wide {
     F32,
@@ -36,7 +37,6 @@ impl Wide {
         if self == Wide::F32 { 32 } else { 16 }
     }
 
-    /// Returns the number of fraction bits.
     fn fraction(self) -> u32 {
         match self {
             Wide::F32 => 23,
@@ -45,7 +45,7 @@ impl Wide {
         }
     }
 
-    /// Converts exactly, except that MODE may flush denormals of 32 bits. It does not affect those of 16 bits here.
+    /// Converts to f64 exactly. MODE may flush denormals of 32 bits, but here it does not affect denormals of 16 bits.
     fn read(self, wave: &Wave, bits: u32) -> f64 {
         match self {
             Wide::F32 => {
@@ -58,7 +58,6 @@ impl Wide {
         }
     }
 
-    /// Rounds to nearest even, once.
     fn round(self, value: f64, saturates: bool) -> u32 {
         match self {
             Wide::F32 => (value as f32).to_bits(),
@@ -76,11 +75,11 @@ impl Wide {
 #[derive(Clone, Copy, PartialEq)]
 enum Shape {
     One,
-    /// Two values. 32-bit ones are in two sources, unless the second is a random number.
+    /// Two values. Two values of 32 bits are in two sources, unless the second source is a random number.
     Pair,
     /// 32 values in separate registers.
     Many,
-    /// 32 values, alternating between two sources.
+    /// 32 values from two sources: even ones from the first source, odd ones from the second.
     TwoByTurns,
 }
 
@@ -94,10 +93,9 @@ impl Shape {
     }
 }
 
-/// Maximum number of registers of an operand.
 const MOST: usize = 32;
 
-/// Parts of an instruction's name.
+/// Parts of an instruction's name, for example `v_cvt_scalef32_sr_pk_fp8_f32`.
 struct Name<'a> {
     by_chance: bool,
     shape: Shape,
@@ -115,8 +113,8 @@ fn name(mnemonic: &str) -> Option<Name<'_>> {
     Some(Name { by_chance, shape, to, from })
 }
 
-/// Returns the four bits of OPSEL. With two sources and a result without four selectable parts, LLVM prints three: the
-/// last is the fourth.
+/// Returns the four bits of OPSEL. LLVM prints three bits for an instruction with two sources whose result has no four
+/// selectable parts. The last one is then the fourth bit.
 fn op_sel(text: &Text) -> Result<[bool; 4], Unsupported> {
     let set = |bit: u8| bit == 1;
     match text.list("op_sel").as_deref() {
@@ -127,7 +125,7 @@ fn op_sel(text: &Text) -> Result<[bool; 4], Unsupported> {
     }
 }
 
-/// Returns the first bit of the part of a register that two bits of OPSEL select.
+/// Returns the lowest bit of the part of a register that two bits of OPSEL select. The part has `bits` bits.
 fn chosen(bits: usize, [low, high]: [bool; 2]) -> Result<usize, Unsupported> {
     match (bits, low, high) {
         (8, ..) => Ok(8 * (usize::from(low) + 2 * usize::from(high))),
@@ -137,15 +135,15 @@ fn chosen(bits: usize, [low, high]: [bool; 2]) -> Result<usize, Unsupported> {
     }
 }
 
-/// Direction of the scale.
+/// Direction of the scale: multiplication or division.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Times,
     By,
 }
 
-/// Scales a number by the exponent of a binary32, given its bits. The exponent of infinities results in a NaN of the
-/// same sign.
+/// Scales a number by the exponent of a binary32 with these bits. For the exponent of infinities, the result is a NaN
+/// with the sign of the number.
 fn scaled(value: f64, way: Way, bits: u32) -> f64 {
     match (bits >> 23 & 0xff, way) {
         (0xff, _) => f64::NAN.copysign(value),
@@ -171,14 +169,14 @@ fn small(text: &Text, name: &str) -> Result<SmallFloat, Unsupported> {
     SmallFloat::with_a_scale(name, text.site.arch).ok_or(Unsupported)
 }
 
-/// Words of a source.
+/// A source that consists of one or several words.
 struct Words {
     source: Source,
     count: usize,
 }
 
 impl Words {
-    /// Parses a source without sign modifiers: registers, or one register or constant.
+    /// Parses a source without sign modifiers. It consists of several registers, or of one register or constant.
     fn bare(text: &Text, index: usize, count: usize) -> Result<Words, Unsupported> {
         if count > 1 {
             text.row(index, count as u16)?;
@@ -186,7 +184,8 @@ impl Words {
         Ok(Words { source: text.plain_source::<u32>(index)?, count })
     }
 
-    /// Parses a source with the constants of a type. A single 32-bit number may have a sign modifier.
+    /// Parses a source of values of type `of`, which determines the value of constants. A single 32-bit number may have
+    /// a sign modifier.
     fn of(text: &Text, index: usize, count: usize, of: Wide) -> Result<Words, Unsupported> {
         let mut words = Words::bare(text, index, count);
         if of == Wide::F32 && count == 1 {
@@ -214,7 +213,7 @@ impl Words {
     }
 }
 
-/// Reads `bits` bits, which may span two words.
+/// Returns the `bits` bits at position `at`. They may span two words.
 fn field(words: &[u32; MOST], at: usize, bits: usize) -> u32 {
     let (word, shift) = (at / 32, at % 32);
     let high = if shift + bits > 32 { u64::from(words[word + 1]) << 32 } else { 0 };
@@ -222,7 +221,7 @@ fn field(words: &[u32; MOST], at: usize, bits: usize) -> u32 {
     (all & ((1 << bits) - 1)) as u32
 }
 
-/// Writes `bits` bits, which must be zero before.
+/// Writes `bits` bits at position `at`. They may span two words and must be zero before.
 fn put(words: &mut [u32; MOST], at: usize, bits: usize, value: u32) {
     let (word, shift) = (at / 32, at % 32);
     words[word] |= value << shift;
@@ -231,7 +230,7 @@ fn put(words: &mut [u32; MOST], at: usize, bits: usize, value: u32) {
     }
 }
 
-/// Writes a result. If it is smaller than a register, the rest of the register is kept.
+/// Writes a result of `bits` bits. If the result is smaller than a register, the other bits of the register are kept.
 fn write(wave: &mut Wave, row: usize, lane: usize, words: &[u32; MOST], bits: usize, at: usize) {
     if bits >= 32 {
         for (word, value) in words.iter().enumerate().take(bits / 32) {
@@ -244,12 +243,12 @@ fn write(wave: &mut Wave, row: usize, lane: usize, words: &[u32; MOST], bits: us
     wave.set_lane(row, lane, kept | words[0] << at & field);
 }
 
-/// Returns a conversion `dst, src, scale` from a small format.
+/// Returns a conversion `dst, src, scale` from a small format to `to`.
 fn widen(text: &Text, name: &Name<'_>, to: Wide) -> Bound {
     let from = small(text, name.from)?;
     let (numbers, bits) = (name.shape.numbers(), from.bits() as usize);
     let select = op_sel(text)?;
-    // OPSEL[1:0] select a part of a source that is smaller than a register; OPSEL[3] selects the half of a 16-bit
+    // OPSEL[1:0] select a part of the source if it is smaller than a register. OPSEL[3] selects the half for a 16-bit
     // result.
     let at = chosen((numbers * bits).min(32), [select[0], select[1]])?;
     let result = numbers * to.bits();
@@ -274,7 +273,7 @@ fn widen(text: &Text, name: &Name<'_>, to: Wide) -> Bound {
     })
 }
 
-/// Returns a conversion `dst, src, [src or random,] scale` to a small format.
+/// Returns a conversion `dst, src, [src or random,] scale` from `from` to a small format.
 fn narrow(text: &Text, name: &Name<'_>, from: Wide) -> Bound {
     let to = small(text, name.to)?;
     let (numbers, bits) = (name.shape.numbers(), to.bits() as usize);
@@ -283,10 +282,10 @@ fn narrow(text: &Text, name: &Name<'_>, from: Wide) -> Bound {
         return Err(Unsupported);
     }
     let result = numbers * bits;
-    // OPSEL[3] alone selects a half, both bits select a byte.
+    // OPSEL[3] selects the half for a 16-bit result. OPSEL[3:2] select the byte for an 8-bit result.
     let choice = if result == 16 { [select[3], select[2]] } else { [select[2], select[3]] };
     let at = chosen(result.min(32), choice)?;
-    // True if two sources contain a part of the numbers each.
+    // True if each of two sources contains a part of the numbers.
     let two = name.shape == Shape::TwoByTurns
         || name.shape == Shape::Pair && from == Wide::F32 && !name.by_chance;
     let words = (numbers * from.bits()).div_ceil(if two { 64 } else { 32 });

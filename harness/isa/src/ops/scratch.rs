@@ -1,11 +1,12 @@
-//! Scratch accesses of half a wave at once, if all active lanes use the same offset. Scratch interleaves the dwords of
-//! the lanes, so theirs are consecutive. Everything else is handled lane by lane.
+//! Scratch accesses of half a wave at once, which is possible if all active lanes use the same offset. The dwords of
+//! the lanes are then consecutive, because scratch memory interleaves them. All other accesses are handled lane by
+//! lane.
 
 use super::gather::{dwords, set_dwords};
 use crate::registers::{HALF, Half};
 use crate::wave::Wave;
 
-/// Returns the value that all active lanes have; `None` if they differ, and without active lanes.
+/// Returns the value that all active lanes have. Returns `None` if they differ, or if no lane is active.
 #[inline(always)]
 pub(crate) fn common(values: &Half, mask: u32) -> Option<u32> {
     let first = *values.get(mask.trailing_zeros() as usize)?;
@@ -16,7 +17,8 @@ pub(crate) fn common(values: &Half, mask: u32) -> Option<u32> {
     (differs == 0).then_some(first)
 }
 
-/// Returns the index of a half's first dword in [`Wave::scratch`], and the distance between its dwords.
+/// Returns the index in [`Wave::scratch`] of the first dword of a half, and the distance between the dwords of a lane,
+/// in bytes.
 #[inline(always)]
 fn place(wave: &Wave, half: usize, offset: u64, words: usize) -> Option<(usize, usize)> {
     let len = wave.scratch.len();
@@ -25,7 +27,8 @@ fn place(wave: &Wave, half: usize, offset: u64, words: usize) -> Option<(usize, 
     (start + (words - 1) * stride + 4 * HALF <= len).then_some((start, stride))
 }
 
-/// Loads from `offset` of each lane's scratch memory. Returns false if nothing was done.
+/// Loads from `offset` of each lane's scratch memory. Returns false if it has loaded nothing, because the offset is not
+/// aligned or out of range.
 #[inline(always)]
 pub(crate) fn load(wave: &mut Wave, half: usize, row: usize, words: usize, offset: u64) -> bool {
     let Some((start, stride)) = place(wave, half, offset, words) else { return false };
@@ -37,7 +40,8 @@ pub(crate) fn load(wave: &mut Wave, half: usize, row: usize, words: usize, offse
     true
 }
 
-/// Stores to `offset` of each lane's scratch memory. Returns false if nothing was done.
+/// Stores to `offset` of each lane's scratch memory. Returns false if it has stored nothing, because the offset is not
+/// aligned or out of range.
 #[inline(always)]
 pub(crate) fn store(wave: &mut Wave, half: usize, row: usize, words: usize, offset: u64) -> bool {
     let Some((start, stride)) = place(wave, half, offset, words) else { return false };

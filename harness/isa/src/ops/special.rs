@@ -1,4 +1,4 @@
-//! Steps of a correctly rounded division, and of argument reduction.
+//! Steps of a correctly rounded division, and a step of argument reduction.
 
 use std::marker::PhantomData;
 
@@ -18,20 +18,20 @@ use crate::{
     wave::{Wave, active, flushed, sign, sign_bits},
 };
 
-/// Properties of a precision.
+/// Properties of a float format that the division depends on.
 trait Division: Value {
     fn exponent(self) -> i32;
     fn is_zero(self) -> bool;
     fn scale(self, n: i32) -> Self;
-    /// Exponent difference from which numerator and denominator are far apart.
+    /// If the exponents of numerator and denominator differ by this much or more, they are far apart.
     const FAR_APART: i32;
     const SCALE: i32;
     /// Largest exponent of a small numerator.
     const SMALL: i32;
-    /// Smallest exponent of a denominator whose reciprocal may be denormal.
+    /// Smallest exponent of a large denominator, whose reciprocal may be denormal.
     const GREAT: i32;
     const NAN: Self;
-    /// Position and mask of the exponent in its word.
+    /// Position and mask of the exponent in the highest word.
     const EXPONENT: (u32, u32);
 }
 
@@ -71,10 +71,11 @@ impl Division for f64 {
     const EXPONENT: (u32, u32) = (20, 0x7ff);
 }
 
-/// Implements `v_div_scale`: scales numerator or denominator (`value` is the requested one) so that the steps of the
-/// division neither overflow nor lose bits. The flag makes `v_div_fmas` undo the scaling. Source: AMD's emulator
-/// rocjitsu (`division.h`), whose rules "were checked on physical gfx1100/gfx1201": only exponents matter. The ISA
-/// guides require scaling for denormal quotients and set no flag for zeros.
+/// Implements `v_div_scale`: scales the numerator or the denominator so that the steps of the division neither overflow
+/// nor lose bits. `value` is the one to scale. If the flag is set, `v_div_fmas` undoes the scaling.
+///
+/// Source: AMD's emulator rocjitsu (`division.h`), whose rules "were checked on physical gfx1100/gfx1201": only
+/// exponents matter. The ISA guides differ: they require scaling for denormal quotients, and set no flag for zeros.
 fn div_scale<T: Division>(value: T, denominator: T, numerator: T) -> (T, bool) {
     let (d, n) = (denominator.exponent(), numerator.exponent());
     let is_denominator = value.bits() == denominator.bits();
@@ -96,8 +97,8 @@ fn div_scale<T: Division>(value: T, denominator: T, numerator: T) -> (T, bool) {
     (if no_number { T::NAN } else { value.scale(power) }, flag)
 }
 
-/// Returns true if the exponents show that [`div_scale`] leaves the value unchanged, as for nearly all quotients. The
-/// arguments are the highest words of denominator and numerator.
+/// Returns true if the exponents show that [`div_scale`] leaves the value unchanged, which holds for nearly all
+/// quotients. The arguments are the highest words of denominator and numerator.
 #[inline(always)]
 fn scales_nothing<T: Division>(denominator: u32, numerator: u32) -> bool {
     let (shift, bits) = T::EXPONENT;
@@ -107,7 +108,7 @@ fn scales_nothing<T: Division>(denominator: u32, numerator: u32) -> bool {
 }
 
 struct Scale<T> {
-    /// Value, denominator and numerator.
+    /// Value to scale, denominator and numerator.
     sources: [Source; 3],
     row: usize,
     flags: u16,
@@ -115,7 +116,7 @@ struct Scale<T> {
 }
 
 impl<T: Division> Scale<T> {
-    /// Executes half a wave in which no active lane needs scaling. Returns false if nothing was done.
+    /// Executes half a wave if no active lane needs scaling. Otherwise does nothing and returns false.
     #[inline(always)]
     fn copy(&self, wave: &mut Wave, half: usize) -> bool {
         let mask = wave.exec_half(half);
@@ -189,7 +190,7 @@ fn scale<T: Division>() -> Binder {
     })
 }
 
-/// Returns `a * b + c` times the power of two that undoes the scaling, with a single rounding.
+/// Returns `a * b + c`, multiplied with the power of two that undoes the scaling, with a single rounding.
 fn fused_scaled_f32(a: f32, b: f32, c: f32) -> f32 {
     let product = f64::from(a) * f64::from(b);
     let sum = add_to_odd(product, f64::from(c));
@@ -247,7 +248,7 @@ where
                     (self.scaled)(value(0, a, lane), value(1, b, lane), value(2, c, lane)),
                 );
             }
-            // "Input denormals are not flushed but output flushing is allowed" (the CDNA 4 ISA guide).
+            // Source: "Input denormals are not flushed but output flushing is allowed" (the CDNA 4 ISA guide).
             if T::SINGLE && wave.flushes_results() {
                 results.words[0] = flushed(&results.words[0]);
             }
@@ -279,7 +280,7 @@ fn fused<T: Value>(
 
 macro_rules! div_fixup {
     ($name:ident, $type:ty, $quiet:expr, least $least:expr) => {
-        /// Implements `v_div_fixup`: the special cases of numerator / denominator.
+        /// Implements `v_div_fixup`: returns the quotient, or the result of a special case of numerator / denominator.
         fn $name(quotient: $type, denominator: $type, numerator: $type) -> $type {
             let negative = numerator.is_sign_negative() != denominator.is_sign_negative();
             let signed = |x: $type| if negative { -x } else { x };
@@ -299,7 +300,7 @@ macro_rules! div_fixup {
             } else if Division::exponent(numerator) - Division::exponent(denominator) < $least {
                 signed(0.0)
             } else if quotient.is_nan() {
-                // With ordinary operands, only an overflow in the earlier steps results in a NaN.
+                // With ordinary operands, the quotient is a NaN only if an earlier step has overflowed.
                 signed(<$type>::INFINITY)
             } else {
                 signed(quotient.abs())
@@ -311,7 +312,7 @@ macro_rules! div_fixup {
 div_fixup!(fixup_f32, f32, 0x0040_0000, least - 150);
 div_fixup!(fixup_f64, f64, 0x0008_0000_0000_0000, least - 1075);
 
-/// 2/pi as 1201 bits after the binary point, in 64-bit words, the most significant first, for `v_trig_preop_f64`.
+/// 2/pi, for `v_trig_preop_f64`: 1201 bits after the binary point, in 64-bit words, the most significant word first.
 const TWO_OVER_PI: [u64; 19] = [
     0xa2f9836e4e441529,
     0xfc2757d1f534ddc0,
@@ -334,10 +335,11 @@ const TWO_OVER_PI: [u64; 19] = [
     0x56033046fc7b6bab,
 ];
 
-/// Implements `v_trig_preop_f64`: returns 53 bits of 2/pi, from the segment that matters for the argument. Source: the
-/// ISA guides; the result of segment n is 2/pi's bits scaled to their position. A NaN is returned unchanged, and the
-/// result is 0 if a word past the 37th is needed: LLVM, `AMDGPUInstCombineIntrinsic.cpp`, "Return 0 for outbound
-/// segment (hardware behavior)".
+/// Implements `v_trig_preop_f64`: returns 53 bits of 2/pi, scaled to their position. The argument and `segment`
+/// determine which bits. A NaN is returned as a quiet NaN. If a word past the 37th is needed, the result is 0.
+///
+/// Source: the ISA guides, and for the limit LLVM, `AMDGPUInstCombineIntrinsic.cpp`: "Return 0 for outbound segment
+/// (hardware behavior)".
 fn trig_preop(a: f64, segment: u32) -> f64 {
     if a.is_nan() {
         return a.quiet();
@@ -378,7 +380,7 @@ pub(crate) fn register(table: &mut Table) {
         );
         "v_div_fixup_f32" => ternary(fixup_f32);
         "v_div_fixup_f64" => ternary(fixup_f64);
-        // Its infinities are quotients by zero, or come from the earlier steps.
+        // `MODE.FP16_OVFL` does not apply, because infinities are quotients by zero or come from earlier steps.
         "v_div_fixup_f16" | "v_div_fixup_legacy_f16" => ternary(|q: F16, d: F16, n: F16| {
             Settled(F16::from_f32(fixup_f32(q.to_f32(), d.to_f32(), n.to_f32())))
         });

@@ -1,4 +1,4 @@
-//! Instructions of global wave sync, which use counters shared by the waves of all workgroups.
+//! Instructions of global wave sync. They use counters that the waves of all workgroups share.
 
 use crate::{
     exec::{Bound, on_machine},
@@ -7,7 +7,6 @@ use crate::{
     wave::{State, Stop, active},
 };
 
-/// Returns the action of a `ds_gws_*` instruction.
 fn action(name: &str) -> Option<Action> {
     Some(match name {
         "init" => Action::Init,
@@ -20,17 +19,17 @@ fn action(name: &str) -> Option<Action> {
     })
 }
 
-/// Returns true for a global-wave-sync instruction; `name` is without `ds_`.
+/// Returns true for a global-wave-sync instruction. `name` is the mnemonic without `ds_`.
 pub(crate) fn is_sync(name: &str) -> bool {
     name.starts_with("gws_")
 }
 
-/// Binds an instruction. The wave stays at the instruction until it is let through. Hardware lets it continue to the
-/// next wait for LGKM_CNT, which compilers place directly after it; the sanitizer uses that wait.
+/// Binds an instruction. A wave that must wait stays at this instruction. On hardware the wave continues to the next
+/// wait for LGKM_CNT, which compilers place directly after the instruction. The sanitizer uses that wait.
 pub(crate) fn bind(text: &Text, name: &str) -> Bound {
     let action = name.strip_prefix("gws_").and_then(action).ok_or(Unsupported)?;
     let has_value = matches!(action, Action::Init | Action::Barrier | Action::ReleaseSome);
-    // Without operands, the first modifier may be parsed as an operand.
+    // In the text of an instruction without operands, the first modifier may be parsed as an operand.
     let words = text.operands.iter().skip(usize::from(has_value));
     let all_words = words.clone().all(|operand| operand.base == Base::Word("gds".to_owned()));
     text.only(&["offset", "gds"])?;
@@ -40,7 +39,7 @@ pub(crate) fn bind(text: &Text, name: &str) -> Bound {
     let row = if has_value { Some(text.row(0, 1)?) } else { None };
     let offset = text.number("offset")? as usize;
     on_machine(move |wave, machine| {
-        // Nothing happens without an active lane.
+        // The instruction does nothing if no lane is active.
         let Some(first) = active(wave.exec()).next() else { return Ok(()) };
         let Some(sync) = machine.sync else {
             return Err(Box::new(Stop::Gap("global wave sync on a queue that is not cooperative")));

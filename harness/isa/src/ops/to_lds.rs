@@ -1,5 +1,6 @@
-//! Loads from memory to the LDS: `buffer_load_dword ... lds` and `global_load_lds_dword`. No vector register is
-//! involved: the dwords of the lanes go to consecutive places in the LDS, starting at M0 plus the constant offset.
+//! Loads from memory to the LDS: `buffer_load_dword ... lds` and `global_load_lds_dword`. The data does not pass
+//! through a vector register. The dwords of the lanes are consecutive in the LDS, starting at the sum of M0 and the
+//! constant offset.
 
 use super::{buffer, memory, memory::Location};
 use crate::{
@@ -8,13 +9,13 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// Source and destination of the dwords.
+/// A load from memory to the LDS, with its decoded operands.
 #[derive(Clone, Copy)]
 pub(crate) struct ToLds {
     from: From,
     pub(crate) words: usize,
     constant: u64,
-    /// Mask of the used bits of M0.
+    /// Mask of the bits of M0 that the LDS address uses.
     m0: u32,
 }
 
@@ -25,7 +26,7 @@ enum From {
 }
 
 impl ToLds {
-    /// Parses an instruction; `name` is the part after `load_` or `load_lds_`.
+    /// Parses an instruction. `name` is the part of the mnemonic after `load_` or `load_lds_`.
     ///
     /// Source: the CDNA 4 ISA guide, "Memory Buffer Load to LDS" and "Addressing" of FLAT.
     fn parse(text: &Text, from: From, name: &str) -> Result<ToLds, Unsupported> {
@@ -36,7 +37,7 @@ impl ToLds {
             _ => return Err(Unsupported),
         };
         let m0 = (1 << text.site.arch.facts().lds_address_bits) - 1;
-        // The offset applies to both addresses.
+        // The offset is added to the memory address and to the LDS address.
         let constant = text.number("offset")? as u64;
         Ok(ToLds { from, words, constant, m0 })
     }
@@ -51,7 +52,7 @@ impl ToLds {
         ToLds::parse(text, From::Global(address), name)
     }
 
-    /// Returns the location of a lane's dword in memory; `None` out of range.
+    /// Returns the location in memory of a dword that a lane loads; `None` out of range.
     pub(crate) fn source(&self, wave: &Wave, lane: usize, word: usize) -> Option<Location> {
         match self.from {
             From::Buffer(address) => address.of(wave, lane, 4 * word as u64, 4),
@@ -59,10 +60,9 @@ impl ToLds {
         }
     }
 
-    /// Returns the location of a lane's dword in the LDS.
     pub(crate) fn target(&self, wave: &Wave, lane: usize, word: usize) -> Location {
         let base = u64::from(wave.scalar[usize::from(register::M0)] & self.m0);
-        // Three dwords occupy the space of four.
+        // A lane with three dwords occupies the space of four.
         let apart = if self.words == 3 { 4 } else { self.words };
         let dword = (apart * lane + word) as u64;
         Location::Lds(base.wrapping_add(self.constant).wrapping_add(4 * dword))

@@ -1,8 +1,9 @@
-//! Transposing matrix loads: `global_load_tr` of GFX12 from memory, for a 16x16 matrix, and `ds_read_b64_tr` of GFX950
-//! from the LDS.
+//! Transposing matrix loads: `global_load_tr` of GFX12 loads a 16x16 matrix from memory, and `ds_read_b64_tr` of GFX950
+//! loads from the LDS.
 //!
-//! On GFX12 each lane loads eight consecutive elements. The mapping from elements to lanes is not published. The one
-//! here is what kernels of hipBLASLt for GFX1201 expect; with any other their products are wrong.
+//! On GFX12 each lane loads eight consecutive elements. AMD has not published which lane receives which element. The
+//! mapping here is the one that kernels of hipBLASLt for GFX1201 expect: with any other mapping, their products are
+//! wrong.
 
 use super::{
     lds,
@@ -14,21 +15,21 @@ use crate::{
     text::{Text, Unsupported},
 };
 
-/// Number of elements per lane.
 const ELEMENTS: usize = 8;
 
-/// Returns the lane that loads element `index` of `lane`'s result, as its own element `lane % 8`.
+/// Returns the lane that loads element `index` of the result of `lane`. In that lane it is element `lane % 8`.
 fn loader(lane: usize, index: usize, bytes: usize) -> usize {
     match bytes {
-        // Within each group of 8 lanes.
+        // The lanes of each group of 8 exchange elements.
         2 => lane / 8 * 8 + index,
-        // Within each group of 16 lanes, where alternate groups of four have the same columns.
+        // The lanes of each group of 16 exchange elements. In a group, alternate groups of four lanes have the same
+        // columns.
         _ => lane / 16 * 16 + index / 4 * 8 + lane / 8 % 2 * 4 + index % 4,
     }
 }
 
-/// Binds `global_load_tr_b64` of bytes and `global_load_tr_b128` of halves, for waves of 32 lanes. Waves of 64 lanes
-/// have other registers.
+/// Binds `global_load_tr_b64` (bytes) and `global_load_tr_b128` (halves) for waves of 32 lanes. In waves of 64 lanes,
+/// which are not supported, the instructions use other registers.
 pub(crate) fn bind(text: &Text, segment: Segment, name: &str) -> Bound {
     let bytes = match (segment, name) {
         (Segment::Global, "b64") => 1,
@@ -43,7 +44,7 @@ pub(crate) fn bind(text: &Text, segment: Segment, name: &str) -> Bound {
     let address = Address::parse(text, segment, 1, 2)?;
     on_machine(move |wave, machine| {
         let mut loaded = [[0u8; 2 * ELEMENTS]; HALF];
-        // EXEC is ignored: all lanes take part.
+        // The instruction ignores EXEC: all lanes take part.
         for (lane, loaded) in loaded.iter_mut().enumerate() {
             for (word, bytes) in loaded.chunks_exact_mut(4).take(words).enumerate() {
                 let from = address.of(wave, lane).plus(word as u64 * 4);
@@ -65,19 +66,17 @@ pub(crate) fn bind(text: &Text, segment: Segment, name: &str) -> Bound {
     })
 }
 
-/// Number of lanes that share a part of the matrix in the LDS.
+/// Number of lanes that together load a part of a matrix in the LDS.
 const GROUP: usize = 16;
 
-/// Instructions such as `ds_read_b64_tr_b16`. Each lane passes the address of consecutive elements. Each group of 16
-/// lanes has as many rows as a lane has elements, with 16 elements per row. A lane gets one column.
+/// Instructions such as `ds_read_b64_tr_b16`. Each lane specifies the address of consecutive elements. A group of 16
+/// lanes loads as many rows as a lane has elements, and each row has 16 elements. Each lane receives one column.
 ///
 /// Source: the CDNA 4 ISA guide, "MFMA Transpose Load from LDS", which specifies the k of the loaded elements for a
-/// matrix product; kernels get correct products with it.
+/// matrix product. Kernels compute correct products with this layout.
 #[derive(Clone, Copy)]
 pub(crate) struct Local {
-    /// Bits per element.
     bits: usize,
-    /// Dwords per lane.
     words: usize,
 }
 
@@ -94,15 +93,14 @@ impl Local {
         Some(Local { bits, words })
     }
 
-    /// Returns the number of bytes per lane.
     pub(crate) fn bytes(self) -> u64 {
         4 * self.words as u64
     }
 
-    /// Returns the lane that reads element `index` of `lane`'s result, and its element number there.
+    /// Returns the lane that reads element `index` of the result of `lane`, and the number of the element in that lane.
     fn of(self, lane: usize, index: usize) -> (usize, usize) {
         let elements = 32 * self.words / self.bits;
-        // Number of lanes that contain one row.
+        // Number of lanes whose elements form one row.
         let lanes = GROUP / elements;
         let column = lane % GROUP;
         (lane / GROUP * GROUP + index * lanes + column / elements, column % elements)
@@ -114,7 +112,7 @@ impl Local {
         let offset = text.number("offset")? as u32;
         on_machine(move |wave, machine| {
             let mut loaded = [0u128; 64];
-            // All lanes must be active.
+            // The interpreter executes all lanes, because all lanes must be active.
             for (lane, loaded) in loaded.iter_mut().enumerate() {
                 let from = lds::at(address.word(wave, lane, 0), offset);
                 for word in 0..self.words {

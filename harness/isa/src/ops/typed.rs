@@ -1,4 +1,5 @@
-//! Buffer loads and stores that convert by the descriptor's format, used to read textures in linear memory.
+//! Buffer loads and stores that convert data by the format in the descriptor. Kernels read textures in linear memory
+//! with them.
 
 use device::Arch;
 
@@ -14,7 +15,6 @@ use crate::{
     wave::{Stop, Wave, active},
 };
 
-/// An instruction with its operands resolved.
 #[derive(Clone, Copy)]
 pub(crate) struct Access {
     pub(crate) is_load: bool,
@@ -26,7 +26,8 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Parses an instruction; `name` is the part after `buffer_`. Returns `None` for other instructions.
+    /// Parses an instruction. `name` is the part of the mnemonic after `buffer_`. Returns `None` for other
+    /// instructions.
     pub(crate) fn parse(text: &Text, name: &str) -> Option<Result<Access, Unsupported>> {
         let (is_load, components) = match name.split_once("_format_")? {
             ("load", components) => (true, components),
@@ -56,7 +57,7 @@ impl Access {
         Some((buffer_format(word, self.arch)?, select))
     }
 
-    /// Returns the address of an element of this size; `None` out of range.
+    /// Returns the address of an element of `bytes` bytes; `None` if the element is out of range.
     pub(crate) fn of(&self, wave: &Wave, lane: usize, bytes: usize) -> Option<u64> {
         match self.address.of(wave, lane, 0, bytes as u64)? {
             Location::Global(address) => Some(address),

@@ -1,7 +1,7 @@
-//! Races between waves of different workgroups. The code sequences for fences and atomics with agent scope are those of
-//! the memory models in LLVM's AMDGPU usage guide, for each architecture.
+//! Tests the detection of races between waves of different workgroups. The code sequences for fences and atomics with
+//! agent scope are those of the memory models in LLVM's AMDGPU usage guide, for each architecture.
 //!
-//! The encodings of the waits, after `#`, are those that LLVM's assembler prints.
+//! The number after `#` is the encoding of a wait, as LLVM's assembler prints it.
 
 use std::ops::Range;
 
@@ -21,7 +21,8 @@ use isa::{
 
 struct Memory(Range<u64>);
 
-// SAFETY: each test creates it from a buffer that outlives the machine and that nothing else accesses meanwhile.
+// SAFETY: each test creates a `Memory` from a buffer that outlives the machine. Nothing else accesses the buffer until
+// then.
 unsafe impl AddressSpace for Memory {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
@@ -35,11 +36,11 @@ unsafe impl AddressSpace for Memory {
 const GROUPS: usize = 3;
 const WAVES: usize = 2;
 
-/// Runs lines such as `2.1: instruction` (wave 1 of workgroup 2) or `2: barrier`, and returns the races: the reason and
-/// the two lines.
+/// Runs lines such as `2.1: instruction` (wave 1 of workgroup 2) or `2: barrier`. Returns the races: the reason, and
+/// the numbers of the two lines.
 ///
-/// With `apart`, the waves of a workgroup may be on two units. s[0:1] contain the start of the memory, v0 the offset
-/// 64, v8 zero, and v9 a number that differs between waves. One lane is active.
+/// If `apart` is true, the waves of a workgroup may run on two units. s[0:1] contain the start of the memory, v0 the
+/// offset 64, v8 zero, and v9 a number that differs between waves. One lane is active.
 fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
     let mut words = vec![0u32; 256];
     let start = words.as_mut_ptr().expose_provenance() as u64;
@@ -109,7 +110,7 @@ fn check(archs: &[Arch], text: &str, expected: &[(Why, u64, u64)]) {
 }
 
 const ALL: [Arch; 8] = [Gfx906, Gfx90a, Gfx942, Gfx950, Gfx1030, Gfx1100, Gfx1151, Gfx1201];
-/// Architectures whose stores do not show whether they are atomic.
+/// Architectures whose stores have no bits that show whether they are atomic.
 const UNSAID: [Arch; 5] = [Gfx906, Gfx90a, Gfx1030, Gfx1100, Gfx1151];
 const SAID: [Arch; 3] = [Gfx942, Gfx950, Gfx1201];
 
@@ -123,10 +124,10 @@ fn unordered_plain_accesses_race() {
     check(&ALL, &format!("0: {WRITE}; 1: {READ}"), &[unordered(0, 1)]);
     check(&ALL, &format!("0: {READ}; 1: {WRITE}"), &[unordered(0, 1)]);
     check(&ALL, &format!("0: {READ}; 1: {READ}; 2: {READ}"), &[]);
-    // A read does not hide an earlier one, and is not dropped when its own workgroup reads again.
+    // Reads of one workgroup do not hide a read of another one: its race with the write is reported.
     check(&ALL, &format!("0: {READ}; 1: {READ}; 1: {WRITE}"), &[unordered(0, 2)]);
     check(&ALL, &format!("0: {READ}; 0: {READ}; 2: {READ}; 0: {WRITE}"), &[unordered(2, 3)]);
-    // Conflicts are detected by byte.
+    // Conflicts are detected for each byte.
     let byte = "global_store_byte v0, v9, s[0:1]";
     check(&ALL, &format!("0: {byte}; 1: {byte} offset:1; 2: {byte} offset:2"), &[]);
     check(&ALL, &format!("0: {WRITE}; 1: {byte} offset:3"), &[unordered(0, 1)]);
@@ -135,9 +136,9 @@ fn unordered_plain_accesses_race() {
         &format!("0: {byte} offset:3; 1: {READ}; 2: {byte}"),
         &[unordered(0, 1), unordered(1, 2)],
     );
-    // Scalar loads do not see writes of others either.
+    // A scalar load needs synchronisation with writes of other workgroups too.
     check(&ALL, &format!("0: {WRITE}; 1: s_load_dword s8, s[0:1], 0x40"), &[unordered(0, 1)]);
-    // Writes that do not change the value.
+    // These writes do not change the value.
     let zero = "global_store_dword v0, v8, s[0:1]";
     check(&ALL, &format!("0: {zero}; 1: {zero}"), &[]);
     check(&ALL, &format!("0: {WRITE}; 1: {zero}"), &[unordered(0, 1)]);
@@ -153,7 +154,7 @@ fn atomics_race_only_with_plain_accesses() {
     let swap = "global_atomic_cmpswap v0, v[8:9], s[0:1]";
     check(&ALL, &format!("0: {READ}; 0: {swap}; 1: {READ}; 1: {swap}"), &[]);
     check(&SAID, &format!("0: {swap}; 1: {WRITE}"), &[(Why::Unordered, 0, 1)]);
-    // A store may be atomic if its bits do not show it.
+    // A store counts as atomic if its bits do not show whether it is.
     check(&UNSAID, &format!("0: {add}; 1: {WRITE}"), &[]);
     check(&SAID, &format!("0: {add}; 1: {WRITE}"), &[(Why::Unordered, 0, 1)]);
     check(&UNSAID, &format!("0: {add}; 1: {WRITE}; 2: {WRITE}"), &[]);
@@ -168,8 +169,8 @@ fn atomics_race_only_with_plain_accesses() {
     }
 }
 
-/// Release and acquire sequences of the LLVM guide: architectures, release, bits of the store, bits of the load,
-/// acquire.
+/// A release and an acquire sequence of the LLVM guide: architectures, instructions of the release, bits of the store,
+/// bits of the load, instructions of the acquire.
 type Code =
     (&'static [Arch], &'static [&'static str], &'static str, &'static str, &'static [&'static str]);
 
@@ -203,11 +204,11 @@ const CODES: [Code; 6] = [
         "scope:SCOPE_DEV",
         &["global_inv scope:SCOPE_DEV"],
     ),
-    // Stores that write through the caches and loads that bypass them need only the wait.
+    // Here stores write through the caches and loads bypass them, so the release needs only the wait.
     (&[Gfx942, Gfx950], &["s_waitcnt vmcnt(0) # 0f70"], "sc1", "sc1", &["buffer_inv sc1"]),
 ];
 
-/// Each instruction of the release and of the acquire is required: without it a race is reported.
+/// Removes each instruction of the release and of the acquire. A race must be reported without it.
 #[test]
 fn release_needs_waits_and_acquire_needs_invalidation() {
     for (number, (archs, release, stores, loads, acquire)) in CODES.into_iter().enumerate() {
@@ -246,7 +247,7 @@ fn release_needs_waits_and_acquire_needs_invalidation() {
             let (text, last) = program(Some(release.len()), flag, look);
             check(archs, &text, &[(Why::Unordered, 0, last)]);
         }
-        // A read that bypasses the caches needs no invalidation, nor does a write.
+        // A read that bypasses the caches needs no invalidation, and a write needs none either.
         for what in [format!("{READ} {loads}"), WRITE.to_owned()] {
             let release: String = release.iter().map(|line| format!("0: {line}; ")).collect();
             check(archs, &format!("0: {first}; {release}0: {flag}; 1: {look}; 1: {what}"), &[]);
@@ -264,34 +265,34 @@ fn synchronisation_is_transitive() {
         |archs: &[Arch], text: &str, expected: &[(Why, u64, u64)]| check(archs, text, expected);
     let (flag, seen) = (tell(512), look(512));
     let (other_flag, other_seen) = (tell(516), look(516));
-    // Synchronisation is transitive.
+    // Synchronisation through a third workgroup also orders accesses.
     let chain = format!(
         "0: {WRITE}; 0: {wait}; 0: {flag}; 1: {seen}; 1: {other_flag}; 2: {other_seen}; 2: {drop}; 2: {READ}"
     );
     on(&[Gfx90a], &chain, &[]);
-    // Atomics of several waves accumulate the released clocks of a location.
+    // If several waves change a location with atomics, the wave that acquires there acquires from all of them.
     let add = "global_atomic_add v0, v9, s[0:1] offset:512";
     let both = format!(
         "0: {WRITE}; 1: {WRITE} offset:4; 0: {wait}; 1: {wait}; 0: {add}; 1: {add}; 2: {seen}; 2: {drop}; 2: {READ}; 2: {READ} offset:4"
     );
     on(&[Gfx90a], &both, &[]);
-    // A store resets the released clock of a location.
+    // After a store, waves acquire only from the storing wave.
     let anew =
         format!("0: {WRITE}; 0: {wait}; 0: {add}; 1: {flag}; 2: {seen}; 2: {drop}; 2: {READ}");
     on(&[Gfx90a], &anew, &[(Why::Unordered, 0, 6)]);
-    // At a barrier the waves of a workgroup synchronise, and pass on what they acquired before.
+    // At a barrier, the waves of a workgroup synchronise. They also pass on what they acquired before.
     let relay = format!("0: {wait}; 0: {flag}; 1: {seen}; 1: {drop}; 1: barrier; 1.1: {READ}");
     on(&[Gfx90a], &format!("0.1: {WRITE}; 0: barrier; {relay}"), &[]);
     on(&[Gfx90a], &format!("0.1: {WRITE}; {relay}"), &[(Why::Unordered, 0, 6)]);
     let alone = relay.replace("1: barrier; ", "");
     on(&[Gfx90a], &format!("0.1: {WRITE}; 0: barrier; {alone}"), &[(Why::Unordered, 0, 6)]);
-    // The same with atomics on a location in the LDS, one of which returns the old value.
+    // Atomics on a location in the LDS synchronise like a barrier. One of them must return the old value.
     let (add, take) = ("ds_add_u32 v0, v9", "ds_add_rtn_u32 v3, v0, v9");
     let local = |hears: &str| format!("0.1: {WRITE}; 0.1: {add}; 0: {hears}; {relay}");
     on(&[Gfx90a], &local(take), &[]);
     on(&[Gfx90a], &local(add), &[(Why::Unordered, 0, 8)]);
     on(&[Gfx90a], &local(&format!("{take} offset:4")), &[(Why::Unordered, 0, 8)]);
-    // Clocks acquired from another workgroup are passed on as well.
+    // Waves also pass on clocks that they acquired from another workgroup.
     let relayed = format!(
         "0: {WRITE}; 0: {wait}; 0: {flag}; 1: {seen}; 1: {drop}; 1: {add}; 1.1: {take}; 1.1: {READ}"
     );
@@ -313,7 +314,7 @@ fn waves_of_a_workgroup_need_synchronisation() {
     check(&ALL, &format!("0.1: {add}; 0.1: {WRITE}; 0: {take}; 0: {READ}"), &[unordered(1, 3)]);
     check(&ALL, &format!("0.1: {WRITE}; 0.1: {add}; 0: {READ}; 0: {take}"), &[unordered(0, 2)]);
     check(&ALL, &format!("0.1: {WRITE}; 0: {take}; 0.1: {add}; 0: {READ}"), &[unordered(0, 3)]);
-    // Writes that do not change the value, before or after a read.
+    // These writes do not change the value. They precede or follow a read.
     let zero = "global_store_dword v0, v8, s[0:1]";
     check(&ALL, &format!("0: {READ}; 0.1: {zero}; 0: {zero}"), &[]);
     check(&ALL, &format!("0: {zero}; 0.1: {zero}; 0: {READ}; 0.1: {READ}"), &[]);
@@ -322,10 +323,10 @@ fn waves_of_a_workgroup_need_synchronisation() {
         &format!("0: {zero}; 0.1: {zero}; 0: {WRITE}; 0.1: {READ}"),
         &[unordered(1, 2), unordered(2, 3)],
     );
-    // Two equal writes are ordered with each other, but not with the read of another workgroup.
+    // Two equal writes of a workgroup do not race with each other, but with the read of another workgroup.
     check(&ALL, &format!("0: {zero}; 0.1: {zero}; 1: {READ}"), &[unordered(1, 2)]);
     check(&ALL, &format!("0: {READ}; 1: {zero}"), &[]);
-    // A flag with the bits of atomics, without waits and invalidation.
+    // Bits of atomics make a flag synchronise within a workgroup, without waits and invalidation.
     for (arch, stores, loads) in [
         (Gfx90a, "", "glc"),
         (Gfx942, "sc0", "sc0"),
@@ -337,7 +338,7 @@ fn waves_of_a_workgroup_need_synchronisation() {
         check(&[arch], &format!("0: {WRITE}; {flag}; 0.1: {READ}"), &[]);
         check(&[arch], &format!("{flag}; 0: {WRITE}; 0.1: {READ}"), &[unordered(2, 3)]);
     }
-    // For another workgroup, the bits of workgroup scope have no effect.
+    // Bits of workgroup scope do not synchronise with another workgroup.
     for (arch, stores, loads) in [
         (Gfx942, "sc0", "sc0"),
         (Gfx1030, "", "glc"),
@@ -352,7 +353,6 @@ fn waves_of_a_workgroup_need_synchronisation() {
     check(&ALL, &format!("0: {add}; 0.1: {READ}"), &[unordered(0, 1)]);
 }
 
-/// Fences with workgroup scope and spin loops, which a workgroup on two units needs (WGP mode).
 #[test]
 fn wgp_mode_needs_waits_and_invalidation() {
     for (arch, wait, drops, marks) in [
@@ -379,10 +379,10 @@ fn wgp_mode_needs_waits_and_invalidation() {
         let other = format!("0.1: {WRITE}");
         check_sequence(&[&write, &wait, barrier, &other], &[]);
         check_sequence(&[&write, barrier, &other], &[(Why::NotCome, 0, 2)]);
-        // A read that bypasses this cache.
+        // This read bypasses the cache, so it needs no invalidation.
         let past = format!("{read} {marks}");
         check_sequence(&[&write, &wait, barrier, &past], &[]);
-        // A flag.
+        // The waves synchronise by a flag in memory.
         let (flag, seen) = (
             format!("0: {WRITE} offset:512 {}", if arch == Gfx1201 { marks } else { "" }),
             format!("0.1: {READ} offset:512 {marks}"),
@@ -390,18 +390,18 @@ fn wgp_mode_needs_waits_and_invalidation() {
         check_sequence(&[&write, &wait, &flag, &seen, &drops, &read], &[]);
         check_sequence(&[&write, &flag, &seen, &drops, &read], &[(Why::NotCome, 0, 4)]);
         check_sequence(&[&write, &wait, &flag, &seen, &read], &[(Why::Stale, 0, 4)]);
-        // An atomic on the LDS.
+        // The waves synchronise by an atomic on the LDS.
         let (add, take) = ("0: ds_add_u32 v0, v9", "0.1: ds_add_rtn_u32 v3, v0, v9");
         check_sequence(&[&write, &wait, add, take, &drops, &read], &[]);
         check_sequence(&[&write, add, take, &drops, &read], &[(Why::NotCome, 0, 4)]);
         check_sequence(&[&write, &wait, add, take, &read], &[(Why::Stale, 0, 4)]);
-        // On a single unit none of that is required.
+        // On a single unit, neither waits nor invalidation are required.
         check(&[arch], &program(&[&write, barrier, &read]), &[]);
         check(&[arch], &program(&[&write, &flag, &seen, &read]), &[]);
     }
 }
 
-/// The code of `__ockl_grid_sync`: a release, the barrier, the wait for the barrier, and an acquire.
+/// Tests the code of `__ockl_grid_sync`: a release, the global-wave-sync barrier, the wait for it, and an acquire.
 #[test]
 fn global_wave_sync_orders_waiting_waves() {
     for (archs, stored, waited, drops) in [
@@ -427,7 +427,7 @@ fn global_wave_sync_orders_waiting_waves() {
         let lines = |who: &str, lines: &[&str]| {
             lines.iter().map(|line| format!("{who}: {line}; ")).collect::<String>()
         };
-        // v9 of the first wave is 1: two waves must arrive.
+        // v9 of the first wave is 1, so the barrier waits for two waves.
         let init = lines("0", &["ds_gws_init v9 gds"]);
         let barrier = "ds_gws_barrier v8 gds";
         let write = lines("0", &[WRITE]);
@@ -444,7 +444,7 @@ fn global_wave_sync_orders_waiting_waves() {
         without(&[&init, &write, &both, &wait, &acquire, &read], Why::NotCome, last - 1);
         without(&[&init, &write, &release, &both, &acquire, &read], Why::Unordered, last - 1);
         without(&[&init, &write, &release, &both, &wait, &read], Why::Stale, 6);
-        // The barrier does not order writes after it.
+        // The barrier does not order writes that follow it.
         let late = [&init, &release, &both, &write, &wait, &acquire, &read];
         check(archs, &late.map(String::as_str).concat(), &[(Why::Unordered, 4, last)]);
     }

@@ -1,4 +1,4 @@
-//! Findings of the sanitizer for instructions of several waves. Its parts are tested separately in the submodules.
+//! Findings of the sanitizer for instructions of several waves. The submodules test the parts of the sanitizer.
 
 mod access;
 mod clock;
@@ -27,7 +27,7 @@ use isa::{
 
 struct Watched;
 
-// SAFETY: it contains no memory.
+// SAFETY: the address space has no memory.
 unsafe impl AddressSpace for Watched {
     fn range(&self, _: u64) -> Option<Range<u64>> {
         None
@@ -38,7 +38,6 @@ unsafe impl AddressSpace for Watched {
     }
 }
 
-/// Runs one instruction of a checked launch, and waits for its results.
 fn run(wave: &mut Wave, machine: &mut Machine<'_>, pc: u64, line: &str) -> Result<(), Box<Stop>> {
     run_on(Gfx1151, wave, machine, pc, line)
 }
@@ -60,8 +59,9 @@ fn run_on(
     Ok(())
 }
 
-/// Runs instructions of two waves in the given order (`wave: instruction` or `barrier`) and checks the races that are
-/// found. v0 contains 4 times the work-item number, v1 the same offset by one wave, and v2 the wave number plus one.
+/// Runs instructions of two waves in the given order, as lines `wave: instruction` or `barrier`, and checks the races
+/// that the sanitizer finds. v0 contains 4 times the work-item number. v1 contains the value of v0 in the other wave,
+/// and v2 the wave number plus one.
 #[track_caller]
 fn race(lines: &str, expected: &[&str]) {
     let mut machine = line::machine(&Watched);
@@ -119,7 +119,7 @@ fn waves_need_a_barrier_to_exchange_data() {
 /// Memory of 256 bytes, of which the first 128 are initialised.
 struct Book(Arc<Written>);
 
-// SAFETY: as for the others: the buffer outlives the machine.
+// SAFETY: each test creates a `Book` for a buffer that outlives the machine.
 unsafe impl AddressSpace for Book {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.range().contains(&address).then(|| self.0.range())
@@ -135,7 +135,7 @@ unsafe impl AddressSpace for Book {
 }
 
 /// Runs instructions of a wave whose s[0:1] contain the start of the memory and whose v0 contains 4 times the lane.
-/// Checks the finding, and the first byte after the initial 128 from which on the memory stays uninitialised.
+/// Checks the finding. `unwritten_from` is the first byte from which on the memory is still uninitialised.
 #[track_caller]
 fn never_written(lines: &str, expected: Option<&str>, unwritten_from: Option<u64>) {
     let mut memory = [0u8; 256];
@@ -169,7 +169,7 @@ fn never_written(lines: &str, expected: Option<&str>, unwritten_from: Option<u64
 
 #[test]
 fn uninitialised_memory_may_be_read_and_copied() {
-    // Copies the initialised half over the other one, and back.
+    // Copies the initialised half of the memory over the uninitialised one.
     never_written(
         "global_load_b32 v1, v0, s[0:1]
         global_store_b32 v0, v1, s[0:1] offset:128",
@@ -184,7 +184,8 @@ fn uninitialised_memory_may_be_read_and_copied() {
         None,
         Some(128),
     );
-    // A partly initialised word counts as initialised, and so does a result that does not depend on the rest.
+    // In lane 0, two bytes of the loaded word are initialised, so it counts as initialised. The results of the other
+    // lanes do not depend on the loaded words.
     never_written(
         "global_load_b32 v1, v0, s[0:1] offset:126
         v_add_nc_u32 v1, v1, v1
@@ -194,7 +195,7 @@ fn uninitialised_memory_may_be_read_and_copied() {
         None,
         Some(128),
     );
-    // Loaded data that is not used.
+    // The kernel overwrites the loaded data before it uses the registers.
     never_written(
         "global_load_b64 v[2:3], v0, s[0:1] offset:120
         s_load_b64 s[2:3], s[0:1], 0x80
@@ -253,10 +254,9 @@ fn reports_computing_with_uninitialised_memory() {
     );
 }
 
-/// Memory that records all accesses.
 struct List(Range<u64>, Mutex<Vec<(AccessKind, Range<u64>)>>);
 
-// SAFETY: its only test creates it from a buffer that outlives the machine.
+// SAFETY: the only test creates it from a buffer that outlives the machine.
 unsafe impl AddressSpace for List {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
@@ -301,10 +301,11 @@ fn adjacent_lanes_form_one_access() {
     check(Gfx1201, 32, 16, "global_load_tr_b128 v[2:5], v0, s[0:1]", Load, &[(0, 512)]);
 }
 
-/// Memory of 256 bytes of which the sanitizer tracks an allocation of 128 bytes, and optionally its initialised bytes.
+/// Memory of 256 bytes. The sanitizer tracks an allocation of 128 bytes in it, and optionally which bytes are
+/// initialised.
 struct Page(u64, Option<Arc<Written>>);
 
-// SAFETY: the tests have a buffer of 256 bytes there, which outlives the machine.
+// SAFETY: each test creates a `Page` for a buffer of 256 bytes that outlives the machine.
 unsafe impl AddressSpace for Page {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         let range = self.0..self.0 + 128;
@@ -369,7 +370,8 @@ fn reports_accesses_out_of_range_and_executes_them_like_hardware() {
             other => panic!("{line}: {other:?}"),
         };
         let mut found: Vec<_> = Checks::found(&mut machine).into_iter().map(what).collect();
-        // An access that is executed in two ways is found twice; the launch reports it once.
+        // If the quick path of an instruction fails, the access is executed a second time and the error is found twice.
+        // A launch reports it once.
         found.dedup();
         assert_eq!(found, expected, "{line}");
     };
@@ -381,13 +383,13 @@ fn reports_accesses_out_of_range_and_executes_them_like_hardware() {
     check("ds_load_b32 v8, v7", &["LDS 512 false false"]);
     check("ds_store_b32 v7, v2", &["LDS 512 true false"]);
     check("ds_add_rtn_u32 v9, v7, v2", &["LDS 512 true false"]);
-    // Outside of any LDS, with an address whose wrapped sum would be inside.
+    // The offset is past the LDS of any GPU, although the sum would be inside if it wrapped at 16 bits.
     check("ds_load_b32 v10, v7 offset:65532", &["LDS 66044 false false"]);
-    // So far outside that reading zeros is intentional, as in Tensile's kernels.
+    // The offset is so large that reading zeros is intentional, as in Tensile's kernels.
     check("v_mov_b32 v7, 0xf00000", &[]);
     check("ds_load_b32 v10, v7", &[]);
     check("ds_store_b32 v7, v2", &["LDS 15728640 true false"]);
-    // Past the requested size, but inside of the allocated granule.
+    // The offset is past the requested size, but inside of the allocated granule.
     check("v_mov_b32 v7, 0x128", &[]);
     check("ds_load_b32 v11, v7", &[]);
     check("ds_load_b32 v12, v7 offset:4", &["LDS 300 false true"]);

@@ -1,5 +1,3 @@
-//! 16-bit floats.
-
 use isa::inside::float16::{Bf16, F16};
 
 #[test]
@@ -40,7 +38,7 @@ fn known_values() {
 
 #[test]
 fn fused_multiply_add_rounds_once() {
-    // 1.0009765625^2 = 1.00195407867..., a tie at 11 bits that the addend breaks.
+    // 1.0009765625^2 = 1.00195407867... is halfway between two numbers of 11 bits. The addend decides the rounding.
     let x = F16(0x3c01);
     assert_eq!(x.mul_add(x, F16(0x0000)).0, 0x3c02);
     assert_eq!(F16(0x3c00).mul_add(F16(0x6800), F16(0x0001)).0, 0x6800);

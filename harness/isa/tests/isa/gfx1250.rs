@@ -1,5 +1,5 @@
-//! GFX1250: where its instructions differ from those of RDNA 4 with the same name, they have their own result or are
-//! unsupported. Source: LLVM 22, whose names of the differences are given.
+//! Differences of GFX1250 from RDNA 4. Some instructions have the same name but another result, or are unsupported.
+//! Source: LLVM 22; the comments contain its names of the differences.
 
 use std::ops::Range;
 
@@ -14,17 +14,18 @@ use isa::{
 
 use super::{check, execute, vector, wave};
 
-/// A single mapped range.
 struct Memory(Range<u64>);
 
-// SAFETY: each test creates it from a buffer that outlives the machine and that nothing else accesses meanwhile.
+// SAFETY: each test creates a `Memory` from a buffer that outlives the machine. Nothing else accesses the buffer until
+// then.
 unsafe impl AddressSpace for Memory {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
     }
 }
 
-/// Executes a load from dwords 0, 1, 2, ... with the address of dword 16 in s[0:1] and `offset` in v1, and returns v0.
+/// Executes a load and returns v0. Memory contains dwords 0, 1, 2, ..., s[0:1] contain the address of dword 16, and v1
+/// contains `offset`.
 #[track_caller]
 fn load(arch: Arch, offset: i32, text: &str) -> u32 {
     let mut words: Vec<u32> = (0..64).collect();
@@ -45,7 +46,7 @@ fn is_supported(arch: Arch, text: &str) -> bool {
     bind(text, &Site::of(arch)).is_ok()
 }
 
-/// `hasSignedGVSOffset`, `hasScaleOffset`.
+/// LLVM: `hasSignedGVSOffset`, `hasScaleOffset`.
 #[test]
 fn vector_offsets_are_signed_and_scaled() {
     assert_eq!(load(Gfx1250, -4, "global_load_b32 v0, v1, s[0:1]"), 15);
@@ -54,25 +55,25 @@ fn vector_offsets_are_signed_and_scaled() {
     assert_eq!(load(Gfx1250, 3, "global_load_b64 v[0:1], v1, s[0:1] scale_offset"), 22);
     assert_eq!(load(Gfx1250, 4, "global_load_u8 v0, v1, s[0:1] scale_offset"), 17);
     assert_eq!(load(Gfx1201, 8, "global_load_b32 v0, v1, s[0:1]"), 18);
-    // The scale of three words and of an address of 64 bits is unknown.
+    // It is unknown how hardware scales by the size of three words, or scales an address of 64 bits.
     assert!(!is_supported(Gfx1250, "global_load_b96 v[0:2], v1, s[0:1] scale_offset"));
     assert!(!is_supported(Gfx1250, "global_load_b32 v0, v[2:3], off scale_offset"));
     assert!(!is_supported(Gfx1250, "global_atomic_add_u32 v1, v2, s[0:1] scale_offset"));
 }
 
-/// The same texts are supported on another architecture, so that the difference is the architecture.
+/// Each text is supported on another architecture, which shows that GFX1250 is the reason for the rejection.
 #[test]
 fn differing_instructions_are_unsupported() {
     for (arch, text) in [
-        // Descriptors have another layout (`has45BitNumRecordsBufferResource`).
+        // GFX1250 has another layout of descriptors (`has45BitNumRecordsBufferResource`).
         (Gfx1201, "buffer_load_b32 v0, off, s[4:7], null"),
         (Gfx1201, "buffer_store_b32 v0, off, s[4:7], null"),
         (Gfx1201, "buffer_atomic_add_u32 v0, off, s[4:7], null"),
         (Gfx1201, "s_buffer_load_b32 s0, s[4:7], 0x0"),
-        // `hasPKF32InstsReplicatingLower32BitsOfScalarInput`.
+        // LLVM: `hasPKF32InstsReplicatingLower32BitsOfScalarInput`.
         (Gfx90a, "v_pk_add_f32 v[0:1], s[2:3], v[4:5]"),
         (Gfx90a, "v_pk_fma_f32 v[0:1], v[2:3], v[4:5], 1.0"),
-        // Matrix instructions with the names of RDNA 4 have unknown layouts.
+        // It is unknown which layouts GFX1250 has for matrix instructions with the names of RDNA 4.
         (Gfx1201, "v_wmma_f32_16x16x16_f16 v[0:7], v[8:11], v[12:15], v[0:7]"),
         (Gfx1201, "v_swmmac_f32_16x16x32_f16 v[0:7], v[8:11], v[12:19], v20"),
         // Bits 12 to 19 of MODE extend the numbers of vector registers (`s_set_vgpr_msb`).
@@ -90,7 +91,7 @@ fn differing_instructions_are_unsupported() {
     ] {
         assert!(is_supported(Gfx1250, text), "{text}");
     }
-    // Upper bits of register numbers, and instructions that only this architecture has.
+    // These need the upper bits of register numbers, or exist only on GFX1250.
     for text in [
         "s_set_vgpr_msb 0x1",
         "tensor_load_to_lds s[0:3], s[4:11]",
@@ -130,7 +131,7 @@ fn integers_of_64_bits() {
     check(Gfx1250, "v_dual_bitop2_b32 v0, v1, v2 bitop3:0x54", &[12, 10], 14);
 }
 
-/// The compiler's disassembler prints `lit64` if 32 bits would be extended to another value.
+/// The disassembler prints `lit64` if extending a 32-bit literal would change the value.
 #[test]
 fn literals_of_64_bits_are_not_extended() {
     for text in ["s_mov_b64 s[2:3], lit64(0xfedcba98)", "s_add_nc_u64 s[2:3], lit64(0xfedcba98), 0"]
@@ -152,7 +153,7 @@ fn literals_of_64_bits_are_not_extended() {
     );
 }
 
-/// Loads from offsets that no GPU's LDS has are zero. The LDS of GFX1250 is larger than that of GFX950.
+/// The LDS of GFX1250 is larger than that of GFX950. Loads past the LDS of any GPU return zero.
 #[test]
 fn lds_has_320_kib() {
     let mut wave = wave(Gfx1250);

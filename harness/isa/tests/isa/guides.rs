@@ -1,9 +1,9 @@
-//! Behaviour specified in the ISA guides that is easily misread.
+//! Behaviour that the ISA guides specify and that is easily misread.
 
 use super::*;
 
-/// "NOTE: destination lane is MOD 32 regardless of wave size" (the RDNA 3 ISA guide, `DS_PERMUTE_B32` and
-/// `DS_BPERMUTE_B32`); the guides of CDNA and RDNA 4 count all lanes of the wave.
+/// Source: "NOTE: destination lane is MOD 32 regardless of wave size" (the RDNA 3 ISA guide, `DS_PERMUTE_B32` and
+/// `DS_BPERMUTE_B32`). The guides of CDNA and RDNA 4 describe a permutation of all lanes of the wave.
 #[test]
 fn halves_permute_separately_before_gfx12() {
     let moved = |arch, text: &str| {
@@ -33,7 +33,7 @@ fn halves_permute_separately_before_gfx12() {
     }
 }
 
-/// "SCC = S0 >= S1" of `S_MAX`, "SCC = S0 < S1" of `S_MIN`.
+/// Source: "SCC = S0 >= S1" for `S_MAX`, "SCC = S0 < S1" for `S_MIN` (all ISA guides).
 #[test]
 fn scc_of_equal_operands_in_max_and_min() {
     for arch in Arch::of_each_generation() {
@@ -52,7 +52,7 @@ fn scc_of_equal_operands_in_max_and_min() {
     }
 }
 
-/// "D0.u64 = (S0.u64 << S1.u32\[2:0\].u32) + S2.u64" (the CDNA 3 and CDNA 4 ISA guides).
+/// Source: "D0.u64 = (S0.u64 << S1.u32\[2:0\].u32) + S2.u64" (the CDNA 3 and CDNA 4 ISA guides).
 #[test]
 fn lshl_add_u64_uses_three_bits_of_the_shift() {
     for arch in [Gfx942, Gfx950] {
@@ -63,7 +63,7 @@ fn lshl_add_u64_uses_three_bits_of_the_shift() {
     }
 }
 
-/// A number is scaled with a single rounding, even if the power is far outside of the format's range.
+/// Scaling rounds once, even if the power is far outside of the format's range.
 #[test]
 fn ldexp_rounds_once_for_extreme_powers() {
     let power = |n: i64| ((n + 1023) as u64) << 52;
@@ -73,7 +73,8 @@ fn ldexp_rounds_once_for_extreme_powers() {
         (power(1000), -1992, power(-992)),
         (power(1023), -2045, power(-1022)),
         (power(1023), -2097, 1),
-        // One and a half of the smallest denormal, rounded to even; exactly a half of it; less.
+        // The values are one and a half of the smallest denormal (rounded to even), exactly a half of it, and less than
+        // a half of it.
         (power(1023) | 1 << 51, -2097, 2),
         (power(1023), -2098, 0),
         (power(1023) | 1, -2098, 1),
@@ -86,8 +87,8 @@ fn ldexp_rounds_once_for_extreme_powers() {
     }
 }
 
-/// LLVM's constant folder, `ConstantFolding.cpp`: "gfx8 and gfx9 architectures handle arguments outside the range
-/// [-256, 256] differently"; that the results are 0 and 1 is from CLRX's documentation of GCN.
+/// Source for the range: LLVM's constant folder, `ConstantFolding.cpp`, "gfx8 and gfx9 architectures handle arguments
+/// outside the range [-256, 256] differently". Source for the results 0 and 1: CLRX's documentation of GCN.
 #[test]
 fn sine_and_cosine_range_on_gfx9() {
     for arch in Arch::of_each_generation() {
@@ -105,16 +106,16 @@ fn sine_and_cosine_range_on_gfx9() {
             check(arch, "v_sin_f32 v0, v1", &[f(turns)], if reduced { f(sine) } else { 0 });
             check(arch, "v_cos_f32 v0, v1", &[f(turns)], if reduced { f(cosine) } else { f(1.0) });
         }
-        // 257; the result for half of it is 0x5c04.
+        // 0x5c04 is 257, a whole number of revolutions.
         check(arch, &format!("v_cos_f16 v0{half}, v1{half}"), &[0x5c04], 0x3c00);
-        // 300.25 is 0x5cb1, a quarter outside of the range.
+        // 0x5cb1 is 300.25. It is outside of the range and a quarter revolution from a whole number.
         let expected = if reduced { 0x3c00 } else { 0 };
         check(arch, &format!("v_sin_f16 v0{half}, v1{half}"), &[0x5cb1], expected);
     }
 }
 
-/// As in LLVM's constant folder for `llvm.amdgcn.trig.preop`, whose table has 37 words: "Return 0 for outbound segment
-/// (hardware behavior)". The other results are from that folder too.
+/// LLVM's constant folder for `llvm.amdgcn.trig.preop` has a table of 37 words: "Return 0 for outbound segment
+/// (hardware behavior)". The other expected results are also from that folder.
 #[test]
 fn trig_preop_past_the_end_of_its_table() {
     let preop = |value: u64, segment: u32| {
@@ -133,7 +134,8 @@ fn trig_preop_past_the_end_of_its_table() {
     assert_eq!(preop(0x7ff0_0000_0000_0001, 0), 0x7ff8_0000_0000_0001);
 }
 
-/// Results from LLVM's constant folder. Reduction with `floor` had lost the digits of small negative numbers.
+/// The expected results are from LLVM's constant folder. An earlier version lost the digits of small negative numbers,
+/// because it used `floor` for the reduction.
 #[test]
 fn sine_of_small_numbers_is_accurate() {
     for (turns, sine) in [
@@ -149,8 +151,8 @@ fn sine_of_small_numbers_is_accurate() {
     check(Gfx1100, "v_cos_f32 v0, v1", &[f(-1e-20)], f(1.0));
 }
 
-/// "Row Mask Applies to the VGPR destination write only" (the CDNA 4 ISA guide, "DPP"): the carry of a masked lane is
-/// still written.
+/// The carry of a masked lane is still written. Source: "Row Mask Applies to the VGPR destination write only" (the CDNA
+/// 4 ISA guide, "DPP").
 #[test]
 fn row_and_bank_masks_do_not_affect_carries() {
     for (arch, text) in [
@@ -165,14 +167,14 @@ fn row_and_bank_masks_do_not_affect_carries() {
         }
         wave.set_pair(EXEC, !(1 << 20));
         execute(arch, &mut wave, text);
-        // Rows 1 and 3 get lanes 15 and 47, row 2 gets lane 31, and row 0 nothing.
+        // Rows 1 and 3 receive the values of lanes 15 and 47, row 2 receives lane 31, and row 0 receives nothing.
         let sums = [0, 16, 17, 20, 27, 28, 31, 40, 48, 60].map(|lane| wave.lane(0, lane));
         assert_eq!(sums, [7, 15, 16, 7, 26, 7, 7, 7, 47, 7], "{arch}");
         assert_eq!(wave.pair(VCC), 0xffff_0000_ffef_0000, "{arch}");
     }
 }
 
-/// "65'I(S2.i64)" of `V_MAD_I64_I32`, "65'U(S2.u64)" of `V_MAD_U64_U32` (the CDNA 4 ISA guide).
+/// Source: "65'I(S2.i64)" for `V_MAD_I64_I32`, "65'U(S2.u64)" for `V_MAD_U64_U32` (the CDNA 4 ISA guide).
 #[test]
 fn wide_mad_literals_follow_the_signedness() {
     let sum = |text: &str| vector(Gfx1100, text, &[3, 5]) as i64;
@@ -181,7 +183,7 @@ fn wide_mad_literals_follow_the_signedness() {
     assert_eq!(sum("v_mad_u64_u32 v[0:1], null, v1, v2, -2"), 13);
 }
 
-/// "Input denormals are not flushed but output flushing is allowed" (the CDNA 4 ISA guide, `V_DIV_FMAS_F32`).
+/// Source: "Input denormals are not flushed but output flushing is allowed" (the CDNA 4 ISA guide, `V_DIV_FMAS_F32`).
 #[test]
 fn div_fmas_flushes_only_its_result() {
     let least = f32::from_bits(1);
@@ -189,7 +191,7 @@ fn div_fmas_flushes_only_its_result() {
         for (a, b, vcc, kept, cleared) in [
             (1.0, -least, 0, -least, -0.0),
             (2f32.powi(30), least, 0, 2f32.powi(-119), 2f32.powi(-119)),
-            // Scaled back by 2^-64.
+            // The instruction undoes the scaling, so the result is multiplied by 2^-64.
             (2f32.powi(-40), -2f32.powi(-40), u64::MAX, -2f32.powi(-144), -0.0),
         ] {
             for (mode, expected) in [(0xf0, kept), (0xd0, cleared), (0xe0, kept), (0, cleared)] {

@@ -1,5 +1,5 @@
-//! Image instructions. References are descriptors written by hand from the guides, and an independent sampler that
-//! computes one texel at a time in double precision.
+//! Tests image instructions. The references are descriptors that were written by hand from the guides, and an
+//! independent sampler that computes one texel at a time in double precision.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ const ONE_OF_EACH: [Arch; 5] = [Gfx906, Gfx90a, Gfx1030, Gfx1151, Gfx1201];
 
 struct Memory(Range<u64>);
 
-// SAFETY: each test creates it from a buffer that outlives the machine and that nothing else accesses meanwhile.
+// SAFETY: each test creates it from a buffer that outlives the machine. Nothing else accesses the buffer until then.
 unsafe impl AddressSpace for Memory {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
@@ -42,7 +42,6 @@ impl Texels {
     }
 }
 
-/// Reproducible pseudo-random numbers.
 struct Draw(u64);
 
 impl Draw {
@@ -56,8 +55,8 @@ impl Draw {
     }
 }
 
-/// Executes an instruction on lane 1, with the image in s[0:7], the sampler in s[8:11] and the address in v8 and
-/// following.
+/// Executes an instruction on lane 1. The image is in s[0:7], the sampler in s[8:11], and the address in v8 and
+/// following registers.
 fn run(
     arch: Arch,
     text: &str,
@@ -99,7 +98,7 @@ fn text(
         format!("[{}]", rows.join(", "))
     };
     let address = match arch {
-        // The disassembler does not know their number.
+        // The disassembler does not know the number of address registers.
         Gfx906 | Gfx90a => row(8, 1),
         Gfx1030 => row(8, registers),
         _ if registers == 1 => row(8, 1),
@@ -121,7 +120,7 @@ fn dim(arch: Arch, dimension: Dimension) -> &'static str {
     }
 }
 
-/// Checks descriptors bit by bit against the tables of the ISA guides, filled in like by ROCr.
+/// Compares descriptors bit by bit with the tables of the ISA guides, with the values that ROCr writes.
 #[test]
 fn descriptors_match_hardware() {
     let image = Image {
@@ -142,14 +141,14 @@ fn descriptors_match_hardware() {
     let words = |second, third, fourth, fifth| {
         [0x1234_5678, second, third, fourth, fifth, last[0], last[1], last[2]]
     };
-    // 100 = 0b11001_00; 50 << 14; XYZW; 2D.
+    // 100 = 0b11001_00 is the width minus one, and 50 the height minus one. The components are XYZW.
     check(&image, Gfx906, words(0x7f | 10 << 20, 100 | 50 << 14, 0x9000_0fac, 127 << 13));
     check(&image, Gfx1030, words(0x7f | 56 << 20, 25 | 50 << 14 | 1 << 31, 0x9000_0fac, 127));
     check(&image, Gfx1151, words(0x7f | 42 << 20, 25 | 50 << 14, 0x9000_0fac, 127));
     check(&image, Gfx1201, words(0x7f | 42 << 17, 25 | 50 << 14, 0x9000_0fac, 127));
     let format = Format::of(1, 32, Numeric::Float);
     let volume = Image { format, dimension: Dimension::D3, size: [7, 51, 9], pitch: 64, ..image };
-    // 6 = 0b1_10: the lowest two bits are at the top of the second word.
+    // 6 = 0b1_10. The two lowest bits are at the top of the second word.
     check(
         &volume,
         Gfx908,
@@ -169,14 +168,13 @@ fn descriptors_match_hardware() {
     let words = [2 << 3 | 6 << 6 | 1 << 15, 0xfff << 12, 1 << 20 | 1 << 22, 2 << 30];
     assert_eq!((sampler.words(Gfx1030), Sampler::read(&words)), (words, Ok(sampler)));
     assert_eq!(sampler.words(Gfx1201)[1], 0xfff << 13);
-    // Selection X001 and the format: data and number format, or a single number.
+    // The selection is X001. The format is a data format and a number format, or a single number.
     let select = [4, 0, 0, 1];
     assert_eq!(buffer_word(format, select, Gfx906), Some(4 | 1 << 9 | 7 << 12 | 4 << 15));
     assert_eq!(buffer_word(format, select, Gfx1030), Some(4 | 1 << 9 | 22 << 12 | 1 << 24));
     assert_eq!(buffer_word(format, select, Gfx1201), Some(4 | 1 << 9 | 22 << 12));
 }
 
-/// Returns a component of a texel, by the definition of its format.
 fn component(format: Format, texel: &[u8], at: usize) -> f64 {
     let bits = usize::from(format.bits[at]);
     if bits == 0 {
@@ -211,7 +209,7 @@ fn component(format: Format, texel: &[u8], at: usize) -> f64 {
     }
 }
 
-/// Returns the texel at a position in the infinite row; `None` for the border.
+/// Returns the position in the image for a position in an infinite row; `None` for the border.
 fn place(at: i64, size: i64, wrap: Wrap) -> Option<i64> {
     let (turn, rest) = (at.div_euclid(size), at.rem_euclid(size));
     match wrap {
@@ -227,7 +225,8 @@ fn place(at: i64, size: i64, wrap: Wrap) -> Option<i64> {
     }
 }
 
-/// Returns the result of a sample, with weights in units of 1/256 on each axis, and the sum of the magnitudes.
+/// Returns the result of a sample for each component, with weights in units of 1/256 on each axis. Also returns the sum
+/// of the magnitudes, from which the tolerance is computed.
 fn modelled(image: &Image, sampler: &Sampler, at: [f32; 3], texels: &[u8]) -> [(f64, f64); 4] {
     let axes = match image.dimension {
         Dimension::D1 | Dimension::D1Array => 1,
@@ -249,7 +248,7 @@ fn modelled(image: &Image, sampler: &Sampler, at: [f32; 3], texels: &[u8]) -> [(
             }
             let scale = if sampler.unnormalized { 1.0 } else { size as f64 };
             let mut coordinate = f64::from(at[axis]) * scale;
-            // A NaN coordinate is 0.
+            // A coordinate that is a NaN counts as 0.
             coordinate = if coordinate.is_nan() { 0.0 } else { coordinate.clamp(-1e6, 1e6) };
             let steps =
                 (coordinate * 256.0).round_ties_even() - if sampler.linear { 128.0 } else { 0.0 };
@@ -312,7 +311,7 @@ fn drawn_image(draw: &mut Draw, arch: Arch, address: u64, numerics: &[Numeric]) 
     Image { address, format, dimension, size, select, pitch }
 }
 
-/// Replaces NaNs and infinities, which make sums that cannot be compared.
+/// Replaces NaNs and infinities, because sums with them cannot be compared.
 fn tame(texels: &mut Texels, format: Format) {
     if format.numeric == Numeric::Float {
         let step = usize::from(format.bits[0]) / 8;
@@ -358,7 +357,7 @@ fn samples_match_the_reference() {
         };
         let at = image.size.map(&mut coordinate);
         let mut at = at;
-        // Far away, a repeating coordinate depends on bits that a float does not have.
+        // Far away from the image, a repeating coordinate would depend on bits that a float does not have.
         for (axis, at) in at.iter_mut().enumerate() {
             if *at == -1e9 && matches!(sampler.wrap[axis], Wrap::Repeat | Wrap::Mirror) {
                 *at = 0.25;
@@ -426,7 +425,7 @@ fn stores_round_trip_and_stay_inside() {
             _ => at,
         };
         let inside = used[0] < image.size[0] && used[1] < image.size[1] && used[2] < layers;
-        // Values that the format can represent, so that they are loaded unchanged.
+        // The format can represent these values exactly, so they are loaded unchanged.
         let bits = u32::from(image.format.bits[0]);
         let values: [u32; 4] = std::array::from_fn(|_| {
             let raw = draw.below(1 << bits.min(16)) as i64;
@@ -491,11 +490,12 @@ fn masks_halves_and_packed_addresses() {
     let words = floats.words(Gfx1151).expect("a known format");
     let halves = "image_load v0, [v8, v9], s[0:7] dmask:0x3 dim:SQ_RSRC_IMG_2D unorm d16";
     let got = run(Gfx1151, halves, &words, &[], &[0, 0], &[], range.clone()).expect("it ends");
-    // -0.1 is nearest to -0x1.998p-4.
+    // The nearest f16 to -0.1 is -0x1.998p-4.
     assert_eq!(got[0], 0xae66_3e00);
 }
 
-/// Components that a store omits are 0, or from GFX12 on equal to the first (LLVM, `hasDefaultComponentBroadcast`).
+/// Components that a store omits are 0. From GFX12 on, they equal the first component (LLVM,
+/// `hasDefaultComponentBroadcast`).
 #[test]
 fn stores_fill_in_omitted_components() {
     let mut texels = Texels::new(&mut Draw(4));
@@ -546,13 +546,12 @@ fn elements_of_buffers_are_converted() {
         let line = "buffer_store_format_xy v[0:1], v8, s[0:3], 0 idxen";
         let data = [1f32.to_bits(), 0.6f32.to_bits()];
         run(arch, line, &words, &[], &[9], &data, range.clone()).expect("it ends");
-        // Selected components are stored to where they come from.
+        // A store writes a selected component to the position from which a load would read it.
         let first = if arch == Gfx1201 { 255 } else { 0 };
         assert_eq!(texels.0[36..40], [first, 153, 255, 0], "{arch}");
     }
 }
 
-/// Unsupported features are reported, at decoding or at run time.
 #[test]
 fn reports_unsupported_features() {
     for line in [

@@ -1,5 +1,5 @@
-//! Bits that the disassembler's text omits, with fake disassemblers that print a few instructions like the released
-//! ones.
+//! Tests the handling of bits that the disassembler's text omits. Fake disassemblers print a few instructions like
+//! released ones.
 
 use device::Arch::{self, *};
 use isa::inside::{
@@ -15,7 +15,8 @@ fn dwords(bytes: &[u8]) -> [u32; 3] {
     [0, 4, 8].map(|at| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()))
 }
 
-/// Prints VOP3 like comgr of 7.2.4 for GFX12 and of 6.4.3 for GFX11: without `op_sel`. The texts are those of both.
+/// Disassembles VOP3 like the comgr of ROCm 7.2.4 for GFX12 and of 6.4.3 for GFX11, which do not print `op_sel`. The
+/// texts are from these two.
 fn without_op_sel(bytes: &[u8]) -> Named {
     let [first, second, _] = dwords(bytes);
     let [a, b, c] = [0, 9, 18].map(|at| second >> at & 0x1ff);
@@ -29,7 +30,7 @@ fn without_op_sel(bytes: &[u8]) -> Named {
         0xd70a => ("v_max_i16", register(target)),
         0xd439 => ("v_cmp_lt_u16_e64", format!("s{target}")),
         0xd43a => ("v_cmp_eq_u16_e64", format!("s{target}")),
-        // Its third source is the mask s0.
+        // The third source of this instruction is the mask s0.
         0xd65d => {
             let sources = a >= 256 && b >= 256 && c == 0;
             let text =
@@ -38,7 +39,7 @@ fn without_op_sel(bytes: &[u8]) -> Named {
         }
         _ => return Ok(None),
     };
-    // Signs and absolute values apply to floats, and these instructions have two sources.
+    // This instruction is an integer operation with two sources, so sign and absolute-value bits must be zero.
     let whole = a >= 256 && b >= 256 && c == 0 && first & 0x8700 == 0 && second >> 27 == 0;
     Ok(whole.then(|| (format!("{name} {result}, {}, {}", register(a), register(b)), 8)))
 }
@@ -49,7 +50,7 @@ fn bytes(words: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the completed text of words, and the bits that it still does not contain.
+/// Completes the text of the words. Returns the text, and the bits that it still does not contain.
 #[track_caller]
 fn complete(arch: Arch, words: &[u32], name: &dyn Fn(&[u8]) -> Named) -> (String, Vec<usize>) {
     let bytes = bytes(words);
@@ -57,7 +58,7 @@ fn complete(arch: Arch, words: &[u32], name: &dyn Fn(&[u8]) -> Named) -> (String
     completed(&Site { size, ..Site::of(arch) }, &bytes, text, name).unwrap()
 }
 
-/// Values of v1 and v2 in each lane; v0 before is in the next constant.
+/// Values of v1 and v2 in each lane. The initial value of v0 is in the next constant.
 const SOURCES: [u32; 2] = [0x8003_00f5, 0x7ff1_9234];
 const BEFORE: u32 = 0xaaaa_5555;
 
@@ -73,14 +74,14 @@ fn executed(arch: Arch, text: &str) -> Wave {
     wave
 }
 
-/// Checks `v_and_b16 v0.?, v1.?, v2.?` and similar, in all halves, against Rust.
+/// Compares `v_and_b16 v0.?, v1.?, v2.?` and similar instructions with Rust, for all combinations of halves.
 #[test]
 fn omitted_halves_come_from_the_encoding() {
     type Model = fn(u16, u16) -> u16;
     let models: [(u32, Model); 5] = [
         (0xd762, |a, b| a & b),
         (0xd763, |a, b| a | b),
-        // LSHLREV: the first source is the shift count.
+        // The first source of LSHLREV is the shift count.
         (0xd738, |a, b| b << (a & 15)),
         (0xd70b, |a, b| a.min(b)),
         (0xd70a, |a, b| (a as i16).max(b as i16) as u16),
@@ -135,7 +136,7 @@ fn selections_write_the_encoded_half() {
             let words = [0xd65d << 16 | halves << 11 | u32::from(upper) << 14, 0x0002_0501];
             let (text, lost) = complete(Gfx1201, &words, &without_op_sel);
             assert_eq!(lost, [0; 0], "{text}");
-            // s0 is 0, so the first source is selected.
+            // s0 is 0. Therefore the first source is selected.
             let expected = match upper {
                 true => taken << 16 | BEFORE & 0xffff,
                 false => BEFORE & 0xffff_0000 | taken & 0xffff,
@@ -146,8 +147,8 @@ fn selections_write_the_encoded_half() {
     assert_eq!(complete(Gfx1201, &[0xd65d_2000, 0x0002_0501], &without_op_sel).1, [13]);
 }
 
-/// The third source and the result of a comparison do not exist, so their bits are rejected. On GFX9 all are rejected,
-/// because LLVM prints `op_sel` of all instructions with halves.
+/// The instruction has no third source, and the result of a comparison is not a half, so the `op_sel` bits for them are
+/// rejected. Before GFX11, LLVM prints `op_sel` of all instructions with halves, so every lost bit is rejected.
 #[test]
 fn rejects_lost_bits_by_number() {
     let lost = |arch, words: [u32; 2]| complete(arch, &words, &without_op_sel).1;
@@ -162,18 +163,18 @@ fn rejects_lost_bits_by_number() {
     );
 }
 
-/// Imitates a disassembler: operations with the constant 0 for a third source, packed operations that set its bit like
-/// compilers do, and operations with constants.
+/// Imitates a disassembler. It knows operations with the constant 0 as third source, packed operations with the bit for
+/// it that compilers set, and operations with constants.
 fn of_many(bytes: &[u8]) -> Named {
     let [first, second, third] = dwords(bytes);
     let sources = format!("v{}, v{}", second & 0xff, second >> 9 & 0xff);
     let registers = second & 0x100 != 0 && second & 0x2_0000 != 0;
     Ok(match first {
-        // Disassemblers since LLVM 22 ignore sources that do not exist.
+        // Disassemblers since LLVM 22 ignore source fields that an instruction does not use.
         0xd703_0000 if registers && second >> 27 == 0 => {
             Some((format!("v_add_nc_u16 v0, {sources}"), 8))
         }
-        // An operation whose text omits the half of the second source for the upper result.
+        // For this operation, the text omits the half of the second source for the upper result.
         0xcc02_0000 | 0xcc02_4000 if registers && second >> 29 == 0 => {
             let upper = if second >> 27 & 1 == 1 { "" } else { " op_sel_hi:[0,1]" };
             Some((format!("v_pk_add_i16 v0, {sources}{upper}"), 8))
@@ -193,21 +194,21 @@ fn accepts_bits_that_hardware_ignores() {
     fn check(words: &[u32], expected: &[usize]) {
         assert_eq!(complete(Gfx1201, words, &of_many).1, expected, "{words:08x?}");
     }
-    // The constant 0 for a source that does not exist, zero, and another source.
+    // The source does not exist. Its field contains the constant 0, the number 0, or another source.
     check(&[0xd703_0000, 0x0202_0501], &[]);
     check(&[0xd703_0000, 0x0002_0501], &[]);
     check(&[0xd703_0000, 0x0206_0501], &[50, 57]);
-    // The half of a third source that does not exist, and that of the second one.
+    // The bits select the half of a third source that does not exist, and the half of the second one.
     check(&[0xcc02_4000, 0x1802_0501], &[60]);
     check(&[0xcc02_0000, 0x0802_0501], &[60]);
-    // The upper half of a constant.
+    // The bits are in the upper half of a constant.
     check(&[0x6400_04ff, 0xffff_8000], &[]);
     check(&[0xd701_0000, 0x0002_04ff, 0xffff_8000], &[]);
-    // An instruction without an effect has no bits that matter.
+    // The bits of an instruction without an effect do not matter.
     check(&[0xbf80_0007], &[]);
 }
 
-/// Prints a pattern like LLVM: `1` where `or` sets the bit, whatever `and` is.
+/// Prints the pattern like LLVM: as `1` for each bit that the `or` mask sets, whether the `and` mask sets it or not.
 fn swizzle(bytes: &[u8]) -> Named {
     let [first, second, _] = dwords(bytes);
     let digit = |bit: u32| match [0, 5, 10].map(|mask| first >> mask >> bit & 1) {
@@ -224,7 +225,7 @@ fn swizzle(bytes: &[u8]) -> Named {
 #[test]
 fn patterns_that_share_a_text_are_numbers() {
     for (pattern, expected) in [
-        // As drawn kernels had them. The first is `and` 3, `or` 21, `xor` 11.
+        // Random kernels contained these patterns. The first one has the masks `and` 3, `or` 21 and `xor` 11.
         (0x2ea3, "ds_swizzle_b32 v2, v2 offset:0x2ea3"),
         (0x45ff, "ds_swizzle_b32 v2, v2 offset:0x45ff"),
         (0x2ea2, "ds_swizzle_b32 v2, v2 offset:swizzle(BITMASK_PERM,\"111i0\")"),

@@ -1,4 +1,5 @@
-//! Tests of instructions from their text, against independently computed values, and tests of the interpreter's parts.
+//! Tests of instructions and of the interpreter's parts. Instructions are given as text, and their results are compared
+//! with independently computed values.
 
 mod between;
 mod checks;
@@ -46,7 +47,7 @@ use isa::{
 };
 
 struct Nothing;
-// SAFETY: it contains no memory.
+// SAFETY: the address space has no memory.
 unsafe impl AddressSpace for Nothing {
     fn range(&self, _: u64) -> Option<std::ops::Range<u64>> {
         None
@@ -59,7 +60,6 @@ fn wave(arch: Arch) -> Wave {
     wave
 }
 
-/// Executes instructions, one per line.
 fn execute(arch: Arch, wave: &mut Wave, text: &str) {
     let mut machine = line::machine(&Nothing);
     machine.give_lds(1024, 1);
@@ -71,7 +71,8 @@ fn execute(arch: Arch, wave: &mut Wave, text: &str) {
     }
 }
 
-/// Sets v1, v2, ... in all lanes, executes, and returns v0 and the next register of lane 3.
+/// Sets v1, v2, ... in all lanes to `sources` and executes the text. Returns v0 of lane 3, with the next register as
+/// upper half.
 fn vector(arch: Arch, text: &str, sources: &[u32]) -> u64 {
     let mut wave = wave(arch);
     for (index, value) in sources.iter().enumerate() {

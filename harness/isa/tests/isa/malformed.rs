@@ -1,4 +1,5 @@
-//! Code that no compiler emits: it is rejected or is an error of the kernel, but never crashes the interpreter.
+//! Tests code that no compiler emits. The interpreter must reject it or report an error of the kernel, and must not
+//! crash.
 
 use std::ops::Range;
 
@@ -16,10 +17,10 @@ use isa::{
 
 use super::wave;
 
-/// A single mapped range.
 struct Memory(Range<u64>);
 
-// SAFETY: each test creates it from a buffer that outlives the machine and that nothing else accesses meanwhile.
+// SAFETY: each test creates a `Memory` from a buffer that outlives the machine. Nothing else accesses the buffer until
+// then.
 unsafe impl AddressSpace for Memory {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
@@ -39,7 +40,7 @@ fn accesses_past_the_end_of_the_address_space_are_page_faults() {
     let memory = Memory::of(&mut words);
     let start = memory.0.start;
     let mut machine = line::machine(&memory);
-    // From here on the range is the most recently used one.
+    // From here on, the range is the most recently used one.
     assert_eq!(machine.read::<4>(start).ok(), Some([7, 0, 0, 0]));
     #[track_caller]
     fn check(machine: &mut Machine<'_>, address: u64, bytes: u64) {
@@ -119,7 +120,6 @@ fn rejects_out_of_range_fields() {
     check(Gfx90a, "s_load_dword s0, s[4:5], 0xffffffff00000000");
 }
 
-/// Returns a launch of 8192 work-items in 128 workgroups.
 fn launch_of(descriptor: u64) -> Launch<'static> {
     Launch {
         sync: None,
@@ -145,7 +145,7 @@ fn launch_of(descriptor: u64) -> Launch<'static> {
 #[test]
 #[cfg_attr(miri, ignore = "Miri has no clock of a thread")]
 fn threads_that_share_a_launch_all_end_at_a_trap() {
-    // No code follows the descriptor.
+    // No code is mapped after the descriptor.
     let mut descriptor = [0u64, 0, 64, 0, 0, 0, 0, 0];
     let memory = Memory::of(&mut descriptor);
     for threads in [1, 3, 200] {
@@ -173,7 +173,7 @@ fn rejects_launches_larger_than_a_compute_unit() {
         let one = Launch { arch, group_segment_bytes, ..launch_of(memory.0.start) };
         matches!(launch(&one, &memory), Err(Trap::InvalidLaunch { .. }))
     };
-    // A unit of GFX950 has more LDS than all others.
+    // A compute unit of GFX950 has more LDS than those of other GPUs.
     for (arch, most) in [(Gfx942, 64 << 10), (Gfx950, 160 << 10), (Gfx1201, 64 << 10)] {
         assert!(!refuses(arch, most) && refuses(arch, most + 1), "{arch}");
     }

@@ -1,4 +1,5 @@
-//! Positions of the elements of A, B and D: for every instruction, a product with a single non-zero element each.
+//! Tests the positions of the elements of A, B and D. For every instruction, it multiplies matrices with a single
+//! non-zero element each.
 
 use device::Arch::{self, *};
 use isa::inside::{
@@ -8,14 +9,15 @@ use isa::inside::{
 
 use super::execute;
 
-/// Register, lane and first bit of an element.
+/// Register, lane and lowest bit of an element.
 type Place = (usize, usize, u32);
 
-/// An instruction with its wave size, the numbers of registers of A, B and D, and the position of an element of each.
+/// Architecture, wave size and name of an instruction, numbers of registers of A, B and D, and the position of one
+/// element of each.
 type Row = (Arch, usize, &'static str, (usize, usize, usize), Place, Place, Place);
 
-/// For instructions and wave sizes, the numbers of registers of A, B and D and the positions of one A\[i\]\[k\],
-/// B\[k\]\[j\] and D\[i\]\[j\], from AMD's matrix instruction calculator.
+/// Positions of one A\[i\]\[k\], one B\[k\]\[j\] and one D\[i\]\[j\] for each instruction. They are from AMD's matrix
+/// instruction calculator.
 #[rustfmt::skip]
 const PLACES: &[Row] = &[
     (Gfx90a, 64, "v_mfma_f32_32x32x1f32", (1, 1, 32), (0, 20, 0), (0, 9, 0), (8, 41, 0)),
@@ -82,8 +84,8 @@ const PLACES: &[Row] = &[
     (Gfx942, 64, "v_mfma_f32_32x32x16_fp8_bf8", (2, 2, 16), (1, 1, 16), (1, 16, 16), (1, 16, 0)),
     (Gfx942, 64, "v_mfma_f32_16x16x32_fp8_fp8", (2, 2, 4), (0, 39, 0), (0, 42, 0), (3, 26, 0)),
     (Gfx942, 64, "v_mfma_f32_16x16x32_fp8_fp8", (2, 2, 4), (1, 36, 16), (1, 33, 16), (0, 17, 0)),
-    // The calculator does not support CDNA 4: these are from the formulas of the ISA guide, "General input and output
-    // layout".
+    // The calculator does not support CDNA 4. The following rows are from the formulas of the ISA guide, "General input
+    // and output layout".
     (Gfx950, 64, "v_mfma_f32_16x16x32_f16", (4, 4, 4), (2, 37, 16), (2, 41, 16), (1, 25, 0)),
     (Gfx950, 64, "v_mfma_f32_16x16x32_bf16", (4, 4, 4), (0, 30, 0), (0, 19, 0), (2, 51, 0)),
     (Gfx950, 64, "v_mfma_f32_32x32x16_bf16", (4, 4, 16), (1, 51, 16), (1, 62, 16), (11, 30, 0)),
@@ -133,7 +135,7 @@ const PLACES: &[Row] = &[
     (Gfx1201, 64, "v_wmma_f32_16x16x16_fp8_bf8", (1, 1, 4), (0, 50, 8), (0, 56, 8), (2, 8, 0)),
 ];
 
-/// Returns 2 and 3 in the formats of A and of B, and 6 in that of D.
+/// Returns the codes of 2 in the format of A, of 3 in the format of B, and of 6 in the format of D.
 fn values(arch: Arch, name: &str) -> (u64, u64, u64) {
     let output = match name.split('_').nth(2) {
         Some("i32") => 6,
@@ -157,7 +159,7 @@ fn values(arch: Arch, name: &str) -> (u64, u64, u64) {
     (a, b, output)
 }
 
-/// Returns the registers of A, B and D as the disassembler prints them. It assumes waves of 32 lanes for RDNA.
+/// Returns the registers of A, B and D as the disassembler prints them. For RDNA it assumes waves of 32 lanes.
 fn printed(arch: Arch, lanes: usize, [a, b, d]: [usize; 3]) -> [String; 3] {
     let [a, b, d] = match (arch, lanes) {
         (Gfx1151, 64) => [a, b, 2 * d],
@@ -167,7 +169,7 @@ fn printed(arch: Arch, lanes: usize, [a, b, d]: [usize; 3]) -> [String; 3] {
     [registers(A, a), registers(B, b), registers(0, d)]
 }
 
-/// First registers of A, B and the index of a sparse A in the tests; D is at 0.
+/// First registers of A, of B, and of the indices of a sparse A. D starts at register 0.
 const A: usize = 64;
 const B: usize = 96;
 const INDEX: usize = 128;
@@ -182,7 +184,7 @@ fn dense_element_positions() {
         let mut wave = Wave::new(lanes);
         let (two, three, six) = values(arch, name);
         let mut put = |first: usize, (register, lane, shift): Place, value: u64| {
-            // GFX11 requires A and B to be repeated in every group of 16 lanes.
+            // On GFX11, each group of 16 lanes must contain a copy of A and B.
             let repeats = if arch == Gfx1151 { lanes / 16 } else { 1 };
             for group in 0..repeats {
                 let lane = if repeats > 1 { lane % 16 + 16 * group } else { lane };
@@ -212,12 +214,13 @@ fn dense_element_positions() {
     }
 }
 
-/// As [`Row`], with the position of the index bits of a group of four between those of A and B, and the index.
+/// As [`Row`]. Between the positions of A and B, it also contains the position of the index bits for a group of four,
+/// and the index.
 type SparseRow =
     (Arch, usize, &'static str, (usize, usize, usize), Place, Place, u32, Place, Place);
 
-/// From AMD's matrix instruction calculator, which returns the position of the first of the two values in a group of
-/// four.
+/// The positions are from AMD's matrix instruction calculator. It returns the position of the first of the two values
+/// in a group of four.
 #[rustfmt::skip]
 const SPARSE_PLACES: &[SparseRow] = &[
     (Gfx942, 64, "v_smfmac_f32_16x16x32_f16", (2, 4, 4), (0, 8, 0), (0, 8, 0), 1, (0, 11, 16), (0, 43, 0)),
@@ -230,8 +233,9 @@ const SPARSE_PLACES: &[SparseRow] = &[
     (Gfx942, 64, "v_smfmac_i32_32x32x32_i8", (2, 4, 16), (1, 36, 16), (0, 36, 12), 0, (3, 40, 0), (0, 40, 0)),
     (Gfx942, 64, "v_smfmac_f32_16x16x64_fp8_bf8", (2, 4, 4), (0, 4, 0), (0, 4, 0), 0, (0, 4, 0), (0, 20, 0)),
     (Gfx942, 64, "v_smfmac_f32_16x16x64_fp8_bf8", (2, 4, 4), (1, 16, 0), (0, 16, 8), 3, (2, 22, 24), (0, 6, 0)),
-    // A like a dense matrix of half of K (the CDNA 4 ISA guide, "Sparse Matrix Multiply"), B with the first half of K
-    // in all groups of lanes before the second, from published one-hot measurements on an MI350.
+    // For CDNA 4, A has the layout of a dense matrix with half of K (the ISA guide, "Sparse Matrix Multiply"). The
+    // first half of K of B is in all groups of lanes before the second half, according to published measurements on an
+    // MI350.
     (Gfx950, 64, "v_smfmac_f32_16x16x64_f16", (4, 8, 4), (3, 8, 0), (0, 8, 12), 1, (2, 27, 16), (0, 43, 0)),
     (Gfx950, 64, "v_smfmac_f32_32x32x32_bf16", (4, 8, 16), (0, 40, 0), (0, 40, 0), 2, (5, 1, 0), (4, 1, 0)),
     (Gfx950, 64, "v_smfmac_i32_32x32x64_i8", (4, 8, 16), (1, 35, 0), (0, 35, 8), 2, (6, 7, 16), (3, 7, 0)),
@@ -265,7 +269,7 @@ fn sparse_element_positions() {
             _ if name.ends_with("iu4") => 4,
             _ => 8,
         };
-        // The second of the two values, in the last of the sets of indices in the register.
+        // Also tests the second of the two values, and the last of the sets of indices in the register.
         let set_bits = (a_words * 32 / bits * 2) as u32;
         let set = 32 / set_bits - 1;
         for (value, set) in [(0, 0), (1, 0), (1, set)] {
@@ -281,7 +285,7 @@ fn sparse_element_positions() {
             };
             let [a_text, b_text, d_text] = printed(arch, lanes, [a_words, b_words, d_words]);
             let text = format!("{name} {d_text}, {a_text}, {b_text}, v{INDEX}{choice}");
-            // The index of every other element is 0, which is wrong for all positions but the first.
+            // The indices of all other elements are 0. If the instruction used one of them, the result would be wrong.
             execute(arch, &mut wave, &text);
             for register in 0..d_words {
                 for lane in 0..lanes {
@@ -294,15 +298,15 @@ fn sparse_element_positions() {
                     );
                 }
             }
-            // The instruction adds to D.
+            // The instruction adds the product to D, so a second execution changes the result.
             execute(arch, &mut wave, &text);
             assert_ne!(wave.lane(d.0, d.1), (six << d.2) as u32, "{text}");
         }
     }
 }
 
-/// With all elements 1, each element of D is the number of products, for every instruction and wave size. The texts are
-/// those that the disassembler prints for any wave size.
+/// If all elements are 1, each element of D is the number of products. The texts are those that the disassembler prints
+/// for any wave size.
 #[test]
 fn all_ones_give_the_number_of_products() {
     let rows: [(Arch, &str, [usize; 3]); 18] = [
@@ -370,8 +374,8 @@ fn all_ones_give_the_number_of_products() {
     }
 }
 
-/// Products of 4 by 1 and 1 by 4 in 16 blocks: tests which block's A each block uses, and which lane's B each lane.
-/// Source: the CDNA 3 ISA guide, "MFMA broadcasting values".
+/// Tests from which block each block uses A, and from which lane each lane uses B, for products of 4 by 1 and 1 by 4
+/// matrices in 16 blocks. Source: the CDNA 3 ISA guide, "MFMA broadcasting values".
 #[test]
 fn broadcasts_blocks_and_lanes() {
     let run = |modifiers: &str| {
@@ -385,12 +389,12 @@ fn broadcasts_blocks_and_lanes() {
             &mut wave,
             &format!("v_mfma_f32_4x4x1f32 v[0:3], v{A}, v{B}, 0 {modifiers}"),
         );
-        // Row 1 of D is the second of four rows of A times the column of B.
+        // v1 contains row 1 of D: the second of the four rows of A times the column of B.
         [0, 5, 20, 63].map(|lane| f32::from_bits(wave.lane(1, lane)))
     };
     let product = |a: f32, b: f32| 1000.0 * (a + 1.0) * (b + 1.0);
     assert_eq!(run(""), [product(1., 0.), product(5., 5.), product(21., 20.), product(61., 63.)]);
-    // Four blocks use the A of the third of them.
+    // Each group of four blocks uses the A of its third block.
     let shared = [product(9., 0.), product(9., 5.), product(25., 20.), product(57., 63.)];
     assert_eq!(run("cbsz:2 abid:2"), shared);
     for (blgp, lanes) in [

@@ -1,13 +1,13 @@
-//! Behaviour that others measured where the ISA guides specify something else or nothing.
+//! Behaviour that others measured on hardware, where the ISA guides specify something else or nothing.
 
 use super::*;
 
-/// Returns the two words of a double.
 fn words(value: f64) -> [u32; 2] {
     [value.to_bits() as u32, (value.to_bits() >> 32) as u32]
 }
 
-/// Executes `v_div_scale` on value, denominator and numerator. Returns the result and the flag.
+/// Executes `v_div_scale`. The sources are the value, the denominator and the numerator. Returns the result and the
+/// flag.
 fn scaled(arch: Arch, text: &str, sources: &[u32], mode: Option<u32>) -> (u64, bool) {
     let mut wave = wave(arch);
     for (index, value) in sources.iter().enumerate() {
@@ -21,15 +21,15 @@ fn scaled(arch: Arch, text: &str, sources: &[u32], mode: Option<u32>) -> (u64, b
     (result, wave.mask(VCC) >> 3 & 1 == 1)
 }
 
-/// Only exponents decide about scaling, as measured for rocjitsu (`division.h`, gfx1100 and gfx1201) and tinygrad
-/// (`test_vop3.py`, RDNA 3). The guides require it for denormal quotients.
+/// Only the exponents determine the scaling, as measured for rocjitsu (`division.h`, gfx1100 and gfx1201) and tinygrad
+/// (`test_vop3.py`, RDNA 3). The guides additionally require scaling for denormal quotients.
 #[test]
 fn exponents_decide_division_scaling() {
     let power = |n: i32| 2f64.powi(n);
-    // Numerator and denominator, their scaled values, and the flag.
+    // Numerator, denominator, their values after scaling, and the flag.
     for (n, d, of_n, of_d, flag) in [
         (power(0), power(0), power(0), power(0), false),
-        // Far apart.
+        // The exponents are far apart.
         (power(95), power(0), power(95), power(0), false),
         (power(96), power(0), power(96), power(64), true),
         (power(127), power(-126), power(127), power(-62), true),
@@ -81,8 +81,8 @@ fn exponents_decide_division_scaling() {
     }
 }
 
-/// The flag depends on the exponents as usual, and the result is a NaN, by the same measurements. If MODE flushes
-/// denormals, they count as zeros.
+/// For a zero, the result is a NaN. The flag depends on the exponents as for other numbers, by the same measurements.
+/// If MODE flushes denormals, they count as zeros.
 #[test]
 fn div_scale_of_zero_is_nan() {
     let keeps = 0xf0;
@@ -102,7 +102,7 @@ fn div_scale_of_zero_is_nan() {
     }
 }
 
-/// From results of 65536 lanes on gfx1201, with which this rule was verified.
+/// The expected values are from results of 65536 lanes on gfx1201.
 #[test]
 fn permutations_may_read_inactive_lanes() {
     let moved = |text: &str| {
@@ -115,7 +115,8 @@ fn permutations_may_read_inactive_lanes() {
         }
         wave.set_pair(EXEC, 0xfff0_ffef);
         execute(Gfx1201, &mut wave, text);
-        // A lane that reads an active one, three that do not, and inactive lanes.
+        // Lanes 0 and 15 read active lanes, lanes 3 and 31 read inactive ones, and lanes 4 and 16 are inactive
+        // themselves.
         [0, 3, 15, 31, 4, 16].map(|lane| wave.lane(0, lane))
     };
     let within = "v_permlane16_var_b32 v0, v1, v2";

@@ -1,4 +1,5 @@
-//! Memory and LDS accesses: handling half a wave at once must give the same result as handling its lanes one by one.
+//! Tests accesses to memory and LDS. Handling half a wave at once must have the same result as handling its lanes one
+//! by one.
 
 use std::ops::Range;
 
@@ -13,18 +14,18 @@ use isa::{
     },
 };
 
-/// A single mapped range.
 struct Memory(Range<u64>);
 
-// SAFETY: each test creates it from a buffer that outlives the machine and that nothing else accesses meanwhile.
+// SAFETY: each test creates a `Memory` from a buffer that outlives the machine. Nothing else accesses the buffer until
+// then.
 unsafe impl AddressSpace for Memory {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
     }
 }
 
-/// Runs instructions with dwords 0, 1, 2, ... in memory, whose address is in s[0:1], and a buffer of `records` bytes
-/// over them in s[4:7]. v1 contains the lane times `stride`, and each lane has 64 bytes of scratch.
+/// Runs instructions. Memory contains dwords 0, 1, 2, ..., s[0:1] contain its address, and s[4:7] a descriptor for a
+/// buffer of `records` bytes at this address. v1 contains the lane times `stride`. Each lane has 64 bytes of scratch.
 fn run(arch: Arch, stride: u32, records: u32, exec: u64, text: &str) -> (Wave, Vec<u32>) {
     let mut words: Vec<u32> = (0..256).collect();
     let range = words.as_mut_ptr_range();
@@ -34,7 +35,7 @@ fn run(arch: Arch, stride: u32, records: u32, exec: u64, text: &str) -> (Wave, V
     wave.set_pair(0, start as u64);
     wave.set_pair(4, start as u64);
     wave.scalar[6] = records;
-    // OOB_SELECT of later GPUs: checked by bytes, as libraries request.
+    // OOB_SELECT of GPUs after GFX9: the range is checked by bytes, as libraries request.
     wave.scalar[7] = if arch.facts().microcode.is_gfx9() { 0 } else { 3 << 28 };
     for lane in 0..wave.lanes {
         wave.set_lane(1, lane, lane as u32 * stride);
@@ -69,14 +70,14 @@ fn loads_scatter_and_gather() {
     let text = "global_store_dwordx2 v1, v[2:3], s[0:1] offset:8";
     let (_, words) = run(Gfx1151, 8, 0, 5, text);
     assert_eq!(words[..8], [0, 1, 0xaaaa_0000, 0xaaaa_0000, 4, 5, 0xaaaa_0002, 0xaaaa_0002]);
-    // The last word is that of the highest lane.
+    // If several lanes write a dword, the value of the highest lane remains.
     let (_, words) = run(Gfx1151, 0, 0, 7, "global_store_dword v1, v2, s[0:1]");
     assert_eq!(words[0], 0xaaaa_0002);
 }
 
 #[test]
 fn buffers_check_each_dword() {
-    // Lane 1 loads bytes 16 to 32 of 24.
+    // Lane 1 loads bytes 16 to 32 of a buffer of 24 bytes.
     let text = "buffer_load_dwordx4 v[2:5], v1, s[4:7], 0 offen";
     let (wave, _) = run(Gfx90a, 16, 24, 7, text);
     let row = |row| lanes(&wave, row, [0, 1, 2, 3]);
@@ -86,22 +87,23 @@ fn buffers_check_each_dword() {
     let text = "buffer_store_dwordx2 v[2:3], v1, s[4:7], 0 offen";
     let (_, words) = run(Gfx1151, 8, 12, 3, text);
     assert_eq!(words[..4], [0xaaaa_0000, 0xaaaa_0000, 0xaaaa_0001, 3]);
-    // The destination is also the address.
+    // The address register is also the destination.
     let (wave, _) = run(Gfx1151, 8, 12, 3, "buffer_load_b64 v[1:2], v1, s[4:7], 0 offen");
     assert_eq!((lanes(&wave, 1, [0, 1]), lanes(&wave, 2, [0, 1])), ([0, 2], [1, 0]));
 }
 
-/// As measured on gfx950 (rocm-systems#10928): a register and a constant are added in 32 bits, other parts in 64.
+/// A register and a constant are added with 32 bits, and other parts of the address with 64 bits. Measured on gfx950
+/// (rocm-systems#10928).
 #[test]
 fn lane_offsets_wrap() {
     for (arch, load) in [(Gfx950, "dwordx4"), (Gfx1030, "dwordx4"), (Gfx1201, "b128")] {
         let load = format!("buffer_load_{load} v[2:5], v1, s[4:7]");
-        // 8 bytes before the start, plus 12.
+        // The register points 8 bytes before the start, and the constant adds 12.
         let text = format!("v_mov_b32 v1, -8\n{load}, 0 offen offset:12");
         let (wave, _) = run(arch, 0, 64, 1, &text);
         assert_eq!([2, 3, 4, 5].map(|row| wave.lane(row, 0)), [1, 2, 3, 4], "{arch:?}");
-        // The later dwords of an access that starts before the buffer are out of range, and a scalar offset does not
-        // change that.
+        // If an access starts before the buffer, its later dwords are out of range too. A scalar offset does not change
+        // that.
         for scalar in ["0", "s8"] {
             let text = format!("s_mov_b32 s8, 8\nv_mov_b32 v1, -8\n{load}, {scalar} offen");
             let text = if arch == Gfx1201 { text.replace(", 0 ", ", null ") } else { text };
@@ -111,49 +113,50 @@ fn lane_offsets_wrap() {
     }
 }
 
-/// As measured on gfx950 (rocm-systems#10928).
+/// Measured on gfx950 (rocm-systems#10928).
 #[test]
 fn gfx9_checks_elements_with_an_index() {
-    // A stride of 16 bytes.
+    // The stride of the descriptor is 16 bytes.
     let load = |records, exec, text: &str| {
         let text = format!("s_or_b32 s5, s5, 0x100000\n{text}");
         run(Gfx950, 8, records, exec, &text).0
     };
-    // 20 bytes, of which lane 2 has four.
+    // Of the 20 bytes, lane 2 loads the last four.
     let wave = load(20, 15, "buffer_load_dwordx2 v[2:3], v1, s[4:7], 0 offen");
     assert_eq!(lanes(&wave, 2, [0, 1, 2, 3]), [0, 2, 4, 0]);
     assert_eq!(lanes(&wave, 3, [0, 1, 2, 3]), [1, 3, 0, 0]);
-    // 9 elements, of which lane 1 has the last; the offset within it is not checked.
+    // Lane 1 loads from the last of 9 elements. The offset in the element is not checked.
     let wave = load(9, 7, "buffer_load_dword v2, v1, s[4:7], 0 idxen offset:20");
     assert_eq!(lanes(&wave, 2, [0, 1, 2]), [5, 37, 0]);
 }
 
-/// As measured on gfx950 (rocm-systems#10928).
+/// Measured on gfx950 (rocm-systems#10928).
 #[test]
 fn descriptor_can_make_the_lane_the_index() {
     let setup = "s_or_b32 s5, s5, 0x100000\ns_mov_b32 s7, 0x800000\n";
     let load = |text: &str| run(Gfx950, 8, 2, 15, &format!("{setup}{text}")).0;
-    // No range is checked, and an index in a register replaces the lane number.
+    // Without an index, the range is not checked. An index in a register replaces the lane number.
     let wave = load("buffer_load_dword v2, off, s[4:7], 0 offset:4");
     assert_eq!(lanes(&wave, 2, [0, 1, 2, 3]), [1, 5, 9, 13]);
     let wave = load("v_mov_b32 v1, 1\nbuffer_load_dword v2, v1, s[4:7], 0 idxen offset:4");
     assert_eq!(lanes(&wave, 2, [0, 1, 2, 3]), [5; 4]);
-    // The format contains four more bits of the stride: 0x4010 bytes.
+    // The format field contains four more bits of the stride, which is then 0x4010 bytes.
     let text = "s_mov_b32 s7, 0x808000\ns_sub_u32 s4, s4, 0x4000\ns_subb_u32 s5, s5, 0
         s_mov_b32 exec_lo, 2\nbuffer_load_dword v2, off, s[4:7], 0 offset:4";
     assert_eq!(load(text).lane(2, 1), 5);
     let text =
         format!("{setup}s_mov_b32 s7, 0x30800000\nbuffer_load_b32 v2, off, s[4:7], 0 offset:4");
-    // Later GPUs check bytes without the index.
+    // Later GPUs check the range by bytes, and the part of the address that comes from the index is not checked.
     let (wave, _) = run(Gfx1151, 8, 8, 15, &text);
     assert_eq!(lanes(&wave, 2, [0, 1, 2, 3]), [1, 5, 9, 13]);
 }
 
-/// As in the table of Mesa's `ac_set_buf_desc_word3`.
+/// The expected values follow the table of Mesa's `ac_set_buf_desc_word3`.
 #[test]
 fn descriptors_select_the_range_check() {
-    // 2 records of 16 bytes. Of the four loads, the first is at byte 8 of element 1, the second at byte 16 of it, the
-    // third at byte 8 of element 2; the last has no index and is at byte 8.
+    // There are 2 records of 16 bytes, or other units for other checks. The first load is at byte 8 of element 1, the
+    // second at byte 16 of element 1, and the third at byte 8 of element 2. The last load has no index and is at byte
+    // 8.
     for (select, records, expected) in [
         (0, 2, [6, 0, 0, 2]),
         (1, 2, [6, 8, 0, 2]),
@@ -204,15 +207,15 @@ fn loads_to_lds() {
     // Lane 1 loads dword 3 and writes it at 0x40 + 4 + 4.
     let (wave, _) = run(Gfx90a, 8, 64, 3, text);
     assert_eq!(wave.lane(2, 0), 3);
-    // With three or four dwords, those of lane 1 are dwords 6 to 9 of memory, and are written 16 bytes after those of
-    // lane 0.
+    // With three or four dwords per lane, lane 1 loads dwords 6 to 9 of memory. They are written 16 bytes after those
+    // of lane 0.
     for (load, at) in [
         ("buffer_load_dwordx4 v1, s[4:7], 0 offen offset:16 lds", "0x34"),
         ("global_load_lds_dwordx4 v1, s[0:1] offset:16", "0x34"),
         ("buffer_load_dwordx3 v1, s[4:7], 0 offen offset:16 lds", "0x34"),
         ("global_load_lds_dwordx3 v1, s[0:1] offset:16", "0x34"),
     ] {
-        // On GFX950 bits 16 and 17 of M0 are used: the second load is far out of range.
+        // GFX950 uses bits 16 and 17 of M0, so the second load is far out of range.
         let text = format!(
             "s_mov_b32 m0, 0x10
             {load}
@@ -225,7 +228,7 @@ fn loads_to_lds() {
         assert_eq!(wave.lane(2, 0), 7, "{load}");
         let (wave, _) = run(Gfx950, 8, 128, 3, &text.replace("0x10010", "0xc"));
         assert_eq!(wave.lane(2, 0), 8, "{load}, over the first");
-        // Position of a fourth dword of lane 0, at 0x10 + 16 + 12.
+        // A fourth dword of lane 0 would be at 0x10 + 16 + 12.
         let fourth = if load.contains("x3") { 0 } else { 7 };
         let text = format!("s_mov_b32 m0, 0x10\n{load}\nv_mov_b32 v3, 0x2c\nds_read_b32 v2, v3");
         let (wave, _) = run(Gfx950, 8, 128, 3, &text);
@@ -241,7 +244,7 @@ fn loads_to_lds() {
 
 #[test]
 fn transposing_loads_from_lds() {
-    // The LDS contains consecutive halves, and then consecutive bytes.
+    // The LDS contains consecutive halves. In other tests it contains consecutive bytes.
     let halves = "v_lshrrev_b32 v6, 1, v1
         s_mov_b32 s8, 0x10001
         v_mul_lo_u32 v2, v6, s8
@@ -258,14 +261,16 @@ fn transposing_loads_from_lds() {
         let (wave, _) = run(Gfx950, 8, 0, u64::MAX, &text);
         [wave.lane(4, lane), wave.lane(5, lane)]
     };
-    // Rows of 16 halves, four for each group of 16 lanes: lane 5 has column 5.
+    // Each group of 16 lanes loads four rows of 16 halves. Lane 5 receives column 5.
     assert_eq!(read(halves, "b16", 5), [0x0015_0005, 0x0035_0025]);
     assert_eq!(read(halves, "b16", 17), [0x0051_0041, 0x0071_0061]);
-    // Eight rows of bytes: lane 20 has column 4 of the second group, whose first byte is 128.
+    // Each group of 16 lanes loads eight rows of bytes. The first byte of the second group is 128. Lane 20 receives
+    // column 4 of this group.
     assert_eq!(read(bytes, "b8", 20), [0xb4a4_9484, 0xf4e4_d4c4]);
-    // Sixteen rows, one lane each: lane 5 has the upper half of the third byte.
+    // Each group of 16 lanes loads sixteen rows of 4-bit elements, one row per lane. Lane 5 receives the upper half of
+    // the third byte of each row.
     assert_eq!(read(bytes, "b4", 5), [0x3322_1100, 0x7766_5544]);
-    // Addresses are multiples of 16, as hardware requires.
+    // Hardware requires addresses that are multiples of 16.
     let text = "v_lshlrev_b32 v9, 1, v1\nds_write_b96 v9, v[2:4]\nds_read_b96_tr_b6 v[6:8], v9";
     let (wave, _) = run(Gfx950, 8, 0, u64::MAX, text);
     let expected = (0..16u128).fold(0, |all, lane| all | lane << (6 * lane));
@@ -283,7 +288,7 @@ fn lds_by_the_wave() {
     assert_eq!(lanes(&wave, 7, [0, 1, 7]), [0xaaaa_0000, 0xaaaa_0001, 0xaaaa_0007]);
 }
 
-/// "Only one write occurs, and only DATA0 is used" where both offsets are the same (RDNA 2 ISA guide, 10.4.3).
+/// If both offsets are the same: "Only one write occurs, and only DATA0 is used" (RDNA 2 ISA guide, 10.4.3).
 #[test]
 fn two_stores_to_one_address_write_the_first() {
     for (arch, name) in [(Gfx1030, "ds_write2"), (Gfx1201, "ds_store_2addr")] {
@@ -301,7 +306,7 @@ fn two_stores_to_one_address_write_the_first() {
     }
 }
 
-/// M0 contains a base, except on GFX12: "addr = offset" (RDNA 4 ISA guide, `DS_APPEND`).
+/// The base address is in M0, except on GFX12: "addr = offset" (RDNA 4 ISA guide, `DS_APPEND`).
 #[test]
 fn append_counter_ignores_m0_on_gfx12() {
     for (arch, found) in [(Gfx1100, [0, 5]), (Gfx1201, [5, 0])] {
@@ -316,14 +321,14 @@ fn append_counter_ignores_m0_on_gfx12() {
 
 #[test]
 fn lds_in_order_and_past_its_end() {
-    // The active lanes are consecutive; the last one's dword is the last of the LDS.
+    // The active lanes are consecutive. The last of them accesses the last dword of the LDS.
     let text = "v_add_nc_u32 v6, 384, v1
         ds_store_b32 v6, v2
         s_mov_b32 exec_lo, -1
         ds_load_b32 v7, v1 offset:384";
     let (wave, _) = run(Gfx1151, 4, 0, 0x8000_0003, text);
     assert_eq!(lanes(&wave, 7, [0, 1, 2, 31]), [0xaaaa_0000, 0xaaaa_0001, 0, 0xaaaa_001f]);
-    // Lane 0 would be out of range, but is inactive.
+    // Lane 0 is inactive. Its address would be out of range.
     let text = "v_add_nc_u32 v6, -4, v1
         ds_store_b32 v6, v2
         ds_load_b32 v7, v6";
@@ -343,7 +348,7 @@ fn lds_far_out_of_range_reads_zero() {
     }
 }
 
-/// The LDS of these tests ends at 512. The sanitizer's findings for such accesses are tested with the checks.
+/// The LDS of these tests has 512 bytes. The tests of the checks cover the sanitizer's findings for such accesses.
 #[test]
 fn lds_out_of_range_reads_zero_and_drops_writes() {
     let text = "v_mov_b32 v6, 0x1fc
@@ -359,7 +364,8 @@ fn lds_out_of_range_reads_zero_and_drops_writes() {
 
 #[test]
 fn halves_load_from_lds_separately() {
-    // Lane 40 reads far out of range, all others their own store; the address is the destination.
+    // Lane 40 reads far out of range, and all other lanes read what they stored. The destination is the address
+    // register.
     let text = "ds_write_b32 v1, v2
         v_cmp_eq_u32 vcc, 0xa0, v1
         v_mov_b32 v7, 0xf00000
@@ -370,18 +376,19 @@ fn halves_load_from_lds_separately() {
     assert_eq!(lanes(&wave, 6, [41, 50, 63]), [0xaaaa_0029, 0, 0xaaaa_003f]);
 }
 
-/// The positions were found by the products of hipBLASLt's kernels for GFX1201, which load only one factor this way.
+/// The products of hipBLASLt's kernels for GFX1201 revealed the positions: the kernels load only one factor with these
+/// instructions.
 #[test]
 fn transposing_loads() {
     let (wave, _) = run(Gfx1201, 16, 0, u64::MAX, "global_load_tr_b128 v[2:5], v1, s[0:1]");
     let words = |lane| [2, 3, 4, 5].map(|row| wave.lane(row, lane));
-    // Half 8 * lane + i of memory is 4 * lane + i / 2, or 0 for an odd i.
+    // Half 8 * lane + i of memory is 4 * lane + i / 2 for an even i, and 0 for an odd one.
     assert_eq!(words(0), [0x0004_0000, 0x000c_0008, 0x0014_0010, 0x001c_0018]);
     assert_eq!(words(1), [0; 4]);
     assert_eq!(words(10), [0x0025_0021, 0x002d_0029, 0x0035_0031, 0x003d_0039]);
     let (wave, _) = run(Gfx1201, 8, 0, u64::MAX, "global_load_tr_b64 v[2:3], v1, s[0:1]");
     let words = |lane| [2, 3].map(|row| wave.lane(row, lane));
-    // Byte 8 * lane + i is 2 * lane + i / 4, or 0 if 4 does not divide i.
+    // Byte 8 * lane + i is 2 * lane + i / 4 if i is divisible by 4, otherwise 0.
     assert_eq!(words(0), [0x0604_0200, 0x1614_1210]);
     assert_eq!(words(12), [0x0f0d_0b09, 0x1f1d_1b19]);
     assert_eq!(words(16), [0x2624_2220, 0x3634_3230]);
@@ -399,7 +406,7 @@ fn scalar_stores_and_atomics() {
 
 #[test]
 fn scratch_is_per_lane() {
-    // At a constant offset, at an offset in a register, and at a different offset for each lane.
+    // The offset is a constant, in a register, or different for each lane.
     for (stride, address) in [(0, "off"), (0, "v1"), (8, "v1")] {
         let text = format!(
             "s_mov_b32 exec_lo, 5
@@ -433,7 +440,7 @@ fn buffers_over_scratch() {
 
 #[test]
 fn floats_are_compared_as_floats() {
-    // Zeros of different signs, a NaN with itself, and values with equal lower halves.
+    // The cases are zeros of different signs, a NaN that is compared with itself, and values with equal lower halves.
     for (there, compare, finds) in [
         (0f64, -0f64, true),
         (f64::NAN, f64::NAN, false),
@@ -466,7 +473,7 @@ fn floats_are_compared_as_floats() {
             assert_eq!(pair(12), if finds { value } else { there.to_bits() }, "{text}");
         }
     }
-    // Memory contains 0.0, and -0.0 is the comparison value after the new value; dword 0 contains 0.
+    // Memory contains 0.0. The data is the new value, and then the comparison value -0.0. Dword 0 contains 0.
     let text = "v_mov_b32_e32 v1, 0\nv_mov_b32_e32 v2, 7\nv_bfrev_b32_e32 v3, 1\n\
                 global_atomic_fcmpswap v4, v1, v[2:3], s[0:1] glc";
     let (wave, words) = run(Gfx1030, 0, 0, 1, text);
@@ -475,7 +482,7 @@ fn floats_are_compared_as_floats() {
 
 #[test]
 fn last_byte_of_a_buffer_is_in_range() {
-    // The buffer has 7 bytes: dword 0 is 0 and dword 1 is 1.
+    // The buffer has 7 bytes. Dword 0 is 0 and dword 1 is 1.
     for (name, offset, expected) in
         [("u8", 6, 0), ("u8", 4, 1), ("u8", 7, 0), ("u16", 4, 1), ("i16", 4, 1), ("u16", 6, 0)]
     {
@@ -485,7 +492,8 @@ fn last_byte_of_a_buffer_is_in_range() {
     }
 }
 
-/// From GFX11 on the lowest two bits of each part are ignored (llvm-project#216269); before, only those of the sum.
+/// From GFX11 on, hardware ignores the lowest two bits of each part of the address (llvm-project#216269). Before, it
+/// ignores only those of the sum.
 #[test]
 fn scalar_addresses_ignore_low_bits_of_each_part() {
     for (arch, load, found) in
@@ -514,8 +522,8 @@ fn lowest_th_bit_makes_atomics_return() {
     }
 }
 
-/// LLVM prints `TH_ATOMIC_CASCADE_RT` for a reserved combination that also contains the bit for returning the old
-/// value. The operands show whether it is set.
+/// LLVM prints `TH_ATOMIC_CASCADE_RT` for a reserved combination of bits. It contains the bit for returning the old
+/// value. Only the operands show whether this bit is set.
 #[test]
 fn rejects_returning_cascades() {
     let site = Site::of(Gfx1201);

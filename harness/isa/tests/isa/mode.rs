@@ -1,4 +1,4 @@
-//! Effects of MODE on denormals and results.
+//! Tests how MODE affects denormals and results.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn mode_decides_about_denormals() {
         execute(Gfx1030, &mut wave, text);
         wave.lane(0, 3)
     };
-    // Bit 0 keeps sources, bit 1 keeps results.
+    // Bit 0 keeps denormal sources, and bit 1 keeps denormal results.
     for (denormals, source, result) in [
         (3, denormal, 0x0040_0000),
         (1, 0x8000_0000, 0),
@@ -30,8 +30,8 @@ fn mode_decides_about_denormals() {
     assert_eq!(run(0, "v_pk_mul_f16 v0, v1, 1.0"), denormal, "halves have bits of their own");
 }
 
-/// "If output denormals are enabled, then output modifiers are ignored", and under IEEE rules too; "-0 is flushed to
-/// +0".
+/// Source: "If output denormals are enabled, then output modifiers are ignored"; "-0 is flushed to +0". Modifiers are
+/// ignored under IEEE rules too.
 #[test]
 fn mode_enables_output_modifiers() {
     let with = |mode: u32, text: &str, sources: &[u32], expected: u32| {
@@ -41,14 +41,14 @@ fn mode_enables_output_modifiers() {
     let sum = "v_add_f32_e64 v0, v1, v2 mul:2";
     let (a, b) = (f(0.75), f(3.0));
     with(0, sum, &[a, b], f(7.5));
-    // Only denormals of the other floats are kept.
+    // MODE keeps only denormals of 16-bit and 64-bit floats.
     with(0x80, sum, &[a, b], f(7.5));
     for mode in [0x20, 0xf0, 0x200, 0x2f0] {
         with(mode, sum, &[a, b], f(3.75));
     }
     let half = "v_add_f32_e64 v0, v1, v2 div:2";
     with(0, half, &[f(-0.0), f(-0.0)], 0);
-    // A denormal result keeps its sign, a denormal source loses it.
+    // A flushed denormal result keeps its sign, and a flushed denormal source becomes +0.
     with(0, half, &[f(-f32::MIN_POSITIVE), f(-0.0)], f(-0.0));
     with(0, "v_add_f16_e64 v0.l, v1.l, v2.l div:2", &[0x8400, 0], 0x8000);
     with(0, "v_add_f16_e64 v0.l, v1.l, v2.l mul:4", &[0x8200, 0], 0);
@@ -58,7 +58,8 @@ fn mode_enables_output_modifiers() {
     with(0x80, of_16, &[0x3c00, 0], 0x3c00);
 }
 
-/// "OMOD is allowed regardless of MODE.denorm setting, but flushes output denorms when OMOD!=0" (the RDNA 4 guide).
+/// Source: "OMOD is allowed regardless of MODE.denorm setting, but flushes output denorms when OMOD!=0" (the RDNA 4
+/// guide).
 #[test]
 fn gfx12_scales_results_with_any_denormal_mode() {
     for mode in [0, 0x20, 0xf0] {
@@ -75,7 +76,8 @@ fn gfx12_scales_results_with_any_denormal_mode() {
     }
 }
 
-/// "1ULP accuracy, denormals are flushed": denormals are flushed even if MODE keeps them.
+/// Source: "1ULP accuracy, denormals are flushed" (the ISA guides). The instructions flush denormals even if MODE keeps
+/// them.
 #[test]
 fn transcendental_instructions_flush_f32_denormals() {
     let (denormal, least, large) = (0x0040_0000, 0x8000_0001, 0x7f00_0000);
@@ -103,8 +105,8 @@ fn transcendental_instructions_flush_f32_denormals() {
 const IEEE: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 9, 1), 1\n";
 const FLUSH: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\n";
 
-/// `V_MIN_F32` and similar instructions in the CDNA 3, CDNA 4 and RDNA 3 ISA guides: the result of a signalling NaN is
-/// a quiet NaN if MODE.IEEE is set; otherwise the number is returned.
+/// Source: `V_MIN_F32` and similar instructions in the CDNA 3, CDNA 4 and RDNA 3 ISA guides. If MODE.IEEE is set, the
+/// result for a signalling NaN is a quiet NaN. Otherwise the result is the number.
 #[test]
 fn signalling_nans_take_precedence_under_ieee_rules() {
     let (one, two, signalling) = (f(1.0), f(2.0), 0x7f80_0001);
@@ -119,7 +121,8 @@ fn signalling_nans_take_precedence_under_ieee_rules() {
             rules(&text, &[one, signalling], [0x7fc0_0001, one]);
             rules(&text, &[0x7fc0_0000, one], [one, one]);
         }
-        // First the minimum of the first two, then of that and the third.
+        // The instruction computes the minimum of the first two sources, and then the minimum of that result and the
+        // third source.
         rules("v_min3_f32 v0, v1, v2, v3", &[signalling, one, two], [two, one]);
         rules("v_med3_f32 v0, v1, v2, v3", &[signalling, one, two], [two, one]);
         for name in ["v_min_f64", "v_max_f64"] {
@@ -138,8 +141,8 @@ fn signalling_nans_take_precedence_under_ieee_rules() {
     check(Gfx1151, &format!("{IEEE}{text}"), &[], 0x7fc0_0001);
 }
 
-/// "isNAN(S0) ... D0 = S1" for NaNs of both kinds; two NaNs give a quiet NaN (the RDNA 4 ISA guide, `V_MIN_NUM_F32`,
-/// `S_MIN_NUM_F32`, `DS_MIN_NUM_F32` and similar).
+/// Source: "isNAN(S0) ... D0 = S1" (the RDNA 4 ISA guide, `V_MIN_NUM_F32`, `S_MIN_NUM_F32`, `DS_MIN_NUM_F32` and
+/// similar). This applies to signalling and quiet NaNs. Two NaNs result in a quiet NaN.
 #[test]
 fn numbers_take_precedence_over_nans_on_gfx12() {
     let (one, signalling) = (f(1.0), 0x7f80_0001);
@@ -169,7 +172,8 @@ fn numbers_take_precedence_over_nans_on_gfx12() {
     check(&of_lds("ds_max_num_f32"), &[signalling, one], one);
 }
 
-/// "cmp_class ignores the FP mode and faithfully reports the unmodified source value" (LLVM, `VOPCInstructions.td`).
+/// Source: "cmp_class ignores the FP mode and faithfully reports the unmodified source value" (LLVM,
+/// `VOPCInstructions.td`).
 #[test]
 fn class_test_ignores_denormal_flushing() {
     let (denormal, zero) = (1 << 7, 1 << 6);
@@ -185,8 +189,9 @@ fn class_test_ignores_denormal_flushing() {
     }
 }
 
-/// llvm-project#205101, measured: -2^-24, a denormal half, times 2^-14 on gfx90a and gfx950, in a dot product with any
-/// MODE, and in `v_fma_mix_f32` with MODE keeping and flushing denormals.
+/// The expected values were measured on gfx90a and gfx950 (llvm-project#205101). The product is -2^-24, a denormal
+/// half, times 2^-14. The dot product is tested with any MODE, and `v_fma_mix_f32` with MODE keeping and flushing
+/// denormals.
 #[test]
 fn denormal_factors_are_flushed_as_measured() {
     let (factors, product) = ([0x8001, 0x0400], 0xac80_0000);
@@ -201,7 +206,8 @@ fn denormal_factors_are_flushed_as_measured() {
     }
 }
 
-/// "fdot2_f32_f16 always flushes fp32 denormal operand and output to zero, regardless of the denorm mode setting" (LLVM).
+/// Source: "fdot2_f32_f16 always flushes fp32 denormal operand and output to zero, regardless of the denorm mode
+/// setting" (LLVM).
 #[test]
 fn dot2_flushes_denormal_sums() {
     let denormal = 0x0040_0000;
@@ -226,7 +232,7 @@ fn mixed_and_scalar_floats_follow_the_denormal_mode() {
         let text = "v_fma_mix_f32 v0, v1, v2, v3";
         both(arch, text, &[denormal, f(1.0), f(-0.0)], [denormal, f(-0.0)]);
         both(arch, text, &[f(f32::MIN_POSITIVE), half, 0], [0x0040_0000, 0]);
-        // A flushed source keeps the sign that the modifier gives it.
+        // If a source is flushed, the sign modifier still applies to it.
         both(arch, "v_fma_mix_f32 v0, 0, 0, -v1", &[0x0040_0000], [denormal, 0]);
     }
     for arch in [Gfx1151, Gfx1201] {
@@ -241,7 +247,7 @@ fn mixed_and_scalar_floats_follow_the_denormal_mode() {
     }
 }
 
-/// "DS atomic fadd F32 does respect the denormal mode" (LLVM, pull request 89468).
+/// Source: "DS atomic fadd F32 does respect the denormal mode" (LLVM, pull request 89468).
 #[test]
 fn lds_additions_follow_the_denormal_mode() {
     for (arch, [store, load]) in

@@ -75,7 +75,7 @@ fn only_active_lanes_are_written() {
     assert!((0..64).all(|lane| wave.lane(1, lane as usize) == expected(lane)));
 }
 
-/// Computed by hand with the formulas of the RDNA 4 ISA guide.
+/// The expected values were computed by hand with the formulas of the RDNA 4 ISA guide.
 #[test]
 fn video_and_cube_operations() {
     let (a, b) = (0x0102_0304, 0x0403_0001);
@@ -93,7 +93,7 @@ fn video_and_cube_operations() {
         "v_qsad_pk_u16_u8 v[0:1], v[1:2], v3, v[4:5]",
         &[0x0403_0201, 0x0807_0605, 0x0101_0101, 0xffff_0001, 5],
     );
-    // Bytes 1 2 3 4 differ from ones by 6 in total, each step adds 4; the second sum wraps.
+    // The bytes 1, 2, 3 and 4 differ from ones by 6 in total. Each further position adds 4. The second sum wraps.
     assert_eq!(pairs, 7 | 9 << 16 | 19 << 32 | 18 << 48);
     let pairs = vector(
         Gfx1100,
@@ -142,7 +142,7 @@ fn minima_that_propagate_nans() {
     check(Gfx1201, "v_minimummaximum_f32 v0, v1, v2, v3", &[f(1.0), f(3.0), f(2.0)], f(2.0));
     check(Gfx1201, "v_maximum_f16 v0, v1, v2", &[0x3c00, 0x7e01], 0x7e01);
     check(Gfx1201, "v_pk_minimum_f16 v0, v1, v2", &[0x3c00_7e01, 0x4000_3c00], 0x3c00_7e01);
-    // jnp.clip in half precision.
+    // These sources are those of jnp.clip in half precision.
     check(Gfx1100, "v_maxmin_f16 v0, v1, v2, v3", &[0x4200, 0x3c00, 0x4000], 0x4000);
     check(Gfx1100, "v_minmax_f16 v0, v1, v2, v3", &[0x4200, 0x3c00, 0x4000], 0x4000);
     check(Gfx1100, "v_frexp_exp_i16_f16 v0, v1", &[0x4400], 3);
@@ -164,7 +164,7 @@ fn lane_permutations_by_register_and_pattern() {
         (0..wave.lanes).map(|lane| wave.lane(0, lane)).collect::<Vec<_>>()
     };
     let var = moved(Gfx1201, "v_permlane16_var_b32 v0, v1, v2", 0);
-    // Lane 1 reads lane 16 modulo 16, which is lane 0; lane 17 does the same in its own row.
+    // Lane 1 reads lane 16 modulo 16, which is lane 0. Lane 17 reads the first lane of its own row.
     assert_eq!((var[1], var[17], var[4]), (100, 116, 0));
     assert_eq!(moved(Gfx1201, "v_permlanex16_var_b32 v0, v1, v2", 0)[1], 116);
     assert_eq!(
@@ -250,10 +250,10 @@ fn registers_by_index() {
     assert_eq!(run(Gfx1151, 4, "v_movrels_b32 v0, v1"), [105, 101, 105]);
     assert_eq!(run(Gfx1151, 4, "v_movreld_b32 v1, v0"), [100, 101, 100]);
     assert_eq!(run(Gfx1151, 0x0005_0001, "v_movrelsd_2_b32 v0, v0"), [100, 101, 101]);
-    // Past the last register a source is v0, and nothing is written.
+    // If the register number is too large, the source is v0, and a destination is not written.
     assert_eq!(run(Gfx1151, 255, "v_movrels_b32 v1, v1"), [100, 100, 105]);
     assert_eq!(run(Gfx1151, 255, "v_movreld_b32 v1, v5"), [100, 101, 105]);
-    // M0[9:0] offsets the source.
+    // M0[9:0] is the offset of the source, and M0[25:16] that of the destination.
     assert_eq!(run(Gfx1151, 0x0005_0100, "v_movrelsd_2_b32 v0, v1"), [100, 101, 100]);
 }
 
@@ -268,7 +268,7 @@ fn indexing_mode_offsets_register_numbers() {
     assert_eq!(moved("v_add_f32 v0, v1, v2", 0xa003), Ok(Some(operands("v_add_f32 v3, v1, v5"))));
     assert_eq!(moved("s_mov_b32 s0, s1", 0x1004), Ok(None));
     assert!(moved("v_mov_b32 v0, v200", 0x10ff).is_err());
-    // The flags are a second destination; a comparison has only this one.
+    // The flags are a second destination. A comparison has only this one.
     let carry = operands("v_addc_co_u32 v4, vcc, v5, v2, vcc");
     assert_eq!(moved("v_addc_co_u32 v0, vcc, v1, v2, vcc", 0x9004), Ok(Some(carry)));
     let scale = operands("v_div_scale_f32 v0, vcc, v1, v2, v7");
@@ -280,7 +280,7 @@ fn indexing_mode_offsets_register_numbers() {
 
 #[test]
 fn half_precision_keeps_or_clears_the_other_half() {
-    // 1.0 + 2.0; GFX9 clears the upper half, GFX10 and later keep it.
+    // 1.0 + 2.0. GFX9 clears the upper half of the result, and later GPUs keep it.
     let sources = &[0x3c00, 0x4000];
     check(Gfx90a, "v_mov_b32 v0, -1\nv_add_f16 v0, v1, v2", sources, 0x0000_4200);
     check(Gfx1030, "v_mov_b32 v0, -1\nv_add_f16 v0, v1, v2", sources, 0xffff_4200);
@@ -354,7 +354,8 @@ fn masks_of_all_lanes() {
     assert_eq!((wave.pair(VCC), wave.pair(6)), (odd, 0));
     assert_eq!([2, 31, 33, 63].map(|lane| wave.lane(3, lane)), [2, 32, 0, 64]);
     execute(Gfx90a, &mut wave, "v_cmp_lt_u64_e64 s[4:5], v[1:2], v[2:3]");
-    // The high dwords are the lane in v2 and one more in v3.
+    // The high dword of the first source is the lane number, in v2. That of the second source is v3, which is one more
+    // in odd lanes.
     assert_eq!(wave.pair(4), odd);
     execute(Gfx90a, &mut wave, "v_cndmask_b32 v4, v2, -1, s[4:5]\nv_cmpx_gt_i32 vcc, 0, v4");
     assert_eq!((wave.pair(VCC), wave.pair(EXEC)), (odd, odd));
@@ -456,11 +457,12 @@ proptest! {
         };
         let unsigned = (u64::from(a) * u64::from(b)).overflowing_add(c);
         prop_assert_eq!(run("v_mad_u64_u32 v[0:1], vcc, v1, v2, v[3:4]", VCC), unsigned);
-        // The sum may overlap its sources, and the carry may overlap one of them.
+        // The sum may be in registers of its sources, and the carry may be in a register of a source.
         prop_assert_eq!(run("v_mov_b32 v0, v1\nv_mov_b32 v1, v2\nv_mad_u64_u32 v[0:1], vcc, v0, v1, v[3:4]", VCC), unsigned);
         let text = "v_readlane_b32 s4, v1, 40\nv_readlane_b32 s5, v1, 40\nv_mad_u64_u32 v[0:1], s[4:5], v2, s4, v[3:4]";
         prop_assert_eq!(run(text, 4), unsigned);
-        // "{ D1.i1, D0.i64 }" of 65 bits (the RDNA 4 and CDNA 4 ISA guides): the sign of the exact sum.
+        // The carry is the highest of 65 bits, "{ D1.i1, D0.i64 }" (the RDNA 4 and CDNA 4 ISA guides): the sign of the
+        // exact sum.
         let sum = i128::from(a as i32) * i128::from(b as i32) + i128::from(c as i64);
         prop_assert_eq!(run("v_mad_i64_i32 v[0:1], vcc, v1, v2, v[3:4]", VCC), (sum as u64, sum < 0));
     }
@@ -474,7 +476,7 @@ proptest! {
         prop_assert_eq!(vector(Gfx1100, text, &sources), a.wrapping_sub(b));
     }
 
-    /// Runs the compiler's sequence for a correctly rounded quotient.
+    /// Runs the sequence of instructions that the compiler emits for a correctly rounded quotient.
     #[test]
     fn division_is_correctly_rounded(n: u32, d: u32) {
         let text = "v_div_scale_f32 v3, s[4:5], v2, v2, v1
@@ -494,7 +496,7 @@ proptest! {
             "{:e} / {:e} is {:e}, not {:e}", f32::from_bits(n), f32::from_bits(d), got, expected);
     }
 
-    /// Runs the compiler's sequence for a correctly rounded quotient of doubles.
+    /// Runs the sequence of instructions that the compiler emits for a correctly rounded quotient of doubles.
     #[test]
     fn division_of_doubles_is_correctly_rounded(n: u64, d: u64) {
         let text = "v_div_scale_f64 v[6:7], s[4:5], v[3:4], v[3:4], v[1:2]

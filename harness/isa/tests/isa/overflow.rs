@@ -1,6 +1,6 @@
-//! MODE.DX10_CLAMP and MODE.FP16_OVFL: NaNs under `clamp`, and results that are too large.
+//! Tests MODE.DX10_CLAMP and MODE.FP16_OVFL: NaNs under `clamp`, and results that are too large.
 //!
-//! The codes were computed by hand from the ISA guides' tables of the formats.
+//! The expected codes were computed by hand from the tables of formats in the ISA guides.
 
 use isa::inside::{
     launch::initial_mode,
@@ -12,14 +12,13 @@ use super::*;
 const OVERFLOW: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), 1\n";
 const KEEPS_NANS: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 8, 1), 0\n";
 
-/// Binary16 codes: the largest number, infinity, 2, 1, 0.5.
+/// Binary16 codes of the largest number, infinity, 2, 1 and 0.5.
 const GREATEST: u32 = 0x7bff;
 const INFINITY: u32 = 0x7c00;
 const TWO: u32 = 0x4000;
 const MINUS: u32 = 0x8000;
 const NAN: u32 = 0x7e00;
 
-/// Checks the results of an instruction with the bit clear and with the bit set.
 #[track_caller]
 fn both(arch: Arch, text: &str, sources: &[u32], [clear, set]: [u32; 2]) {
     check(arch, text, sources, clear);
@@ -30,7 +29,7 @@ fn both(arch: Arch, text: &str, sources: &[u32], [clear, set]: [u32; 2]) {
 
 #[test]
 fn new_wave_has_the_requested_mode() {
-    // FLOAT_MODE 0xc0, ENABLE_DX10_CLAMP, ENABLE_IEEE_MODE, FP16_OVFL.
+    // The bits are FLOAT_MODE 0xc0, ENABLE_DX10_CLAMP, ENABLE_IEEE_MODE and FP16_OVFL.
     for (rsrc1, before, gfx12) in [
         (0xc0 << 12, 0xc0, 0xc0),
         (0xc0 << 12 | 1 << 21, 0x1c0, 0xc0),
@@ -74,7 +73,8 @@ fn too_large_halves_saturate() {
     both(Gfx1100, high, &[GREATEST << 16; 2], [INFINITY << 16, GREATEST << 16]);
 }
 
-/// "Regardless of round mode": rounding upward, adding the smallest denormal overflows.
+/// Source: "Regardless of round mode" (the ISA guides). When rounding upward, adding the smallest denormal to the
+/// largest number overflows.
 #[test]
 fn other_roundings_saturate() {
     for (mode, expected) in [("", INFINITY), (OVERFLOW, GREATEST)] {
@@ -127,7 +127,7 @@ fn packed_halves_saturate_separately() {
         both(arch, "v_pk_fma_f16 v0, v1, v2, v3", &product, expected);
         both(arch, "v_pk_max_f16 v0, v1, v1", &sources, [sources[0]; 2]);
     }
-    // A constant with a single half, and swapped halves.
+    // The sources are a constant in a single half, and a register with exchanged halves.
     both(
         Gfx942,
         "v_pk_mul_f16 v0, v1, 4.0 op_sel:[1,0] op_sel_hi:[0,0]",
@@ -146,7 +146,7 @@ fn division_by_zero_is_infinite_except_on_gfx12() {
         both(arch, &one("v_rcp_f16_e64"), &[MINUS], [INFINITY | MINUS, by_zero | MINUS]);
         both(arch, &one("v_rsq_f16_e64"), &[0], [INFINITY, by_zero]);
         both(arch, &one("v_log_f16_e64"), &[0], [INFINITY | MINUS, by_zero | MINUS]);
-        // Overflows: the reciprocal of 2^-24, and 2^17.
+        // The reciprocal of 2^-24 overflows, and so does 2^17.
         both(arch, &one("v_rcp_f16_e64"), &[1], [INFINITY, GREATEST]);
         both(arch, &one("v_exp_f16_e64"), &[0x4c40], [INFINITY, GREATEST]);
         both(arch, &one("v_exp_f16_e64"), &[INFINITY], [INFINITY; 2]);
@@ -158,18 +158,18 @@ fn division_by_zero_is_infinite_except_on_gfx12() {
 
 #[test]
 fn scaled_results_saturate_again() {
-    // Denormal results are not kept and IEEE rules are off, so that modifiers are effective.
+    // This MODE does not keep denormal results and has no IEEE rules. Otherwise output modifiers would have no effect.
     let mode = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 16), 0x130\n";
     let scaled = |modifier: &str| format!("{mode}v_add_f16_e64 v0, v1, v2 {modifier}");
     both(Gfx906, &scaled("mul:4"), &[GREATEST, 0], [INFINITY, GREATEST]);
     both(Gfx906, &scaled("mul:4"), &[INFINITY, 0], [INFINITY; 2]);
-    // The result saturates before it is halved: 32752.
+    // The result saturates before the output modifier halves it to 32752.
     both(Gfx906, &scaled("div:2"), &[GREATEST, GREATEST], [INFINITY, 0x77ff]);
     both(Gfx906, &scaled("mul:2 clamp"), &[GREATEST, GREATEST], [0x3c00; 2]);
 }
 
-/// The table "FP16_OVFL rule" of the ISA guides: the largest number also for infinities, except on GFX12; a NaN stays a
-/// NaN.
+/// Source: the table "FP16_OVFL rule" of the ISA guides. Infinities become the largest number too, except on GFX12. A
+/// NaN stays a NaN.
 #[test]
 fn conversions_to_fp8_and_bf8_saturate() {
     let (large, infinite, nan) = (f(1e6), f(f32::INFINITY), f(f32::NAN));
@@ -203,13 +203,13 @@ fn conversions_to_fp8_and_bf8_saturate() {
         both(arch, &by_chance, &[minus(large), 0], [down, bottom]);
         both(arch, &by_chance, &[nan, 0], [of_nan; 2]);
     }
-    // The smallest number that does not round to the largest one, which is 240 and 448.
+    // The sources are the smallest numbers that do not round to the largest one, which is 240 or 448.
     let fp8 = "v_cvt_pk_fp8_f32 v0, v1, v2";
     both(Gfx942, fp8, &[f(247.9), f(248.0)], [0x807f, 0x7f7f]);
     both(Gfx950, fp8, &[f(464.0), f(464.1)], [0x7f7e, 0x7e7e]);
 }
 
-/// "Conversion to F4/F6 does not support FP16_OVFL, while to F8 does."
+/// Source: "Conversion to F4/F6 does not support FP16_OVFL, while to F8 does" (the CDNA 4 ISA guide).
 #[test]
 fn scaled_conversions_saturate() {
     let pair = "v_cvt_scalef32_pk_fp8_f32 v0, v1, v2, 1.0";
@@ -219,7 +219,7 @@ fn scaled_conversions_saturate() {
     let chance = "v_cvt_scalef32_sr_fp8_f32 v0, v1, v2, 1.0";
     both(Gfx950, chance, &[f(1e6), 0], [0x7f, 0x7e]);
     both(Gfx950, "v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, 1.0", &[f(1e6), f(-1e6)], [0xf7; 2]);
-    // To halves: 57344 times 2 is too large, an infinity stays.
+    // In a conversion to halves, 57344 times 2 is too large. An infinity stays infinite.
     let to_halves = "v_cvt_scalef32_pk_f16_bf8 v0, v1, 2.0";
     both(Gfx950, to_halves, &[0x7c7b], [INFINITY << 16 | INFINITY, INFINITY << 16 | GREATEST]);
 }
@@ -244,7 +244,8 @@ fn half_precision_dot_and_matrix_products_saturate() {
     assert_eq!(product(OVERFLOW, INFINITY), INFINITY << 16 | INFINITY);
 }
 
-/// The products of k 0 to 3 are added first, then 8 to 11, 4 to 7 and 12 to 15, as others found on gfx1201.
+/// The instruction first adds the products for k from 0 to 3, then those from 8 to 11, from 4 to 7, and from 12 to 15,
+/// as others found on gfx1201.
 #[test]
 fn gfx12_matrix_products_saturate_after_four_of_k() {
     let product = |mode: &str, at_4: u32| {

@@ -1,10 +1,10 @@
-//! Time that counts for hang detection.
+//! Tests which time counts for hang detection.
 
 use std::{thread, time::Duration};
 
 use isa::inside::residents::{PAUSE, Progress, Quiet, processor_time};
 
-/// A sleep imitates a machine that is suspended or busy with other work.
+/// The sleep imitates a machine that is suspended or busy with other work.
 #[test]
 fn suspended_time_does_not_count_as_hang() {
     let progress = Progress::new(Duration::from_millis(200));
@@ -18,7 +18,7 @@ fn suspended_time_does_not_count_as_hang() {
     }
     quiet.goes_on(&progress, PAUSE);
     assert!(progress.is_to_be_told(&quiet) && !progress.is_at_an_end(&quiet));
-    // Reported once, until there is progress.
+    // The lack of progress is reported once, until there is progress again.
     assert!(!progress.is_to_be_told(&quiet));
     progress.note();
     quiet.goes_on(&progress, PAUSE);

@@ -1,5 +1,6 @@
-//! Rounding modes, compared with the host's: MXCSR determines the rounding of SSE arithmetic, and the conversion to
-//! binary16 names its rounding. Directed rounding may be done in two steps, which gives a reference for binary16 too.
+//! Compares the rounding modes with those of the host. MXCSR determines the rounding of SSE arithmetic, and the
+//! conversion to binary16 encodes its rounding mode. Directed rounding may be done in two steps, so the host can also
+//! compute references for binary16.
 #![cfg(target_arch = "x86_64")]
 
 use std::arch::asm;
@@ -18,22 +19,22 @@ use proptest::prelude::*;
 
 use super::{Nothing, wave};
 
-/// Values of MODE.FP_ROUND with the corresponding ones of MXCSR.
+/// Values of MODE.FP_ROUND, each with the corresponding value of MXCSR.
 const MODES: [(u32, u32); 4] = [(0, 0), (1, 2), (2, 1), (3, 3)];
 
-/// Returns MXCSR with all exceptions masked and this rounding.
+/// Returns MXCSR with this rounding mode and all exceptions masked.
 fn mxcsr(rounding: u32) -> u32 {
     0x1f80 | rounding << 13
 }
 
-/// Defines `fn(mxcsr, a, b) -> result` for one instruction on the operands `{a}` and `{b}`.
+/// Defines a function `fn(mxcsr, a, b) -> result` for one instruction of the host with the operands `{a}` and `{b}`.
 macro_rules! host {
     ($name:ident($($operand:ident: $type:ty),+) -> $result:ty: $text:literal) => {
         fn $name(rounding: u32, $($operand: $type),+) -> $result {
             let (set, usual) = (mxcsr(rounding), mxcsr(0));
             let result;
-            // SAFETY: only MXCSR and registers are changed, and MXCSR is restored at the end. Support for FMA was
-            // checked by `Able`; all processors with AVX2 also have F16C.
+            // SAFETY: the code changes only MXCSR and registers, and restores MXCSR at the end. `Able` has checked the
+            // support for FMA, and all processors with AVX2 also have F16C.
             unsafe {
                 asm!(
                     "ldmxcsr [{set}]", $text, "ldmxcsr [{usual}]",
@@ -54,7 +55,7 @@ host!(multiply64(a: f64, b: f64) -> f64: "vmulsd {r}, {a}, {b}");
 host!(narrow(a: f64) -> f32: "vcvtsd2ss {r}, {a}, {a}");
 host!(fma32(a: f32, b: f32, c: f32) -> f32: "vmovaps {r}, {a}\nvfmadd213ss {r}, {b}, {c}");
 host!(fma64(a: f64, b: f64, c: f64) -> f64: "vmovaps {r}, {a}\nvfmadd213sd {r}, {b}, {c}");
-// Rounded by MXCSR too.
+// MXCSR determines the rounding of this conversion too.
 host!(half_bits(a: f32) -> f32: "vcvtps2ph {r}, {a}, 4");
 
 fn half(rounding: u32, value: f64) -> u32 {
@@ -65,7 +66,7 @@ fn wide(half: u32) -> f64 {
     F16(half as u16).to_f32().into()
 }
 
-/// Sets MODE with the two fields and executes one instruction like a wave in that mode; returns v0 and v1.
+/// Executes one instruction like a wave with these two rounding fields in MODE. Returns v0, with v1 as upper half.
 fn run(arch: Arch, single: u32, double: u32, text: &str, sources: &[u32]) -> u64 {
     let mut wave = wave(arch);
     let mut machine = line::machine(&Nothing);
@@ -89,7 +90,7 @@ fn run(arch: Arch, single: u32, double: u32, text: &str, sources: &[u32]) -> u64
     u64::from(wave.lane(0, 3)) | u64::from(wave.lane(1, 3)) << 32
 }
 
-/// Generates numbers whose sums round, cancel, overflow and underflow more often than those of random bits.
+/// Generates numbers whose sums round, cancel, overflow and underflow more often than sums of random bits.
 fn single() -> impl Strategy<Value = f32> {
     prop_oneof![
         any::<u32>(),
@@ -139,7 +140,7 @@ proptest! {
     fn singles(a in single(), b in single(), c in single()) {
         let sources = [a, b, c].map(f32::to_bits);
         for (mode, host) in MODES {
-            // The other field has another mode, which must have no effect.
+            // The other field selects another rounding mode, which must have no effect.
             let run = |text: &str| run(Gfx1030, mode, (mode + 1) % 4, text, &sources);
             let check = |text: &str, expected: f32| {
                 let got = run(text);
@@ -186,7 +187,7 @@ proptest! {
         let sources = [a.into(), b.into(), c.into(), value.to_bits(), u32::from(a) << 16 | u32::from(b)];
         let (a, b, c) = (wide(a.into()), wide(b.into()), wide(c.into()));
         for (mode, host) in MODES {
-            // Rounding in two steps is correct only for directed rounding.
+            // Rounding in two steps is correct only with directed rounding.
             let exact = |value: f64| half(host, value);
             let check = |text: &str, expected: u32| {
                 let got = run(Gfx1151, (mode + 1) % 4, mode, text, &sources);
@@ -225,14 +226,14 @@ fn both_instructions_of_a_dual_issue_round() {
     let (one, least) = (1f32.to_bits(), 1);
     let text = "v_dual_add_f32 v0, v1, v2 :: v_dual_mov_b32 v1, v2";
     assert_eq!(run(Gfx1151, 1, 0, text, &[one, least]), u64::from(one + 1) | 1 << 32);
-    // The second instruction reads what the first writes.
+    // The second instruction reads a register that the first one writes.
     let text = "v_dual_mul_f32 v0, v1, v2 :: v_dual_fmac_f32 v1, v0, v2";
     assert_eq!(run(Gfx1151, 1, 0, text, &[one, least]), 1 | u64::from(one) << 32);
 }
 
 #[test]
 fn rounding_and_denormals_compose() {
-    // FP_DENORM 0 for 32 bits flushes denormal sources and results, whatever the rounding.
+    // FP_DENORM 0 for 32 bits flushes denormal sources and results in every rounding mode.
     let least = f32::MIN_POSITIVE.to_bits();
     for (denormals, expected) in [(0, 0), (1, 0), (2, 0x0040_0000), (3, 0x0040_0000)] {
         let mut wave = wave(Gfx1030);
@@ -279,7 +280,7 @@ fn byte_conversions_follow_the_rounding_mode() {
     }
 }
 
-/// 1 + 2^-11 + 2^-30 is 1 + 2^-11 as an f32, which is between two halves and rounds to the even one.
+/// As an f32, 1 + 2^-11 + 2^-30 is 1 + 2^-11, which is halfway between two binary16 numbers and rounds to the even one.
 #[test]
 fn mixed_half_is_rounded_to_f32_first() {
     let sources = [0x3f80_0000, 0x3f80_1000, 0x3080_0000];

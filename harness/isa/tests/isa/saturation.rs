@@ -1,10 +1,10 @@
-//! Saturating results, and products by the rules of older interfaces.
+//! Tests saturating results, and products with the rules of older graphics interfaces.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Returns the sum or difference of three numbers, saturated.
+/// Returns an exact result, saturated to the range.
 fn stopped(exact: i128, least: i128, greatest: i128) -> u32 {
     exact.clamp(least, greatest) as u32
 }
@@ -29,7 +29,7 @@ fn saturated_results_keep_their_carries() {
                 assert_eq!(wave.mask(4) >> 3 & 1 == 1, exact != i128::from(expected), "{name}");
                 check(Gfx1100, &format!("{name} v0, s4, v1, v2 clamp"), &[a, b], expected);
             }
-            // With a carry of one in each lane.
+            // Each lane has a carry of one.
             let with = |arch, name: &str, exact: i128| {
                 let text = format!("s_mov_b32 vcc_lo, -1\n{name} v0, vcc_lo, v1, v2, vcc_lo clamp");
                 check(arch, &text, &[a, b], stopped(exact, 0, u32::MAX.into()));
@@ -58,7 +58,7 @@ proptest! {
             of("v_mad_i32_i24", arch, stopped(exact_signed(24, 32), least, most));
             of("v_mad_u32_u16", arch, stopped(exact(16, 32), 0, u32::MAX.into()));
             of("v_mad_i32_i16", arch, stopped(exact_signed(16, 32), least, most));
-            // The upper half of v0, which was zero, is kept.
+            // The upper half of v0 was zero and stays zero.
             of("v_mad_u16", arch, stopped(exact(16, 16), 0, 0xffff));
             of("v_mad_i16", arch, stopped(exact_signed(16, 16), -0x8000, 0x7fff) & 0xffff);
             let half = |shift: u32| {
@@ -81,7 +81,7 @@ fn legacy_product_of_zero_is_zero() {
         check(Gfx1100, "v_mullit_f32 v0, v1, v2, v3", &[f(0.0), f(5.0), f(1.0)], f(0.0));
     }
     let fused = "v_mov_b32 v0, v3\nv_fmac_legacy_f32 v0, v1, v2";
-    // A product that is rounded separately, or only with the sum: (1 + 2^-12)^2 - 1.
+    // The product is rounded separately, or only together with the sum: (1 + 2^-12)^2 - 1.
     let next = f32::from_bits(0x3f80_0800);
     let once = (f64::from(next) * f64::from(next) - 1.0) as f32;
     check(Gfx1030, fused, &[f(next), f(next), f(-1.0)], f(once));
@@ -90,7 +90,7 @@ fn legacy_product_of_zero_is_zero() {
     assert_ne!(once, twice);
 }
 
-/// The RDNA ISA guides, `V_MULLIT_F32`.
+/// Source: the RDNA ISA guides, `V_MULLIT_F32`.
 #[test]
 fn mullit_without_light_is_the_smallest_number() {
     let dark = f(-f32::MAX);
@@ -111,7 +111,7 @@ fn mullit_without_light_is_the_smallest_number() {
 
 #[test]
 fn legacy_div_fixup_of_halves() {
-    // 1 / 0, and an ordinary quotient with the sign of its operands.
+    // The cases are 1 / 0, and an ordinary quotient, whose sign the instruction sets.
     check(Gfx90a, "v_div_fixup_legacy_f16 v0, v1, v2, v3", &[0x3c00, 0, 0x3c00], 0x7c00);
     check(Gfx90a, "v_div_fixup_legacy_f16 v0, v1, v2, v3", &[0x3800, 0xc000, 0x3c00], 0xb800);
 }
@@ -133,10 +133,10 @@ fn scalar_minima_propagate_nans() {
     scalar("s_maximum_f16 s0, s1, s2", 0x8000, 0x0000, 0x0000);
 }
 
-/// Codes of OCP's formats, whose values are from the specification.
+/// The codes have OCP's formats. Their values are from the specification.
 #[test]
 fn dot_products_of_bytes() {
-    // fp8: 1, 1.5, -2 and 448; bf8: 1, 0.5, -3 and 57344.
+    // The fp8 codes are 1, 1.5, -2 and 448. The bf8 codes are 1, 0.5, -3 and 57344.
     let (fp8, bf8) = (0x7ec0_3c38, 0x7bc2_383c);
     let of = |name: &str, a: u32, b: u32, expected: f32| {
         check(Gfx1201, &format!("{name} v0, v1, v2, v3"), &[a, b, f(0.25)], f(expected));
@@ -147,7 +147,7 @@ fn dot_products_of_bytes() {
     of("v_dot4_f32_bf8_bf8", 0x00c2_383c, 0x00c2_383c, 0.25 + 1.0 + 0.25 + 9.0);
 }
 
-/// A single product in a block of 4 by 4 doubles, with the sign of each operand inverted separately.
+/// The test has a single product in a block of 4 by 4 doubles. It inverts the sign of each operand separately.
 #[test]
 fn signs_of_matrices_of_doubles() {
     for (signs, expected) in [
@@ -162,7 +162,7 @@ fn signs_of_matrices_of_doubles() {
             wave.set_lane(row, lane, value.to_bits() as u32);
             wave.set_lane(row + 1, lane, (value.to_bits() >> 32) as u32);
         };
-        // Row, column and k of block 0 are 0 in lane 0.
+        // In lane 0, row, column and k of block 0 are 0.
         put(2, 0, 2.0);
         put(4, 0, 3.0);
         put(6, 0, 7.0);

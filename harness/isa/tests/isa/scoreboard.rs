@@ -1,6 +1,7 @@
-//! Findings about results that have not arrived, on each architecture, and the effects of late results.
+//! Tests findings about results that have not arrived, on each architecture, and the effects of results that arrive
+//! late.
 //!
-//! The encodings of the waits, after `#`, are those that LLVM's assembler prints.
+//! The number after `#` is the encoding of a wait, as LLVM's assembler prints it.
 
 use std::ops::Range;
 
@@ -18,13 +19,14 @@ use isa::{
 
 const BYTES: usize = 4096;
 
-/// Memory whose dwords count from 1.
+/// Memory that contains the dwords 1, 2, 3, ...
 struct Memory {
     start: u64,
     watched: bool,
 }
 
-// SAFETY: each test creates it from a buffer that outlives the machine and that nothing else accesses meanwhile.
+// SAFETY: each test creates a `Memory` from a buffer that outlives the machine. Nothing else accesses the buffer until
+// then.
 unsafe impl AddressSpace for Memory {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         let range = self.start..self.start + BYTES as u64;
@@ -36,9 +38,9 @@ unsafe impl AddressSpace for Memory {
     }
 }
 
-/// Two waves. s[0:1] contain the start of the memory, s[4:7] a buffer descriptor for it, v0 four times the lane,
-/// v[10:11] the address of a dword of memory for each lane, v[12:13] that of one in the LDS, and v9 the wave number
-/// plus one.
+/// Two waves. s[0:1] contain the start of the memory, and s[4:7] a buffer descriptor for it. v0 contains four times the
+/// lane, and v9 the wave number plus one. v[10:11] contain the flat address of a dword of memory for each lane, and
+/// v[12:13] that of a dword in the LDS.
 struct Bench<'a> {
     arch: Arch,
     machine: Machine<'a>,
@@ -77,7 +79,7 @@ impl Bench<'_> {
         Bench { arch, machine, waves }
     }
 
-    /// Runs a line: `barrier`, an instruction of wave 0, or `1: instruction` for another wave.
+    /// Runs a line: `barrier`, an instruction of wave 0, or `1: instruction` for wave 1.
     fn run(&mut self, pc: usize, line: &str) {
         if line == "barrier" {
             Checks::of(&mut self.machine.watch).expect("results are followed").barrier();
@@ -105,7 +107,6 @@ fn words() -> Vec<u32> {
     (1..=BYTES as u32 / 4).collect()
 }
 
-/// Checks the findings of a program.
 #[track_caller]
 fn check(archs: &[Arch], text: &str, expected: &[&str]) {
     for arch in archs {
@@ -158,10 +159,10 @@ fn loaded_registers_need_a_wait() {
             &format!("{load}; global_load_dword v2, v1, s[0:1]; {wait}"),
             &[&early("read")],
         );
-        // The finding is reported once, and only for the affected register.
+        // Only the first access is reported, and only if it accesses the affected register.
         check(archs, &format!("{load}; v_mov_b32 v2, v1; v_mov_b32 v3, v1"), &[&early("read")]);
         check(archs, &format!("{load}; v_mov_b32 v2, v0; v_mov_b32 v0, v3"), &[]);
-        // Loads complete in order, so the later one writes last.
+        // Loads complete in order, so the result of the later one remains.
         check(
             archs,
             &format!("{load}; global_load_dword v1, v0, s[0:1] offset:4; {wait}; v_mov_b32 v2, v1"),
@@ -188,7 +189,7 @@ fn wait_may_leave_later_loads_outstanding() {
             &[&format!("v1 read by 2 of 0, {counter}(1)")],
         );
     }
-    // The two upper bits on GFX9 and GFX10 are in another place.
+    // GFX9 and GFX10 encode the two upper bits of the count in another place than the lower ones.
     let many: String =
         (20..37).map(|row| format!("global_load_dword v{row}, v0, s[0:1]; ")).collect();
     for (archs, wait) in [(&GFX9[..], "# 4f70"), (&[Gfx1030], "# 7f70")] {
@@ -214,7 +215,7 @@ fn stores_share_the_load_counter_only_on_gfx9() {
     let stores =
         "global_load_dword v1, v0, s[0:1]; s_waitcnt_vscnt null, 0x0 # 0; v_mov_b32 v3, v1";
     check(&[Gfx1030, Gfx1100], stores, &["v1 read by 2 of 0, vmcnt(0)"]);
-    // An atomic that returns a value is a load, another one a store.
+    // An atomic that returns the old value counts as a load, and any other atomic as a store.
     let atomic =
         "global_atomic_add v1, v0, v9, s[0:1] glc; s_waitcnt_vscnt null, 0x0 # 0; v_mov_b32 v3, v1";
     check(&[Gfx1030], atomic, &["v1 read by 2 of 0, vmcnt(0)"]);
@@ -285,7 +286,7 @@ fn lds_results_arrive_in_order_and_share_a_counter_before_gfx12() {
         check(archs, "ds_bpermute_b32 v2, v0, v9; v_add_f32 v3, v2, v2", &[&lanes]);
         check(archs, "ds_add_rtn_u32 v2, v0, v9; v_add_f32 v3, v2, v2", &[&lanes]);
     }
-    // A scalar load in between may complete before or after: with one left outstanding it may be the wrong one.
+    // A scalar load may complete before or after the LDS read. If one result is outstanding, it may be either of them.
     let mixed = "ds_read_b32 v1, v0; s_load_dword s8, s[0:1], 0x0";
     check(
         &GFX9,
@@ -333,7 +334,7 @@ fn flat_access_waits_for_its_segment() {
         check(archs, &format!("{memory}; {local}; v_mov_b32 v2, v1"), &early[..1]);
         check(archs, &format!("{lds}; {loads}; v_mov_b32 v2, v1"), &early[1..]);
     }
-    // On GFX9 accesses to the LDS complete in any order.
+    // On GFX9, LDS accesses of FLAT instructions complete in any order.
     let later = "ds_read_b32 v2, v0; s_waitcnt lgkmcnt(1) # c17f; v_mov_b32 v3, v1";
     check(&GFX9, &format!("{lds}; {later}"), &["v1 read by 3 of 0, lgkmcnt(0), left 1"]);
     check(&[Gfx1030], &format!("{lds}; {later}"), &[]);
@@ -346,7 +347,7 @@ fn distinguishes_halves_and_lanes() {
     check(&[Gfx1151], &format!("{high}; {other}"), &[]);
     check(&[Gfx1151], &format!("{high}; v_mov_b16 v2.l, v1.h"), &["v1 read by 1 of 0, vmcnt(0)"]);
     check(&[Gfx1151], &format!("{high}; v_mov_b32 v2, v1"), &["v1 read by 1 of 0, vmcnt(0)"]);
-    // A 16-bit store reads one half.
+    // A 16-bit store reads only one half of the register.
     let store = |store: &str| format!("{high}; {store}");
     check(&[Gfx1151], &store("ds_store_b16 v0, v1"), &[]);
     check(&[Gfx1151], &store("global_store_b8 v0, v1, s[0:1]"), &[]);
@@ -354,7 +355,7 @@ fn distinguishes_halves_and_lanes() {
     for line in ["ds_store_b16_d16_hi v0, v1", "ds_store_b32 v0, v1", "v_mov_b32 v2, v1"] {
         check(&[Gfx1151], &store(line), &["v1 read by 1 of 0, vmcnt(0)"]);
     }
-    // Registers with ECC are written as a whole.
+    // If registers have ECC, a load writes the whole register.
     let old = "global_load_short_d16_hi v1, v0, s[0:1]";
     check(&[Gfx90a], &format!("{old}; v_mov_b32 v2, v1"), &["v1 read by 1 of 0, vmcnt(0)"]);
     let low =
@@ -400,16 +401,16 @@ fn barrier_orders_completed_accesses() {
     ] {
         check(archs, &exchange(wait), &[]);
         check(archs, &exchange(""), &["LDS 0 read by 2 of 0"]);
-        // The next barrier is sufficient, once the wave has waited.
+        // If the wave waits after the first barrier, the second barrier is sufficient.
         let later =
             format!("0: ds_write_b32 v0, v9; barrier; {wait}barrier; 1: ds_read_b32 v1, v0");
         check(archs, &later, &[]);
-        // A wave reads its own writes in order.
+        // LDS accesses of one wave complete in order, so a wave may read its own writes without a wait.
         check(archs, "0: ds_write_b32 v0, v9; barrier; 0: ds_read_b32 v1, v0", &[]);
     }
 }
 
-/// Loads to the LDS are counted like loads: neither a barrier nor a wait for the LDS completes them.
+/// A load to the LDS increments the counter of loads. Neither a barrier nor a wait for LDS accesses completes it.
 #[test]
 fn loads_to_the_lds_need_a_wait() {
     let buffer = "s_mov_b32 m0, 0; buffer_load_dword v0, s[4:7], 0 offen lds";
@@ -426,24 +427,24 @@ fn loads_to_the_lds_need_a_wait() {
         check(&format!("{local}; {read}"), &["LDS 0 read by 3 of 1"]);
         check(&format!("barrier; 1: {read}"), &["LDS 0 read by 3 of 1"]);
         check(&format!("{local}; barrier; 1: {read}"), &["LDS 0 read by 4 of 1"]);
-        // The wait of another wave is not sufficient, nor is one after the barrier.
+        // Neither a wait of another wave nor a wait after the barrier is sufficient.
         check(&format!("1: {wait}; barrier; 1: {read}"), &["LDS 0 read by 4 of 1"]);
         check(&format!("barrier; {wait}; 1: {read}"), &["LDS 0 read by 4 of 1"]);
         check(&format!("barrier; {wait}; barrier; 1: {read}"), &[]);
-        // Those of a wave complete in order, among each other and with other loads.
+        // Loads to the LDS of one wave complete in order, with each other and with other loads.
         let again = load.rsplit("; ").next().unwrap_or_default();
         check(&format!("{again}; {wait}; {read}"), &[]);
         check(&format!("global_load_dword v2, v0, s[0:1]; {one}; {read}"), &[]);
         check(&format!("global_load_dword v2, v0, s[0:1]; {read}"), &["LDS 0 read by 3 of 1"]);
-        // A write before the load has completed is overwritten.
+        // If a wave writes before the load has completed, the load overwrites the written value.
         check("ds_write_b32 v0, v9", &["LDS 0 write by 2 of 1"]);
         check(&format!("{wait}; ds_write_b32 v0, v9"), &[]);
         check("barrier; 1: ds_write_b32 v0, v9", &["LDS 0 write by 3 of 1"]);
         check("ds_add_u32 v0, v9", &["LDS 0 atomic by 2 of 1"]);
-        // Other addresses are not affected, and each pair is reported once.
+        // Other addresses are not affected. Each pair of instructions is reported once.
         check("ds_read_b32 v1, v0 offset:512", &[]);
         check(&format!("{read}; {read}"), &["LDS 0 read by 2 of 1", "LDS 0 read by 3 of 1"]);
-        // A completed write of the wave is ordered before its reads, whatever it loads.
+        // The wave has completed its own write before the read, so outstanding loads do not matter.
         check(&format!("ds_write_b32 v0, v9 offset:512; {wait}; {read}"), &[]);
     };
     with(buffer, &GFX9);
@@ -462,11 +463,11 @@ fn prefetches_to_the_lds_arrive_in_order() {
         check(archs, &format!("{both}; {one}; {second}"), &["LDS 512 read by 5 of 3"]);
         check(archs, &format!("{both}; {one}; barrier; 1: {second}"), &["LDS 512 read by 6 of 3"]);
         check(archs, &format!("{both}; {none}; {second}; barrier; 1: {second}"), &[]);
-        // Second iteration of a loop: the data that was read is loaded again.
+        // In the second iteration of a loop, the data that was read is loaded again.
         let turn = format!("{one}; barrier; {first}; 1: {first}; barrier; s_mov_b32 m0, 0; {load}");
         check(archs, &format!("{both}; {turn}; {one}; barrier; 1: {second}"), &[]);
         check(archs, &format!("{both}; {turn}; {one}; {first}"), &["LDS 0 read by 12 of 10"]);
-        // Stores count with loads on GFX9 only.
+        // A store increments the counter of loads only on GFX9.
         let stores = format!("s_mov_b32 m0, 0; {load}; global_store_dword v0, v9, s[0:1]; {one}");
         let expected: &[&str] = if archs == [Gfx1030] { &["LDS 0 read by 4 of 1"] } else { &[] };
         check(archs, &format!("{stores}; {first}"), expected);
@@ -481,7 +482,6 @@ fn prefetches_to_the_lds_arrive_in_order() {
     check(&[Gfx1030], &load, &["LDS 0 read by 3 of 1"]);
 }
 
-/// A workgroup of one wave needs waits but no barrier.
 #[test]
 fn single_wave_must_wait_for_loads_to_the_lds() {
     let mut words = words();
@@ -497,7 +497,7 @@ fn single_wave_must_wait_for_loads_to_the_lds() {
     }
 }
 
-/// Checks v2 in lane 3 after a program whose results are held back.
+/// Runs a program whose results are held back, and compares v2 of lane 3 with `expected`.
 #[track_caller]
 fn late(arch: Arch, text: &str, expected: u32) {
     let mut words = words();
@@ -519,7 +519,7 @@ fn late_results_reveal_missing_waits() {
     let load = "global_load_dword v1, v0, s[0:1]";
     late(Gfx1151, &format!("{load}; s_waitcnt vmcnt(0) # 03f7; v_mov_b32 v2, v1"), 4);
     late(Gfx1151, &format!("{load}; v_mov_b32 v2, v1"), 1000);
-    // The late result overwrites a value that was written before.
+    // The late result overwrites a value that the wave has written since.
     late(
         Gfx1151,
         &format!("{load}; v_mov_b32 v1, 7; s_waitcnt vmcnt(0) # 03f7; v_mov_b32 v2, v1"),
@@ -534,7 +534,7 @@ fn late_results_reveal_missing_waits() {
     late(Gfx1201, &format!("{scalar}; s_wait_dscnt 0x0 # 0; v_mov_b32 v2, s8"), 1000);
     late(Gfx1030, "ds_read_b32 v1, v0 offset:8; v_mov_b32 v2, v1", 1000);
     late(Gfx1030, "ds_read_b32 v1, v0 offset:8; s_waitcnt lgkmcnt(0) # c07f; v_mov_b32 v2, v1", 6);
-    // The other half keeps the value that was written meanwhile.
+    // The other half keeps the value that the wave has written since.
     let half = "global_load_d16_hi_b16 v1, v0, s[0:1]; v_mov_b16 v1.l, 5";
     late(Gfx1151, &format!("{half}; s_waitcnt vmcnt(0) # 03f7; v_mov_b32 v2, v1"), 4 << 16 | 5);
 }

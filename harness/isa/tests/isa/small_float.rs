@@ -1,5 +1,3 @@
-//! Floats of 8 bits and less.
-
 use device::Arch;
 use isa::inside::small_float::SmallFloat;
 
@@ -54,7 +52,7 @@ fn stochastic_rounding_follows_the_lost_fraction() {
             let (low, high) = (format.to_f32(code), format.to_f32(code + 1));
             let random = |part: u32| part << (32 - bits) | ((1 << (32 - bits)) - 1);
             let by = |value: f32, random| format.round_by_chance(value.into(), random, of);
-            // Exact values are kept for any random number.
+            // Exact values do not change, whatever the random number is.
             assert_eq!(by(low, u32::MAX), code, "{format:?} {code:#x}");
             let quarter = low + (high - low) / 4.0;
             let up = by(quarter, random(3 << (bits - 2)));
@@ -82,7 +80,7 @@ fn known_values() {
         (fp8_950.to_f32(0x7f).to_bits(), fp8.to_f32(0x7f).to_bits()),
         (0x7fc0_0000, 0xffc0_0000)
     );
-    // From the ISA guide's table of the formats.
+    // The largest numbers are from the ISA guide's table of the formats.
     let greatest = [fp6, bf6, fp4].map(|format| format.to_f32(format.greatest()));
     assert_eq!(greatest, [7.5, 28.0, 6.0]);
     assert_eq!([fp6, bf6, fp4].map(|format| format.to_f32(1)), [0.125, 0.0625, 0.5]);

@@ -1,16 +1,17 @@
-//! Bit-exact sums of products on CDNA 1 to 3.
+//! Tests bit-exact sums of products on CDNA 1 to 3.
 
 use device::Arch::{self, *};
 use isa::inside::wave::Wave;
 
 use super::execute;
 
-/// An instruction with the sizes of its matrices, values per lane and their bits; a row of A, a column of B, an element
-/// of C and the element of D.
+/// Architecture and name of an instruction, sizes of the matrices, a row of A and a column of B in registers, an
+/// element of C, and the resulting element of D.
 type Row = (Arch, &'static str, [usize; 3], &'static [u32], &'static [u32], u32, u32);
 
-/// D is from a short program after the model that Xie and others published ("MMA-Sim", arXiv 2511.10909), which is
-/// independent of this crate. For each row, a fused sum in ascending k gives another number.
+/// The values of D are from a short program that follows the published model of Xie and others ("MMA-Sim", arXiv
+/// 2511.10909). It is independent of this crate. In each row, a fused sum in ascending order of k would have another
+/// result.
 #[rustfmt::skip]
 const SUMS: &[Row] = &[
     (Gfx942, "v_mfma_f32_16x16x16_f16", [16, 4, 16], &[0x9f76, 0x5bc8, 0xf144, 0xa6eb, 0x76c, 0xc6a5, 0xa623,

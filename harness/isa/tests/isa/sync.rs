@@ -1,4 +1,4 @@
-//! Instructions of global wave sync.
+//! Tests the instructions of global wave sync.
 
 use isa::{
     WaveSync,
@@ -7,10 +7,10 @@ use isa::{
 
 use super::*;
 
-/// Executes one instruction of a wave with one active lane and these values of v1 and M0, and returns the wave.
+/// Executes one instruction and returns the wave. v1 is `value`, and M0 is `m0`.
 fn waits(sync: &WaveSync, arch: Arch, m0: u32, value: u32, line: &str) -> Wave {
     let mut wave = wave(arch);
-    // The value is that of the first active lane.
+    // The instruction uses the value of the first active lane.
     wave.set_pair(EXEC, 0b1100);
     wave.set_lane(1, 2, value);
     wave.set_lane(1, 3, 77);
@@ -27,17 +27,17 @@ fn m0_and_offset_select_the_resource() {
     for arch in [Gfx906, Gfx90a, Gfx942, Gfx1030, Gfx1100] {
         let sync = WaveSync::default();
         let at = |m0, value, line: &str| waits(&sync, arch, m0, value, line);
-        // M0[21:16] is 2, so this is resource 5; the rest of M0 is ignored.
+        // M0[21:16] is 2 and the offset is 3, so this is resource 5. The other bits of M0 are ignored.
         at(0xffc2_ffff, 1, "ds_gws_init v1 offset:3 gds");
         let first = at(5 << 16, 1, "ds_gws_barrier v1 gds");
         assert_eq!(first.state, State::AtSync, "{arch}");
         let mut machine = line::machine(&Nothing);
         machine.sync = Some(&sync);
         assert!(!machine.lets_go(first.awaits));
-        // Another resource is independent.
+        // Another resource has a counter of its own.
         assert_eq!(at(0, 0, "ds_gws_barrier v1 offset:6 gds").awaits, None, "{arch}");
         assert!(!machine.lets_go(first.awaits));
-        // Resource numbers have six bits.
+        // Resource numbers have six bits and wrap.
         assert_eq!(at(63 << 16, 1, "ds_gws_barrier v1 offset:6 gds").awaits, None);
         assert!(machine.lets_go(first.awaits), "{arch}");
     }

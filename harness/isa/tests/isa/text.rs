@@ -1,5 +1,3 @@
-//! Parsing of instruction texts.
-
 use device::Arch;
 use isa::inside::text::{Base, Constant, Site, Text};
 

@@ -1,4 +1,4 @@
-//! Instructions that a disassembler does not know, with fake disassemblers of a few instructions.
+//! Tests instructions that a disassembler does not know. Fake disassemblers know only a few instructions.
 
 use isa::inside::unnamed::{Encoding, Named, encoding, name_by, without_sources};
 
@@ -8,7 +8,7 @@ fn old(bytes: &[u8]) -> Named {
     let (source, second, target) = (word & 0x1ff, word >> 9 & 0xff, word >> 17 & 0xff);
     let low = |register: u32| register & 0xff < 128;
     let text = match encoding(word) {
-        // v_cvt_f32_f16 has a 32-bit result.
+        // v_cvt_f32_f16 has a 32-bit result, which may be above v127.
         Encoding::Vop1 if second == 11 && low(source) => {
             format!("v_cvt_f32_f16_e32 v{target}, v{}", source & 0xff)
         }
@@ -33,8 +33,8 @@ fn check(word: u32, expected: Option<&str>) {
     assert_eq!(named.as_ref().map(|(text, _)| text.as_str()), expected, "{word:#010x}");
 }
 
-/// Imitates a disassembler before LLVM 22: one VOP3 instruction for each number of sources, with zeros in unused
-/// fields.
+/// Imitates a disassembler before LLVM 22. It knows one VOP3 instruction for each number of sources, and requires zeros
+/// in unused fields.
 fn strict(bytes: &[u8]) -> Named {
     let all = u64::from_le_bytes(bytes[..8].try_into().unwrap());
     let source = |nth: u32| all >> (32 + 9 * nth) & 0x1ff;
@@ -63,10 +63,10 @@ fn unused_sources_are_ignored() {
     let packed = (0x198 << 23 | 1 << 16 | 5 << 32 | 0x80 << 41 | 0x80u64 << 50).to_le_bytes();
     let named = without_sources(0x35, &packed, &strict).unwrap();
     assert_eq!(named.map(|it| it.0).as_deref(), Some("one 5"), "VOP3P");
-    // It has three sources, so the third must not be removed.
+    // The instruction has three sources, so the third one must stay.
     check(3, [5, 6, 0x80], None);
     check(4, [5, 6, 0x80], None);
-    // A value other than the constant 0 is there for an unknown reason.
+    // Only the constant 0 is known to be written to an unused field. Any other value may have a meaning.
     check(1, [5, 7, 0x80], None);
     check(2, [5, 6, 0x81], None);
     assert_eq!(without_sources(0x35, &[0; 4], &strict), Ok(None));
@@ -77,7 +77,7 @@ fn disassembles_upper_halves() {
     // v0.h = v1.h + v2.l
     check(0x32 << 25 | 0x80 << 17 | 2 << 9 | 0x181, Some("v_add_f16_e32 v0.h, v1.h, v2"));
     check(0x32 << 25 | 3 << 17 | 0x85 << 9 | 0x101, Some("v_add_f16_e32 v3, v1, v5.h"));
-    // The result is a whole register, v200.
+    // The result is the whole register v200.
     check(0x3f << 25 | 200 << 17 | 11 << 9 | 0x181, Some("v_cvt_f32_f16_e32 v200, v1.h"));
     check(0x3e << 25 | 0x83 << 9 | 0x101, Some("v_cmp_lt_f16_e32 vcc_lo, v1, v3.h"));
     check(0x3f << 25 | 0x82 << 17 | 28 << 9 | 0x101, Some("v_mov_b16_e32 v2.h, v1"));

@@ -1,11 +1,11 @@
-//! Resources of global wave sync.
+//! Tests the resources of global wave sync.
 
 use isa::{
     WaveSync,
     inside::sync::{Action, Action::*, Awaits},
 };
 
-/// Executes an action on resource 3 and returns what the wave waits for.
+/// Executes an action on resource 3. Returns the condition for which the wave must wait, if any.
 fn goes(sync: &WaveSync, action: Action, value: u32) -> Option<Awaits> {
     sync.act(action, 3, value).1
 }
@@ -19,11 +19,11 @@ fn last_wave_opens_the_barrier_and_sets_the_next_count() {
     assert!(!sync.lets_go(first) && !sync.lets_go(second));
     assert_eq!(goes(&sync, Barrier, 1), None);
     assert!(sync.lets_go(first) && sync.lets_go(second));
-    // Two waves for the next use, by the value of the last one.
+    // The value of the last wave sets the counter for the next use: two waves.
     let first = goes(&sync, Barrier, 0).expect("the first of two waits");
     assert_eq!(goes(&sync, Barrier, 0), None);
     assert!(sync.lets_go(first));
-    // And then one.
+    // The next use has one wave.
     assert_eq!(goes(&sync, Barrier, 0), None);
 }
 
@@ -42,10 +42,10 @@ fn semaphore_units_are_assigned_in_order() {
     assert_eq!(through(&sync), 3);
     goes(&sync, ReleaseAll, 0);
     assert_eq!(through(&sync), 5);
-    // Without waiting waves it has no effect.
+    // If no wave waits, the action has no effect.
     goes(&sync, ReleaseAll, 0);
     assert!(goes(&sync, Acquire, 0).is_some());
-    // Units that are added before a wave waits are kept.
+    // Units that are added before a wave waits stay available.
     goes(&sync, ReleaseSome, 3);
     assert_eq!(goes(&sync, Acquire, 0), None);
     assert_eq!(goes(&sync, Acquire, 0), None);
@@ -68,6 +68,6 @@ fn resources_are_independent() {
     sync.act(Init, 5, 1);
     assert!(sync.act(Barrier, 5, 0).1.is_some());
     assert_eq!(sync.act(Barrier, 6, 0).1, None);
-    // Resource numbers have six bits.
+    // Resource numbers have six bits and wrap.
     assert_eq!(sync.act(Barrier, 64 + 5, 0).1, None);
 }

@@ -1,4 +1,4 @@
-//! Turns of a workgroup's waves, and location of their waits.
+//! Tests the turns of a workgroup's waves, and the search for the instruction at which a wave waits.
 
 use std::collections::HashSet;
 
@@ -27,9 +27,8 @@ fn turns_are_short_or_seeded() {
     assert_ne!(seeded, lengths(Turns::Seeded(7), 4));
     assert!(seeded.iter().any(|turn| *turn < 8) && seeded.iter().any(|turn| *turn > 256));
 }
-/// Memory of one buffer, for checked waves.
 struct Watched(std::ops::Range<u64>);
-// SAFETY: the test creates it from a buffer that outlives the machine and that nothing else accesses meanwhile.
+// SAFETY: the test creates it from a buffer that outlives the machine. Nothing else accesses the buffer until then.
 unsafe impl isa::AddressSpace for Watched {
     fn range(&self, address: u64) -> Option<std::ops::Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
@@ -39,8 +38,8 @@ unsafe impl isa::AddressSpace for Watched {
     }
 }
 
-/// Locating a wait executes steps of the kernel, including its errors: here v2 is computed from v1 before its result
-/// has arrived. The findings must not be attributed to the next instruction.
+/// The search executes steps of the kernel, including its errors. In this kernel, v2 is computed from v1 before the
+/// result for v1 has arrived. The findings must not be attributed to the next instruction.
 #[test]
 fn locating_a_wait_leaves_no_findings() {
     let mut words = [0u32; 64];
@@ -73,7 +72,7 @@ fn locating_a_wait_leaves_no_findings() {
     let load = At { text: lines[0].0.to_owned(), offset: 0 };
     assert_eq!(group.waits_at(0), (load, Some(start + 20)));
     assert!(Checks::is_content(&mut group.machine));
-    // The error is reported when the kernel itself executes it.
+    // The error is reported when the kernel itself executes the instruction.
     let has_finding = group.turn::<false>(0, 2).is_ok() && !Checks::is_content(&mut group.machine);
     assert!(has_finding, "the kernel is checked");
 }

@@ -1,24 +1,25 @@
-//! Bits without an effect, and the reasons, from AMD's ISA guides and independent of the interpreter.
+//! Bits without an effect, and the reasons. They are from AMD's ISA guides, independent of the interpreter.
 
 use std::fmt;
 
 use super::Words;
 
-/// Reason why a bit has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reason {
-    /// The emulated device has no caches, counters and hazards that these instructions could affect.
+    /// The instruction affects only caches, counters or hazards, which the emulated device does not have.
     NoEffect,
-    /// "16-bit operands take the low 16 bits of the literal" (RDNA 3 ISA, 7.1, "Literal constants").
+    /// The bit is in the upper half of a literal: "16-bit operands take the low 16 bits of the literal" (RDNA 3 ISA,
+    /// 7.1, "Literal constants").
     UpperHalf,
-    /// `OP_SEL_HI` selects the half for the upper result (RDNA 3 ISA, "VOP3P"). It has no effect for a source that does
-    /// not exist, or an operation on whole registers, but compilers set it anyway.
+    /// The bit is in `OP_SEL_HI`, which selects the half for the upper result (RDNA 3 ISA, "VOP3P"). It has no effect
+    /// if the source does not exist or the operation uses whole registers. Compilers set it anyway.
     NoPair,
-    /// A source field that the instruction does not use, to which LLVM 22 writes the constant 0 and older versions the
-    /// number 0.
+    /// The bit is in a source field that the instruction does not use. LLVM 22 writes the constant 0 there, and older
+    /// versions the number 0.
     NoSource,
-    /// A register field that the instruction does not use, for example the data of a load ("Microcode Formats": DS,
-    /// FLAT, MUBUF and their successors have one field for each register that any of their instructions uses).
+    /// The bit is in a register field that the instruction does not use, for example the data of a load. DS, FLAT,
+    /// MUBUF and their successors have one field for each register that any of their instructions uses ("Microcode
+    /// Formats").
     NoRegister,
 }
 
@@ -68,13 +69,13 @@ const CACHES: [&str; 9] = [
     "s_dcache_wb",
 ];
 
-/// Returns the reason why a bit of an instruction has no effect, if known.
+/// Returns the reason why a bit of an instruction has no effect; `None` if no reason is known.
 pub(super) fn reason(words: &Words, size: usize, text: &str, bit: usize) -> Option<Reason> {
     let (name, operands) = text.split_once(' ').unwrap_or((text, ""));
     if NO_EFFECT.iter().chain(&CACHES).any(|start| name.starts_with(start)) {
         return Some(Reason::NoEffect);
     }
-    // 0b110100111 on GFX9, 0b110011000 from GFX10 on.
+    // VOP3P: 0b110100111 on GFX9, 0b110011000 from GFX10 on.
     let packed = matches!(words[0] >> 23, 0x1a7 | 0x198);
     let pairs =
         name.starts_with("v_pk_") || name.starts_with("v_fma_mix") || name.contains("_mad_mix");
@@ -84,13 +85,13 @@ pub(super) fn reason(words: &Words, size: usize, text: &str, bit: usize) -> Opti
     if packed && matches!(bit, 14 | 59 | 60) && !pairs && !name.starts_with("v_dot2") {
         return Some(Reason::NoPair);
     }
-    // Position of the constant: after one dword, or after the two of VOP3 and VOP3P.
+    // The constant follows after one dword, or after two in VOP3 and VOP3P.
     let long = matches!(words[0] >> 26, 0x33 | 0x35);
     let narrow = ["f16", "i16", "u16", "b16"].iter().any(|of| name.contains(of));
     if narrow && size == if long { 12 } else { 8 } && bit >= 8 * size - 16 {
         return Some(Reason::UpperHalf);
     }
-    // The second and third dword of DS, FLAT, MUBUF and MTBUF; of VBUFFER; of VFLAT and similar.
+    // The second and third dword of DS, FLAT, MUBUF and MTBUF, then of VBUFFER, then of VFLAT and similar encodings.
     let register = match (words[0] >> 26, size) {
         (0x36 | 0x37, 8) => bit >= 40,
         (0x38 | 0x3a, 8) => (32..40).contains(&bit),
@@ -101,7 +102,7 @@ pub(super) fn reason(words: &Words, size: usize, text: &str, bit: usize) -> Opti
     if register && !(words[0] >> 26 == 0x37 && (48..56).contains(&bit)) {
         return Some(Reason::NoRegister);
     }
-    // 0 and 0x80 differ by one bit of a source.
+    // The source numbers 0 and 0x80 differ in one bit.
     let long = long || words[0] >> 26 == 0x34;
     let source = (0..3).any(|source| {
         let at = 9 * source;

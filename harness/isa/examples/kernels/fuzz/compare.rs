@@ -1,4 +1,4 @@
-//! Compilation with both compilers, and comparison of the results.
+//! Compiles kernels with both compilers, and compares the results.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,17 +21,18 @@ use crate::{
 };
 
 const PRELUDE: &str = include_str!("prelude.h");
-/// Maximum number of instructions per wave; random kernels end after a few thousand.
+/// Maximum number of instructions of a wave. Random kernels end after a few thousand.
 const STEPS: u64 = 10_000_000;
 
-/// Maximum number of rejected kernels of a module that are reported.
+/// Maximum number of reports on kernels of a module that a compiler rejects.
 const REFUSED: usize = 4;
 
-/// Host level whose results are the reference, and levels that are compared if there is a difference.
+/// Optimisation level of the host whose results are the reference. The levels below are compared with it if there is a
+/// difference.
 pub(super) const HOST_LEVEL: &str = "-O1";
 pub(super) const OTHER_HOST_LEVELS: [&str; 3] = ["-O0", "-O2", "-O3"];
 
-/// Options for the host. Each half-float operation is rounded separately, as on GPUs.
+/// Options of the host's compiler. They make it round each half-float operation separately, as GPUs do.
 const HOST: [&str; 12] = [
     "-x",
     "c",
@@ -48,10 +49,10 @@ const HOST: [&str; 12] = [
 ];
 const GPU: [&str; 4] = ["-w", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"];
 
-/// Results of a kernel: words of each work-item, and those in global memory.
+/// Results of a kernel: the words that each work-item outputs, and the words in global memory.
 pub(super) type Results = [Vec<u32>; 2];
 
-/// Time by activity in seconds, and observations.
+/// Time that each activity took, in seconds, and observations.
 #[derive(Default)]
 pub(super) struct Notes {
     pub(super) compiling: f64,
@@ -77,7 +78,6 @@ fn source(kernels: &[Kernel], for_gpu: bool) -> String {
     std::iter::once(PRELUDE.to_owned()).chain(each).collect()
 }
 
-/// Runs kernels on the host.
 pub(super) fn on_host(kernels: &[Kernel], seed: u64, level: &str) -> Result<Vec<Results>, String> {
     let folder = tempfile::tempdir().map_err(|error| format!("no folder: {error}"))?;
     let (text, library) = (folder.path().join("kernels.c"), folder.path().join("kernels.so"));
@@ -90,7 +90,7 @@ pub(super) fn on_host(kernels: &[Kernel], seed: u64, level: &str) -> Result<Vec<
         return Err(format!("`cc` refuses it: {}", String::from_utf8_lossy(&output.stderr)));
     }
     let path = CString::new(library.display().to_string()).map_err(|error| error.to_string())?;
-    // SAFETY: a plain dlopen of a library that was just compiled.
+    // SAFETY: the library was just compiled from generated kernels, which have no initialisers.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
     if handle.is_null() {
         return Err("what `cc` made cannot be loaded".to_owned());
@@ -99,7 +99,7 @@ pub(super) fn on_host(kernels: &[Kernel], seed: u64, level: &str) -> Result<Vec<
     let run = |kernel: &Kernel| {
         let name = CString::new(kernel.name.clone()).expect("a plain name");
         let [mut out, mut all] = empty(kernel);
-        // SAFETY: the function is the one of `Kernel::host`, and the buffers have the required sizes.
+        // SAFETY: the function has the type of `Kernel::host`, and the buffers have the sizes that it requires.
         unsafe {
             let symbol = libc::dlsym(handle, name.as_ptr());
             assert!(!symbol.is_null(), "no {}", kernel.name);
@@ -110,7 +110,7 @@ pub(super) fn on_host(kernels: &[Kernel], seed: u64, level: &str) -> Result<Vec<
         [out, all]
     };
     let results = kernels.iter().map(run).collect();
-    // SAFETY: the library is unused now.
+    // SAFETY: nothing uses the library any more.
     unsafe { libc::dlclose(handle) };
     Ok(results)
 }
@@ -124,8 +124,8 @@ fn compile(kernels: &[Kernel], target: Target) -> Result<Vec<u8>, String> {
     hiprtc::compile(&source(kernels, true), target.arch.name(), &options)
 }
 
-/// Returns the kernels whose results differ, by index, with the first different word. Each step is announced before it
-/// starts.
+/// Returns the kernels whose results differ: the index, and a description of the first word that differs. Each step is
+/// announced before it starts.
 pub(super) fn compare(
     kernels: &[Kernel],
     expected: &[Results],
@@ -143,7 +143,8 @@ pub(super) fn compare(
         Err(log) if kernels.len() == 1 => {
             return vec![(0, format!("{target}: does not compile: {log}"))];
         }
-        // If one of them is rejected, the others may be fine; if the first is, all may be for the same reason.
+        // If the compiler rejects the module, each kernel is compared alone, because most kernels may be correct. This
+        // stops after `REFUSED` reports, because the compiler may reject all kernels for the same reason.
         Err(_) => {
             let mut all = Vec::new();
             for (index, (kernel, expected)) in kernels.iter().zip(expected).enumerate() {
@@ -176,7 +177,7 @@ pub(super) fn compare(
         };
         different.extend(what.map(|what| (index, format!("{target}: {what}"))));
     }
-    // SAFETY: the device owns the code object.
+    // SAFETY: the code object belongs to the device and is still loaded.
     let opcodes = unsafe { isa::executed(target.arch, device.code.range()) };
     notes.opcodes.entry(target.arch).or_default().extend(opcodes);
     notes.running += begun.elapsed().as_secs_f64();
@@ -206,7 +207,7 @@ pub(super) fn first_difference(
     })
 }
 
-/// Returns the levels of the host's compiler whose results differ from the reference.
+/// Returns the levels at which the host's compiler has results that differ from the reference.
 pub(super) fn host_votes(kernel: &Kernel, seed: u64) -> Vec<&'static str> {
     let one = std::slice::from_ref(kernel);
     let Ok(usual) = on_host(one, seed, HOST_LEVEL) else { return vec![HOST_LEVEL] };
@@ -214,7 +215,7 @@ pub(super) fn host_votes(kernel: &Kernel, seed: u64) -> Vec<&'static str> {
     OTHER_HOST_LEVELS.into_iter().filter(|level| !agrees(level)).collect()
 }
 
-/// Returns the smallest kernel that still differs, as text for both compilers.
+/// Returns the smallest kernel that still differs, as source for both compilers.
 pub(super) fn shrink(
     mut kernel: Kernel,
     target: Target,
@@ -227,7 +228,7 @@ pub(super) fn shrink(
         compare(one, &expected, target, seed, &mut notes, stage).pop()
     };
     let mut what = differs(&kernel);
-    // The log says more about a rejected kernel.
+    // If a compiler rejects the kernel, its log is more useful than the difference.
     if let Some((_, what)) = what.as_ref().filter(|(_, what)| what.contains("does not compile")) {
         return format!("// {what}\n{}", kernel.text(true));
     }

@@ -1,19 +1,21 @@
-//! Random kernels, in the common subset of C and HIP.
+//! Random kernels in the common subset of C and HIP.
 //!
-//! A kernel is a sequence of phases over one state per work-item, with barriers in between. Within a phase a work-item
-//! writes its own state, its own part of the LDS, and shared words only by atomics of one kind. It reads what others
-//! wrote in earlier phases. Therefore the host can execute the work-items one after another, phase by phase.
+//! A kernel is a sequence of phases, with barriers in between. Each work-item has a state. In a phase, a work-item
+//! writes only its own state, its own part of the LDS, and shared words. It accesses shared words only by atomics of
+//! one kind. It reads values that other work-items wrote in earlier phases. Therefore the host can execute a phase for
+//! one work-item after another.
 
 use std::{fmt::Write, ops::Range};
 
 /// Number of work-items per workgroup: one wave of 64 lanes, or two of 32.
 pub(crate) const ITEMS: usize = 64;
 pub(crate) const GROUPS: usize = 2;
-/// Number of input words per work-item, and of global words per workgroup that its work-items share.
+/// Number of input words of a work-item, and number of global words that the work-items of a workgroup share.
 pub(crate) const INPUTS: usize = 16;
 pub(crate) const SHARED: usize = 32;
 
-/// Number of private words of each work-item in global memory, and of words of a workgroup including the shared ones.
+/// Number of global words of a work-item that it does not share, and number of global words of a workgroup, including
+/// the shared ones.
 pub(crate) const OWN: usize = 4;
 pub(crate) const ALL: usize = SHARED + OWN * ITEMS;
 
@@ -41,7 +43,7 @@ impl Draw {
         list[self.below(list.len())]
     }
 
-    /// Draws an input word: random bits, small numbers, floats, pairs of half floats, ends of ranges.
+    /// Draws an input word: random bits, a small number, a float, a pair of half floats, or the end of a range.
     pub(crate) fn word(&mut self) -> u32 {
         let any = self.next() as u32;
         match self.below(6) {
@@ -66,7 +68,7 @@ impl Draw {
     }
 }
 
-/// Kind (`u`, `i` or `f`), bits per element, and number of elements.
+/// Type of a value: kind (`u`, `i` or `f`), bits per element, and number of elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Type {
     kind: char,
@@ -127,20 +129,18 @@ impl Type {
         self.kind == 'f'
     }
 
-    /// Returns the type in which C computes without promotion to a signed type.
+    /// Returns the type in which C computes. The promotion of C must not change an unsigned type to a signed one.
     fn wide(self) -> &'static str {
         if self.bits == 64 { "u64" } else { "u32" }
     }
 }
 
-/// A variable of the state.
 #[derive(Clone)]
 struct Variable {
     of: Type,
     name: String,
 }
 
-/// A statement, whose parts can be removed one by one.
 #[derive(Clone)]
 pub(crate) enum Statement {
     Line(String),
@@ -170,7 +170,8 @@ fn count(list: &[Statement]) -> usize {
     list.iter().map(of).sum()
 }
 
-/// Removes the statement with this number and its contents; otherwise returns the remaining number.
+/// Removes statement number `number` with its contents. If there are fewer statements, returns `number` minus the
+/// number of statements.
 fn remove(list: &mut Vec<Statement>, mut number: usize) -> Option<usize> {
     for index in 0..list.len() {
         if number == 0 {
@@ -185,7 +186,8 @@ fn remove(list: &mut Vec<Statement>, mut number: usize) -> Option<usize> {
     Some(number)
 }
 
-/// Replaces the part of an expression with this number by a one; otherwise returns the remaining number.
+/// Replaces part number `number` of the expressions by a one. If there are fewer parts, returns `number` minus the
+/// number of parts.
 fn simplify(list: &mut [Statement], mut number: usize) -> Option<usize> {
     for statement in list {
         let (Statement::Line(text) | Statement::Block(text, _)) = statement;
@@ -202,7 +204,7 @@ fn simplify(list: &mut [Statement], mut number: usize) -> Option<usize> {
     Some(number)
 }
 
-/// Returns the contents of parentheses that do not belong to a call or a cast, the largest first.
+/// Returns the ranges inside parentheses, the largest first. Parentheses of calls and casts are omitted.
 fn parts(text: &str) -> Vec<Range<usize>> {
     let (mut open, mut found) = (Vec::new(), Vec::new());
     for (at, c) in text.char_indices() {
@@ -222,24 +224,25 @@ fn parts(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Work between two barriers, followed by moves across lanes.
+/// Work between two barriers, and moves between lanes after it.
 #[derive(Clone)]
 struct Phase {
     body: Vec<Statement>,
-    /// True if it is a separate function.
+    /// True if the phase is a function of its own.
     called: bool,
     across: Vec<Across>,
 }
 
-/// Size of a kernel. Compilers take most of the time, and many small kernels find more than a few large ones.
+/// Size of a kernel. Most kernels are small: compilers take most of the time, and many small kernels find more errors
+/// than a few large ones.
 #[derive(Clone, Copy)]
 struct Size {
     phases: usize,
-    /// Approximate number of statements per phase.
+    /// Approximate number of statements in a phase.
     statements: usize,
-    /// Maximum depth of expressions.
+    /// Maximum nesting of expressions.
     depth: usize,
-    /// Maximum number of moves across lanes after a phase.
+    /// Maximum number of moves between lanes after a phase.
     across: usize,
 }
 
@@ -247,14 +250,13 @@ const SMALL: Size = Size { phases: 1, statements: 4, depth: 2, across: 1 };
 const MEDIUM: Size = Size { phases: 2, statements: 4, depth: 3, across: 2 };
 const LARGE: Size = Size { phases: 3, statements: 12, depth: 3, across: 3 };
 
-/// A move across lanes.
 #[derive(Clone)]
 struct Across {
     to: String,
     from: String,
-    /// Code for the GPU, with `@` for the value, `$` for the old one and `t` for the work-item.
+    /// Code for the GPU. `@` is the value, `$` the old value, and `t` the number of the work-item.
     gpu: String,
-    /// Code for the host, where `seen` contains the values of all work-items.
+    /// Code for the host. `seen` contains the values of all work-items.
     host: String,
 }
 
@@ -271,7 +273,7 @@ impl Kernel {
         let mut variables = Vec::new();
         for of in INTEGERS.into_iter().chain(FLOATS).chain(VECTORS) {
             let number = match of {
-                // Type of values that are moved across lanes and used as an index.
+                // Only this type is moved between lanes and used as an index.
                 U32 => 3,
                 _ if of.lanes > 1 => 2 * usize::from(draw.one_in(3)),
                 _ => draw.below(3),
@@ -291,7 +293,6 @@ impl Kernel {
         Kernel { name, variables: writer.variables, phases }
     }
 
-    /// Returns the code of all its phases as text.
     fn body(&self) -> String {
         let mut all = String::new();
         for phase in &self.phases {
@@ -303,13 +304,12 @@ impl Kernel {
         all
     }
 
-    /// Returns the variables that it uses. The others need not be compiled.
+    /// Returns the variables that the kernel uses. The compilers need not see the others.
     fn used(&self) -> Vec<&Variable> {
         let body = self.body();
         self.variables.iter().filter(|v| body.contains(&v.name)).collect()
     }
 
-    /// Returns the variables that it changes.
     fn changed(&self) -> Vec<&Variable> {
         let body = self.body();
         let changes = |v: &&Variable| {
@@ -321,7 +321,7 @@ impl Kernel {
         self.variables.iter().filter(changes).collect()
     }
 
-    /// Returns whether it uses the array, its part of the LDS, and the shared words there.
+    /// Returns whether the kernel uses its array, its part of the LDS, and shared words in the LDS.
     fn has(&self) -> [bool; 3] {
         let body = self.body();
         ["s->array", "own", "both"].map(|name| body.contains(name))
@@ -331,7 +331,7 @@ impl Kernel {
         self.phases.iter().map(|phase| count(&phase.body) + phase.across.len()).sum()
     }
 
-    /// Returns the kernel without the statement with this number.
+    /// Returns the kernel without statement number `number`.
     pub(crate) fn without(&self, mut number: usize) -> Kernel {
         let mut less = self.clone();
         for phase in &mut less.phases {
@@ -346,7 +346,8 @@ impl Kernel {
         less
     }
 
-    /// Returns the kernel with the part of an expression with this number replaced by a one; `None` if there are fewer.
+    /// Returns the kernel with part number `number` of its expressions replaced by a one; `None` if there are fewer
+    /// parts.
     pub(crate) fn simpler(&self, mut number: usize) -> Option<Kernel> {
         let mut simpler = self.clone();
         for phase in &mut simpler.phases {
@@ -358,7 +359,7 @@ impl Kernel {
         None
     }
 
-    /// Returns the names of the words that each work-item outputs.
+    /// Returns the names of the words that each work-item writes to the results.
     pub(crate) fn outputs(&self) -> Vec<String> {
         let words = |v: &Variable| {
             let each = v.of.bits.div_ceil(32) as usize * v.of.lanes;
@@ -371,7 +372,7 @@ impl Kernel {
         self.changed().into_iter().flat_map(words).chain(rest).collect()
     }
 
-    /// Returns the text for one of the compilers. Most of it is equal for both.
+    /// Returns the source for the GPU or for the host. Most of it is the same for both.
     pub(crate) fn text(&self, for_gpu: bool) -> String {
         let (name, mut out) = (&self.name, String::new());
         let [array, own, both] = self.has();
@@ -450,8 +451,8 @@ impl Kernel {
         out
     }
 
-    /// Returns the arguments of a phase: LDS to write, LDS to read, shared words, words in global memory, and uniform
-    /// inputs.
+    /// Returns the arguments of a phase: LDS to write, LDS to read, shared words, words in global memory, and inputs
+    /// that are the same for all work-items.
     fn arguments(number: usize, group: &str) -> String {
         let [own, other] = halves(number);
         format!(
@@ -534,7 +535,7 @@ impl Kernel {
     }
 }
 
-/// Returns a variable, or each of its elements.
+/// Returns the variable, or for a vector each of its elements.
 fn places(v: &Variable) -> Vec<String> {
     match v.of.lanes {
         1 => vec![v.name.clone()],
@@ -545,11 +546,11 @@ fn places(v: &Variable) -> Vec<String> {
 const PARAMETERS: &str =
     "u32 *own, const u32 *other, u32 *both, u32 *all, u32 *far, const u32 *uni, u32 t";
 
-/// Number of LDS words: four for each work-item, twice, and the shared ones.
+/// Number of LDS words: twice four words for each work-item, and the shared words.
 const LDS: usize = BOTH + SHARED;
 const BOTH: usize = 2 * 4 * ITEMS;
 
-/// Returns the offsets of the LDS part that a phase writes, and of the part that others wrote before.
+/// Returns the offset of the LDS part that a phase writes, and of the part that the phase before wrote.
 fn halves(phase: usize) -> [usize; 2] {
     if phase.is_multiple_of(2) { [0, 4 * ITEMS] } else { [4 * ITEMS, 0] }
 }

@@ -1,7 +1,7 @@
-//! A worker process that compiles and runs kernels, so that a compiler that crashes or hangs is an ordinary result.
+//! A worker process, which compiles and runs kernels. If a compiler crashes or hangs, only the worker ends.
 //!
-//! It gets one job per line and answers with lines that begin with `@`, the last of them `@end`. Each step is announced
-//! before it starts, so that the cause of a crash is known.
+//! The worker reads one job per line and writes answers, which are lines that begin with `@`. The last line of an
+//! answer is `@end`. The worker announces each step before it starts, so that the cause of a crash is known.
 
 use std::{
     cell::RefCell,
@@ -19,10 +19,11 @@ use super::{
     draw::Kernel,
 };
 
-/// A job of a worker: kernels `from..to` of a seed that has `of` kernels.
+/// A job of a worker: kernels `from..to` of a seed. The seed has `of` kernels.
 #[derive(Clone)]
 pub(super) struct Job {
-    /// `compare`, `shrink` (minimise the first kernel), or `votes` (run the host's compiler at its other levels).
+    /// `compare` compares the results, `shrink` minimises the first kernel, and `votes` runs the host's compiler at its
+    /// other levels.
     pub(super) what: &'static str,
     pub(super) seed: u64,
     pub(super) of: u64,
@@ -32,7 +33,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Returns the maximum time for which it may compute or sleep.
+    /// Returns the maximum time that the worker may compute or sleep.
     fn limit(&self) -> Duration {
         match self.what {
             "shrink" => Duration::from_secs(300),
@@ -58,7 +59,6 @@ impl Job {
     }
 }
 
-/// Encodes text as one line.
 fn folded(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\n', "\\n")
 }
@@ -76,11 +76,11 @@ fn unfolded(text: &str) -> String {
 
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // If this fails, the parent has ended and no job will follow.
+    // If writing fails, the parent has ended and sends no further jobs.
     let _ = writeln!(out, "@{line}").and_then(|()| out.flush());
 }
 
-/// Kernels of a seed, and the host's results.
+/// Kernels of a seed, and their results on the host.
 struct Known {
     seed: u64,
     of: u64,
@@ -88,7 +88,7 @@ struct Known {
     expected: Result<Vec<Results>, String>,
 }
 
-/// Runs the worker until its input ends.
+/// Runs the worker until the end of its input.
 pub(crate) fn serve() -> ExitCode {
     let mut known: Option<Known> = None;
     for line in std::io::stdin().lock().lines() {
@@ -151,8 +151,8 @@ fn answer(
     }
 }
 
-/// Time for which a process has computed or slept. Time in which it is runnable but other processes run does not count,
-/// because on a busy machine a process of low priority waits for minutes.
+/// Time that a process has computed or slept. Time in which the process is runnable but other processes run is
+/// excluded, because on a busy machine a process of low priority waits for minutes.
 struct Clock {
     process: u32,
     begun: Option<Duration>,
@@ -167,7 +167,8 @@ impl Clock {
         Clock { process, begun, asleep: Duration::ZERO }
     }
 
-    /// Returns true if it sleeps, and its processor time: `proc_pid_stat(5)`, in hundredths of a second.
+    /// Returns true if the process sleeps, and its processor time. Source: `proc_pid_stat(5)`, which counts hundredths
+    /// of a second.
     fn look(process: u32) -> Option<(bool, Duration)> {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
@@ -175,11 +176,11 @@ impl Clock {
         Some((fields.first() == Some(&"S"), Duration::from_millis(10 * (ticks(11)? + ticks(12)?))))
     }
 
-    /// Updates and returns the time; called once per tick.
+    /// Updates and returns the time. Must be called once per tick.
     fn spent(&mut self) -> Duration {
         let Some((sleeps, computed)) = Clock::look(self.process) else { return Duration::MAX };
         if sleeps {
-            // It also sleeps while the host's compiler works.
+            // The worker also sleeps while the host's compiler works.
             self.asleep += Clock::TICK / 4;
         }
         let begun = *self.begun.get_or_insert(computed);
@@ -187,19 +188,17 @@ impl Clock {
     }
 }
 
-/// Reason why a worker did not answer.
+/// Description of a worker that ended without an answer.
 pub(super) struct Died {
-    /// Last announced step.
     pub(super) stage: String,
     pub(super) how: String,
 }
 
-/// A worker as its parent sees it.
+/// A worker process, as seen by its parent.
 pub(super) struct Worker {
     child: Child,
     input: ChildStdin,
     lines: Receiver<String>,
-    /// Output on its standard error.
     errors: RefCell<File>,
 }
 
@@ -209,7 +208,7 @@ impl Worker {
         let copy = errors.try_clone().map_err(|error| format!("no file: {error}"))?;
         let mut command = crate::command(root);
         command.args(["fuzz", "worker"]).env(crate::INSIDE, "1").stderr(copy);
-        // Random code is compiled once, so caching it would only fill the disk.
+        // Each random kernel is compiled once, so a cache would only fill the disk.
         if std::env::var_os("AMD_COMGR_CACHE").is_none() {
             command.env("AMD_COMGR_CACHE", "0");
         }
@@ -219,7 +218,7 @@ impl Worker {
             return Err("a worker without pipes".to_owned());
         };
         let (tell, lines) = channel();
-        // Ends with the worker, whose output it reads.
+        // The thread ends with the worker, because it reads the output of the worker.
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
                 if let Some(line) = line.strip_prefix('@')
@@ -232,7 +231,7 @@ impl Worker {
         Ok(Worker { child, input, lines, errors: RefCell::new(errors) })
     }
 
-    /// Sends a job and returns the lines of the answer. An error means that the worker has ended.
+    /// Sends a job, and returns the lines of the answer. Returns an error if the worker has ended.
     pub(super) fn ask(&mut self, job: &Job) -> Result<Vec<(String, String)>, Died> {
         let mut clock = Clock::new(self.child.id());
         let (mut stage, mut answer) = ("begin".to_owned(), Vec::new());
@@ -259,7 +258,7 @@ impl Worker {
         }
     }
 
-    /// Ends the worker and describes how it ended.
+    /// Kills the worker, and describes how it ended.
     fn died(&mut self, stage: String, how: &str) -> Died {
         if !how.is_empty() {
             // The worker may have ended already.

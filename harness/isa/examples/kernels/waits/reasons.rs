@@ -1,6 +1,6 @@
-//! Reasons why code does not need one of its waits, barriers or fences in a run. They are found in the executed
-//! instructions, by an analysis that models the counters of the ISA guides ("Data dependency resolution") and parses
-//! waits from their text.
+//! Reasons why a run of a kernel does not need one of its waits, barriers or fences. An analysis of the executed
+//! instructions finds them. It models the counters of the ISA guides ("Data dependency resolution") and parses waits
+//! from the text of the instructions.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,7 +9,7 @@ use isa::AccessKind;
 
 use super::trace::{Step, Touched};
 
-/// A run of a kernel, in the order of execution.
+/// Executed steps of a run, in the order of execution.
 pub(crate) struct Run<'a> {
     pub(crate) arch: Arch,
     pub(crate) steps: &'a [Step],
@@ -52,7 +52,7 @@ fn raises(arch: Arch, text: &str) -> Vec<&'static str> {
     }
 }
 
-/// Parses a wait: counters, and the number of results that it leaves outstanding.
+/// Parses a wait. Returns the counters, each with the number of results that may stay outstanding.
 fn waits(text: &str) -> Vec<(&'static str, usize)> {
     let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let value = || {
@@ -83,17 +83,17 @@ fn waits(text: &str) -> Vec<(&'static str, usize)> {
     }
 }
 
-/// Returns true if only a count of zero shows completion: scalar results, and accesses with two possible segments.
+/// Returns true if only a count of zero shows that the result has arrived. This holds for scalar results, and for
+/// accesses with two possible segments.
 fn in_any_order(text: &str) -> bool {
     text.starts_with("s_") || text.starts_with("flat_")
 }
 
 type Register = (char, u16);
 
-/// An access of a wave, and the number of barriers before it.
+/// An access of a wave, and the number of barriers that the wave has passed before.
 type Between = (u32, usize, Touched);
 
-/// Returns the registers in a piece of text.
 fn registers(text: &str) -> BTreeSet<Register> {
     let mut all = BTreeSet::new();
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "_[:]".contains(c)));
@@ -140,7 +140,7 @@ pub(super) fn is_barrier(text: &str) -> bool {
     matches!(text.split_whitespace().next(), Some("s_barrier" | "s_barrier_wait"))
 }
 
-/// Returns true for instructions on the caches between workgroups.
+/// Returns true for instructions that invalidate or write back the caches between workgroups.
 pub(crate) fn is_fence(text: &str) -> bool {
     let name = text.split_whitespace().next().unwrap_or_default();
     name.starts_with("buffer_wb")
@@ -159,8 +159,8 @@ impl Run<'_> {
         format!("`{}` at +{:#x}", self.text(step), step.pc.wrapping_sub(self.start))
     }
 
-    /// Returns the reason why the instruction at an address is not needed; `None` if it is, as far as this analysis can
-    /// tell.
+    /// Returns the reason why the instruction at address `removed` is not needed in this run; `None` if the analysis
+    /// finds no reason.
     pub(crate) fn reason(&self, removed: u64) -> Option<String> {
         let text = self.texts.get(&removed)?;
         let reasons = if is_barrier(text) {
@@ -174,7 +174,7 @@ impl Run<'_> {
         Some(if all.is_empty() { "nothing is on its way there".to_owned() } else { all.join("; ") })
     }
 
-    /// Returns the steps of each wave, by index.
+    /// Returns, for each wave, the indices of its steps.
     fn waves(&self) -> Vec<Vec<usize>> {
         let mut all: HashMap<_, Vec<usize>> = HashMap::new();
         for (at, step) in self.steps.iter().enumerate() {
@@ -186,7 +186,7 @@ impl Run<'_> {
     fn of_wait(&self, removed: u64, waited: &[(&str, usize)]) -> Option<BTreeSet<String>> {
         let mut reasons = BTreeSet::new();
         for wave in self.waves() {
-            // Outstanding results by counter, as positions in the wave.
+            // For each counter, the outstanding results, as positions in the steps of the wave.
             let mut open: HashMap<&str, Vec<usize>> = HashMap::new();
             for (at, index) in wave.iter().enumerate() {
                 let step = &self.steps[*index];
@@ -213,7 +213,7 @@ impl Run<'_> {
         Some(reasons)
     }
 
-    /// Returns the results that a wait completes which leaves `left` outstanding.
+    /// Returns the results that a wait completes if it leaves `left` results outstanding.
     fn done(&self, wave: &[usize], queue: &[usize], left: usize) -> Vec<usize> {
         let any = |place: &usize| in_any_order(self.text(&self.steps[wave[*place]]));
         if left == 0 {
@@ -277,12 +277,13 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the reason why accesses of others between a write and the wait for it are harmless; `None` if they are
-    /// not.
+    /// Returns the reason why accesses of other waves between a write and the wait for it are harmless; `None` if they
+    /// are not.
     fn others_touch(&self, wrote: usize, waited: usize) -> Option<String> {
         let writer = &self.steps[wrote];
         let meets = |step: &&Step| {
-            // Before RDNA the waves of a workgroup share all caches, so they see writes that have not reached memory.
+            // Before RDNA, the waves of a workgroup share all caches. Therefore they see writes that have not reached
+            // memory.
             let shared = !self.arch.facts().has_two_caches && step.is_of_workgroup(writer);
             let near = |touched: &&Touched| {
                 if touched.local { step.is_of_workgroup(writer) } else { !shared }
@@ -302,7 +303,7 @@ impl Run<'_> {
             let wait = self.named(&self.steps[waited]);
             return Some(format!("others touch what {name} writes behind {wait} alone"));
         }
-        // All accesses there are marked as atomic, which need no order.
+        // Accesses that are all marked as atomic need no order.
         let all = others(self.steps);
         let is_marked = |step: &Step| {
             step.touched.iter().all(|touched| !touched.local)
@@ -317,9 +318,9 @@ impl Run<'_> {
             .then(|| format!("{name} and all that meets it elsewhere may be atomic"))
     }
 
-    /// Compares the accesses on both sides of each execution of a barrier.
+    /// Compares the accesses before and after each execution of a barrier.
     fn of_barrier(&self, removed: u64) -> Option<BTreeSet<String>> {
-        // Number of barriers that each wave has passed, and the removed ones by workgroup.
+        // Number of barriers that each wave has passed, and the removed barriers of each workgroup.
         let mut passed: HashMap<_, usize> = HashMap::new();
         let mut gone: HashMap<_, BTreeSet<usize>> = HashMap::new();
         let mut touches: HashMap<_, Vec<Between>> = HashMap::new();
@@ -336,7 +337,7 @@ impl Run<'_> {
             touches.entry(group).or_default().extend(own);
         }
         for (group, gone) in &gone {
-            // Merged intervals have the same number.
+            // Without a removed barrier, the intervals on its two sides merge and get the same number.
             let merged = |interval: usize| (0..interval).filter(|n| !gone.contains(n)).count();
             let mut by_byte: HashMap<(bool, u64), Vec<Between>> = HashMap::new();
             let beside = |interval: &usize| {
@@ -365,11 +366,11 @@ impl Run<'_> {
         Some(BTreeSet::from(["no two waves touch the same bytes on its two sides".to_owned()]))
     }
 
-    /// Examines the writes of other workgroups.
+    /// Returns the reasons why a fence is not needed, considering the writes of other workgroups.
     fn of_fence(&self, removed: u64) -> Option<BTreeSet<String>> {
         let fence = self.texts.get(&removed)?;
         let writes_back = fence.starts_with("buffer_wbl2") || fence.starts_with("global_wb ");
-        // Accesses of another workgroup in these steps.
+        // Returns true if another workgroup accesses the same bytes in these steps.
         let foreign = |steps: &[Step], step: &Step, touched: &Touched| {
             steps.iter().any(|other| {
                 other.launch == step.launch
@@ -378,7 +379,7 @@ impl Run<'_> {
             })
         };
         if writes_back {
-            // Writes of a wave before its next remaining write-back.
+            // For a removed write-back: the writes of the wave before the next write-back that remains.
             for (at, step) in self.steps.iter().enumerate() {
                 let own =
                     self.steps[at..].iter().enumerate().filter(|(_, other)| other.is_of(step));
@@ -408,13 +409,14 @@ impl Run<'_> {
             }
             let reads = step.touched.iter().filter(|t| !t.local && t.kind == AccessKind::Load);
             for read in reads {
-                // Steps since the last remaining fence with the same name; the waves of a workgroup share their caches.
+                // For a removed invalidation: the steps since the last fence with the same name that remains. The waves
+                // of a workgroup share their caches.
                 let before = self.steps[..at].iter().enumerate().rev();
                 let own = before.filter(|(_, other)| other.is_of_workgroup(step));
                 let mut same = own.filter(|(_, other)| does_as_much(self.text(other), fence));
                 let Some((_, last)) = same.clone().next() else { continue };
                 let kept = same.find(|(_, other)| other.pc != removed).map_or(0, |(at, _)| at);
-                // If the last fence remains, this one has no effect on the read.
+                // If the last fence before the read remains, the removed one does not affect the read.
                 if last.pc == removed && foreign(&self.steps[kept..at], step, read) {
                     return None;
                 }
@@ -426,14 +428,14 @@ impl Run<'_> {
     }
 }
 
-/// Returns true if a fence includes the effects of another one.
+/// Returns true if the fence `text` has all effects of the fence `fence`.
 fn does_as_much(text: &str, fence: &str) -> bool {
     let name = |text: &str| text.split_whitespace().next().map(str::to_owned);
     let is_wide = ["SCOPE_DEV", "SCOPE_SYS", "sc1"].iter().any(|scope| text.contains(scope));
     text == fence || is_wide && name(text) == name(fence)
 }
 
-/// Returns true if a load has the bits of atomic and volatile ones.
+/// Returns true if a load has the cache bits of atomic and volatile loads.
 pub(super) fn is_marked(text: &str) -> bool {
     ["glc", "sc0", "sc1", "scope:", "_atomic_"].iter().any(|mark| text.contains(mark))
 }

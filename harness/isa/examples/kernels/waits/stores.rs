@@ -1,8 +1,9 @@
-//! Loads that are changed to stores of the same width to the same address, and the reasons why a store without a report
-//! is harmless.
+//! Loads that are changed to stores of the same width to the same address, and reasons why such a store needs no
+//! report.
 //!
-//! As in [`super::reasons`], the reasons come from the executed instructions of the modified kernel: which other
-//! accesses the bytes have, and whether barriers or atomics order them. In doubt, accesses count as ordered.
+//! As in [`super::reasons`], the reasons come from the executed instructions of the mutated kernel: the other accesses
+//! to the bytes, and the barriers and atomics that order them. If it is uncertain whether two accesses are ordered,
+//! they count as ordered.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -17,11 +18,11 @@ use super::{
     trace::{Step, Touched},
 };
 
-/// Number of bytes per lane and source of a load: the segment in its name, or two locations of the LDS.
+/// A load: number of bytes per lane, and source, which is the segment in its name or two locations in the LDS.
 struct Load<'a> {
     space: &'a str,
     bytes: u32,
-    /// For two locations, whether offsets count 64 elements or one.
+    /// For two locations, true if the offsets count 64 elements, false if they count one.
     two: Option<bool>,
 }
 
@@ -57,13 +58,12 @@ impl Load<'_> {
     }
 }
 
-/// Returns true if the load can become a store.
 pub(super) fn is_load(text: &str) -> bool {
     Load::of(text).is_some()
 }
 
-/// Returns the words of the store that corresponds to a load: RDNA and CDNA ISA guides, "Microcode Formats", and the
-/// opcode numbers there. The caller checks the result with the disassembler.
+/// Returns the words of the store that corresponds to a load. The caller checks them with the disassembler. Source:
+/// RDNA and CDNA ISA guides, "Microcode Formats", and the opcode numbers there.
 pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>> {
     let load = Load::of(text)?;
     let (gfx9, old) = match arch.facts().microcode {
@@ -99,7 +99,7 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
         (2, true) => 26,
         (4, true) => 28,
         (8, true) => 29,
-        // On GFX10 the opcodes for three and four words are exchanged.
+        // On GFX10 the opcodes for three and four words are in the other order.
         (12, true) => {
             if gfx9 {
                 30
@@ -127,7 +127,7 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
             let result = *second >> 24;
             *second = *second & 0x00ff_00ff | result << 8;
         }
-        // GFX12.
+        // Three dwords: GFX12.
         [first, second, _] => {
             *first = *first & !(0xff << 14) | operation << 14;
             let result = *second & 0xff;
@@ -138,10 +138,10 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
     Some(words)
 }
 
-/// Maximum number of pairs of accesses that are examined before the mutation counts as missed.
+/// Maximum number of pairs of accesses that are examined. If there are more, the mutation counts as missed.
 const MOST_PAIRS: usize = 4000;
 
-/// Executed steps of a modified kernel.
+/// Executed steps of a mutated kernel.
 pub(super) struct Changed<'a> {
     pub(super) arch: Arch,
     pub(super) steps: &'a [Step],
@@ -154,7 +154,7 @@ fn wave(step: &Step) -> Wave {
     (step.launch, step.workgroup, step.wave)
 }
 
-/// Returns the owner of the bytes: LDS belongs to a workgroup.
+/// Returns the owner of the bytes: the launch and, for the LDS, the workgroup.
 fn place(step: &Step, touched: &Touched) -> (usize, Option<u64>) {
     (step.launch, touched.local.then_some(step.workgroup))
 }
@@ -164,9 +164,10 @@ impl Changed<'_> {
         self.texts.get(&step.pc).map_or("", String::as_str)
     }
 
-    /// Returns the reason why the stores at an address need no report; otherwise an unordered access of another wave.
+    /// Returns the reason why the stores at address `changed` need no report. The error is an unordered access of
+    /// another wave.
     pub(super) fn reason(&self, changed: u64) -> Result<String, String> {
-        // Accesses by word of memory, as indices in the list.
+        // For each word of memory, the indices of its accesses.
         let mut by_word: HashMap<_, Vec<usize>> = HashMap::new();
         for (at, step) in self.steps.iter().enumerate() {
             for touched in &step.touched {
@@ -186,7 +187,7 @@ impl Changed<'_> {
                         let mut meeting = other.touched.iter().filter(|one| one.meets(touched));
                         wave(other) != wave(step) && meeting.any(|one| !one.agrees(touched))
                     });
-                    // A write that does not change the value does not conflict with earlier accesses.
+                    // A write does not conflict with earlier accesses if it does not change the value.
                     let others = others.filter(|other| {
                         touched.local || !unchanged.contains(&(at.max(*other), word))
                     });
@@ -207,7 +208,7 @@ impl Changed<'_> {
                 reasons.insert("it and all that meets it may be atomic");
                 continue;
             }
-            // A barrier of the workgroup in between is found quickly.
+            // This shortcut detects a barrier of the workgroup between the two accesses.
             if one.is_of_workgroup(two) && intervals[first] != intervals[second] {
                 reasons.insert("barriers or atomics are between it and all that meets it");
                 continue;
@@ -229,7 +230,7 @@ impl Changed<'_> {
         Ok(reasons.into_iter().collect::<Vec<_>>().join("; "))
     }
 
-    /// Returns the stores that left a word of memory unchanged: the next access finds the same value as the store did.
+    /// Returns the stores that left a word of memory unchanged: the next access finds the value that the store found.
     fn unchanged(&self) -> HashSet<(usize, u64)> {
         let mut last: HashMap<(usize, u64), (usize, u32)> = HashMap::new();
         let mut unchanged = HashSet::new();
@@ -248,7 +249,7 @@ impl Changed<'_> {
         unchanged
     }
 
-    /// Returns for each step the number of barriers that its wave has passed before.
+    /// Returns, for each step, the number of barriers that its wave has passed before.
     fn intervals(&self) -> Vec<usize> {
         let mut passed: HashMap<Wave, usize> = HashMap::new();
         let number = |step: &Step| {
@@ -260,8 +261,8 @@ impl Changed<'_> {
         self.steps.iter().map(number).collect()
     }
 
-    /// Returns true if two memory accesses have the bits of atomic ones, as far as stores of the architecture have such
-    /// bits.
+    /// Returns true if both memory accesses have the bits of atomic accesses. If stores of the architecture have no
+    /// such bits, a store counts as atomic.
     fn may_be_atomic(&self, one: &Step, two: &Step) -> bool {
         let says = match self.arch.facts().scope_bits {
             ScopeBits::Sc | ScopeBits::Scope => true,
@@ -276,8 +277,8 @@ impl Changed<'_> {
         !local(one) && !local(two) && may_be(one) && may_be(two)
     }
 
-    /// Returns true if the wave of the second step has synchronised with the first step, by barriers, or by locations
-    /// that one wave writes and another reads with the bits of atomics.
+    /// Returns true if the wave of step `second` has synchronised with step `first`. Waves synchronise by barriers, and
+    /// by locations that one wave writes and another reads with the bits of atomic accesses.
     fn is_ordered(&self, first: usize, second: usize) -> bool {
         let begin = &self.steps[first];
         let mut knowing = HashSet::from([wave(begin)]);
@@ -299,7 +300,7 @@ impl Changed<'_> {
             if at <= first {
                 continue;
             }
-            // The wave has passed a barrier at which a synchronised wave had arrived.
+            // The wave has passed a barrier at which a synchronised wave had arrived, so it is synchronised too.
             let number = passed.get(&wave(step)).copied().unwrap_or(0);
             let heard = number > 0 && met.contains(&(step.launch, step.workgroup, number - 1));
             if at == second {
@@ -308,7 +309,7 @@ impl Changed<'_> {
             if heard {
                 knowing.insert(wave(step));
             }
-            // Spin loops on the LDS have no marking.
+            // Spin loops on the LDS have no bits that mark them, so every LDS access counts.
             let marked = |touched: &&Touched| {
                 touched.local
                     || touched.kind == AccessKind::Atomic

@@ -1,9 +1,8 @@
-//! Trace of the executed instructions and the bytes that they access, computed from registers and text, independent of
-//! the sanitizer.
+//! Trace of the executed instructions and the bytes that they access. It is computed from registers and text,
+//! independent of the sanitizer.
 
 use isa::{AccessKind, Executing};
 
-/// Bytes that an instruction accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Touched {
     pub(crate) local: bool,
@@ -15,13 +14,13 @@ pub(crate) struct Touched {
 }
 
 impl Touched {
-    /// Returns true if both write the same value to the same location.
+    /// Returns true if both stores write the same value to the same location.
     pub(crate) fn agrees(&self, other: &Touched) -> bool {
         let place = |touched: &Touched| (touched.local, touched.start, touched.end);
         self.value.is_some() && self.value == other.value && place(self) == place(other)
     }
 
-    /// Returns true if two waves with these accesses need synchronisation.
+    /// Returns true if two different waves need synchronisation for these accesses.
     pub(crate) fn meets(&self, other: &Touched) -> bool {
         let writes = |touched: &Touched| touched.kind != AccessKind::Load;
         let atomic = |touched: &Touched| touched.kind == AccessKind::Atomic;
@@ -33,7 +32,6 @@ impl Touched {
     }
 }
 
-/// An instruction of one wave.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) launch: usize,
@@ -42,7 +40,7 @@ pub(crate) struct Step {
     pub(crate) pc: u64,
     pub(crate) lanes: u64,
     pub(crate) touched: Vec<Touched>,
-    /// Values of the dwords of memory before the access, by a quarter of the address.
+    /// Dwords of memory before the access. The key is the address divided by four.
     pub(crate) held: Vec<(u64, u32)>,
 }
 
@@ -59,7 +57,7 @@ impl Step {
         }
     }
 
-    /// Returns the final memory contents of a launch, as a step without a wave.
+    /// Returns a step without a wave that contains the final contents of memory after a launch.
     pub(crate) fn end(launch: usize, held: impl Iterator<Item = (u64, u32)>) -> Step {
         let (workgroup, held) = (u64::MAX, held.collect());
         Step { launch, workgroup, wave: 0, pc: 0, lanes: 0, touched: Vec::new(), held }
@@ -74,7 +72,7 @@ impl Step {
     }
 }
 
-/// Returns the first vector register of an operand.
+/// Returns the number of the first vector register of an operand.
 fn row(operand: &str) -> Option<usize> {
     let name = operand.strip_prefix('v')?;
     let first = name.strip_prefix('[').map_or(name, |pair| pair.split(':').next().unwrap_or(""));
@@ -86,7 +84,7 @@ fn number(text: &str, name: &str) -> u64 {
     found.and_then(|value| value.strip_prefix(':')?.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the number of bytes per lane, from the end of the name.
+/// Returns the number of bytes per lane, which the end of the mnemonic contains.
 fn size(mnemonic: &str) -> u64 {
     let ends = |ends: &[&str]| ends.iter().any(|end| mnemonic.ends_with(end));
     match () {
@@ -157,7 +155,7 @@ fn in_lds(executing: &Executing<'_>) -> Vec<Touched> {
             value: value(place, lane),
             ..touched(u64::from(executing.vector(row, lane)) + offset, bytes)
         });
-    // If several lanes write one location, the last one's value remains.
+    // If several lanes write to a location, the value of the last lane remains.
     let mut touched: Vec<Touched> = Vec::new();
     for one in all {
         touched.retain(|other| kind != AccessKind::Store || other.start != one.start);
@@ -166,5 +164,5 @@ fn in_lds(executing: &Executing<'_>) -> Vec<Touched> {
     touched
 }
 
-/// Upper half of flat LDS addresses on the emulated device.
+/// Upper half of the flat addresses of the LDS on the emulated device.
 const SHARED: u32 = 0x0002_0000;

@@ -1,4 +1,5 @@
-//! Claims about an instruction.
+//! Claims about an instruction. A claim says that certain instruction words have the same effect as other words, for
+//! example the plain form of the instruction with changed registers.
 
 use std::rc::Rc;
 
@@ -7,30 +8,31 @@ use device::Arch;
 use super::{encodings::Encoding, slot::State};
 
 pub(super) type Change = Rc<dyn Fn(&mut State)>;
-/// Function that makes two results comparable, given the state before.
+/// Function that changes the states after both runs so that they can be compared. The first argument is the state
+/// before.
 type After = Box<dyn Fn(&State, &mut State, &mut State)>;
 
-/// Active lanes in most claims. Some are off.
+/// Active lanes in most claims. Some lanes are inactive.
 pub(super) const EXEC: u64 = 0xf7ff_fffe_fffe_ff7f;
 
-/// A claim that words have the effect of other words with changed registers.
+/// A claim that `words` have the effect of the words `like` with changed registers.
 pub(super) struct Claim {
     pub(super) relation: &'static str,
     pub(super) words: Vec<u32>,
     pub(super) like: Vec<u32>,
     /// True if `like` consists of several instructions in sequence.
     pub(super) in_turn: bool,
-    /// Words before and after both.
+    /// Words that run before `words` and before `like`, and words that run after them.
     pub(super) first: Vec<u32>,
     pub(super) last: Vec<u32>,
-    /// The claim does not apply if the words have the same text as these.
+    /// The claim does not apply if the disassembler prints the same text for these words.
     pub(super) without: Option<Vec<u32>>,
-    /// The claim does not apply if their text does not contain this.
+    /// The claim does not apply if the text of the words does not contain this.
     pub(super) told: &'static str,
     pub(super) exec: u64,
-    /// SCC before.
+    /// Value of SCC before the words run.
     pub(super) condition: bool,
-    /// Changes of the initial registers, for both.
+    /// Change of the initial registers for both runs.
     pub(super) given: Change,
     pub(super) before: Change,
     pub(super) after: After,
@@ -64,18 +66,18 @@ impl Claim {
     }
 }
 
-/// An opcode in its plain form, and the claims about it.
+/// The plain form of an opcode, and the claims about the opcode.
 pub(super) struct Plain<'a> {
     pub(super) arch: Arch,
     pub(super) encoding: Encoding,
     pub(super) words: &'a [u32],
-    /// Name without the suffix of its encoding.
+    /// Name of the instruction, without the suffix of its encoding.
     pub(super) name: &'a str,
     pub(super) claims: Vec<Claim>,
 }
 
 impl Plain<'_> {
-    /// Adds a claim that words, if the encoding has them, have the effect of the plain ones.
+    /// Adds a claim that words have the effect of the plain words. `None` means that the encoding has no such words.
     pub(super) fn claim(&mut self, relation: &'static str, words: Option<Vec<u32>>) -> Made<'_> {
         let Some(words) = words else { return Made(None) };
         self.claims.push(Claim::new(relation, words, self.words.to_vec()));
@@ -83,7 +85,7 @@ impl Plain<'_> {
     }
 }
 
-/// A new claim that can be refined, if there is one.
+/// A new claim, which the methods refine. `None` if the encoding does not have the words.
 pub(super) struct Made<'a>(Option<&'a mut Claim>);
 
 impl Made<'_> {
@@ -94,7 +96,6 @@ impl Made<'_> {
         self
     }
 
-    /// Compares with other words than the plain ones.
     pub(super) fn like(self, words: Vec<u32>) -> Self {
         self.with(|claim| {
             claim.without = Some(words.clone());
@@ -118,18 +119,16 @@ impl Made<'_> {
         self.with(|claim| claim.told = told)
     }
 
-    /// Activates all lanes.
     pub(super) fn all_on(self) -> Self {
         self.with_on(u64::MAX)
     }
 
-    /// Activates these lanes.
     pub(super) fn with_on(self, exec: u64) -> Self {
         self.with(|claim| claim.exec = exec)
     }
 }
 
-/// Returns the first row of a source's registers.
+/// Returns the number of the first row of a source.
 pub(super) fn row(source: usize) -> usize {
     2 + 2 * source
 }

@@ -5,16 +5,16 @@ use device::Arch;
 
 use super::slot::FIRST;
 
-/// Source registers of the plain form: v10, v12 and v14. The result is v8, or s8 if it is scalar.
+/// Registers of the plain form. The sources are v10, v12 and v14, and the result is v8, or s8 if it is scalar.
 const SOURCES: [u32; 3] = [FIRST + 2, FIRST + 4, FIRST + 6];
-/// First of the vector registers among the 512 operands.
+/// Number of the first vector register among the 512 operands.
 pub(super) const VECTOR: u32 = 256;
-/// Operand number that replaces the first source, which is then in the next dword.
+/// Operand number which means that the first source is in the next dword.
 const DPP16: u32 = 250;
 const DPP8: u32 = 233;
 const SDWA: u32 = 249;
 pub(super) const LITERAL: u32 = 255;
-/// Constant after an instruction with a mandatory 32-bit constant, for example `v_fmaak_f32`.
+/// Constant that follows an instruction with a mandatory 32-bit constant, for example `v_fmaak_f32`.
 pub(super) const MANDATORY: u32 = 0x4123_4567;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,23 +33,23 @@ impl Encoding {
     pub(super) fn opcodes(self, arch: Arch) -> u32 {
         match self {
             Encoding::Vop1 | Encoding::Vopc => 256,
-            // The other opcodes encode VOP1 and VOPC.
+            // Other opcodes of VOP2 mean that the word is VOP1 or VOPC.
             Encoding::Vop2 => 62,
-            // The other opcodes encode VOP3P there.
+            // Other opcodes of VOP3 on GFX9 mean that the word is VOP3P.
             Encoding::Vop3 if arch.facts().microcode.is_gfx9() => 0x380,
             Encoding::Vop3 => 1024,
             Encoding::Vop3p => 128,
         }
     }
 
-    /// Returns true for two dwords, where every source may be any operand.
+    /// Returns true if the encoding has two dwords, where every source may be any operand.
     pub(super) fn is_long(self) -> bool {
         matches!(self, Encoding::Vop3 | Encoding::Vop3p)
     }
 
-    /// Returns the forms with vector registers only: with all three sources if possible, then without the third, and
-    /// without the second; VOP2 with and without a constant after it. Disassemblers before LLVM 22 require zeros in
-    /// unused source fields.
+    /// Returns plain forms of an opcode, whose operands are vector registers: with three sources, without the third
+    /// source, and without the second and third source. VOP2 has forms with and without a constant after it.
+    /// Disassemblers before LLVM 22 require zeros in unused source fields.
     pub(super) fn plain(self, arch: Arch, opcode: u32) -> Vec<Vec<u32>> {
         let gfx9 = arch.facts().microcode.is_gfx9();
         let [a, b, c] = SOURCES.map(|register| VECTOR + register);
@@ -67,14 +67,14 @@ impl Encoding {
             }
             Encoding::Vop3p => {
                 let encoding = if gfx9 { 0x1a7 << 23 } else { 0x198 << 23 };
-                // All bits of op_sel_hi: the upper result uses upper halves.
+                // All bits of op_sel_hi are set: the upper result uses upper halves.
                 let first = encoding | opcode << 16 | 1 << 14 | FIRST;
                 operands.map(|operands| vec![first, operands | 3 << 27]).to_vec()
             }
         }
     }
 
-    /// Returns the VOP3 words for the plain ones of a shorter encoding.
+    /// Returns the VOP3 words for the plain words of a shorter encoding.
     pub(super) fn lengthened(self, arch: Arch, words: &[u32]) -> Option<Vec<u32>> {
         let (opcode, sources) = match (self, arch.facts().microcode.is_gfx9()) {
             (Encoding::Vopc, _) => (words[0] >> 17 & 0xff, 2),
@@ -86,12 +86,12 @@ impl Encoding {
         Encoding::Vop3.plain(arch, opcode).into_iter().nth(3 - sources)
     }
 
-    /// Returns true if a source of the plain words is a vector register. Mandatory scalar sources are s0.
+    /// Returns true if a source of the plain words is a vector register. A source that must be scalar is s0.
     pub(super) fn has_vector(self, words: &[u32], source: usize) -> bool {
         !self.is_long() || words[1] >> (9 * source) & 0x1ff >= VECTOR
     }
 
-    /// Replaces the operand of a source; a literal is appended.
+    /// Replaces the operand of a source. A literal is appended.
     pub(super) fn with_source(
         self,
         words: &[u32],
@@ -110,7 +110,6 @@ impl Encoding {
         Some(words)
     }
 
-    /// Replaces the register of the result.
     pub(super) fn with_result(self, words: &[u32], register: u32) -> Option<Vec<u32>> {
         let mut words = words.to_vec();
         match self {
@@ -121,41 +120,43 @@ impl Encoding {
         Some(words)
     }
 
-    /// Reads the first source through another lane; `control` is the next dword without the register.
+    /// Returns words whose first source is read from other lanes. `way` is the operand number for this, and `control`
+    /// is the next dword without the register.
     fn with_first(self, words: &[u32], way: u32, control: u32) -> Option<Vec<u32>> {
         let mut words = self.with_source(words, 0, way)?;
         words.push(control | SOURCES[0]);
         Some(words)
     }
 
-    /// Adds `DPP_CTRL` and the other fields of the dword.
+    /// Adds DPP16 control. `control` is `DPP_CTRL`, and `rest` contains the other fields of the dword.
     pub(super) fn dpp16(self, words: &[u32], control: u32, rest: u32) -> Option<Vec<u32>> {
         self.with_first(words, DPP16, control << 8 | rest)
     }
 
-    /// Reads each lane of eight from another; with `fetch`, also from inactive ones.
+    /// Adds DPP8 control. Each lane of eight reads from the lane in `lanes`. If `fetch` is true, lanes may read from
+    /// inactive lanes.
     pub(super) fn dpp8(self, words: &[u32], lanes: [u32; 8], fetch: bool) -> Option<Vec<u32>> {
         let lanes = lanes.iter().enumerate().map(|(at, lane)| lane << (8 + 3 * at));
         self.with_first(words, DPP8 + u32::from(fetch), lanes.fold(0, |all, lane| all | lane))
     }
 
-    /// Returns the SDWA dword for whole registers.
+    /// Returns the SDWA control that selects whole registers.
     pub(super) fn whole(self) -> u32 {
         const DWORD: u32 = 6;
         match self {
-            // For a comparison it contains the register of the mask: vcc.
+            // In a comparison, this field contains the register of the mask: vcc.
             Encoding::Vopc => DWORD << 16 | DWORD << 24,
             _ => DWORD << 8 | DWORD << 16 | DWORD << 24,
         }
     }
 
-    /// Adds SDWA control, the dword without the register.
+    /// Adds SDWA control. `control` is the dword without the register.
     pub(super) fn sdwa(self, words: &[u32], control: u32) -> Option<Vec<u32>> {
         (!self.is_long()).then(|| self.with_first(words, SDWA, control)).flatten()
     }
 }
 
-/// Returns true if 32-bit encodings select a half of a register by its number.
+/// Returns true if 32-bit encodings select the half of a register by the register number.
 pub(super) fn numbers_halves(arch: Arch) -> bool {
     arch.facts().selects_halves
 }

@@ -1,9 +1,9 @@
-//! Minimum numbers of claims, and forms that the interpreter does not support. Any deviation is an error.
+//! Minimum numbers of claims, and forms that the interpreter does not support. Any other result is an error.
 
 use device::Facts;
 
-/// Minimum number of claims per relation on every architecture, for one wave size. Only relations that every
-/// architecture has.
+/// Minimum number of claims for each relation, on every architecture and for one wave size. The table contains
+/// relations that every architecture has.
 const LEAST: [(&str, usize); 21] = [
     ("DPP", 800),
     ("DPP and more", 200),
@@ -27,14 +27,14 @@ const LEAST: [(&str, usize); 21] = [
     ("the long encoding", 230),
     ("two places of LDS", 72),
 ];
-/// Relations of some architectures, with a predicate.
+/// Predicate that selects the architectures that have a relation.
 type Where = fn(&Facts) -> bool;
 const LEAST_IN: [(&str, usize, Where); 13] = [
     ("DPP8", 90, |facts| !facts.microcode.is_gfx9()),
     ("DPP8 of lanes that are off", 180, |facts| !facts.microcode.is_gfx9()),
     ("SDWA of a source", 2900, |facts| facts.has_sdwa),
     ("SDWA of the result", 660, |facts| facts.has_sdwa),
-    // GFX12 has no comparison with a 16-bit constant.
+    // GFX12 has no comparison of a register with a 16-bit constant.
     ("a constant of 16 bits", 1792, |facts| !facts.microcode.is_gfx12()),
     ("two in one", 170, |facts| facts.selects_halves),
     ("a constant for a matrix", 12, |facts| facts.selects_halves),
@@ -45,12 +45,13 @@ const LEAST_IN: [(&str, usize, Where); 13] = [
     ("accumulators as sources", 44, has_accumulators),
     ("blocks and lanes of a matrix", 230, has_accumulators),
 ];
-/// Returns true if accumulators are loaded and stored like vector registers.
+/// Returns true if loads and stores can access accumulators like vector registers.
 fn has_accumulators(facts: &Facts) -> bool {
     facts.has_gfx90a_instructions
 }
 
-/// Minimum numbers for memory instructions, on every architecture. Some have more cache bits or more atomics.
+/// Minimum number of claims for each relation of memory instructions, on every architecture. Some architectures have
+/// more because of more cache bits or atomics.
 const OF_MEMORY: [(&str, usize); 30] = [
     ("LDS", 44),
     ("LDS at an offset", 220),
@@ -83,19 +84,19 @@ const OF_MEMORY: [(&str, usize); 30] = [
     ("scratch at an offset", 154),
     ("scratch by a scalar", 176),
 ];
-/// Minimum number in all relations together.
+/// Minimum number of claims in all relations together.
 const IN_ALL: usize = 20_000;
 /// Minimum number of instructions that are compared in waves of both sizes.
 const OF_BOTH_SIZES: usize = 640;
 
-/// Unsupported forms by the beginning of the relation's name. The first entry lists instructions without any supported
-/// form.
+/// Forms that the interpreter does not support. The key is the beginning of the relation's name. The first entry lists
+/// instructions of which no form is supported.
 const LACKS: [(&str, &[&str]); 8] = [
     (
         "in no form",
         &[
             "v_cvt_pkaccum_u8_f32",
-            // No guide specifies which bits of the random number are used.
+            // No guide specifies which bits of the random number these instructions use.
             "v_cvt_sr_bf16_f32",
             "v_cvt_sr_f16_f32",
             "ds_mskor_b32",
@@ -153,11 +154,11 @@ const LACKS: [(&str, &[&str]); 8] = [
             "ds_wrxchg2st64_rtn_b64",
         ],
     ),
-    // These instructions do not exist, but LLVM names their words.
+    // These forms do not exist, but LLVM names their words.
     ("a scalar source", &["v_mqsad_u32_u8", "v_permlane16_b32", "v_permlanex16_b32", "v_swap_b16"]),
     ("a scaled result", &["v_div_fmas_f32", "v_div_scale_f32", "v_pk_fmac_f16"]),
 ];
-/// Instructions with 32-bit operands, which have no halves, although LLVM prints their `op_sel` bits or VOP3 has them.
+/// Instructions with 32-bit operands, which have no halves. LLVM prints `op_sel` for them, or VOP3 has the bits.
 const WHOLE: [&str; 31] = [
     "v_alignbit_b32",
     "v_alignbyte_b32",
@@ -192,15 +193,15 @@ const WHOLE: [&str; 31] = [
     "v_sat_pk_u8_i16",
 ];
 
-/// Relation for an instruction that does not run in its plain form.
+/// Relation for an instruction whose plain form is not supported.
 pub(super) const IN_NO_FORM: &str = LACKS[0].0;
 
-/// Returns true if the interpreter is known not to support this form of an instruction.
+/// Returns true if the table lists this form of an instruction as not supported by the interpreter.
 pub(super) fn is_lacking(relation: &str, name: &str) -> bool {
     let halves = relation.starts_with("an upper half") || relation == "DPP and more";
     let lacks =
         |(start, names): &(&str, &[&str])| relation.starts_with(start) && names.contains(&name);
-    // LLVM 22 does not print `op_sel` of some VOP3 instructions with halves.
+    // LLVM 22 does not print `op_sel` for some VOP3 instructions with halves.
     let has_halves = ["f16", "i16", "u16", "b16"].iter().any(|of| name.contains(of));
     halves && (WHOLE.contains(&name) || !has_halves) || LACKS.iter().any(lacks)
 }
@@ -209,7 +210,7 @@ fn few(relation: &str, found: usize, least: usize) -> Option<String> {
     (found < least).then(|| format!("{relation}: {found} claims, and there were {least}"))
 }
 
-/// Returns the relations with too few claims.
+/// Returns messages about relations with too few claims.
 pub(super) fn missed(facts: &Facts, claimed: impl Fn(&str) -> usize, all: usize) -> Vec<String> {
     let there = LEAST_IN.iter().filter(|(_, _, there)| there(facts));
     let least =

@@ -10,7 +10,7 @@ use super::{
     types::sign,
 };
 
-/// Claims that an inactive lane keeps its registers and does not affect others.
+/// Adds claims that an inactive lane keeps its registers and does not affect other lanes.
 pub(super) fn off(plain: &mut Plain) {
     if plain.name.contains("mbcnt") {
         return;
@@ -24,7 +24,8 @@ pub(super) fn off(plain: &mut Plain) {
     });
 }
 
-/// A DPP permutation: `DPP_CTRL`, and the lane that each lane reads; `None` if it does not exist.
+/// A DPP permutation: the value of `DPP_CTRL`, and a function that returns the lane from which each lane reads. The
+/// function returns `None` if that lane does not exist.
 type Way = (u32, fn(usize) -> Option<usize>);
 
 const WAYS: [Way; 15] = [
@@ -50,27 +51,27 @@ const WAYS: [Way; 15] = [
     (0x155, |lane| Some(lane & !15 | 5)),
     (0x163, |lane| Some(lane ^ 3)),
 ];
-/// `row_shr`, for lanes without a source.
+/// `row_shr`, for claims about lanes without a source.
 const SHIFT: Way = WAYS[3];
 const BOUND_CTRL: u32 = 1 << 19;
 const ALL_ROWS: u32 = 0xff << 24;
 
-/// Claims that the first source is read from other lanes, with all lanes active.
+/// Adds claims that the first source is read from other lanes. All lanes are active.
 pub(super) fn others(plain: &mut Plain) {
     let (encoding, compares) = (plain.encoding, plain.name.starts_with("v_cmpx_"));
-    // Carries are not masked by rows: `v_add_co_u32` and similar always write them.
+    // The row mask does not apply to carries: `v_add_co_u32` and similar instructions always write them.
     let carries = plain.name.contains("_co_");
     for (control, way) in WAYS {
         let words = encoding.dpp16(plain.words, control, ALL_ROWS);
         let made = plain.claim("DPP", words).before(move |state| from_lanes(state, way)).all_on();
-        // Without bound control, a lane without a source is not written.
+        // Without bound control, a lane without a source keeps its registers.
         made.after(move |given, _, like| leave(given, like, compares, |lane| way(lane).is_none()));
     }
     let (control, shift) = SHIFT;
     let words = encoding.dpp16(plain.words, control, ALL_ROWS | BOUND_CTRL);
     let made = plain.claim("DPP with bounds", words).all_on();
     made.before(move |state| from_lanes(state, shift));
-    // Some rows, and some banks of four lanes.
+    // The masks enable some rows, and some banks of four lanes.
     let (control, way) = WAYS[0];
     let words = encoding.dpp16(plain.words, control, 0b0101 << 28 | 0b1010 << 24);
     let made = plain.claim("DPP in some rows", words).before(move |state| from_lanes(state, way));
@@ -89,11 +90,13 @@ pub(super) fn others(plain: &mut Plain) {
     });
 }
 
-/// Active lanes where others read inactive ones: two or three neighbours here and there, and ends of rows.
+/// Active lanes for claims about reading from inactive lanes. Groups of two or three neighbours and the ends of rows
+/// are inactive.
 const SOME_OFF: u64 = 0x7ffe_e7d3_3ffb_9f6d;
 const FETCH_INACTIVE: u32 = 1 << 18;
 
-/// Claims that an inactive lane provides its value if inactive lanes are fetched, and otherwise counts as missing.
+/// Adds claims about lanes that read from inactive lanes. If inactive lanes are fetched, they provide their value.
+/// Otherwise the reading lane has no source.
 pub(super) fn others_off(plain: &mut Plain) {
     let (encoding, compares) = (plain.encoding, plain.name.starts_with("v_cmpx_"));
     let gfx9 = plain.arch.facts().microcode.is_gfx9();
@@ -122,11 +125,11 @@ pub(super) fn others_off(plain: &mut Plain) {
     }
 }
 
-/// Relations of properties that are not in the DPP dword.
+/// Relations about properties that are not encoded in the DPP dword.
 const SAID: [&str; 4] =
     ["an upper half", "another sign", "halves of a packed source", "signs of a packed source"];
 
-/// Claims about halves and signs in combination with DPP, and signs with SDWA.
+/// Adds claims about halves and signs in combination with DPP, and about signs with SDWA.
 pub(super) fn others_and_more(plain: &mut Plain) {
     let encoding = plain.encoding;
     let (control, way) = WAYS[0];
@@ -162,7 +165,7 @@ pub(super) fn others_and_more(plain: &mut Plain) {
     }
 }
 
-/// Replaces the first source of each lane by that of another, or 0.
+/// Replaces the first source of each lane by the one of another lane, or by 0.
 fn from_lanes(state: &mut State, way: impl Fn(usize) -> Option<usize>) {
     let old = state.lanes.clone();
     for (lane, registers) in state.lanes.iter_mut().enumerate() {
@@ -172,7 +175,7 @@ fn from_lanes(state: &mut State, way: impl Fn(usize) -> Option<usize>) {
     }
 }
 
-/// Keeps the given registers of these lanes and returns the lanes as a mask.
+/// Restores the initial registers of these lanes, and returns the lanes as a mask.
 fn keep(given: &State, like: &mut State, these: impl Fn(usize) -> bool) -> u64 {
     let mut bits = 0;
     for lane in (0..like.lanes.len()).filter(|lane| these(*lane)) {
@@ -182,7 +185,7 @@ fn keep(given: &State, like: &mut State, these: impl Fn(usize) -> bool) -> u64 {
     bits
 }
 
-/// Keeps the given registers of these lanes, and clears their bits in a written mask.
+/// Restores the initial registers of these lanes, and clears the lanes in a mask that the instruction writes.
 fn leave(given: &State, like: &mut State, compares: bool, these: impl Fn(usize) -> bool) {
     let bits = keep(given, like, these);
     like.clear(given, bits);

@@ -1,8 +1,9 @@
-//! Matrix instructions: constants for C, accumulator registers, broadcast blocks and lanes, and inactive lanes, against
-//! the plain form. Source: "Matrix Arithmetic Instructions" of the guides to CDNA 1 to 4 and "Wave Matrix" of those to
-//! RDNA 3 and 4.
+//! Tests matrix instructions with constants as C, with accumulator registers, with broadcast blocks and lanes, and with
+//! inactive lanes against their plain form. Source: "Matrix Arithmetic Instructions" of the guides to CDNA 1 to 4 and
+//! "Wave Matrix" of those to RDNA 3 and 4.
 //!
-//! They need more registers than a slot provides, so these are loaded before and stored afterwards.
+//! Matrix instructions need more registers than a slot provides. Therefore these registers are loaded from memory
+//! before the instruction and stored afterwards.
 
 use std::rc::Rc;
 
@@ -15,24 +16,23 @@ use super::{
     slot::{FIRST, Slot, State},
 };
 
-/// First registers of A, B and C; D overlaps C.
+/// First registers of A, B and C. D occupies the registers of C.
 const A: u32 = 16;
 const B: u32 = 24;
 const C: u32 = 32;
-/// Bytes of memory per lane: v16 to v47.
+/// Number of bytes of memory for each lane, which contain v16 to v47.
 const LANE: usize = 128;
 const VECTOR: u32 = 256;
 const EXEC_LO: u32 = 126;
 const ALL: u32 = 193;
 
-/// Claims, each with whether it stores its result itself.
+/// Claims. The flag is true if the claim stores the result itself.
 type Claims = Vec<(Claim, bool)>;
 
-/// Properties of an instruction, from its text.
+/// Properties of an instruction that its text contains.
 struct Shape {
-    /// Number of registers of D.
     results: usize,
-    /// Rows per block.
+    /// Number of rows in a block.
     rows: usize,
     is_mfma: bool,
     /// Type of C and D.
@@ -42,7 +42,7 @@ struct Shape {
 fn shape(text: &str) -> Option<Shape> {
     let (name, operands) = text.split_once(' ')?;
     let (family, rest) = name.strip_prefix("v_")?.split_once('_')?;
-    // Two instructions for small floats may have the same encoding.
+    // For small floats, the encoding of one instruction may also be that of another one.
     if !["mfma", "wmma"].contains(&family) || name.contains("f8f6f4") {
         return None;
     }
@@ -54,7 +54,7 @@ fn shape(text: &str) -> Option<Shape> {
     fits.then(|| Shape { results, rows, is_mfma: family == "mfma", of: of.to_owned() })
 }
 
-/// Returns the number of registers in `v[16:19]` or `v16`.
+/// Returns the number of registers in `v[16:19]` or in `v16`.
 fn count(text: &str) -> Option<usize> {
     match text.strip_prefix("v[") {
         Some(range) => {
@@ -69,7 +69,7 @@ fn words(arch: Arch, opcode: u32) -> Vec<u32> {
     let sources = (VECTOR + A) | (VECTOR + B) << 9 | (VECTOR + C) << 18;
     match arch.facts().microcode.is_gfx9() {
         true => vec![0x1a7 << 23 | opcode << 16 | C, sources],
-        // Both halves of each source.
+        // Each source uses both halves of its registers.
         false => vec![0x198 << 23 | opcode << 16 | 1 << 14 | C, sources | 3 << 27],
     }
 }
@@ -79,7 +79,7 @@ pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table, around: &Aro
         let plain = words(arch, opcode);
         let Some(text) = slot.text(&plain) else { continue };
         let Some(mut shape) = shape(&text) else { continue };
-        // The disassembler prints the registers of a wave of 32. A wave of 64 has half as many.
+        // The disassembler prints the registers for a wave of 32 lanes. A wave of 64 lanes has half as many.
         if !shape.is_mfma && slot.lanes == 64 {
             shape.results /= 2;
         }
@@ -92,7 +92,7 @@ pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table, around: &Aro
         }
         let address = slot.address();
         for (mut claim, ends_elsewhere) in claims {
-            // v16 and following, and then the new value of C.
+            // Loads v16 and following, and then the new value of C.
             claim.first = [around.load(A, 8), claim.first].concat();
             if !ends_elsewhere {
                 claim.last.extend(around.store(C, 4));
@@ -109,7 +109,6 @@ pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table, around: &Aro
     }
 }
 
-/// Sets v[14:15] to the address of each lane's memory.
 fn addresses(state: &mut State, address: u64) {
     for (lane, registers) in state.lanes.iter_mut().enumerate() {
         let of_lane = address + (lane * LANE) as u64;
@@ -117,19 +116,19 @@ fn addresses(state: &mut State, address: u64) {
     }
 }
 
-/// Sets numbers whose sums do not overflow, in each float type.
+/// Sets the sources to small numbers, whose sums do not overflow in any float type.
 fn small(state: &mut State) {
     for (at, word) in state.memory.iter_mut().enumerate() {
         *word = 0x3c00_3c00 ^ (at as u32 + 1).wrapping_mul(0x9e37_79b9) & 0x83ff_83ff;
     }
 }
 
-/// Returns the dword of a lane's register in memory.
+/// Returns the index of the dword in memory that contains a register of a lane.
 fn at(lane: usize, register: u32) -> usize {
     (lane * LANE) / 4 + (register - A) as usize
 }
 
-/// Sets registers from `first` on to these words, alternating.
+/// Sets the registers from `first` on to these two words in turn.
 fn set(state: &mut State, first: u32, count: usize, words: [u32; 2]) {
     for lane in 0..state.lanes.len() {
         for register in 0..count {
@@ -138,7 +137,7 @@ fn set(state: &mut State, first: u32, count: usize, words: [u32; 2]) {
     }
 }
 
-/// Claims that a constant C has the value for each element.
+/// Adds claims that a constant as C has the same effect as registers with its value.
 fn constants(plain: &[u32], shape: &Shape, claims: &mut Claims) {
     let one = 1f64.to_bits();
     let constants: &[(u32, [u32; 2])] = match shape.of.as_str() {
@@ -153,13 +152,13 @@ fn constants(plain: &[u32], shape: &Shape, claims: &mut Claims) {
         let mut claim = Claim::new("a constant for a matrix", form, plain.to_vec());
         let (count, words) = (shape.results, *words);
         claim.set_before(move |state| set(state, C, count, words));
-        // Memory outside of D is unchanged.
+        // The instruction does not change memory outside of D.
         claim.set_after(move |given, _, like| restore(given, like, count));
         claims.push((claim, false));
     }
 }
 
-/// Restores all of memory except D.
+/// Restores all memory except D.
 fn restore(given: &State, like: &mut State, results: usize) {
     for lane in 0..like.lanes.len() {
         let kept = at(lane, A)..at(lane, C);
@@ -169,10 +168,10 @@ fn restore(given: &State, like: &mut State, results: usize) {
     }
 }
 
-/// Claims that inactive lanes take part.
+/// Adds claims that the instruction ignores EXEC, so that inactive lanes take part.
 fn off(arch: Arch, plain: &[u32], claims: &mut Claims) {
     let wide = arch.wave_size() == 64;
-    // In waves of 32 the upper half of EXEC is ignored.
+    // In waves of 32 lanes, the upper half of EXEC has no effect.
     let exec = |from| mov(arch, wide, EXEC_LO, from);
     let mut claim = Claim::new(
         "a matrix and lanes that are off",
@@ -185,7 +184,6 @@ fn off(arch: Arch, plain: &[u32], claims: &mut Claims) {
     claims.push((claim, false));
 }
 
-/// Returns `s_mov_b64` or `s_mov_b32`.
 fn mov(arch: Arch, wide: bool, to: u32, from: u32) -> u32 {
     let first = match arch.facts().microcode {
         Microcode::Gfx10 => 3,
@@ -195,12 +193,13 @@ fn mov(arch: Arch, wide: bool, to: u32, from: u32) -> u32 {
     0x17d << 23 | to << 16 | opcode << 8 | from
 }
 
-/// Claims about sources and results in accumulator registers. GFX908 loads them in another way.
+/// Adds claims about sources and results in accumulator registers. Not for GFX908, which loads accumulators in another
+/// way.
 fn accumulators(arch: Arch, plain: &[u32], shape: &Shape, around: &Around, claims: &mut Claims) {
     if !arch.facts().has_gfx90a_instructions {
         return;
     }
-    // A in accumulators that contain B, and vice versa.
+    // One of A and B is in the accumulators that contain the other one.
     for (source, register, other) in [(0, A, B), (1, B, A)] {
         let (mut form, mut like) = (plain.to_vec(), plain.to_vec());
         form[1] |= 1 << (27 + source);
@@ -223,7 +222,8 @@ fn accumulators(arch: Arch, plain: &[u32], shape: &Shape, around: &Around, claim
     claims.push((claim, true));
 }
 
-/// Claims about broadcast blocks of A and permuted lanes of B: as if A and B had been permuted before.
+/// Adds claims that broadcast blocks of A and permuted lanes of B have the same effect as a permutation of A and B
+/// before.
 fn broadcasts(plain: &[u32], shape: &Shape, claims: &mut Claims) {
     if shape.of == "f64" {
         return;
@@ -245,7 +245,7 @@ fn broadcasts(plain: &[u32], shape: &Shape, claims: &mut Claims) {
     };
     let rows = shape.rows;
     let blocks = shape.results * 64 / (rows * rows);
-    // If a row of A is in one lane, lanes are blocks.
+    // If each lane contains a row of A, each block is in different lanes.
     if blocks * rows == 64 {
         for size in 1..=blocks.ilog2() {
             for which in [0, 1, (1 << size) - 1] {

@@ -1,5 +1,5 @@
-//! Memory instructions: values of loads and effects of stores, byte by byte, in each form of the address; and atomics
-//! that return the old value, compared with a load followed by an atomic that does not.
+//! Tests memory instructions in each form of the address. Values of loads and effects of stores are compared byte by
+//! byte. An atomic that returns the old value is compared with a load followed by the atomic that does not return it.
 
 mod buffer;
 mod flat;
@@ -21,7 +21,6 @@ use super::{
 use layout::{Flat, Segment};
 use moved::Moved;
 
-/// Tests all claims about memory instructions.
 pub(super) fn check(arch: Arch, wave64: bool, table: &mut Table) -> Result<(), String> {
     let mut slot = Slot::with_memory(arch, wave64)?;
     let globals = flat::check(&mut slot, arch, table);
@@ -34,10 +33,11 @@ pub(super) fn check(arch: Arch, wave64: bool, table: &mut Table) -> Result<(), S
     Ok(())
 }
 
-/// Opcodes by name without the segment.
+/// Opcodes by name. The name is the part after the segment.
 type Named = HashMap<String, u32>;
 
-/// Returns the opcodes that the disassembler names, for words from `words`. Keys are the names after `start`.
+/// Returns the opcodes that the disassembler names. `words` returns the words of an opcode. Keys are the parts of the
+/// names after `start`.
 fn named(slot: &mut Slot, start: &str, words: impl Fn(u32) -> Vec<u32>) -> Named {
     let name = |opcode| {
         let text = slot.text(&words(opcode))?;
@@ -47,7 +47,7 @@ fn named(slot: &mut Slot, start: &str, words: impl Fn(u32) -> Vec<u32>) -> Named
     (0..256).filter_map(name).collect()
 }
 
-/// Returns the opcodes in order, so that each run is equal.
+/// Returns the opcodes in a fixed order, so that each run tests them in the same order.
 fn in_order(named: &Named) -> Vec<(&str, u32)> {
     let mut all: Vec<(&str, u32)> =
         named.iter().map(|(name, opcode)| (name.as_str(), *opcode)).collect();
@@ -55,23 +55,23 @@ fn in_order(named: &Named) -> Vec<(&str, u32)> {
     all
 }
 
-/// Address registers: v[14:15]. Loads write v8 and following, stores read v10 and following.
+/// First address register: v[14:15]. Loads write to v8 and following, and stores read from v10 and following.
 const ADDRESS: u32 = FIRST + 6;
 const DATA: u32 = FIRST + 2;
-/// First row of the address registers.
+/// Number of the first address register among those of a slot.
 const ADDRESS_ROW: usize = 6;
 const DATA_ROW: usize = 2;
 
-/// Placement of the lanes' bytes.
+/// Positions of the bytes that the lanes access.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Places {
-    /// Scattered, with some lanes inactive.
+    /// The positions are scattered, and some lanes are inactive.
     Scattered,
-    /// Consecutive, with all lanes active: the common case, which the interpreter handles separately.
+    /// The positions are consecutive, and all lanes are active. The interpreter handles this common case separately.
     InOrder,
 }
 
-/// Byte offset from the start of memory with free space before and after the lanes' accesses.
+/// Byte offset in memory with free space before and after the accesses of all lanes.
 const MIDDLE: usize = 2048;
 
 impl Places {
@@ -89,21 +89,20 @@ impl Places {
     }
 }
 
-/// Returns a claim about words whose result is computed here.
+/// Returns a claim about words whose expected result is computed here.
 fn known(relation: &'static str, words: Vec<u32>, exec: u64) -> Claim {
     let mut claim = Claim::new(relation, words, vec![NOP]);
     (claim.without, claim.in_turn, claim.exec) = (None, true, exec);
     claim
 }
 
-/// Returns the indices of active lanes.
 fn on(state: &State) -> impl Iterator<Item = usize> + use<> {
     let exec = state.exec;
     (0..state.lanes.len()).filter(move |lane| exec >> lane & 1 == 1)
 }
 
-/// Sets the expected effect of a load or a store: `at` returns the offset of a lane's bytes in the memory that `of`
-/// selects.
+/// Sets the expected effect of a load or a store. `of` selects the memory, and `at` returns the offset of a lane's
+/// bytes in it.
 fn moves(
     claim: &mut Claim,
     moved: Moved,
@@ -115,7 +114,7 @@ fn moves(
         for lane in on(given) {
             let place = at(lane);
             if is_load {
-                // Out of range, loads return zero.
+                // A load that is out of range returns zero.
                 let bytes = match place {
                     Some(at) => moved::read(of(expected), at, moved.bytes),
                     None => vec![0; moved.bytes],
@@ -129,7 +128,7 @@ fn moves(
     });
 }
 
-/// Sets a 64-bit address in each lane.
+/// Returns a change that sets a 64-bit address in each lane.
 fn addresses(of: impl Fn(usize) -> u64 + 'static) -> super::claim::Change {
     Rc::new(move |state| {
         for (lane, registers) in state.lanes.iter_mut().enumerate() {
@@ -140,14 +139,15 @@ fn addresses(of: impl Fn(usize) -> u64 + 'static) -> super::claim::Change {
     })
 }
 
-/// Loads and stores of groups of four registers around an instruction with many registers, at the address of a lane.
+/// Loads and stores of groups of four registers, which run before and after an instruction with many registers. Each
+/// lane has an address.
 pub(super) struct Around {
     arch: Arch,
     load: u32,
     store: u32,
 }
 
-/// Bit in the second dword, on GFX90A and later: the register is an accumulator.
+/// Bit in the second dword. On GFX90A and later it means that the register is an accumulator.
 const ACCUMULATOR: u32 = 1 << 23;
 
 impl Around {
@@ -163,7 +163,7 @@ impl Around {
         Flat { opcode, result: register, data, offset, ..plain }.words(self.arch)
     }
 
-    /// Loads `times` groups of four registers, from the memory that corresponds to v16 and following.
+    /// Returns words that load `times` groups of four registers. The memory of `first` is that of v16.
     pub(super) fn load(&self, first: u32, times: u32) -> Vec<u32> {
         let four = |n| self.words(self.load, first + 4 * n, 4 * (first - 16 + 4 * n));
         (0..times).flat_map(four).collect()
@@ -174,7 +174,7 @@ impl Around {
         (0..times).flat_map(four).collect()
     }
 
-    /// Loads accumulators, from this offset on.
+    /// Returns words that load accumulators from the memory at offset `place`.
     pub(super) fn load_accumulators(&self, first: u32, times: u32, place: u32) -> Vec<u32> {
         let four = |n| self.words(self.load, first + 4 * n, place + 16 * n);
         accumulators((0..times).flat_map(four).collect())
@@ -185,7 +185,7 @@ impl Around {
     }
 }
 
-/// Sets the accumulator bit. The architectures with accumulators use two dwords for loads and stores.
+/// Sets the accumulator bit of each instruction. On architectures with accumulators, loads and stores have two dwords.
 fn accumulators(mut words: Vec<u32>) -> Vec<u32> {
     words.iter_mut().skip(1).step_by(2).for_each(|word| *word |= ACCUMULATOR);
     words

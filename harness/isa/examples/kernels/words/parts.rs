@@ -1,4 +1,4 @@
-//! Bytes and words of registers (SDWA).
+//! Tests SDWA, which selects bytes and words of registers.
 
 use super::{
     claim::{EXEC, Plain, row},
@@ -7,9 +7,9 @@ use super::{
     types::{gives_half, sign},
 };
 
-/// Number of bits and first bit of `BYTE_0` to `BYTE_3`, `WORD_0` and `WORD_1`.
+/// Number of bits and lowest bit of `BYTE_0` to `BYTE_3`, `WORD_0` and `WORD_1`.
 const PARTS: [(u32, u32); 6] = [(8, 0), (8, 8), (8, 16), (8, 24), (16, 0), (16, 16)];
-/// Handling of the rest of a partly written register.
+/// Values of the field that decides about the rest of a partly written register.
 const UNUSED_SEXT: u32 = 1;
 const UNUSED_PRESERVE: u32 = 2;
 
@@ -17,7 +17,7 @@ pub(super) fn parts(plain: &mut Plain) {
     let (encoding, whole) = (plain.encoding, plain.encoding.whole());
     let parts = || PARTS.into_iter().zip(0..);
     for source in 0..2 {
-        // A float is not extended.
+        // Floats are not sign-extended.
         let extensions = if sign(plain.name, source).is_some() { 1 } else { 2 };
         for (((bits, at), select), extend) in
             parts().flat_map(|part| (0..extensions).map(move |extend| (part, extend)))
@@ -54,8 +54,8 @@ pub(super) fn parts(plain: &mut Plain) {
     }
 }
 
-/// The guides to RDNA do not specify whether a 16-bit result under SDWA keeps the other half, so that half is not
-/// compared.
+/// Returns a function that ignores upper halves in a comparison. The guides to RDNA do not specify whether a 16-bit
+/// result under SDWA keeps the upper half.
 pub(super) fn lower_halves(plain: &Plain) -> impl Fn(&State, &mut State, &mut State) + use<> {
     let half = gives_half(plain.name) && !plain.arch.facts().microcode.is_gfx9();
     move |_, this, like| {
@@ -65,7 +65,7 @@ pub(super) fn lower_halves(plain: &Plain) -> impl Fn(&State, &mut State, &mut St
     }
 }
 
-/// Returns a bit field of a word, extended to 32 bits.
+/// Returns a bit field of a word, sign- or zero-extended to 32 bits.
 fn part(word: u32, bits: u32, at: u32, signed: bool) -> u32 {
     let high = word << (32 - bits - at);
     if signed { (high as i32 >> (32 - bits)) as u32 } else { high >> (32 - bits) }

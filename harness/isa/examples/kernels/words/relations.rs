@@ -1,4 +1,4 @@
-//! Relations that hold whatever an instruction computes.
+//! Relations between forms of an instruction, which hold for every instruction.
 
 use device::Arch;
 
@@ -14,23 +14,22 @@ use super::{
 };
 use crate::models::{Of, Value, float};
 
-/// Mask operands.
+/// Numbers of operands that are masks.
 const VCC: u32 = 106;
 const EXEC_LO: u32 = 126;
 
-/// Returns all claims about an opcode.
 pub(super) fn of(arch: Arch, encoding: Encoding, words: &[u32], text: &str) -> Vec<Claim> {
     let name = text.split_whitespace().next().unwrap_or_default();
     let name = name.trim_end_matches("_e32").trim_end_matches("_e64");
     let mut plain = Plain { arch, encoding, words, name, claims: Vec::new() };
     if is_wide(name) {
-        // These use many registers and have separate tests.
+        // These instructions use many registers, and other tests cover them.
         return plain.claims;
     }
     scalars(&mut plain);
     of_constants(&mut plain);
     results(&mut plain);
-    // A second result uses the bits that otherwise select halves.
+    // The number of a second result is encoded in the bits that select halves in other instructions.
     if !has_second_result(name) {
         halves(&mut plain);
         signs(&mut plain);
@@ -56,7 +55,7 @@ fn vectors(plain: &Plain) -> impl Iterator<Item = usize> + use<> {
     (0..3).filter(move |source| are[*source])
 }
 
-/// Claims that a scalar register equals a vector register with the same value in each lane.
+/// Adds claims that a scalar register has the effect of a vector register with the same value in each lane.
 fn scalars(plain: &mut Plain) {
     for source in vectors(plain) {
         let words = plain.encoding.with_source(plain.words, source, FIRST + row(source) as u32);
@@ -69,7 +68,6 @@ fn scalars(plain: &mut Plain) {
     }
 }
 
-/// Constants: operand number and value.
 const CONSTANTS: [(u32, Value); 10] = [
     (128, Value::Integer(0)),
     (129, Value::Integer(1)),
@@ -83,12 +81,12 @@ const CONSTANTS: [(u32, Value); 10] = [
     (LITERAL, Value::Literal(0xc123_4567)),
 ];
 
-/// Returns the constants of a type: operand, literal, and bits of the value.
+/// Returns the constants for a type: operand number, literal, and bits of the value.
 pub(super) fn constants(of: Of, signed: bool) -> impl Iterator<Item = (u32, u32, u64)> {
-    // No guide specifies the value of a float for a 16-bit integer.
+    // No guide specifies the value of a float constant for a 16-bit integer.
     let known = move |(_, value): &(u32, Value)| of != Of::U16 || !matches!(value, Value::Float(_));
     CONSTANTS.into_iter().filter(known).map(move |(operand, value)| match value {
-        // The literal is the upper half of a double.
+        // The literal is the upper half of the double.
         Value::Literal(literal) if of == Of::F64 => (operand, literal, u64::from(literal) << 32),
         // The literal is extended as the type requires.
         Value::Literal(literal) if of == Of::U64 && signed => {
@@ -100,7 +98,7 @@ pub(super) fn constants(of: Of, signed: bool) -> impl Iterator<Item = (u32, u32,
     })
 }
 
-/// Claims that a constant equals a register with its value.
+/// Adds claims that a constant has the effect of a register with its value.
 fn of_constants(plain: &mut Plain) {
     for source in vectors(plain) {
         let Some(of) = type_of(plain.name, source) else { continue };
@@ -118,9 +116,9 @@ fn of_constants(plain: &mut Plain) {
     }
 }
 
-/// Claims that an upper half equals the lower one of a register with swapped halves.
+/// Adds claims that an upper half has the effect of the lower half of a register with exchanged halves.
 fn halves(plain: &mut Plain) {
-    // Their bits select bytes or the fetching of lanes, and a swap writes its source.
+    // In these instructions, the bits have other meanings, or the source is also written.
     let apart = ["permlane", "v_swap"].iter().any(|part| plain.name.contains(part));
     if is_small_float(plain.name) || apart {
         return;
@@ -131,7 +129,7 @@ fn halves(plain: &mut Plain) {
         }
     };
     let (encoding, by_number) = (plain.encoding, numbers_halves(plain.arch));
-    // A register number above v127 may also be a whole register.
+    // For a 32-bit operand, a register number above v127 means a whole register, so the text must contain the half.
     let told = if encoding == Encoding::Vop3 { "" } else { ".h" };
     for source in 0..3 {
         let words = match encoding {
@@ -163,7 +161,7 @@ fn with_bits(words: &[u32], word: usize, bits: u32) -> Vec<u32> {
     words
 }
 
-/// Claims that a sign modifier equals a changed source bit.
+/// Adds claims that a sign modifier has the effect of a changed sign bit in the source.
 fn signs(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3 {
         return;
@@ -178,14 +176,14 @@ fn signs(plain: &mut Plain) {
     }
 }
 
-/// Claims about clamped and scaled results. Kernels keep denormals by default, so that scaling is ignored, except on
-/// GFX12.
+/// Adds claims about clamped and scaled results. By default, kernels keep denormals. Hardware then ignores scaling,
+/// except on GFX12.
 fn results(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3 {
         return;
     }
-    // Which of two NaNs a sum propagates depends on the host's processor. For v_bitop3 these bits are a part of its
-    // table.
+    // If a sum has two NaNs as sources, the host's processor decides which one is the result. In v_bitop3 these bits
+    // are a part of its truth table.
     let apart = ["v_mad_", "v_bitop3_"].iter().any(|start| plain.name.starts_with(start));
     let scales = plain.arch.facts().scales_in_all_modes && gives_float(plain.name);
     for scale in if apart || scales { 0..0 } else { 1..4 } {
@@ -229,7 +227,7 @@ pub(super) fn signed(
     }
 }
 
-/// Returns the words with a bit of `op_sel` and one of `op_sel_hi`.
+/// Returns the words with the bits of a source in `op_sel` and `op_sel_hi`.
 fn with_selection(words: &[u32], source: usize, low: bool, high: bool) -> Vec<u32> {
     let mut words = with_bits(words, 0, u32::from(low) << (11 + source));
     let (word, bit) = if source == 2 { (0, 14) } else { (1, 27 + source) };
@@ -237,7 +235,7 @@ fn with_selection(words: &[u32], source: usize, low: bool, high: bool) -> Vec<u3
     words
 }
 
-/// Claims about halves and signs of packed sources.
+/// Adds claims about halves and signs of packed sources.
 fn packed(plain: &mut Plain) {
     let is_packed = plain.name.starts_with("v_pk_") && plain.name.ends_with("16");
     let is_product = plain.name.starts_with("v_dot2");
@@ -270,7 +268,8 @@ fn packed(plain: &mut Plain) {
     }
 }
 
-/// Claims about packed 32-bit floats in register pairs: each half may use either register, with a sign.
+/// Adds claims about packed 32-bit floats in register pairs. Each result may use either register of a source, and
+/// negate it.
 fn packed_in_two(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3p
         || !["v_pk_fma_f32", "v_pk_mul_f32", "v_pk_add_f32"].contains(&plain.name)
@@ -301,13 +300,13 @@ fn packed_in_two(plain: &mut Plain) {
     }
 }
 
-/// Claims about sources of mixed-precision instructions: a half that is extended, or a sign.
+/// Adds claims about sources of mixed-precision instructions, which are halves that are extended, or negated.
 fn mixed(plain: &mut Plain) {
     let of_bf16 = plain.name.ends_with("bf16");
     if !["v_fma_mix", "v_mad_mix"].iter().any(|start| plain.name.starts_with(start)) || of_bf16 {
         return;
     }
-    // All sources of these words are whole 32-bit registers.
+    // In these words, all sources are whole 32-bit registers.
     let whole = (0..3)
         .fold(plain.words.to_vec(), |words, source| with_selection(&words, source, false, false));
     for source in 0..3 {
@@ -330,7 +329,6 @@ fn mixed(plain: &mut Plain) {
     }
 }
 
-/// Converts a 16-bit float to 32 bits.
 fn lengthened(half: u32) -> u32 {
     match float(Of::F16, u64::from(half)) {
         Some(value) if !value.is_nan() => (value as f32).to_bits(),
@@ -338,9 +336,9 @@ fn lengthened(half: u32) -> u32 {
     }
 }
 
-/// Claims that the result may overlap a source.
+/// Adds claims that the result may be in the register of a source.
 fn overlaps(plain: &mut Plain) {
-    // They write more than two registers, or a source.
+    // These instructions write to more than two registers, or to a source.
     if ["_swap", "v_mqsad_u32"].iter().any(|part| plain.name.contains(part)) {
         return;
     }
@@ -365,12 +363,12 @@ fn overlaps(plain: &mut Plain) {
     }
 }
 
-/// Claims that two dwords have the effect of one, which uses vcc implicitly.
+/// Adds claims that an encoding of two dwords has the effect of the short one, which uses vcc implicitly.
 fn lengths(plain: &mut Plain) {
     let Some(mut words) = plain.encoding.lengthened(plain.arch, plain.words) else { return };
     let name = plain.name;
     if plain.encoding == Encoding::Vopc {
-        // A comparison that writes only exec encodes it.
+        // A comparison that writes only exec still encodes it as the result.
         let writes_exec = name.starts_with("v_cmpx_") && !plain.arch.facts().cmpx_writes_scalar;
         words[0] = words[0] & !0xff | if writes_exec { EXEC_LO } else { VCC };
     }

@@ -1,5 +1,6 @@
-//! Integers under `clamp`: the result of the plain instruction, computed in wide integers and saturated. Source:
-//! "Clamp" in the chapters on vector instructions of the ISA guides, and the names.
+//! Tests integers under `clamp`. The expected result is that of the plain instruction, computed in wide integers and
+//! saturated. Source: "Clamp" in the chapters on vector instructions of the ISA guides, and the names of the
+//! instructions.
 
 use std::rc::Rc;
 
@@ -9,10 +10,10 @@ use super::{
     slot::{MASK, State},
 };
 
-/// Name of the relation, as in the tables of minimum counts and unsupported forms.
+/// Name of the relation in the tables of minimum numbers and of unsupported forms.
 pub(super) const RELATION: &str = "an integer that stops";
 const CLAMP: u32 = 1 << 15;
-/// Ends of numbers with 4, 8, 16, 24, 32 and 64 bits, and some in between.
+/// Ends of the ranges of numbers with 4, 8, 16, 24, 32 and 64 bits, and some numbers in between.
 const ENDS: [u32; 16] = [
     0,
     1,
@@ -31,10 +32,10 @@ const ENDS: [u32; 16] = [
     0x1234_5678,
     0xfedc_ba98,
 ];
-/// Number of combinations of the ends.
+/// Number of tests with different combinations of the ends.
 const TURNS: usize = 8;
 
-/// A result with this many bits. A register may contain two.
+/// A saturating result with this number of bits. A register may contain two results.
 #[derive(Clone, Copy)]
 struct Stops {
     bits: u32,
@@ -51,24 +52,23 @@ impl Stops {
     }
 }
 
-/// Sources of a lane, and its bit of the carry mask.
+/// Sources of a lane, and the lane's bit in the carry mask.
 type Lane = ([u64; 3], bool);
 type Exact = Rc<dyn Fn(Lane) -> i128>;
 
-/// Returns `bits` bits of a number, starting at `at`.
 fn part(value: u64, at: u32, bits: u32, signed: bool) -> i128 {
     let high = value << (64 - at - bits);
     if signed { (high as i64 >> (64 - bits)).into() } else { (high >> (64 - bits)).into() }
 }
 
-/// Parses `u16` or `i32`.
+/// Parses a type such as `u16` or `i32`.
 fn type_named(name: &str) -> Option<Stops> {
     let signed = name.starts_with('i');
     let bits = name.strip_prefix(['i', 'u'])?.parse().ok()?;
     Some(Stops { bits, signed })
 }
 
-/// Returns the saturating type and the computation; `None` for instructions that are not modelled.
+/// Returns the type of the result and the exact computation; `None` for instructions that the test does not model.
 fn formula(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
     let packed = name.starts_with("v_pk_");
     let name = name.replace("v_pk_", "v_").replace("_nc_", "_").replace("_legacy_", "_");
@@ -107,7 +107,8 @@ fn formula(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
     Some((result, exact))
 }
 
-/// Returns the computation of `dot4_i32_iu8`: sums of products, whose sources are signed according to `signs`.
+/// Returns the computation of `dot4_i32_iu8` and similar instructions, which is a sum of products. `signs` decides
+/// which sources are signed.
 fn products(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
     let (number, types) = name.strip_prefix("dot")?.split_once('_')?;
     let (result, factor) = types.split_once('_')?;
@@ -116,7 +117,7 @@ fn products(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
         Some(bits) => signs.map(|signed| Stops { bits: bits.parse().unwrap_or(0), signed }),
         None => [type_named(factor)?; 2],
     };
-    // The result's register is the addend.
+    // The register of the result is also the addend.
     let number: u32 = number.trim_end_matches('c').parse().ok()?;
     if number * factors[0].bits != 32 || result.bits != 32 {
         return None;
@@ -135,7 +136,7 @@ fn products(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
 /// Adds all claims about an opcode under `clamp`.
 pub(super) fn claims(plain: &mut Plain) {
     let is_long = matches!(plain.encoding, Encoding::Vop3 | Encoding::Vop3p);
-    // For a sum of products, two bits select the signed sources.
+    // In a sum of products, two bits decide which sources are signed.
     let of_signs = if plain.name.contains("_iu") { 4 } else { 1 };
     for signs in 0..if is_long { of_signs } else { 0 } {
         let signed = [signs & 1 == 1, signs & 2 == 2];
@@ -170,7 +171,7 @@ pub(super) fn claims(plain: &mut Plain) {
                             };
                             result[0] = half(0) | half(16);
                         }
-                        // The other half of the register is the same in the plain form.
+                        // The other half of the register is the same as after the plain form.
                         (false, 16) => {
                             let low = stops.of(exact((sources, carry))) as u32;
                             result[0] = result[0] & !0xffff | low;
@@ -190,7 +191,7 @@ pub(super) fn claims(plain: &mut Plain) {
     }
 }
 
-/// Sets the sources to ends of numbers, in another combination at each turn.
+/// Sets the sources to the ends of numbers. Each turn has another combination.
 fn ends(state: &mut State, turn: usize) {
     for (lane, registers) in state.lanes.iter_mut().enumerate() {
         for (at, register) in registers.iter_mut().enumerate() {

@@ -5,25 +5,23 @@ use std::{collections::HashMap, rc::Rc};
 use super::{claim::Claim, encodings::LITERAL, relations::constants, slot::FIRST};
 use crate::models::Of;
 
-/// Parts of the names of instructions that branch, wait, or change the execution of later ones.
+/// Parts of the names of instructions that branch, wait, or change how later instructions are executed.
 const APART: [&str; 14] = [
     "setpc", "swappc", "rfe", "call", "cbranch", "barrier", "sendmsg", "sleep", "gpr_idx",
     "movrel", "setreg", "set_vgpr", "alloc", "getpc",
 ];
-/// Registers of the sources.
 const SOURCES: [u32; 2] = [FIRST + 2, FIRST + 4];
 
-/// Returns the words of all opcodes: s8 is the result, s10 and s12 are the sources.
+/// Returns the words of all opcodes. The result is s8, and the sources are s10 and s12.
 pub(super) fn words() -> impl Iterator<Item = u32> {
     let [a, b] = SOURCES;
     let sop1 = (0..256).map(move |opcode| 0x17d << 23 | FIRST << 16 | opcode << 8 | a);
-    // The other opcodes encode the other formats.
+    // Other opcodes of SOP2 mean that the word has another encoding.
     let sop2 = (0..96).map(move |opcode| 2 << 30 | opcode << 23 | FIRST << 16 | b << 8 | a);
     let sopc = (0..128).map(move |opcode| 0x17e << 23 | opcode << 16 | b << 8 | a);
     sop1.chain(sop2).chain(sopc)
 }
 
-/// Returns all claims about an opcode.
 pub(super) fn of(plain: u32, text: &str) -> Vec<Claim> {
     let name = text.split_whitespace().next().unwrap_or_default();
     if APART.iter().any(|part| name.contains(part)) {
@@ -66,22 +64,21 @@ pub(super) fn of(plain: u32, text: &str) -> Vec<Claim> {
     claims
 }
 
-/// Plain words by name.
 pub(super) type Known = HashMap<String, u32>;
 
 const SOPK: u32 = 0xb << 28;
 const IMMEDIATES: [u16; 8] = [0, 1, 0x1234, 0x7fff, 0x8000, 0x9abc, 0xfff0, 0xffff];
 
-/// Returns all opcodes of SOPK, with s8 as the register that is read, written, or both.
+/// Returns the words of all opcodes of SOPK. s8 is the register that is read, written, or both.
 pub(super) fn with_immediates() -> impl Iterator<Item = u32> {
     (0..32).map(|opcode| SOPK | opcode << 23 | FIRST << 16)
 }
 
-/// Claims that the 16-bit constant in an instruction equals a register, s10, with its 32-bit value.
+/// Returns claims that the 16-bit constant in an instruction has the effect of the register s10 with its 32-bit value.
 pub(super) fn of_immediates(word: u32, text: &str, known: &Known) -> Vec<Claim> {
     let name = text.split_whitespace().next().unwrap_or_default();
     let Some(like) = without_k(name).and_then(|name| known.get(&name)) else { return Vec::new() };
-    // s8 is the first of two sources; s_mov_b32 and s_cmov_b32 have one.
+    // s8 is the first of two sources. s_mov_b32 and s_cmov_b32 have only one source.
     let like = match like >> 23 == 0x17d {
         true => *like,
         false => like & !0xffff | SOURCES[0] << 8 | FIRST,
@@ -93,7 +90,8 @@ pub(super) fn of_immediates(word: u32, text: &str, known: &Known) -> Vec<Claim> 
             true => u32::from(immediate),
             false => i32::from(immediate as i16) as u32,
         };
-        // Values of s8: the constant and its neighbours, a number that is equal only in 16 bits, and ends of a sum.
+        // Values of s8: the constant and its neighbours, a number that equals it only in 16 bits, and numbers at the
+        // end of the range of a sum.
         let near = [number, number.wrapping_sub(1), number.wrapping_add(1), number ^ 1 << 20];
         for (there, condition) in near
             .into_iter()
@@ -111,7 +109,7 @@ pub(super) fn of_immediates(word: u32, text: &str, known: &Known) -> Vec<Claim> 
     claims
 }
 
-/// Returns the name of the instruction with register operands only.
+/// Returns the name of the instruction that has only register operands.
 fn without_k(name: &str) -> Option<String> {
     match name {
         "s_movk_i32" => Some("s_mov_b32".to_owned()),
@@ -121,9 +119,9 @@ fn without_k(name: &str) -> Option<String> {
     }
 }
 
-/// Returns the type of a source, from the types at the end of the name.
+/// Returns the type of a source. The end of the instruction's name contains the types.
 fn type_of(name: &str, source: usize) -> Option<Of> {
-    // A count, a shift, or a bit number.
+    // This source is a count, a shift, or the number of a bit.
     let counts = ["s_lshl_b64", "s_lshr_b64", "s_ashr_i64", "s_bfe_", "s_bitcmp"];
     if source == 1 && counts.iter().any(|start| name.starts_with(start))
         || ["s_bfm_b64", "s_bitset", "s_bitreplicate"].iter().any(|start| name.starts_with(start))
@@ -140,7 +138,7 @@ fn type_of(name: &str, source: usize) -> Option<Of> {
         "f32" => Of::F32,
         "b64" | "i64" | "u64" => Of::U64,
         "b32" | "i32" | "u32" => Of::U32,
-        // Halves of a 32-bit register.
+        // These sources are halves of a 32-bit register.
         "b16" | "i16" => Of::U32,
         _ => return None,
     })

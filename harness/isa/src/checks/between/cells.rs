@@ -1,54 +1,49 @@
-//! Last accesses of each byte of memory. A dword has one entry if all accesses are to whole dwords.
+//! Last accesses to each byte of memory. If all accesses to a page are to whole dwords, there is one entry per dword.
 
 use std::collections::HashMap;
 
 use super::clock::Time;
 
-/// Access history of a dword or a byte.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Cell {
-    /// Time of the last write; 0 for none. All times use 0 for none.
+    /// Time of the last write. In this and all other times, 0 means that there was none.
     pub(super) write: Time,
-    /// First read since the last write, and last read by another wave.
+    /// Last read by the wave that was the first to read the cell after the last write, and last read by any other wave.
     pub(super) reads: [Time; 2],
-    /// True if a synchronising access or an atomic accessed it.
+    /// True if a synchronising access or an atomic has accessed the cell.
     pub(super) synchronises: bool,
-    /// True if a compare-and-swap accessed it.
     pub(super) is_swapped: bool,
-    /// True if the last write stored the same value as the previous, unordered one.
+    /// True if the last write is unordered with the previous write, but stored the same value.
     pub(super) agreed: bool,
 }
 
 const PAGE: u64 = 4096;
 
 struct Page {
-    /// Bytes per cell: 1 or 4.
     size: u64,
     cells: Vec<Cell>,
 }
 
-/// Cells by page. Pages without accesses are absent.
+/// All cells by page. Pages that have not been accessed are absent.
 #[derive(Default)]
 pub(super) struct Cells {
     pages: Vec<Page>,
     index: HashMap<u64, u32>,
-    /// Recently used pages, by the low bits of their number: page number and index.
+    /// Recently used pages, as number and index. The low bits of the page number select the entry.
     recent: [Option<(u64, u32)>; 32],
     len: usize,
 }
 
-/// The cells of a range that are in one page.
+/// Cells of the part of a range that is in one page.
 pub(super) struct Part<'a> {
-    /// Address of the first cell.
     pub(super) start: u64,
     pub(super) size: u64,
     pub(super) cells: &'a mut [Cell],
-    /// Start of the rest of the range.
+    /// Address at which the rest of the range starts.
     pub(super) end: u64,
 }
 
 impl Cells {
-    /// Returns the cells of the first part of a range.
     pub(super) fn part(&mut self, start: u64, end: u64) -> Part<'_> {
         let number = start / PAGE;
         let end = end.min((number + 1).saturating_mul(PAGE));
@@ -77,7 +72,7 @@ impl Cells {
         Part { start, size: page.size, cells: &mut page.cells[first..first + count], end }
     }
 
-    /// Returns the cell of a byte; a default cell if it was not accessed.
+    /// Returns the cell of a byte. Returns a default cell if the byte has not been accessed.
     pub(super) fn at(&self, address: u64) -> Cell {
         let index = self.index.get(&(address / PAGE));
         index.map_or_else(Cell::default, |index| {
@@ -86,7 +81,6 @@ impl Cells {
         })
     }
 
-    /// Records that the last write of a byte did not change its value.
     pub(super) fn agree(&mut self, address: u64) {
         if let Some(index) = self.index.get(&(address / PAGE)) {
             let page = &mut self.pages[*index as usize];
@@ -94,7 +88,6 @@ impl Cells {
         }
     }
 
-    /// Returns the number of cells.
     pub(super) fn len(&self) -> usize {
         self.len
     }

@@ -1,5 +1,5 @@
-//! Vector clock of a wave: for each other wave, the time before which its accesses happen before this wave's next
-//! access.
+//! Vector clock of a wave. For each other wave, it contains the time up to which accesses happen before this wave's
+//! next access.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ pub(super) type Time = u32;
 pub struct Entry {
     /// Number of the wave.
     pub wave: u32,
-    /// Time before which its accesses were executed.
+    /// Accesses of the wave up to this time have been executed before.
     pub made: Time,
-    /// Time before which its writes have reached memory.
+    /// Writes of the wave up to this time have reached memory.
     pub come: Time,
 }
 
-/// Vector clock. Waves without an entry are unordered.
+/// Vector clock. Accesses of a wave without an entry are unordered.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Clock(Vec<Entry>);
 
 impl Clock {
-    /// Creates a clock from entries in any order. Several entries may be for one wave.
+    /// Creates a clock from entries in any order. There may be several entries for a wave.
     pub fn new(mut entries: Vec<Entry>) -> Clock {
         entries.sort_unstable_by_key(|entry| entry.wave);
         entries.dedup_by(|entry, kept| {
@@ -54,7 +54,7 @@ impl Clock {
         other.0.iter().all(known)
     }
 
-    /// Returns the union of two clocks, and the number of new entries that were allocated.
+    /// Returns the union of two clocks, and the number of entries that were allocated for it.
     pub fn join(one: &Arc<Clock>, other: &Arc<Clock>) -> (Arc<Clock>, usize) {
         if Arc::ptr_eq(one, other) || one.holds(other) {
             return (one.clone(), 0);

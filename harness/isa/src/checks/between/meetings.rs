@@ -1,5 +1,5 @@
-//! Synchronisation by global wave sync. A wave that arrives at a resource releases like an atomic. A wave that was let
-//! through acquires once it has waited for the instruction.
+//! Synchronisation by global wave sync. A wave that arrives at a resource releases, as with an atomic. When the
+//! resource has let the wave pass, the wave acquires as soon as it waits for the counter of the instruction.
 
 use std::sync::Arc;
 
@@ -9,17 +9,16 @@ use crate::{
     sync::Synced,
 };
 
-/// A resource of global wave sync.
 #[derive(Default)]
 pub(super) struct Meeting {
-    /// Clock released by the waves that arrived.
+    /// Clock that the waves that have arrived released.
     gathered: Arc<Clock>,
-    /// Clock that a wave acquires when it is let through: the value of `gathered` when the resource opened.
+    /// Value of `gathered` when the resource last opened. Waves that it lets pass acquire this clock.
     opened: Arc<Clock>,
 }
 
 impl Between {
-    /// Records an executed instruction of global wave sync.
+    /// Records a global-wave-sync instruction that has run.
     pub(crate) fn syncs(
         &mut self,
         worker: &mut Worker,
@@ -54,7 +53,7 @@ impl Between {
         }
     }
 
-    /// Records that the wave has waited for the counter of global wave sync.
+    /// Records that the wave has waited for the counter of global-wave-sync instructions.
     pub(crate) fn passes(&mut self, worker: &mut Worker) {
         self.renew(worker);
         let Some(resource) = worker.comes_to.take() else { return };

@@ -1,32 +1,31 @@
-//! Order between an earlier access and the current one.
+//! Order of an earlier access and the current one.
 
 use std::ops::Range;
 
 use super::{Event, Kind, Rival, Site, Strength, Time, Why, Worker};
 
-/// Position of an instruction in the bytes that it accesses.
+/// The current access, and what is already known about the bytes before.
 pub(super) struct Visit<'a> {
     pub(super) now: Time,
     pub(super) site: u32,
-    /// Waves of the same workgroup.
+    /// Numbers of the waves of the same workgroup.
     pub(super) own: Range<u32>,
-    /// Earlier access that is known to be ordered. Cached because adjacent bytes mostly have the same history.
+    /// Time of an earlier access that is known to be ordered. Adjacent bytes mostly have the same history, so this
+    /// saves most comparisons.
     pub(super) settled: Time,
-    /// Earlier read that is known to be of the same wave, or 0.
+    /// Time of an earlier read that is known to be of the same wave, or 0.
     pub(super) mine: Time,
-    /// Returns true if the read at a code address is in a spin loop.
+    /// Function that returns true if the read at a code address is in a spin loop.
     pub(super) waits: &'a dyn Fn(u64) -> bool,
 }
 
-/// Relation between two accesses.
 pub(super) enum Order {
     Before,
-    /// One of the accesses waits for the other in a spin loop, or may do so.
+    /// One of the two accesses waits, or may wait, for the other in a spin loop.
     Waits,
     Not(Why),
 }
 
-/// State that is needed to compare two accesses.
 pub(super) struct Look<'a> {
     pub(super) events: &'a [Event],
     pub(super) sites: &'a [Site],
@@ -36,7 +35,7 @@ pub(super) struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Returns the relation of the access at time `then` to the current one, if the two would race when unordered.
+    /// Returns the order of the access at time `then` and the current one. Accesses that cannot race count as ordered.
     pub(super) fn order(&self, then: Time) -> Order {
         let Look { events, sites, visit, worker, apart } = self;
         let event = events[then as usize];
@@ -45,7 +44,7 @@ impl Look<'_> {
         }
         let (before, site) = (&sites[event.site as usize], &sites[visit.site as usize]);
         let (is_own, is_read) = (self.is_own(then), before.kind == Kind::Load);
-        // Accesses that are complete without a wait.
+        // An earlier read, or an earlier access on the same compute unit, is complete without a wait.
         let comes = is_read || is_own && !apart;
         let is_plain_read = site.kind == Kind::Load && site.strength.to(is_own) == Strength::Plain;
         let (met, clock) = match is_plain_read {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{Between, Clock, Entry, Time, Worker};
 
 impl Between {
-    /// Records a barrier: each wave acquires from all others. `outstanding` is, for each wave, its first write that may
-    /// not have reached memory.
+    /// Records a barrier, at which each wave acquires from all others. `outstanding` contains, for each wave, its first
+    /// write that may not have reached memory.
     pub(crate) fn meet(
         &mut self,
         workers: &mut [Worker],
@@ -31,8 +31,9 @@ impl Between {
         }
     }
 
-    /// Records that a wave acquired through the LDS. For each other wave, it gets the time up to which its accesses are
-    /// ordered, and its first write that may not have reached memory.
+    /// Records that the wave with this index acquired through the LDS. `others` contains two values for each wave of
+    /// the workgroup: the time up to which its accesses are now ordered, and its first write that may not have reached
+    /// memory.
     pub(crate) fn learns(
         &mut self,
         workers: &mut [Worker],
@@ -44,7 +45,7 @@ impl Between {
         let [mut known, mut heard] = [&workers[index].known, &workers[index].heard].map(Arc::clone);
         let (mut stale, mut entries) = (workers[index].stale, Vec::new());
         for (other, (made, outstanding)) in workers.iter().zip(others) {
-            // Nothing was acquired from this wave since the last barrier.
+            // The wave has not acquired from this other wave since the last barrier.
             if other.number == number || made == 0 {
                 continue;
             }
@@ -53,7 +54,8 @@ impl Between {
                 let first = outstanding.filter(|_| self.apart).unwrap_or(Time::MAX);
                 entries.push(Entry { wave: other.number, made, come: made.min(first - 1) });
             }
-            // The other wave may have acquired clocks and invalidated caches without a memory access.
+            // The other wave may have acquired clocks and invalidated caches. It passes the result on even if it has
+            // not accessed memory since.
             known = self.join(&known, &other.known);
             heard = self.join(&heard, &other.heard);
             stale |= other.stale;

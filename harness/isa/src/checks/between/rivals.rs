@@ -1,17 +1,18 @@
-//! Unordered accesses that are not reported until enough is known about the location.
+//! Candidates for races: unordered accesses that are reported only when all accesses to the location are known.
 
 use std::collections::BTreeMap;
 
 use super::{Cells, Kind, Origin, Site, Strength};
 
-/// Reason why two accesses are unordered.
+/// Reason why two accesses race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// No synchronisation orders them.
     Unordered,
-    /// The second wave acquired from the first one, which released without waiting for the earlier write.
+    /// The second wave acquired from the first one. But the first wave released before its earlier write had reached
+    /// memory.
     NotCome,
-    /// The second wave acquired from the first one, but did not invalidate its caches.
+    /// The second wave acquired from the first one, but did not invalidate its caches afterwards.
     Stale,
 }
 
@@ -24,11 +25,12 @@ pub struct Side {
     pub origin: Origin,
 }
 
-/// A race. The access of the workgroup with the lower number is first.
+/// A race. Side 0 is the access of the workgroup with the lower number, or of the wave with the lower number in one
+/// workgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Race {
     pub(crate) address: u64,
-    /// Reason why the accesses are unordered.
+    /// Reason why the accesses race.
     pub why: Why,
     /// The two accesses.
     pub sides: [Side; 2],
@@ -58,29 +60,29 @@ impl Rival {
         self.sides.iter().all(|(_, site)| site.kind == Kind::Store)
     }
 
-    /// Returns true if the history of the location confirms the race.
+    /// Returns true if the candidate is a race, given all accesses to the location.
     fn stands(&self, cells: &Cells) -> bool {
         let cell = cells.at(self.address);
         let has = |kind| self.sides.iter().any(|(_, site)| site.kind == kind);
-        // A compare-and-swap loop starts with a plain read. Compilers use such loops for atomics that the architecture
+        // A compare-and-swap loop starts with a plain read. Compilers emit such loops for atomics that the architecture
         // does not support.
         if has(Kind::Load) && cell.is_swapped {
             return false;
         }
-        // Stores that may be atomic count as atomic if other accesses to the location synchronise.
+        // If it is unknown whether two stores are atomic, they count as atomic if another access to the location
+        // synchronises.
         let unsaid = |(_, site): &(u32, Site)| site.strength == Strength::Unsaid;
         !(self.both_write() && self.sides.iter().all(unsaid) && cell.synchronises)
     }
 }
 
-/// Maximum number of examples per pair of instructions that are examined.
+/// Maximum number of candidates that are kept for a pair of instructions.
 const EXAMPLES: usize = 16;
 
 #[derive(Default)]
 pub(super) struct Rivals {
-    /// Candidates by pair of instructions.
     open: BTreeMap<[u32; 2], Vec<Rival>>,
-    /// Candidates of the write that is being executed, with the bytes before it.
+    /// Candidates that involve the write that is being executed, with the old bytes at its address.
     fresh: Vec<(Rival, Vec<Option<u8>>)>,
     found: BTreeMap<[u32; 2], Rival>,
 }
@@ -98,8 +100,8 @@ impl Rivals {
         self.fresh.push((rival, bytes));
     }
 
-    /// Called after the instruction has run: if it wrote the same bytes as the other wave, the writes agree and do not
-    /// race.
+    /// Drops candidates if the write did not change the bytes. If another wave wrote the same bytes, the two writes
+    /// agree and do not race. Called after the instruction has run.
     pub(super) fn compare(&mut self, cells: &mut Cells, read: &mut dyn FnMut(u64) -> Option<u8>) {
         for (rival, bytes) in std::mem::take(&mut self.fresh) {
             let after = (rival.address..).map(&mut *read);
@@ -111,7 +113,7 @@ impl Rivals {
         }
     }
 
-    /// Decides the remaining candidates with the final history of memory.
+    /// Decides which of the remaining candidates are races. Called when all accesses are known.
     pub(super) fn settle(&mut self, cells: &Cells) {
         for (sites, examples) in std::mem::take(&mut self.open) {
             let stands = examples.into_iter().find(|rival| rival.stands(cells));
@@ -121,7 +123,6 @@ impl Rivals {
         }
     }
 
-    /// Returns the races, for workgroups with this number of waves.
     pub(super) fn take(&mut self, waves: u32) -> Vec<Race> {
         let race = |Rival { address, why, sides, .. }: Rival| {
             let mut sides = sides.map(|(wave, Site { kind, origin, .. })| Side {

@@ -1,37 +1,38 @@
-//! Access history of the bytes of the LDS. Most are accessed as whole dwords, which have one history.
+//! Last accesses to each byte of the LDS. Most bytes are accessed as whole dwords, which then have one common history.
 
 use super::{Clock, Come, Kind, Number, Time};
 
-/// Last access of one kind to a byte. Kept small, because there are many.
+/// Last access of one kind to a byte. The type is small, because there are many values of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Touch {
     /// Time of the access.
     pub time: Time,
-    /// The wave.
+    /// Number of the wave in the workgroup.
     pub wave: u32,
     /// Address of the instruction.
     pub pc: u64,
 }
 
-/// History of one byte, or of each byte of a dword.
+/// History of one byte, or the common history of the bytes of a dword.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Byte {
     /// Last write.
     pub write: Touch,
-    /// Last atomic, and one of another wave.
+    /// Last atomic, and the last atomic of another wave.
     pub atomics: [Touch; 2],
-    /// Positions of the last write and the last atomic in the sequences of their waves.
+    /// Position of the last write and of the last atomic, each among the accesses of its wave.
     pub numbers: [Number; 2],
-    /// Memory time of the last write.
+    /// Number of memory accesses before the last write.
     pub in_memory: Time,
-    /// True if several waves wrote the same value.
+    /// True if several waves have written the same value without being ordered.
     pub agreed: bool,
-    /// A read, and one of another wave.
+    /// A read, and a read by another wave.
     pub reads: [Touch; 2],
 }
 
 impl Byte {
-    /// Records a load or a store if it only meets ordered and completed accesses, and returns true in that case.
+    /// Records a load or a store if all accesses that it conflicts with are ordered before it and have completed.
+    /// Returns false, and records nothing, in any other case.
     pub fn settles(&mut self, kind: Kind, touch: &Touch, settled: &Settled<'_>) -> bool {
         let [number, atomic] = self.numbers;
         let [last, other] = &self.atomics;
@@ -55,8 +56,8 @@ impl Byte {
         true
     }
 
-    /// Records an access and returns the accesses that it conflicts with, most important first. `is_before` returns
-    /// true for accesses that are ordered before it.
+    /// Records an access and returns the accesses with which it conflicts, the most important first. `is_before`
+    /// returns true for an access that is ordered before this one.
     pub fn add(
         &mut self,
         kind: Kind,
@@ -79,7 +80,7 @@ impl Byte {
             Kind::Atomic => {
                 let [first, second] = both(self.reads, Kind::Load);
                 let [last, other] = self.atomics;
-                // An unordered access is kept, because later accesses may race with it.
+                // An unordered atomic is kept, because later accesses may race with it.
                 if last.wave != touch.wave && (is_before(&other) || !is_before(&last)) {
                     self.atomics[1] = last;
                 }
@@ -97,40 +98,39 @@ impl Byte {
     }
 }
 
-/// State of a wave with which most accesses are checked quickly.
+/// State of a wave that is sufficient to check most of its accesses quickly.
 pub struct Settled<'a> {
-    /// The wave.
+    /// Number of the wave in the workgroup.
     pub wave: u32,
     /// Clock of the wave.
     pub clock: &'a Clock,
     /// Time at which the workgroup started.
     pub begun: Time,
-    /// Time of the last barrier.
+    /// Time of the last barrier of the workgroup.
     pub met: Time,
-    /// For each wave, the accesses that had certainly completed at the last barrier.
+    /// For each wave, the accesses that had completed for certain at the last barrier.
     pub come: &'a [Come],
-    /// Completed accesses of the wave itself.
+    /// Accesses of this wave that have completed.
     pub own: Come,
 }
 
 impl Settled<'_> {
-    /// Returns true if the access is ordered before the wave's next one.
+    /// Returns true if the access is ordered before the next access of the wave.
     pub fn is_before(&self, touch: &Touch) -> bool {
         touch.time == 0 || touch.wave == self.wave || self.clock.knows(touch)
     }
 
-    /// Returns true if the access is certainly complete.
     fn has_come(&self, touch: &Touch, number: Number) -> bool {
         let come = || self.come.get(touch.wave as usize).is_none_or(|come| number.has_come(*come));
         match touch.wave == self.wave {
-            // The wave's own LDS accesses complete in order with this one.
+            // Own LDS accesses need no wait, because they complete in order with the current one.
             true => !number.is_moved() || touch.time < self.begun || number.has_come(self.own),
             false => touch.time < self.begun || touch.time <= self.met && come(),
         }
     }
 }
 
-/// History of all bytes, by dword.
+/// History of all bytes, stored by dword.
 #[derive(Default)]
 pub struct Bytes(Vec<Dword>);
 
@@ -142,7 +142,7 @@ enum Dword {
 }
 
 impl Bytes {
-    /// Extends the history up to the byte `end`.
+    /// Extends the history to the offset `end`.
     pub fn reach(&mut self, end: u64) {
         let dwords = end.div_ceil(4) as usize;
         if self.0.len() < dwords {
@@ -150,8 +150,9 @@ impl Bytes {
         }
     }
 
-    /// Returns the number of bytes from `at` that share a history for an access up to `end`: 4, or 1 after splitting the
-    /// dword. `is_alike` returns true if the access has the same effect on all bytes of a dword with this history.
+    /// Returns the number of bytes from `at` that the access can handle with one history: 4 for a whole dword,
+    /// otherwise 1 after splitting the history of the dword. `end` is the end of the access. `is_alike` returns true if
+    /// the access has the same effect on all bytes of a dword with this history.
     pub fn part(&mut self, at: u64, end: u64, is_alike: impl Fn(&Byte) -> bool) -> u64 {
         let dword = &mut self.0[(at / 4) as usize];
         let Dword::Alike(byte) = dword else { return 1 };

@@ -1,4 +1,4 @@
-//! Texels and weights of a sample.
+//! Texels that a sample reads, and their weights.
 
 use crate::{
     image::{Border, Dimension, Image, Sampler, Wrap},
@@ -6,22 +6,23 @@ use crate::{
     wave::Stop,
 };
 
-/// Number of fractional bits of coordinates.
 const FRACTION: u32 = 8;
 const ONE: i64 = 1 << FRACTION;
 
-/// Texels with their weights.
+/// Texels that a sample reads, with their weights.
 pub(crate) struct Footprint {
-    /// Address (`None` for the border) and weight of each texel.
+    /// Address and weight of each texel. The address is `None` for a texel with the border colour.
     places: Vec<(Option<u64>, u64)>,
     border: Border,
 }
 
-/// One or two texels along an axis (`None` outside), with weights whose sum is `ONE`.
+/// One or two texels along an axis, each with its weight. The position is `None` outside of the image. The sum of the
+/// weights is `ONE`.
 type Taken = Vec<(Option<u32>, i64)>;
 
 impl Footprint {
-    /// Computes the texels and weights. `all` includes all surrounding texels even with weight zero, as for a gather.
+    /// Computes the texels and weights. If `all` is true, as for a gather, all surrounding texels are included, even
+    /// with weight zero.
     pub(crate) fn new(
         image: &Image,
         sampler: &Sampler,
@@ -64,17 +65,15 @@ impl Footprint {
         Footprint { places, border: sampler.border }
     }
 
-    /// Returns the addresses of the texels.
     pub(crate) fn places(&self) -> &[(Option<u64>, u64)] {
         &self.places
     }
 
-    /// Returns true for more than one texel.
     pub(crate) fn is_filtered(&self) -> bool {
         self.places.len() > 1
     }
 
-    /// Reads a texel, with components as in registers.
+    /// Reads a texel and returns its components as they would be in registers.
     pub(crate) fn texel(
         &self,
         machine: &mut Machine<'_>,
@@ -93,7 +92,6 @@ impl Footprint {
         })
     }
 
-    /// Returns the weighted sum of the texels.
     pub(crate) fn filtered(
         &self,
         machine: &mut Machine<'_>,
@@ -110,27 +108,27 @@ impl Footprint {
                 *sum += *weight as f64 * f64::from(f32::from_bits(bits));
             }
         }
-        // Rounded once: the weights are integers of at most 24 bits, so the sum is exact.
+        // The result is rounded once. The sum is exact, because the weights are integers of at most 24 bits.
         Ok(sums.map(|sum| ((sum / whole as f64) as f32).to_bits()))
     }
 }
 
-/// Returns the layer nearest to a coordinate.
 fn layer(coordinate: f32, layers: u32) -> u32 {
-    // The cast converts negative numbers and NaN to 0.
+    // The cast converts negative numbers and NaNs to 0.
     (coordinate.round_ties_even() as u32).min(layers - 1)
 }
 
 fn axis(coordinate: f32, size: u32, wrap: Wrap, unnormalized: bool, linear: bool) -> Taken {
     let mut place = f64::from(coordinate);
     let scale = if unnormalized { 1.0 } else { f64::from(size) };
-    // A repeating image is reduced to its first period or two, so that no fractional bits are lost.
+    // A repeating image is reduced to its first period, or to two periods if it is mirrored, so that no fractional bits
+    // are lost.
     place = match wrap {
         Wrap::Repeat if !unnormalized => place - place.floor(),
         Wrap::Mirror if !unnormalized => place - 2.0 * (place / 2.0).floor(),
         _ => place,
     };
-    // The cast converts NaN to 0. The limits are much larger than any image.
+    // The cast converts NaNs to 0. The limits are much larger than any image.
     let far = (1i64 << 40) as f64;
     let fixed = (place * scale * ONE as f64).round_ties_even().clamp(-far, far) as i64;
     if !linear {
@@ -141,7 +139,7 @@ fn axis(coordinate: f32, size: u32, wrap: Wrap, unnormalized: bool, linear: bool
     vec![(wrapped(first, size, wrap), ONE - fraction), (wrapped(first + 1, size, wrap), fraction)]
 }
 
-/// Returns the texel at a position in the infinite row; `None` for the border.
+/// Returns the texel at a position in an infinite row; `None` for the border colour.
 fn wrapped(at: i64, size: u32, wrap: Wrap) -> Option<u32> {
     let size = i64::from(size);
     let at = match wrap {

@@ -6,12 +6,11 @@ use crate::{
     small_float::SmallFloat,
 };
 
-/// Element type of A or B in registers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Input {
     F64,
     F32,
-    /// Reduced precision: the low 13 bits of the significand are ignored.
+    /// Number with reduced precision: a binary32 whose 13 lowest significand bits are ignored.
     Xf32,
     F16,
     Bf16,
@@ -36,18 +35,17 @@ impl Input {
     }
 }
 
-/// Type of the accumulator.
+/// Type in which products are added: the type of C and D.
 pub(super) trait Accumulator: Copy + Send + Sync + 'static {
     const ZERO: Self;
     const WORDS: usize;
     fn from_words(low: u32, high: u32) -> Self;
     fn words(self) -> [u32; 2];
-    /// Reads value `index` of a lane whose registers contain `words`.
+    /// Reads value number `index` of a lane. `words` are the registers of the operand.
     fn element(input: Input, words: &[&Half], index: usize, lane: usize) -> Self;
     fn multiply_add(self, a: Self, b: Self) -> Self;
-    /// Adds with saturation, for `clamp`, which only integers have.
+    /// Adds with saturation, for `clamp`. Only integers have this modifier.
     fn saturating_add(self, other: Self) -> Self;
-    /// Inverts the sign.
     fn negated(self) -> Self;
 }
 
@@ -151,7 +149,7 @@ impl Accumulator for i32 {
     }
 }
 
-/// Rounds a sum to binary16 before more is added.
+/// Rounds an intermediate sum to binary16.
 pub(super) fn in_half<T: Accumulator>(sum: T, round: fn(f32) -> F16) -> T {
     T::from_words(round(f32::from_bits(sum.words()[0])).to_f32().to_bits(), 0)
 }

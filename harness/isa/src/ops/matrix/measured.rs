@@ -1,8 +1,8 @@
-//! Sums of products with the bit-exact behaviour that was measured on CDNA 1 to 3.
+//! Sums of products that are bit-exact with measurements on CDNA 1 to 3.
 //!
 //! Source: Xie and others, "MMA-Sim: Bit-Accurate Reference Model of Tensor Cores and Matrix Cores" (arXiv 2511.10909),
-//! and the model of that name. Products of f32 and f64 are added one by one in ascending k, each fused and rounded
-//! once, as everywhere in [`Multiply`].
+//! and the model of that name. Products of f32 and f64 are not handled here: [`Multiply`] adds them one by one in
+//! ascending order of k, and each step is fused and rounded once.
 
 use device::{Arch, MatrixSums};
 
@@ -17,24 +17,25 @@ use crate::{
 /// Method of adding products to the addend.
 #[derive(Clone, Copy)]
 pub(super) enum Sums {
-    /// The products of a lane are added in pairs, then the pairs, then the addend; each sum is rounded.
+    /// The products of a lane are added in pairs, then the sums of the pairs, then the addend. Each sum is rounded.
     Pairs {
         /// True if denormals of A, B and C are flushed to positive zeros.
         inputs: bool,
         /// True if denormal sums are flushed to zeros of the same sign.
         sums: bool,
     },
-    /// Products are added as integers with a common exponent, `products` at a time. Their sum is added to the addend and rounded.
+    /// Products are added as integers with a common exponent, `products` at a time. Their sum is added to the addend
+    /// and rounded.
     Aligned {
         products: usize,
-        /// True if products of even and odd k are first added separately.
+        /// True if products with even k and products with odd k are first added separately.
         halves: bool,
         /// Minimum exponents of A and B.
         least: [i32; 2],
     },
 }
 
-/// Exponent of zero, and minimum exponent of the addend.
+/// Exponent that zero has, and minimum exponent of the addend.
 const LEAST: i32 = -126;
 
 fn least(input: Input) -> i32 {
@@ -51,8 +52,8 @@ impl Sums {
             (MatrixSums::Pairs, Input::F16 | Input::Bf16) => {
                 return Some(Sums::Pairs { inputs: false, sums: false });
             }
-            // Products of normal f16 numbers are multiples of 2^-48, so their sum with a normal addend is not a
-            // denormal.
+            // Products of normal f16 numbers are multiples of 2^-48. The sum of such a product and a normal addend is
+            // therefore never a denormal.
             (MatrixSums::PairsOfNormals, Input::F16 | Input::Bf16) => {
                 return Some(Sums::Pairs { inputs: true, sums: a == Input::Bf16 });
             }
@@ -82,7 +83,7 @@ fn power(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
-/// Returns two to the power of a number's exponent, at least `least`.
+/// Returns two to the power of a number's exponent. The result is at least `least`.
 #[inline(always)]
 fn exponent(value: f32, least: f64) -> f64 {
     let wide = f64::from(value);
@@ -90,19 +91,19 @@ fn exponent(value: f32, least: f64) -> f64 {
     if wide == 0.0 { power(LEAST) } else { exponent.max(least) }
 }
 
-/// Returns a positive zero for a denormal.
+/// Returns +0 for a denormal, otherwise the unchanged number.
 #[inline(always)]
 fn flushed(value: f32, least: f32) -> f32 {
     if value.abs() < least { 0.0 } else { value }
 }
 
-/// Rounds down; a zero is positive.
+/// Rounds down. A zero becomes +0.
 #[inline(always)]
 fn floor(value: f64) -> f64 {
     value.floor() + 0.0
 }
 
-/// Elements of one side, by value of a lane, then by lane.
+/// Elements of A or B. The indices are the number of the value in a lane, and the lane.
 type Side<T> = [[T; 64]; MOST_VALUES];
 
 #[inline(always)]
@@ -116,7 +117,6 @@ fn exponents(sides: [&Side<f32>; 2], values: usize, least: [i32; 2]) -> [Side<f6
     exponents
 }
 
-/// Replaces denormals by zeros of the same sign, if they are flushed.
 #[inline(always)]
 fn kept<const N: usize>(mut values: [f32; N], flush: bool) -> [f32; N] {
     if flush {
@@ -137,7 +137,8 @@ fn add<const N: usize>(mut to: [f32; N], values: [f32; N], flush: bool) -> [f32;
     kept(to, flush)
 }
 
-/// Adds products as integers. Returns the largest exponent as a power of two, and the sum in units of 2^-24 of it.
+/// Adds products as integers. Returns the largest exponent, as a power of two, and the sum in units of 2^-24 of that
+/// power.
 #[inline(always)]
 fn aligned<const N: usize>(
     factors: impl Iterator<Item = (f64, f64, [f64; N], [f64; N])> + Clone,
@@ -158,7 +159,7 @@ fn aligned<const N: usize>(
 }
 
 impl<const N: usize> Lanes for Measured<N> {
-    // EXEC is ignored: all lanes take part.
+    // The instruction ignores EXEC: all lanes take part.
     #[inline(always)]
     fn run(&self, wave: &mut Wave) {
         let of = &self.of;
@@ -182,7 +183,7 @@ impl<const N: usize> Lanes for Measured<N> {
         };
         let groups = wave.lanes / N;
         let elements = of.elements.min(of.places.len() / groups);
-        // D may overlap A, B or C, so all results are computed before anything is written.
+        // All results are computed before the first write, because D may overlap A, B or C.
         let mut results = [[0f32; 64]; 32];
         for (index, result) in results.iter_mut().enumerate().take(elements) {
             let addend = of.addend(wave, index);
@@ -199,7 +200,8 @@ impl<const N: usize> Lanes for Measured<N> {
                 }
                 let ks = of.values * of.k_groups;
                 match self.sums {
-                    // No closures here: a function that is not inlined would be compiled without AVX2.
+                    // The loop contains no closures: a function that the compiler does not inline would be compiled
+                    // without AVX2.
                     Sums::Pairs { sums: flush, .. } => {
                         for first in (0..ks).step_by(of.values) {
                             let mut products = [[0f32; N]; 4];
@@ -246,7 +248,7 @@ impl<const N: usize> Lanes for Measured<N> {
     }
 }
 
-/// Adds some products to the addend, all as integers with a common exponent.
+/// Adds some products to the addend. All are converted to integers with a common exponent.
 #[inline(always)]
 fn fuse<const N: usize>(
     addend: [f32; N],
@@ -267,7 +269,7 @@ fn fuse<const N: usize>(
     } else {
         aligned(ks.clone().map(factors))
     };
-    // An infinity or NaN in an ordinary sum is the result.
+    // If the ordinary sum contains an infinity or NaN, it is the result.
     let (mut plain, mut beyond) = (addend.map(f64::from), [[false; N]; 2]);
     for (a, _, b, _) in ks.map(factors) {
         for (lane, plain) in plain.iter_mut().enumerate() {
@@ -289,7 +291,7 @@ fn fuse<const N: usize>(
         }
         let of_addend = exponent(addend[lane], power(LEAST));
         let top = greatest[lane].max(of_addend);
-        // Units of 2^-31 of the largest; the addend is a multiple of 2^7 of them.
+        // The unit is 2^-31 of the largest number. The addend is a multiple of 2^7 units.
         let products = floor(sum[lane] * (greatest[lane] / top) * power(7));
         let counts = !halves || of_addend * power(25) >= top;
         let addend = if counts { f64::from(addend[lane]) } else { 0.0 };

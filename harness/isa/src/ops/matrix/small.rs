@@ -1,10 +1,11 @@
-//! Matrix products with elements of 4, 6 or 8 bits (GFX950). A and B may have different formats, and optionally a scale
+//! Matrix products with elements of 4, 6 or 8 bits (GFX950). A and B may have different formats, and may have a scale
 //! for every 32 elements in k.
 //!
 //! Source: the CDNA 4 ISA guide, "8-bit and Smaller Matrix Operations and Layouts" and "MFMA with Block Exponent
 //! Scaling". Tables that were measured for the tests of composable_kernel (`scale_mapping_16x16x128.txt`) confirm that
-//! the scale depends on an element's k and not on its lane. Order and rounding of the additions are not published; here
-//! a block's products are added in ascending k, and their scaled sum to the result, rounded once.
+//! the scale depends on an element's k and not on its lane. AMD has not published the order and rounding of the
+//! additions. Here the products of a block are added in ascending order of k. Their scaled sum is added to the result,
+//! rounded once.
 
 use crate::{
     exec::{Bound, Lanes, bind_lanes},
@@ -21,14 +22,13 @@ use super::registers;
 
 /// Number of elements with a common scale.
 const BLOCK: usize = 32;
-/// Number of elements of A and of B: 16 by 128 or 32 by 64.
+/// Number of elements of A, and of B: 16 by 128 or 32 by 64.
 const ELEMENTS: usize = 2048;
-/// Number of values of A per lane.
+/// Number of elements of A in each lane.
 const VALUES: usize = ELEMENTS / 64;
-/// Maximum number of elements of C and D per lane: 16 by 16 or 32 by 32.
+/// Maximum number of elements of C and D in each lane: 16 by 16 or 32 by 32 elements in 64 lanes.
 const MOST_RESULTS: usize = 16;
 
-/// Operand A or B.
 #[derive(Clone, Copy)]
 struct Factor {
     row: usize,
@@ -36,20 +36,20 @@ struct Factor {
     scale: Scale,
 }
 
-/// Location of the scale exponents.
+/// Location of the exponents of the scales.
 #[derive(Clone, Copy)]
 enum Scale {
     None,
-    /// In this byte of a register.
+    /// A scale for each lane, in this byte of a register.
     Register {
         row: usize,
         byte: usize,
     },
-    /// A single exponent for all blocks.
+    /// The same exponent for all blocks.
     Same(u8),
 }
 
-/// Product of N by K and K by N.
+/// An instruction that multiplies an N by K matrix with a K by N matrix.
 struct Multiply<const N: usize> {
     a: Factor,
     b: Factor,
@@ -65,7 +65,7 @@ fn format(text: &Text, field: &str) -> Result<SmallFloat, Unsupported> {
     SmallFloat::with_a_scale(name, text.site.arch).ok_or(Unsupported)
 }
 
-/// Parses the scale of a source: a register of which two bits select a byte, or the exponent of an inline float.
+/// Parses the scale of a source. It is a register, of which two bits select a byte, or the exponent of an inline float.
 fn scale(text: &Text, source: usize) -> Result<Scale, Unsupported> {
     let bit = |name, default| {
         text.list(name).map_or(default, |list| list.get(source).copied() == Some(1))
@@ -80,7 +80,6 @@ fn scale(text: &Text, source: usize) -> Result<Scale, Unsupported> {
     }
 }
 
-/// Binds an instruction; `rest` is its name after `v_mfma_`.
 pub(super) fn bind(text: &Text, rest: &str) -> Bound {
     let (scaled, shape) = match rest.strip_prefix("scale_") {
         Some(shape) => (true, shape),
@@ -121,16 +120,16 @@ fn multiply<const N: usize>(text: &Text, a: Factor, b: Factor) -> Bound {
 }
 
 impl Factor {
-    /// Returns the k of a lane's value in a group of N lanes.
+    /// Returns the k of value number `value` of the lanes in a group of N lanes.
     fn k(self, groups: usize, group: usize, value: usize) -> usize {
-        // 8-bit values form two runs of 16; the distance between the runs is that of all groups.
+        // 8-bit values form two runs of 16 values. Between the runs are those of all other groups.
         match self.format.bits() {
             8 => 16 * (value / 16 * groups + group) + value % 16,
             _ => BLOCK * group + value,
         }
     }
 
-    /// Reads all elements, N for each k.
+    /// Reads all elements. N elements have the same k.
     fn load<const N: usize>(self, wave: &Wave) -> [f32; ELEMENTS] {
         let bits = self.format.bits() as usize;
         let numbers: [f32; 256] = std::array::from_fn(|code| self.format.to_f32(code as u8));
@@ -151,7 +150,7 @@ impl Factor {
         elements
     }
 
-    /// Returns the scale of a row of A or column of B in a block, without its bias; `None` for NaN.
+    /// Returns the exponent of the scale for a row of A or a column of B in a block, without its bias; `None` for NaN.
     fn scale<const N: usize>(self, wave: &Wave, block: usize, index: usize) -> Option<i32> {
         let code = match self.scale {
             Scale::None => return Some(0),
@@ -164,24 +163,24 @@ impl Factor {
     }
 }
 
-/// Returns the register and the lane of an element of C and D.
+/// Returns the number of the register and the lane that contain an element of C and D.
 fn place<const N: usize>(row: usize, column: usize) -> (usize, usize) {
     let groups = 64 / N;
     (4 * (row / (4 * groups)) + row % 4, column + N * (row / 4 % groups))
 }
 
-/// Adds a scaled sum to another one with a single rounding.
+/// Adds the scaled sum of a block to `sum` with a single rounding.
 fn add_scaled(sum: f32, block: f32, scale: Option<i32>) -> f32 {
     let factor = scale.map_or(f64::NAN, crate::rounding::exponent);
     add_to_odd(f64::from(block) * factor, f64::from(sum)) as f32
 }
 
 impl<const N: usize> Lanes for Multiply<N> {
-    // EXEC is ignored: all lanes take part.
+    // The instruction ignores EXEC: all lanes take part.
     #[inline(always)]
     fn run(&self, wave: &mut Wave) {
         let (a, b) = (self.a.load::<N>(wave), self.b.load::<N>(wave));
-        // D may overlap A, B or C, so all results are computed before anything is written.
+        // All results are computed before the first write, because D may overlap A, B or C.
         let mut results = [[0f32; 64]; MOST_RESULTS];
         for row in 0..N {
             let mut sums = [0f32; N];

@@ -8,20 +8,20 @@ use crate::{
     wave::Wave,
 };
 
-/// Address of each lane.
+/// Address operands of an instruction, from which the address of each lane is computed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address {
     segment: Segment,
-    /// Register row with a 64-bit address, or with a 32-bit offset if there is a scalar base.
+    /// Vector register that contains a 64-bit address, or a 32-bit offset if there is a scalar base.
     vector: Option<usize>,
     scalar: Option<u16>,
     offset: i64,
-    /// Factor of the vector offset, which is signed; `None` if the offset is unsigned and counts bytes.
+    /// Factor for the vector offset if the offset is signed. `None` if the offset is unsigned and counts bytes.
     factor: Option<i64>,
 }
 
-/// Returns the size that `scale_offset` multiplies the offset by, in bytes. Atomics and sizes that are not a power of two are
-/// not supported.
+/// Returns the factor in bytes that `scale_offset` applies to the offset. Atomics, and sizes that are not a power of
+/// two, are not supported.
 fn scale(text: &Text) -> Result<i64, Unsupported> {
     if !text.has("scale_offset") {
         return Ok(1);
@@ -37,8 +37,8 @@ fn scale(text: &Text) -> Result<i64, Unsupported> {
 }
 
 impl Address {
-    /// Parses an address; `vector` and `scalar` are operand numbers. Flat instructions have no scalar operand, except
-    /// on GFX12.
+    /// Parses an address. `vector` and `scalar` are the numbers of the operands. Flat instructions have a scalar
+    /// operand only on GFX12.
     pub(crate) fn parse(
         text: &Text,
         segment: Segment,
@@ -66,7 +66,6 @@ impl Address {
         Ok(Address { segment, vector, scalar: base, offset: text.number("offset")?, factor })
     }
 
-    /// Returns the vector offset from a scalar base.
     #[inline(always)]
     fn extended(&self, low: u32) -> u64 {
         match self.factor {
@@ -93,7 +92,7 @@ impl Address {
         if self.segment == Segment::Flat { flat(address, lane) } else { Location::Global(address) }
     }
 
-    /// Returns the addresses of half a wave; `None` if some may not be device memory.
+    /// Returns the addresses of half a wave. Returns `None` if some of them may be outside of device memory.
     #[inline(always)]
     pub(super) fn all(&self, wave: &Wave, half: usize, mask: u32) -> Option<Addresses> {
         let row = self.vector?;
@@ -115,7 +114,7 @@ impl Address {
                 })
             }
         };
-        // Addresses up to the apertures are resolved lane by lane.
+        // Addresses in or below the apertures are resolved lane by lane.
         let apertures = u64::from(SHARED_APERTURE + 1) << 32;
         let above = |address: &u64| *address >= apertures;
         if self.segment == Segment::Flat && !lanes.iter().all(above) {
@@ -124,7 +123,7 @@ impl Address {
         Some(Addresses { lanes, mask })
     }
 
-    /// Returns the scratch offset if it is the same for all active lanes of a half.
+    /// Returns the scratch offset if it is the same in all active lanes of a half.
     #[inline(always)]
     pub(super) fn in_scratch(&self, wave: &Wave, half: usize, mask: u32) -> Option<u64> {
         if self.segment != Segment::Scratch || self.factor.is_some() {
@@ -138,8 +137,8 @@ impl Address {
         u64::try_from(i64::from(low.wrapping_add(base) as i32) + self.offset).ok()
     }
 
-    /// Returns the address of lane 0 of a half whose lanes access consecutive memory, `stride` bytes apart. Most
-    /// kernels do this.
+    /// Returns the address of lane 0 of a half if the lanes access consecutive memory, `stride` bytes apart. Most
+    /// kernels do so.
     #[inline(always)]
     pub(super) fn consecutive(&self, wave: &Wave, half: usize, stride: u32) -> Option<u64> {
         let row = self.vector?;
@@ -157,7 +156,7 @@ impl Address {
                 differs |= high[lane] ^ high[0];
             }
         }
-        // The last lane's low half must not have wrapped either.
+        // The low half of the last lane's address must not have wrapped either.
         if differs != 0 || low[0].checked_add(HALF as u32 * stride).is_none() {
             return None;
         }

@@ -1,5 +1,3 @@
-//! Memory accesses of instructions.
-
 use device::Arch::Gfx1151;
 use isa::{
     AccessKind as Kind,
@@ -15,7 +13,7 @@ use isa::{
     },
 };
 
-/// Checks the bytes that lane 5 accesses, and the kind of access.
+/// Compares the bytes that lane 5 accesses, and the kind of access, with expected ones.
 #[track_caller]
 fn check(line: &str, coordinates: [u32; 2], kind: Kind, expected: &[(u64, u64)]) {
     let image = Image {
@@ -53,18 +51,18 @@ fn texels_are_memory_accesses() {
     check(&store, [8, 2], Kind::Store, &[]);
     check(&format!("image_load v[0:3], [v8, v9], {rest}"), [0, 0], Kind::Load, &[(0x1000, 4)]);
     let sample = "image_sample_lz v[0:3], [v8, v9], s[0:7], s[8:11] dmask:0xf dim:SQ_RSRC_IMG_2D";
-    // At a corner of the image one of the four surrounding texels exists; between two texels both are read.
+    // At a corner of the image, one of the four surrounding texels exists. Between two texels, both are read.
     check(sample, [0f32, 0f32].map(f32::to_bits), Kind::Load, &[(0x1000, 4)]);
     let two = [(0x1000, 4), (0x1004, 4)];
     check(sample, [1f32, 0.5].map(f32::to_bits), Kind::Load, &two);
-    // A filtered texel is not a copy of memory, so the state of its registers is unknown.
+    // A filtered texel is not a copy of memory. Therefore its registers must count as initialised.
     let text = Text::parse(sample, &Site::of(Gfx1151)).expect(sample);
     let flow = flow(&text).expect(sample);
     assert_eq!(flow.rule, Rule::Forget);
     assert_eq!(address(&text).len(), 2 + 8 + 4);
 }
 
-/// An unknown memory instruction must not count as one that accesses nothing.
+/// If an unknown memory instruction counted as one without accesses, the checks would miss its errors.
 #[test]
 fn unknown_memory_instructions_are_unsupported() {
     let of = |line: &str| pieces(&Text::parse(line, &Site::of(Gfx1151)).expect(line));

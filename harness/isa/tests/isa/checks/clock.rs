@@ -1,5 +1,3 @@
-//! Vector clocks.
-
 use std::sync::Arc;
 
 use isa::inside::checks::between::clock::{Clock, Entry};
@@ -13,7 +11,7 @@ fn join_takes_the_later_entries() {
     let (both, made) = Clock::join(&one, &other);
     assert_eq!(both.entries(), [entry(1, 3, 3), entry(7, 9, 4), entry(8, 1, 1)]);
     assert_eq!(made, 3);
-    // No entries are allocated if one clock contains the other.
+    // If one clock contains the other, no entries are allocated.
     let (same, made) = Clock::join(&both, &one);
     assert!(Arc::ptr_eq(&same, &both) && made == 0);
     assert!(Arc::ptr_eq(&Clock::join(&one, &both).0, &both));

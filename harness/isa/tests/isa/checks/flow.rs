@@ -1,4 +1,4 @@
-//! Propagation between registers.
+//! Tests the propagation of uninitialised data between registers.
 
 use device::Arch::Gfx1151;
 use isa::inside::{

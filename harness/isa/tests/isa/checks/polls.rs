@@ -1,4 +1,4 @@
-//! Spin-loop detection.
+//! Tests spin-loop detection.
 
 use device::Arch;
 use isa::inside::{
@@ -6,7 +6,7 @@ use isa::inside::{
     text::{Site, Text},
 };
 
-/// Checks the analysis of the instruction with number `at`. Instructions are in memory, four bytes each.
+/// Checks the analysis of instruction number `at`. Each instruction has four bytes.
 #[track_caller]
 fn check(lines: &str, at: usize, waits: bool, decides: bool) {
     check_in_turns(lines, at, waits, waits, decides);
@@ -35,7 +35,7 @@ fn detects_spin_loops() {
         s_cbranch_vccnz -4
         s_endpgm";
     check(poll, 1, true, true);
-    // The address is recomputed, and the loop continues lane by lane.
+    // The loop computes the address again, and continues until all lanes have finished.
     check(
         "s_mov_b32 s2, 0
         v_mov_b32 v1, s4
@@ -49,7 +49,7 @@ fn detects_spin_loops() {
         true,
         true,
     );
-    // An atomic that takes a lock.
+    // The loop takes a lock with an atomic.
     check(
         "ds_cmpstore_rtn_b32 v0, v1, v2, v3
         v_cmp_ne_u32 vcc_lo, 0, v0
@@ -59,7 +59,7 @@ fn detects_spin_loops() {
         true,
         true,
     );
-    // Values are spilled to scratch, as without optimisation.
+    // The code spills values to scratch, as compilers do without optimisation.
     check(
         "scratch_load_b32 v1, off, s33 offset:8
         ds_load_b32 v0, v1
@@ -91,12 +91,12 @@ fn detects_the_first_read_before_a_spin_loop() {
     };
     check_in_turns(&poll("s_nop 0", "v1"), 0, true, false, true);
     check_in_turns(&poll("v_mov_b32 v1, 0", "v1"), 0, true, false, true);
-    // The result overwrites the address, which is then recomputed.
+    // The result overwrites the address, and the loop computes the address again.
     let over = poll("v_mov_b32 v1, 0", "v1").replacen("v2, v1", "v1, v1", 1);
     check_in_turns(&over.replacen("0, v2", "0, v1", 1), 0, true, false, true);
-    // The constant is in another register.
+    // The constant is copied from another register.
     check_in_turns(&poll("v_mov_b32 v3, 0", "v3"), 0, true, false, true);
-    // The address is recomputed from a scalar, and from a scalar that has changed.
+    // The loop copies the address from a scalar. In the second case, the scalar has changed.
     let anew = "ds_load_b32 v2, v2
             s_wait_dscnt 0
             v_cmp_ne_u32 vcc_lo, 0, v2
@@ -111,7 +111,7 @@ fn detects_the_first_read_before_a_spin_loop() {
             s_endpgm";
     check_in_turns(anew, 0, true, true, true);
     check_in_turns(&anew.replace("s_sleep 1", "s_add_co_i32 s8, s8, 4"), 0, false, true, true);
-    // Another location, a possibly different location, and a read after a barrier.
+    // These loops read another location, change the address, contain a barrier, or do not use the value.
     check(&poll("s_nop 0", "v3"), 0, false, true);
     check(&poll("v_add_nc_u32 v1, 4, v1", "v1"), 0, false, true);
     check(&poll("s_barrier", "v1"), 0, false, true);
@@ -125,7 +125,7 @@ fn detects_the_first_read_before_a_spin_loop() {
 
 #[test]
 fn other_locations_and_barriers_are_not_spin_loops() {
-    // A search: each iteration reads another location.
+    // The loop is a search, in which each iteration reads another location.
     check_in_turns(
         "ds_load_b32 v0, v1
         v_add_nc_u32 v1, 4, v1
@@ -149,7 +149,7 @@ fn other_locations_and_barriers_are_not_spin_loops() {
         true,
         true,
     );
-    // A linked list: the next address is the value that was read.
+    // The loop follows a linked list. The value that it reads is the next address.
     check_in_turns(
         "ds_load_b32 v1, v1
         v_cmp_eq_u32 vcc_lo, 0, v1
@@ -160,7 +160,7 @@ fn other_locations_and_barriers_are_not_spin_loops() {
         true,
         true,
     );
-    // A sum, and a loop whose iterations start with a barrier.
+    // The loops compute a sum, or start each iteration with a barrier.
     check(
         "ds_load_b32 v0, v1
         v_add_f32 v2, v2, v0
@@ -182,7 +182,7 @@ fn other_locations_and_barriers_are_not_spin_loops() {
         false,
         false,
     );
-    // No loop, and an unused value.
+    // The code has no loop, or does not use the value.
     check("ds_load_b32 v0, v1\n v_mov_b32 v0, 0\n v_cmpx_eq_u32 0, v0", 0, false, false);
 }
 

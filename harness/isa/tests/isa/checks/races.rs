@@ -1,4 +1,4 @@
-//! Races in the LDS, for single accesses.
+//! Tests race detection in the LDS, with single accesses.
 
 use std::sync::Arc;
 
@@ -15,24 +15,25 @@ use isa::{
 };
 use proptest::strategy::Strategy;
 
-/// Action of a wave on one byte. The address of the instruction is the index in the list.
+/// An action of a wave on one byte. The index in the list of actions is the address of its instruction.
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    /// Access of a wave, which changes the byte or not.
+    /// A wave accesses the byte. The flag is true if the access changes it.
     Does(u32, Kind, bool),
-    /// An atomic that returns the old value.
+    /// A wave executes an atomic that returns the old value.
     Takes(u32),
-    /// An atomic that returns the old value and swaps.
+    /// A wave executes a swapping atomic that returns the old value.
     Swaps(u32),
-    /// A write directly after a wait for all LDS accesses of its wave.
+    /// A wave writes directly after a wait for all its LDS accesses.
     Tells(u32),
-    /// A wave acquires from another one through memory.
+    /// The first wave acquires from the second one through memory.
     Learns(usize, usize),
     Barrier,
 }
 use Act::{Barrier, Does, Learns, Swaps, Takes, Tells};
 
-/// Returns the races among accesses at offsets, by their indices in the list. `look` gets these indices.
+/// Returns the races in a list of offsets and actions, by the indices in the list. `look` returns the analysis of the
+/// instruction at an index.
 fn races(list: &[(u64, Act)], look: impl Fn(u64) -> Looks) -> Vec<(u64, u64)> {
     races_at(list, |index| index as u64, look)
 }
@@ -101,12 +102,12 @@ fn write_and_access_of_another_wave_need_a_barrier() {
     check(&[write(0), read(0), write(0)], &[]);
     check(&[write(0), write(1)], &[(0, 1)]);
     check(&[read(0), read(1), read(0)], &[]);
-    // A read by the writer itself does not hide another one.
+    // A read by the writing wave does not hide a read by another wave.
     check(&[read(0), read(1), write(0)], &[(1, 2)]);
     check(&[read(2), read(2), read(1), Barrier, read(1), write(1)], &[]);
     check(&[write(0), atomic(1)], &[(0, 1)]);
     check(&[atomic(1), write(0)], &[(0, 1)]);
-    // A flag that all waves set.
+    // All waves set the same flag.
     check(&[write(0), same(1), same(2), read(2)], &[]);
     check(&[write(0), same(1), write(2)], &[(1, 2)]);
     check(&[read(0), same(1)], &[(0, 1)]);
@@ -119,7 +120,7 @@ fn atomic_and_plain_read_need_a_barrier() {
     check(&[read(2), atomic(1)], &[(0, 1)]);
     check(&[read(2), Barrier, atomic(1)], &[]);
     check(&[atomic(0), read(0)], &[]);
-    // A read after an atomic of the same wave does not guard the atomic.
+    // The read follows an atomic of its wave, so it does not decide about it.
     check(&[atomic(0), atomic(1), read(0)], &[(1, 2)]);
 }
 
@@ -129,7 +130,7 @@ fn spin_and_guard_reads_do_not_race() {
         let list: Vec<_> = list.iter().map(|act| (7, *act)).collect();
         races(&list, |pc| Looks { waits: places.contains(&pc), decides: true, turns: false })
     };
-    // Instructions at these addresses; those at address 1 wait in a spin loop.
+    // Each action has the address in `places`. The instruction at address 1 waits in a spin loop.
     let again = |list: &[Act], places: &[u64]| {
         let list: Vec<_> = list.iter().map(|act| (7, *act)).collect();
         races_at(
@@ -142,37 +143,39 @@ fn spin_and_guard_reads_do_not_race() {
     assert_eq!(waits(&[read(1), atomic(0)], &[0]), []);
     assert_eq!(waits(&[read(1), write(0), read(1)], &[0, 2]), []);
     assert_eq!(waits(&[write(0), read(1)], &[1]), []);
-    // The write that ended the loop, and the write before it, which did not.
+    // The atomic ended the loop. In the second case, both reads are the same instruction, so the first write did not
+    // end its loop.
     assert_eq!(waits(&[write(0), read(1), atomic(0), read(1)], &[1, 3]), []);
     assert_eq!(again(&[write(0), read(1), atomic(0), read(1)], &[0, 1, 2, 1]), [(0, 1)]);
-    // A write that ended no loop.
+    // This write did not end a loop.
     assert_eq!(waits(&[read(1), write(0)], &[0]), [(0, 1)]);
-    // A read other than the one that waits.
+    // A read of a wave that does not wait races with the atomic.
     assert_eq!(waits(&[atomic(0), read(1), atomic(0), read(2)], &[1]), [(2, 3)]);
-    // A lock that is taken with an atomic and released with a store.
+    // The lock is taken with an atomic and released with a store.
     assert_eq!(waits(&[Takes(0), write(0), Takes(1), write(1)], &[0, 2]), []);
     assert_eq!(waits(&[Takes(0), write(0), Takes(1), write(1)], &[]), [(1, 2), (1, 3)]);
-    // A read before an atomic on the same location, in any order of the waves; after a barrier it is an ordinary read.
+    // A read may precede an atomic of its wave on the same location, whatever the order of the waves is. If there is a
+    // barrier between the two, it is an ordinary read.
     assert_eq!(waits(&[read(0), read(1), Takes(1), Takes(0)], &[]), []);
     assert_eq!(waits(&[Takes(2), read(1), Takes(1)], &[]), []);
     assert_eq!(waits(&[Takes(2), read(1), Barrier, Takes(1)], &[]), [(0, 1)]);
 }
 
-/// Offsets 0 and 1 are data, 8 and 12 are locations of atomics.
+/// Offsets 0 and 1 contain data, and atomics access offsets 8 and 12.
 #[test]
 fn atomics_and_spin_loops_order_waves() {
     let plain = |list: &[(u64, Act)]| races(list, |_| Looks::default());
-    // The wave with the last count acquires from all others.
+    // The wave whose atomic is the last one acquires from all others.
     let last = |takes| [(0, write(0)), (8, takes), (8, Takes(1)), (0, read(1))];
     assert_eq!(plain(&last(atomic(0))), []);
     assert_eq!(plain(&[(0, write(0)), (8, atomic(0)), (8, atomic(1)), (0, read(1))]), [(0, 3)]);
     assert_eq!(plain(&[(0, write(0)), (8, atomic(0)), (12, Takes(1)), (0, read(1))]), [(0, 3)]);
-    // Accesses after the release are not ordered.
+    // A release does not order accesses that follow it.
     assert_eq!(plain(&[(8, atomic(0)), (0, write(0)), (8, Takes(1)), (0, read(1))]), [(1, 3)]);
-    // Synchronisation through a third wave.
+    // Waves may synchronise through a third wave.
     let chain = [(0, write(0)), (8, atomic(0)), (8, Takes(2)), (12, atomic(2)), (12, Takes(1))];
     assert_eq!(plain(&[&chain[..], &[(0, read(1))]].concat()), []);
-    // A flag on which a wave waits in a loop.
+    // A wave waits for a flag in a spin loop.
     for flag in [atomic(0), write(0)] {
         let list =
             [(0, write(0)), (8, flag), (8, read(1)), (0, read(1)), (1, read(1)), (1, write(0))];
@@ -183,14 +186,14 @@ fn atomics_and_spin_loops_order_waves() {
     }
 }
 
-/// Computes the races by paths: the first of two accesses is ordered before the second if there is a path of edges
-/// between them whose last edge is not between atomics.
+/// Computes the races with a graph. The first of two accesses is ordered before the second if there is a path of edges
+/// between them whose last edge does not connect two atomics.
 fn races_by_paths(list: &[(u64, Act)]) -> Vec<(u64, u64)> {
     let parts = |act: Act| match act {
         Does(wave, kind, _) => Some((wave, kind, false)),
         Takes(wave) | Swaps(wave) => Some((wave, Atomic, true)),
         Tells(wave) => Some((wave, Store, false)),
-        // The generator does not create these.
+        // The generator does not create these actions.
         Learns(..) | Barrier => None,
     };
     let is_of_the_wave = |from: usize, to: usize| match (parts(list[from].1), parts(list[to].1)) {
@@ -255,7 +258,7 @@ fn races_equal_unordered_pairs_in_the_reference() {
         let expected = races_by_paths(&list);
         let found = races(&list, |_| Looks::default());
         assert!(found.iter().all(|pair| expected.contains(pair)), "{list:?}: {found:?}");
-        // Of more than two unordered accesses of different waves only two are recorded.
+        // If more than two waves access a byte without order, only two of the accesses are recorded.
         assert!(waves > 2 || found.is_empty() == expected.is_empty(), "{list:?}: {expected:?}");
         racy += usize::from(!expected.is_empty());
         missed += usize::from(found.is_empty() && !expected.is_empty());
@@ -263,7 +266,6 @@ fn races_equal_unordered_pairs_in_the_reference() {
     assert!((5000..18_000).contains(&racy) && missed < racy / 100, "{missed} of {racy}");
 }
 
-/// Synchronisation without a spin loop.
 #[test]
 fn try_locks_and_flags_after_waits_order_waves() {
     let (data, word) = (0, 8);
@@ -276,9 +278,9 @@ fn try_locks_and_flags_after_waits_order_waves() {
     assert_eq!(race(&lock(write(0), Swaps(1)), decides), []);
     assert_eq!(race(&lock(write(0), Swaps(1)), Looks::default()), [(2, 3), (1, 4)]);
     assert_eq!(race(&lock(write(0), Takes(1)), decides), [(2, 3), (1, 4)]);
-    // The wave that tried in vain before.
+    // Another wave has tried to take the lock without success before.
     assert_eq!(race(&[(word, Swaps(0)), (word, Swaps(1)), (word, write(0))], decides), []);
-    // The write that initialises the lock does not release it.
+    // The first write initialises the lock, and does not release it.
     assert_eq!(race(&[(word, Swaps(1)), (word, write(0))], decides), [(0, 1)]);
     assert_eq!(race(&[(word, write(0)), (word, Swaps(1)), (word, Swaps(0))], decides), [(0, 1)]);
 
@@ -287,7 +289,7 @@ fn try_locks_and_flags_after_waits_order_waves() {
     assert_eq!(race(&flag(write(0)), turns), [(1, 2), (0, 3)]);
     assert_eq!(race(&flag(Tells(0)), decides), [(1, 2), (0, 3)]);
 
-    // Two waves write the same flag, and a third one acquires from the first through the second.
+    // Two waves write the same flag. A third wave acquires from the first one through the second one.
     let relay = |second| {
         let flagged = [(data, write(0)), (word, Tells(0)), (word, read(1)), (16, Tells(0))];
         [&flagged[..], &[(16, Does(second, Store, false)), (16, read(2)), (data, read(2))]].concat()
@@ -298,8 +300,9 @@ fn try_locks_and_flags_after_waits_order_waves() {
     assert_eq!(race(&[(data, write(0)), (data, Learns(2, 0)), (data, read(1))], decides), [(0, 2)]);
 }
 
-/// Returns the races of accesses to 16 bytes by three waves, with one history per byte or per dword. Each entry is the
-/// wave, kind, width, offset and value of an access, or a barrier.
+/// Returns the races between accesses of three waves to 16 bytes. The history is kept per byte if `of_bytes` is true,
+/// otherwise per dword if possible. Each entry contains the wave, kind, width, offset and value of an access, or is a
+/// barrier.
 fn by_history(list: &[(u32, u8, u64, u64, u8)], of_bytes: bool) -> Vec<String> {
     let (mut races, mut found, mut lds) = (Races::default(), Vec::new(), [0u8; 16]);
     races.begin(3);
@@ -365,7 +368,7 @@ proptest::proptest! {
         proptest::prop_assert_eq!(by_history(&list, true), by_history(&list, false));
     }
 
-    /// The quick path changes the recorded history like the full one, and has no conflicts to report.
+    /// If the quick path handles an access, the full path records the same history and finds no conflict.
     #[test]
     fn quick_path_equals_the_full_path(
         touches in proptest::array::uniform5((0..9u32, 0..3u32)),

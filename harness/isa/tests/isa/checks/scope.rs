@@ -1,4 +1,4 @@
-//! Synchronisation bits of instructions.
+//! Tests how the bits of instructions determine their scope.
 
 use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx950, Gfx1030, Gfx1151, Gfx1201};
 use isa::inside::{
@@ -10,7 +10,7 @@ fn of(arch: Arch, line: &str) -> Scope {
     Scope::of(&Text::parse(line, &Site::of(arch)).expect(line))
 }
 
-/// Code of atomic and plain loads and stores with agent scope, as listed in the guide.
+/// Code of atomic and plain loads and stores with agent scope, as the guide lists it.
 #[test]
 fn distinguishes_atomic_from_plain_accesses() {
     for (arch, load, marks) in [
@@ -40,7 +40,7 @@ fn distinguishes_atomic_from_plain_accesses() {
     assert_eq!(of(Gfx1201, store).store, Synchronising);
 }
 
-/// Code of atomic loads and stores with workgroup scope, on architectures with separate bits for it.
+/// Code of atomic loads and stores with workgroup scope, on architectures whose instructions encode it.
 #[test]
 fn distinguishes_workgroup_from_agent_scope() {
     for (arch, load) in [
@@ -73,7 +73,7 @@ fn fences_invalidate_all_caches_in_between() {
     all(Gfx1030, &["buffer_gl0_inv", "buffer_gl1_inv"]);
     all(Gfx1151, &["buffer_gl1_inv", "buffer_gl0_inv"]);
     all(Gfx1201, &["global_inv scope:SCOPE_DEV"]);
-    // Workgroup scope.
+    // This instruction has workgroup scope.
     assert_eq!(of(Gfx942, "buffer_inv sc0").drops, 0);
     assert_eq!(of(Gfx1201, "global_inv scope:SCOPE_SE").drops, NEAR);
     assert_eq!(of(Gfx1201, "global_inv scope:SCOPE_CU").drops, 0);

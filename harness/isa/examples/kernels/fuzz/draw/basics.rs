@@ -1,12 +1,14 @@
-//! Elementary statements, each with a single operation on inputs. Random expressions seldom test one of these: of 64
-//! kernels none had compared signed words by less-than where it mattered. Therefore kernels include them in turn.
+//! Elementary statements, each with a single operation on inputs. Random expressions seldom test such an operation
+//! alone: in 64 kernels, no comparison of signed words by less-than affected a result. Therefore each kernel contains
+//! some elementary statements, in turn.
 
 use super::{FLOATS, INPUTS, INTEGERS, Type, U32, Writer, expression::KNOWN, scalar};
 
-/// Number of elementary statements per kernel.
+/// Number of elementary statements in a kernel.
 const EACH: usize = 4;
 
-/// Returns an input of the item, and that of the first of four neighbours, which is equal for four items.
+/// Returns two operands: an input of the work-item, and an input of the first of four neighbours, which is the same for
+/// all four.
 fn operands(of: Type, at: usize) -> [String; 2] {
     ["t", "(t & ~3u)"].map(|item| {
         let word = |at: usize| format!("uni[{item} * {INPUTS} + {}]", at % INPUTS);
@@ -21,7 +23,7 @@ fn operands(of: Type, at: usize) -> [String; 2] {
     })
 }
 
-/// Combines the words of a value.
+/// Returns an expression that combines the words of a value into one.
 fn folded(of: Type, value: &str) -> String {
     match (of.kind, of.bits) {
         ('f', 64) => folded(scalar('u', 64), &format!("of_f64({value})")),
@@ -32,7 +34,7 @@ fn folded(of: Type, value: &str) -> String {
 }
 
 impl Writer {
-    /// Returns this kernel's share. Kernels with consecutive numbers take turns.
+    /// Returns the elementary statements of this kernel. Kernels with consecutive numbers take turns.
     pub(super) fn basics(&mut self, number: u64) -> Vec<String> {
         let at = self.draw.below(INPUTS);
         let mut all = basics(at);
@@ -53,7 +55,7 @@ impl Writer {
     }
 }
 
-/// Returns all elementary statements: an optional statement before, and a word.
+/// Returns all elementary statements. Each has an optional preparing statement, and an expression for a word.
 fn basics(at: usize) -> Vec<(Option<String>, String)> {
     let mut all = Vec::new();
     for of in INTEGERS.into_iter().chain(FLOATS) {
@@ -77,7 +79,7 @@ fn basics(at: usize) -> Vec<(Option<String>, String)> {
     all
 }
 
-/// Returns operations on pairs of half floats with one negated operand.
+/// Returns operations on pairs of half floats. One operand is negated.
 fn halves(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
     let pair = |at: usize| {
         let [[low, _], [high, _]] = [at, at + 1].map(|at| operands(FLOATS[0], at));
@@ -97,7 +99,7 @@ fn halves(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
             move |()| each.next().expect("there are three")
         });
         let sums = [format!("vfma_f16x2({a}, {b}, {c})"), format!("({a} + {b})"), format!("({a} * {b})")];
-        // Two of the operations have no third operand.
+        // Only one operation has a third operand.
         let sums = sums.into_iter().take(if operand == 2 { 1 } else { 3 });
         sums.map(|sum| {
             let before = format!("{{ f16x2 pair = {sum}; s->u32_0 ^= of_f16(pair[0]) | (u32)of_f16(pair[1]) << 16; }} ");
@@ -106,7 +108,7 @@ fn halves(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
     })
 }
 
-/// Returns atomics on private words, whose values reach the ends of their ranges.
+/// Returns atomics on words that a work-item does not share. Their values reach the ends of their ranges.
 fn exchanges(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
     const WORDS: &[&str] =
         &["Add", "Sub", "And", "Or", "Xor", "Min", "Max", "Exch", "CAS", "Inc", "Dec"];
@@ -118,7 +120,7 @@ fn exchanges(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
         kinds.into_iter().flat_map(move |(of, operations)| {
             operations.iter().map(move |what| {
                 let [a, b] = operands(of, at);
-                // Small numbers reach the ends of a counter's range.
+                // A counter must reach the end of its range, so its limit is small.
                 let few = if ["Inc", "Dec"].contains(what) { " & 3" } else { "" };
                 let (name, place) = (of.name(), format!("({} *){place}", of.name()));
                 let other = if *what == "CAS" { format!(", {b} ^ 1") } else { String::new() };

@@ -1,8 +1,8 @@
-//! Expressions of random kernels, which C defines for all operands.
+//! Expressions of random kernels. C defines their values for all operands.
 
 use super::{FLOATS, INTEGERS, ITEMS, Type, U32, Writer, scalar};
 
-/// Bits of floats that are inline constants or ends of ranges, by size.
+/// Bits of floats that are inline constants or the ends of ranges, for each float size.
 const F16: [u64; 10] = [0, 0x8000, 0x3c00, 0xbc00, 0x3800, 0x4400, 0x7bff, 0x0001, 0x7c00, 0x3118];
 const F32: [u64; 11] = [
     0,
@@ -55,7 +55,7 @@ impl Writer {
         self.perhaps_uniform(5, |this| this.any_condition(depth))
     }
 
-    /// Makes one of `one_in` draws uniform, that is, equal for all work-items.
+    /// Draws an expression. One of `one_in` draws is uniform: it has the same value for all work-items.
     fn perhaps_uniform(
         &mut self,
         one_in: usize,
@@ -78,11 +78,11 @@ impl Writer {
         let of = self.draw.of(&all);
         let (a, b) = (self.expression(of, depth), self.expression(of, depth));
         let what = self.draw.of(&["<", ">", "<=", ">=", "==", "!="]);
-        // C compilers would warn about a constant on the left.
+        // C compilers would warn about a constant on the left side.
         format!("({a} {what} {b})")
     }
 
-    /// Returns an expression of exactly this type.
+    /// Returns an expression of type `of`.
     pub(super) fn expression(&mut self, of: Type, depth: usize) -> String {
         if depth == 0 || self.draw.one_in(6) {
             return self.leaf(of);
@@ -95,12 +95,11 @@ impl Writer {
         format!("({text})")
     }
 
-    /// Returns several expressions of one type.
     fn some<const N: usize>(&mut self, of: Type, depth: usize) -> [String; N] {
         [(); N].map(|()| self.expression(of, depth))
     }
 
-    /// Returns a uniform input or a constant.
+    /// Returns an input or a constant that is the same for all work-items.
     fn uniform_leaf(&mut self, of: Type) -> String {
         if self.draw.one_in(4) {
             return self.literal(of);
@@ -198,7 +197,7 @@ impl Writer {
             }
             5 => {
                 let what = self.draw.of(&["/", "%"]);
-                // Dividing the smallest number by minus one is undefined.
+                // C does not define the division of the smallest number by minus one.
                 let half = if of.kind == 'i' { ">> 1" } else { "+ 0" };
                 format!("({name})(({name})({a} {half}) {what} ({name})({b} | 1))")
             }
@@ -246,7 +245,7 @@ impl Writer {
         }
     }
 
-    /// Returns an operation for which GPUs have an instruction, one of [`KNOWN`].
+    /// Returns an operation for which GPUs have an instruction. `which` selects one of [`KNOWN`] operations.
     pub(super) fn known(&mut self, which: usize, of: Type, depth: usize) -> String {
         let name = of.name();
         let [x, y] = self.some(scalar('u', 64), depth);
@@ -346,7 +345,7 @@ impl Writer {
             13 => {
                 let from = self.draw.of(&INTEGERS);
                 let value = self.expression(from, depth);
-                // Exact in a half float, whatever the compiler does.
+                // The value is exact in a half float, so it does not matter how the compiler converts it.
                 let small = if bits == 16 { " & 0x7ff" } else { "" };
                 format!("({name})({value}{small})")
             }
@@ -422,7 +421,7 @@ impl Writer {
             6 if !of.is_float() => {
                 let most = splat(&format!("({})({})", element.name(), of.bits - 1));
                 let what = self.draw.of(&["<<", ">>"]);
-                // Of the shifts of a signed vector, only the right shift is defined.
+                // C defines only the right shift of a signed vector.
                 let what = if of.kind == 'i' { ">>" } else { what };
                 format!("{a} {what} ({b} & {most})")
             }

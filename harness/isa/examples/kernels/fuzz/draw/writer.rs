@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// State while a kernel is written.
 pub(super) struct Writer {
     pub(super) draw: Draw,
     pub(super) variables: Vec<Variable>,
@@ -10,14 +9,14 @@ pub(super) struct Writer {
     pub(super) phase: usize,
     /// Number of statements that may still be added.
     pub(super) left: usize,
-    /// Kind of atomics in this phase.
+    /// Kind of the atomics in this phase.
     pub(super) atomic: &'static str,
-    /// True if the current expression is uniform, so that GPUs compute it once per wave.
+    /// True if the current expression is the same for all work-items. GPUs compute such an expression once per wave.
     pub(super) uniform: bool,
 }
 
 impl Writer {
-    /// Returns a phase of the kernel with this number.
+    /// Returns phase number `phase` of the kernel with this number.
     pub(super) fn phase(&mut self, phase: usize, number: u64) -> Phase {
         self.phase = phase;
         self.left = 1 + self.draw.below(self.size.statements);
@@ -164,7 +163,7 @@ impl Writer {
         })
     }
 
-    /// Returns an atomic on a private word, whose old value is known.
+    /// Returns an atomic on a word that the work-item does not share, so that its old value is known.
     fn exchange(&mut self, word: &str) -> String {
         let place = self.draw.of(&["own + t * 4", "far"]);
         let what = self
@@ -175,7 +174,7 @@ impl Writer {
             1 => ["i32", "3"],
             _ => ["u32", "3"],
         };
-        // 64-bit values have a one in the upper half, and comparisons use signed ones.
+        // 64-bit values have a set bit in the upper half, and comparisons use signed values.
         let (what, place) = match of {
             "u64" if ["Inc", "Dec", "Sub"].contains(&what) => {
                 ("Add", format!("(u64 *)({place} + 2)"))

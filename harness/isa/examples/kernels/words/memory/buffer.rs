@@ -1,4 +1,5 @@
-//! MUBUF: loads, stores and atomics through a descriptor, with all combinations of index, offsets and a scalar.
+//! Tests MUBUF: loads, stores and atomics through a buffer descriptor, with all combinations of index, offsets and
+//! scalar offset.
 
 use std::rc::Rc;
 
@@ -18,19 +19,19 @@ use crate::words::{
     slot::{FIRST, Slot, State, WORDS},
 };
 
-/// s[8:11] contain the descriptor, and s12 the scalar offset.
+/// First register of the descriptor, s[8:11]. s12 contains the scalar offset.
 const DESCRIPTOR: u32 = FIRST;
 const ADDED: u32 = FIRST + 4;
 const ADDED_ROW: usize = 4;
-/// Constant scalar offset: 48.
+/// Operand number of the constant 48, which may be the scalar offset.
 const CONSTANT: u32 = 128 + 48;
-/// End of a buffer that is shorter than memory, in bytes and in elements; not inside of a lane's data.
+/// End of a buffer that is shorter than the memory, in bytes and in elements. No lane's data crosses the end.
 const END: usize = MIDDLE + 288;
 const ELEMENTS: usize = 17;
-/// Bytes per element with an index.
+/// Number of bytes of an element, for accesses with an index.
 const STRIDE: u32 = 16;
 
-/// A way to form an address.
+/// A combination of address operands.
 #[derive(Clone, Copy)]
 struct Way {
     relation: &'static str,
@@ -39,7 +40,7 @@ struct Way {
     /// Operand of the scalar offset, and its value.
     added: Option<(u32, u32)>,
     offset: u32,
-    /// Distance from the start of the buffer to memory, in bytes.
+    /// Distance in bytes from the start of the buffer to the start of the memory.
     before: usize,
     policy: Policy,
 }
@@ -59,7 +60,7 @@ fn ways(arch: Arch) -> Vec<Way> {
     let offset = way("a buffer by an offset", false, true);
     let index = way("a buffer by an index", true, false);
     let both = way("a buffer by an index and an offset", true, true);
-    // A structure of 16 bytes limits the offsets.
+    // Elements of 16 bytes limit the offsets.
     let mut ways = vec![offset, index, Way { offset: 4, ..index }, both, Way { offset: 4, ..both }];
     ways.extend([1, 4, 0x2a8, 2000].map(|fixed| Way { offset: fixed, ..offset }));
     ways.push(Way { offset: most, before: most as usize, ..offset });
@@ -114,17 +115,17 @@ impl Way {
         Buffer { scalar, by_index, by_offset, offset, policy, ..plain }
     }
 
-    /// Returns the sum of the parts that are equal for all lanes.
+    /// Returns the sum of the address parts that are the same for all lanes.
     fn fixed(self) -> usize {
         self.offset as usize + self.added.map_or(0, |(_, value)| value as usize)
     }
 
-    /// Returns the position of a lane's bytes, as far as forms without a register can reach it.
+    /// Returns the position of a lane's bytes. Without a register for an offset, all lanes have the same position.
     fn place(self, lane: usize, places: Places, moved: Moved) -> usize {
         match (self.by_index, self.by_offset) {
             (false, false) => self.fixed(),
             (false, true) => places.of(lane, moved),
-            // The element of a lane, and the offset in it.
+            // The element of the lane, and the offset in the element.
             (true, _) => {
                 let of_lane = (lane * 5 + 3) % 32 * STRIDE as usize;
                 of_lane + self.fixed() + if self.by_offset { self.inside(lane, moved) } else { 0 }
@@ -132,16 +133,16 @@ impl Way {
         }
     }
 
-    /// Returns the offset of a lane in its element, with an index.
+    /// Returns the offset of a lane's bytes in its element, for accesses with an index.
     fn inside(self, lane: usize, moved: Moved) -> usize {
         if moved.bytes < 4 && self.offset == 0 { moved.skew(lane) } else { 0 }
     }
 
-    /// Returns the registers: a descriptor with this size, and the parts of the address.
+    /// Returns a change that sets the registers: a descriptor for a buffer of this size, and the parts of the address.
     fn given(self, arch: Arch, places: Places, moved: Moved, memory: u64, records: u32) -> Change {
         let memory = memory - self.before as u64;
         let records = if self.by_index { records } else { records + self.before as u32 };
-        // OOB_SELECT: by index or by bytes. On GFX9 the instruction decides.
+        // OOB_SELECT decides whether the index or the bytes are checked. On GFX9 the instruction decides.
         let checked = match self.by_index {
             _ if arch.facts().microcode.is_gfx9() => 0,
             true => 1 << 28,
@@ -149,7 +150,7 @@ impl Way {
         };
         Rc::new(move |state: &mut State| {
             let stride = if self.by_index { STRIDE } else { 0 };
-            // The rest of the descriptor is the format for other instructions.
+            // The remaining bits of the descriptor are the format, which other instructions use.
             state.scalars[0] = memory as u32;
             state.scalars[1] = (memory >> 32) as u32 & 0xffff | stride << 16;
             state.scalars[2] = records;
@@ -192,7 +193,7 @@ fn of_moves(arch: Arch, plain: Buffer, moved: (bool, Moved), memory: u64) -> Vec
             claims.push(claim);
         }
     }
-    // Out of range, a load returns zero and a store has no effect.
+    // Out of range, a load returns zero, and a store has no effect.
     for way in ways(arch).into_iter().filter(|way| way.added.is_none() && way.policy.0 == 0) {
         for places in Places::ALL {
             let relation = "a buffer's end";
@@ -219,20 +220,20 @@ fn of_moves(arch: Arch, plain: Buffer, moved: (bool, Moved), memory: u64) -> Vec
     claims
 }
 
-/// Claims that an atomic has the effect of the GLOBAL one at the same addresses.
+/// Returns claims that an atomic has the effect of the atomic of GLOBAL at the same addresses.
 fn atomics(arch: Arch, plain: Buffer, name: &str, globals: &Named, memory: u64) -> Vec<Claim> {
     let Some(opcode) = globals.get(name) else { return Vec::new() };
     let moved = Moved::named("dword").expect("a name");
     let double = is_double(name);
     let returning = Policy::returning(arch);
     let mut claims = Vec::new();
-    // Without a register all lanes access the same location, one after another.
+    // Without a register in the address, all lanes access the same location, one after another.
     for way in ways(arch).into_iter().filter(|way| way.policy.0 & returning.0 == 0) {
         for returns in [false, true] {
             let policy = Policy(way.policy.0 | if returns { returning.0 } else { 0 });
             let relation = if returns { "buffer atomics that return" } else { "buffer atomics" };
             let words = Way { policy, ..way }.form(plain).words(arch);
-            // The old value is returned in the data register.
+            // If the atomic returns the old value, it is in the data register.
             let policy = Policy(if returns { returning.0 } else { 0 });
             let like =
                 Flat { opcode: *opcode, result: DATA, policy, ..flat_plain(Segment::Global) };

@@ -1,4 +1,4 @@
-//! FLAT, GLOBAL and SCRATCH.
+//! Tests FLAT, GLOBAL and SCRATCH.
 
 use std::rc::Rc;
 
@@ -16,11 +16,11 @@ use crate::words::{
     slot::{FIRST, Slot, State},
 };
 
-/// s[12:13] contain a base, whose first row is `ROW`.
+/// First register of the scalar base, s[12:13], and its index among the registers of a slot.
 const BASE: u32 = FIRST + 4;
 const BASE_ROW: usize = 4;
 
-/// Relations by segment: flat, scratch and global.
+/// Relation for the plain form in each segment: flat, scratch and global.
 const AS_THEY_ARE: [&str; 3] = ["flat memory", "scratch", "global memory"];
 const AT_AN_OFFSET: [&str; 3] =
     ["flat memory at an offset", "scratch at an offset", "global memory at an offset"];
@@ -31,7 +31,7 @@ const WITH_CACHES: [&str; 3] =
 const ATOMICS: [&str; 3] = ["flat atomics", "", "global atomics"];
 const THAT_RETURN: [&str; 3] = ["flat atomics that return", "", "global atomics that return"];
 
-/// Tests all segments and returns the opcodes of GLOBAL.
+/// Tests all segments, and returns the opcodes of GLOBAL.
 pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table) -> Named {
     let mut globals = Named::new();
     for (segment, start) in
@@ -61,7 +61,7 @@ pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table) -> Named {
     globals
 }
 
-/// Returns the form with the vector address only.
+/// Returns the form with only a vector address.
 pub(super) fn plain(segment: Segment) -> Flat {
     Flat {
         segment,
@@ -75,18 +75,18 @@ pub(super) fn plain(segment: Segment) -> Flat {
     }
 }
 
-/// Returns true for a load, and the data format.
+/// Returns true for a load, and the data format; `None` for other instructions.
 pub(super) fn moved_by(name: &str) -> Option<(bool, Moved)> {
     let load = name.strip_prefix("load_").map(|rest| (true, rest));
     let (is_load, rest) = load.or(name.strip_prefix("store_").map(|rest| (false, rest)))?;
     Some((is_load, Moved::named(rest)?))
 }
 
-/// Returns the forms of an address: relation and words.
+/// Returns the forms of an address, each with its relation.
 fn forms(arch: Arch, plain: Flat) -> Vec<(&'static str, Flat)> {
     let segment = plain.segment as usize;
     let (least, most) = layout::reach(arch, plain.segment);
-    // Scratch is too small for larger offsets.
+    // Larger offsets would be outside of scratch memory.
     let (least, most) = match plain.segment {
         Segment::Scratch => (least.max(-4096), most.min(4095)),
         _ => (least, most),
@@ -106,13 +106,13 @@ fn forms(arch: Arch, plain: Flat) -> Vec<(&'static str, Flat)> {
     forms
 }
 
-/// Returns the register contents with which form and offset lead to these addresses.
+/// Returns a change that sets the registers so that this form addresses the locations in `to`.
 fn leads(arch: Arch, form: Flat, to: impl Fn(usize) -> u64 + 'static) -> Change {
     let offset = i64::from(form.offset);
     if form.scalar.is_none() {
         return addresses(move |lane| to(lane).wrapping_add_signed(-offset));
     }
-    // The lane's register is a 32-bit offset; the next register is ignored.
+    // The register of the lane is a 32-bit offset. The instruction ignores the next register.
     let far: u32 = 0x9000_0000;
     let signed = arch.facts().signed_vector_offsets;
     let extended = if signed { i64::from(far as i32) as u64 } else { u64::from(far) };
@@ -125,7 +125,8 @@ fn leads(arch: Arch, form: Flat, to: impl Fn(usize) -> u64 + 'static) -> Change 
     })
 }
 
-/// Returns the text that a form with a scalar base must contain. FLAT has no scalar base and prints nothing for it.
+/// Returns the text that the words of a form with a scalar base must contain. FLAT has no scalar base, and its text
+/// contains nothing for it.
 fn told(form: Flat) -> &'static str {
     match (form.scalar, form.segment) {
         (None, _) => "",
@@ -155,9 +156,10 @@ fn in_memory(arch: Arch, plain: Flat, moved: (bool, Moved), memory: u64) -> Vec<
         .collect()
 }
 
-/// Claims about 16 bytes of scratch of each lane, which are first copied from registers.
+/// Returns claims about 16 bytes in the scratch memory of each lane. Other instructions copy the bytes from registers
+/// before.
 fn in_scratch(arch: Arch, plain: Flat, moved: (bool, Moved), opcodes: &Named) -> Vec<Claim> {
-    /// Offset of a lane's bytes in its scratch memory.
+    /// Offset of the bytes in the scratch memory of a lane.
     const PLACE: u32 = 6144;
     let (is_load, moved) = moved;
     let of = |names: [&str; 2]| names.iter().find_map(|name| opcodes.get(*name)).copied();
@@ -177,7 +179,7 @@ fn in_scratch(arch: Arch, plain: Flat, moved: (bool, Moved), opcodes: &Named) ->
     let whole = Flat { address: Some(ADDRESS + 1), ..plain };
     let mut claims = Vec::new();
     for (relation, form) in all {
-        // The data of the tested store is in v8 and following.
+        // The tested store reads its data from v8 and following.
         let form = Flat { data: FIRST, ..form };
         let mut claim = known(relation, form.words(arch), EXEC);
         claim.told = told(form);
@@ -186,7 +188,7 @@ fn in_scratch(arch: Arch, plain: Flat, moved: (bool, Moved), opcodes: &Named) ->
             claim.last = Flat { opcode: load, ..whole }.words(arch);
         }
         let alone = form.address.is_none();
-        // Without a vector register all lanes use the same offset.
+        // Without a vector register, all lanes use the same offset.
         let place = move |lane: usize| if alone { PLACE } else { place(lane) };
         let skew = move |lane: usize| if alone { moved.skew(3) } else { moved.skew(lane) };
         claim.given = Rc::new(move |state: &mut State| {
@@ -222,12 +224,11 @@ fn in_scratch(arch: Arch, plain: Flat, moved: (bool, Moved), opcodes: &Named) ->
     claims
 }
 
-/// Returns true for a 64-bit atomic.
 pub(super) fn is_double(name: &str) -> bool {
     name.ends_with("_x2") || ["b64", "u64", "i64", "f64"].iter().any(|end| name.ends_with(end))
 }
 
-/// Makes the comparison of half of the lanes succeed: the comparison value is in v11 or v[12:13].
+/// Makes the comparison of an atomic succeed in half of the lanes. The comparison value is in v11 or v[12:13].
 pub(super) fn finds(
     state: &mut State,
     of: fn(&State) -> &Vec<u32>,

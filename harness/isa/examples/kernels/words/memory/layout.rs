@@ -1,9 +1,9 @@
 //! Encodings of memory instructions, bit by bit. Source: "Microcode Formats" of AMD's ISA guides for Vega, CDNA 3 and
-//! RDNA 2 to 4; the words of GFX90A from LLVM's assembler tests.
+//! RDNA 2 to 4; for GFX90A, LLVM's assembler tests.
 
 use device::{Arch, Microcode};
 
-/// Returns the register number that means no scalar register.
+/// Returns the register number that encodes a missing scalar register.
 pub(super) fn none(arch: Arch) -> u32 {
     match arch.facts().microcode {
         Microcode::Gfx9 => 0x7f,
@@ -12,7 +12,7 @@ pub(super) fn none(arch: Arch) -> u32 {
     }
 }
 
-/// Segment of FLAT, as encoded.
+/// Encoded number of a segment of FLAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Segment {
     Flat = 0,
@@ -20,14 +20,14 @@ pub(super) enum Segment {
     Global = 2,
 }
 
-/// FLAT, and VFLAT, VGLOBAL and VSCRATCH of GFX12. All numbers are register numbers.
+/// Operands of FLAT, and of VFLAT, VGLOBAL and VSCRATCH on GFX12. All numbers are register numbers.
 #[derive(Clone, Copy)]
 pub(super) struct Flat {
     pub(super) segment: Segment,
     pub(super) opcode: u32,
     pub(super) result: u32,
     pub(super) data: u32,
-    /// Vector address; optional for scratch.
+    /// Register of the vector address. It is optional for scratch.
     pub(super) address: Option<u32>,
     pub(super) scalar: Option<u32>,
     pub(super) offset: i32,
@@ -39,16 +39,15 @@ pub(super) struct Flat {
 pub(super) struct Policy(pub(super) u32);
 
 impl Policy {
-    /// Returns the bit that makes an atomic return the old value.
     pub(super) fn returning(arch: Arch) -> Policy {
-        // It is the lowest bit of `th` on GFX12, and `glc` or `sc0` on GFX9 to GFX11.
+        // On GFX12 the bit is the lowest one of `th`. On GFX9 to GFX11 it is `glc` or `sc0`.
         Policy(if arch.facts().microcode.is_gfx12() { 4 } else { 1 })
     }
 
-    /// Returns each policy bit of an architecture separately.
+    /// Returns policies with one bit set, for each bit that the architecture has.
     pub(super) fn each(arch: Arch) -> impl Iterator<Item = Policy> {
         let bits = match arch.facts().microcode {
-            // `scope` and `th`.
+            // The bits of `scope` and `th`.
             Microcode::Gfx12 | Microcode::Gfx1250 => 5,
             Microcode::Gfx9 if !arch.facts().has_gfx940_instructions => 2,
             Microcode::Gfx9 | Microcode::Gfx10 | Microcode::Gfx11 => 3,
@@ -61,7 +60,7 @@ impl Policy {
     }
 }
 
-/// Returns the smallest and the largest offset.
+/// Returns the smallest and the largest constant offset.
 pub(super) fn reach(arch: Arch, segment: Segment) -> (i32, i32) {
     match (arch.facts().microcode, segment) {
         (Microcode::Gfx9, Segment::Flat) => (0, 4095),
@@ -73,7 +72,7 @@ pub(super) fn reach(arch: Arch, segment: Segment) -> (i32, i32) {
     }
 }
 
-/// Returns true if scratch may have a vector address and a scalar.
+/// Returns true if a scratch address may be the sum of a vector register and a scalar register.
 pub(super) fn adds_both_in_scratch(arch: Arch) -> bool {
     match arch.facts().microcode {
         Microcode::Gfx9 => arch.facts().has_gfx940_instructions,
@@ -85,11 +84,11 @@ pub(super) fn adds_both_in_scratch(arch: Arch) -> bool {
 impl Flat {
     pub(super) fn words(self, arch: Arch) -> Vec<u32> {
         let Flat { segment, opcode, result, data, offset, policy, .. } = self;
-        // FLAT of GFX9 has no such field.
+        // FLAT of GFX9 has no scalar field.
         let has_scalar = !arch.facts().microcode.is_gfx9() || segment != Segment::Flat;
         let scalar = self.scalar.unwrap_or(if has_scalar { none(arch) } else { 0 });
         let address = self.address.unwrap_or(0);
-        // From GFX940 and GFX11 on a bit shows that scratch has a vector address.
+        // From GFX940 and GFX11 on, a bit says whether a scratch address contains a vector register.
         let has_address = u32::from(segment == Segment::Scratch && self.address.is_some());
         let registers = result << 24 | scalar << 16 | data << 8 | address;
         let segment_bits = segment as u32;
@@ -119,19 +118,18 @@ impl Flat {
     }
 }
 
-/// Encodes `scope` and `th`. The lowest bit of `th` makes an atomic return the old value.
 fn policy_of_gfx12(policy: Policy) -> u32 {
     policy.0 << 18
 }
 
-/// MUBUF, and VBUFFER of GFX12.
+/// Operands of MUBUF, and of VBUFFER on GFX12.
 #[derive(Clone, Copy)]
 pub(super) struct Buffer {
     pub(super) opcode: u32,
     pub(super) data: u32,
     pub(super) address: u32,
     pub(super) descriptor: u32,
-    /// Register or constant of the scalar offset.
+    /// Operand number of the scalar offset, which is a register or a constant.
     pub(super) scalar: Option<u32>,
     pub(super) by_index: bool,
     pub(super) by_offset: bool,
@@ -139,12 +137,12 @@ pub(super) struct Buffer {
     pub(super) policy: Policy,
 }
 
-/// Returns the largest offset of a buffer instruction.
+/// Returns the largest constant offset of a buffer instruction.
 pub(super) fn reach_of_buffer(arch: Arch) -> u32 {
     if arch.facts().microcode.is_gfx12() { 0x7f_ffff } else { 4095 }
 }
 
-/// Returns true if the scalar offset may be a constant.
+/// Returns true if the scalar offset may be a constant operand.
 pub(super) fn adds_constants(arch: Arch) -> bool {
     !arch.facts().microcode.is_gfx12()
 }
@@ -153,7 +151,7 @@ impl Buffer {
     pub(super) fn words(self, arch: Arch) -> Vec<u32> {
         let Buffer { opcode, data, address, descriptor, offset, policy, .. } = self;
         let (index, by_offset) = (u32::from(self.by_index), u32::from(self.by_offset));
-        // 128 is the constant 0.
+        // 128 is the number of the constant 0.
         let scalar = self.scalar.unwrap_or(if adds_constants(arch) { 128 } else { none(arch) });
         let registers = scalar << 24 | descriptor >> 2 << 16 | data << 8 | address;
         let first = 0x38 << 26 | offset;
@@ -182,15 +180,16 @@ impl Buffer {
     }
 }
 
-/// Encodes DS, with two one-byte offsets or one of two bytes. The registers are the result, the address, and two for
-/// data, or zeros for unused ones.
+/// Encodes DS. `offsets` is one offset of two bytes, or two offsets of one byte. The registers are the result, the
+/// address, and two for data. Unused ones are zero.
 pub(super) fn local(arch: Arch, opcode: u32, offsets: u32, registers: [u32; 4]) -> Vec<u32> {
     let [result, address, data, more] = registers;
     let place = if arch.facts().microcode.is_gfx9() { 17 } else { 18 };
     vec![0x36 << 26 | opcode << place | offsets, result << 24 | more << 16 | data << 8 | address]
 }
 
-/// Encodes SMEM: first registers of the result and the base, a constant offset, and an offset register.
+/// Encodes SMEM. The arguments are the first registers of the result and the base, a constant offset, and an offset
+/// register.
 pub(super) fn scalar(
     arch: Arch,
     opcode: u32,
@@ -201,7 +200,7 @@ pub(super) fn scalar(
     let common = result << 6 | base >> 1;
     match arch.facts().microcode {
         Microcode::Gfx9 => {
-            // A constant and a register, or one of them.
+            // The offset is a constant, a register, or the sum of both.
             let (both, constant) = (register.is_some() && offset != 0, register.is_none());
             let way = u32::from(both || constant) << 17 | u32::from(register.is_some()) << 14;
             let second = register.unwrap_or(0) << 25 | offset as u32 & 0x1f_ffff;
@@ -218,7 +217,7 @@ pub(super) fn scalar(
     }
 }
 
-/// Returns the range of offsets of scalar loads.
+/// Returns the smallest and the largest offset of scalar loads.
 pub(super) fn reach_of_scalar(arch: Arch) -> (i32, i32) {
     match arch.facts().microcode {
         Microcode::Gfx12 | Microcode::Gfx1250 => (-0x80_0000, 0x7f_ffff),

@@ -1,4 +1,4 @@
-//! DS: loads, stores and atomics of the LDS.
+//! Tests DS: loads, stores and atomics on the LDS.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -18,11 +18,11 @@ use crate::words::{
     slot::{FIRST, LOCAL, Slot},
 };
 
-/// Second data register: v12, after two registers of the first.
+/// Second data register: v12. The first data operand occupies the two registers before.
 const SECOND: u32 = FIRST + 4;
 const SECOND_ROW: usize = 4;
-/// Combinations of used registers: the result, the address, and two for data. The disassembler requires zeros for the
-/// others.
+/// Combinations of registers that an instruction may use: the result, the address, and two for data. The disassembler
+/// requires zeros in the other fields.
 const REGISTERS: [[u32; 4]; 5] = [
     [FIRST, ADDRESS, 0, 0],
     [0, ADDRESS, DATA, 0],
@@ -31,7 +31,7 @@ const REGISTERS: [[u32; 4]; 5] = [
     [FIRST, ADDRESS, DATA, SECOND],
 ];
 
-/// An instruction with its registers.
+/// An instruction and the registers that it uses.
 #[derive(Clone, Copy)]
 struct Plain {
     opcode: u32,
@@ -67,7 +67,7 @@ pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table) {
     }
 }
 
-/// Sets an LDS address in each lane.
+/// Returns a change that sets an LDS address in each lane.
 fn addresses(of: impl Fn(usize) -> u32 + 'static) -> Change {
     Rc::new(move |state| {
         for (lane, registers) in state.lanes.iter_mut().enumerate() {
@@ -98,13 +98,13 @@ fn of_moves(arch: Arch, plain: Plain, moved: (bool, Moved)) -> Vec<Claim> {
     claims
 }
 
-/// An access to two locations.
+/// An access to two locations per lane.
 #[derive(Clone, Copy)]
 struct Two {
     is_load: bool,
     exchanges: bool,
     bytes: usize,
-    /// Bytes per unit of the two offsets.
+    /// Number of bytes for which each of the two offsets counts one.
     step: usize,
 }
 
@@ -125,11 +125,11 @@ fn of_two(arch: Arch, plain: Plain, two: Two) -> Vec<Claim> {
         for exec in [EXEC, u64::MAX] {
             let offsets = first as u32 | (second as u32) << 8;
             let mut claim = known("two places of LDS", plain.words(arch, offsets), exec);
-            // If both locations are equal, the order of the accesses is unspecified.
+            // If both locations are the same, no guide specifies the order of the two accesses.
             if first == second && (two.exchanges || !two.is_load) {
                 continue;
             }
-            // Lanes must not share a location, even with both offsets.
+            // Two lanes must not access the same location, with either offset.
             let lane_step = if exec == EXEC { 16 } else { 2 * two.bytes };
             let apart = first.min(second) * two.step;
             let place = move |lane: usize, which: usize| {
@@ -163,7 +163,8 @@ fn of_two(arch: Arch, plain: Plain, two: Two) -> Vec<Claim> {
     claims
 }
 
-/// Claims about atomics at offsets: one that returns equals a load followed by one that does not.
+/// Returns claims about atomics with an offset. An atomic that returns the old value has the effect of a load followed
+/// by the atomic that does not return it.
 fn atomics(arch: Arch, plain: Plain, name: &str, all: &Known) -> Vec<Claim> {
     let double = name.ends_with("64");
     let returns = name.contains("_rtn");
@@ -172,11 +173,11 @@ fn atomics(arch: Arch, plain: Plain, name: &str, all: &Known) -> Vec<Claim> {
         true => (known_as(&["read_b64", "load_b64"]), known_as(&["write_b64", "store_b64"])),
         false => (known_as(&["read_b32", "load_b32"]), known_as(&["write_b32", "store_b32"])),
     };
-    // An exchange equals a store; others have a name without a return.
+    // An exchange that returns is compared with a store. Other atomics have a name without `_rtn`.
     let without = match name {
         "wrxchg_rtn_b32" | "wrxchg_rtn_b64" | "storexchg_rtn_b32" | "storexchg_rtn_b64" => store,
         _ if returns => all.get(&name.replace("_rtn", "")).copied(),
-        // Others are checked against the effect of their words.
+        // An atomic that does not return is compared with itself without an offset.
         _ if all.contains_key(&with_return(name)) => Some(plain),
         _ => None,
     };
@@ -194,7 +195,7 @@ fn atomics(arch: Arch, plain: Plain, name: &str, all: &Known) -> Vec<Claim> {
         let lead = addresses(move |lane| LOCAL + place(lane) as u32 - offset);
         claim.given = Rc::new(move |state| {
             lead(state);
-            // The comparison of half of the lanes succeeds, whichever register is the comparison value.
+            // The comparison succeeds in half of the lanes, whichever register contains the comparison value.
             for (lane, registers) in
                 state.lanes.iter_mut().enumerate().filter(|(at, _)| at % 2 == 1)
             {
@@ -209,7 +210,7 @@ fn atomics(arch: Arch, plain: Plain, name: &str, all: &Known) -> Vec<Claim> {
     claims
 }
 
-/// Returns `add_rtn_u32` for `add_u32`.
+/// Inserts `_rtn` into a name: `add_u32` becomes `add_rtn_u32`.
 fn with_return(name: &str) -> String {
     match name.rsplit_once('_') {
         Some((operation, of)) => format!("{operation}_rtn_{of}"),

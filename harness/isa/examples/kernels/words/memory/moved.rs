@@ -1,11 +1,10 @@
 //! Data formats of loads and stores, byte by byte.
 
-/// Data format between registers and memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Moved {
     pub(super) bytes: usize,
     signed: bool,
-    /// `Some` for half of a register; true for the upper half.
+    /// For data in half of a register, true if it is the upper half.
     half: Option<bool>,
 }
 
@@ -28,7 +27,8 @@ impl Moved {
         Some(Moved { bytes, signed, half })
     }
 
-    /// Returns the misalignment of a lane's data from a multiple of 16, which varies between lanes.
+    /// Returns the misalignment of a lane's data in bytes. The data starts at a multiple of 16 plus this number, which
+    /// differs between lanes.
     pub(super) fn skew(self, lane: usize) -> usize {
         match self.bytes {
             1 => lane * 7 % 16,
@@ -37,7 +37,7 @@ impl Moved {
         }
     }
 
-    /// Writes bytes of memory to registers. `clears` is true if the other half of a register is cleared.
+    /// Copies bytes of memory to registers. If `clears` is true, a load of half a register clears the other half.
     pub(super) fn load(self, bytes: &[u8], registers: &mut [u32], clears: bool) {
         if self.bytes >= 4 {
             for (register, word) in registers.iter_mut().zip(bytes.chunks_exact(4)) {
@@ -58,7 +58,6 @@ impl Moved {
         registers[0] = u32::from_le_bytes(word);
     }
 
-    /// Returns the bytes that registers write to memory.
     pub(super) fn stored(self, registers: &[u32]) -> Vec<u8> {
         let bytes: Vec<u8> = registers.iter().flat_map(|word| word.to_le_bytes()).collect();
         let first = if self.half == Some(true) { 2 } else { 0 };

@@ -1,4 +1,4 @@
-//! SMEM: scalar loads from memory and from buffers.
+//! Tests SMEM: scalar loads from memory and from buffers.
 
 use std::rc::Rc;
 
@@ -15,16 +15,16 @@ use crate::words::{
     slot::{FIRST, ROWS, Slot, State},
 };
 
-/// s[14:15] contain the base, or s[12:15] the descriptor, and s10 the offset.
+/// First register of the base, s[14:15]. The descriptor of a buffer is in s[12:15], and the offset in s10.
 const BASE: u32 = FIRST + 6;
 const BASE_ROW: usize = 6;
 const DESCRIPTOR: u32 = FIRST + 4;
 const DESCRIPTOR_ROW: usize = 4;
 const ADDED: u32 = FIRST + 2;
 const ADDED_ROW: usize = 2;
-/// First result register of loads of more than eight registers.
+/// First register for the result of loads of more than eight registers.
 const MORE: u32 = 16;
-/// Offsets of the loaded data, in bytes.
+/// Byte offsets of the loaded data.
 const PLACES: [usize; 3] = [1024, 1604, 2304];
 
 pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table) {
@@ -60,13 +60,13 @@ fn size(name: &str) -> Option<Size> {
     })
 }
 
-/// Returns combinations of a constant and a register offset.
+/// Returns combinations of a constant offset and an offset register.
 fn offsets(arch: Arch, is_buffer: bool) -> Vec<(i32, Option<u32>)> {
     let (least, most) = layout::reach_of_scalar(arch);
     let mut offsets = vec![(0, None), (4, None), (0x7c, None), (most & !3, None)];
     offsets.extend([(0, Some(0x40)), (0, Some(4)), (12, Some(0x44)), (0x80, Some(0x8000_0000))]);
     if !is_buffer {
-        // A buffer has no data before its start.
+        // Negative offsets are only tested on memory, because a buffer has no data before its start.
         offsets.extend([(-4, None), (least, None), (-8, Some(0x60))]);
     }
     offsets
@@ -84,7 +84,7 @@ fn claims(
         Size::Piece(moved) => moved.bytes,
     };
     let base = if is_buffer { DESCRIPTOR } else { BASE };
-    // Sixteen registers are checked in two halves.
+    // A load of sixteen registers is checked in two halves.
     let halves = if bytes == 64 { 2 } else { 1 };
     let mut claims = Vec::new();
     for (constant, register) in offsets(arch, is_buffer) {
@@ -100,7 +100,7 @@ fn claims(
                 layout::scalar(arch, opcode, (result, base), constant, register.map(|_| ADDED));
             let mut claim = known(relation, words, EXEC);
             if bytes == 64 {
-                // s_mov_b64 s[8:9], s[16:17], and so on.
+                // Copies the results to the registers of the slot: s_mov_b64 s[8:9], s[16:17], and so on.
                 claim.last = (0..4)
                     .map(|pair| moved_pair(arch, FIRST + 2 * pair, MORE + 8 * half + 2 * pair))
                     .collect();
@@ -108,7 +108,7 @@ fn claims(
             let from = (place as i64 - i64::from(constant)) - i64::from(register.unwrap_or(0));
             claim.given = match is_buffer {
                 false => based(memory.wrapping_add_signed(from), register),
-                // The buffer ends with the loaded data.
+                // The buffer ends directly after the loaded data.
                 true => described(
                     memory.wrapping_add_signed(from),
                     (place as i64 - from) as u64 + bytes as u64,
@@ -149,7 +149,6 @@ fn described(base: u64, bytes: u64, register: Option<u32>) -> Change {
     })
 }
 
-/// Returns `s_mov_b64`.
 fn moved_pair(arch: Arch, to: u32, from: u32) -> u32 {
     let opcode = match arch.facts().microcode {
         Microcode::Gfx10 => 4,
