@@ -41,21 +41,20 @@
 
 use crate::{CompletedOnReturn, Memory, Plan};
 
-/// The part of a call's work that has completed when the call returns.
+/// The part of a call's work that has completed when the call returns: nothing, the reads, or all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CompletedPart {
     Nothing,
-    /// The reads: the source has been staged.
+    /// Only the reads have completed: the source has been copied to a staging buffer.
     Reads,
     Everything,
 }
 
 impl CompletedPart {
-    /// Returns the part that the interface promises for a call.
     pub(crate) fn for_call(plan: &Plan, over: CompletedOnReturn<'_>) -> Self {
         match over {
             CompletedOnReturn::Nothing => CompletedPart::Nothing,
-            // Unknown buffers are reported by `executable.rs`.
+            // `executable.rs` reports buffers that are not declared.
             CompletedOnReturn::Copy { asynchronous, to, from } => {
                 let memory = |buffer| plan.memory(buffer).unwrap_or(Memory::Device);
                 CompletedPart::for_copy(asynchronous, memory(to), memory(from))
@@ -73,7 +72,7 @@ impl CompletedPart {
     }
 }
 
-/// Returns true if freeing memory of this kind waits for all work of the device.
+/// Returns true if the call that frees memory of this kind waits for all work of the device.
 pub(crate) fn free_waits(memory: Option<Memory>) -> bool {
     match memory {
         Some(Memory::Device | Memory::DevicePitched | Memory::Managed | Memory::HostPinned) => true,
