@@ -1,11 +1,12 @@
-//! Cases: one YAML file describes what is done, what must be true, what is needed, and which upstream issues it
-//! reproduces.
+//! Cases. A case is one YAML file that describes the calls to make, the checks, the requirements on stack and device,
+//! and the upstream issues that it reproduces.
 //!
-//! [`Case::parse`] reads a file; [`mistakes`] reports everything that is wrong with a file at once. [`Case::trials`]
-//! expands its matrix. [`lower`] turns one trial, perhaps with an injected fault, into a [`plan::Plan`] or a
-//! [`plan::Program`]. This crate is pure: the text of cases and kernels comes from the caller.
+//! [`Case::parse`] reads a file, and [`mistakes`] reports all mistakes of a file at once. [`Case::trials`] expands the
+//! matrix. [`lower`] turns one trial, optionally with an injected fault, into a [`plan::Plan`] or a [`plan::Program`].
+//! This crate is pure: the caller provides the text of cases and kernels.
 
-// A new call must be handled in every match over calls. Properties of all calls are in their declarations.
+// Wildcard arms are denied, so that after adding a call, the compiler lists every match to extend. Properties that all
+// calls have are part of their declarations in the crate `plan`.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
 mod added_buffers;
