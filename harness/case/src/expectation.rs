@@ -21,6 +21,7 @@ pub enum ExpectationKind {
 }
 
 impl ExpectationKind {
+    /// Every kind with its word in a case.
     pub const ALL: [(&str, ExpectationKind); 4] = [
         ("documented", ExpectationKind::Documented),
         ("cuda", ExpectationKind::Cuda),
@@ -28,6 +29,7 @@ impl ExpectationKind {
         ("difference", ExpectationKind::Difference),
     ];
 
+    /// Returns the word of this kind in a case.
     pub fn word(self) -> &'static str {
         match self {
             ExpectationKind::Documented => "documented",

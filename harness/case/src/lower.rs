@@ -32,6 +32,7 @@ use crate::{
 pub struct Lowered {
     /// Calls of the trial, with set-up and teardown. If the body is a program, the plan has no calls.
     pub plan: Plan,
+    /// Body of the trial.
     pub body: Body,
 }
 

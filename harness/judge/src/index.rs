@@ -4,7 +4,6 @@ use plan::{Call, Phase, Plan, Step};
 
 use crate::{Location, api, phrases};
 
-/// Steps of a plan by their ids.
 pub(crate) struct Index<'a> {
     plan: &'a Plan,
     steps: HashMap<u32, (Phase, &'a Step)>,
@@ -47,7 +46,8 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Describes line and iteration of a step, for example ` (line 14, iteration 3)`; empty if it has neither.
+    /// Returns line and iteration of a step, for example ` (line 14, iteration 3)`. Returns an empty text if the step
+    /// has neither.
     pub(crate) fn place(&self, id: u32, occurrence: u32) -> String {
         let line = self.step(id).map_or(0, |s| s.line);
         phrases::place(line, occurrence)

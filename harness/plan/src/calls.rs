@@ -156,10 +156,12 @@ pub struct Named<'a> {
 }
 
 impl Named<'_> {
+    /// Returns true if the call reads the bytes of this buffer.
     pub fn is_read(&self) -> bool {
         matches!(self.role, NamedAs::Read | NamedAs::Updated)
     }
 
+    /// Returns true if the call writes the bytes of this buffer.
     pub fn is_written(&self) -> bool {
         matches!(self.role, NamedAs::Written | NamedAs::Updated)
     }

@@ -87,6 +87,7 @@ pub(crate) struct Node<'a> {
 }
 
 impl<'a> Captures<'a> {
+    /// Creates the state before the first step of a plan.
     pub fn new(plan: &'a Plan) -> Self {
         Captures {
             plan,

@@ -108,6 +108,7 @@ impl Binary {
         ("%", Binary::Rem, 10),
     ];
 
+    /// Returns the operator's symbol in C.
     pub fn sign(self) -> &'static str {
         Self::ALL.iter().find(|(_, of, _)| *of == self).map_or("", |(sign, ..)| sign)
     }

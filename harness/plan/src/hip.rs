@@ -271,6 +271,7 @@ impl HipFunction {
         Some(HipFunction { names: [name], parameters, gives_text })
     }
 
+    /// Returns the name of the function.
     pub fn name(&self) -> &'static str {
         self.names[0]
     }

@@ -78,6 +78,7 @@ impl Plan {
         }
     }
 
+    /// Returns the four phases with their steps, in order.
     pub fn phases(&self) -> [(Phase, &[Step]); 4] {
         [
             (Phase::Setup, &self.setup),
