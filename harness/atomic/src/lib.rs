@@ -87,7 +87,6 @@ impl NewFile {
         }
     }
 
-    /// Gives a file without a name its first name.
     fn link(&self, name: &Path) -> io::Result<()> {
         // The path in /proc is used, because linking a file descriptor directly needs a capability (open(2),
         // O_TMPFILE).
@@ -107,7 +106,6 @@ impl Write for NewFile {
 }
 
 impl Drop for NewFile {
-    /// Removes the temporary name, if the file still has one.
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
             let _ = fs::remove_file(temporary);
@@ -162,7 +160,6 @@ fn folder(target: &Path) -> PathBuf {
     folder.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Returns a new temporary name in the folder of the target.
 fn temporary(target: &Path) -> PathBuf {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

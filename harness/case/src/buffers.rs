@@ -5,7 +5,6 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// First content of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Initial {
     Poison,

@@ -20,14 +20,12 @@ pub struct Diagnostic {
     pub help: Option<String>,
 }
 
-/// Sorts mistakes and removes duplicates.
 pub(crate) fn sorted(mut mistakes: Vec<Diagnostic>) -> Vec<Diagnostic> {
     mistakes.sort();
     mistakes.dedup();
     mistakes
 }
 
-/// Returns the sorted mistakes as an error, unless the list is empty.
 pub(crate) fn finish(mistakes: Vec<Diagnostic>) -> Result<(), Vec<Diagnostic>> {
     let mistakes = sorted(mistakes);
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
@@ -44,7 +42,6 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, k)| k)
 }
 
-/// Maximum number of names that a suggestion lists.
 const LISTED: usize = 60;
 
 /// Returns "did you mean ...?" or a list of the known names. If there are too many known names, only those that begin

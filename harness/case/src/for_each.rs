@@ -55,7 +55,6 @@ pub(crate) fn expand<'n>(
     (Cow::Owned(Node { at: root.at, value }), made.open)
 }
 
-/// Returns true if a node contains a `for_each`.
 fn has(node: &Node) -> bool {
     match &node.value {
         Value::Scalar(_) => false,
@@ -194,7 +193,6 @@ impl Expansion<'_> {
         Some(made)
     }
 
-    /// Reads the mapping `kinds`.
     fn kinds<'n>(&mut self, node: &'n Node) -> Option<Vec<(&'n Key, Cells<'n>)>> {
         let kinds = self.reader.entries(node, "`kinds`")?;
         let cells =

@@ -134,7 +134,6 @@ impl Case {
         case.ok_or_else(Vec::new)
     }
 
-    /// Returns the YAML tree from which trials are lowered.
     pub(crate) fn body(&self) -> &Node {
         self.body.get_or_init(|| {
             let read = yaml::parse(&self.text, &mut Vec::new());
@@ -165,8 +164,8 @@ impl Case {
         kinds.into_iter().find(|kind| entries.iter().any(|(key, _)| key.text == *kind))
     }
 
-    /// Returns the name of the file in the case's folder that contains the program; `None` if there is no such file
-    /// name.
+    /// Returns the name of the file in the case's folder that contains the program; `None` if the case contains the
+    /// program itself or a command.
     pub fn file_beside(&self) -> Option<String> {
         let (_, node) = program::of(self.body())?;
         let yaml::Value::Map(entries) = &node.value else { return None };

@@ -19,7 +19,6 @@ pub(crate) struct Own {
     /// Source text; `None` if a file in the case's folder contains the source.
     pub(crate) source: Option<String>,
     pub(crate) options: Vec<String>,
-    /// Formulas of the kernel's outputs.
     pub(crate) computes: Vec<String>,
 }
 

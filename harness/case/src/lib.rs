@@ -5,8 +5,8 @@
 //! matrix. [`lower`] turns one trial, optionally with an injected fault, into a [`plan::Plan`] or a [`plan::Program`].
 //! This crate is pure: the caller provides the text of cases and kernels.
 
-// Wildcard arms are denied, so that after adding a call, the compiler lists every match to extend. Properties that all
-// calls have are part of their declarations in the crate `plan`.
+// Matches over calls must not have a wildcard arm. If a call is added, the compiler then lists every match that has to
+// be extended. Properties that every call has are in the declarations of the crate `plan`.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
 mod added_buffers;

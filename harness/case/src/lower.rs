@@ -295,7 +295,6 @@ fn assemble(
     Some(surround::surround(plan, scope, &initial))
 }
 
-/// Reads the environment variables that a case sets.
 fn read_environment(reader: &mut Reader, fields: &Fields<'_>) -> BTreeMap<String, String> {
     let mut environment = BTreeMap::new();
     if let Some(node) = fields.get("environment") {

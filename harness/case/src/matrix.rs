@@ -14,7 +14,6 @@ use crate::{
 /// Maximum number of trials of one case. A matrix with more trials is reported as a mistake.
 const MOST_TRIALS: usize = 10_000;
 
-/// An axis of a case's matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
     pub(crate) name: String,
@@ -81,7 +80,6 @@ pub(crate) struct Matrix {
     /// Axes in the order of the file. An axis without values is kept; its mistake is reported at its declaration.
     pub(crate) axes: Vec<Axis>,
     exclude: Vec<Selector>,
-    /// True if some axes could not be read, so that any name may be an axis.
     pub(crate) unknown_axes: bool,
     /// True if the excluded trials could not be determined.
     pub(crate) unknown_trials: bool,
@@ -188,7 +186,6 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
     }
 }
 
-/// Returns true if the character is allowed in the name of an axis.
 fn in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }

@@ -46,7 +46,6 @@ pub(crate) const LIBRARIES: &[(&str, Library)] = &[
     ("rocblas", Library::Rocblas),
 ];
 
-/// Maximum number of processes of one trial.
 const MOST_PROCESSES: u32 = 16;
 
 pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Needs {
@@ -104,7 +103,6 @@ pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> N
 /// requirement. Other options change how the emulated device works, which is not a property of a card.
 const OF_DEVICE: &[&str] = &["large-bar", "memory", "gtt"];
 
-/// Reads `device`: options with their values. The values may name axes.
 fn read_device(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Vec<(String, String)> {
     let Some(fields) = reader.fields(node, "`device`", OF_DEVICE) else { return Vec::new() };
     let trials = matrix.trials();

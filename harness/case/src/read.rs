@@ -202,7 +202,6 @@ impl Reader {
         Some(ByVersion(ranges))
     }
 
-    /// Reads one text or a list of texts.
     pub(crate) fn texts(&mut self, node: &Node, what: &str) -> Vec<String> {
         let items = self.list(node);
         if items.is_empty() {

@@ -60,7 +60,6 @@ const KINDS_OF_PROGRAMS: &[(&str, &[Part])] = &[
     ("leak", &[Part::Any]),
 ];
 
-/// Classes of wrong bytes.
 const CLASSES: &[&str] = &[
     "zero", "poison", "stale", "later", "other", "torn", "mixed", "garbage", "unknown", "changing",
     "same", "unequal",
@@ -115,7 +114,6 @@ pub(crate) fn can_be(signature: &str, buffers: &[&str]) -> bool {
     signature_of(KINDS, signature, Some(buffers)).is_ok()
 }
 
-/// Message, and an optional suggestion.
 type Wrong = (String, Option<String>);
 
 fn signature_of(

@@ -216,7 +216,7 @@ fn head(out: &mut String, plan: &Plan, header: &Header) {
 }
 
 fn tail(out: &mut String, plan: &Plan, header: &Header) {
-    // Statements about buffers that are no longer in the plan are left out, because they can never match.
+    // Statements about buffers that the plan does not contain are left out, because they can never match.
     let buffers: Vec<&str> = plan.buffers.keys().map(String::as_str).collect();
     let seen = |entry: &&Expectation| entry.signature.as_ref().is_none_or(|s| can_be(s, &buffers));
     let expectation: Vec<_> = header.expectation.iter().filter(seen).collect();

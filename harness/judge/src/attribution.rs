@@ -52,15 +52,12 @@ impl Class {
 /// A wrong read: the bytes that a check read, the expected bytes, and the writes of the trial.
 pub(crate) struct Evidence<'a> {
     pub(crate) plan: &'a Plan,
-    /// Name of the buffer that was read.
     pub(crate) buffer: &'a str,
     /// True if the check read the guards around the buffer instead of its content.
     pub(crate) guards: bool,
     pub(crate) got: &'a [u8],
     pub(crate) want: &'a [u8],
-    /// Writes before the check, in program order.
     pub(crate) earlier: &'a [BufferWrite],
-    /// Writes after the check, in program order.
     pub(crate) later: &'a [BufferWrite],
 }
 
@@ -68,7 +65,6 @@ pub(crate) struct Attribution {
     pub(crate) class: Class,
     /// Origin of the bytes, and the right content, as text for people.
     pub(crate) text: String,
-    /// One line for each wrong range.
     pub(crate) lines: Vec<String>,
 }
 

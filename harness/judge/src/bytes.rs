@@ -7,7 +7,6 @@ const GAP: usize = 8;
 /// Size, in bytes, of the blocks that are compared at once. Equal blocks are skipped.
 const BLOCK: usize = 4096;
 
-/// Difference between two byte sequences.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Diff {
     /// Number of bytes that differ. Bytes that only the longer sequence has are included.

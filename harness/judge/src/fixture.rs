@@ -17,7 +17,6 @@ use crate::{Able, Context, End, Location, Observation, Outcome, judge_everywhere
 pub(crate) const NONCE: &str = "n0nce";
 pub(crate) const BUILD: &str = "b01d";
 const ORDER: &str = "0rder";
-/// Number of events before the first call.
 pub(crate) const HEAD: usize = 8;
 pub(crate) const ROOT: &str = "/stack";
 
@@ -233,7 +232,6 @@ impl Run {
         self
     }
 
-    /// Changes the status and value that the call with step `id` returned.
     pub(crate) fn returned(mut self, id: u32, code: i32, status: &str, value: Option<&str>) -> Run {
         for event in &mut self.seen.events {
             if let Event::End { step, code: c, status: s, value: v, .. } = event

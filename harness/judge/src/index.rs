@@ -30,7 +30,6 @@ impl<'a> Index<'a> {
         self.steps.get(&id).map(|(_, step)| *step)
     }
 
-    /// Returns the function that the step calls, for example `hipMemcpy`.
     pub(crate) fn api(&self, id: u32) -> &'static str {
         self.step(id).map_or("an unknown call", |s| api(&s.call, self.plan))
     }

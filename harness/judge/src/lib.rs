@@ -62,20 +62,20 @@ pub use verdict::{Ground, Known, Verdict, VerdictKind, signature_fits, verdict};
 /// Returns the outcome of one trial.
 ///
 /// The rules are applied in this order:
-/// 1. The run must prove which worker reported, and that it used the requested stack and device. Otherwise there is no
-/// verdict, whatever else the run reports. An exit status of 0 is not a proof.
-/// 2. If the program used something that the emulated device does not support, there is no verdict, even if the runtime
-/// reported it as an error.
+/// 1. The run must prove which worker reported, and that it used the requested stack and device. Otherwise the outcome
+///    is `no-verdict`, whatever else the run reports. An exit status of 0 is not a proof.
+/// 2. If the program used something that the emulated device does not support, the outcome is `no-verdict`, even if the
+///    runtime reported it as an error.
 /// 3. If a library or function is missing, the trial is skipped. If a library is present and cannot be loaded, the
-///    trial
-/// fails. If the runtime does not start, the trial fails, provided that the machine is known to be able to run ROCm.
+///    trial fails. If the runtime does not start, the trial fails, provided that the machine is known to be able to run
+///    ROCm.
 /// 4. Otherwise the first deviation in time decides: a status, a value, wrong bytes, or at last the end of the process.
 pub fn judge(observation: &Observation, context: &Context<'_>) -> Outcome {
     judge_everywhere(observation, context).0
 }
 
 /// Returns the outcome of [`judge`], and the location of each step that deviated, in order of time. If a trial stopped
-/// at a failed call, there are no locations after that call. If a run has no proof, there are no locations.
+/// at a failed call, the list ends with that call. If a run has no proof, the list is empty.
 pub fn judge_everywhere(
     observation: &Observation,
     context: &Context<'_>,

@@ -2,7 +2,6 @@
 
 use crate::{Kind, Location, Observation, Outcome};
 
-/// Prefix of the lines that the emulated device writes.
 const DEVICE: &str = "rocrepro-device: ";
 /// Message that ROCr prints for a page fault of a GPU before it aborts the process.
 const GPU_FAULT: &str = "Memory access fault by GPU";

@@ -154,16 +154,15 @@ pub struct ProgramContext<'a> {
 /// Returns the outcome of a trial whose body is a program, and the location of each failed check in order of time.
 ///
 /// The rules are applied in this order:
-/// 1. There is no verdict if the program used something that the emulated device does not support, if it did not start,
-///    or
-/// if the harness stopped watching it. If the program reports that a prerequisite is missing, the trial is skipped.
-/// 2. There is no verdict if no process used the device, if a process may have used another HSA runtime, or if two
-///    processes
-/// used different builds of HIP.
+/// 1. The outcome is `no-verdict` if the program used something that the emulated device does not support, if it did
+///    not start, or if the harness stopped watching it. If the program reports that a prerequisite is missing, the
+///    trial is skipped.
+/// 2. The outcome is `no-verdict` if no process used the device, if a process may have used another HSA runtime, or if
+///    two processes used different builds of HIP.
 /// 3. The first failed check decides, then an exception, then the end of the process, then the requirements on its
 ///    output.
 /// 4. The program must have reported its end. It must have executed a check, unless the case requires an output or an
-/// exit status.
+///    exit status.
 pub fn judge_program(
     seen: &ProgramSeen<'_>,
     context: &ProgramContext<'_>,
@@ -368,7 +367,6 @@ fn exception(
     Outcome::new(Kind::ApiError, identity.to_string(), summary).at(at(context, line, None))
 }
 
-/// Returns the name of the file that contains the program.
 fn own_file(context: &ProgramContext<'_>) -> String {
     let file = context.program.source().and_then(|source| source.file.clone());
     let cpp = matches!(context.program.what, ProgramBody::Cpp { .. });

@@ -258,7 +258,6 @@ pub(crate) fn other_device(path: &str, build: Option<&str>, wanted: &str) -> Str
     )
 }
 
-/// Returns true if the worker ended before it reported its device.
 fn not_started(seen: &Observation) -> bool {
     !seen.events.iter().any(|event| matches!(event, Event::Device { .. }))
 }
@@ -383,7 +382,6 @@ fn evidence(seen: &Observation) -> Vec<String> {
         .collect()
 }
 
-/// Describes the end of a process in a few words.
 pub(crate) fn ended(end: &End) -> String {
     match end {
         End::Exited(status) => format!("exit status {status}"),

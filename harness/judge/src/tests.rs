@@ -67,7 +67,7 @@ fn unproven_runs_have_no_verdict() {
         run.seen.end = End::TimedOut { limit: Limit::Quiet };
     });
     no(queues, "worker", "the launcher had not started the worker at the time limit");
-    // The cases are a launcher that ended, and a worker that was started without a launcher.
+    // In the first case, a launcher ended. In the second case, the worker was started without a launcher.
     no(without(|_| true).with(|run| run.launched = true), "worker", "said nothing and ended");
     no(
         without(|_| true).with(|run| run.seen.end = End::TimedOut { limit: Limit::Quiet }),
@@ -383,7 +383,7 @@ fn failures_after_the_trial_are_named_teardown() {
     check(&ended(End::Signalled { signal: 11 }), kind, "teardown-crash", "SIGSEGV");
     let early = healthy().cut(|e| matches!(e, Event::Bye), End::Exited(0));
     check(&early, kind, "teardown-crash", "exit status 0");
-    // `_exit(0)` in a destructor, or a SIGSEGV handler during the teardown, has this effect.
+    // A process ends in this way if a destructor calls `_exit(0)`, or if a SIGSEGV handler exits during the teardown.
     check(&ended(End::Exited(0)), kind, "teardown-crash", "after the teardown: exit status 0");
     let left = || ended(End::Exited(plan::WORKER_DONE)).with(|run| run.seen.left_behind = 1);
     check(&left(), Kind::Leak, "leak:process", "left a process behind");

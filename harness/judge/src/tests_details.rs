@@ -17,7 +17,6 @@ fn place(buffer: &str, offset: u64) -> Place {
     Place { offset, ..at(buffer) }
 }
 
-/// Returns summary and details of the outcome of a check that read wrong bytes.
 fn explained(plan: Plan, id: u32, change: impl FnOnce(&mut Vec<u8>)) -> (String, Vec<String>) {
     let outcome = Run::healthy(plan).read(id, 0, change).judge();
     assert_eq!(outcome.kind, Kind::WrongData, "{outcome:#?}");

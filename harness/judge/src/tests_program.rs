@@ -100,7 +100,6 @@ impl Run {
         self.judged().0
     }
 
-    /// Returns the outcome, and the location of each failed check.
     fn judged(&self) -> (Outcome, Vec<Location>) {
         let observation = Observation {
             events: Vec::new(),

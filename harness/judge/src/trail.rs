@@ -10,19 +10,16 @@ use crate::{
 
 /// Summary of the events of one worker.
 pub(crate) struct Trail {
-    /// First deviation in time.
     pub(crate) deviation: Option<Outcome>,
     /// Locations of all steps that deviated. The first deviation is included.
     pub(crate) red: Vec<Location>,
     /// Remarks that do not affect the verdict.
     pub(crate) notes: Vec<String>,
-    /// Last phase that the worker entered.
     pub(crate) phase: Phase,
     /// Calls that have begun and not returned, by step and occurrence. With several threads there can be more than one.
     pub(crate) open: Vec<(u32, u32)>,
     /// True if all phases before the teardown have completed.
     pub(crate) done: bool,
-    /// True if the teardown has completed.
     pub(crate) bye: bool,
     /// True if the worker reported that a failed call ended the plan early.
     pub(crate) stopped: bool,
@@ -32,7 +29,6 @@ pub(crate) struct Trail {
     pub(crate) refused: bool,
 }
 
-/// Processes the events in order.
 pub(crate) fn walk(
     seen: &Observation,
     context: &Context<'_>,
@@ -85,7 +81,6 @@ struct Walker<'a> {
     begun: HashSet<(u32, u32)>,
 }
 
-/// Result of a step.
 struct Ended<'a> {
     code: i32,
     status: &'a str,

@@ -198,25 +198,25 @@ pub enum Cpp {
     /// A function call with this template. `{field}` is replaced by the field's variable, number or enumerator. A
     /// placeholder such as `&{count: int}` is replaced by the address of a variable for the returned value.
     Function(&'static str),
-    /// Printed by the crate `export` together with the memory calls.
+    /// C++ code that the crate `export` writes, in its function for memory calls.
     Memory,
-    /// Printed by the crate `export` together with the copies and memsets.
+    /// C++ code that the crate `export` writes, in its function for copies and memsets.
     Transfer,
-    /// Printed by the crate `export` together with the kernel calls.
+    /// C++ code that the crate `export` writes, in its function for kernel calls.
     Kernel,
-    /// Printed by the crate `export` together with the stream and event calls.
+    /// C++ code that the crate `export` writes, in its function for stream and event calls.
     Stream,
-    /// Printed by the crate `export` together with the graph calls.
+    /// C++ code that the crate `export` writes, in its function for graph calls.
     Graph,
-    /// Printed by the crate `export` together with the hipRAND calls.
+    /// C++ code that the crate `export` writes, in its function for hipRAND calls.
     Random,
-    /// Printed by the crate `export` together with the matrix products.
+    /// C++ code that the crate `export` writes, in its function for matrix products.
     Product,
-    /// Printed by the crate `export` together with the generic `hip` calls.
+    /// C++ code that the crate `export` writes, in its function for generic `hip` calls.
     Hip,
-    /// Printed by the crate `export` together with the checks.
+    /// C++ code that the crate `export` writes, in its function for checks.
     Check,
-    /// Printed by the crate `export` together with the actions of the host.
+    /// C++ code that the crate `export` writes, in its function for actions of the host.
     Host,
     /// A C++ block around the steps of the call.
     Block,
@@ -323,7 +323,7 @@ impl Key {
 /// Type of the value under a key.
 #[derive(Clone, Copy, Debug)]
 pub enum KeyType {
-    /// A name or another text.
+    /// A name, or other text.
     Name,
     /// A whole number.
     Number,
@@ -479,7 +479,7 @@ impl Call {
         if let Call::AddNode { node, .. } = self { node } else { self }
     }
 
-    /// Returns [`Call::work`], mutable.
+    /// Returns the call that accesses buffers, mutable; see [`Call::work`].
     pub fn work_mut(&mut self) -> &mut Call {
         if let Call::AddNode { node, .. } = self { node } else { self }
     }

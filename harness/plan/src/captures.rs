@@ -13,11 +13,11 @@
 //! | the null stream cannot be captured | \[1\] |
 //! | hipStreamEndCapture fails for an invalidated or unjoined capture, and the capture is ended nevertheless | \[1\], \[3\] |
 //!
-//! 1. HIP documentation, "HIP graph API", stream capture; CUDA driver API, cuStreamBeginCapture and
-//! cuStreamEndCapture, which HIP follows.
+//! 1. HIP documentation, "HIP graph API", stream capture; CUDA driver API, cuStreamBeginCapture and cuStreamEndCapture,
+//!    which HIP follows.
 //! 2. hip_runtime_api.h of 7.2.4, the statuses 900 to 908.
-//! 3. hip_runtime_api.h, hipStreamEndCapture; the case capture/stream-after-invalidated-capture shows which
-//! releases differ.
+//! 3. hip_runtime_api.h, hipStreamEndCapture; the case capture/stream-after-invalidated-capture shows which releases
+//!    differ.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -82,7 +82,6 @@ enum Recorded<'a> {
 pub(crate) struct Node<'a> {
     pub(crate) step: &'a Step,
     pub(crate) stream: &'a str,
-    /// Value of [`Captures::creations`] when the node was captured.
     pub(crate) creations: u32,
 }
 
@@ -254,7 +253,6 @@ impl<'a> Captures<'a> {
         Some(origin)
     }
 
-    /// Adds a node after the last node of its graph.
     fn add_node(&mut self, step: &'a Step, graph: &'a str) -> Result<(), String> {
         self.graph(graph)?;
         match self.graphs.get_mut(graph).filter(|_| self.by_hand.contains(graph)) {
@@ -340,7 +338,6 @@ impl<'a> Captures<'a> {
         self.open.insert(stream, Capture { number: self.capture_count, nodes: Vec::new() });
     }
 
-    /// Adds copies of all nodes of `child` after the nodes of `graph`.
     fn add_child(&mut self, graph: &'a str, child: &str) -> Result<(), String> {
         let mut added = self.graph(child)?;
         self.graph(graph)?;
@@ -360,7 +357,6 @@ impl<'a> Captures<'a> {
         }
     }
 
-    /// Returns the number of allocations and library handles created so far.
     pub(crate) fn creations(&self) -> u32 {
         self.creations
     }

@@ -169,7 +169,6 @@ impl Formula {
     }
 }
 
-/// Returns the numeric types of the parameters; `None` for parameters that formulas cannot use.
 fn types(parameters: &[OwnParameter]) -> Vec<Option<ScalarType>> {
     let ty = |parameter: &OwnParameter| match parameter.kind {
         OwnKind::Pointer { element, .. } => element,

@@ -7,8 +7,8 @@
 //!
 //! This crate is pure: it does no I/O and does not know YAML, processes or verdicts.
 
-// Wildcard arms in matches over calls are denied, so that after adding a call, the compiler lists every match to
-// extend.
+// Matches over calls must not have a wildcard arm. If a call is added, the compiler then lists every match that has to
+// be extended.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
 mod arguments;

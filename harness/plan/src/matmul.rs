@@ -106,7 +106,6 @@ impl Dtype {
         }
     }
 
-    /// Returns the smallest positive normal number of the type.
     const fn min_normal(self) -> f64 {
         match self {
             Dtype::F16 | Dtype::Bf16 | Dtype::F32 => f32::MIN_POSITIVE as f64,

@@ -110,7 +110,7 @@ impl Program {
 }
 
 impl ProgramExpectations {
-    /// Returns true if there are no requirements.
+    /// Returns true if nothing is required.
     pub fn is_empty(&self) -> bool {
         *self == ProgramExpectations::default()
     }

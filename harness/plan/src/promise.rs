@@ -20,22 +20,23 @@
 //!
 //! The null stream and blocking streams wait for each other. Non-blocking streams and the null stream do not \[5\].
 //!
-//! 1. hip_runtime_api.h of 7.2.4, hipMemcpy2D: "Device to Device copies don't need to wait for host synchronization"; clr,
-//!    hipamd/src/hip_memory.cpp, says the same of all these copies. On a GPU, a device-to-device copy on the null stream
-//!    overlaps with a later asynchronous copy on a non-blocking stream.
+//! 1. hip_runtime_api.h of 7.2.4, hipMemcpy2D: "Device to Device copies don't need to wait for host synchronization";
+//!    clr, hipamd/src/hip_memory.cpp, says the same of all these copies. On a GPU, a device-to-device copy on the null
+//!    stream overlaps with a later asynchronous copy on a non-blocking stream.
 //! 2. CUDA driver API, "API synchronization behavior", which HIP follows: of transfers "from device memory to device
 //!    memory, no host-side synchronization is performed", and transfers that involve unified memory are synchronous
 //!    towards the host. Memset functions are asynchronous unless the target is pinned host or unified memory, an
 //!    exception that cases must not rely on.
 //! 3. hip_runtime_api.h, hipMemcpyAsync: "If host or dst are not pinned, the memory copy will be performed
-//!    synchronously". CUDA, as in 2: asynchronous copies stage pageable memory "immediately", before the earlier work of
-//!    the stream; for synchronous copies "a stream sync is performed before the copy is initiated". Only copies stage: a
-//!    kernel reads when it executes.
+//!    synchronously". CUDA, as in 2: asynchronous copies stage pageable memory "immediately", before the earlier work
+//!    of the stream; for synchronous copies "a stream sync is performed before the copy is initiated". Only copies
+//!    stage: a kernel reads when it executes.
 //! 4. hiprand.h: generation is asynchronous in the stream that hiprandSetStream set, else in the null stream.
 //! 5. hip_runtime_api.h, hipStreamNonBlocking.
 //! 6. hip_runtime_api.h of 7.2.4: "This API performs an implicit hipDeviceSynchronize() call."
 //! 7. hip_runtime_api.h of 7.2.4, hipStreamDestroy: "The queue may be destroyed while some commands are still inflight,
-//!    or may wait for all commands queued to the stream before destroying it." The header says nothing about the others.
+//!    or may wait for all commands queued to the stream before destroying it." The header says nothing about
+//!    hipHostUnregister and hipModuleUnload.
 //! 8. hip_runtime_api.h of 7.2.4, hipStreamSynchronize: "Specifying the null stream will cause the command to wait for
 //!    other streams on the same device to complete all pending operations."
 
@@ -72,7 +73,6 @@ impl CompletedPart {
     }
 }
 
-/// Returns true if the call that frees memory of this kind waits for all work of the device.
 pub(crate) fn free_waits(memory: Option<Memory>) -> bool {
     match memory {
         Some(Memory::Device | Memory::DevicePitched | Memory::Managed | Memory::HostPinned) => true,

@@ -174,7 +174,6 @@ impl Scalar {
         Scalar { ty, bits: value as u64 & mask }
     }
 
-    /// Returns the value of a number of an integer type.
     pub(crate) fn as_whole(self) -> i128 {
         let unused = 64 - 8 * self.ty.bytes() as u32;
         match self.ty.is_signed() {

@@ -5,7 +5,6 @@ pub trait Hint: std::error::Error {
     fn hint(&self) -> Option<String>;
 }
 
-/// Returns the error message and its hint in one line.
 #[cfg(test)]
 pub(crate) fn in_full(error: &dyn Hint) -> String {
     format!("{error}; {}", error.hint().unwrap_or_default())

@@ -9,7 +9,6 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-/// Number of bytes that are read at once.
 const CHUNK: usize = 1 << 16;
 
 /// A failed copy, with the side that failed: the source or the target.

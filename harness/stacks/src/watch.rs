@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-/// Interval between two checks of the flag.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Guard that ends the watching thread when the work ends, even by a panic.

@@ -90,7 +90,6 @@ fn number(text: &str) -> Option<u32> {
     (number.to_string() == text).then_some(number)
 }
 
-/// Parses a day of the form `yyyymmdd`.
 fn day(text: &str) -> Option<u32> {
     let day = number(text).filter(|_| text.len() == 8)?;
     ((1..=12).contains(&(day / 100 % 100)) && (1..=31).contains(&(day % 100))).then_some(day)

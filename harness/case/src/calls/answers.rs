@@ -28,7 +28,6 @@ pub(super) fn check_returns(reader: &mut Reader, verb: &str, node: &Node) {
     }
 }
 
-/// Reports values that the verb's call cannot return.
 pub(super) fn check_gives(reader: &mut Reader, verb: &Verb, key: &Key, node: &Node) {
     let Verb { name: verb, gives, .. } = verb;
     let (counts, words): (_, Vec<&str>) = match gives {
@@ -50,7 +49,6 @@ pub(super) fn check_gives(reader: &mut Reader, verb: &Verb, key: &Key, node: &No
     }
 }
 
-/// Reports values that a `hip` or `hip_value` step cannot return.
 pub(super) fn check_hip_gives(reader: &mut Reader, call: &Call, node: &Node) {
     let Some(sort) = sort_of(call) else { return };
     let words: &[&str] = match (call, sort) {

@@ -24,7 +24,6 @@ pub(super) struct Args<'r, 's, 'n, 'c> {
 }
 
 impl<'n> Args<'_, '_, 'n, '_> {
-    /// Reads the call of the verb from its value.
     pub(super) fn read(mut self, verb: &Verb) -> Option<Call> {
         let bare = ["fill", "alloc", "free"].contains(&verb.name)
             && matches!(self.node.value, Value::Scalar(_));

@@ -137,7 +137,6 @@ impl Args<'_, '_, '_, '_> {
         self.fits(node, arg, takes)
     }
 
-    /// Checks that the argument is valid for the parameter.
     fn fits(&mut self, node: &Node, arg: Arg, takes: &Takes) -> Option<Arg> {
         let given = match &arg {
             Arg::Address(_) | Arg::Input(_) => "an address".to_owned(),

@@ -6,7 +6,6 @@ struct Statuses {
     names: &'static [&'static str],
 }
 
-/// Returns the names of the statuses that calls of a verb can return.
 pub(super) fn of(verb: &str) -> &'static [&'static str] {
     let found = ALL.iter().find(|statuses| verb.starts_with(statuses.verbs));
     found.map_or(&[], |statuses| statuses.names)

@@ -27,7 +27,6 @@ pub(super) fn look(
     fields
 }
 
-/// Writes an argument of a `hip` step.
 pub(super) fn given(arg: &HipArg) -> String {
     match arg {
         HipArg::Null => "null".to_owned(),

@@ -454,7 +454,6 @@ fn geometry(
     fields
 }
 
-/// Writes the keys `returns` and `gives` after the verb.
 fn attributes(out: &mut String, step: &Step, indent: usize) {
     let texts = |list: &[String]| match list {
         [one] => plain(one),
@@ -520,7 +519,6 @@ fn fold(plan: &Plan, steps: &[Step]) -> (usize, usize) {
     }
 }
 
-/// Counts the uses of each buffer whose name ends with [`BACK`].
 fn count(steps: &[Step], uses: &mut BTreeMap<String, usize>) {
     for step in steps {
         if let Call::Repeat { body, .. } | Call::Thread { body } = &step.call {

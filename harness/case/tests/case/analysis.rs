@@ -57,7 +57,6 @@ fn other_steps(text: &str, from: usize, to: usize, how: u8) -> String {
     lines.join("\n")
 }
 
-/// Removes, swaps or duplicates a step of the plan.
 fn other_plan(plan: &mut Plan, from: usize, to: usize, how: u8) {
     let phases = [&mut plan.setup, &mut plan.body, &mut plan.verify, &mut plan.teardown];
     let mut filled: Vec<_> = phases.into_iter().filter(|steps| !steps.is_empty()).collect();

@@ -53,7 +53,6 @@ fn note(found: &mut BTreeMap<&'static str, Uses>, case: &str, plan: &Plan) {
     }
 }
 
-/// Formats a list with four words per line.
 fn lines(words: &[&str]) -> String {
     words.chunks(4).map(|some| format!("\n* {}", some.join(", "))).collect()
 }
@@ -138,7 +137,6 @@ fn page() -> String {
     page
 }
 
-/// An upstream issue in cases/issues.toml.
 struct Listed {
     of: String,
     title: String,
@@ -172,8 +170,8 @@ fn read_list(text: &str) -> Vec<Listed> {
     read.collect()
 }
 
-/// Returns the mistakes in the list. An issue must be listed once, and must have either a case that reproduces it or a
-/// reason why there is none.
+/// Returns the mistakes in the list. An issue must be listed once. It must have either a case that reproduces it, or a
+/// reason why no case does.
 fn mistakes(listed: &[Listed], shown: &dyn Fn(&str) -> bool) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let wrong = listed.iter().filter_map(|Listed { of, why, .. }| match (shown(of), why) {

@@ -11,7 +11,6 @@ fn plan(text: &str) -> Plan {
     analyse(&case, &case.trials()[0], &Kernels::new()).unwrap_or_else(|m| panic!("{m:#?}"))
 }
 
-/// Returns all mistakes of a case, each as `line:column message (help)`.
 pub(crate) fn messages(text: &str) -> Vec<String> {
     let found = mistakes("a/b", &format!("{HEAD}{text}"), &Kernels::new());
     let one = |m: case::Diagnostic| {
@@ -176,7 +175,6 @@ fn empty_answer_is_reported_once() {
     }
 }
 
-/// Returns a case with these steps and a buffer named `b`.
 fn with(steps: &str) -> String {
     format!(
         "buffers:\n  b: {{on: device, bytes: 64, fill: zero}}\nsteps:\n{steps}  - sync: device\n"
@@ -228,7 +226,7 @@ fn block_and_grid_have_one_to_three_numbers() {
     }
 }
 
-/// An argument of unknown type is read as a number, unless a buffer has that name.
+/// An argument of unknown type is read as the name of a buffer if the buffer exists, else as a number.
 #[test]
 fn argument_of_unknown_type_is_a_number_or_a_buffer() {
     let text = with("  - launch: {kernel: own, args: [7, b], items: 1}\n")

@@ -3,7 +3,6 @@
 use case::{Case, Kernels, analyse, mistakes};
 use plan::Call;
 
-/// Returns a case with these steps, and a matrix with two modes.
 fn with(steps: &str) -> String {
     format!(
         "title: t\nsource: s\nfaults: copy.zero\nmatrix: {{mode: [global, relaxed]}}\n\

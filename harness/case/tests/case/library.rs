@@ -162,7 +162,6 @@ fn every_expected_failure_has_an_explanation() {
     assert!(windows > 50, "{windows}");
 }
 
-/// Cases that `minimise` writes from library cases must run without `--trust`.
 #[test]
 fn library_follows_the_rules_for_untrusted_cases() {
     for (id, text) in CASES.iter() {
@@ -209,7 +208,6 @@ fn every_kernel_has_a_reference_and_every_reference_a_kernel() {
     assert_eq!(files, references);
 }
 
-/// Texts that mutations insert into a case.
 const PIECES: &[&str] = &[
     "",
     " ",

@@ -17,7 +17,6 @@ fn messages(text: &str) -> String {
     if out.is_empty() { "  nothing\n".to_owned() } else { out }
 }
 
-/// A kernel that the case defines.
 const OWN: &str = "kernels:\n  own:\n    source: 'struct S { int a; float b; }; __global__ void own(float *out, const float *in, unsigned x, short y, float z, S s) {}'\n    computes: out[i] = in[i]\n";
 
 /// Returns a valid case with additions. `head` is inserted before `buffers`, and `steps` are its steps.

@@ -129,7 +129,7 @@ fn each_fault_is_injected_where_it_is_documented() {
     assert_eq!(unseen, [&Fault::CallLeak]);
 }
 
-/// This test exists because no case of the library captures all kinds of copies.
+/// The library has no case that captures all kinds of copies, so this test has a plan of its own.
 #[test]
 fn faults_apply_to_every_kind_of_copy() {
     for copy in [

@@ -154,7 +154,6 @@ fn verbs_and_keys_match_the_reader() {
     assert_eq!(schema["$defs"]["fault_name"]["enum"], Value::Array(faults));
 }
 
-/// Formats a JSON object whose entries have this order.
 fn object(entries: &[(&str, String)]) -> String {
     let line = |(key, value): &(&str, String)| {
         let value = value.replace('\n', "\n  ");

@@ -2,7 +2,6 @@
 
 use case::{Kernels, mistakes};
 
-/// Returns the mistakes of a case that has these buffers and expects this signature.
 fn messages(buffers: &[&str], signature: &str) -> Vec<String> {
     let buffers: String = buffers
         .iter()

@@ -8,7 +8,6 @@ use std::{
 
 use case::Kernels;
 
-/// Texts of the library's cases, by id.
 pub(crate) static CASES: LazyLock<BTreeMap<String, String>> =
     LazyLock::new(|| texts(&root().join("cases"), "yaml"));
 
@@ -19,11 +18,9 @@ pub(crate) static PLANS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     all
 });
 
-/// Sources of the library's kernels, by name.
 pub(crate) static KERNELS: LazyLock<Kernels> =
     LazyLock::new(|| texts(&root().join("kernels"), "hip"));
 
-/// Returns the root folder of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -8,7 +8,6 @@ use plan::{Call, Cpp, HipFunction, HipRole, InCapture, OnMemory, WorkStream};
 
 use super::texts::{KERNELS, PLANS};
 
-/// First part of the test case, before the steps.
 const HEAD: &str = "\
 title: t
 source: s
@@ -31,7 +30,6 @@ const CAPTURED: &str = "begin_capture: {stream: s}
 set: {to: new, value: 1, async: true, stream: s}
 end_capture: {stream: s, graph: g}
 instantiate: {exec: x, graph: g}";
-/// A step that creates a graph without nodes.
 const MADE: &str = "empty_graph: {graph: g, nodes: 0}";
 const RUN: &str = "instantiate: {exec: x, graph: g}\nlaunch_graph: {exec: x, stream: s}";
 const LAUNCHED: &str = "launch: {kernel: add_u32, args: [dst, in, 16, 1], items: 16, stream: s}";
@@ -366,7 +364,6 @@ const WAITS: &[(&str, &str, &str)] = &[
     ("LAUNCHED\ncopy: {to: also, from: dst, stream: s}", "sync: device", "check: also"),
 ];
 
-/// Returns the text of a case with these steps, and the sources of the library's kernels.
 fn case_of(steps: &str) -> (String, Kernels) {
     let steps = [
         ("CAPTURED", CAPTURED),

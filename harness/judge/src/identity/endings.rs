@@ -5,7 +5,6 @@ use super::SourcePlace;
 /// Maximum length of a last line that is recorded, in characters.
 const LONGEST: usize = 100;
 
-/// First line of an exception report of Python.
 const TRACEBACK: &str = "Traceback (most recent call last):";
 
 /// Parts of paths that mark a file as not the user's own: Python's library, installed packages and rocrepro's helper.
@@ -18,11 +17,9 @@ const SECRET: [&str; 7] =
 
 /// A Python exception, parsed from its traceback.
 pub(crate) struct Raised {
-    /// Type, without the module.
     pub(crate) name: String,
-    /// Message of the exception.
     pub(crate) text: String,
-    /// Innermost place in the user's own files; any other place if there is none.
+    /// Innermost place in the user's own files. If the traceback contains no such place, the innermost place of all.
     pub(crate) place: Option<SourcePlace>,
 }
 
@@ -80,8 +77,8 @@ fn frame(line: &str, before_function: &str) -> Option<SourcePlace> {
     })
 }
 
-/// Returns the first place in one of the user's own files, or the first place if there is none. The folder of the file
-/// is removed.
+/// Returns the first place in one of the user's own files. If no place is in such a file, returns the first place of
+/// all. The folder of the file is removed.
 fn own(places: impl Iterator<Item = SourcePlace>) -> Option<SourcePlace> {
     let places: Vec<SourcePlace> = places.collect();
     let is_own = |place: &&SourcePlace| {

@@ -17,7 +17,7 @@ family! { graphs
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("{} as a node of {graph}", node.words()); cpp: Graph;
 
-    /// Returns the number of nodes as the value.
+    /// Queries the nodes of a graph. The returned value is their number.
     GraphNodeCount { graph: Name as uses(Graph) }
         verb: value node_count "give the number of nodes of a graph";
         makes: ["hipGraphGetNodes"];
@@ -38,14 +38,14 @@ family! { graphs
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: Clone { clone, graph } };
         words: ("clone of {graph}"); cpp: Function("hipGraphClone(&{clone}, {graph})");
 
-    /// Returns the number of nodes without predecessors as the value.
+    /// Queries the root nodes of a graph. The returned value is their number.
     GraphRootCount { graph: Name as uses(Graph) }
         verb: value root_count "give the number of nodes of a graph that wait for no other";
         makes: ["hipGraphGetRootNodes"];
         in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: LookAt(graph) };
         words: ("root count of {graph}"); cpp: Function("hipGraphGetRootNodes({graph}, nullptr, &{roots: size_t})");
 
-    /// Returns the number of edges as the value.
+    /// Queries the edges of a graph. The returned value is their number.
     GraphEdgeCount { graph: Name as uses(Graph) }
         verb: value edge_count "give the number of edges between the nodes of a graph";
         makes: ["hipGraphGetEdges"];

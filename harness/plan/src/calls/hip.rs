@@ -45,7 +45,6 @@ family! { hip
         words: ("look at what {function} gave as {of}"); cpp: Hip;
 }
 
-/// Reports the objects that the arguments of a call name.
 pub(super) fn named<'a>(args: &'a [HipArg], function: &str, see: &mut dyn FnMut(Named<'a>)) {
     let parameters = hip_function(function).map_or(&[][..], |function| &function.parameters);
     for (arg, parameter) in args.iter().zip(parameters) {

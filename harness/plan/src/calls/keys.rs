@@ -47,7 +47,7 @@ pub struct Field<'a> {
 pub enum FieldKind {
     /// Name of an object, and how the call uses the object.
     Name(Thing, NamedAs),
-    /// Name of a buffer, with an offset in bytes. The offset has a second key.
+    /// Name of a buffer, with an offset in bytes. The case contains the offset under a second key.
     Place(u64),
     /// Arbitrary text.
     Text,

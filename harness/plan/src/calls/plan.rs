@@ -1,4 +1,5 @@
-//! The plan: all calls of one process, as steps. This module is part of `calls`, because some calls contain steps.
+//! The type of a plan, which contains all calls of one process as steps. This module is part of `calls`, because some
+//! calls contain steps.
 
 use std::collections::BTreeMap;
 
@@ -105,7 +106,6 @@ impl Plan {
         out
     }
 
-    /// Returns the memory kind of a buffer; `None` for an unknown buffer.
     pub(crate) fn memory(&self, buffer: &str) -> Option<Memory> {
         self.buffers.get(buffer).map(|buffer| buffer.memory)
     }
@@ -115,7 +115,6 @@ impl Plan {
         self.memory(buffer) == Some(Memory::DeviceAsync)
     }
 
-    /// Returns true if the buffer exists and the host can access it directly.
     pub(crate) fn on_host(&self, buffer: &str) -> bool {
         self.memory(buffer).is_some_and(Memory::on_host)
     }

@@ -26,7 +26,6 @@ pub trait FormulaInputs {
     fn element(&self, parameter: usize, at: i128) -> Result<Option<Scalar>, FormulaError>;
 }
 
-/// Maximum number of evaluation steps of one formula per launch.
 const MAX_STEPS: u64 = 1 << 28;
 
 /// Result of an evaluation; `Ok(None)` if it depends on bytes whose content is unknown.
@@ -161,7 +160,6 @@ fn is_true(value: Scalar) -> bool {
     }
 }
 
-/// Converts a number to another type.
 fn convert(value: Scalar, to: ScalarType) -> Result<Scalar, FormulaError> {
     if value.ty == to {
         return Ok(value);

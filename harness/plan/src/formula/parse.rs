@@ -1,7 +1,6 @@
 use super::{Binary, Expr, Formula, Function, type_of, types};
 use crate::{Choice, OwnKind, OwnParameter, Scalar, ScalarType, flat_parameters};
 
-/// Maximum nesting depth of expressions.
 const MAX_DEPTH: usize = 60;
 
 /// Maximum number of tokens. The limit bounds the depth of recursion, because a chain of operators such as `1 + 1 + 1`
@@ -51,7 +50,6 @@ pub(super) fn formula(text: &str, parameters: &[OwnParameter]) -> Result<Formula
     Ok(Formula { out, element, at, value, count, types })
 }
 
-/// Splits a formula into names, numbers and symbols.
 fn tokens(text: &str) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     let mut rest = text.trim_start();

@@ -13,9 +13,7 @@ pub(crate) trait Bytes: Sized {
     fn repeat(value: &[u8], len: u64) -> Self;
     fn from_bytes(bytes: Vec<u8>) -> Self;
     fn len(&self) -> u64;
-    /// Overwrites the content with a [`pattern`].
     fn pattern(&mut self, stamp: u64);
-    /// Overwrites the content with [`small_numbers`].
     fn numbers(&mut self, dtype: Dtype, stamp: u64);
     fn count_up(&mut self);
     fn part(&self, range: Range<u64>) -> Self;
@@ -34,7 +32,6 @@ pub(crate) trait Bytes: Sized {
         b: &Self,
         bias: Option<&Self>,
     ) -> Result<Option<Self>, Undecided>;
-    /// Returns the bytes if they are stored, else `None`.
     fn kept(&self) -> Option<&[u8]>;
 }
 
@@ -107,7 +104,6 @@ pub(super) struct Extent {
     numbers: Option<Dtype>,
 }
 
-/// Maximum magnitude of [`small_numbers`].
 const MAX_SMALL_NUMBER: u64 = 2;
 
 impl Bytes for Extent {

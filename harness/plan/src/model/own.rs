@@ -45,7 +45,6 @@ impl FormulaInputs for LaunchInputs<'_> {
 }
 
 impl<'a, B: Bytes> Model<'a, B> {
-    /// Applies the launch of a kernel that is not part of the library.
     pub(super) fn launch_own(
         &mut self,
         now: CurrentStep<'a>,

@@ -1,6 +1,5 @@
 use crate::{Arg, Box3d, OnMemory, Operands, Parameter, Place, Plan, hip_accesses};
 
-/// An access to a range of bytes of a buffer.
 pub(super) struct BufferAccess<'a> {
     pub(super) buffer: &'a str,
     pub(super) offset: u64,

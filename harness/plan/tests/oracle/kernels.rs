@@ -8,7 +8,6 @@ use proptest::{prelude::*, test_runner::RngSeed};
 
 use crate::memory::{Block, Memory};
 
-/// Kernels whose elements are integers.
 const WHOLE: [&str; 10] = [
     "fill_u32",
     "copy_u32",

@@ -1,6 +1,6 @@
 //! An independent implementation of the order analysis. A plan is translated into operations on bytes, and into edges
 //! for each order that the documentation of HIP promises. An operation precedes another one if a path of edges leads
-//! from the first to the second; there are no vector clocks. The rules are quoted where they are applied, from
+//! from the first to the second, so vector clocks are not needed. The rules are quoted where they are applied, from
 //! hip_runtime_api.h of 7.2.4 and the programming guides of HIP and CUDA.
 
 mod captures;
@@ -488,7 +488,6 @@ impl<'a> Machine<'a> {
         Some(stream.to_owned())
     }
 
-    /// Adds the work of a call on a stream that is not being captured.
     fn work(&mut self, step: &Step, occurrence: u32) {
         let call = &step.call;
         let stream = self.stream_of(call).expect("it is given to one");

@@ -11,12 +11,10 @@ pub(crate) type Block = (String, u32);
 
 pub(crate) type At = (Block, u64);
 
-/// Value of a byte; `None` if it is unknown.
 type Byte = Option<u8>;
 
 pub(crate) struct Memory {
     blocks: BTreeMap<Block, Vec<Byte>>,
-    /// Blocks that have been initialised.
     pub(crate) written: BTreeSet<Block>,
     /// Blocks that may contain unknown bytes. A write of the whole block removes it from the set.
     pub(crate) doubtful: BTreeSet<Block>,
@@ -85,7 +83,6 @@ impl Memory {
         Ok(())
     }
 
-    /// Returns the content of a block if all of it is known.
     pub(crate) fn all(&self, block: &Block) -> Option<Vec<u8>> {
         self.blocks.get(block)?.iter().copied().collect()
     }

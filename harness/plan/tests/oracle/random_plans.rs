@@ -9,7 +9,6 @@ use plan::{
 };
 use proptest::prelude::*;
 
-/// Size of each buffer, in bytes.
 const BYTES: u64 = 64;
 
 pub(crate) const BUFFERS: [(&str, Memory); 8] = [
@@ -261,7 +260,6 @@ fn host_func() -> impl Strategy<Value = Call> {
         .prop_map(|(buffer, api, stream)| Call::HostFunc { buffer, api, stream })
 }
 
-/// Draws a call that enqueues work.
 fn work() -> BoxedStrategy<Call> {
     prop_oneof![
         8 => copy(),
@@ -305,7 +303,6 @@ fn order() -> BoxedStrategy<Call> {
     .boxed()
 }
 
-/// Draws a call that creates, destroys or changes an object.
 fn things() -> BoxedStrategy<Call> {
     let graph = || of(&["g0", "g1"]);
     let exec = || of(&["x0", "x1"]);

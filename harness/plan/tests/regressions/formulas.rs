@@ -45,7 +45,6 @@ fn source(element: &str) -> String {
 struct Given(Vec<OwnParameter>);
 
 impl Given {
-    /// Returns the value of a numeric parameter, or of element `at` of a pointer parameter.
     fn value(&self, parameter: usize, at: i128) -> Option<Scalar> {
         let n: usize = self.0[parameter].name[1..].parse().expect("a number behind a letter");
         let text = match at {
@@ -68,7 +67,6 @@ impl FormulaInputs for Given {
     }
 }
 
-/// One expression, as a formula and in C.
 type Texts = (String, String);
 
 fn same(text: &str) -> Texts {

@@ -263,7 +263,6 @@ fn graph_nodes_read_memory_at_launch() {
     assert_eq!(got, [(8, of(0x0707_0708)), (11, of(0x0707_0709))]);
 }
 
-/// Returns the mistake of a plan with only this call; an empty text if the plan is correct.
 fn mistake_of(call: Call) -> String {
     let mistakes = reference(&plan(vec![call])).err().unwrap_or_default();
     mistakes.into_iter().map(|mistake| mistake.message).collect()
@@ -428,7 +427,6 @@ fn rejects_formulas_without_a_unique_result() {
     );
 }
 
-/// From the size alone, the analysis can accept only products of small numbers.
 #[test]
 fn product_size_decides_only_for_small_numbers() {
     let numbers = || Call::FillNumbers { buffer: "other".to_owned(), dtype: Dtype::F32, stamp: 1 };

@@ -63,7 +63,6 @@ fn rejects_child_nodes_in_captured_graphs() {
     );
 }
 
-/// A mistake of a graph node is reported once, at the line of the node.
 #[test]
 fn error_points_at_the_failing_graph_node() {
     let launch = || Call::GraphLaunch { exec: graph("x"), stream: "s".to_owned() };
@@ -89,7 +88,6 @@ fn guards_are_checked_on_both_sides() {
     assert_eq!(expected[0].digest, digest(&vec![GUARD_BYTE; bytes]));
 }
 
-/// The fill initialises all whole elements. The bytes after them stay unknown.
 #[test]
 fn fill_numbers_initialises_whole_elements_only() {
     let of = |bytes: u64, checked: u64| {
@@ -172,7 +170,6 @@ fn guards_enlarge_the_allocation() {
     assert_eq!((buffer(true).guard(), buffer(true).allocation()), (256, 612));
 }
 
-/// The table lists the memory that a `hip` function reads, and the memory that it writes.
 #[test]
 fn hip_functions_write_unknown_bytes_and_read_existing_buffers() {
     let number = |bits| HipArg::Number(Scalar { ty: ScalarType::U64, bits });
@@ -411,7 +408,6 @@ fn row_accesses_extend_to_the_last_byte() {
     refused(vec![boxes(9)], 1, "lie outside buffer `pinned`");
 }
 
-/// The access to a three-dimensional box extends from its first byte to its last byte.
 #[test]
 fn box_accesses_extend_to_the_last_byte() {
     let of = |buffer: &str, at| Box3d { buffer: buffer.to_owned(), pitch: 4, rows: 2, at };

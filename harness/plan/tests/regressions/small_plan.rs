@@ -108,7 +108,6 @@ pub(crate) fn sync(stream: &str) -> Call {
     Call::StreamSynchronize { stream: stream.to_owned() }
 }
 
-/// Returns the line and message of each mistake.
 pub(crate) fn mistakes(plan: &Plan) -> Vec<(u32, String)> {
     let mistakes = reference(plan).err().unwrap_or_default();
     assert_eq!(plan::analyse(plan).err().unwrap_or_default(), mistakes, "by sizes as by bytes");

@@ -41,7 +41,6 @@ pub struct ComponentChange {
     pub compare: Option<String>,
 }
 
-/// Path of the file in a prefix.
 const IN_PREFIX: &str = "share/therock/therock_manifest.json";
 
 const THEROCK: &str = "https://github.com/ROCm/TheRock";

@@ -15,7 +15,7 @@ pub enum SourcesError {
         /// All mistakes.
         problems: Vec<String>,
     },
-    /// Some names are not names of sources.
+    /// A requested source does not exist.
     #[error("not a source: {}", wanted.join(", "))]
     UnknownSource {
         /// All unknown names.

@@ -15,10 +15,8 @@ use super::listing::{self, Asking, Offered};
 use super::{build::of_day, names};
 use crate::{Build, BuildLocation, BuildQuery, BuildSource, Date, FindError, ListError, Sources};
 
-/// Time before the second attempt to read a listing.
 const BACKOFF: Duration = Duration::from_millis(500);
 
-/// Maximum number of manifests that are read at the same time.
 const CONNECTIONS: usize = 8;
 
 /// Builds in the order in which they were made.
@@ -221,7 +219,7 @@ impl History {
     /// the pushes until 1 July.
     ///
     /// # Errors
-    /// [`FindError`] with the neighbouring builds if there is no such build, or no build of this day.
+    /// [`FindError`] with the neighbouring builds if the history does not contain the build, or any build of the day.
     pub fn find(&self, text: &str) -> Result<usize, FindError> {
         let last = self.builds.len().checked_sub(1);
         let text = of_day(text).map_or(text, |(commit, _)| commit);

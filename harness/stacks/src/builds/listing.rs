@@ -18,7 +18,6 @@ use crate::{Archive, Build, BuildLocation, BuildQuery, BuildSource, Date, Source
 
 pub(crate) use runs::components;
 
-/// A file in a listing.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     name: String,
@@ -35,7 +34,6 @@ const PORTAL: &str = "does a portal or a proxy want a login?";
 /// Maximum number of days between a nightly build and its last push. There are few pushes around Christmas.
 const QUIET: i64 = 10;
 
-/// Builds that a source offers.
 #[derive(Default)]
 pub(crate) struct Offered {
     pub(crate) builds: Vec<Build>,
@@ -51,7 +49,6 @@ impl From<Vec<Build>> for Offered {
     }
 }
 
-/// Returns the builds of a source that match a query.
 pub(crate) fn offered(
     source: &BuildSource,
     families: &[String],

@@ -2,7 +2,6 @@ use version::Version;
 
 use crate::Date;
 
-/// Parts of a tarball's name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Tarball<'a> {
     pub(crate) family: &'a str,
@@ -47,7 +46,6 @@ pub(crate) fn day(version: &str) -> Option<Date> {
         .next_back()
 }
 
-/// Parts of a wheel's name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Wheel {
     /// Package name, normalised as in PEP 503, for example `rocm-sdk-core`.

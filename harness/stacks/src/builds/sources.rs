@@ -189,7 +189,6 @@ impl Sources {
         channels
     }
 
-    /// Returns the channels of the default sources.
     pub(crate) fn built_in_channels() -> Vec<String> {
         let built_in = Self::parse(DEFAULTS, Path::new("sources.toml"));
         built_in.map(|sources| sources.channels()).unwrap_or_default()

@@ -65,7 +65,7 @@ impl<'a> Apt<'a> {
             let path = directory.join(part);
             fs::create_dir_all(&path).map_err(FetchError::io("create", &path))?;
         }
-        // apt does not keep downloaded packages for `file:` addresses, but for `copy:` addresses it does.
+        // apt keeps downloaded packages for `copy:` addresses, but not for `file:` addresses.
         let uri = match mirror.strip_prefix("file:") {
             Some(path) => format!("copy:{path}"),
             None => mirror.to_owned(),
@@ -102,7 +102,6 @@ impl<'a> Apt<'a> {
         })
     }
 
-    /// Downloads the current package indexes.
     pub(crate) fn update(&self) -> Result<(), FetchError> {
         let action = "read the index of the mirror";
         // Without this option, apt only prints a warning if a mirror cannot be reached, and reports success.

@@ -108,7 +108,6 @@ pub fn lock_release(
     ReleaseLock::join(release, now, groups).map_err(|detail| LockReleaseError::Conflict { detail })
 }
 
-/// Flag for cancellation, and callback for progress.
 struct Asked<'a> {
     stop: &'a AtomicBool,
     progress: &'a FetchProgress<'a>,

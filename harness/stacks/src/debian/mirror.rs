@@ -43,7 +43,7 @@ pub(crate) fn is_address(mirror: &str) -> bool {
 /// Debian itself.
 ///
 /// # Errors
-/// [`LockReleaseError::NoMirror`] if there is no such repository, for example on another distribution.
+/// [`LockReleaseError::NoMirror`] if the apt sources do not contain one, for example on another distribution.
 pub(crate) fn host_mirror(etc: &Path) -> Result<String, LockReleaseError> {
     let codename = codename(&fs::read_to_string(etc.join("os-release")).unwrap_or_default());
     let files = source_files(&etc.join("apt"));

@@ -156,7 +156,6 @@ impl<'a> Mirrors<'a> {
         Err(self.silence().into())
     }
 
-    /// Returns an error that contains the failures of all mirrors.
     fn silence(&self) -> FetchError {
         let of = |mirror: &Mirror<'_>| {
             Some((mirror.address.to_owned(), mirror.silent.lock().ok()?.clone()?))

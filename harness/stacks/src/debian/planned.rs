@@ -6,7 +6,6 @@ use std::path::Path;
 use crate::FetchError;
 use crate::transfer::sha256_of;
 
-/// A package that a stack needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Planned {
     pub(crate) name: String,
@@ -29,7 +28,6 @@ impl Planned {
     }
 }
 
-/// Reason why a package cannot be obtained.
 #[derive(Debug)]
 pub(crate) enum Absent {
     /// None of the mirrors that responded has the package.

@@ -426,7 +426,6 @@ impl Release {
         self.extras.iter().find(|packages| packages.extra == extra)
     }
 
-    /// Returns the name of the package that contains the HIP runtime.
     pub(crate) fn runtime(&self) -> &'static str {
         self.packages[0].split('=').next().unwrap_or_default()
     }

@@ -21,7 +21,6 @@ pub(crate) struct Blobs {
     folder: PathBuf,
 }
 
-/// Error while adding a file.
 pub(crate) enum AddError {
     /// The content could not be read.
     Read(io::Error),

@@ -47,7 +47,6 @@ impl StackCache {
         Manifest::read(&root).map(|_| root)
     }
 
-    /// Returns the folder with the separate state of apt for a release.
     pub(crate) fn apt(&self, release: &Release) -> PathBuf {
         self.cache.join("apt").join(name(release))
     }
@@ -88,7 +87,6 @@ impl StackCache {
         Ok(())
     }
 
-    /// Creates an empty directory for a new root.
     pub(crate) fn new_root(&self, release: &Release, _lock: &File) -> Result<PathBuf, FetchError> {
         let next = self.roots(release).iter().map(|(n, _)| n + 1).max().unwrap_or(1);
         let path = self.stacks().join(format!(".{}.{next}", name(release)));

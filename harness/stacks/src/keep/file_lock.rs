@@ -11,7 +11,6 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::{Hint, PathError};
 
-/// Interval between two attempts to take a lock.
 const POLL: Duration = Duration::from_millis(20);
 
 /// Maximum time to wait for a lock. The download of the largest build takes less, at 4 MB/s.

@@ -188,7 +188,6 @@ pub(crate) fn evict(folder: &Path, spared: &[&str]) -> Option<String> {
     })
 }
 
-/// Removes the parts that are older than [`OLD`].
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let touched = entry.metadata().and_then(|metadata| metadata.modified());

@@ -32,7 +32,6 @@ const UNPACKED: u64 = 6;
 /// Maximum size of an archive whose size is not listed. The largest known archive has 11 GB.
 const ARCHIVE: Bound = Bound::new(64 << 30, "no archive of ROCm is larger");
 
-/// Maximum size of a file that contains a checksum.
 const CHECKSUM: Bound = Bound::new(1 << 20, "a checksum is shorter");
 
 /// Time before the second attempt of a download. It doubles before each further attempt.

@@ -18,7 +18,6 @@ use object::{
 use super::stack;
 use crate::Version;
 
-/// Beginning of the file name of a HIP runtime.
 const HIP: &str = "libamdhip64";
 
 /// Beginning of the file name of an HSA runtime, and beginning of the names of its functions.
@@ -102,7 +101,6 @@ impl Elf {
         ElfFile64::parse(&self.0).ok()
     }
 
-    /// Returns the names of the libraries that the library needs.
     fn needed(&self) -> Vec<String> {
         let read = || {
             let header = FileHeader64::<Endianness>::parse(&self.0).ok()?;
@@ -122,7 +120,6 @@ impl Elf {
         read().unwrap_or_default()
     }
 
-    /// Returns the symbol versions that the library defines.
     fn versions(&self) -> Vec<String> {
         let read = || {
             let header = FileHeader64::<Endianness>::parse(&self.0).ok()?;

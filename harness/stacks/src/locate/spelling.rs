@@ -52,7 +52,6 @@ pub fn spellings() -> Vec<Spelling> {
     ]
 }
 
-/// Returns all forms in one line.
 pub(super) fn spellings_in_one_line() -> String {
     let mut all: Vec<String> = spellings().into_iter().map(|spelling| spelling.short).collect();
     let last = all.pop().unwrap_or_default();

@@ -1,6 +1,5 @@
 use plan::{Arg, Box3d, Call, Parameter, Place};
 
-/// Returns the range from the first byte of a box to its last byte.
 fn box_range(
     of: &Box3d,
     [width, height, depth]: [u64; 3],

@@ -88,7 +88,6 @@ impl Machine<'_> {
         Ok(memory.all(block))
     }
 
-    /// Returns all direct and indirect predecessors of each operation.
     pub(crate) fn closure(&self) -> Vec<BTreeSet<usize>> {
         let mut all: Vec<BTreeSet<usize>> = Vec::new();
         for operation in &self.operations {

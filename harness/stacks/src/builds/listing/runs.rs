@@ -12,7 +12,6 @@ const DAYS: i64 = 120;
 /// Maximum number of pages: GitHub returns at most 1000 runs per query.
 const MOST_PAGES: usize = 10;
 
-/// A CI run that made a build.
 struct Run {
     id: String,
     version: String,

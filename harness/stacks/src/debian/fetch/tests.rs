@@ -11,7 +11,6 @@ use crate::LocateError;
 use crate::hint::in_full;
 use crate::unpack::testing::{Item, deb, repository};
 
-/// Path of the runtime's package on a server.
 const PACKAGE: &str = "/debian/libamdhip64-5_5.7.1-6_amd64.deb";
 const LIBRARIES: &str = "./usr/lib/x86_64-linux-gnu";
 
@@ -92,7 +91,6 @@ impl World {
         self.directory.path().join("mirror")
     }
 
-    /// Returns all files of the mirror, to publish them on a server.
     fn site(&self) -> Site {
         let mut site = Site::default();
         for entry in fs::read_dir(self.mirror()).unwrap().flatten() {
@@ -123,7 +121,6 @@ impl World {
         });
     }
 
-    /// Fetches the stack, and returns the result and the names of the events.
     fn fetch(
         &self,
         with: &[Extra],
@@ -165,7 +162,6 @@ impl World {
     }
 }
 
-/// Returns the requests for the package of the runtime.
 fn runtime(server: &Server) -> Vec<String> {
     server.requests().into_iter().filter(|request| request.contains(PACKAGE)).collect()
 }
