@@ -195,7 +195,7 @@ fn exact_sum(factors: impl Iterator<Item = (f64, f64)>, of: Dtype) -> Option<f64
 pub fn matmul(problem: &MatmulProblem, a: &[u8], b: &[u8], bias: Option<&[u8]>) -> Option<Vec<u8>> {
     let MatmulProblem { m, n, k, transpose_a, transpose_b, dtype, .. } = *problem;
     let read = |bytes, rows: u64, columns: u64, transposed: bool| -> Option<Vec<f64>> {
-        // Index of element `at` of a row of op(A) or of a column of op(B); both have k elements.
+        // Index of element `inner` of row `outer` of op(A), or of column `outer` of op(B). Both have k elements.
         let index =
             |outer, inner| if transposed { outer * columns + inner } else { inner * rows + outer };
         let all: Option<Vec<_>> = (0..rows * columns).map(|i| dtype.read(bytes, i)).collect();
