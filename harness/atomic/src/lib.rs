@@ -1,8 +1,8 @@
-//! Files that appear whole or not at all, also where their writer is killed.
+//! Files that appear completely or not at all, even if their writer is killed.
 //!
-//! A [`NewFile`] has no name while it is written (`O_TMPFILE`), so a killed writer leaves nothing. Where the file system has
-//! no such files, the file has a name beside its target, `.TARGET.rocrepro-PID-N`, and a killed writer leaves it. Nobody
-//! removes it later, because a name does not show whose file it is.
+//! A [`NewFile`] has no name while it is written (`O_TMPFILE`), so a killed writer leaves no file behind. On a file
+//! system without such files, the file is called `.TARGET.rocrepro-PID-N` and is in the folder of the target. A killed
+//! writer leaves this file behind. It is not removed later, because its name does not prove who created it.
 
 #![forbid(unsafe_code)]
 
@@ -20,20 +20,20 @@ use rustix::{
     io::Errno,
 };
 
-/// A file that is being written and has not got its name yet.
+/// A file that is being written and does not have its final name yet.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
     target: PathBuf,
-    /// The name that it has meanwhile; none where the file system needs none.
+    /// Temporary name; `None` if the file has no name.
     temporary: Option<PathBuf>,
 }
 
 impl NewFile {
-    /// Begins a file that will be called `target`. Its rights are those of any file that the user makes.
+    /// Creates a file that will be called `target`. Its permissions are those of any new file of the user.
     ///
     /// # Errors
-    /// A folder that is missing or cannot be written to.
+    /// The folder is missing or not writable.
     pub fn create(target: &Path) -> io::Result<NewFile> {
         NewFile::create_with(target, true)
     }
@@ -50,10 +50,10 @@ impl NewFile {
         Ok(NewFile { file, target: target.to_owned(), temporary: Some(temporary) })
     }
 
-    /// Gives the file its name, in place of a file that has it. The rights of that file stay.
+    /// Gives the file its final name. An existing file with that name is replaced, and its permissions are kept.
     ///
     /// # Errors
-    /// The disk is full, or the folder does not let it.
+    /// The disk is full, or the folder is not writable.
     pub fn replace(mut self) -> io::Result<()> {
         if let Ok(old) = fs::metadata(&self.target) {
             self.file.set_permissions(old.permissions())?;
@@ -73,22 +73,23 @@ impl NewFile {
         Ok(())
     }
 
-    /// Gives the file its name, which nothing may have.
+    /// Gives the file its final name, which must not exist yet.
     ///
     /// # Errors
-    /// [`ErrorKind::AlreadyExists`] where something has it, a link that leads nowhere, too; else as for [`replace`](Self::replace).
+    /// [`ErrorKind::AlreadyExists`] if the name exists, even as a dangling symbolic link. Otherwise as for
+    /// [`replace`](Self::replace).
     pub fn publish(self) -> io::Result<()> {
         self.file.sync_all()?;
         match &self.temporary {
             None => self.link(&self.target),
-            // A link and not a rename, which would replace what is there.
+            // A hard link is used, because a rename would replace an existing file.
             Some(temporary) => fs::hard_link(temporary, &self.target),
         }
     }
 
-    /// Gives a nameless file a name.
     fn link(&self, name: &Path) -> io::Result<()> {
-        // See open(2), O_TMPFILE: by its descriptor a file is linked only with a capability.
+        // The path in /proc is used, because linking a file descriptor directly needs a capability (open(2),
+        // O_TMPFILE).
         let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         Ok(linkat(CWD, own, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
     }
@@ -105,7 +106,6 @@ impl Write for NewFile {
 }
 
 impl Drop for NewFile {
-    /// Removes the name that the file has meanwhile.
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
             let _ = fs::remove_file(temporary);
@@ -113,8 +113,9 @@ impl Drop for NewFile {
     }
 }
 
-/// Writes a file in place of one that is there: a reader finds the old bytes or the new ones. A symbolic link goes on to lead to the
-/// file. What is not a plain file, such as a pipe or `/dev/stdout`, is written to as it is.
+/// Writes a file and replaces an existing one: a reader finds either the old or the new bytes. A symbolic link is kept,
+/// and its target is replaced. A target that is not a regular file, such as a pipe or `/dev/stdout`, is written
+/// directly.
 ///
 /// # Errors
 /// Those of [`NewFile`].
@@ -128,17 +129,18 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     file.replace()
 }
 
-/// Writes a file that is not there yet.
+/// Writes a file that must not exist yet.
 ///
 /// # Errors
-/// [`ErrorKind::AlreadyExists`] where something has its name; else those of [`NewFile`].
+/// [`ErrorKind::AlreadyExists`] if the name exists. Otherwise those of [`NewFile`].
 pub fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = NewFile::create(path)?;
     file.write_all(bytes.as_ref())?;
     file.publish()
 }
 
-/// Opens a file without a name; none where the file system, or a kernel that shows no `/proc`, has no way to name it later.
+/// Opens a file without a name. Returns `None` if the file could not be named later, because the file system does not
+/// support that or `/proc` is not mounted.
 fn without_a_name(folder: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     match open(folder, flags, Mode::from_raw_mode(0o666)) {
@@ -147,7 +149,7 @@ fn without_a_name(folder: &Path) -> io::Result<Option<File>> {
             let named = Path::new("/proc/self/fd").join(file.as_raw_fd().to_string());
             Ok(fs::metadata(named).is_ok().then_some(file))
         }
-        // Kernels and file systems that do not know the flag; see open(2).
+        // The kernel or the file system does not support the flag; see open(2).
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -158,7 +160,6 @@ fn folder(target: &Path) -> PathBuf {
     folder.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Returns a temporary name beside a target.
 fn temporary(target: &Path) -> PathBuf {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -5,7 +5,6 @@ use std::{
 
 use super::*;
 
-/// The names in a folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
@@ -13,7 +12,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Both ways to write a file leave the same behind.
+/// The test covers both ways to write a file: with a temporary name, and without a name.
 #[test]
 fn writes_a_file_completely_or_not_at_all() {
     for nameless in [true, false] {

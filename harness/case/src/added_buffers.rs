@@ -2,14 +2,16 @@
 
 use plan::{Buffer, Memory};
 
-/// Suffix of the names of host buffers into which checks copy device buffers, for example `dst.back`.
+/// Suffix of the names of host buffers into which checks copy device buffers. For example, a check of `dst` copies it
+/// into `dst.back`.
 pub const BACK: &str = ".back";
 
-/// Suffix of the names of host buffers from which set-up copies a pattern into device buffers.
+/// Suffix of the names of host buffers that contain the initial pattern of a device buffer. The set-up copies it to the
+/// device.
 pub(crate) const INITIAL: &str = ".initial";
 
-/// Returns the host buffer that lowering adds for a device buffer, for its first content or for a check. It has guards
-/// if the device buffer has them. Stream-ordered memory cannot have guards, but its host buffer does.
+/// Returns the host buffer that lowering adds for a device buffer, for its first content or for a check. The host
+/// buffer has guards if the device buffer has guards or is stream-ordered memory, which itself cannot have guards.
 pub(crate) fn host_buffer_for(device: &Buffer) -> Buffer {
     Buffer {
         memory: Memory::HostPageable,

@@ -1,5 +1,3 @@
-//! Reads the buffers of a case.
-
 use plan::{Buffer, Call, Choice, MAX_BUFFER_BYTES, Memory, Plan, may_succeed};
 
 use crate::{
@@ -7,7 +5,6 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// First content of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Initial {
     Poison,
@@ -15,7 +12,6 @@ pub(crate) enum Initial {
     Zero,
 }
 
-/// Reads a buffer and its first content.
 pub(crate) fn read_buffer(
     reader: &mut Reader,
     name: &str,
@@ -53,12 +49,12 @@ pub(crate) fn read_buffer(
             Some("`fill: pattern` is done by the host".into()),
         );
     }
-    // Steps allocate and free stream-ordered memory, so set-up cannot write guards around it.
+    // The steps of the case allocate and free stream-ordered memory, so the set-up cannot write guards around it.
     let guarded = guarded && memory != Memory::DeviceAsync;
     Some((Buffer { memory, bytes: bytes?, guarded }, initial))
 }
 
-/// Rejects buffers that are too large for the reference model, unless all their allocations must fail.
+/// Rejects buffers that are too large for the reference model. A buffer may be larger if all its allocations must fail.
 pub(crate) fn refuse_large(reader: &mut Reader, node: &Node, plan: &Plan) {
     for (name, spec) in reader.entries(node, "`buffers`").unwrap_or_default() {
         let Some(bytes) = plan.buffers.get(&name.text).map(|b| b.bytes) else { continue };

@@ -1,4 +1,4 @@
-//! Reads the verbs of `steps`. Each verb is one call, or a block of calls.
+//! Reads the verbs in `steps`. Each verb is one call, or a block of calls.
 
 mod answers;
 mod args;
@@ -24,18 +24,18 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// Accepted answers, by release.
+/// Accepted statuses or values, by ROCm version.
 type Names = ByVersion<Vec<String>>;
 
-/// Maximum count of `repeat`. The reference model executes every repetition too.
+/// Maximum count of `repeat`. The limit exists because the reference model also executes every repetition.
 const MOST_REPEATS: u32 = 1_000_000;
 
-/// Maximum sleep of the host in milliseconds. A trial that is silent for 30 s is reported as hung, unless the command
-/// line sets another limit.
+/// Maximum sleep of the host in milliseconds. The maximum is below 30 s, because a trial without events for 30 s is
+/// reported as hung, unless the command line sets another limit.
 const MOST_SLEEP: u64 = 20_000;
 
-/// Returns how often the most repeated step of a block is executed. Inner blocks were checked before, so the numbers
-/// stay small.
+/// Returns the number of executions of the most repeated step of a block. Inner blocks have been checked before, so the
+/// product stays small.
 fn repeats(steps: &[Step]) -> u64 {
     let step = |step: &Step| {
         let times = if let Call::Repeat { count, .. } = step.call { count } else { 1 };
@@ -44,7 +44,6 @@ fn repeats(steps: &[Step]) -> u64 {
     steps.iter().map(step).max().unwrap_or(1)
 }
 
-/// Reads a list of steps.
 pub(crate) fn read_steps(reader: &mut Reader, scope: &mut Scope, node: &Node) -> Vec<Step> {
     let mut steps = Vec::new();
     for item in reader.list(node) {
@@ -53,7 +52,6 @@ pub(crate) fn read_steps(reader: &mut Reader, scope: &mut Scope, node: &Node) ->
     steps
 }
 
-/// Reads the steps of a block.
 fn read_block(reader: &mut Reader, scope: &mut Scope, node: &Node) -> Vec<Step> {
     if matches!(&node.value, Value::List(items) if items.is_empty()) {
         reader.mistake(node.at, "a block needs steps");
@@ -61,8 +59,9 @@ fn read_block(reader: &mut Reader, scope: &mut Scope, node: &Node) -> Vec<Step> 
     read_steps(reader, scope, node)
 }
 
-/// Checks that a function of HIP returns a value on every release for which `gives` states one. The outputs of a
-/// refused call mean nothing, and a value there would hide that its status is not checked.
+/// Checks `gives` for a `hip` step: the function must return a value, and must be able to succeed on every release for
+/// which `gives` lists values. If the call must fail, its outputs are undefined, and comparing them would hide that the
+/// status is not checked.
 fn can_give(function: &str, returns: Option<&Names>, gives: &Names) -> Result<(), String> {
     let known = plan::hip_function(function);
     if !known.is_some_and(|known| known.gives_text || known.first_given().is_some()) {
@@ -80,10 +79,10 @@ fn can_give(function: &str, returns: Option<&Names>, gives: &Names) -> Result<()
     }
 }
 
-/// Reads one step, and adds it to `out` behind the steps that it needs.
+/// Reads one step. Appends the step to `out`, after steps that must precede it, for example the copy before a check.
 pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out: &mut Vec<Step>) {
     let Some(entries) = reader.entries(node, "a step") else { return };
-    // A step of other trials is checked only for its words.
+    // A step that belongs to other trials is checked only for unknown words.
     let mut elsewhere = false;
     let mut verb = None;
     let (mut returns, mut gives) = (None, None);
@@ -94,7 +93,7 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
             "when" => {
                 elsewhere = !read_selector(reader, value, scope.matrix).matches(scope.trial);
             }
-            // `for_each` in a list of steps was expanded before.
+            // A `for_each` that is an item of a list of steps has been expanded before.
             crate::for_each::WORD => {
                 return reader.mistake(key.at, "`for_each` is one of a list of steps");
             }
@@ -137,7 +136,8 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
     let args =
         Args { reader, scope, node: value, fields: None, what, step: node.at, before: &mut *out };
     if let Some(call) = args.read(verb) {
-        // `any` states nothing. It occurs in tables whose other rows make calls.
+        // The word `any` requires nothing. It occurs in tables in which the same column of other rows lists statuses or
+        // values.
         let stated = returns.iter().flat_map(|by| &by.0).flat_map(|(_, names)| names);
         if stated.clone().any(|name| name != "any") && call.functions(&Plan::nothing()).is_empty() {
             let key = entries.iter().find(|(key, _)| key.text == "returns");

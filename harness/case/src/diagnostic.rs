@@ -20,21 +20,19 @@ pub struct Diagnostic {
     pub help: Option<String>,
 }
 
-/// Sorts mistakes and removes duplicates.
 pub(crate) fn sorted(mut mistakes: Vec<Diagnostic>) -> Vec<Diagnostic> {
     mistakes.sort();
     mistakes.dedup();
     mistakes
 }
 
-/// Returns the sorted mistakes as an error, unless the list is empty.
 pub(crate) fn finish(mistakes: Vec<Diagnostic>) -> Result<(), Vec<Diagnostic>> {
     let mistakes = sorted(mistakes);
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
-/// Returns the known name nearest to a misspelt one, if one is near enough. A name of which every letter differs is not
-/// near.
+/// Returns the known name that is most similar to a misspelt name; `None` if no known name is similar. A name whose
+/// letters all differ is not similar.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
@@ -44,11 +42,10 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, k)| k)
 }
 
-/// Maximum number of names in a list.
 const LISTED: usize = 60;
 
-/// Returns "did you mean ...?", or a list of the known names. Of too many names, those that begin like the given one
-/// are listed.
+/// Returns "did you mean ...?" or a list of the known names. If there are too many known names, only those that begin
+/// like the misspelt name are listed.
 pub(crate) fn suggest<'a>(
     name: &str,
     known: impl IntoIterator<Item = &'a str> + Clone,

@@ -1,4 +1,4 @@
-//! Sources of what a case expects.
+//! Sources of the behaviour that a case expects, for example a document.
 
 use crate::{
     Selector,
@@ -7,16 +7,16 @@ use crate::{
     yaml::Node,
 };
 
-/// Source of an expectation, by its kind.
+/// Kind of the source of an expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectationKind {
     /// A document promises the behaviour.
     Documented,
-    /// CUDA was measured to behave the same with the same program.
+    /// A measurement with the same program shows that CUDA behaves this way.
     Cuda,
-    /// Releases of ROCm behave differently, and the case states the behaviour of each.
+    /// Releases of ROCm behave differently, and the case lists the behaviour of each release.
     ReleasesDiffer,
-    /// Neither a document nor CUDA promises the behaviour. Another behaviour is a difference, not a fault.
+    /// Neither a document nor CUDA promises the behaviour. If ROCm behaves differently, that is not a bug.
     Difference,
 }
 
@@ -40,29 +40,29 @@ impl ExpectationKind {
     }
 }
 
-/// An entry of `expectation`.
+/// An entry under `expectation` in a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expectation {
     /// Kind of the source.
     pub kind: ExpectationKind,
-    /// Document and place in it, or description of the measurement.
+    /// Name of a document and of a section in it, or a description of the measurement.
     pub source: String,
     /// Day of the measurement, for example `2026-11-27`.
     pub date: Option<String>,
     /// Trials to which the entry applies.
     pub on: Selector,
-    /// Signature of the failure to which the entry applies; a trailing `*` matches any end. `None` for everything that
-    /// the case expects.
+    /// Signature of the failure to which the entry applies; a trailing `*` matches any text. `None` means that the
+    /// entry applies to everything that the case expects.
     pub signature: Option<String>,
 }
 
-/// Returns whether a `source` entry quotes a place of a document, for example `HIP runtime API reference (hipMemcpy)`.
-/// Notes of users promise nothing.
+/// Returns true if a `source` entry quotes a section of a document, for example `HIP runtime API reference
+/// (hipMemcpy)`. Notes of users are not documents, because they promise nothing.
 pub fn is_document(source: &str) -> bool {
     !source.starts_with("user ") && source.contains('(')
 }
 
-/// Reads `expectation`: an entry or a list of them.
+/// Reads `expectation`, which is one entry or a list of entries.
 pub(crate) fn read_expectations(
     reader: &mut Reader,
     node: &Node,
@@ -113,7 +113,7 @@ fn read_expectation(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option
     })
 }
 
-/// Returns whether the text has the form `2026-11-27`.
+/// Returns true if the text has the form `2026-11-27`.
 fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let digits = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,6 +1,7 @@
-//! Whole-number arithmetic over matrix values: `$n * 4 + 1`.
+//! Arithmetic with whole numbers, after matrix values have been substituted, for example `$n * 4 + 1`.
 
-/// Evaluates `+ - * / ( )` over unsigned numbers; `K` and `M` after a number are KiB and MiB.
+/// Evaluates an expression of `+ - * / ( )` and unsigned numbers. The suffixes `K` and `M` of a number mean KiB and
+/// MiB.
 pub(crate) fn evaluate(text: &str) -> Result<u64, String> {
     let mut parser = Parser { rest: text.trim() };
     let value = parser.sum(0)?;

@@ -1,14 +1,15 @@
-//! Expands `for_each`: steps that are made once for each row of a table. It is expanded before the values of the matrix
-//! are substituted, so other readers of steps never meet it.
+//! Expands `for_each`, which repeats a list of steps once for each row of a table. The expansion happens before the
+//! values of the matrix are substituted, so other readers of steps never see a `for_each`.
 //!
-//! | in its steps | replaced by |
+//! | text in the steps | replacement |
 //! | --- | --- |
-//! | `$column` | the row's cell, or the one in `default` |
-//! | `${column.axis}` | if the cell is a mapping of the values of this axis, its entry for the trial's value |
-//! | `$axis` | the value of the axis as everywhere, if no column has this name |
+//! | `$column` | the cell of the row, or the cell in `default` |
+//! | `${column.axis}` | if the cell is a mapping with the values of this axis as keys, the entry for the trial's value |
+//! | `$axis` | the value of the axis, as outside of `for_each`, if no column has this name |
 //!
-//! The cells of a row precede those of its kind (`is`), which precede `default`. If a text is only `$column`, the cell
-//! may also be a list or a mapping. An item `$column` of a list may be replaced by all items of the cell.
+//! A row may name a kind with the key `is`. A cell is looked up in the row, then in the row's kind, then in `default`.
+//! If a text is only `$column`, the cell may also be a list or a mapping. If `$column` is an item of a list and the
+//! cell is a list, the item is replaced by all items of the cell.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -20,19 +21,19 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// Maximum number of steps after expansion. A table with more is a mistake of its author.
+/// Maximum number of steps of a case after expansion. A table that results in more steps is reported as a mistake.
 const MOST_STEPS: usize = 100_000;
 
-/// Name of the verb, which is not a call.
+/// Name of the verb. It is not one of the calls of the crate `plan`.
 pub(crate) const WORD: &str = "for_each";
 
 const KEYS: &[&str] = &["rows", "kinds", "default", "steps"];
 
-/// Keys of a row that are not cells: the trials that have it, and its kind.
+/// Keys of a row that are not cells: `when` selects the trials that have the row, and `is` names its kind.
 const OF_ROWS: &[&str] = &["when", "is"];
 
-/// Returns the case with each `for_each` expanded, and the positions at which a row lacks a cell. Other mistakes at
-/// these positions are ignored.
+/// Returns the case with each `for_each` expanded. The second value lists the positions in the steps for which a row
+/// has no cell. The caller ignores other mistakes at these positions.
 pub(crate) fn expand<'n>(
     reader: &mut Reader,
     root: &'n Node,
@@ -54,7 +55,6 @@ pub(crate) fn expand<'n>(
     (Cow::Owned(Node { at: root.at, value }), made.open)
 }
 
-/// Returns whether a node contains a `for_each`.
 fn has(node: &Node) -> bool {
     match &node.value {
         Value::Scalar(_) => false,
@@ -67,16 +67,16 @@ struct Expansion<'e> {
     reader: &'e mut Reader,
     trial: &'e Trial,
     matrix: &'e Matrix,
-    /// Number of steps made so far.
+    /// Number of steps that expansion has produced so far.
     steps: usize,
-    /// Positions at which a row lacks a cell.
+    /// Positions in the steps for which a row has no cell.
     open: Vec<At>,
 }
 
 /// Cells by the names of their columns.
 type Cells<'n> = &'n [(Key, Node)];
 
-/// A row, with the cells that it inherits.
+/// A row with its cells, the cells of its kind, and the default cells.
 struct Row<'n> {
     at: At,
     own: Cells<'n>,
@@ -90,7 +90,7 @@ impl<'n> Row<'n> {
         cells.find(|(key, _)| key.text == column).map(|(_, node)| node)
     }
 
-    /// Returns all cells. Of two cells with the same name the first one counts.
+    /// Returns all cells. If several cells have the same name, the first one applies.
     fn cells(&self) -> impl Iterator<Item = &'n (Key, Node)> + Clone + use<'n> {
         self.own.iter().chain(self.kind).chain(self.default)
     }
@@ -111,7 +111,7 @@ impl Expansion<'_> {
         Node { at: node.at, value }
     }
 
-    /// Returns a list item, or the steps that replace it.
+    /// Expands an item of a list: a `for_each` becomes the steps of its rows, and other items remain one item.
     fn item(&mut self, node: &Node) -> Vec<Node> {
         let Value::Map(entries) = &node.value else { return vec![self.inside(node)] };
         let Some((_, table)) = entries.iter().find(|(key, _)| key.text == WORD) else {
@@ -177,7 +177,8 @@ impl Expansion<'_> {
                 if self.steps > MOST_STEPS {
                     let message = format!("this makes more than {MOST_STEPS} steps of the case");
                     self.reader.mistake(table.at, message);
-                    // Return some steps, because a case without steps would be another mistake.
+                    // The steps so far are returned, because a case without steps would be reported as a second
+                    // mistake.
                     return Some(made);
                 }
                 made.extend(steps);
@@ -192,7 +193,6 @@ impl Expansion<'_> {
         Some(made)
     }
 
-    /// Reads the kinds, by name.
     fn kinds<'n>(&mut self, node: &'n Node) -> Option<Vec<(&'n Key, Cells<'n>)>> {
         let kinds = self.reader.entries(node, "`kinds`")?;
         let cells =
@@ -200,7 +200,7 @@ impl Expansion<'_> {
         cells.collect()
     }
 
-    /// Returns a node of the steps for this row. In a list, a cell that is a list gives several nodes.
+    /// Returns a copy of a node with the cells of the row. A list item whose cell is a list becomes several nodes.
     fn instances(&mut self, node: &Node, row: &Row<'_>) -> Vec<Node> {
         let Value::Scalar(text) = &node.value else { return vec![self.instance(node, row)] };
         match self.whole(text, node.at, row) {
@@ -225,7 +225,7 @@ impl Expansion<'_> {
                     let text = self.text(&key.text, key.at, row);
                     (Key { at: key.at, text }, self.instance(node, row))
                 };
-                // Mistakes are reported at the row, because all rows share the steps.
+                // Mistakes in a mapping are reported at the row, because all rows share the steps.
                 at = row.at;
                 Value::Map(entries.iter().map(inside).collect())
             }
@@ -233,7 +233,7 @@ impl Expansion<'_> {
         Node { at, value }
     }
 
-    /// Returns the cell, if the text consists of its name alone.
+    /// Returns the cell if the text is only `$column`, else `None`.
     fn whole(&mut self, text: &str, at: At, row: &Row<'_>) -> Option<Node> {
         let mut parts = parts(text);
         match (parts.next(), parts.next()) {
@@ -259,7 +259,7 @@ impl Expansion<'_> {
                         format!("`${name}` is used inside a text, so its value must be text");
                     self.reader.mistake(cell.at, message);
                 }
-                // The value of an axis is substituted later.
+                // The name is an axis, whose value is substituted later.
                 None => {
                     out.push_str("${");
                     out.push_str(name);
@@ -270,7 +270,7 @@ impl Expansion<'_> {
         out
     }
 
-    /// Returns the cell of `$name`; `None` if it names an axis.
+    /// Returns the cell for `$name`; `None` if the name is an axis.
     fn cell(&mut self, name: &str, at: At, row: &Row<'_>) -> Option<Node> {
         let mut axes = name.split('.');
         let column = axes.next()?;
@@ -320,11 +320,11 @@ impl Expansion<'_> {
 
 enum Part<'t> {
     Text(&'t str),
-    /// Name behind a `$`.
+    /// Name that follows a `$`.
     Name(&'t str),
 }
 
-/// Splits a text into its parts. `$$` stays, because it is replaced later.
+/// Splits a text into literal parts and names. `$$` is kept, because it is replaced later.
 fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -351,7 +351,7 @@ fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
-/// Collects the names of columns and axes in steps.
+/// Collects the names of columns and axes that the steps contain.
 fn columns<'n>(node: &'n Node, found: &mut BTreeSet<&'n str>) {
     fn of_text<'n>(text: &'n str, found: &mut BTreeSet<&'n str>) {
         found.extend(parts(text).filter_map(|part| match part {

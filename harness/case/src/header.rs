@@ -17,20 +17,20 @@ use crate::{
     yaml::{self, Node},
 };
 
-/// A parsed case file. Parts that differ between trials are read when a trial is [lowered](crate::lower).
+/// A parsed case file. Parts that differ between trials are parsed when a trial is [lowered](crate::lower).
 #[derive(Debug)]
 pub struct Case {
-    /// Folder and file name without ending, such as `copies/small-sizes`.
+    /// Folder and file name without extension, for example `copies/small-sizes`.
     pub id: String,
     /// Property that the case tests, in one sentence.
     pub title: String,
-    /// Reason for the case, for people.
+    /// Reason for the case, in prose.
     pub about: Option<String>,
-    /// Upstream issues or changes whose symptom would make a trial fail, as `owner/repository#number`.
+    /// Upstream issues or changes whose symptom would make a trial fail, each as `owner/repository#number`.
     pub upstream: Vec<String>,
-    /// Related upstream issues whose symptom no trial could show.
+    /// Related upstream issues whose symptom would not make any trial fail.
     pub related: Vec<String>,
-    /// Other sources: documents, header files.
+    /// Other sources, for example documents and header files.
     pub source: Vec<String>,
     /// Sources of the expectations, as the case file states them.
     pub expectation: Vec<Expectation>,
@@ -40,7 +40,8 @@ pub struct Case {
     pub faults: Vec<FaultEntry>,
     /// Expected failures.
     pub known: Vec<Known>,
-    /// Content of the program's file: `None` if it was not read yet, `Some(None)` if it does not exist.
+    /// Content of the file that contains the program. `None` means that it has not been read, `Some(None)` that the
+    /// file does not exist.
     pub(crate) file: Option<Option<String>>,
     pub(crate) matrix: Matrix,
     is_program: bool,
@@ -51,34 +52,35 @@ pub struct Case {
 /// A fault that trials must detect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultEntry {
-    /// The fault with its parameters. Without parameters it takes effect at every opportunity.
+    /// The fault with its parameters. Without parameters, the fault takes effect at every opportunity.
     pub planted: Planted,
     /// Trials to which the entry applies.
     pub on: Selector,
-    /// Required signature; a trailing `*` matches any end. `None` for any signature that fits the fault.
+    /// Required signature of the failure; a trailing `*` matches any text. `None` accepts any signature that fits the
+    /// fault.
     pub signature: Option<String>,
-    /// Upstream issues of the case whose symptom the fault reproduces.
+    /// Upstream issues under `upstream` whose symptom the fault reproduces.
     pub shows: Vec<String>,
 }
 
 /// An expected failure: a `known` entry of the case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Known {
-    /// Architectures; empty for all.
+    /// Architectures to which the entry applies; an empty list means all.
     pub gfx: Vec<String>,
-    /// Range of ROCm versions.
+    /// ROCm versions to which the entry applies.
     pub rocm: VersionRange,
-    /// Product name of the GPU, or a prefix of it and a final `*`; `None` for all.
+    /// Product name of the GPU, or a prefix of it followed by `*`; `None` means any GPU.
     pub card: Option<String>,
-    /// Driver of the GPU as in records, or a prefix of it and a final `*`; `None` for all.
+    /// Driver of the GPU as records contain it, or a prefix of it followed by `*`; `None` means any driver.
     pub driver: Option<String>,
     /// Trials to which the entry applies.
     pub on: Selector,
-    /// Signature of the failure; a trailing `*` matches any end.
+    /// Signature of the failure; a trailing `*` matches any text.
     pub signature: String,
     /// Upstream issue, if one exists.
     pub upstream: Option<String>,
-    /// Cause of the failure, as far as it is known.
+    /// Cause of the failure, if it is known.
     pub about: Option<String>,
 }
 
@@ -104,7 +106,8 @@ pub(crate) const KEYS: &[&str] = &[
 ];
 
 impl Case {
-    /// Returns what reproduces an upstream issue of the case: names of faults, and ROCm versions of expected failures.
+    /// Returns the ways in which the case reproduces an upstream issue: names of faults, and ROCm versions of expected
+    /// failures.
     pub fn shown_by(&self, issue: &str) -> Vec<String> {
         let faults = self.faults.iter().filter(|f| f.shows.iter().any(|link| link == issue));
         let windows = self.known.iter().filter(|k| k.upstream.as_deref() == Some(issue));
@@ -121,21 +124,20 @@ impl Case {
     /// Parses a case file.
     ///
     /// # Errors
-    /// Returns all mistakes except those of its steps, which are found when trials are lowered.
-    /// [`mistakes`](crate::mistakes) returns both.
+    /// Returns all mistakes outside of the steps. Mistakes in the steps are found when trials are lowered.
+    /// [`mistakes`](crate::mistakes) returns both kinds.
     pub fn parse(id: &str, text: &str) -> Result<Case, Vec<Diagnostic>> {
         let mut reader = Reader::default();
         let case = read(&mut reader, id, text);
         finish(reader.mistakes)?;
-        // Without mistakes, every part was read.
+        // `read` returns `None` only together with a mistake.
         case.ok_or_else(Vec::new)
     }
 
-    /// Returns the YAML tree from which trials are lowered.
     pub(crate) fn body(&self) -> &Node {
         self.body.get_or_init(|| {
             let read = yaml::parse(&self.text, &mut Vec::new());
-            // The text was valid YAML when the case was parsed.
+            // The text is valid YAML, because the case has been parsed before.
             read.map_or(
                 Node { at: At::default(), value: yaml::Value::Map(Vec::new()) },
                 without_header,
@@ -143,18 +145,18 @@ impl Case {
         })
     }
 
-    /// Drops the YAML tree, which is parsed again when a trial is lowered. A tree takes many times the memory of its
+    /// Drops the YAML tree. It is parsed again when a trial is lowered. The tree uses many times the memory of its
     /// text, and of ten thousand cases only a few are run.
     pub fn let_go(&mut self) {
         self.body.take();
     }
 
-    /// Returns whether the body is a program, not steps.
+    /// Returns true if the body is a program instead of steps.
     pub fn is_program(&self) -> bool {
         self.is_program
     }
 
-    /// Returns the kind of the program: `python`, `cpp` or `command`; `None` if the body is steps.
+    /// Returns the kind of the program: `python`, `cpp` or `command`; `None` if the body consists of steps.
     pub fn program_kind(&self) -> Option<&'static str> {
         let (_, node) = program::of(self.body())?;
         let yaml::Value::Map(entries) = &node.value else { return None };
@@ -162,7 +164,8 @@ impl Case {
         kinds.into_iter().find(|kind| entries.iter().any(|(key, _)| key.text == *kind))
     }
 
-    /// Returns the name of the file in the case's folder that has the program, if any.
+    /// Returns the name of the file in the case's folder that contains the program; `None` if the case contains the
+    /// program itself or a command.
     pub fn file_beside(&self) -> Option<String> {
         let (_, node) = program::of(self.body())?;
         let yaml::Value::Map(entries) = &node.value else { return None };
@@ -174,13 +177,13 @@ impl Case {
         })
     }
 
-    /// Sets the content of that file; `None` if it does not exist.
+    /// Sets the content of the program's file; `None` means that the file does not exist.
     pub fn give_file(&mut self, text: Option<String>) {
         self.file = Some(text);
     }
 
-    /// Returns the sources of the expectations: the documents in `source` and the entries of `expectation`. Entries
-    /// about the whole case come first.
+    /// Returns the sources of the expectations: the documents in `source`, and the entries of `expectation`. Entries
+    /// without a signature come first.
     pub fn expectations(&self) -> Vec<Expectation> {
         let documents = self.source.iter().filter(|source| is_document(source));
         let documented = documents.map(|source| Expectation {
@@ -195,7 +198,7 @@ impl Case {
         all
     }
 
-    /// Returns the expectations of a trial that neither a document nor CUDA promises.
+    /// Returns the expectations of a trial whose behaviour neither a document nor CUDA promises.
     pub fn differences(&self, trial: &Trial) -> impl Iterator<Item = &Expectation> {
         let of_trial = |entry: &&Expectation| {
             entry.kind == ExpectationKind::Difference && entry.on.matches(trial)
@@ -203,7 +206,7 @@ impl Case {
         self.expectation.iter().filter(of_trial)
     }
 
-    /// Returns the device options that a trial needs, as on the command line: `large-bar=yes`.
+    /// Returns the device options that a trial needs, in the form of the command line, for example `large-bar=yes`.
     pub fn device_options(&self, trial: &Trial) -> Vec<String> {
         let option = |(name, value): &(String, String)| {
             format!("{name}={}", substituted(value, trial).unwrap_or_default())
@@ -211,18 +214,18 @@ impl Case {
         self.needs.device.iter().map(option).collect()
     }
 
-    /// Returns one trial for each point of the matrix; a single one without values if the case has no matrix.
+    /// Returns one trial for each point of the matrix. A case without a matrix has one trial without values.
     pub fn trials(&self) -> Vec<Trial> {
         self.matrix.trials()
     }
 
-    /// Returns the id of a trial, such as `copies/small-sizes[bytes=2]`.
+    /// Returns the id of a trial, for example `copies/small-sizes[bytes=2]`.
     pub fn trial_id(&self, trial: &Trial) -> String {
         format!("{}{trial}", self.id)
     }
 }
 
-/// Reads as much of a case as possible; `None` if the text is not a YAML mapping.
+/// Reads as much of a case as possible. Returns `None` if the text is not a YAML mapping.
 pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     let root = yaml::parse(text, &mut reader.mistakes)?;
     let fields = reader.fields(&root, "a case", KEYS)?;
@@ -347,8 +350,8 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     })
 }
 
-/// Removes the parts that are already read from the tree, because they would be traversed again for each trial. A part
-/// that names an axis stays, because unknown axes are reported when a trial is lowered.
+/// Removes the parts that have been read from the tree, because each trial would traverse them again. Parts that name
+/// an axis are kept, because unknown axes are reported when a trial is lowered.
 fn without_header(mut root: Node) -> Node {
     const READ: [&str; 5] = ["matrix", "exclude", "expectation", "faults", "known"];
     if let yaml::Value::Map(entries) = &mut root.value {
@@ -378,7 +381,7 @@ fn check_issue(reader: &mut Reader, node: &Node) {
     }
 }
 
-/// Returns whether the text has the form `owner/repository#number`.
+/// Returns true if the text has the form `owner/repository#number`.
 fn is_issue(link: &str) -> bool {
     let name = |s: &str| {
         !s.is_empty() && s.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
@@ -429,7 +432,8 @@ fn read_fault(
     let mut planted = Planted::from(fault);
     for (key, value) in with {
         let Some(text) = reader.text(value, "a parameter of a fault") else { continue };
-        // Parameters may be written like sizes, for example `64K`. A probability is not a whole number.
+        // Parameters may be written as sizes, for example `64K`. A probability is a fraction, so it is not parsed as a
+        // size.
         let own = match key.text.as_str() {
             "probability" => text.to_owned(),
             _ => evaluate(text).map_or_else(|_| text.to_owned(), |number| number.to_string()),
@@ -441,7 +445,7 @@ fn read_fault(
     Some(FaultEntry { planted, on, signature, shows })
 }
 
-/// Reports a fault that is declared twice for a trial, because only the first declaration takes effect.
+/// Reports a fault that is declared twice for one trial, because only the first declaration would take effect.
 fn check_overlap(reader: &mut Reader, node: &Node, faults: &[FaultEntry], matrix: &Matrix) {
     let trials = matrix.trials();
     for (n, (entry, node)) in faults.iter().zip(reader.list(node)).enumerate() {
@@ -461,7 +465,7 @@ fn check_overlap(reader: &mut Reader, node: &Node, faults: &[FaultEntry], matrix
     }
 }
 
-/// Reads a text that may have a `*` at its end, which matches any end.
+/// Reads a text whose last character may be `*`, which matches any text.
 fn read_pattern(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
     let text = reader.text(node, what)?.to_owned();
     if text.strip_suffix('*').unwrap_or(&text).contains('*') {

@@ -1,4 +1,4 @@
-//! Reads the kernels that a case defines itself.
+//! Reads the kernels that a case defines.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,20 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// Kernel sources by name.
+/// Kernel sources by the name of the kernel.
 pub type Kernels = BTreeMap<String, String>;
 
-/// Declaration of a kernel that the case defines itself.
+/// Declaration of a kernel that the case defines.
 #[derive(Clone, Default)]
 pub(crate) struct Own {
-    /// Line of the declaration.
     pub(crate) line: u32,
-    /// Source; `None` if it is in a file in the case's folder.
+    /// Source text; `None` if a file in the case's folder contains the source.
     pub(crate) source: Option<String>,
-    /// Options of the compiler.
     pub(crate) options: Vec<String>,
-    /// Formulas of the outputs that it computes.
     pub(crate) computes: Vec<String>,
 }
 
-/// Reads an entry of `kernels`: a source, or a mapping.
+/// Reads an entry of `kernels`, which is a source text or a mapping.
 pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Kernels) -> Own {
     reader.name(key.at, &key.text, "a kernel");
     let mut own = Own { line: key.at.line, ..Own::default() };
@@ -66,7 +63,6 @@ pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Ke
     own
 }
 
-/// Reads and checks the formulas of a kernel.
 fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<String> {
     let texts = reader.texts(node, "`computes`");
     let before = reader.mistakes.len();
@@ -81,7 +77,7 @@ fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<S
     let parameters = flat_parameters(&parameters);
     let mut outputs = Vec::new();
     for node in reader.list(node) {
-        // An item that is not a text was reported.
+        // Items that are not text have been reported before.
         let Value::Scalar(text) = &node.value else { continue };
         match Formula::parse(text, &parameters) {
             Ok(formula) if outputs.contains(&formula.out) => {
@@ -92,8 +88,8 @@ fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<S
             Err(why) => reader.mistake(node.at, why),
         }
     }
-    // The content of an output without a formula would be unknown, and a later check of it would be rejected with a
-    // surprising message.
+    // An output without a formula would have unknown content, and a later check would be rejected with a message that
+    // does not name the cause.
     for parameter in &parameters {
         let written = matches!(parameter.kind, OwnKind::Pointer { only_read: false, .. });
         let has_formula = outputs.iter().any(|out| parameters[*out].name == parameter.name);

@@ -1,11 +1,12 @@
-//! Cases: one YAML file describes what is done, what must be true, what is needed, and which upstream issues it
-//! reproduces.
+//! Cases. A case is one YAML file that describes the calls to make, the checks, the requirements on stack and device,
+//! and the upstream issues that it reproduces.
 //!
-//! [`Case::parse`] reads a file; [`mistakes`] reports everything that is wrong with a file at once. [`Case::trials`]
-//! expands its matrix. [`lower`] turns one trial, perhaps with an injected fault, into a [`plan::Plan`] or a
-//! [`plan::Program`]. This crate is pure: the text of cases and kernels comes from the caller.
+//! [`Case::parse`] reads a file, and [`mistakes`] reports all mistakes of a file at once. [`Case::trials`] expands the
+//! matrix. [`lower`] turns one trial, optionally with an injected fault, into a [`plan::Plan`] or a [`plan::Program`].
+//! This crate is pure: the caller provides the text of cases and kernels.
 
-// A new call must be handled in every match over calls. Properties of all calls are in their declarations.
+// Matches over calls must not have a wildcard arm. If a call is added, the compiler then lists every match that has to
+// be extended. Properties that every call has are in the declarations of the crate `plan`.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
 mod added_buffers;

@@ -30,7 +30,7 @@ use crate::{
 /// Result of lowering one trial.
 #[derive(Clone, Debug)]
 pub struct Lowered {
-    /// Calls with their set-up and teardown. If the body is a program, a plan without calls.
+    /// Calls of the trial, with set-up and teardown. If the body is a program, the plan has no calls.
     pub plan: Plan,
     /// Body of the trial.
     pub body: Body,
@@ -39,14 +39,14 @@ pub struct Lowered {
 /// Body of a trial.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// Calls of the plan, with the bytes that its checks must read.
+    /// Calls of the plan, with the bytes that its checks must find.
     Calls(Reference),
     /// A program.
     Program(Box<Program>),
 }
 
 impl Body {
-    /// Returns the bytes that the checks of the plan must read; empty for a program.
+    /// Returns the bytes that the checks of the plan must find; an empty list for a program.
     pub fn expected(&self) -> &[Expected] {
         match self {
             Body::Calls(reference) => &reference.expected,
@@ -57,11 +57,11 @@ impl Body {
 
 /// Lowers one trial to its plan, and injects the faults at calls. Faults of the device do not change the plan.
 ///
-/// The result has passed every static check: its accesses are ordered, nothing freed or uninitialised is used, and
-/// every check has one right answer.
+/// The resulting plan has passed every static check: its accesses are ordered, it uses no freed or uninitialised
+/// memory, and every check has one right answer.
 ///
 /// # Errors
-/// Returns all mistakes of the case that this trial shows.
+/// Returns all mistakes of the case that affect this trial.
 pub fn lower(
     case: &Case,
     trial: &Trial,
@@ -79,7 +79,7 @@ pub fn lower(
     Ok(Lowered { plan, body: Body::Calls(reference) })
 }
 
-/// Lowers one trial with the same checks as [`lower`], but without computing the right bytes.
+/// Lowers one trial with the same checks as [`lower`], but without computing the expected bytes.
 ///
 /// # Errors
 /// Returns the same mistakes as [`lower`].
@@ -90,7 +90,7 @@ pub fn analyse(case: &Case, trial: &Trial, kernels: &Kernels) -> Result<Plan, Ve
     sound(case, trial, kernels, plan::analyse).map(|(plan, ())| plan)
 }
 
-/// Lowers a trial and checks its plan. The second value is the result of `model`, the last check.
+/// Lowers a trial and checks its plan. `model` is the last check, and its result is the second value.
 fn sound<T: Default>(
     case: &Case,
     trial: &Trial,
@@ -102,8 +102,8 @@ fn sound<T: Default>(
     let (root, open) = for_each::expand(&mut reader, case.body(), trial, &case.matrix);
     let root = substitute(&root, trial, &mut missing);
     let plan = assemble(&mut reader, case, trial, kernels, &root);
-    // Positions without a value are not checked further, because one mistake at each is enough, or because the matrix
-    // has the mistake.
+    // Other mistakes are dropped at positions without a value: either this position already has a mistake, or the
+    // matrix has.
     let mut mistakes = reader.mistakes;
     mistakes.retain(|m| !open.contains(&m.at) && missing.iter().all(|axis| axis.at != m.at));
     mistakes.extend(missing.iter().filter_map(|axis| axis.mistake(trial, &case.matrix)));
@@ -116,8 +116,8 @@ fn sound<T: Default>(
         mistakes.extend(found);
         T::default()
     });
-    // Lowering adds steps and buffers that the case does not mention. A mistake in the case's own steps explains the
-    // problem better.
+    // Lowering adds steps and buffers that the case file does not contain. If the case's own steps have mistakes,
+    // mistakes about the added ones are dropped, because they are harder to understand.
     let declared =
         |name: &str| entry(&root, "buffers").is_some_and(|all| entry(all, name).is_some());
     let others = plan.buffers.keys().filter(|name| !declared(name));
@@ -127,7 +127,7 @@ fn sound<T: Default>(
     if !mistakes.iter().all(added) {
         mistakes.retain(|m| !added(m));
     }
-    // In messages, a buffer that a check added is replaced by the checked buffer.
+    // Messages name the checked buffer in place of the buffer that a check added.
     for mistake in &mut mistakes {
         for name in others.iter().filter_map(|name| name.strip_suffix(&format!("{BACK}`"))) {
             mistake.message =
@@ -153,7 +153,7 @@ fn entry<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
     entries.iter().find(|(key, _)| key.text == name).map(|(_, value)| value)
 }
 
-/// Returns the position of the verb of a step, of which a plan has only the line.
+/// Returns the position of the verb in a line. A step of a plan contains only the line.
 fn first_key_of_line(node: &Node, line: u32) -> Option<At> {
     match &node.value {
         Value::Map(entries) => entries.iter().find_map(|(key, value)| {
@@ -164,7 +164,8 @@ fn first_key_of_line(node: &Node, line: u32) -> Option<At> {
     }
 }
 
-/// Maximum size of all buffers of a case together, in bytes. The reference model keeps each in host memory.
+/// Maximum size of all buffers of a case together, in bytes. The limit exists because the reference model keeps every
+/// buffer in host memory.
 const MOST_BYTES_TOGETHER: u64 = 16 << 30;
 
 fn assemble(
@@ -174,7 +175,7 @@ fn assemble(
     kernels: &Kernels,
     root: &Node,
 ) -> Option<Plan> {
-    // The keys were checked when the file was parsed.
+    // Unknown keys have been reported when the file was parsed.
     let fields = reader.fields(root, "a case", crate::header::KEYS)?;
     let mut scope = Scope::new(&case.matrix, trial, kernels);
     if let Some(node) = fields.get("streams") {
@@ -227,8 +228,8 @@ fn assemble(
                 reader.mistake_with_help(value.at, message, Some(help));
             }
         }
-        // Larger buffers are never allocated. The sum of the others cannot overflow, because a file has fewer than
-        // 2^32.
+        // Larger buffers are never allocated. The sum of the others cannot overflow, because a file contains fewer than
+        // 2^32 buffers.
         let there =
             scope.buffers.values().map(|b| b.bytes).filter(|bytes| *bytes <= MAX_BUFFER_BYTES);
         let bytes: u64 = there.sum();
@@ -294,7 +295,6 @@ fn assemble(
     Some(surround::surround(plan, scope, &initial))
 }
 
-/// Reads the variables that a case sets.
 fn read_environment(reader: &mut Reader, fields: &Fields<'_>) -> BTreeMap<String, String> {
     let mut environment = BTreeMap::new();
     if let Some(node) = fields.get("environment") {
@@ -310,12 +310,12 @@ fn read_environment(reader: &mut Reader, fields: &Fields<'_>) -> BTreeMap<String
     environment
 }
 
-/// Returns whether a key is a verb that `expect` does not take.
+/// Returns true if a key is a verb that is not allowed in `expect`.
 fn is_other_verb(name: &str) -> bool {
     !["check", "equal", "differ"].contains(&name) && verbs().any(|verb| verb.name == name)
 }
 
-/// Sets the stamp of every fill to the step's id.
+/// Sets the stamp of every fill to the id of its step.
 fn stamp(steps: &mut [Step]) {
     for step in steps {
         if let Call::Fill { stamp, .. } | Call::FillNumbers { stamp, .. } = &mut step.call {

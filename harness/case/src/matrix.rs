@@ -11,34 +11,33 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// Maximum number of trials of one case. A matrix with more is a mistake of its author.
+/// Maximum number of trials of one case. A matrix with more trials is reported as a mistake.
 const MOST_TRIALS: usize = 10_000;
 
-/// An axis of a case's matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
     pub(crate) name: String,
     pub(crate) values: Vec<String>,
-    /// Value that the ids of trials leave out, so that ids do not change when the axis is added later.
+    /// Value that is left out of the ids of trials, so that existing ids do not change when the axis is added later.
     pub(crate) default: Option<String>,
 }
 
 /// A trial: one point of a case's matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// Axes and values, in the order of the matrix. All trials of a case share the texts.
+    /// Axes and their values, in the order of the matrix. All trials of a case share the strings.
     pub values: Vec<(Arc<str>, Arc<str>)>,
     shown: Vec<bool>,
 }
 
 impl Trial {
-    /// Returns the value on an axis.
+    /// Returns the trial's value on an axis.
     pub fn value(&self, axis: &str) -> Option<&str> {
         self.values.iter().find(|(name, _)| **name == *axis).map(|(_, value)| &**value)
     }
 
-    /// Returns the same point with another value on an axis; `None` if the axis does not exist. The value need not be
-    /// in the matrix, because a search tries values in between.
+    /// Returns the same trial with another value on an axis; `None` if the axis does not exist. The value need not be
+    /// in the matrix, because a search also tries values between those of the matrix.
     pub fn with(&self, axis: &str, value: &str) -> Option<Trial> {
         let at = self.values.iter().position(|(name, _)| **name == *axis)?;
         let mut trial = self.clone();
@@ -49,7 +48,7 @@ impl Trial {
 }
 
 impl fmt::Display for Trial {
-    /// Formats the values as `[bytes=2,host=pageable]`; empty for a case without a matrix.
+    /// Formats the values as `[bytes=2,host=pageable]`. A case without a matrix results in an empty text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: Vec<_> = self
             .values
@@ -62,12 +61,12 @@ impl fmt::Display for Trial {
     }
 }
 
-/// Selects trials: every named axis must have one of the listed values.
+/// A selection of trials. A trial is selected if, for each named axis, its value is one of the listed values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selector(pub BTreeMap<String, Vec<String>>);
 
 impl Selector {
-    /// Returns whether the trial is selected.
+    /// Returns true if the trial is selected.
     pub fn matches(&self, trial: &Trial) -> bool {
         self.0
             .iter()
@@ -75,26 +74,24 @@ impl Selector {
     }
 }
 
-/// Axes of a case, and the trials that it excludes.
+/// Axes of a case, and selections of trials that it excludes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Matrix {
-    /// An axis without values has a mistake, which is reported at its declaration.
+    /// Axes in the order of the file. An axis without values is kept; its mistake is reported at its declaration.
     pub(crate) axes: Vec<Axis>,
     exclude: Vec<Selector>,
-    /// True if some axes could not be read, so that any name may be an axis.
     pub(crate) unknown_axes: bool,
     /// True if the excluded trials could not be determined.
     pub(crate) unknown_trials: bool,
 }
 
 impl Matrix {
-    /// Returns all trials that are not excluded.
     pub(crate) fn trials(&self) -> Vec<Trial> {
         expand(&self.axes, &self.exclude)
     }
 
-    /// Returns whether a name may be an axis, or the beginning of an axis whose own name is a mistake: the name behind
-    /// a `$` has only letters, digits and `_`.
+    /// Returns true if a name after a `$` may be an axis. The name may also be the first part of a misnamed axis: for
+    /// an axis `my-axis`, the name after the `$` ends before the dash.
     pub(crate) fn may_have(&self, axis: &str) -> bool {
         let start = |name: &str| name.find(|c| !in_name(c)).unwrap_or(name.len());
         self.unknown_axes
@@ -102,7 +99,6 @@ impl Matrix {
     }
 }
 
-/// Reads `matrix` and `exclude`.
 pub(crate) fn read_matrix(
     reader: &mut Reader,
     axes: Option<&Node>,
@@ -122,7 +118,7 @@ pub(crate) fn read_matrix(
         && !matrix.unknown_axes
         && matrix.axes.iter().all(|axis| !axis.values.is_empty());
     if !readable {
-        // The excluded trials are unknown, so every trial is checked.
+        // Without exclusions, every trial is checked.
         matrix.exclude.clear();
         matrix.unknown_trials = true;
     } else if matrix.trials().is_empty() {
@@ -190,7 +186,6 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
     }
 }
 
-/// Returns whether the character is allowed in the name of an axis.
 fn in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
@@ -200,7 +195,7 @@ fn too_many(axes: &[Axis]) -> bool {
     trials.is_none_or(|n| n > MOST_TRIALS)
 }
 
-/// Reads `{axis: value or [values]}`. Reports unknown axes, and leaves them out.
+/// Reads a mapping of axes to one value or a list of values. Unknown axes are reported and left out.
 pub(crate) fn read_selector(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Selector {
     let axes = &matrix.axes;
     let mut selector = Selector::default();
@@ -238,8 +233,8 @@ pub(crate) fn read_selector(reader: &mut Reader, node: &Node, matrix: &Matrix) -
     selector
 }
 
-/// Returns the cross product of the axes without the excluded points; the last axis changes fastest. Of a product that
-/// is too large, only one point is returned.
+/// Returns the cross product of the axes without the excluded points. The last axis changes fastest. If the product is
+/// too large, only one point is returned.
 fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
     let most = if too_many(axes) { 1 } else { usize::MAX };
     let mut trials = vec![Trial { values: Vec::new(), shown: Vec::new() }];
@@ -262,9 +257,8 @@ fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
     trials
 }
 
-/// A text that names an axis for which the trial has no value.
+/// Mistake: a text names an axis for which the trial has no value.
 pub(crate) struct NoValue {
-    /// Position of the text.
     pub(crate) at: At,
     axis: String,
 }
@@ -296,7 +290,7 @@ pub(crate) fn substitute(node: &Node, trial: &Trial, missing: &mut Vec<NoValue>)
     Node { at: node.at, value }
 }
 
-/// Returns the text with the values of the axes that it names.
+/// Replaces the axes in a text by the values of the trial.
 ///
 /// # Errors
 /// Returns the first axis for which the trial has no value.

@@ -1,10 +1,11 @@
-//! Reports everything that is wrong with a case file at once.
+//! Reports all mistakes of a case file at once.
 
 use crate::{Diagnostic, Kernels, diagnostic::sorted, header::read, lower::analyse, read::Reader};
 
-/// Returns all mistakes of a case file, in its header and in the steps of every trial; empty for a valid file.
+/// Returns all mistakes of a case file, in its header and in the steps of every trial. A valid file has none.
 ///
-/// If a declaration has a mistake, for example an axis without values, steps are not checked against it.
+/// If a declaration has a mistake, for example an axis without values, the steps that use it are not checked against
+/// it.
 pub fn mistakes(id: &str, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
     let mut reader = Reader::default();
     let Some(case) = read(&mut reader, id, text) else { return sorted(reader.mistakes) };
@@ -14,14 +15,14 @@ pub fn mistakes(id: &str, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
     }
     let same = |a: &Diagnostic, b: &Diagnostic| (a.at, &a.message) == (b.at, &b.message);
     if case.matrix.unknown_trials {
-        // Some of these trials may be excluded, so only mistakes that all of them show are reported.
+        // The case may exclude some of these trials. Therefore only mistakes that occur in all trials are reported.
         let in_all = |m: &Diagnostic| steps.iter().all(|of| of.iter().any(|other| same(m, other)));
         let common = steps.first().into_iter().flatten().filter(|m| in_all(m)).cloned().collect();
         steps = vec![common];
     }
     reader.mistakes.extend(steps.into_iter().flatten());
     let mut all = sorted(reader.mistakes);
-    // Many trials show the same mistake. The help of the first one names its trial.
+    // If several trials have the same mistake, it is reported once, with the name of the first trial in its help.
     all.dedup_by(|a, b| same(a, b));
     all
 }

@@ -1,7 +1,7 @@
 //! Reports misspelt names of streams and events.
 //!
-//! Streams and events need no declaration, so a misspelt name would silently be another one. A name is reported if no
-//! trial ever gives work to the stream, or records the event.
+//! Streams and events need no declaration, so a misspelt name would silently create another stream or event. A stream
+//! is reported if no step of any trial creates it or enqueues work to it. An event is reported if no step records it.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// Names of one kind: streams or events.
+/// The names of all streams, or of all events.
 #[derive(Default)]
 struct Names<'n> {
-    /// For each name: whether a step makes it or gives work to it, and its first position.
+    /// For each name: true if a step creates or records it, or enqueues work to it; and its first position.
     seen: BTreeMap<&'n str, (bool, At)>,
-    /// True if a name could not be read, so that it may be any.
+    /// True if a name could not be read. Since that name may be any name, none is reported.
     unknown: bool,
 }
 
@@ -41,7 +41,7 @@ impl<'n> Names<'n> {
         self.seen.entry(name).or_insert((false, at)).0 |= active;
     }
 
-    /// Reports names that no step makes or gives work to. `known` are names that need neither.
+    /// Reports names that no step creates, records, or enqueues work to. Names in `known` are not reported.
     fn report(&self, reader: &mut Reader, known: &[&str], what: impl Fn(&str) -> String) {
         if self.unknown {
             return;
@@ -55,7 +55,6 @@ impl<'n> Names<'n> {
     }
 }
 
-/// Reports misspelt streams and events of a case.
 pub(crate) fn check(reader: &mut Reader, root: &Node, matrix: &Matrix) {
     let Value::Map(keys) = &root.value else { return };
     let (mut streams, mut events) = (Names::default(), Names::default());

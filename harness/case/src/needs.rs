@@ -13,29 +13,30 @@ use crate::{
     yaml::{self, Node},
 };
 
-/// Requirements of a case. If they are not met, the case is skipped.
+/// Requirements of a case. If one of them is not met, the trial is skipped.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Needs {
-    /// Libraries in addition to HIP and hipRTC.
+    /// Libraries that the case needs in addition to HIP and hipRTC.
     pub libraries: Vec<Library>,
-    /// Names of functions.
+    /// Functions that must exist.
     pub functions: Vec<String>,
-    /// Range of ROCm versions.
+    /// Range of ROCm versions on which the case runs.
     pub rocm: Option<VersionRange>,
-    /// Architectures; empty for all.
+    /// Architectures on which the case runs; an empty list means all.
     pub gfx: Vec<String>,
-    /// Components that the stack of a program needs in addition, by the names of `stack fetch --with`.
+    /// Components that the stack of a program needs in addition, named as in `stack fetch --with`.
     pub groups: Vec<String>,
-    /// True if no other trial may run on the GPU at the same time, because the trial counts something of the whole
-    /// card.
+    /// True if no other trial may run on the GPU at the same time, because the trial measures a property of the whole
+    /// card, for example free memory.
     pub alone: bool,
-    /// True if arrays and textures are needed.
+    /// True if the device must support arrays and textures.
     pub images: bool,
-    /// Number of devices; 0 means one.
+    /// Number of devices that the case needs; 0 means one.
     pub devices: u32,
-    /// Device options, each with name and value: `large-bar` and `yes`. A value may name axes, as in `$bar`.
+    /// Device options, each with name and value, for example `large-bar` and `yes`. A value may name axes, for example
+    /// `$bar`.
     pub device: Vec<(String, String)>,
-    /// Number of processes that each execute the whole plan at the same time; 0 means one.
+    /// Number of processes that execute the whole plan at the same time; 0 means one.
     pub processes: u32,
 }
 
@@ -45,10 +46,8 @@ pub(crate) const LIBRARIES: &[(&str, Library)] = &[
     ("rocblas", Library::Rocblas),
 ];
 
-/// Maximum number of processes of one trial.
 const MOST_PROCESSES: u32 = 16;
 
-/// Reads `needs`.
 pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Needs {
     const KEYS: &[&str] = &[
         "library",
@@ -100,11 +99,10 @@ pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> N
     }
 }
 
-/// Device options that a case may require, as in `--device-option`. The number of devices is a separate requirement, and
-/// the way in which the emulated device works is not a property of a card.
+/// Device options that a case may require, named as in `--device-option`. The number of devices is a separate
+/// requirement. Other options change how the emulated device works, which is not a property of a card.
 const OF_DEVICE: &[&str] = &["large-bar", "memory", "gtt"];
 
-/// Reads `device`: options with their values, which may name axes.
 fn read_device(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Vec<(String, String)> {
     let Some(fields) = reader.fields(node, "`device`", OF_DEVICE) else { return Vec::new() };
     let trials = matrix.trials();
@@ -147,8 +145,8 @@ fn read_device(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Vec<(String
     options
 }
 
-/// Reads architectures by their LLVM names, without target features. The emulated device need not support them, because
-/// a case may be about other hardware.
+/// Reads architectures by their LLVM names, without target features. The emulated device need not support an
+/// architecture, because a case may be about other hardware.
 pub(crate) fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
     let names = reader.texts(node, "`gfx`");
     for item in reader.list(node) {
@@ -156,7 +154,8 @@ pub(crate) fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
         if name.is_empty() || Arch::PROCESSORS.contains(&name.as_str()) {
             continue;
         }
-        // A trial has only the processor, not `gfx90a:xnack+`.
+        // A trial's architecture is only the processor, for example `gfx90a`. A name such as `gfx90a:xnack+` would
+        // never match.
         let processor = name.split(':').next().unwrap_or(name).to_ascii_lowercase();
         let help = match nearest(&processor, Arch::PROCESSORS.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),

@@ -7,10 +7,10 @@ use plan::{
     Call, Effect, InjectedFault, NamedAs, Plan, Step, Thing, accepts_success, api, captured_steps,
 };
 
-/// One day in milliseconds, longer than any limit of a trial.
+/// One day in milliseconds, which is longer than any time limit of a trial.
 const FOREVER: u64 = 86_400_000;
 
-/// Injects a fault at the calls to which it applies. Faults of the device do not change the plan.
+/// Injects a fault at the calls to which it applies. A fault of the device does not change the plan.
 #[expect(clippy::wildcard_enum_match_arm, reason = "most faults are of the device")]
 pub fn plant(plan: &mut Plan, planted: &Planted) {
     let fault = planted.fault;
@@ -36,7 +36,7 @@ pub fn plant(plan: &mut Plan, planted: &Planted) {
         Fault::GemmNotSupported => {
             |step, _| matches!(step.call, Call::BlasltHeuristic { .. }).then_some(Effect::Return(7))
         }
-        // HIPRAND_STATUS_PREEXISTING_FAILURE, hiprand.h: a generator returns it after a failed launch.
+        // HIPRAND_STATUS_PREEXISTING_FAILURE, hiprand.h: a generator returns this status after a failed launch.
         Fault::RngCaptureError => |step, captured| {
             (captured && matches!(step.call, Call::RandGenerate { .. }))
                 .then_some(Effect::Return(202))
@@ -44,7 +44,7 @@ pub fn plant(plan: &mut Plan, planted: &Planted) {
         Fault::GraphNodeLost => {
             |step, captured| (captured && makes_node(&step.call)).then_some(Effect::Return(0))
         }
-        // hipErrorStreamCaptureUnsupported, hip/hip_runtime_api.h. A graph that is made node by node is not a capture.
+        // hipErrorStreamCaptureUnsupported, hip/hip_runtime_api.h. Building a graph node by node is not a capture.
         Fault::CaptureRefused => |step, captured| {
             let added = matches!(step.call, Call::AddNode { .. });
             (captured && !added && makes_node(&step.call)).then_some(Effect::Return(900))
@@ -63,7 +63,7 @@ pub fn plant(plan: &mut Plan, planted: &Planted) {
         Fault::CallAccepted => {
             |step, _| states(step, |names| !accepts_success(names)).then_some(Effect::Accept)
         }
-        // hipErrorUnknown, hip/hip_runtime_api.h; 999 is HIPRAND_STATUS_INTERNAL_ERROR too.
+        // hipErrorUnknown, hip/hip_runtime_api.h. hipRAND has the same number for HIPRAND_STATUS_INTERNAL_ERROR.
         Fault::CallDenied => |step, _| states(step, accepts_success).then_some(Effect::Deny(999)),
         Fault::ValueWrong => |step, _| step.gives.is_some().then_some(Effect::OtherValue),
         Fault::HostFuncLost => {
@@ -84,7 +84,8 @@ pub fn plant(plan: &mut Plan, planted: &Planted) {
     plant_in(phase, &misbehaves, &inside, &mut !after_launch);
 }
 
-/// Injects a fault at each call of one function, except in the teardown, where failures have their own kind.
+/// Injects a fault at each call of one function. The teardown is left out, because failures there are teardown
+/// failures.
 fn plant_at_call(plan: &mut Plan, planted: &Planted, effect: &Effect) {
     let steps = plan.steps().into_iter();
     let named = steps.filter(|step| api(&step.call, plan) == planted.which("call"));
@@ -98,9 +99,8 @@ fn plant_at_call(plan: &mut Plan, planted: &Planted, effect: &Effect) {
     }
 }
 
-/// Returns the C++ source of an interposed function for the fault, for programs that call the function. `None` for a
-/// fault that depends on more than the name of the function: on the surrounding calls, or on a choice among several
-/// calls.
+/// Returns the C++ source of a function that a program calls in place of the library's function, and that has the
+/// fault. Returns `None` if the fault depends on more than the name of the function, for example on surrounding calls.
 pub fn stand_in(planted: &Planted) -> Option<String> {
     let always = Planted { with: planted.with.clone(), ..Planted::from(planted.fault) };
     if always != *planted {
@@ -118,15 +118,16 @@ pub fn stand_in(planted: &Planted) -> Option<String> {
         Fault::CallLeak => return Some(leaking(planted.which("call"), planted.amount("bytes"))),
         _ => return None,
     };
-    // The caller's arguments are ignored.
+    // The function ignores the arguments of its caller.
     let call = planted.which("call");
     Some(format!("extern \"C\" int pause();\nextern \"C\" int {call}() {{ {body} }}\n"))
 }
 
-/// Returns a C++ function that leaks memory and then calls the original function. Up to six pointers or integers are
-/// passed in registers, whatever their types (System V ABI for x86-64, 3.2.3), so additional ones do no harm.
+/// Returns a C++ function that leaks memory and then calls the original function. The function always passes on six
+/// arguments. Surplus ones do no harm, because six pointers or integers of any type are passed in registers (System V
+/// ABI for x86-64, 3.2.3).
 fn leaking(call: &str, bytes: u64) -> String {
-    // `volatile` prevents the compiler from removing the unused allocation. RTLD_NEXT is -1, dlfcn.h.
+    // `volatile` prevents the compiler from removing the unused allocation. -1 is RTLD_NEXT (dlfcn.h).
     format!(
         "extern \"C\" void *malloc(unsigned long);\n\
          extern \"C\" void *dlsym(void *, const char *);\n\
@@ -138,7 +139,8 @@ fn leaking(call: &str, bytes: u64) -> String {
     )
 }
 
-/// Injects the fault at one generation of random numbers, counted from 1 in the order of the text.
+/// Injects the fault at one generation of random numbers. `number` counts from 1, in the order of the steps in the
+/// file.
 fn plant_at_generation(plan: &mut Plan, number: u64) {
     let steps = plan.steps().into_iter();
     let generations = steps.filter(|step| matches!(step.call, Call::RandGenerate { .. }));
@@ -150,7 +152,7 @@ fn plant_at_generation(plan: &mut Plan, number: u64) {
     plant_in(&mut plan.body, &misbehaves, &BTreeSet::new(), &mut true);
 }
 
-/// Returns the number of a status of HIP; see hip/hip_runtime_api.h.
+/// Returns the number of a HIP status. Source: hip/hip_runtime_api.h.
 fn code(status: &str) -> i32 {
     match status {
         "hipErrorInvalidValue" => 1,
@@ -165,7 +167,7 @@ fn code(status: &str) -> i32 {
     }
 }
 
-/// Returns whether the case states statuses of the step that satisfy `such`, for some release. `any` states nothing.
+/// Returns true if, for some release, the accepted statuses of the step satisfy `such`. The word `any` does not count.
 fn states(step: &Step, such: fn(&[String]) -> bool) -> bool {
     let stated = |names: &[String]| !names.iter().any(|name| name == "any");
     step.returns.as_ref().is_some_and(|by| by.0.iter().any(|(_, n)| stated(n) && such(n)))

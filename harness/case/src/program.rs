@@ -1,4 +1,4 @@
-//! Checks the program of a case before any trial: its keys, and the faults that it takes.
+//! Checks that need no trial, for a case whose body is a program: its keys, and the faults that it declares.
 
 use device::{Place, Planted};
 
@@ -8,10 +8,10 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// Keys of the body of a plan, which a program must not have.
+/// Keys that describe a plan, and therefore are not allowed in the case of a program.
 const OF_PLANS: &[&str] = &["streams", "kernels", "buffers", "steps", "expect"];
 
-/// Components that a stack can have in addition to HIP, by the names of `stack fetch --with`.
+/// Components that a stack can contain in addition to HIP, named as in `stack fetch --with`.
 pub const GROUPS: &[&str] = &[
     "cupy",
     "dev",
@@ -42,7 +42,7 @@ pub const GROUPS: &[&str] = &[
     "triton",
 ];
 
-/// Reports keys that a program must not have.
+/// Reports keys that are not allowed in the case of a program.
 pub(crate) fn check_header(reader: &mut Reader, root: &Node) {
     let Value::Map(entries) = &root.value else { return };
     for (key, _) in entries.iter().filter(|(key, _)| OF_PLANS.contains(&key.text.as_str())) {
@@ -52,8 +52,8 @@ pub(crate) fn check_header(reader: &mut Reader, root: &Node) {
     }
 }
 
-/// Returns the name of the file that a text refers to: a single word with the right extension. `None` if the text is
-/// the program itself.
+/// Returns the file name if the text is one: a single word with the right extension. Returns `None` if the text is the
+/// program itself.
 pub(crate) fn file_named(text: &str, kind: &str) -> Option<String> {
     let ending = if kind == "python" { ".py" } else { ".cpp" };
     let text = text.trim();
@@ -61,7 +61,6 @@ pub(crate) fn file_named(text: &str, kind: &str) -> Option<String> {
     (text.ends_with(ending) && text.chars().all(plain)).then(|| text.to_owned())
 }
 
-/// Reads `needs: {with: ...}`.
 pub(crate) fn read_groups(reader: &mut Reader, node: &Node) -> Vec<String> {
     let choices: Vec<(&str, &str)> = GROUPS.iter().map(|name| (*name, *name)).collect();
     let items = reader.list(node).iter();
@@ -75,7 +74,7 @@ pub(crate) fn is_cpp(body: &Node) -> bool {
     matches!(&body.value, Value::Map(entries) if entries.iter().any(|(key, _)| key.text == "cpp"))
 }
 
-/// Returns why a fault cannot be injected into a program; `None` if it can.
+/// Returns the reason if a fault cannot be injected into a program; `None` if it can.
 pub fn refuses(is_cpp: bool, planted: &Planted) -> Option<String> {
     if planted.fault.place() == Place::Device || is_cpp && stand_in(planted).is_some() {
         return None;

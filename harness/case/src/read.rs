@@ -1,4 +1,4 @@
-//! Reads YAML nodes as typed values. Each function reports its mistake, and the caller continues.
+//! Reads YAML nodes as typed values. Each function reports mistakes of its node, and the caller continues.
 
 use std::{fmt::Display, str::FromStr};
 
@@ -16,12 +16,12 @@ pub(crate) struct Reader {
     pub(crate) mistakes: Vec<Diagnostic>,
 }
 
-/// Entries of a mapping whose keys were checked.
+/// Entries of a mapping whose keys have been checked.
 pub(crate) struct Fields<'n> {
     pub(crate) at: At,
     entries: &'n [(Key, Node)],
-    /// Values of misspelt keys, by the keys that were meant. So a misspelt key gives one mistake instead of two, and
-    /// its value is read too.
+    /// Values of misspelt keys, under the key that was probably meant. As a result, a misspelt key is one mistake
+    /// instead of two, and its value is checked too.
     misspelt: Vec<(String, &'n Node)>,
 }
 
@@ -46,7 +46,7 @@ impl Reader {
         self.mistakes.push(Diagnostic { at, message: message.into(), help });
     }
 
-    /// Reads a mapping that may have only these keys.
+    /// Reads a mapping, and reports keys that are not in the list of allowed keys.
     pub(crate) fn fields<'n>(
         &mut self,
         node: &'n Node,
@@ -94,7 +94,7 @@ impl Reader {
 
     pub(crate) fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
         match &node.value {
-            // A text with a zero byte would end there in any program.
+            // Text with a zero byte is rejected, because C programs would cut it off there.
             Value::Scalar(text) if !text.is_empty() && !text.contains('\0') => Some(text),
             Value::Map(_) | Value::List(_) | Value::Scalar(_) => {
                 self.mistake(node.at, format!("{what} must be text"));
@@ -103,7 +103,7 @@ impl Reader {
         }
     }
 
-    /// Returns the items of a list. A single value counts as a list of one.
+    /// Returns the items of a list. A single value is returned as a list with one item.
     pub(crate) fn list<'n>(&mut self, node: &'n Node) -> &'n [Node] {
         match &node.value {
             Value::List(items) => items,
@@ -122,14 +122,14 @@ impl Reader {
             .ok()
     }
 
-    /// Checks a name that the case defines.
+    /// Checks a name that the case gives to an object.
     pub(crate) fn name(&mut self, at: At, name: &str, what: &str) {
         let letters = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
         if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(letters) {
             let message = "begins with a letter and has letters, digits, `_`, `-` and `.`";
             self.mistake(at, format!("the name of {what} {message}"));
         }
-        // YAML, and therefore an editor, does not read these as text.
+        // YAML does not read these words as text, and neither do editors.
         if ["null", "true", "false"].iter().any(|word| word.eq_ignore_ascii_case(name)) {
             self.mistake(at, format!("{what} cannot be called `{name}`"));
         }
@@ -146,7 +146,7 @@ impl Reader {
         self.choice(node, what, &[("true", true), ("false", false)])
     }
 
-    /// Reads one of a few words.
+    /// Reads a value that must be one of the given words.
     pub(crate) fn choice<T: Copy>(
         &mut self,
         node: &Node,
@@ -165,7 +165,7 @@ impl Reader {
         found
     }
 
-    /// Reads a text that a type parses. The parser's error is the message.
+    /// Reads a value by parsing it as `T`. If parsing fails, the error of the parser is the message.
     pub(crate) fn parsed<T: FromStr<Err: Display>>(
         &mut self,
         node: &Node,
@@ -177,7 +177,7 @@ impl Reader {
             .ok()
     }
 
-    /// Reads `value`, `[value, ...]`, or a mapping of version ranges to either.
+    /// Reads `value`, `[value, ...]`, or a mapping of version ranges to these.
     pub(crate) fn by_version(&mut self, node: &Node, what: &str) -> Option<ByVersion<Vec<String>>> {
         let Value::Map(entries) = &node.value else {
             return Some(ByVersion::always(self.texts(node, what)));
@@ -202,7 +202,6 @@ impl Reader {
         Some(ByVersion(ranges))
     }
 
-    /// Reads one text or several.
     pub(crate) fn texts(&mut self, node: &Node, what: &str) -> Vec<String> {
         let items = self.list(node);
         if items.is_empty() {

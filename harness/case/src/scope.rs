@@ -1,4 +1,4 @@
-//! Names that the steps of a trial may use.
+//! Objects that the steps of a trial may name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,40 +16,41 @@ use crate::{
     yaml::Node,
 };
 
-/// Maximum number of streams of a case. Each may wait for each other, so the analysis of their order takes quadratic
-/// time.
+/// Maximum number of streams of a case. The limit exists because any stream may wait for any other, so the analysis of
+/// their order takes quadratic time.
 const MOST_STREAMS: usize = 1000;
 
-/// Origin of a value: a function, and the index of the parameter that returned it.
+/// Origin of a value: the function that returned it, and the index of the parameter through which it was returned.
 pub(crate) type Given = (&'static HipFunction, usize);
 
-/// Names that steps may use, and buffers that reading the steps adds to the plan.
+/// Objects that steps may name, and buffers that are added to the plan while the steps are read.
 pub(crate) struct Scope<'a> {
     pub(crate) matrix: &'a Matrix,
     pub(crate) trial: &'a Trial,
     pub(crate) buffers: BTreeMap<String, Buffer>,
-    /// Names of declared buffers, including those whose declaration has a mistake.
+    /// Names of declared buffers. Buffers whose declaration has a mistake are included.
     pub(crate) declared: BTreeSet<String>,
-    /// Host buffers that checks add, which no step may name.
+    /// Host buffers that checks add. Steps cannot name them.
     pub(crate) added: BTreeMap<String, Buffer>,
-    /// Buffers whose declaration has a mistake, which is reported there.
+    /// Buffers whose declaration has a mistake. The mistake is reported at the declaration.
     pub(crate) broken: BTreeSet<String>,
-    /// True if declarations of buffers could not be read, so that any name may be one. The next field says the same of
-    /// kernels.
+    /// True if the declarations of buffers could not be read. Any name may then be a buffer. `unknown_kernels` has the
+    /// same meaning for kernels.
     pub(crate) unknown_buffers: bool,
     pub(crate) unknown_kernels: bool,
     pub(crate) streams: BTreeMap<String, StreamKind>,
     pub(crate) events: BTreeSet<String>,
     kernels: &'a Kernels,
-    /// Kernels in the case file, and its declarations of kernels in files of its folder.
+    /// Kernels whose source is in the case file, and declarations for kernels whose source is in a file of the case's
+    /// folder.
     pub(crate) own_kernels: BTreeMap<String, Own>,
-    /// Values that earlier `hip` steps return.
+    /// Values that earlier `hip` steps have returned.
     pub(crate) values: BTreeMap<String, Given>,
     next_id: u32,
 }
 
 impl<'a> Scope<'a> {
-    /// Returns a scope that has only the kernels in files of the case's folder.
+    /// Returns a scope that contains only the kernels in files of the case's folder.
     pub(crate) fn new(matrix: &'a Matrix, trial: &'a Trial, kernels: &'a Kernels) -> Self {
         Scope {
             matrix,
@@ -76,7 +77,7 @@ impl Scope<'_> {
         self.next_id
     }
 
-    /// Returns a step that must succeed and that the case does not contain.
+    /// Returns a step that the case file does not contain. The step must succeed.
     pub(crate) fn step(&mut self, call: Call, line: u32) -> Step {
         Step { id: self.id(), call, returns: None, gives: None, line, planted: Vec::new() }
     }
@@ -86,7 +87,8 @@ impl Scope<'_> {
         own.or_else(|| self.kernels.get(kernel)).cloned().unwrap_or_default()
     }
 
-    /// Returns the definition of a kernel in the case file or a file of its folder; `None` for a kernel of the library.
+    /// Returns the definition of a kernel that the case file or a file of its folder defines; `None` for a kernel of
+    /// the library.
     pub(crate) fn own_kernel(&self, kernel: &str) -> Option<OwnKernel> {
         if plan::kernel(kernel).is_some() {
             return None;
@@ -117,7 +119,7 @@ impl Scope<'_> {
         Some(name.to_owned())
     }
 
-    /// Reads a stream. An undeclared one is a blocking stream, as hipStreamCreate makes it.
+    /// Reads the name of a stream. An undeclared stream is a blocking stream, as hipStreamCreate creates it.
     pub(crate) fn stream(&mut self, reader: &mut Reader, node: &Node) -> Option<String> {
         let name = reader.text(node, "a stream")?;
         if name == "device" {
@@ -153,8 +155,8 @@ impl Scope<'_> {
         self.kernels.keys().chain(self.own_kernels.keys()).map(String::as_str)
     }
 
-    /// Returns the buffer itself if the host can read it. Otherwise returns a host buffer, and adds a copy that fills
-    /// it before the check.
+    /// Returns the name of the buffer if the host can read it. Otherwise adds a host buffer, and a step to `before`
+    /// that copies the device buffer into it, and returns the name of the host buffer.
     pub(crate) fn on_host(
         &mut self,
         reader: &mut Reader,

@@ -1,5 +1,5 @@
-//! Checks the signatures that a case expects, of expected failures and under faults. A signature that no outcome can
-//! have would never match.
+//! Checks the signatures that a case expects, in expected failures and under faults. A signature that no outcome can
+//! have is reported, because it would never match.
 
 use std::borrow::Cow;
 
@@ -14,24 +14,24 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// Part of a signature behind the kind.
+/// A part of a signature after the kind, for example `hipGraphLaunch` in `crash:hipGraphLaunch`.
 #[derive(Clone, Copy)]
 enum Part {
     /// A buffer of the case, its host copy for a check, or its guards.
     Buffer,
     /// Class of wrong bytes, for example `zero`.
     Class,
-    /// A function, or host work.
+    /// A function, or an action of the host.
     Api,
-    /// A function, or a phase if the process was between two calls.
+    /// A function, or the phase of the worker if the failure happened between two calls.
     Site,
     /// A status of the function's library.
     Status,
-    /// A text that is only known at run time.
+    /// Text that is known only at run time.
     Any,
 }
 
-/// Kinds of failures and the parts of their signatures, as in records.
+/// Kinds of failures and the parts of their signatures, as records contain them.
 const KINDS: &[(&str, &[Part])] = &[
     ("wrong-data", &[Part::Buffer, Part::Class]),
     ("api-error", &[Part::Api, Part::Status]),
@@ -45,7 +45,7 @@ const KINDS: &[(&str, &[Part])] = &[
     ("leak", &[Part::Site]),
 ];
 
-/// Kinds of failures of programs, whose checks and phases have their own names.
+/// Kinds of failures of programs. A program names its checks and phases itself.
 const KINDS_OF_PROGRAMS: &[(&str, &[Part])] = &[
     ("wrong-data", &[Part::Any, Part::Any]),
     ("api-error", &[Part::Any, Part::Any]),
@@ -60,14 +60,13 @@ const KINDS_OF_PROGRAMS: &[(&str, &[Part])] = &[
     ("leak", &[Part::Any]),
 ];
 
-/// Classes of wrong bytes.
 const CLASSES: &[&str] = &[
     "zero", "poison", "stale", "later", "other", "torn", "mixed", "garbage", "unknown", "changing",
     "same", "unequal",
 ];
 
-/// Failing operations that are not calls of a plan: the first queries of the device, loading, a queue, and leftover
-/// processes.
+/// Failing operations that are not calls of a plan: the first queries of the device, the loading of libraries, an
+/// aborted queue, and leftover processes.
 const OTHERS: &[&str] =
     &["dlopen", "hipGetDeviceCount", "hipGetDeviceProperties", "hipInit", "process", "queue"];
 
@@ -81,7 +80,6 @@ const PHASES: [Phase; 7] = [
     Phase::Teardown,
 ];
 
-/// Reports signatures of a case that no outcome can have.
 pub(crate) fn check(reader: &mut Reader, root: &Node) {
     let Value::Map(keys) = &root.value else { return };
     let of = |name: &str| keys.iter().find(|(key, _)| key.text == name).map(|(_, node)| node);
@@ -90,7 +88,7 @@ pub(crate) fn check(reader: &mut Reader, root: &Node) {
             Some(entries.iter().map(|(key, _)| key.text.as_str()).collect())
         }
         None => Some(Vec::new()),
-        // `buffers` has another mistake, so the names are unknown.
+        // The value of `buffers` is not a mapping, which is reported elsewhere. The names of the buffers are unknown.
         Some(_) => None,
     };
     let kinds = match program::of(root) {
@@ -111,12 +109,11 @@ pub(crate) fn check(reader: &mut Reader, root: &Node) {
     }
 }
 
-/// Returns whether an outcome of a case with these buffers can have a signature.
+/// Returns true if an outcome of a case with these buffers can have the signature.
 pub(crate) fn can_be(signature: &str, buffers: &[&str]) -> bool {
     signature_of(KINDS, signature, Some(buffers)).is_ok()
 }
 
-/// Message, and a suggestion if there is one.
 type Wrong = (String, Option<String>);
 
 fn signature_of(
@@ -156,7 +153,7 @@ fn signature_of(
     Ok(())
 }
 
-/// Returns everything that can fail, as one word of a signature, for example `host-fill`.
+/// Returns everything that can fail as one word of a signature: functions, and actions of the host such as `host-fill`.
 fn functions() -> impl Iterator<Item = Cow<'static, str>> {
     apis().iter().chain(OTHERS).map(|name| match name.contains(' ') {
         true => name.replace(' ', "-").into(),
@@ -190,7 +187,7 @@ impl Part {
             Part::Status if api == "dlopen" || api == "queue" => return Ok(()),
             Part::Buffer => {
                 let Some(buffers) = buffers else { return Ok(()) };
-                // The most frequent form is suggested first.
+                // Forms are listed by decreasing frequency, because the first similar one is suggested.
                 let ends = ["", BACK, ".guards", ".back.guards", ".initial.guards"];
                 ends.iter()
                     .flat_map(|end| buffers.iter().map(move |b| format!("{b}{end}").into()))

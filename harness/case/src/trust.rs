@@ -1,9 +1,9 @@
-//! Rules for untrusted cases. A case is a program: its kernels are compiled and run, and its variables reach the
-//! libraries.
+//! Rules for untrusted cases. A case is a program: its kernels are compiled and run, and the libraries read the
+//! environment variables that it sets.
 //!
-//! The rules prevent a case from naming files and programs of the machine, and report violations at their positions in
-//! the case. They are only the first barrier: the operating system also confines the worker that compiles and runs the
-//! kernels (`worker::confine`).
+//! The rules prevent a case from naming files and programs of the machine. Violations are reported at their positions
+//! in the case. The rules are only the first barrier: the operating system also confines the worker that compiles and
+//! runs the kernels (`worker::confine`).
 
 mod kernel_source;
 
@@ -16,8 +16,9 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// Variables that an untrusted case may set. They choose how HIP, HSA and the libraries work, and never name a file, a
-/// library or a program. AMD's documentation of environment variables and `cases/mitigations.toml` describe them.
+/// Environment variables that an untrusted case may set. They change how HIP, HSA and the libraries work, and none of
+/// them names a file, a library or a program. Sources: AMD's documentation of environment variables, and
+/// `cases/mitigations.toml`.
 const VARIABLES: &[&str] = &[
     "AMD_DIRECT_DISPATCH",
     "AMD_OPT_FLUSH",
@@ -62,7 +63,7 @@ const VARIABLES: &[&str] = &[
 const HELP: &str =
     "a case from elsewhere may not do this; if you trust it as a program, give `--trust`";
 
-/// Returns everything in a case that an untrusted case may not do; empty if it follows the rules.
+/// Returns all parts of a case that are forbidden in an untrusted case, as mistakes.
 pub fn foreign(case: &Case) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     if let Some((key, _)) = program::of(case.body()) {
@@ -81,7 +82,7 @@ pub fn foreign(case: &Case) -> Vec<Diagnostic> {
     if let Value::Map(keys) = &case.body().value
         && let Some((_, kernels)) = keys.iter().find(|(key, _)| key.text == "kernels")
     {
-        // The values of a trial are part of the compiled text.
+        // The kernels are checked for each trial, because the values of the trial are part of the compiled text.
         for trial in case.trials() {
             let kernels = substitute(kernels, &trial, &mut Vec::new());
             for diagnostic in foreign_kernels(&kernels) {
@@ -114,7 +115,8 @@ fn foreign_kernels(kernels: &Node) -> Vec<Diagnostic> {
     found
 }
 
-/// Returns every text of a kernel with its key. A text without a key gets the key `bare`.
+/// Returns each text of a kernel with its key. For a kernel that is a text without a key, `bare` is returned as the
+/// key.
 fn texts<'n>(node: &'n Node, bare: &'n str) -> Vec<(&'n str, (At, String))> {
     match &node.value {
         Value::Scalar(text) => vec![(bare, (node.at, text.clone()))],
@@ -125,8 +127,8 @@ fn texts<'n>(node: &'n Node, bare: &'n str) -> Vec<(&'n str, (At, String))> {
     }
 }
 
-/// Returns whether a compiler option only sets a level, a macro, a language or a way to compute, and names no file or
-/// program.
+/// Returns true if a compiler option cannot name a file or a program. Such options set a level, a macro, a language or
+/// a mode of computation.
 fn is_harmless(option: &str) -> bool {
     const BEGIN: [&str; 6] = ["-O", "-D", "-U", "-W", "-std=", "-ffp-contract="];
     const WHOLE: [&str; 14] = [
@@ -145,7 +147,7 @@ fn is_harmless(option: &str) -> bool {
         "-mno-wavefrontsize64",
         "-munsafe-fp-atomics",
     ];
-    // `-Wl,` and similar options pass words on to other programs, and a macro may contain a word that reads files.
+    // `-Wl,` and similar options pass words to other programs, and a macro may contain a word that reads files.
     let hands_on = option.starts_with("-W") && option.contains(',');
     let begins = BEGIN.iter().any(|begin| option.starts_with(begin));
     let one = !option.contains(|c: char| c.is_whitespace() || c == '@');
@@ -187,7 +189,6 @@ mod tests {
         }
     }
 
-    /// The values of an axis become part of the compiled text.
     #[test]
     fn kernels_are_judged_with_the_values_of_their_trials() {
         let case = |kernel: &str| {

@@ -1,4 +1,4 @@
-//! Writes a plan as a case again, which people can read and run, for example after minimising.
+//! Writes a plan as a case file that people can read and run, for example after minimising.
 
 mod argument;
 mod hip;
@@ -23,32 +23,32 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// Everything in a case except what it does.
+/// All parts of a case except its body.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Header {
     /// Property that the case tests, in one sentence.
     pub title: String,
-    /// Reason for the case.
+    /// Reason for the case, in prose.
     pub about: Option<String>,
-    /// Upstream issues that the case can show.
+    /// Upstream issues whose symptom would make the case fail.
     pub upstream: Vec<String>,
-    /// Related upstream issues that it cannot show.
+    /// Related upstream issues whose symptom would not make the case fail.
     pub related: Vec<String>,
-    /// Other sources: documents, header files.
+    /// Other sources, for example documents and header files.
     pub source: Vec<String>,
-    /// Sources of its expectations that are not documents.
+    /// Sources of the case's expectations other than documents.
     pub expectation: Vec<Expectation>,
-    /// Requirements. Libraries and functions are taken from the plan.
+    /// Requirements. The libraries and functions in this field are ignored; the writer uses those of the plan.
     pub needs: Needs,
-    /// Faults that it must detect.
+    /// Faults that the case must detect.
     pub faults: Vec<FaultEntry>,
     /// Expected failures.
     pub known: Vec<Known>,
 }
 
 impl Header {
-    /// Returns the header for one trial of a case as a case of its own. Faults and expected failures of other trials
-    /// are left out, and the values of the matrix are substituted.
+    /// Returns a header for a case that contains only one trial of `case`. Faults and expected failures of other trials
+    /// are left out, and the values of the trial are substituted for the axes of the matrix.
     pub fn of(case: &Case, trial: &Trial) -> Header {
         let text = |text: &str| {
             let node = Node { at: At::default(), value: Value::Scalar(text.to_owned()) };
@@ -82,7 +82,8 @@ impl Header {
                     .collect(),
                 ..case.needs.clone()
             },
-            // A case needs at least one fault. A fault for other trials is better than none.
+            // Every case needs at least one fault. If no fault applies to this trial, the faults of other trials are
+            // kept.
             faults: if faults.is_empty() {
                 case.faults.iter().map(fault).collect()
             } else {
@@ -96,9 +97,9 @@ impl Header {
 /// Writes a plan as a case with one trial, which [lowers](crate::lower) to the same plan. Only the name of the trial,
 /// the lines, and the ids and stamps of steps may differ.
 ///
-/// Set-up, guards and teardown are not written, because lowering adds them. The case's own decisions about them, such
-/// as the first content of a buffer, are read from the plan. Injected faults are not part of a case. Kernels in
-/// `library`, which the reader of the case has too, are written by name, others with their source.
+/// Set-up, guards and teardown are not written, because lowering adds them. The case's choices for them, for example
+/// the first content of a buffer, are derived from the plan. Injected faults are not written. Kernels in `library` are
+/// written as names, because the reader of the case also has that library. Other kernels are written with their source.
 pub fn write(plan: &Plan, header: &Header, library: &Kernels) -> String {
     let mut out = String::new();
     head(&mut out, plan, header);
@@ -215,7 +216,7 @@ fn head(out: &mut String, plan: &Plan, header: &Header) {
 }
 
 fn tail(out: &mut String, plan: &Plan, header: &Header) {
-    // A statement about a buffer that was removed can never match.
+    // Statements about buffers that the plan does not contain are left out, because they can never match.
     let buffers: Vec<&str> = plan.buffers.keys().map(String::as_str).collect();
     let seen = |entry: &&Expectation| entry.signature.as_ref().is_none_or(|s| can_be(s, &buffers));
     let expectation: Vec<_> = header.expectation.iter().filter(seen).collect();
@@ -278,17 +279,17 @@ fn buffer(spec: &Buffer, first: Option<&'static str>) -> String {
     if let Some(first) = first {
         fields.push(("fill", first.to_owned()));
     }
-    // Stream-ordered memory never has guards, whatever a case says.
+    // Guards are not written for stream-ordered memory, because it never has guards.
     if !spec.guarded && spec.memory != Memory::DeviceAsync {
         fields.push(("guarded", "false".to_owned()));
     }
     flow_map(fields)
 }
 
-/// First content of buffers, as set-up shows it.
+/// First contents of buffers, derived from the steps of the set-up.
 struct Initial<'p> {
     fill: BTreeMap<&'p str, &'static str>,
-    /// Host buffers that only set-up uses. Lowering adds them.
+    /// Host buffers that only the set-up uses. They are not written, because lowering adds them.
     staging: BTreeSet<&'p str>,
 }
 
@@ -309,7 +310,7 @@ fn initial(plan: &Plan) -> Initial<'_> {
     found
 }
 
-/// Returns the streams that steps name, which lowering declares itself.
+/// Returns the streams that steps name. They are not written, because lowering declares them.
 fn mentioned_streams(plan: &Plan) -> BTreeSet<&str> {
     fn walk<'p>(steps: &'p [plan::Step], out: &mut BTreeSet<&'p str>) {
         for step in steps {

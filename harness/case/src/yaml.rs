@@ -1,4 +1,4 @@
-//! Parses YAML into a tree in which every node has its position.
+//! Parses YAML into a tree that contains the position of each node.
 
 use saphyr_parser::{Event, Parser, Span};
 
@@ -29,7 +29,7 @@ fn at(span: Span) -> At {
     At { line: start.line() as u32, column: start.col() as u32 + 1, length: (length as u32).max(1) }
 }
 
-/// Parses one document. Returns `None` if the text is not YAML, or uses parts of YAML that cases may not use.
+/// Parses one YAML document. Returns `None` if the text is not YAML, or uses features of YAML that cases may not use.
 pub(crate) fn parse(text: &str, mistakes: &mut Vec<Diagnostic>) -> Option<Node> {
     let parser = Parser::new_from_str(text);
     let mut events = Events { parser, mistakes, items: Vec::new(), entries: Vec::new() };
@@ -45,14 +45,14 @@ pub(crate) fn parse(text: &str, mistakes: &mut Vec<Diagnostic>) -> Option<Node> 
 struct Events<'a, 'm> {
     parser: Parser<'a, saphyr_parser::StrInput<'a>>,
     mistakes: &'m mut Vec<Diagnostic>,
-    /// Items of all unfinished lists, those of an inner list behind those of the outer one. A list is created when its
-    /// length is known, so that it never grows.
+    /// Items of all lists whose end has not been reached. Items of an inner list follow those of the outer list. At the
+    /// end of a list, its items are moved into a list of exactly their number.
     items: Vec<Node>,
-    /// Entries of all unfinished maps, stored in the same way.
+    /// Entries of all mappings whose end has not been reached, stored like `items`.
     entries: Vec<(Key, Node)>,
 }
 
-/// Maximum nesting depth, more than any case needs. It bounds the recursion on hostile input.
+/// Maximum nesting depth. No case needs this depth. The limit bounds the recursion on hostile input.
 const DEPTH: u32 = 64;
 
 impl<'a> Events<'a, '_> {
@@ -150,7 +150,7 @@ impl<'a> Events<'a, '_> {
         }
     }
 
-    /// Reads the rest of a map.
+    /// Reads the entries of a mapping whose beginning has been read.
     fn entries(&mut self, depth: u32) -> Result<(), Diagnostic> {
         loop {
             let (event, at) = self.next()?;
@@ -166,7 +166,7 @@ impl<'a> Events<'a, '_> {
             };
             let key = Key { at, text: text.into_owned() };
             let read = self.next().and_then(|(event, at)| self.node(event, at, depth + 1));
-            // A duplicate key is reported even if the text behind it is not YAML.
+            // A duplicate key is reported even if the text after it is not YAML.
             let nothing = Node { at: key.at, value: Value::Scalar(String::new()) };
             let (value, end) =
                 read.map_or_else(|error| (nothing, Err(error)), |node| (node, Ok(())));
@@ -175,7 +175,6 @@ impl<'a> Events<'a, '_> {
         }
     }
 
-    /// Reports keys that occur twice in a map.
     fn report_duplicate_keys(&mut self, entries: &[(Key, Node)]) {
         let mut keys: Vec<&Key> = entries.iter().map(|(key, _)| key).collect();
         keys.sort_by(|a, b| a.text.cmp(&b.text));

@@ -1,4 +1,4 @@
-//! Requests to a host, repeated after failures.
+//! Requests to a host, which are repeated after failures.
 
 use std::sync::{
     atomic::{AtomicBool, Ordering},
@@ -15,21 +15,21 @@ use crate::{
     network, text_header,
 };
 
-/// Reason why a request has no answer.
+/// Reason why a request was not answered.
 pub(crate) enum RequestError {
     Cancelled,
     Failed(String),
 }
 
-/// Sends a request and returns its answer. A thread waits for the answer, because waiting for a host's first byte cannot be
-/// cancelled.
+/// Sends a request and returns its response. The request is sent on a second thread, because waiting for the first byte
+/// from the host cannot be cancelled.
 pub(crate) fn send_request(
     request: RequestBuilder<WithoutBody>,
     cancel: &AtomicBool,
 ) -> Result<Response<Body>, RequestError> {
     let (send, answer) = sync_channel(1);
     let thread = std::thread::Builder::new().name("request".into()).spawn(move || {
-        // The receiver is gone if the request was cancelled.
+        // The receiver no longer exists if the request was cancelled.
         let _ = send.send(request.call());
     });
     thread.map_err(|error| RequestError::Failed(error.to_string()))?;
@@ -45,22 +45,22 @@ pub(crate) fn send_request(
     }
 }
 
-/// A failed attempt that may be repeated.
+/// A failed attempt after which another attempt makes sense.
 pub(crate) struct Trouble {
     reason: String,
-    /// Time that the host asked to wait.
+    /// Time that the host asked the client to wait.
     after: Option<Duration>,
     from: Origin,
 }
 
-/// Origin of a failed attempt.
+/// Cause of a failed attempt.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Origin {
-    /// The network.
+    /// The network failed.
     Network,
-    /// The host, for this address.
+    /// The host refused this address.
     Host,
-    /// The host's rate limit.
+    /// The host limits the rate of requests.
     Limit,
 }
 
@@ -71,7 +71,7 @@ impl From<String> for Trouble {
 }
 
 impl Trouble {
-    /// Returns the error of the download after the last attempt.
+    /// Returns the error of a download whose last attempt has failed.
     pub(crate) fn failure(&self, url: &str) -> DownloadError {
         let (url, status, after) = (url.to_owned(), self.reason.clone(), self.after);
         match self.from {
@@ -83,7 +83,7 @@ impl Trouble {
 }
 
 pub(crate) struct Attempts<'a> {
-    /// Attempts without a new byte.
+    /// Number of successive attempts that returned no new byte.
     pub(crate) failed: u32,
     backoff: Duration,
     cancel: &'a AtomicBool,
@@ -102,10 +102,11 @@ impl<'a> Attempts<'a> {
     /// Waits before the next attempt.
     ///
     /// # Errors
-    /// This was the last attempt, or the download was cancelled.
+    /// All attempts have been made, the host asks for a longer wait than [`LONGEST_WAIT`], or the download was
+    /// cancelled.
     pub(crate) fn wait(&mut self, trouble: &Trouble) -> Result<(), ()> {
         self.failed += 1;
-        // A host that asks for a long pause, for example an hour, is not asked again.
+        // If the host asks for a long wait, for example one hour, no further attempt is made.
         let too_long = trouble.after.is_some_and(|after| after > LONGEST_WAIT);
         if self.failed >= TRIES || too_long {
             return Err(());
@@ -124,13 +125,13 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// Returns the failure of an answer after which another attempt makes sense.
+/// Returns the reason if a response is a failure after which another attempt makes sense.
 pub(crate) fn retryable_failure(response: &Response<Body>) -> Option<Trouble> {
     let status = response.status();
     let number = |name| text_header(response, name)?.parse::<u64>().ok();
     let after = number(header::RETRY_AFTER).map(Duration::from_secs);
-    // GitHub's rate limit answers 403 with the remaining requests and the time of the reset:
-    // https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api.
+    // If GitHub's rate limit is reached, the status is 403, and headers contain the remaining requests and the time of
+    // the reset: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api.
     let none_left = number(header::HeaderName::from_static("x-ratelimit-remaining")) == Some(0);
     let reset = number(header::HeaderName::from_static("x-ratelimit-reset")).filter(|_| none_left);
     let since_1970 = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();
@@ -146,7 +147,8 @@ pub(crate) fn retryable_failure(response: &Response<Body>) -> Option<Trouble> {
     Some(Trouble { reason: status.to_string(), after, from: origin })
 }
 
-/// Returns true if the file is missing. S3 answers 403 for a missing key if listing is not allowed.
+/// Returns true if the status means that the file is missing. S3 responds with 403 if the key is missing and listing is
+/// not allowed.
 pub(crate) fn is_missing(status: StatusCode) -> bool {
     matches!(status, StatusCode::NOT_FOUND | StatusCode::FORBIDDEN | StatusCode::GONE)
 }

@@ -2,23 +2,24 @@ use std::path::Path;
 
 use crate::DownloadError;
 
-/// Maximum size of an answer in bytes, with the reason. Every download has one, because an endless answer would fill the disk or the
-/// memory.
+/// Maximum size of a response in bytes, with its reason. Every download needs one, because an endless response would
+/// fill the disk or the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     pub(crate) most: u64,
     why: &'static str,
-    /// True if this is the free space of a disk.
+    /// True if the maximum is the free space of a disk.
     disk: bool,
 }
 
 impl Bound {
-    /// Creates a bound in bytes. The reason is a clause that ends a message, for example `the lock says its size`.
+    /// Creates a maximum in bytes. `why` is a clause at the end of a message, for example `the lock says its size`.
     pub const fn new(most: u64, why: &'static str) -> Self {
         Self { most, why, disk: false }
     }
 
-    /// Lowers the bound to the free space of the folder's disk. The bound stays where the free space is unknown.
+    /// Lowers the maximum to the free space of the folder's disk. If the free space is unknown, the maximum is not
+    /// changed.
     pub fn within_free_space(self, folder: &Path) -> Self {
         let free =
             rustix::fs::statvfs(folder).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));

@@ -1,5 +1,5 @@
-/// Runs `work` on so many threads and returns when all are done. If the machine has no more threads, the calling one works too, which
-/// is only slower.
+/// Calls `work` on `threads` threads, and returns when all calls have returned. If no more threads can be started, the
+/// calling thread does the work of the missing ones, which is only slower.
 pub fn crew(threads: usize, work: impl Fn() + Sync) {
     std::thread::scope(|scope| {
         for _ in 0..threads {

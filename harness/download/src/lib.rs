@@ -1,6 +1,6 @@
-//! Downloads that survive redirects, rate limits and broken connections.
+//! Downloads that continue after redirects, rate limits and broken connections.
 //!
-//! The crate knows nothing of the contents of the files.
+//! The crate does not know the content of the files.
 
 #![forbid(unsafe_code)]
 
@@ -26,34 +26,34 @@ pub use crew::crew;
 /// Maximum number of successive attempts without a new byte.
 const TRIES: u32 = 5;
 
-/// Maximum time to wait for a host that asks for a pause.
+/// Longest time that a host can ask the client to wait. If it asks for more, the download fails.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
-/// Maximum silence of a connection; then the download continues with a new one.
+/// Longest time without a byte on a connection. After this time, the download continues on a new connection.
 const STALL: Duration = Duration::from_secs(60);
 
-/// Maximum time of one connection: 11 GB at 1 MB/s take three hours.
+/// Maximum time of one connection. For comparison, 11 GB at 1 MB/s take three hours.
 const ATTEMPT: Duration = Duration::from_secs(4 * 60 * 60);
 
-/// Interval at which a wait for bytes checks whether the download was cancelled.
+/// Interval at which waiting for bytes checks whether the download was cancelled.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// An event of a download, for progress displays.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum DownloadEvent<'a> {
-    /// Bytes arrive.
+    /// Bytes have arrived.
     Download {
-        /// The caller's name for the file.
+        /// Name of the file in messages, which the caller chooses.
         name: &'a str,
-        /// Bytes so far.
+        /// Number of bytes so far.
         done: u64,
-        /// Size of the file in bytes, if known.
+        /// Size of the file in bytes; `None` if it is unknown.
         total: Option<u64>,
     },
-    /// The connection broke or the host asked to wait; the download goes on where it stopped.
+    /// The connection broke, or the host asked the client to wait. The download will continue where it stopped.
     Retry {
-        /// The failure.
+        /// Description of the failure.
         reason: &'a str,
         /// Time until the next attempt.
         after: Duration,
@@ -63,7 +63,7 @@ pub enum DownloadEvent<'a> {
 /// Callback that receives the events.
 pub type DownloadProgress<'a> = dyn Fn(DownloadEvent<'_>) + Sync + 'a;
 
-/// DownloadError of a download.
+/// Reason why a download failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DownloadError {
@@ -73,20 +73,20 @@ pub enum DownloadError {
         /// Address.
         url: String,
     },
-    /// The host did not answer, or not with the file, in all attempts.
+    /// No attempt got the file, because the host or the network did not respond correctly.
     #[error("{url}: {reason}")]
     Network {
         /// Address.
         url: String,
-        /// The failure.
+        /// Description of the failure.
         reason: String,
     },
-    /// The host refused the file in all attempts.
+    /// The host refused to send the file in all attempts.
     #[error("{url}: {status} after {TRIES} attempts")]
     Refused {
         /// Address.
         url: String,
-        /// The answer, for example `500 Internal Server Error`.
+        /// Status of the response, for example `500 Internal Server Error`.
         status: String,
     },
     /// The host limits the rate of requests.
@@ -94,22 +94,22 @@ pub enum DownloadError {
     Limited {
         /// Address.
         url: String,
-        /// The answer, for example `429 Too Many Requests`.
+        /// Status of the response, for example `429 Too Many Requests`.
         status: String,
-        /// Time that the host asks to wait.
+        /// Time that the host asked the client to wait; `None` if it did not.
         after: Option<Duration>,
     },
-    /// The host sends more than the download may have.
+    /// The host sends more bytes than the maximum.
     #[error("{url}: an answer of more than {most} bytes; {why}")]
     TooLong {
         /// Address.
         url: String,
-        /// The bound in bytes.
+        /// Maximum size in bytes.
         most: u64,
-        /// The reason for the bound.
+        /// Reason for the maximum.
         why: &'static str,
     },
-    /// The disk has less space than the host sends.
+    /// The file is larger than the free space of the disk.
     #[error("{url}: it is larger than the {} MB that the disk has free", .free / 1_000_000)]
     NoSpace {
         /// Address.
@@ -117,16 +117,16 @@ pub enum DownloadError {
         /// Free space in bytes.
         free: u64,
     },
-    /// A web page instead of the file, for example of a hotel's portal or a proxy.
+    /// The host responded with a web page in place of the file, for example the login page of a hotel or a proxy.
     #[error("{url}: a page in HTML came in its place; does a portal or a proxy want a login?")]
     Page {
         /// Address.
         url: String,
     },
-    /// The host has other bytes than at the download's start.
+    /// The host's file is not the one that the download began with.
     #[error("{name} changed on the host while it was downloaded")]
     Changed {
-        /// The caller's name for the file.
+        /// Name of the file in messages, which the caller chose.
         name: String,
     },
     /// The caller cancelled the download.
@@ -142,15 +142,16 @@ fn requested_pause(after: &Option<Duration>) -> String {
 #[derive(Clone, Debug)]
 pub struct Http {
     agent: Agent,
-    /// Time before the second attempt, if the host asks for none; it doubles with each further attempt.
+    /// Time before the second attempt, unless the host asks for another time. The time doubles before each further
+    /// attempt.
     backoff: Duration,
-    /// Maximum silence of a connection.
+    /// Longest time without a byte on a connection.
     stall: Duration,
 }
 
 impl Http {
-    /// Creates a client that waits for `backoff` before the second attempt, unless the host asks for another time. The time doubles with
-    /// each further attempt.
+    /// Creates a client that waits for `backoff` before the second attempt, unless the host asks for another time. The
+    /// time doubles before each further attempt.
     pub fn new(backoff: Duration) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
@@ -162,21 +163,21 @@ impl Http {
         Self { agent: Agent::new_with_config(config), backoff, stall: STALL }
     }
 
-    /// Sets the maximum silence of a connection.
+    /// Sets the longest time without a byte on a connection.
     pub fn with_stall(mut self, stall: Duration) -> Self {
         self.stall = stall;
         self
     }
 
-    /// Begins a request. A redirect of an `https:` address may not lead to plain HTTP.
+    /// Creates a request. A redirect from an `https:` address to plain HTTP is refused.
     fn get(&self, url: &str) -> RequestBuilder<WithoutBody> {
         self.agent.get(url).config().https_only(url.starts_with("https:")).build()
     }
 
-    /// Returns a whole text within the bound, and its content type. The flag cancels the request.
+    /// Downloads a text, and returns it with its content type. `cancel` cancels the request.
     ///
     /// # Errors
-    /// The download failed, after several attempts if they make sense.
+    /// The text cannot be downloaded. Failures that may be temporary are repeated before.
     pub fn text(
         &self,
         url: &str,
@@ -213,7 +214,7 @@ impl Http {
         }
     }
 
-    /// Reads a whole answer, or returns `None` if it is longer than the bound.
+    /// Reads a response completely. Returns `None` if it is longer than the maximum.
     fn whole(
         &self,
         response: Response<Body>,
@@ -231,10 +232,10 @@ impl Http {
         }
     }
 
-    /// Begins a download within the bound; see [`Download`].
+    /// Begins a download with a maximum size; see [`Download`].
     ///
     /// # Errors
-    /// The host has no answer with which a download could begin.
+    /// The host does not respond in a way that allows a download.
     pub fn open<'a>(
         &'a self,
         url: &'a str,
@@ -246,11 +247,12 @@ impl Http {
         self.resume(url, name, PartialDownload::default(), bound, cancel, progress)
     }
 
-    /// Continues a download of which an earlier process has the first bytes, which count for the bound. Without an entity tag only a
-    /// checksum of the whole shows whether they belong to the same file.
+    /// Continues a download whose first bytes an earlier process has downloaded. These bytes count for the maximum
+    /// size. If the host sent no entity tag, only a checksum of the whole file can show that both parts belong to the
+    /// same file.
     ///
     /// # Errors
-    /// Those of [`Http::open`], and [`DownloadError::Changed`] if the host has another file by now.
+    /// Those of [`Http::open`], and [`DownloadError::Changed`] if the host has another file now.
     pub fn resume<'a>(
         &'a self,
         url: &'a str,
@@ -285,20 +287,21 @@ impl Http {
     }
 }
 
-/// The first bytes of a file, which an earlier process downloaded.
+/// First bytes of a file that an earlier process has downloaded.
 #[derive(Clone, Debug, Default)]
 pub struct PartialDownload {
     /// Number of bytes.
     pub there: u64,
-    /// Size of the file in bytes, if known.
+    /// Size of the file in bytes; `None` if it is unknown.
     pub size: Option<u64>,
-    /// The host's entity tag of the file, if known.
+    /// Entity tag of the file; `None` if the host sent none.
     pub etag: Option<String>,
 }
 
-/// The bytes of a file. After a broken connection the download continues where it stopped, if the file is still the same.
+/// Reader of the bytes of a file. After a broken connection, the download continues where it stopped, if the host still
+/// has the same file.
 ///
-/// Decoders hide the reason of a failed read, so that [`Download::failure`] keeps it.
+/// Decoders often drop the reason of a failed read. Therefore [`Download::failure`] contains the reason.
 pub struct Download<'a> {
     http: &'a Http,
     url: &'a str,
@@ -311,13 +314,13 @@ pub struct Download<'a> {
     at: u64,
     total: Option<u64>,
     etag: Option<String>,
-    /// The reason of the last failed read.
+    /// Reason of the last failed read.
     pub failure: Option<DownloadError>,
     reported: Instant,
 }
 
-/// The bytes of one connection. A thread reads them, because a read that waits for the network detects neither a cancellation nor
-/// silence.
+/// Reader of the bytes of one connection. A second thread reads from the network, because a read that waits for the
+/// network detects neither a cancellation nor a stalled connection.
 struct Incoming {
     chunks: Receiver<io::Result<Vec<u8>>>,
     chunk: io::Cursor<Vec<u8>>,
@@ -331,7 +334,7 @@ impl Incoming {
                 let mut chunk = vec![0; 1 << 16];
                 let read = body.read(&mut chunk).map(|n| chunk.truncate(n));
                 let last = read.is_err() || chunk.is_empty();
-                // The receiver is gone if the download has ended.
+                // The receiver no longer exists if the download has ended.
                 if send.send(read.map(|()| chunk)).is_err() || last {
                     return;
                 }
@@ -370,17 +373,17 @@ impl Incoming {
 }
 
 impl Download<'_> {
-    /// Returns the number of bytes so far, including those of an earlier process.
+    /// Returns the number of bytes so far. The bytes of an earlier process are included.
     pub fn bytes(&self) -> u64 {
         self.at
     }
 
-    /// Returns the size of the file in bytes, if known.
+    /// Returns the size of the file in bytes; `None` if it is unknown.
     pub fn size(&self) -> Option<u64> {
         self.total
     }
 
-    /// Returns the host's entity tag of the file, if it sent one.
+    /// Returns the entity tag that the host sent for the file, if any.
     pub fn etag(&self) -> Option<&str> {
         self.etag.as_deref()
     }
@@ -391,7 +394,7 @@ impl Download<'_> {
         error
     }
 
-    /// Connects, or reconnects at the next byte.
+    /// Connects to the host, or connects again and continues at the next byte.
     fn connect(&mut self) -> io::Result<()> {
         loop {
             if self.cancel.load(Ordering::Relaxed) {
@@ -433,7 +436,7 @@ impl Download<'_> {
             return Err(self.fail(DownloadError::Missing { url: self.url.to_owned() }));
         }
         if status == StatusCode::RANGE_NOT_SATISFIABLE {
-            // The host's file is shorter than the downloaded part.
+            // The host's file is shorter than the part that was downloaded before.
             let failure = DownloadError::Changed { name: self.name.to_owned() };
             return Err(self.fail(failure));
         }
@@ -464,7 +467,7 @@ impl Download<'_> {
                 {
                     self.total = self.total.or(size);
                 }
-                // The host ignores ranges: skip the bytes that were downloaded before.
+                // The host ignored the requested range. The bytes that were downloaded before are skipped.
                 (StatusCode::OK, _) if same && length == self.total => skip = self.at,
                 _ => {
                     let failure = changed();
@@ -531,7 +534,7 @@ impl Read for Download<'_> {
                     self.report(false);
                     return Ok(n);
                 }
-                // The loop checks for cancellation.
+                // The surrounding loop checks for cancellation.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => error.to_string(),
             };

@@ -1,23 +1,25 @@
-//! A macro that embeds a file that cargo has built before, compressed, into a program.
+//! A macro that compresses a file that cargo has built, and embeds it into a program.
 
 use std::{fs, io::Write};
 
 use flate2::{Compression, write::ZlibEncoder};
 use proc_macro::{Delimiter, Group, Literal, Punct, Spacing, TokenStream, TokenTree};
 
-/// Expands `file!("VARIABLE")` to the contents of the file whose path is in that environment variable at compile time.
+/// Expands `file!("VARIABLE")` to the content of a file. The environment variable contains the path of the file at
+/// compile time.
 ///
-/// The expression is `(digest, length, compressed): (&str, usize, &[u8])`: the XXH3 of the file as 32 hexadecimal digits, its
-/// length in bytes before compression, and its contents compressed with zlib (RFC 1950).
+/// The expression is `(digest, length, compressed): (&str, usize, &[u8])`: the XXH3 of the file as 32 hexadecimal
+/// digits, its length in bytes before compression, and its content compressed with zlib (RFC 1950).
 ///
-/// Where the file cannot be read the expression contains an assembler directive that fails, so the program does not build.
-/// `cargo check` builds no files and assembles nothing; it accepts the expression, which is empty then.
+/// If the file cannot be read, the expression contains an assembler directive that fails, so the program does not
+/// build. `cargo check` does not assemble, and therefore accepts the expression, whose content is then empty. This is
+/// necessary because `cargo check` does not build the file either.
 #[proc_macro]
 pub fn file(variable: TokenStream) -> TokenStream {
     let variable = variable.to_string();
     let path = std::env::var_os(variable.trim_matches('"')).unwrap_or_default();
     let Ok(file) = fs::read(&path) else {
-        // In a module, because rustc refuses `global_asm!` as a statement.
+        // The directive is in a module, because rustc rejects `global_asm!` as a statement.
         let missing = format!(
             "{{ mod missing {{ ::core::arch::global_asm!(\".error \\\"cannot read the file that {} names\\\"\"); }} (\"\", 0_usize, b\"\".as_slice()) }}",
             variable.trim_matches('"')

@@ -1,4 +1,4 @@
-//! Explains wrong bytes: which write of the trial they came from.
+//! Explains wrong bytes: finds the write of the trial that they came from.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -6,31 +6,31 @@ use plan::{BufferWrite, GUARD_BYTE, OnMemory, POISON_BYTE, Plan};
 
 use crate::phrases;
 
-/// Maximum number of wrong ranges that are explained one by one.
+/// Maximum number of wrong ranges for which an origin is searched one by one.
 const RUNS: usize = 64;
-/// Maximum number of printed lines about single ranges.
+/// Maximum number of printed lines that describe a single range.
 const LINES: usize = 8;
-/// Minimum length in bytes of a wrong range that is searched for in other buffers. Shorter ranges match by chance.
+/// Minimum length, in bytes, of a wrong range that is searched for at other offsets. Shorter ranges match by chance.
 const NEEDLE: usize = 8;
 
 /// Classes of wrong bytes. The class is the last part of a `wrong-data` signature, for example `zero`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// All zero.
+    /// All bytes are zero.
     Zero,
-    /// The poison that fresh memory is filled with.
+    /// All bytes are the poison that fills fresh memory.
     Poison,
-    /// An earlier version of the right data.
+    /// The bytes are an earlier version of the right data.
     Stale,
-    /// A later version of the right data.
+    /// The bytes are a later version of the right data.
     Later,
-    /// Bytes of another buffer, of another offset, or of a guard.
+    /// The bytes come from another buffer, another offset, or a guard.
     Other,
-    /// Right bytes up to an offset, then zero, poison or an earlier version up to the end.
+    /// The bytes are right up to an offset. From there to the end they are zero, poison or an earlier version.
     Torn,
-    /// Ranges of different classes.
+    /// Several ranges are wrong, and their classes differ.
     Mixed,
-    /// Bytes that no write of the trial explains.
+    /// No write of the trial explains the bytes.
     Garbage,
 }
 
@@ -49,31 +49,27 @@ impl Class {
     }
 }
 
-/// One wrong read: the bytes that were read, the right bytes, and the writes of the trial.
+/// A wrong read: the bytes that a check read, the expected bytes, and the writes of the trial.
 pub(crate) struct Evidence<'a> {
     pub(crate) plan: &'a Plan,
-    /// Name of the buffer that was read.
     pub(crate) buffer: &'a str,
-    /// True if the guards around the buffer were read instead of its content.
+    /// True if the check read the guards around the buffer instead of its content.
     pub(crate) guards: bool,
     pub(crate) got: &'a [u8],
     pub(crate) want: &'a [u8],
-    /// Writes before the check, in program order.
     pub(crate) earlier: &'a [BufferWrite],
-    /// Writes after the check, in program order.
     pub(crate) later: &'a [BufferWrite],
 }
 
-/// Explanation of wrong bytes.
 pub(crate) struct Attribution {
     pub(crate) class: Class,
-    /// Text for people: where the bytes came from, and what would be right.
+    /// Origin of the bytes, and the right content, as text for people.
     pub(crate) text: String,
-    /// One line for each wrong range.
     pub(crate) lines: Vec<String>,
 }
 
-/// Explains the wrong ranges: with one explanation if it fits them all, otherwise each range separately.
+/// Explains the wrong ranges. If one explanation fits all ranges, it is used; otherwise each range is explained
+/// separately.
 pub(crate) fn attribute(evidence: &Evidence<'_>, runs: &[Range<usize>]) -> Attribution {
     let right = evidence.origin(runs);
     let end = |text: String| match &right {
@@ -125,13 +121,12 @@ pub(crate) fn attribute(evidence: &Evidence<'_>, runs: &[Range<usize>]) -> Attri
     Attribution { class, text: end(text.to_owned()), lines }
 }
 
-/// Origin of a range of wrong bytes.
 enum Source<'a> {
     Constant(Class, u8),
     Write {
         class: Class,
         write: &'a BufferWrite,
-        /// Offset in `write` of the byte that was read at offset 0.
+        /// Offset in `write` of the byte that the check read at offset 0.
         shift: isize,
     },
 }
@@ -143,7 +138,7 @@ impl Source<'_> {
         }
     }
 
-    /// Returns whether the bytes that were read in the range can come from this source.
+    /// Returns true if the bytes that were read in this range can come from this source.
     fn fits(&self, got: &[u8], range: &Range<usize>) -> bool {
         let Some(read) = got.get(range.clone()) else { return false };
         match self {
@@ -185,7 +180,7 @@ impl Source<'_> {
 }
 
 impl<'a> Evidence<'a> {
-    /// Returns the first source that explains all ranges.
+    /// Returns the most likely source that explains all ranges.
     fn explain(&self, runs: &[Range<usize>]) -> Option<Source<'a>> {
         let fits = |source: &Source<'_>| runs.iter().all(|run| source.fits(self.got, run));
         let constants = [
@@ -200,13 +195,13 @@ impl<'a> Evidence<'a> {
             .or_else(|| self.shifted(runs.first()?, fits))
     }
 
-    /// Returns the versions of buffers that could have been read at their own offset, the likeliest first.
+    /// Returns the versions of buffers that contain the wrong bytes at the same offset, the most likely version first.
     fn same_offset(&self, runs: &[Range<usize>]) -> Vec<Source<'a>> {
         if self.guards {
-            // The history has the contents of buffers but not their guards.
+            // The history contains the content of buffers, but not that of their guards.
             return Vec::new();
         }
-        // Buffers that held the right data at some point, with the index of the last write that put it there.
+        // Buffers that contained the right data at some time, with the index of the last write after which they did.
         let mut way: HashMap<&str, usize> = HashMap::new();
         for (at, write) in self.earlier.iter().enumerate() {
             if runs.iter().all(|run| slice(&write.bytes, run, 0) == self.want.get(run.clone())) {
@@ -219,7 +214,7 @@ impl<'a> Evidence<'a> {
         };
         for (at, write) in self.earlier.iter().enumerate().rev() {
             match way.get(write.buffer.as_str()) {
-                // A copy in rows is one write per row, and a half-done copy is not an earlier version.
+                // A copy of rows is one write per row. A copy of which some rows are missing is not an earlier version.
                 Some(right) if same_call(write, &self.earlier[*right]) => {}
                 _ if write.buffer == self.buffer => add(0, Class::Stale, write),
                 Some(right) if at > *right => add(1, Class::Later, write),
@@ -254,19 +249,20 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// Returns the offset at which a write stopped: the bytes before it are right, and from there to the end the buffer
-    /// has old content (zero, poison or an earlier version). Returns `None` if nothing arrived.
+    /// Returns the offset at which a write stopped: the bytes before the offset are right, and all bytes after it are
+    /// old content (zero, poison or an earlier version). Returns `None` if the write may not have changed any byte.
     fn torn(&self, runs: &[Range<usize>], source: &Source<'_>) -> Option<usize> {
         let start = runs.first()?.start;
         let old = matches!(source.class(), Class::Zero | Class::Poison | Class::Stale);
-        // Right bytes after the first wrong one may be right by chance, or because the old content was the same.
+        // All bytes after the first wrong byte must equal the old content. Right bytes among them may be right by
+        // chance.
         let tail = start > 0 && source.fits(self.got, &(start..self.want.len()));
-        // If the whole buffer equals the old content, no byte needs to have arrived.
+        // If the whole buffer equals the old content, the write may not have changed any byte.
         let all = source.fits(self.got, &(0..self.got.len()));
         (old && tail && !all && !self.guards).then_some(start)
     }
 
-    /// Describes the write in which the right bytes appear first.
+    /// Describes the first write after which a buffer contained the right bytes.
     fn origin(&self, runs: &[Range<usize>]) -> Option<String> {
         if self.guards {
             return None;
@@ -277,8 +273,8 @@ impl<'a> Evidence<'a> {
         Some(self.describe(root))
     }
 
-    /// Describes a write, for example `the pattern written at line 14 (fill of src)`. If copies passed the bytes on,
-    /// the first write of these bytes is described.
+    /// Describes a write, for example `the pattern written at line 14 (fill of src)`. For a copy, the write that
+    /// produced the copied bytes is described.
     fn describe(&self, write: &BufferWrite) -> String {
         let all = || self.earlier.iter().chain(self.later);
         let root = all().find(|w| w.bytes == write.bytes).unwrap_or(write);
@@ -324,7 +320,7 @@ impl<'a> Evidence<'a> {
             | OnMemory::Foreign { .. }
             | OnMemory::Alloc(_)
             | OnMemory::Poison(_)
-            // These write nothing.
+            // The following effects write nothing.
             | OnMemory::Nothing
             | OnMemory::Free(_)
             | OnMemory::Replay(_)
@@ -339,7 +335,7 @@ fn same_call(a: &BufferWrite, b: &BufferWrite) -> bool {
     (a.step, a.occurrence) == (b.step, b.occurrence)
 }
 
-/// Returns the bytes of a range moved by `shift`; `None` if the moved range leaves the block.
+/// Returns the bytes of a range that is moved by `shift`; `None` if the moved range is not inside `bytes`.
 fn slice<'b>(bytes: &'b [u8], range: &Range<usize>, shift: isize) -> Option<&'b [u8]> {
     let start = range.start.checked_add_signed(shift)?;
     let end = range.end.checked_add_signed(shift)?;

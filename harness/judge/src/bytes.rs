@@ -1,31 +1,27 @@
-//! Compares two blocks of bytes.
-
 use std::ops::Range;
 
-/// Differences with fewer equal bytes than this between them form one range. Wrong numbers share bytes with the right
-/// ones by chance, above all the high bytes.
+/// Minimum number of equal bytes that separates two ranges of differences. Closer differences form one range, because
+/// wrong numbers often have some bytes in common with the right numbers, mostly the high bytes.
 const GAP: usize = 8;
 
-/// Size in bytes of the blocks that are compared at once. Equal blocks are skipped.
+/// Size, in bytes, of the blocks that are compared at once. Equal blocks are skipped.
 const BLOCK: usize = 4096;
 
-/// The difference between two blocks.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Diff {
-    /// Number of bytes that differ, including those that only the longer block has.
+    /// Number of bytes that differ. Bytes that only the longer sequence has are included.
     pub(crate) wrong: usize,
-    /// Ranges of offsets that begin and end with a differing byte, in order.
+    /// Ranges of offsets, in ascending order. Each range begins and ends with a differing byte.
     pub(crate) runs: Vec<Range<usize>>,
 }
 
 impl Diff {
-    /// Returns the offset of the first difference.
     pub(crate) fn first(&self) -> Option<usize> {
         self.runs.first().map(|run| run.start)
     }
 }
 
-/// Compares two blocks. Bytes that only one of them has count as different.
+/// Compares two byte sequences. If one is longer, its additional bytes count as different.
 pub(crate) fn diff(a: &[u8], b: &[u8]) -> Diff {
     let common = a.len().min(b.len());
     let longest = a.len().max(b.len());
@@ -49,7 +45,7 @@ pub(crate) fn diff(a: &[u8], b: &[u8]) -> Diff {
     diff
 }
 
-/// Formats 16 bytes of both blocks, from the 16-byte line that contains the offset `first`.
+/// Formats 16 bytes of both sequences, beginning at the 16-byte line that contains offset `first`.
 pub(crate) fn excerpt(a: (&str, &[u8]), b: (&str, &[u8]), first: usize) -> [String; 2] {
     let start = first & !15;
     let width = a.0.len().max(b.0.len());

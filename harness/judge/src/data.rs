@@ -1,5 +1,3 @@
-//! Outcomes of checks that read wrong bytes.
-
 use std::collections::HashSet;
 
 use plan::{BufferWrite, Call, Reference};
@@ -12,7 +10,7 @@ use crate::{
     phrases,
 };
 
-/// Bytes of one buffer that a check read, as the worker reported them.
+/// Bytes of a buffer that a check has read, as the worker reported them.
 pub(crate) struct Read<'a> {
     pub(crate) buffer: &'a str,
     pub(crate) bytes: u64,
@@ -26,7 +24,7 @@ impl Read<'_> {
     }
 }
 
-/// Returns the outcome of a check whose buffer or guards do not have the content that program order gives.
+/// Returns the outcome of a check whose buffer or guards differ from the reference model.
 pub(crate) fn wrong(
     context: &Context<'_>,
     index: &Index<'_>,
@@ -88,7 +86,7 @@ pub(crate) fn wrong(
     ))
 }
 
-/// Returns the outcome of a failed comparison: two buffers that must be equal differ, or two that must differ are
+/// Returns the outcome of a failed comparison of two buffers: they must be equal and differ, or must differ and are
 /// equal.
 pub(crate) fn compared(
     context: &Context<'_>,
@@ -125,7 +123,7 @@ pub(crate) fn compared(
     }
 }
 
-/// Returns a `no-verdict` outcome if the worker ended normally but left out a check: the run proves too little.
+/// Returns a `no-verdict` outcome if the worker ended normally but did not report every check.
 pub(crate) fn unread(
     context: &Context<'_>,
     index: &Index<'_>,
@@ -143,7 +141,7 @@ pub(crate) fn unread(
     Some(Outcome::no_verdict("worker", summary))
 }
 
-/// Returns all writes of the trial. `earlier` ends at the check.
+/// Returns the writes of the trial after those in `earlier`, which ends at the check.
 fn with_later(context: &Context<'_>, earlier: Vec<BufferWrite>) -> Vec<BufferWrite> {
     let Some((step, occurrence, _)) = context.wanted.last() else { return earlier };
     match Reference::content(context.plan, *step, *occurrence) {
@@ -152,7 +150,7 @@ fn with_later(context: &Context<'_>, earlier: Vec<BufferWrite>) -> Vec<BufferWri
     }
 }
 
-/// Says on which side of the buffer the guards were overwritten.
+/// Returns on which side of the buffer the guards were overwritten, as text.
 fn guard_side(diff: &bytes::Diff, guard: usize) -> &'static str {
     let before = diff.runs.iter().any(|run| run.start < guard);
     let after = diff.runs.iter().any(|run| run.end > guard);

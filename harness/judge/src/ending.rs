@@ -1,4 +1,4 @@
-//! Judges how the worker process ended, by how far it had come in its plan.
+//! Judges the end of the worker process, depending on how much of its plan it had executed.
 
 use plan::{PIPE_CLOSED, Phase, WORKER_DONE, WORKER_ORPHANED};
 
@@ -56,15 +56,15 @@ pub(crate) fn ending(
     Some(outcome.at(site.at).with(site.others).with(last_words(seen)))
 }
 
-/// Returns a `no-verdict` outcome if something other than the stack ended the process, for example a user's Ctrl-C.
+/// Returns a `no-verdict` outcome if the process ended for a reason outside of the stack, for example a user's Ctrl-C.
 fn not_the_trials(seen: &Observation) -> Option<Outcome> {
     match &seen.end {
-        // A fault of the program raises one of `FAULTS`. Any other signal came from a person, the end of a session, or
-        // the kernel (out of memory, or a limit of processor time or file size).
+        // A bug in the process raises one of `FAULTS`. Any other signal was sent by a person, at the end of a session,
+        // or by the kernel (out of memory, or a limit of processor time or file size).
         End::Signalled { signal } if !phrases::FAULTS.contains(signal) => {
             Some(Outcome::no_verdict("killed", phrases::ended_from_outside("the worker", *signal)))
         }
-        // The harness keeps the worker's pipes open while it waits, so a launcher closed them.
+        // The harness keeps the worker's pipes open while it waits. Therefore a launcher must have closed them.
         End::Exited(WORKER_ORPHANED) => Some(Outcome::no_verdict(
             "left-alone",
             "the worker ended because its standard input or output was closed from outside"
@@ -106,13 +106,13 @@ fn teardown(seen: &Observation, trail: &Trail, site: Site) -> Option<Outcome> {
 
 /// Position of the process in its plan when it ended.
 struct Site {
-    /// For the signature: the function, or the phase if the process was between two calls.
+    /// Name in the signature: the function, or the phase if the process was between two calls.
     name: String,
-    /// For people, for example `in hipMalloc (line 3)`.
+    /// Description for people, for example `in hipMalloc (line 3)`.
     text: String,
     at: Location,
     in_call: bool,
-    /// Calls of other threads that had not returned, for people.
+    /// Description of calls of other threads that had not returned; `None` if there are none.
     others: Option<String>,
 }
 
@@ -140,12 +140,11 @@ impl Site {
     }
 }
 
-/// Describes the position of a process that is not in a step of its plan.
 fn between_steps(phase: Phase) -> String {
     match phase {
         Phase::Start => "before it loaded a library".to_owned(),
         Phase::Load => "while it loaded the libraries".to_owned(),
-        // The worker starts HIP and asks for the devices before its first step.
+        // In this phase, the worker initialises HIP and queries the devices.
         Phase::Init => "while HIP started and was asked for its devices".to_owned(),
         phase => format!("between two calls, in phase {phase}"),
     }

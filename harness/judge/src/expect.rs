@@ -1,8 +1,6 @@
-//! Compares the status or value of a call with the expected ones.
-
 use std::cmp::Ordering;
 
-/// Returns whether a status is one of the expected names. `any` matches every status. Status code 0 matches the success
+/// Returns true if a status is one of the expected names. `any` matches every status. Status code 0 matches the success
 /// name of every library, for example `hipSuccess` and `HIPRAND_STATUS_SUCCESS`.
 pub(crate) fn status_fits(names: &[String], code: i32, status: &str) -> bool {
     names.iter().any(|name| name == status || name == "any" || (code == 0 && is_success(name)))
@@ -12,13 +10,14 @@ fn is_success(name: &str) -> bool {
     name == "hipSuccess" || name.to_ascii_lowercase().ends_with("_success")
 }
 
-/// Returns whether a value is one of the expected ones: the same text, `any`, or within a bound such as `>=1`.
+/// Returns true if a value is one of the expected values. An expected value is a text, `any`, or a bound such as `>=1`.
 pub(crate) fn value_fits(wanted: &[String], value: &str) -> bool {
     wanted.iter().any(|w| w == value || w == "any" || bound_holds(w, value).unwrap_or(false))
 }
 
-/// Returns whether an elapsed time is plausible next to the first one, both in microseconds: not negative, and at most
-/// 20 times the first one plus one second. A busy host delays work by less than a second.
+/// Returns true if an elapsed time is plausible, compared with the first one. Both are in microseconds. A plausible
+/// time is not negative, and at most 20 times the first time plus one second. The second is added because other load on
+/// the host can delay work by less than that.
 pub(crate) fn is_steady(first: i128, time: i128) -> bool {
     time >= 0 && time <= first.saturating_mul(20).saturating_add(1_000_000)
 }

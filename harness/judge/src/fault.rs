@@ -2,9 +2,10 @@ use device::Fault;
 
 use crate::{Kind, Outcome};
 
-/// Returns whether the failure under an injected fault contradicts something that the case itself states: a check, a
-/// status or a value at one of its lines, or that the program ends normally. Only then has the case detected the fault.
-/// The harness adds the guards around buffers, so they count only for faults that write outside a buffer.
+/// Returns true if the failure under an injected fault contradicts the case: a check, a status or a value at one of its
+/// lines, or the assumption that the program ends normally. Only such a failure shows that the case detects the fault.
+/// The harness adds the guards around buffers, so a failed check of guards counts only for faults that write outside of
+/// a buffer.
 pub fn is_stated(fault: Fault, outcome: &Outcome) -> bool {
     match outcome.kind {
         Kind::WrongData | Kind::ApiError | Kind::Leak => {
@@ -14,13 +15,13 @@ pub fn is_stated(fault: Fault, outcome: &Outcome) -> bool {
     }
 }
 
-/// Returns whether only a guard can show the bytes that the fault writes.
+/// Returns true if the fault writes only outside of buffers, so that only a check of guards can detect it.
 fn is_about_guards(fault: Fault) -> bool {
     fault == Fault::CopyOverrun
 }
 
-/// Returns the kinds of outcome that count as detecting an injected fault. Other failures do not count: a test that
-/// crashes where it should read wrong bytes is itself suspect.
+/// Returns the kinds of outcome that count as detecting an injected fault. A failure of another kind does not count: a
+/// case that crashes where it should read wrong bytes is itself suspect.
 pub fn expected_under(fault: Fault) -> &'static [Kind] {
     match fault {
         Fault::CopyZero
@@ -53,7 +54,7 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::GraphLaunchLost
         | Fault::GraphLaunchTwice
         | Fault::GraphUpdateIgnored => &[Kind::WrongData],
-        // A launch that exceeds the time limits of the trial is a hang. A shorter delay shows in the measured time.
+        // A launch that exceeds the trial's time limits is a hang. A shorter delay is detected in the measured time.
         Fault::LaunchSlow => &[Kind::ApiError, Kind::Hang],
         Fault::SignalStuck | Fault::HandleHang | Fault::CallHang => &[Kind::Hang],
         // Releases differ in how the runtime reports a lost device.
@@ -66,7 +67,7 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::CallDenied
         | Fault::CallRefused
         | Fault::CaptureRefused => &[Kind::ApiError],
-        // A program case that compares two reported values with each other finds wrong data.
+        // A program case reports wrong data if it compares two reported values with each other.
         Fault::MemoryTotalWrong => &[Kind::ApiError, Kind::WrongData],
         Fault::ValueWrong => &[Kind::ApiError, Kind::Leak],
         Fault::CompileError => &[Kind::CompileError],

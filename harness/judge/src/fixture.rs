@@ -15,14 +15,12 @@ use plan::{
 use crate::{Able, Context, End, Location, Observation, Outcome, judge_everywhere};
 
 pub(crate) const NONCE: &str = "n0nce";
-/// Build id of the worker's program.
 pub(crate) const BUILD: &str = "b01d";
 const ORDER: &str = "0rder";
-/// Number of events before the first call.
 pub(crate) const HEAD: usize = 8;
 pub(crate) const ROOT: &str = "/stack";
 
-/// A plan, the events that its worker reports on a healthy device, and the files of the spool folder.
+/// A plan, the events of its worker on a healthy device, and the files of the spool folder.
 pub(crate) struct Run {
     pub(crate) plan: Plan,
     pub(crate) seen: Observation,
@@ -31,15 +29,14 @@ pub(crate) struct Run {
     pub(crate) launched: bool,
     pub(crate) late: bool,
     pub(crate) able: Able,
-    /// `None` if the trial is for a GPU.
+    /// Requested configuration of the emulated device; `None` if the trial is for a GPU.
     pub(crate) emulated: Option<Config>,
-    /// Architecture that the trial is for.
     pub(crate) gfx: &'static str,
-    /// Name of the stack, as the user gives it.
+    /// Name of the stack, as given on the command line.
     pub(crate) spec: &'static str,
 }
 
-/// Returns the first event of a worker that found everything as requested.
+/// Returns the first event of a worker whose actual configuration equals the requested one.
 pub(crate) fn hello() -> Event {
     Event::Hello {
         version: PLAN_VERSION,
@@ -66,7 +63,6 @@ fn limits() -> BTreeMap<String, String> {
     [("stack".to_owned(), "8M".to_owned())].into()
 }
 
-/// Returns the requested configuration of the emulated device.
 pub(crate) fn config() -> Config {
     Config { faults: vec![Planted::from(Fault::CopyZero)], ..Config::default() }
 }
@@ -102,8 +98,8 @@ pub(crate) fn launch(id: u32, line: u32, kernel: &str, args: Vec<Arg>) -> Step {
     )
 }
 
-/// Returns a plan with host buffers `src`, `aux` and `back` and a device buffer `dst` of `bytes` bytes each, allocated
-/// and poisoned.
+/// Returns a plan with host buffers `src`, `aux` and `back` and a device buffer `dst`. Each buffer has `bytes` bytes.
+/// The set-up allocates them and fills them with poison.
 pub(crate) fn plan(bytes: u64, body: Vec<Step>, verify: Vec<Step>) -> Plan {
     let mut setup = Vec::new();
     let mut buffers = BTreeMap::new();
@@ -141,7 +137,8 @@ pub(crate) fn plan(bytes: u64, body: Vec<Step>, verify: Vec<Step>) -> Plan {
     }
 }
 
-/// Returns a plan that repeats `count` times: fill `src`, copy it to `dst` and on to `back`, check `back`.
+/// Returns a plan that repeats these steps `count` times: fill `src`, copy it to `dst`, copy that to `back`, check
+/// `back`.
 pub(crate) fn there_and_back(bytes: u64, count: u32) -> Plan {
     let body = vec![
         fill(1, 14, "src"),
@@ -154,7 +151,7 @@ pub(crate) fn there_and_back(bytes: u64, count: u32) -> Plan {
 }
 
 impl Run {
-    /// Returns a run of the plan without any deviation.
+    /// Returns a run in which the plan is executed without deviations.
     pub(crate) fn healthy(plan: Plan) -> Run {
         let mut seen = Observation {
             events: vec![
@@ -210,7 +207,6 @@ impl Run {
         }
     }
 
-    /// Returns the libraries of the first `Loaded` event.
     pub(crate) fn libraries(&mut self) -> &mut Vec<LoadedLibrary> {
         let mut events = self.seen.events.iter_mut();
         let loaded = events.find_map(|event| match event {
@@ -220,7 +216,7 @@ impl Run {
         loaded.expect("a worker loads libraries")
     }
 
-    /// Changes the bytes that occurrence `nth` of check `id` read.
+    /// Changes the bytes that the check with step `id` read in its execution number `nth`, from 0.
     pub(crate) fn read(mut self, id: u32, nth: u32, change: impl FnOnce(&mut Vec<u8>)) -> Run {
         let mut got = Reference::content(&self.plan, id, nth).expect("the plan has the check").want;
         change(&mut got);
@@ -236,7 +232,6 @@ impl Run {
         self
     }
 
-    /// Changes the status and value that one call returned.
     pub(crate) fn returned(mut self, id: u32, code: i32, status: &str, value: Option<&str>) -> Run {
         for event in &mut self.seen.events {
             if let Event::End { step, code: c, status: s, value: v, .. } = event
@@ -248,7 +243,7 @@ impl Run {
         self
     }
 
-    /// Drops the first event that matches and all later ones, and ends the process with `end`.
+    /// Removes the first matching event and all later events, and sets the end of the process.
     pub(crate) fn cut(mut self, before: impl Fn(&Event) -> bool, end: End) -> Run {
         let at = self.seen.events.iter().position(before).expect("there is such an event");
         self.seen.events.truncate(at);
@@ -374,11 +369,10 @@ fn play(
     }
 }
 
-/// Plan and events of a real worker, one JSON value per line; `harness/cli/tests/cli/worker_events.rs` keeps the file
-/// current.
+/// Plan and events of a real worker, one JSON value per line. The test `harness/cli/tests/cli/worker_events.rs` updates
+/// the file.
 const RECORDED: &str = include_str!("../recorded/saxpy.jsonl");
 
-/// Returns the recorded plan and events.
 pub(crate) fn recorded() -> (Plan, Vec<Event>) {
     let mut lines = RECORDED.lines();
     let plan = serde_json::from_str(lines.next().expect("a plan")).expect("a plan");
@@ -388,7 +382,7 @@ pub(crate) fn recorded() -> (Plan, Vec<Event>) {
 #[test]
 fn healthy_run_has_the_events_of_a_recorded_one() {
     use serde_json::{Value, json};
-    /// Returns an event as JSON without the values that depend on the machine, the stack or the time.
+    /// Returns an event as JSON, without the values that depend on the machine, the stack or the time.
     fn form(event: &Event) -> Value {
         let mut form = serde_json::to_value(event).expect("it is JSON");
         let fields = form.as_object_mut().expect("an object");

@@ -1,10 +1,10 @@
-//! Identity of a failure. It decides whether two runs failed in the same way: two runs of one trial, of two releases or
-//! nights, or of a program and its minimised version.
+//! Identity of a failure. The identity decides whether two runs failed in the same way: two runs of one trial, of two
+//! releases or nightly builds, or of a program and its minimised version.
 //!
-//! A signature is the text form of an identity, as records and `known` entries contain it. Workers and checks name a
-//! place in the plan or in the program, so their signature is the identity. A program that only ends is identified by
-//! what it leaves behind: the type and place of an exception, the signal and the last call, or the last line of output.
-//! An exit status alone identifies nothing.
+//! A signature is the text form of an identity, which records and `known` entries contain. The signature of a worker's
+//! failure or of a failed check names a place in the plan or in the program, so it is sufficient as identity. A program
+//! that ended without reporting a failed check is identified by its output: the type and place of an exception, the
+//! signal and the last call, or the last line of output. An exit status alone is not enough to identify a failure.
 
 mod endings;
 
@@ -26,7 +26,7 @@ pub struct SourcePlace {
     pub function: String,
 }
 
-/// The identity of a failure.
+/// Identity of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailureIdentity {
     /// An uncaught exception of a Python program.
@@ -38,11 +38,11 @@ pub enum FailureIdentity {
     },
     /// A signal ended the process.
     Crash {
-        /// Phase of a program, or call of a worker.
+        /// Phase of a program, or call that the worker made.
         during: String,
-        /// Name of the signal, for example `SIGSEGV`; `None` for a worker, whose call is enough.
+        /// Name of the signal, for example `SIGSEGV`. `None` for a worker, because its call is sufficient.
         signal: Option<String>,
-        /// Last call: its place in the user's own files, or the message with which the process aborted.
+        /// Last call of the process, if it is known.
         last: Option<LastCall>,
     },
     /// The program exited with a status.
@@ -52,11 +52,11 @@ pub enum FailureIdentity {
         /// Last line of output without numbers, folders and secrets; `None` if the program wrote nothing.
         said: Option<String>,
     },
-    /// Anything else: the signature names a check, a call or a buffer.
+    /// Any other failure. The signature names a check, a call or a buffer.
     Named(String),
 }
 
-/// Last call of a process that a signal ended.
+/// Last call of a process that a signal ended: its place in the user's files, or the message of an abort.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LastCall {
     /// A place in one of the user's files.
@@ -68,19 +68,20 @@ pub enum LastCall {
 /// Result of comparing two failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Likeness {
-    /// One and the same failure.
+    /// The failures are the same.
     Same,
-    /// Two different failures.
+    /// The failures are different.
     Different,
-    /// Both have the same exit status, and nothing else is known about them.
+    /// Both failures have the same exit status, and no other information about them exists.
     Unknown,
 }
 
 impl FailureIdentity {
-    /// Returns the identity of a process that exited with a status: the exception that Python reports, or the last
+    /// Returns the identity of a process that exited with a status: the exception that Python reported, or the last
     /// line that the process wrote.
     pub fn of_exit(status: i32, stderr: &str, stdout: &str) -> FailureIdentity {
-        // Python ends with 1 after an exception; with any other status the program went on after a traceback.
+        // After an uncaught exception, Python exits with 1. With any other status, the program continued after the
+        // traceback.
         if let (1, Some(raised)) = (status, endings::raised(stderr)) {
             return FailureIdentity::Exception { name: raised.name, place: raised.place };
         }
@@ -91,7 +92,7 @@ impl FailureIdentity {
         }
     }
 
-    /// Returns the identity of a program that a signal ended during a phase.
+    /// Returns the identity of a program that a signal ended in phase `during`.
     pub fn of_signal(during: &str, signal: i32, stderr: &str) -> FailureIdentity {
         let last = endings::last_place(stderr).map(LastCall::Place);
         let last = last.or_else(|| endings::gave_up(stderr).map(LastCall::Words));
@@ -102,7 +103,7 @@ impl FailureIdentity {
         }
     }
 
-    /// Parses a signature, in the current form or in that of an earlier version.
+    /// Parses a signature. Forms that earlier versions wrote are accepted too.
     pub fn parse(signature: &str) -> FailureIdentity {
         let named = || FailureIdentity::Named(signature.to_owned());
         let Some((kind, rest)) = signature.split_once(':') else {
@@ -138,7 +139,7 @@ impl FailureIdentity {
                     last: place.or_else(words),
                 }
             }
-            // `bisect` wrote this spelling until version 0.2.
+            // `bisect` wrote this form until version 0.2.
             "signal" => match first.parse() {
                 Ok(number) => FailureIdentity::Crash {
                     during: "program".to_owned(),
@@ -152,19 +153,19 @@ impl FailureIdentity {
         }
     }
 
-    /// Returns whether only an exit status is known.
+    /// Returns true if the identity consists only of an exit status.
     pub fn is_bare_exit(&self) -> bool {
         matches!(self, FailureIdentity::Exit { said: None, .. })
     }
 
-    /// Compares two failures of the same program. A detail that only one of them has is ignored, because earlier
-    /// versions recorded fewer.
+    /// Compares two failures of the same program. A detail that only one failure has is ignored, because earlier
+    /// versions recorded fewer details.
     pub fn compare(&self, other: &FailureIdentity) -> Likeness {
         self.compare_by(other, |one, other| one == other)
     }
 
-    /// Compares the failures of two versions of a program. Only function names are compared, because an edit moves
-    /// lines.
+    /// Compares the failures of two versions of a program. The places are compared only by function name, because an
+    /// edit moves lines.
     pub fn compare_edited(&self, other: &FailureIdentity) -> Likeness {
         self.compare_by(other, |one, other| one.function == other.function)
     }
@@ -213,13 +214,13 @@ pub fn likeness(one: &str, other: &str) -> Likeness {
     FailureIdentity::parse(one).compare(&FailureIdentity::parse(other))
 }
 
-/// Returns whether two failures can be the same: they are, or only their equal exit status is known.
+/// Returns true if the failures are the same, or if only their equal exit status is known.
 pub fn may_be_same(one: &str, other: &str) -> bool {
     likeness(one, other) != Likeness::Different
 }
 
-/// Returns the identity of an exit status and a last line. Earlier versions recorded an exception as the last line, for
-/// example `KeyError: 7`; such a line gives an exception.
+/// Returns the identity for an exit status and a last line of output. Earlier versions recorded an exception as the
+/// last line, for example `KeyError: 7`. Such a line results in an exception.
 fn exit(status: i32, said: Option<&str>) -> FailureIdentity {
     let name = said.and_then(|said| said.split_once(':')).map(|(name, _)| name);
     let is_exception = |name: &&str| {
@@ -235,7 +236,7 @@ fn exit(status: i32, said: Option<&str>) -> FailureIdentity {
     }
 }
 
-/// Returns whether two values agree. An unknown value agrees with every other one.
+/// Returns true if both values agree, or if one of them is unknown.
 fn both<T>(one: &Option<T>, other: &Option<T>, agree: impl Fn(&T, &T) -> bool) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => agree(one, other),
@@ -243,8 +244,8 @@ fn both<T>(one: &Option<T>, other: &Option<T>, agree: impl Fn(&T, &T) -> bool) -
     }
 }
 
-/// Compares two last lines. Records replace spaces by dashes, because their signatures are one word; `bisect` keeps the
-/// spaces.
+/// Compares two last lines. Spaces and dashes count as equal: records replace spaces by dashes, because a signature is
+/// one word, and `bisect` keeps the spaces.
 fn alike(one: &str, other: &str) -> bool {
     let word = |text: &str| text.replace(' ', "-");
     word(one) == word(other)
@@ -267,7 +268,6 @@ impl fmt::Display for SourcePlace {
     }
 }
 
-/// Formats the identity as a signature.
 impl fmt::Display for FailureIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -312,7 +312,7 @@ mod tests {
     fn exceptions_have_one_identity_with_and_without_the_helper() {
         let by_exit = FailureIdentity::of_exit(1, TRACEBACK, "");
         assert_eq!(by_exit.to_string(), "exception:RuntimeError:train.py:12:main");
-        // Spellings of earlier versions of the helper and of `bisect`.
+        // Earlier versions of the helper and of `bisect` wrote these forms.
         for old in
             ["exception:RuntimeError", "exit:1:RuntimeError: HIP error: invalid device function"]
         {
@@ -351,7 +351,7 @@ mod tests {
             FailureIdentity::of_exit(2, "", "sum 7 wrong\n").to_string(),
             "exit:2:sum # wrong"
         );
-        // A traceback that the program survived is not why it ended.
+        // A traceback after which the program continued is not the cause of its end.
         assert_eq!(
             FailureIdentity::of_exit(3, TRACEBACK, "").to_string().split(':').next(),
             Some("exit")

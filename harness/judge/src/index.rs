@@ -4,7 +4,6 @@ use plan::{Call, Phase, Plan, Step};
 
 use crate::{Location, api, phrases};
 
-/// Steps of a plan by their ids.
 pub(crate) struct Index<'a> {
     plan: &'a Plan,
     steps: HashMap<u32, (Phase, &'a Step)>,
@@ -31,7 +30,6 @@ impl<'a> Index<'a> {
         self.steps.get(&id).map(|(_, step)| *step)
     }
 
-    /// Returns the function that the step calls, for example `hipMemcpy`.
     pub(crate) fn api(&self, id: u32) -> &'static str {
         self.step(id).map_or("an unknown call", |s| api(&s.call, self.plan))
     }
@@ -47,7 +45,8 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Describes line and iteration of a step, for example ` (line 14, iteration 3)`; empty if it has neither.
+    /// Returns line and iteration of a step, for example ` (line 14, iteration 3)`. Returns an empty text if the step
+    /// has neither.
     pub(crate) fn place(&self, id: u32, occurrence: u32) -> String {
         let line = self.step(id).map_or(0, |s| s.line);
         phrases::place(line, occurrence)

@@ -1,11 +1,11 @@
-//! Judges the kernel log of the GPU's driver.
+//! Judges the lines that the GPU's driver wrote to the kernel log.
 
 use crate::{Kind, Outcome, Places, places::AddressPrecision};
 
-/// Maximum number of log lines that are shown.
+/// Maximum number of log lines in an outcome.
 const SHOWN: usize = 8;
 
-/// Returns the word for the signature, for example `page-fault`, if a log line reports a problem.
+/// Returns the word for the signature if a log line reports a problem, for example `page-fault`.
 ///
 /// The phrases come from drivers/gpu/drm/amd in Linux: gmc_v9_0.c and similar files (page faults), amdgpu_job.c
 /// (rings), amdgpu_device.c (resets), mes_v11_0.c (the scheduler), kfd_device_queue_manager.c (queues), amdgpu_ras.c
@@ -28,9 +28,9 @@ fn trouble(line: &str) -> Option<&'static str> {
 }
 
 impl Outcome {
-    /// Adds the lines that the driver logged while the trial ran alone on the GPU. If a line reports a problem, a trial
-    /// that passed becomes a failure of kind `kernel-error`. The address of a page fault is described by the buffers
-    /// near it.
+    /// Adds the lines that the driver logged while no other trial used the GPU. If a line reports a problem, a trial
+    /// that passed becomes a failure of kind `kernel-error`. The address of a page fault is described relative to the
+    /// nearest buffers.
     #[must_use]
     pub fn with_kernel_log(mut self, lines: &[String], places: &Places) -> Outcome {
         let mut shown: Vec<String> =
@@ -70,7 +70,7 @@ mod tests {
         Places::told(&[], &plan)
     }
 
-    /// Linux logs the page in a separate line.
+    /// Linux logs the address of the page in a separate line.
     #[test]
     fn page_fault_is_described_by_its_buffer() {
         let (plan, mut events) = crate::fixture::recorded();

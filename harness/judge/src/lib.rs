@@ -1,6 +1,6 @@
-//! Judges trials: what happened in a trial, and what that means.
+//! Judges trials. The outcome describes what happened in a trial, and the verdict what that means.
 //!
-//! [`judge`] turns the observation of one worker into an [`Outcome`]; [`verdict`] compares an outcome with the expected
+//! [`judge`] turns the observation of one worker into an [`Outcome`]. [`verdict`] compares an outcome with the expected
 //! failures of its case. An outcome is a fact about one run. A verdict can change later, when an expected failure is
 //! added to the case.
 //!
@@ -61,21 +61,21 @@ pub use verdict::{Ground, Known, Verdict, VerdictKind, signature_fits, verdict};
 
 /// Returns the outcome of one trial.
 ///
-/// The rules, in order:
-/// 1. A run that does not prove which worker answered, from which stack and on which device, has no verdict, whatever
-///    else it reports. An exit status of 0 proves nothing.
-/// 2. Something that the emulated device does not support gives no verdict, even if the runtime reported it as an
-///    error.
-/// 3. A missing library or function skips the trial. A library that is present and cannot be loaded fails it. So does a
-///    runtime that does not start, on a machine that is known to be able to run ROCm.
-/// 4. Otherwise the first deviation in time decides: a status, a value, bytes, and last the way in which the process
-///    ended.
+/// The rules are applied in this order:
+/// 1. The run must prove which worker reported, and that it used the requested stack and device. Otherwise the outcome
+///    is `no-verdict`, whatever else the run reports. An exit status of 0 is not a proof.
+/// 2. If the program used something that the emulated device does not support, the outcome is `no-verdict`, even if the
+///    runtime reported it as an error.
+/// 3. If a library or function is missing, the trial is skipped. If a library is present and cannot be loaded, the
+///    trial fails. If the runtime does not start, the trial fails, provided that the machine is known to be able to run
+///    ROCm.
+/// 4. Otherwise the first deviation in time decides: a status, a value, wrong bytes, or at last the end of the process.
 pub fn judge(observation: &Observation, context: &Context<'_>) -> Outcome {
     judge_everywhere(observation, context).0
 }
 
-/// Like [`judge`], and also returns the location of each step that deviated, in order of time. A trial that stopped at
-/// a failed call has no locations after it. An unproven trial has none.
+/// Returns the outcome of [`judge`], and the location of each step that deviated, in order of time. If a trial stopped
+/// at a failed call, the list ends with that call. If a run has no proof, the list is empty.
 pub fn judge_everywhere(
     observation: &Observation,
     context: &Context<'_>,
@@ -120,8 +120,8 @@ pub fn judge_everywhere(
     (outcome, trail.red)
 }
 
-/// Describes how the GPU's free memory changed before the body, while the worker did nothing. Then another process uses
-/// the GPU, and the worker's counts of free memory prove nothing. Returns `None` if it did not change.
+/// Describes the change if the GPU's free memory changed before the body, while the worker was idle; else returns
+/// `None`. After such a change, another process uses the GPU, and the worker's values of free memory prove nothing.
 fn moved_at_rest(observation: &Observation) -> Option<String> {
     let bytes = observation.events.iter().find_map(|event| match event {
         plan::Event::FreeAtRest { bytes } => Some(bytes),

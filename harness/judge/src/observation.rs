@@ -5,26 +5,26 @@ use plan::{Event, Plan, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Everything that was observed of one worker.
+/// Observation of one worker process.
 #[derive(Clone, Debug)]
 pub struct Observation {
     /// Events that the worker reported, in order.
     pub events: Vec<Event>,
-    /// Lines on the event pipe that are not events, before the first event and after the last one: for example a
+    /// Lines on the event pipe that are not events and precede the first event or follow the last one, for example a
     /// launcher's greeting.
     pub noise: Vec<String>,
-    /// Lines that are not events, after the first event: another process writes to the pipe.
+    /// Lines between events that are not events. They show that another process writes to the pipe.
     pub garbage: Vec<String>,
     /// End of the process.
     pub end: End,
-    /// The part of standard error that was kept.
+    /// Standard error of the worker, without the bytes that were dropped.
     pub stderr: String,
-    /// Bytes of standard error that were dropped.
+    /// Number of bytes of standard error that were dropped, because standard error was too long.
     pub stderr_dropped: u64,
-    /// Stack of each thread when the time limit was reached, one line each. Empty if the limit was not reached, or the
-    /// stacks could not be read.
+    /// Stack of each thread when the time limit was reached, one line per thread. Empty if no limit was reached, or if
+    /// the stacks could not be read.
     pub stacks: Vec<String>,
-    /// Number of processes of the worker's group that still existed after its end.
+    /// Number of processes of the worker's process group that still existed after the worker's end.
     pub left_behind: u32,
     /// Time from the start until the process was reaped.
     pub wall: Duration,
@@ -65,8 +65,8 @@ pub enum Limit {
     Quiet,
 }
 
-/// Evidence that this machine can run ROCm. Without it, a runtime that does not start may be the machine's fault and
-/// not the stack's.
+/// Evidence that this machine can run ROCm. Without evidence, the machine may be the reason why a runtime does not
+/// start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Able {
     /// No evidence.
@@ -77,44 +77,45 @@ pub enum Able {
     ThisStack,
 }
 
-/// Requested configuration and right results of a trial.
+/// Requested configuration and expected results of a trial.
 #[derive(Clone)]
 pub struct Context<'a> {
     /// Plan that was sent to the worker.
     pub plan: &'a Plan,
-    /// Nonce that the worker must repeat.
+    /// Nonce that the worker must repeat in its first event.
     pub nonce: &'a str,
     /// Digest of the whole order, which the worker must repeat.
     pub order: &'a str,
-    /// GNU build id that the worker's program must have; `None` if unknown.
+    /// GNU build id that the worker's program must have; `None` if it is unknown.
     pub build: Option<&'a str>,
-    /// GNU build id of the emulated device's library; `None` if it has none, or on a GPU.
+    /// GNU build id of the emulated device's library; `None` on a GPU, or if the library has no build id.
     pub device_build: Option<&'a str>,
-    /// Environment that the worker must find.
+    /// Environment variables that the worker must report as its own.
     pub environment: &'a BTreeMap<String, String>,
     /// True if a launcher started the worker. A launcher may add variables.
     pub launched: bool,
-    /// Resource limits that the worker must find.
+    /// Resource limits that the worker must report as its own.
     pub limits: &'a BTreeMap<String, String>,
-    /// True if delays are injected.
+    /// True if the order requests delay injection.
     pub late: bool,
-    /// Digests of the right bytes of all checks, each with step and occurrence.
+    /// Digests of the expected bytes of all checks, each with step and occurrence.
     pub wanted: &'a [(u32, u32, String)],
-    /// Name of the stack as the user gives it, such as `debian:7.2.4`.
+    /// Name of the stack as given on the command line, for example `debian:7.2.4`.
     pub spec: &'a str,
-    /// Returns how a library, given by its name, can be added to the stack, as the end of a message.
+    /// Function that returns how to add a library to the stack, as the end of a message. The argument is the library's
+    /// name.
     pub adding: &'a dyn Fn(&str) -> String,
     /// Evidence that this machine can run ROCm.
     pub able: Able,
     /// ROCm version of the stack; `None` if only the runtime can report it.
     pub rocm: Option<Version>,
-    /// Architecture that device 0 must have, such as `gfx1151`. Features after a colon are compared only if they are
-    /// given here.
+    /// Architecture that device 0 must have, for example `gfx1151`. Features after a colon are compared only if this
+    /// value contains them.
     pub expect_gfx: Option<&'a str>,
     /// Requested configuration of the emulated device; `None` if device 0 is a GPU.
     pub emulated: Option<&'a Config>,
-    /// Folder that libamdhip64 must come from, without symbolic links.
+    /// Folder that must contain libamdhip64, without symbolic links.
     pub stack_root: Option<&'a Path>,
-    /// Reads a file of the spool folder, in which the worker keeps bytes that checks read.
+    /// Function that reads a file of the spool folder, in which the worker stores bytes that checks have read.
     pub spool: &'a dyn Fn(&str) -> Option<Vec<u8>>,
 }

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Every status, value and byte was as the plan says, and the process ended normally.
+    /// Every status, value and byte was as expected, and the process ended normally.
     Pass,
-    /// A check read other bytes than the reference model.
+    /// A check read bytes that differ from the reference model.
     WrongData,
     /// A call returned another status or value than expected.
     ApiError,
@@ -134,7 +134,7 @@ pub struct Outcome {
 
 impl Outcome {
     pub(crate) fn new(kind: Kind, signature: String, summary: String) -> Self {
-        // Host work has a name of several words, but a signature is one word.
+        // Actions of the host have names of several words, but a signature is one word.
         let signature = signature.replace(' ', "-");
         Outcome { kind, signature, at: Location::default(), summary, details: Vec::new() }
     }
@@ -144,13 +144,13 @@ impl Outcome {
         Outcome::new(Kind::Pass, "pass".to_owned(), summary)
     }
 
-    /// Returns a `no-verdict` outcome. `why` is the part of the signature after `no-verdict:`, one or two words.
+    /// Returns a `no-verdict` outcome. `why` is the part of the signature after `no-verdict:`.
     pub(crate) fn no_verdict(why: &str, summary: String) -> Self {
         Outcome::new(Kind::NoVerdict, format!("no-verdict:{why}"), summary)
     }
 
-    /// Turns a failure into a `no-verdict` outcome, because something other than ROCm explains it. `signature` is the
-    /// complete new signature.
+    /// Turns a failure into a `no-verdict` outcome, because something other than ROCm explains the failure. `signature`
+    /// is the complete new signature.
     pub fn put_down_to(mut self, signature: &str, why: String) -> Self {
         self.details.insert(0, std::mem::replace(&mut self.summary, why));
         Outcome { kind: Kind::NoVerdict, signature: signature.to_owned(), ..self }

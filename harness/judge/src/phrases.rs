@@ -1,7 +1,5 @@
-//! Phrases that several messages use.
-
-/// Returns for example ` (line 14, iteration 3)`. Line 0 and occurrence 0 are left out. Occurrences count from 0,
-/// iterations from 1.
+/// Returns line and iteration, for example ` (line 14, iteration 3)`. Line 0 and occurrence 0 are left out. Occurrences
+/// count from 0, iterations from 1.
 pub(crate) fn place(line: u32, occurrence: u32) -> String {
     match (line, occurrence) {
         (0, 0) => String::new(),
@@ -11,7 +9,7 @@ pub(crate) fn place(line: u32, occurrence: u32) -> String {
     }
 }
 
-/// Returns a number and its noun: `1 byte`, `2 bytes`.
+/// Formats a number with its noun in singular or plural: `1 byte`, `2 bytes`.
 pub(crate) fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
@@ -25,11 +23,12 @@ pub(crate) fn any_of(items: &[String]) -> String {
     }
 }
 
-/// Signals that a process receives for a fault of its own: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and
-/// SIGSYS.
+/// Signals that the kernel sends to a process because of its own bug: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV
+/// and SIGSYS.
 pub(crate) const FAULTS: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
 
-/// Returns the name of a signal on Linux (signal(7)), for example `SIGSEGV`; `signal 64` if it has no common name.
+/// Returns the Linux name of a signal, for example `SIGSEGV`; `signal 64` if the number has no common name. Source:
+/// signal(7).
 pub fn signal(number: i32) -> String {
     let name = match number {
         1 => "SIGHUP",
@@ -52,7 +51,7 @@ pub fn signal(number: i32) -> String {
     name.to_owned()
 }
 
-/// Describes the end of a process by a signal that is not for a fault of its own.
+/// Describes the end of a process by a signal that is not in [`FAULTS`].
 pub(crate) fn ended_from_outside(what: &str, number: i32) -> String {
     let name = signal(number);
     match name.as_str() {
@@ -66,12 +65,11 @@ pub(crate) fn ended_from_outside(what: &str, number: i32) -> String {
     }
 }
 
-/// Returns why a starter could not start its program; see `supervise::Start`.
+/// Returns the reason if a starter could not start its program; see `supervise::Start`.
 pub(crate) fn not_started(stderr: &str) -> Option<&str> {
     stderr.lines().find_map(|line| line.strip_prefix("starter: "))
 }
 
-/// Returns the last line of a text that is not blank.
 pub(crate) fn last_line(text: &str) -> Option<&str> {
     text.lines().map(str::trim).rfind(|line| !line.is_empty())
 }
@@ -82,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// The shell's own list (`kill -l`, POSIX) is the reference.
+    /// The reference is the list of the shell (`kill -l`, POSIX).
     #[test]
     fn signal_names_match_those_of_the_shell() {
         for number in [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 15, 24, 25, 31] {

@@ -1,38 +1,39 @@
-//! Locates addresses relative to the buffers of a plan, whose addresses the worker reports.
+//! Describes addresses relative to the buffers of a plan. The worker reports the addresses of the buffers.
 
 use plan::{Call, Event, Plan};
 
 use crate::index::Index;
 
-/// Page size in bytes. A GPU reports a fault by its page.
+/// Page size in bytes. A GPU reports a memory fault with the address of the page.
 const PAGE: u64 = 4096;
-/// Maximum distance in bytes at which an address is described by a buffer.
+/// Maximum distance, in bytes, between an address and the buffer that describes it.
 const NEAR: u64 = 16 << 20;
-/// Maximum number of buffers that are named.
+/// Maximum number of buffers in a description.
 const NAMED: usize = 3;
 
 /// Precision of the address in a log line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AddressPrecision {
-    /// The exact address.
+    /// The log line contains the exact address.
     Address,
-    /// The page of the address, as a GPU reports it. An address that is not a multiple of the page size is exact.
+    /// The log line contains the address of the page, as a GPU reports it. An address that is not a multiple of the
+    /// page size is exact.
     Page,
 }
 
-/// Address range of each buffer, in the order of the allocations.
+/// Address range of each buffer, in the order of allocation.
 pub struct Places(Vec<Placed>);
 
 struct Placed {
     name: String,
     start: u64,
     bytes: u64,
-    /// Line of the call that freed the buffer.
+    /// Line of the call that freed the buffer; `None` if it was not freed.
     freed: Option<u32>,
 }
 
 impl Places {
-    /// Reads the addresses from the events of the worker.
+    /// Reads the addresses of the buffers from the events of the worker.
     pub fn told(events: &[Event], plan: &Plan) -> Places {
         let index = Index::new(plan);
         let mut all: Vec<Placed> = Vec::new();
@@ -57,7 +58,7 @@ impl Places {
         Places(all)
     }
 
-    /// Describes the buffers at the address in a log line such as `address 0x7f0000001000`.
+    /// Describes the position of the address in a log line such as `address 0x7f0000001000`, relative to buffers.
     pub(crate) fn of_line(&self, line: &str, precision: AddressPrecision) -> Option<String> {
         let (_, rest) = line.split_once("address 0x")?;
         let digits = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
@@ -98,8 +99,8 @@ impl Places {
                 let freed = place.freed.map(|line| format!(", which line {line} had freed"));
                 let is_behind = address >= place.end();
                 let side = if is_behind { "behind the end of" } else { "in front of" };
-                // For a page, the bytes in between are counted. For one byte, the distance is, which is 1 directly in
-                // front of a buffer.
+                // For a page, the number of bytes between page and buffer is printed. For a single address, the
+                // distance is printed, which is 1 for the last byte before a buffer.
                 let far = away(&place) + u64::from(!is_behind && bytes == 1);
                 let far = match far {
                     0 => "right".to_owned(),
@@ -118,7 +119,6 @@ impl Placed {
         self.start.saturating_add(self.bytes)
     }
 
-    /// Describes the part of the buffer that lies in the range.
     fn part(&self, from: u64, to: u64) -> String {
         let first = from.saturating_sub(self.start);
         let last = to.min(self.end()) - self.start - 1;
@@ -185,7 +185,6 @@ mod tests {
         assert_eq!(Places(Vec::new()).of_line("address 0x1000", AddressPrecision::Page), None);
     }
 
-    /// A buffer that is allocated again after it was freed is a new one, and a failed allocation has no address.
     #[test]
     fn buffer_addresses_come_from_worker_report() {
         let (plan, mut events) = crate::fixture::recorded();
@@ -231,7 +230,6 @@ mod tests {
         assert!(described(end + NEAR).contains("no buffer"));
     }
 
-    /// Compares the description of each address around two buffers with a byte-by-byte search.
     #[test]
     fn descriptions_match_a_byte_by_byte_search() {
         let all = [placed("a", 0x500, 30, None), placed("b", 0x520, 500, None)];
@@ -251,7 +249,7 @@ mod tests {
                     // Distance to the first byte of the buffer.
                     let front = (0..0x800).find(|n| owner(address + n).is_some());
                     match (behind, front) {
-                        // The buffer with fewer bytes in between is named.
+                        // Among two neighbours, the buffer with fewer bytes in between is named.
                         (Some(n), f) if f.is_none_or(|f| n < f) => {
                             let name = &owner(address.wrapping_sub(n + 1)).unwrap().name;
                             format!("{} behind the end of `{name}`", far(n))

@@ -1,6 +1,7 @@
 //! Judges trials whose body is a program.
 //!
-//! The program reports its own checks, and that it reached its end. The device reports which processes used it.
+//! The program reports its own checks, and reports when it has reached its end. The emulated device reports which
+//! processes used it.
 
 mod reached;
 
@@ -19,21 +20,21 @@ pub use self::reached::brought;
 /// Signature of a program that checked nothing.
 pub const NO_CHECK: &str = "no-verdict:no-check";
 
-/// Message that a program sends through rocrepro's helper, one line of JSON each.
+/// Messages that a program sends through rocrepro's helper. Each message is one line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum Said {
     /// First message.
     Begin {
-        /// Nonce that the program was given.
+        /// Nonce that the harness gave to the program.
         nonce: String,
-        /// Interpreter of the program, such as `Python 3.11.7`.
+        /// Interpreter that runs the program, for example `Python 3.11.7`.
         runs_on: String,
-        /// PID of the reporting process. Each child sends its own `Begin`.
+        /// Process id of the sender. Each child process sends its own `Begin`.
         #[serde(default)]
         pid: u32,
     },
-    /// Start of a phase. Later crashes and hangs are named after it.
+    /// Start of a phase. The signature of a later crash or hang contains the name of the phase.
     Phase {
         /// Name of the phase.
         name: String,
@@ -42,9 +43,9 @@ pub enum Said {
     Check {
         /// Name of the check.
         name: String,
-        /// Line of the program.
+        /// Line of the program that contains the check.
         line: u32,
-        /// The mistake; `None` if the check passed.
+        /// Description of the difference; `None` if the check passed.
         #[serde(default)]
         wrong: Option<Wrong>,
     },
@@ -54,35 +55,35 @@ pub enum Said {
         name: String,
         /// Text of the exception.
         text: String,
-        /// Line of the program.
+        /// Line of the program at which the exception passed.
         line: u32,
-        /// Innermost place in a user's file; absent from earlier versions of the helper.
+        /// Innermost place in a user's file; `None` in messages of earlier versions of the helper.
         #[serde(default)]
         place: Option<RaisedAt>,
     },
-    /// Something that the program needs is missing.
+    /// A prerequisite of the program is missing.
     Skip {
-        /// The missing thing, and what would add it.
+        /// The missing prerequisite, and how to add it.
         why: String,
     },
-    /// A function reported a device fault that the case expects.
+    /// A HIP function reported a device fault that the case expects.
     ToldOfFault,
     /// The program reached its end.
     Done {
-        /// PID of the reporting process.
+        /// Process id of the sender.
         #[serde(default)]
         pid: u32,
     },
 }
 
-/// Place of an exception, as the helper reports it.
+/// Place at which an exception was raised, as the helper reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RaisedAt {
     /// Name of the file, without its folder.
     pub file: String,
     /// Line, from 1.
     pub line: u32,
-    /// Function name as Python reports it; `<module>` at file level.
+    /// Name of the function, as Python reports it; `<module>` for code outside of functions.
     pub function: String,
 }
 
@@ -91,11 +92,11 @@ pub struct RaisedAt {
 pub struct Wrong {
     /// Subject of the check.
     pub about: About,
-    /// Word for the signature: `zero`, `stale`, `hipErrorInvalidValue`, ...
+    /// Word in the signature, for example `zero`, `stale` or `hipErrorInvalidValue`.
     pub class: String,
-    /// Text for people.
+    /// Description for people.
     pub text: String,
-    /// Actual and right values, for people.
+    /// Actual and expected values, for people.
     #[serde(default)]
     pub details: Vec<String>,
 }
@@ -122,15 +123,15 @@ impl About {
     }
 }
 
-/// Everything that was observed of a program.
+/// Observation of one program.
 pub struct ProgramSeen<'a> {
     /// Messages of the program, in order.
     pub said: &'a [Said],
-    /// Reports of the emulated device, one for each process that used it.
+    /// Reports of the emulated device, one for each process that loaded it.
     pub witnesses: &'a [Witness],
     /// Standard output.
     pub stdout: &'a str,
-    /// End of the process, and its standard error.
+    /// End of the process, and standard error.
     pub observation: &'a Observation,
 }
 
@@ -138,27 +139,29 @@ pub struct ProgramSeen<'a> {
 pub struct ProgramContext<'a> {
     /// Program of the case.
     pub program: &'a Program,
-    /// Nonce that the program was given.
+    /// Nonce that the harness gave to the program.
     pub nonce: &'a str,
     /// Requested configuration of the emulated device.
     pub emulated: &'a Config,
-    /// Build id of the stack's libamdhip64; `None` if it has none.
+    /// GNU build id of the stack's libamdhip64; `None` if it has no build id.
     pub runtime: Option<&'a str>,
-    /// Build id of the emulated device's library; `None` if it has none.
+    /// GNU build id of the emulated device's library; `None` if it has no build id.
     pub device_build: Option<&'a str>,
-    /// Name of the stack, as the user gives it.
+    /// Name of the stack, as given on the command line.
     pub spec: &'a str,
 }
 
-/// Returns the outcome of a trial whose body is a program, and the location of each failed check in order.
+/// Returns the outcome of a trial whose body is a program, and the location of each failed check in order of time.
 ///
-/// The rules, in order:
-/// 1. No verdict if the emulated device lacks something, or if the program did not start or was given up. A skip if the
-///    program reports that something is missing.
-/// 2. No verdict if no process used the device, if a process may have used another HSA runtime, or if two processes used
-///    different builds of HIP.
-/// 3. The first failed check decides, then an exception, then how the process ended, then its required output.
-/// 4. The program must have reported its end, and must have checked something unless the case states an output or an
+/// The rules are applied in this order:
+/// 1. The outcome is `no-verdict` if the program used something that the emulated device does not support, if it did
+///    not start, or if the harness stopped watching it. If the program reports that a prerequisite is missing, the
+///    trial is skipped.
+/// 2. The outcome is `no-verdict` if no process used the device, if a process may have used another HSA runtime, or if
+///    two processes used different builds of HIP.
+/// 3. The first failed check decides, then an exception, then the end of the process, then the requirements on its
+///    output.
+/// 4. The program must have reported its end. It must have executed a check, unless the case requires an output or an
 ///    exit status.
 pub fn judge_program(
     seen: &ProgramSeen<'_>,
@@ -196,7 +199,7 @@ fn nothing_to_judge(seen: &ProgramSeen<'_>) -> Option<Outcome> {
             let summary = format!("the program could not be started: {why}");
             return Some(Outcome::no_verdict("not-started", summary));
         }
-        // A failed check stays failed, whatever ended the process afterwards.
+        // A failed check decides, even if a signal from outside ends the process later.
         End::Signalled { signal } if !phrases::FAULTS.contains(signal) && !found_wrong(seen) => {
             let summary = phrases::ended_from_outside("the program", *signal);
             return Some(Outcome::no_verdict("killed", summary));
@@ -217,12 +220,11 @@ fn nothing_to_judge(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     })
 }
 
-/// Returns whether a check failed.
 fn found_wrong(seen: &ProgramSeen<'_>) -> bool {
     seen.said.iter().any(|said| matches!(said, Said::Check { wrong: Some(_), .. }))
 }
 
-/// Verifies which program answered, on which device, through which runtime.
+/// Verifies which program reported, on which device, and through which HIP runtime.
 fn proof(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Result<(), Box<Outcome>> {
     let no = |word: &str, summary: String| {
         Err(Box::new(Outcome::no_verdict(word, summary).with(last_words(seen))))
@@ -260,8 +262,8 @@ fn proof(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Result<(), Box
         {
             return no("device", other_device(&other.path, other.build_id.as_deref(), wanted));
         }
-        // A program may use HSA without HIP, and Python packages or the user's programs may bring their own HIP. A
-        // program that the stack's compiler built does neither.
+        // Only for a C++ program must HIP be the stack's own: the stack's compiler built the program. Other programs
+        // may use HSA without HIP, and Python packages may contain a HIP of their own.
         let own = matches!(context.program.what, ProgramBody::Cpp { .. });
         if let (Some(hip), Some(wanted), true) = (witness.hip(), context.runtime, own)
             && hip.build_id.as_deref() != Some(wanted)
@@ -284,8 +286,8 @@ fn place_of(said: &Said, context: &ProgramContext<'_>) -> Option<Location> {
     }
 }
 
-/// Returns a location in the case: the line of the program if the case contains its text, otherwise the line of
-/// `program`.
+/// Returns a location in the case. If the case contains the text of the program, the location is the line of the
+/// program, otherwise the line of the key `program`.
 fn at(context: &ProgramContext<'_>, line: u32, api: Option<String>) -> Location {
     let program = context.program;
     let within = program.source().filter(|source| source.file.is_none() && line > 0);
@@ -293,7 +295,7 @@ fn at(context: &ProgramContext<'_>, line: u32, api: Option<String>) -> Location 
     Location { line: Some(line), api, ..Location::default() }
 }
 
-/// Returns for example ` (line 4 of softmax.py)`; empty if the line is unknown.
+/// Returns the line with the file name, for example ` (line 4 of softmax.py)`; an empty text if the line is unknown.
 fn in_file(context: &ProgramContext<'_>, line: u32) -> String {
     let file = context.program.source().and_then(|source| source.file.as_deref());
     match (file, line) {
@@ -348,7 +350,7 @@ fn first_wrong(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<O
     })
 }
 
-/// Returns the outcome of a program that an exception ended. `line` is a line of the program itself, or 0.
+/// Returns the outcome of a program that ended by an exception. `line` is a line of the program, or 0 if it is unknown.
 fn exception(
     context: &ProgramContext<'_>,
     identity: FailureIdentity,
@@ -365,15 +367,13 @@ fn exception(
     Outcome::new(Kind::ApiError, identity.to_string(), summary).at(at(context, line, None))
 }
 
-/// Returns the name of the file that contains the program itself.
 fn own_file(context: &ProgramContext<'_>) -> String {
     let file = context.program.source().and_then(|source| source.file.clone());
     let cpp = matches!(context.program.what, ProgramBody::Cpp { .. });
     file.unwrap_or_else(|| if cpp { "program.cpp" } else { "program.py" }.to_owned())
 }
 
-/// Returns whether the first process reported its end. A child process that imports the helper reports only its own
-/// end.
+/// Returns true if the first process reported its end. Reports of child processes that import the helper do not count.
 fn is_done(seen: &ProgramSeen<'_>) -> bool {
     done_at(seen).is_some()
 }
@@ -388,7 +388,7 @@ fn done_at(seen: &ProgramSeen<'_>) -> Option<usize> {
     seen.said.iter().position(done)
 }
 
-/// Returns whether a check followed that message.
+/// Returns true if a check was reported after the first process had reported its end.
 fn checks_after_done(seen: &ProgramSeen<'_>) -> bool {
     let after = done_at(seen).map_or(&[][..], |at| &seen.said[at..]);
     after.iter().any(|said| matches!(said, Said::Check { .. }))
@@ -451,7 +451,7 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
             FailureIdentity::of_signal(&phase, signal, &seen.observation.stderr).to_string(),
             format!("the program {how} in phase {phase}"),
         ),
-        // `nothing_to_judge` returned an outcome for these.
+        // `nothing_to_judge` has returned an outcome for these ends.
         End::NotStarted(_) | End::Lost(_) => return None,
     };
     Some(outcome.at(at(context, 0, None)))
@@ -469,7 +469,7 @@ fn left_behind(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     })
 }
 
-/// Returns the outcome if a required text is missing from the output, or a forbidden one is in it.
+/// Returns an outcome if a required text is missing from the output, or if the output contains a forbidden text.
 fn unsaid(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome> {
     let stated = &context.program.stated;
     let has =
@@ -549,7 +549,7 @@ fn last_words(seen: &ProgramSeen<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Returns the device's reports on a program in the form of a worker's events, for records.
+/// Returns the reports of the device on a program, in the form of a worker's events. Records contain these events.
 pub fn told_of_device(witnesses: &[Witness]) -> Vec<Event> {
     let Some(first) = witnesses.iter().find(|witness| witness.reached) else { return Vec::new() };
     let libraries = first.libraries.iter().map(|library| LoadedLibrary {

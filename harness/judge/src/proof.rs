@@ -1,4 +1,4 @@
-//! Verifies which worker answered, from which stack, on which device.
+//! Verifies which worker reported, and which stack and device it used.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -9,10 +9,10 @@ use crate::{
 };
 
 /// Signature of a run whose runtime did not start, on a machine without evidence that it can run ROCm. With such
-/// evidence ([`Able`]) the run may be a failure.
+/// evidence ([`Able`]), the run may be a failure instead.
 pub const NOT_STARTED: &str = "no-verdict:start";
 
-/// Returns the ROCm version for which expectations are looked up, or the outcome of a run that proves nothing.
+/// Returns the ROCm version that the expected results depend on. Returns an outcome as error if the run proves nothing.
 pub(crate) fn proof(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outcome>> {
     if let End::NotStarted(why) = &seen.end {
         let summary = format!("the worker could not be started: {why}");
@@ -101,11 +101,11 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
         if all.is_empty() { Ok(()) } else { Err(unproven("environment", summary, seen)) }
     };
     differs("the variables", context.environment, environment, context.launched)?;
-    // Limits that were not requested are the machine's.
+    // Additional limits are allowed, because they are those of the machine.
     differs("the limits", context.limits, limits, true)
 }
 
-/// Returns the differences between requested and actual variables. Additional variables are ignored if `may_add` is
+/// Returns the differences between requested and actual values. Additional actual values are ignored if `may_add` is
 /// true.
 fn differences(
     requested: &BTreeMap<String, String>,
@@ -134,7 +134,8 @@ fn late(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     Err(unproven("worker", summary.to_owned(), seen))
 }
 
-/// Returns a `no-verdict` outcome if the worker reports that it, this machine or the case is at fault.
+/// Returns a `no-verdict` outcome as error if the worker reports that the cause is the worker, this machine or the
+/// case.
 fn broken(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     let mistaken = seen.events.iter().find_map(|event| match event {
         Event::Mistaken { step, why } => Some((*step, why)),
@@ -157,7 +158,7 @@ fn broken(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>>
     })
 }
 
-/// Returns a skip if the stack lacks a library or function, and a failure if the library is present but cannot be
+/// Returns a skip if the stack has no such library or function. Returns a failure if the library exists and cannot be
 /// loaded.
 fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
     let (index, what, why, there) =
@@ -172,7 +173,7 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
     }
     let said = [format!("The loader said: {why}")];
     let library = what.strip_prefix("lib").map(|rest| rest.split('.').next().unwrap_or(rest));
-    // Every release has both libraries. A file of that name without their functions is not the library.
+    // Every release contains both libraries. A file with their name that lacks their functions is a different library.
     let runtime = matches!(library, Some("amdhip64" | "hiprtc"));
     if there && (!runtime || context.able != Able::Unknown) {
         let summary = format!("{what} is in `{}` and cannot be loaded", context.spec);
@@ -200,8 +201,8 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
     Some(Outcome::new(Kind::Skip, signature, summary).with(said))
 }
 
-/// Verifies that the HIP runtime comes from the stack. On a GPU the libraries below it must come from the stack too,
-/// because a replacement would answer instead of the hardware.
+/// Verifies that the HIP runtime comes from the stack. On a GPU, the libraries below HIP must come from the stack too,
+/// because a replacement could emulate the hardware.
 fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     let no = |summary| Err(unproven("stack", summary, seen));
     if let (Some(_), Some(wanted)) = (context.emulated, context.device_build) {
@@ -224,8 +225,8 @@ fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
         paths.dedup();
         let root = context.stack_root.map(|root| root.to_string_lossy().into_owned());
         match (paths.as_slice(), root) {
-            // A process that died while its libraries were loaded could not report them. The loader had the paths of
-            // the stack.
+            // A process that crashed while it loaded its libraries could not report them. The loader was given the
+            // paths of the stack.
             ([], _) if not_started(seen) => {}
             ([], _) => {
                 return no(format!(
@@ -248,7 +249,7 @@ fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
     Ok(())
 }
 
-/// Describes a process that loaded another library than the emulated device with which the run began.
+/// Describes a process that loaded an emulated device other than the one that the run installed.
 pub(crate) fn other_device(path: &str, build: Option<&str>, wanted: &str) -> String {
     let build = build.unwrap_or("without an id");
     format!(
@@ -257,12 +258,11 @@ pub(crate) fn other_device(path: &str, build: Option<&str>, wanted: &str) -> Str
     )
 }
 
-/// Returns whether the worker ended before it could report its device.
 fn not_started(seen: &Observation) -> bool {
     !seen.events.iter().any(|event| matches!(event, Event::Device { .. }))
 }
 
-/// Verifies that the device is the one that the trial is for. Returns the ROCm version in use.
+/// Verifies that the worker used the requested device. Returns the ROCm version in use.
 fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outcome>> {
     let no = |summary| Err(unproven("device", summary, seen));
     let found = seen.events.iter().find_map(|event| match event {
@@ -274,7 +274,7 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
     let unknown = || Version::new(0, 0, 0);
     let Some((hip_runtime, count, gfx, nodes, refused, emulated)) = found else {
         if context.able != Able::Unknown {
-            // The end of the process is judged as the failure.
+            // The run is a failure, which is judged by the end of the process.
             return Ok(context.rocm.clone().unwrap_or_else(unknown));
         }
         let summary = format!(
@@ -306,7 +306,8 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
             no("device 0 is not the emulated device that the trial is for".to_owned())
         }
         (None, Some(_)) => no("device 0 is emulated; the trial is for a GPU".to_owned()),
-        // A run whose fault was not injected must neither pass nor fail.
+        // With another configuration, the requested fault may not have been injected, so neither a pass nor a failure
+        // counts.
         (Some(wanted), Some(identity)) => match wanted.differences(&identity.config).as_slice() {
             [] => Ok(version),
             all => {
@@ -330,8 +331,8 @@ fn no_device(version: &Version, context: &Context<'_>) -> String {
     }
 }
 
-/// Returns the outcome of a trial whose first device query failed. A release may not support a device that another
-/// release supports.
+/// Returns the outcome of a trial whose first device query failed. The device may be one that this release does not
+/// support.
 fn refusal(
     RefusedCall { api, status }: &RefusedCall,
     version: &Version,
@@ -349,7 +350,7 @@ fn refusal(
     if unsupported && context.able == Able::AnotherStack {
         return unproven("no-device", no_device(version, context), seen);
     }
-    // Variables such as HIP_VISIBLE_DEVICES can hide all devices.
+    // Variables such as HIP_VISIBLE_DEVICES can hide every device.
     let hides = |(name, _): &(&String, &String)| name.ends_with("_VISIBLE_DEVICES");
     let hidden = context.environment.iter().filter(hides);
     let with: String = hidden.map(|(name, value)| format!(" with {name}={value}")).collect();
@@ -369,7 +370,7 @@ fn unproven(why: &str, summary: String, seen: &Observation) -> Box<Outcome> {
     Box::new(Outcome::no_verdict(why, summary).with(evidence(seen)))
 }
 
-/// Returns output that may explain why a worker reported too little.
+/// Returns lines of output that may explain why the worker did not report more.
 fn evidence(seen: &Observation) -> Vec<String> {
     let line = |about: &str, text: &str| format!("{about}: {text}");
     let stderr = phrases::last_line(&seen.stderr);
@@ -381,7 +382,6 @@ fn evidence(seen: &Observation) -> Vec<String> {
         .collect()
 }
 
-/// Describes how a process ended, in a few words.
 pub(crate) fn ended(end: &End) -> String {
     match end {
         End::Exited(status) => format!("exit status {status}"),

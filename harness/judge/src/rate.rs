@@ -8,8 +8,8 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Returns the exact (Clopper-Pearson) two-sided confidence interval of the probability at 95 %: each side gets
-    /// half of the 5 %.
+    /// Returns the exact (Clopper-Pearson) two-sided confidence interval of the probability, at a confidence level of
+    /// 95 %. A probability below the interval and one above it are wrong with 2.5 % each.
     ///
     /// Source: Clopper and Pearson, Biometrika 26 (1934).
     pub fn interval(self) -> (f64, f64) {
@@ -17,22 +17,22 @@ impl Rate {
         let miss = 0.025;
         let low = match hits {
             0 => 0.0,
-            // Below this probability, `hits` or more hits have a chance of less than 2.5 %.
+            // At a lower probability, the chance of `hits` or more hits is below 2.5 %.
             _ => solve(|p| at_most(hits - 1, runs, p) > 1.0 - miss),
         };
         let high = match hits {
             _ if hits >= runs => 1.0,
-            // Above this probability, `hits` or fewer hits have a chance of less than 2.5 %.
+            // At a higher probability, the chance of `hits` or fewer hits is below 2.5 %.
             _ => solve(|p| at_most(hits, runs, p) > miss),
         };
         (low, high)
     }
 }
 
-/// Returns the probability of at most `hits` hits in `runs` independent runs, each a hit with probability `p`, which is
-/// above 0 and below 1.
+/// Returns the probability of at most `hits` hits in `runs` independent runs. The probability `p` of a hit is above 0
+/// and below 1.
 fn at_most(hits: u32, runs: u32, p: f64) -> f64 {
-    // Logarithms, because (1 - p)^n underflows to zero for many runs.
+    // Computed with logarithms, because (1 - p)^n underflows to zero for many runs.
     let (yes, no) = (p.ln(), (-p).ln_1p());
     let mut ways = 0.0;
     let mut sum = 0.0;
@@ -45,7 +45,7 @@ fn at_most(hits: u32, runs: u32, p: f64) -> f64 {
     sum
 }
 
-/// Returns the probability up to which `holds` is true, by bisection. `holds` must be true below it and false above.
+/// Returns the probability at which `holds` changes from true to false, by bisection. `holds` must be true below it.
 fn solve(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..50 {
@@ -77,7 +77,7 @@ mod tests {
         check(1, 20, 0.0013, 0.2487);
         check(50, 100, 0.3983, 0.6017);
         check(3, 10_000, 0.0001, 0.0009);
-        // The interval of an event that always happened ends at 1, and of one that never happened begins at 0.
+        // If every run is a hit, the interval ends at 1. If no run is a hit, it begins at 0.
         assert_eq!(Rate { hits: 30, runs: 30 }.interval().1, 1.0);
         assert_eq!(Rate { hits: 0, runs: 30 }.interval().0, 0.0);
     }

@@ -1,5 +1,3 @@
-//! Tests of the explanations of wrong bytes.
-
 use plan::{Arg, Call, Event, POISON_BYTE, Plan, Step};
 
 use crate::{
@@ -55,7 +53,7 @@ fn wrong_bytes_are_traced() {
     wrong(loops(), (4, 1), torn(&[0; 64]), name, "right up to offset 48, then all zero");
     wrong(loops(), (4, 1), torn(&poison), name, "then the poison");
     wrong(loops(), (4, 1), torn(&first), name, "then an earlier version");
-    // Wrong bytes in the middle are not a torn write.
+    // Right bytes after the wrong ones mean that the write was not torn.
     let hole = mixed(&[&second[..16], &[0; 16], &second[32..]]);
     wrong(loops(), (4, 1), hole, "wrong-data:back:zero", "all zero");
     let both = mixed(&[&[0; 16], &second[16..32], &first[32..]]);
@@ -68,7 +66,7 @@ fn wrong_bytes_are_traced() {
 
 #[test]
 fn missing_rows_are_a_torn_write() {
-    // Three rows of 8 bytes with 8 bytes of padding, over an older pattern.
+    // The copy writes three rows of 8 bytes, with 8 bytes of padding between them, over an older pattern.
     let stream = "default".to_owned();
     let rows = Call::Copy2d {
         to: at("back"),

@@ -1,4 +1,4 @@
-//! Tests of the location, the evidence and the texts of an outcome.
+//! Tests of locations, evidence and texts of outcomes.
 
 use plan::{Call, Dtype, Event, MatmulProblem, Operands, Phase, Place, Plan, Step};
 
@@ -17,7 +17,6 @@ fn place(buffer: &str, offset: u64) -> Place {
     Place { offset, ..at(buffer) }
 }
 
-/// Returns summary and details of a check that read wrong bytes.
 fn explained(plan: Plan, id: u32, change: impl FnOnce(&mut Vec<u8>)) -> (String, Vec<String>) {
     let outcome = Run::healthy(plan).read(id, 0, change).judge();
     assert_eq!(outcome.kind, Kind::WrongData, "{outcome:#?}");
@@ -59,7 +58,7 @@ fn right_bytes_are_named_after_the_call_that_wrote_them() {
     let numbers = step(1, 4, numbers);
     let through = copy(2, 5, "dst", "src", 64);
     made(vec![numbers, through], 3, "the numbers written at line 4 (fill of src)");
-    // Two fills wrote one half each, so no single fill has all the bytes.
+    // Two fills wrote one half each, so no single fill wrote all the bytes.
     let half = |id, line, from: &str, offset| {
         let call = Call::Copy {
             to: place("dst", offset),
@@ -108,7 +107,7 @@ fn likeliest_version_is_named() {
         plan::pattern(plan::fill_stamp(id, 0), &mut bytes);
         bytes
     };
-    // An earlier version of the buffer itself is likelier than the same bytes in other buffers.
+    // An earlier version of the same buffer is more likely than equal bytes in another buffer.
     let body = vec![
         fill(1, 2, "src"),
         copy(2, 3, "back", "src", 64),
@@ -120,7 +119,7 @@ fn likeliest_version_is_named() {
     ];
     let (summary, _) = explained(plan(64, body, vec![]), 7, |bytes| *bytes = got(1));
     assert!(summary.contains("an earlier version that `back` held"), "{summary}");
-    // Later content of an unrelated buffer is not a later version, and a call that runs once has no iteration.
+    // Later content of an unrelated buffer is not a later version of the data. A call that runs once has no iteration.
     let around = |count: u32| {
         let looped = vec![fill(3, 4, "src"), copy(4, 5, "back", "src", 64)];
         let body = vec![
@@ -157,7 +156,7 @@ fn ranges_from_several_writes_are_listed() {
     assert!(details[0].starts_with("Bytes 0..15: an earlier version"), "{details:?}");
     assert!(details[0].contains("line 3") && details[1].contains("line 4"), "{details:?}");
     assert!(!details.iter().any(|line| line.contains("ranges more")), "{details:?}");
-    // Eight ranges are listed. Of the others only the number is given.
+    // At most eight ranges are listed. The remaining ones are counted.
     let of_both = |count: usize| {
         explained(plan(320, body.clone(), vec![]), 4, |bytes| {
             for n in 0..count {
@@ -240,7 +239,7 @@ fn last_line_on_standard_error_is_shown() {
     let long = healthy().cut(inside(3), limit);
     check(&long, Kind::Hang, "hang:hipMemcpy", "killed at the time limit (0.0 s)");
     assert_eq!(long.judge().details, Vec::<String>::new());
-    // A worker that reported too little.
+    // The worker reported too little for a verdict.
     let nothing = healthy().stderr("it is over\n").with(|run| {
         run.seen.events.clear();
         run.seen.noise = vec![String::new(), "srun: no such partition\n".to_owned()];
@@ -280,7 +279,7 @@ fn missing_library_must_be_reported_first() {
         Event::Missing { what, why, there: false }
     };
     let no = |run: Run| check(&run, Kind::NoVerdict, "no-verdict:worker", "missing, but continued");
-    // All libraries were loaded, and then the worker reports one as missing.
+    // All libraries were loaded, and then the worker reports one of them as missing.
     no(healthy().with(|run| {
         run.seen.events.truncate(5);
         run.seen.events.push(missing());
@@ -339,7 +338,7 @@ fn case_detects_what_contradicts_its_statements() {
     let zero = |id: u32| healthy().read(id, 0, |got| got.fill(0)).judge();
     let mut stated = zero(4);
     assert!(is_stated(Fault::CopyZero, &stated));
-    // The harness adds the guards, so they count only for a fault that nothing else shows.
+    // The harness adds the guards, so a failed check of guards counts only for a fault that no other check can detect.
     stated.at.line = None;
     assert!(!is_stated(Fault::CopyZero, &stated));
     assert!(is_stated(Fault::CopyOverrun, &stated));
@@ -395,7 +394,7 @@ fn free_memory_is_compared_on_request() {
     check(&run("unchanged", "4032"), Kind::Leak, leak, "64 bytes of device memory were not given");
     check(&run("unchanged", "4160"), Kind::Leak, leak, "64 bytes of device memory are free that");
     check(&run("unchanged", "4096"), Kind::Pass, "pass", "");
-    // With `any`, less memory may be free.
+    // The value `any` accepts that less memory is free.
     check(&run("any", "4032"), Kind::Pass, "pass", "");
 }
 

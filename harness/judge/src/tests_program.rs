@@ -1,5 +1,3 @@
-//! Tests of the outcomes of program cases.
-
 use std::time::Duration;
 
 use device::{Config, Identity, Mapped, Witness};
@@ -65,7 +63,7 @@ fn witness(build_id: &str) -> Witness {
     }
 }
 
-/// Returns the report of a process whose HIP called another HSA runtime.
+/// Returns the report of a process whose HIP used another HSA runtime than the emulated device.
 fn astray() -> Witness {
     let other = Mapped {
         name: "libhsa-runtime64.so".to_owned(),
@@ -85,7 +83,6 @@ struct Run {
     left_behind: u32,
 }
 
-/// Returns the run of a program that passes.
 fn good() -> Run {
     Run {
         program: program(),
@@ -103,7 +100,6 @@ impl Run {
         self.judged().0
     }
 
-    /// Returns the outcome and the location of each failed check.
     fn judged(&self) -> (Outcome, Vec<Location>) {
         let observation = Observation {
             events: Vec::new(),
@@ -148,7 +144,7 @@ fn program_passes_if_it_checked_something_and_reached_its_end() {
     Run { said: vec![begin(), Said::Done { pid: 7 }], ..good() }.is("no-verdict:no-check");
     Run { said: vec![begin(), check(None)], ..good() }.is("library-exit:program");
     Run { said: vec![begin(), phase("copy"), check(None)], ..good() }.is("library-exit:copy");
-    // A program that never imported the helper has not reported its end either.
+    // A program that never imported the helper cannot have reported its end.
     Run { said: Vec::new(), ..good() }.is("library-exit:program");
 }
 
@@ -157,7 +153,7 @@ fn first_failed_check_decides() {
     let said =
         vec![begin(), check(None), check(Some((About::Data, "zero"))), Said::Done { pid: 7 }];
     let zero = Run { said, ..good() }.is("wrong-data:sum:zero");
-    // Line 2 of a program whose line 1 is line 7 of the case.
+    // Line 1 of the program is line 7 of the case, so line 2 is line 8.
     assert_eq!(zero.at.line, Some(8));
     assert_eq!(zero.summary, "sum (line 8): 3 of 3 wrong");
     assert!(is_stated(device::Fault::CopyZero, &zero));
@@ -177,7 +173,7 @@ fn first_failed_check_decides() {
     assert_eq!(raised.is("exception:KeyError:program.py:1").at.line, Some(7));
 }
 
-/// The helper reports one exception, Python reports the other on standard error.
+/// The helper reports one of the exceptions. Python reports the other one on standard error.
 #[test]
 fn exception_has_one_signature_with_and_without_helper() {
     let stderr = "Traceback (most recent call last):\n  File \"/tmp/a/program.py\", line 2, in <module>\n    f()\n  File \
@@ -203,7 +199,7 @@ fn exception_has_one_signature_with_and_without_helper() {
     assert_eq!(with_helper.summary, "the program ended by an exception (line 7): KeyError: 'x'");
     assert_eq!(without.summary, "the program ended by an exception: KeyError: 'x'");
     assert_eq!((with_helper.kind, with_helper.at.line), (without.kind, Some(7)));
-    // With another status than 1, the program continued after the traceback.
+    // With an exit status other than 1, the program continued after the traceback.
     let went_on = Run {
         program: command(ProgramExpectations::default()),
         said: Vec::new(),
@@ -214,7 +210,6 @@ fn exception_has_one_signature_with_and_without_helper() {
     went_on.is("exit:3:KeyError:-'x'");
 }
 
-/// Two failures with the same bare exit status may be different.
 #[test]
 fn bare_exit_status_identifies_nothing() {
     let silent = Run {
@@ -235,7 +230,7 @@ fn only_the_first_process_reports_the_end() {
     let early = said(vec![begin(), check(None), child(), done(8)]).is("library-exit:program");
     assert!(early.summary.contains("(one of its children did)"), "{}", early.summary);
     said(vec![begin(), child(), check(None), done(8), done(7)]).is("pass");
-    // The parent continues to check after its child is done.
+    // The parent process executes more checks after its child has ended.
     said(vec![begin(), child(), done(8), check(None), done(7)]).is("pass");
     said(vec![begin(), check(None), done(7), check(None)]).is("no-verdict:done-early");
     let wrong = Some((About::Data, "other"));
@@ -254,7 +249,7 @@ fn end_of_a_program_is_judged_by_its_progress() {
     at(End::Exited(3), over()).is("exit:3");
     at(End::TimedOut { limit: Limit::Quiet }, middle()).is("hang:launch");
     at(End::TimedOut { limit: Limit::Total }, over()).is("hang:teardown");
-    // Something outside the program ended it.
+    // A signal from outside ended the program.
     at(End::Signalled { signal: 9 }, middle()).is("no-verdict:killed");
     at(End::NotStarted("no memory".into()), Vec::new()).is("no-verdict:not-started");
     at(End::Lost("flooded".into()), middle()).is("no-verdict:lost");
@@ -285,7 +280,7 @@ fn programs_that_bypassed_the_device_have_no_verdict() {
     let linked = Program { what, ..program() };
     Run { program: linked, witnesses: vec![never.clone()], said: skip("no driver"), ..good() }
         .is("skip:program");
-    // A child that only imports a framework does not use the device.
+    // A child process that only imports a framework does not use the device.
     Run { witnesses: vec![witness("aa"), never], ..good() }.is("pass");
     let text = "ImportError: /torch/lib/libamdhip64.so: undefined symbol: hsa_of_8, version ROCR_1";
     let exception =
@@ -303,7 +298,7 @@ fn programs_may_bring_their_own_hip() {
     assert_eq!(brought(&brings.witnesses, Some("aa")).unwrap().path, "/usr/lib/libamdhip64.so.7");
     assert_eq!(brought(&[witness("aa")], Some("aa")), None);
     assert_eq!(brought(&[astray()], Some("aa")), None);
-    // The stack's compiler builds programs that do not bring their own HIP.
+    // A program that the stack's compiler built cannot contain a HIP of its own.
     let source = Source { text: String::new(), file: None, above: 6 };
     let what = ProgramBody::Cpp { source, arch: Vec::new(), options: Vec::new() };
     let compiled = Program { what, ..program() };
@@ -363,7 +358,6 @@ fn device_faults_fail_a_program_that_does_not_expect_them() {
     Run { stderr: finding, ..good() }.is("memory-fault:k");
 }
 
-/// Neither a signal from outside nor a later skip message undoes a failed check.
 #[test]
 fn failed_check_decides_whatever_follows() {
     let wrong = check(Some((About::Data, "zero")));
@@ -397,7 +391,7 @@ fn location_is_a_line_of_the_case_or_the_program() {
     assert_eq!(outcome.summary, "sum (line 2 of sums.py): 3 of 3 wrong");
     assert!(red.iter().all(|at| at.line == Some(5)), "{red:?}");
 
-    // The helper does not know the line of every check.
+    // The helper does not report a line for every check.
     let nowhere = match check(Some((About::Data, "zero"))) {
         Said::Check { name, wrong, .. } => Said::Check { name, line: 0, wrong },
         other => other,

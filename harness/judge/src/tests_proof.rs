@@ -1,4 +1,4 @@
-//! Tests of the proof: which worker answered, how it was started, and whether it started at all.
+//! Tests of the proof: which worker reported, how it was started, and whether it started at all.
 
 use std::collections::BTreeMap;
 
@@ -35,13 +35,13 @@ fn worker_with_another_order_or_environment_proves_nothing() {
     no(found(|(.., limits)| limits.clear()), "environment", "no stack=8M");
     let more: fn(Found<'_>) = |(.., limits)| _ = limits.insert("stack".into(), "unlimited".into());
     no(found(more), "environment", "stack=unlimited instead of 8M");
-    // Limits that were not requested are the machine's.
+    // Limits that the order did not request are those of the machine.
     let own: fn(Found<'_>) = |(.., limits)| _ = limits.insert("processes".into(), "9".into());
     check(&found(own), Kind::Pass, "pass", "");
     let added: fn(Found<'_>) =
         |(_, variables, _)| _ = variables.insert("SLURM_JOB_ID".into(), "1".into());
     no(found(added), "environment", "SLURM_JOB_ID=1, which was not requested");
-    // A launcher may set variables that choose the devices of its job.
+    // A launcher may set variables that select the devices of its job.
     check(&found(added).with(|run| run.launched = true), Kind::Pass, "pass", "");
     no(found(without).with(|run| run.launched = true), "environment", "no HSA_XNACK=1");
 }
@@ -121,7 +121,7 @@ fn runtime_that_does_not_start_fails_on_a_capable_machine() {
     check(&memory(Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "");
     let signature = "api-error:hipInit:hipErrorOutOfMemory";
     check(&memory(Able::AnotherStack), Kind::ApiError, signature, "in phase init");
-    // Another release may support a device that this one does not.
+    // This release may not support a device that another release supports.
     let none = |able| refused("hipErrorNoDevice", able);
     check(&none(Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "");
     check(&none(Able::AnotherStack), Kind::NoVerdict, "no-verdict:no-device", "may not support");

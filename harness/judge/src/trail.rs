@@ -1,4 +1,4 @@
-//! Follows the events of a worker and finds the first deviation from its plan.
+//! Processes the events of a worker in order, and finds the first deviation from the plan.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,29 +10,25 @@ use crate::{
 
 /// Summary of the events of one worker.
 pub(crate) struct Trail {
-    /// First deviation in time.
     pub(crate) deviation: Option<Outcome>,
-    /// Location of each step that deviated, including the first deviation.
+    /// Locations of all steps that deviated. The first deviation is included.
     pub(crate) red: Vec<Location>,
     /// Remarks that do not affect the verdict.
     pub(crate) notes: Vec<String>,
-    /// Last phase that was entered.
     pub(crate) phase: Phase,
-    /// Calls that have not returned, by step and occurrence. Threads can have several.
+    /// Calls that have begun and not returned, by step and occurrence. With several threads there can be more than one.
     pub(crate) open: Vec<(u32, u32)>,
-    /// True if everything but the teardown is over.
+    /// True if all phases before the teardown have completed.
     pub(crate) done: bool,
-    /// True if the teardown is over.
     pub(crate) bye: bool,
     /// True if the worker reported that a failed call ended the plan early.
     pub(crate) stopped: bool,
     /// Checks whose bytes were reported, by step and occurrence.
     pub(crate) read: HashSet<(u32, u32)>,
-    /// True if a call returned another status than success, expected or not.
+    /// True if any call returned a status other than success, even an expected one.
     pub(crate) refused: bool,
 }
 
-/// Reads the events in order.
 pub(crate) fn walk(
     seen: &Observation,
     context: &Context<'_>,
@@ -73,20 +69,18 @@ struct Walker<'a> {
     index: &'a Index<'a>,
     version: &'a Version,
     wanted: HashMap<(u32, u32), &'a str>,
-    /// First buffer of each comparison whose second buffer was not reported yet.
+    /// First buffers of comparisons whose second buffer has not been reported yet.
     first_of_pair: HashMap<(u32, u32), Read<'a>>,
-    /// Free bytes at the first hipMemGetInfo.
+    /// Number of free bytes that the first hipMemGetInfo returned.
     free_at_first: Option<i128>,
-    /// First of the elapsed times that must be steady, in microseconds.
+    /// First elapsed time of those that must be steady, in microseconds.
     time_at_first: Option<i128>,
     trail: Trail,
-    /// Last phase that the worker itself reported.
+    /// Last phase that the worker reported.
     entered: Option<Phase>,
-    /// Calls that have begun.
     begun: HashSet<(u32, u32)>,
 }
 
-/// Result of a step.
 struct Ended<'a> {
     code: i32,
     status: &'a str,
@@ -139,7 +133,7 @@ impl<'a> Walker<'a> {
                 self.trail.phase = Phase::Teardown;
             }
             Event::Bye => self.trail.bye = true,
-            // `proof` judged a run in which something is missing.
+            // If a library or function is missing, `proof` has judged the run.
             Event::Hello { .. }
             | Event::Confined { .. }
             | Event::Missing { .. }
@@ -167,7 +161,7 @@ impl<'a> Walker<'a> {
             self.deviate(Some(twice()));
         }
         match self.index.step(step).map(|s| &s.call) {
-            // A block is not a call that could hang.
+            // A block contains calls, and is not itself a call that could hang.
             Some(Call::Repeat { .. } | Call::Thread { .. }) => {}
             Some(_) => self.trail.open.push((step, occurrence)),
             None => self.deviate(Some(stranger(step))),
@@ -211,7 +205,7 @@ impl<'a> Walker<'a> {
             let signature = format!("api-error:{api}:{status}");
             return Some(Outcome::new(Kind::ApiError, signature, summary).at(at));
         }
-        // A call that failed as expected returns no value.
+        // A call that failed as expected has no value to compare.
         if code != 0 { None } else { self.value(id, occurrence, value) }
     }
 
@@ -304,14 +298,14 @@ impl<'a> Walker<'a> {
 }
 
 impl Walker<'_> {
-    /// Returns the location of wrong bytes after the first deviation. The bytes themselves are not explained.
+    /// Returns the location of wrong bytes that were read after the first deviation. Their origin is not searched for.
     fn again(&self, (step, occurrence): (u32, u32)) -> Outcome {
         let at = self.index.location(step, occurrence);
         Outcome::new(Kind::WrongData, String::new(), String::new()).at(at)
     }
 }
 
-/// Returns a `no-verdict` outcome for an event that no worker sends at this point.
+/// Returns a `no-verdict` outcome for an event that a worker cannot send at this point.
 fn too_early(what: &str) -> Outcome {
     let summary = format!(
         "the worker reported {what} while calls were still to be made: another process wrote this"

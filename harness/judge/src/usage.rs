@@ -32,8 +32,8 @@ pub fn phases(events: &[Event]) -> Vec<PhaseUse> {
     all
 }
 
-/// Returns the time in the calls of the body, in nanoseconds. Loading, compiling, set-up and reading the results do not
-/// count.
+/// Returns the time in the calls of the body, in nanoseconds. Loading, compiling, set-up and reading the results are
+/// not included.
 pub fn body_ns(phases: &[PhaseUse]) -> u64 {
     phases.iter().filter(|used| used.phase == Phase::Body).map(|used| used.ns).sum()
 }

@@ -19,24 +19,26 @@ pub struct Known {
     /// Driver of the GPU as in records, such as `amdgpu of Linux 6.14*`; absent for all, including the emulated device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Signature, or a prefix of it and a final `*`. For a line of `--baseline` or `--flakes`, the status of the line.
+    /// Signature of the failure, or a prefix of it followed by `*`. For a line of a `--baseline` or `--flakes` file,
+    /// the status in that line.
     pub signature: String,
-    /// Upstream issue, such as `ROCm/rocm-systems#10639`. For a line of `--baseline` or `--flakes`, `FILE:LINE`.
+    /// Upstream issue, for example `ROCm/rocm-systems#10639`. For a line of a `--baseline` or `--flakes` file,
+    /// `FILE:LINE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// Evidence that neither a document nor CUDA promises what the case expects. The failure is then a difference, not
-    /// a fault.
+    /// Evidence that neither a document nor CUDA promises the behaviour that the case expects. The failure is then a
+    /// difference, not a bug.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<String>,
 }
 
 impl Known {
-    /// Returns whether this is a line of a `--baseline` or `--flakes` file and not a `known` entry of the case.
+    /// Returns true if this is a line of a `--baseline` or `--flakes` file instead of a `known` entry of the case.
     pub fn is_of_a_file(&self) -> bool {
         ["Fail", "Crash", "Timeout", "Flake"].contains(&self.signature.as_str())
     }
 
-    /// Returns whether the expected failure applies to a run. If the version of the run is unknown, only entries for
+    /// Returns true if the expected failure applies to a run. If the version of the run is unknown, only entries for
     /// all versions apply.
     fn holds(&self, on: &Ground<'_>) -> bool {
         let base = on.gfx.split(':').next().unwrap_or(on.gfx);
@@ -54,24 +56,25 @@ impl Known {
     }
 }
 
-/// Configuration of a run, as far as expected failures depend on it.
+/// Configuration of a run: all properties that expected failures can depend on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ground<'a> {
-    /// Architecture, with or without features.
+    /// Architecture. Features such as `:xnack+` may follow.
     pub gfx: &'a str,
-    /// Release; `None` if unknown.
+    /// ROCm version; `None` if it is unknown.
     pub rocm: Option<&'a Version>,
-    /// Product name of the GPU; `None` if unknown, or for the emulated device.
+    /// Product name of the GPU; `None` for the emulated device, or if it is unknown.
     pub card: Option<&'a str>,
-    /// Driver of the GPU, such as `amdgpu of Linux 6.14.0`; `None` if unknown, or for the emulated device.
+    /// Driver of the GPU, for example `amdgpu of Linux 6.14.0`; `None` for the emulated device, or if it is unknown.
     pub driver: Option<&'a str>,
 }
 
-/// Prefixes of signatures that had fewer parts in earlier versions: `exception:KeyError`, `crash:copy`, `exit:3`.
+/// Beginnings of signatures that had fewer parts in earlier versions, for example `exception:KeyError`, `crash:copy`
+/// and `exit:3`.
 const LONGER: [&str; 3] = ["exception:", "crash:", "exit:"];
 
-/// Returns whether a signature matches a pattern. A pattern from an earlier version matches every signature that it
-/// covered then.
+/// Returns true if a signature matches a pattern. A pattern that an earlier version wrote matches every signature that
+/// it matched in that version.
 pub fn signature_fits(pattern: &str, signature: &str) -> bool {
     let fits_old = || {
         LONGER.iter().any(|family| pattern.starts_with(family))
@@ -80,7 +83,7 @@ pub fn signature_fits(pattern: &str, signature: &str) -> bool {
     fits(pattern, signature) || fits_old()
 }
 
-/// Returns whether a text equals the pattern, or starts with the part before its final `*`.
+/// Returns true if a text equals the pattern, or begins with the part before the pattern's final `*`.
 fn fits(pattern: &str, text: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => text.starts_with(prefix),
@@ -98,7 +101,7 @@ pub enum VerdictKind {
     Pass,
     /// Failed as expected.
     Known,
-    /// Did something else than the case expects, but neither a document nor CUDA promises what the case expects.
+    /// The result is not the one that the case expects, but neither a document nor CUDA promises the expected one.
     Difference,
     /// Failed, and no failure was expected.
     NewsFail,
@@ -125,12 +128,12 @@ impl VerdictKind {
         VerdictKind::NoVerdict,
     ];
 
-    /// Returns whether the trial failed as expected.
+    /// Returns true if the trial failed as expected.
     pub const fn fails_as_expected(self) -> bool {
         matches!(self, VerdictKind::Known | VerdictKind::Difference)
     }
 
-    /// Returns whether this verdict needs attention: a new failure, another failure than expected, or an unexpected
+    /// Returns true if this verdict needs attention: a new failure, another failure than expected, or an unexpected
     /// pass.
     pub const fn is_news(self) -> bool {
         matches!(self, VerdictKind::NewsFail | VerdictKind::NewsChanged | VerdictKind::NewsFixed)
@@ -142,24 +145,24 @@ impl VerdictKind {
 pub struct Verdict {
     /// Kind of verdict.
     pub kind: VerdictKind,
-    /// Expected failure that decided the verdict, if any. A pass has one if an unusual option of the run may be why it
-    /// passed.
+    /// Expected failure that decided the verdict, if any. A pass has one if an unusual option of the run may have
+    /// prevented the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<Known>,
 }
 
 impl Verdict {
-    /// Returns whether this verdict needs attention.
+    /// Returns true if this verdict needs attention.
     pub fn is_news(&self) -> bool {
         self.kind.is_news()
     }
 }
 
 /// Compares an outcome with the expected failures of its case. `otherwise` is true if the run had unusual options that
-/// may prevent a failure. Then a pass does not mean that the failure was fixed.
+/// may prevent a failure. A pass with such options does not mean that the failure was fixed.
 pub fn verdict(outcome: &Outcome, known: &[Known], on: &Ground<'_>, otherwise: bool) -> Verdict {
     let windows = || known.iter().filter(|k| k.holds(on));
-    // A difference is not promised behaviour, so neither a pass nor another failure contradicts it.
+    // For a difference, a pass is not a fix, and another failure is a new failure.
     let first = windows().find(|k| k.difference.is_none()).cloned();
     match outcome.kind {
         Kind::Skip => Verdict { kind: VerdictKind::Skip, known: None },
@@ -211,7 +214,7 @@ mod tests {
         check(Kind::WrongData, "wrong-data:back:stale", VerdictKind::Difference);
         check(Kind::WrongData, "wrong-data:back:zero", VerdictKind::NewsFail);
         check(Kind::Pass, "pass", VerdictKind::Pass);
-        // An expected failure decides even if there is also a difference.
+        // If an expected failure and a difference apply, the expected failure decides.
         let both = [known(&[], "*", "crash:*"), window.clone()];
         let got = verdict(&outcome(Kind::Crash, "crash:hipInit"), &both, &on, false);
         assert_eq!(got.kind, VerdictKind::Known);
@@ -233,7 +236,7 @@ mod tests {
         let on = Ground { gfx, rocm: version.as_ref(), ..Ground::default() };
         let got = verdict(&outcome(kind, signature), &windows, &on, false);
         assert_eq!(got.kind, expected, "{signature} on {gfx} with {rocm:?}");
-        // Unusual options explain a pass but do not excuse a failure.
+        // Unusual options can explain a pass. They do not excuse a failure.
         let asked = verdict(&outcome(kind, signature), &windows, &on, true);
         let expected = match expected {
             VerdictKind::NewsFixed => VerdictKind::Pass,
@@ -276,7 +279,7 @@ mod tests {
         check(Kind::NoVerdict, "no-verdict:device", "gfx1100", Some("7.0.1"), NoVerdict);
     }
 
-    /// An expected failure on one card or driver does not apply to other cards, other drivers or the emulated device.
+    /// An expected failure for one card or driver does not apply to other cards, other drivers or the emulated device.
     #[test]
     fn card_and_driver_restrict_an_expected_failure() {
         let (card, driver) = ("Radeon 8060S Graphics", "amdgpu of Linux 6.14.0-33-generic");
@@ -306,7 +309,7 @@ mod tests {
         }
     }
 
-    /// The case library has entries from versions in which signatures of programs had fewer parts.
+    /// The case library contains `known` entries from versions in which signatures of programs had fewer parts.
     #[test]
     fn earlier_spellings_in_known_entries_still_fit() {
         for (pattern, signature, expected) in [

@@ -1,5 +1,4 @@
-//! Arguments of calls: positions in memory, kernel arguments, and enums that select one of several functions or
-//! kinds.
+//! Arguments of calls: positions in memory, kernel arguments, and enums that select a function or a kind of object.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +9,8 @@ use crate::{Scalar, ScalarType};
 /// 256 keeps the alignment that hipMalloc promises for the first usable byte.
 pub const GUARD_BYTES: u64 = 256;
 
-/// Size of the largest buffer that a plan can use, in bytes; the reference model holds all buffers in memory. Only
-/// allocations that must fail may be larger.
+/// Size of the largest buffer that a plan can use, in bytes. The limit exists because the reference model keeps all
+/// buffers in memory. Only allocations that must fail may be larger.
 pub const MAX_BUFFER_BYTES: u64 = 4 << 30;
 
 /// Name of a buffer, stream, event, graph, executable graph or handle in its plan.
@@ -30,7 +29,7 @@ pub struct Place {
 /// A box in a buffer that consists of slices of rows, as hipMemcpy3D uses it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Box3d {
-    /// Name of the buffer; its first byte is the first byte of the first slice.
+    /// Name of the buffer. The first slice of rows begins at the start of the buffer.
     pub buffer: Name,
     /// Distance between two rows, in bytes.
     pub pitch: u64,
@@ -42,7 +41,8 @@ pub struct Box3d {
 }
 
 impl Box3d {
-    /// Returns the offset in the buffer of a row of a slice of the box, in bytes.
+    /// Returns the offset of a row of the box from the start of the buffer, in bytes. `row` and `slice` are relative to
+    /// the origin of the box.
     pub fn offset(&self, row: u64, slice: u64) -> u64 {
         let [x, y, z] = self.at;
         let rows = z.saturating_add(slice).saturating_mul(self.rows).saturating_add(y + row);
@@ -56,29 +56,29 @@ impl Box3d {
 pub enum Arg {
     /// The address of a position in a buffer.
     Address(Place),
-    /// Like [`Arg::Address`], for a pointer to `const` of a kernel defined in the case: the kernel only reads
-    /// there.
+    /// The address of a position that the kernel only reads: the argument of a pointer-to-`const` parameter of a kernel
+    /// that the case defines.
     Input(Place),
     /// A number.
     Number(Scalar),
     /// A struct by value, whose members are aligned as in C.
     Struct(Vec<Arg>),
-    /// Any value, as its bytes.
+    /// A value of any type, as its bytes.
     Bytes(Vec<u8>),
 }
 
 impl Arg {
-    /// Returns an `unsigned int`.
+    /// Returns an argument of type `unsigned int`.
     pub fn u32(value: u32) -> Arg {
         Arg::Number(Scalar::u32(value))
     }
 
-    /// Returns a `float`.
+    /// Returns an argument of type `float`.
     pub fn f32(value: f32) -> Arg {
         Arg::Number(Scalar::f32(value))
     }
 
-    /// Returns the number, if it is an `unsigned int`.
+    /// Returns the number if the argument has type `unsigned int`, else `None`.
     pub fn as_u32(&self) -> Option<u32> {
         match self {
             Arg::Number(Scalar { ty: ScalarType::U32, bits }) => Some(*bits as u32),
@@ -88,7 +88,8 @@ impl Arg {
         }
     }
 
-    /// Returns the position whose address the argument is; `None` for structs and other values.
+    /// Returns the position if the argument is the address of one, else `None`. Addresses inside a struct are not
+    /// returned.
     pub fn place(&self) -> Option<&Place> {
         match self {
             Arg::Address(place) | Arg::Input(place) => Some(place),
@@ -96,8 +97,8 @@ impl Arg {
         }
     }
 
-    /// Returns all positions whose addresses the argument contains, each with true if the kernel only reads there.
-    /// False is not a proof that it writes.
+    /// Returns all positions whose addresses the argument contains. The flag of a position is true if the kernel only
+    /// reads there; false does not prove that the kernel writes there.
     pub fn places(&self) -> Vec<(&Place, bool)> {
         match self {
             Arg::Address(place) => vec![(place, false)],
@@ -107,7 +108,7 @@ impl Arg {
         }
     }
 
-    /// Like [`Arg::places`], but mutable.
+    /// Returns all positions whose addresses the argument contains, mutable.
     pub fn places_mut(&mut self) -> Vec<&mut Place> {
         match self {
             Arg::Address(place) | Arg::Input(place) => vec![place],
@@ -116,7 +117,7 @@ impl Arg {
         }
     }
 
-    /// Returns the bytes of the argument; `address` returns the address of a position.
+    /// Returns the bytes of the argument. The function `address` maps a position to its address.
     pub fn to_bytes(&self, address: &impl Fn(&Place) -> u64) -> Vec<u8> {
         match self {
             Arg::Address(place) | Arg::Input(place) => address(place).to_le_bytes().to_vec(),
@@ -134,7 +135,6 @@ impl Arg {
         }
     }
 
-    /// Returns the alignment in a struct, in bytes.
     fn alignment(&self) -> usize {
         match self {
             Arg::Address(_) | Arg::Input(_) => 8,
@@ -148,21 +148,21 @@ impl Arg {
 /// A block of memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Buffer {
-    /// Allocator of the memory.
+    /// Kind of memory, which decides the allocating call.
     pub memory: Memory,
     /// Usable size, in bytes.
     pub bytes: u64,
-    /// True if there are [`GUARD_BYTES`] on each side.
+    /// True if a guard of [`GUARD_BYTES`] lies before and after the usable bytes.
     pub guarded: bool,
 }
 
 impl Buffer {
-    /// Returns the size of the allocation including guards, in bytes.
+    /// Returns the size of the allocation including both guards, in bytes.
     pub fn allocation(&self) -> u64 {
         self.bytes + 2 * self.guard()
     }
 
-    /// Returns the size of the guard on each side, in bytes.
+    /// Returns the size of each guard in bytes; 0 if the buffer is not guarded.
     pub fn guard(&self) -> u64 {
         if self.guarded { GUARD_BYTES } else { 0 }
     }
@@ -174,7 +174,7 @@ impl Buffer {
 pub enum Memory {
     /// hipMalloc.
     Device,
-    /// hipMallocPitch, in one row.
+    /// hipMallocPitch with one row.
     DevicePitched,
     /// hipMallocAsync.
     DeviceAsync,
@@ -184,7 +184,7 @@ pub enum Memory {
     HostPageable,
     /// hipHostMalloc.
     HostPinned,
-    /// malloc and hipHostRegister.
+    /// malloc, then hipHostRegister.
     HostRegistered,
 }
 
@@ -228,14 +228,13 @@ pub enum CopyApi {
     Memcpy,
     /// hipMemcpyAsync.
     MemcpyAsync,
-    /// hipMemcpyWithStream: ordered in the stream, and returns after the copy.
+    /// hipMemcpyWithStream: the copy is ordered in the stream, and the function returns after the copy has completed.
     MemcpyWithStream,
-    /// hipMemcpyHtoD, hipMemcpyDtoH or hipMemcpyDtoD, depending on the buffers.
+    /// hipMemcpyHtoD, hipMemcpyDtoH or hipMemcpyDtoD, depending on the memory kinds of the buffers.
     MemcpyDirected,
 }
 
 impl CopyApi {
-    /// Returns true if the function takes a stream; the others use the null stream.
     pub(crate) fn has_stream(self) -> bool {
         match self {
             CopyApi::MemcpyAsync | CopyApi::MemcpyWithStream => true,

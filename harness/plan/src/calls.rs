@@ -1,21 +1,20 @@
-//! All calls of a plan. Each call has one declaration, in a file per family; the macros of `table.rs` generate the
-//! rest from it.
+//! All calls that a plan can contain. Each call has one declaration, in a file per family of calls. The macros of
+//! `table.rs` generate the enum [`Call`] and its methods from the declarations.
 //!
-//! A declaration lists the fields of the call with their roles and then these rows, all mandatory and in this
-//! order:
+//! A declaration lists the fields of the call with their roles. These rows follow, all mandatory and in this order:
 //!
 //! | row | meaning |
 //! | --- | --- |
-//! | `verb` | how a case writes the call: `keys`, `value`, `by_hand`, `block`, `part` or `none`; see below |
-//! | `makes` | functions that the call needs; the status of the first counts. Names with a space are actions of the host |
-//! | `in_capture` | what a captured stream does with the call, an [`InCapture`] |
-//! | `by_hand` | the function that adds a node with the same effect to a graph, if there is one |
+//! | `verb` | form of the call in a case: `keys`, `value`, `by_hand`, `block`, `part` or `none`; see below |
+//! | `makes` | functions that the call makes; its status is that of the first one. A name with a space is an action of the host |
+//! | `in_capture` | effect of stream capture on the call, an [`InCapture`] |
+//! | `by_hand` | the function that adds a node with the same effect to a graph, if HIP has one |
 //! | `gives` | the value that the call returns, a [`ValueKind`] |
-//! | `effect` | `nothing`, the `only` part that the call has, or all parts: see below |
+//! | `effect` | `nothing`, or the parts of the effect that the section below lists, or `only` one of them |
 //! | `words` | the name of the call in reports |
-//! | `cpp` | how the call is written in C++, a [`Cpp`] |
+//! | `cpp` | form of the call in C++, a [`Cpp`] |
 //!
-//! Roles of fields, after `as`:
+//! A field's role follows the word `as`:
 //!
 //! | role | meaning |
 //! | --- | --- |
@@ -29,15 +28,16 @@
 //! | `asynchronous` | selects whether the host continues before the work has completed |
 //! | `plain` | any other value |
 //!
-//! Forms of verbs: `keys` has one key per field. `value` has the value of the only field, or no value. `by_hand`
-//! has keys of its own, which the crate `case` reads and writes in a method of the verb's name; it reads a `block`
-//! in such a method, too. A `part` is read under another verb and written by a method of its own. `none` has no
-//! verb: only set-up, verification and teardown contain such calls.
+//! Forms of verbs: in the form `keys`, the verb's value is a mapping with one key per field. In the form `value`, the
+//! verb has the value of the only field, or no value. In the form `by_hand`, the crate `case` reads and writes the call
+//! in a method of the verb's name. A `block` is read in such a method, too. A `part` is read under the verb of another
+//! call and written by a method of its own. `none` means that the call has no verb: only set-up, verification and
+//! teardown contain such calls.
 //!
 //! The parts of an effect are values of the types in `calls/effects.rs`: `memory` is an [`OnMemory`], `captures` an
 //! [`OnCaptures`], `order` an [`OnOrder`]. `work_stream` is the stream that executes the work ([`WorkStream`]), and
-//! `over` is the work that has completed when the call returns ([`CompletedOnReturn`]). The accesses of a call and
-//! their order follow from these parts. `promise.rs` cites the sources.
+//! `over` is the work that has completed when the call returns ([`CompletedOnReturn`]). The analyses derive the
+//! accesses of a call and their order from these parts. `promise.rs` cites the sources.
 
 use std::{collections::BTreeSet, fmt, sync::LazyLock};
 
@@ -116,7 +116,7 @@ impl fmt::Display for Thing {
     }
 }
 
-/// Use of a named object by a call.
+/// Kinds of use of a named object by a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NamedAs {
     /// Created by the call, if it succeeds.
@@ -136,13 +136,13 @@ pub enum NamedAs {
 /// The side that accesses a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accessor {
-    /// The host, the device, or neither.
+    /// Either side: the host, the device, or neither.
     Any,
     /// The host.
     Host,
 }
 
-/// One object that a call names.
+/// An object that a call names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named<'a> {
     /// Kind of the object.
@@ -170,58 +170,59 @@ impl Named<'_> {
 /// Effect of stream capture on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InCapture {
-    /// The call becomes a graph node.
+    /// The call becomes a node of the graph that is being captured.
     Node,
-    /// The call must fail.
+    /// The call must fail on a captured stream.
     Refused,
-    /// The call takes effect at once, regardless of captures.
+    /// The call takes effect at once, although its stream is being captured.
     Now,
 }
 
-/// Value that a call returns in addition to its status, under the key `gives`.
+/// Kind of the value that a call returns in addition to its status. A case compares the value under the key `gives`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     /// No value that a case can check.
     Nothing,
-    /// A number. A case may also compare it with the trial's first one, by one of these words.
+    /// A number. A case may also compare it with the first number that the trial got from the same verb; the list
+    /// contains the allowed comparisons.
     Number(&'static [FirstValueCheck]),
-    /// One of these words.
+    /// One of the listed words.
     Word(&'static [&'static str]),
-    /// A number or a text, depending on the arguments.
+    /// A number or text, depending on the arguments of the call.
     Anything,
 }
 
 /// C++ form of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cpp {
-    /// As a function call with this template. `{field}` is replaced by a field's variable, number or enumerator,
-    /// and `&{count: int}` by the address of a variable for the returned value.
+    /// A function call with this template. `{field}` is replaced by the field's variable, number or enumerator. A
+    /// placeholder such as `&{count: int}` is replaced by the address of a variable for the returned value.
     Function(&'static str),
-    /// Written by the crate `export`, with the memory calls.
+    /// C++ code that the crate `export` writes, in its function for memory calls.
     Memory,
-    /// Written by the crate `export`, with the copies and memsets.
+    /// C++ code that the crate `export` writes, in its function for copies and memsets.
     Transfer,
-    /// Written by the crate `export`, with the kernel calls.
+    /// C++ code that the crate `export` writes, in its function for kernel calls.
     Kernel,
-    /// Written by the crate `export`, with the stream and event calls.
+    /// C++ code that the crate `export` writes, in its function for stream and event calls.
     Stream,
-    /// Written by the crate `export`, with the graph calls.
+    /// C++ code that the crate `export` writes, in its function for graph calls.
     Graph,
-    /// Written by the crate `export`, with the hipRAND calls.
+    /// C++ code that the crate `export` writes, in its function for hipRAND calls.
     Random,
-    /// Written by the crate `export`, with the matrix products.
+    /// C++ code that the crate `export` writes, in its function for matrix products.
     Product,
-    /// Written by the crate `export`, with the generic `hip` calls.
+    /// C++ code that the crate `export` writes, in its function for generic `hip` calls.
     Hip,
-    /// Written by the crate `export`, with the checks.
+    /// C++ code that the crate `export` writes, in its function for checks.
     Check,
-    /// Written by the crate `export`, with the actions of the host.
+    /// C++ code that the crate `export` writes, in its function for actions of the host.
     Host,
-    /// As a C++ block around the steps.
+    /// A C++ block around the steps of the call.
     Block,
 }
 
-/// Splits a template into pieces: text, and the placeholder in braces that follows it.
+/// Splits a template into pieces. A piece is a text and the placeholder in braces that follows the text, if any.
 fn split_template(template: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     template.split('}').map(|part| match part.split_once('{') {
         Some((text, inside)) => (text, Some(inside)),
@@ -230,8 +231,8 @@ fn split_template(template: &str) -> impl Iterator<Item = (&str, Option<&str>)> 
 }
 
 impl Cpp {
-    /// Splits the template of a [`Cpp::Function`] into pieces: text, and the placeholder in braces that follows it.
-    /// Returns no pieces for other variants.
+    /// Splits the template of a [`Cpp::Function`] into pieces. A piece is a text and the placeholder in braces that
+    /// follows the text, if any. Returns an empty list for other variants.
     pub fn parts(self) -> Vec<(&'static str, Option<&'static str>)> {
         match self {
             Cpp::Function(template) => split_template(template).collect(),
@@ -250,8 +251,8 @@ impl Cpp {
     }
 }
 
-/// Returns true if the argument with this index, from 0, points to a variable for a result of the function. Returns
-/// `None` if no call is written as a [`Cpp::Function`] of this name.
+/// Returns true if the argument with this index, from 0, points to a variable that the function writes. Returns `None`
+/// if the C++ form of every call is something other than this function.
 pub fn is_output_argument(function: &str, argument: usize) -> Option<bool> {
     IN_CPP.iter().find_map(|(cpp, _)| {
         let Cpp::Function(template) = cpp else { return None };
@@ -260,10 +261,10 @@ pub fn is_output_argument(function: &str, argument: usize) -> Option<bool> {
     })
 }
 
-/// A verb of the steps of a case.
+/// A verb: the key of a step in a case, for example `copy`.
 #[derive(Clone, Copy, Debug)]
 pub struct Verb {
-    /// The YAML key.
+    /// The key in the YAML file.
     pub name: &'static str,
     /// Short description for the language reference.
     pub about: &'static str,
@@ -273,19 +274,19 @@ pub struct Verb {
     pub takes: VerbArguments,
 }
 
-/// Form of a verb's arguments.
+/// Form of the value that a verb has in a case.
 #[derive(Clone, Copy, Debug)]
 pub enum VerbArguments {
-    /// A mapping with the keys of these fields.
+    /// A mapping; each field of the call has one key, or two for a position in a buffer.
     Keys(&'static [&'static [Key]]),
-    /// The value of one field, or no value.
+    /// The value of one field; no value if the list is empty.
     Value(&'static [&'static [Key]]),
-    /// A mapping with these keys, whose types only the crate `case` knows.
+    /// A mapping with these keys. Only the crate `case` knows the types of their values.
     Other(&'static [&'static str]),
 }
 
 impl Verb {
-    /// Returns the keys of the verb's mapping; empty if its value is not a mapping.
+    /// Returns the keys of the verb's mapping; an empty list if the verb's value is not a mapping.
     pub fn keys(&self) -> Vec<&'static str> {
         match self.takes {
             VerbArguments::Keys(fields) => {
@@ -313,7 +314,7 @@ impl Key {
         Key { name, holds, required }
     }
 
-    /// Returns both keys, of buffer and offset, if the field is a [`Place`], else only that of the buffer.
+    /// Returns the keys of a field that names a buffer: buffer and offset for a [`Place`], else only the buffer.
     const fn buffer_keys(is_place: bool, keys: &[Key; 2]) -> &[Key] {
         if is_place { keys } else { keys.split_at(1).0 }
     }
@@ -322,13 +323,13 @@ impl Key {
 /// Type of the value under a key.
 #[derive(Clone, Copy, Debug)]
 pub enum KeyType {
-    /// A name or another text.
+    /// A name, or other text.
     Name,
     /// A whole number.
     Number,
     /// `true` or `false`.
     Flag,
-    /// One of these words.
+    /// One of the words that the function returns.
     Word(fn() -> Vec<&'static str>),
 }
 
@@ -336,15 +337,15 @@ fn choice_words<T: Choice>() -> Vec<&'static str> {
     T::ALL.iter().map(|(word, _)| *word).collect()
 }
 
-/// A field type that names a buffer.
+/// Field types that name a buffer.
 trait Buffers: Sized {
-    /// True if the type also has an offset, under a key of its own.
+    /// True if the type also contains an offset, which is written under a second key.
     const IS_PLACE: bool;
     fn buffer(&self) -> &str;
-    /// Reads the field from the keys of the buffer and of its offset. Returns `None` for a [`Box3d`], which the
-    /// crate `case` reads.
+    /// Reads the field from the keys of the buffer and its offset. Returns `None` for a [`Box3d`], which the crate
+    /// `case` reads.
     fn read(from: &mut impl Keys, keys: [&str; 2]) -> Option<Self>;
-    /// Appends the values of those keys to `found`.
+    /// Appends the buffer and its offset, if any, to `found`.
     fn fields<'a>(&'a self, keys: [&'static str; 2], found: &mut Vec<Field<'a>>);
 }
 
@@ -382,7 +383,7 @@ impl Buffers for Place {
     }
 }
 
-/// [`Box3d`] has more keys, which the crate `case` reads and writes.
+/// A [`Box3d`] has more keys than buffer and offset. The crate `case` reads and writes them.
 impl Buffers for Box3d {
     const IS_PLACE: bool = true;
 
@@ -401,8 +402,8 @@ fn named(thing: Thing, name: &str, role: NamedAs) -> Named<'_> {
     Named { thing, name, role, by: Accessor::Any }
 }
 
-/// Reports the buffers among the arguments of a kernel. A kernel defined in the case is assumed to read and write
-/// every buffer that it gets, except through pointers to `const`.
+/// Reports the buffers among the arguments of a kernel. A kernel that the case defines is assumed to read and write
+/// every buffer except those that it gets through a pointer to `const`.
 fn arguments<'a>(kernel: &str, args: &'a [Arg], see: &mut dyn FnMut(Named<'a>)) {
     let kernel = crate::kernel(kernel);
     for (index, arg) in args.iter().enumerate() {
@@ -432,14 +433,16 @@ fn operands<'a>(operands: &'a Operands, see: &mut dyn FnMut(Named<'a>)) {
 gather! { [memory copies kernels streams events capture graphs queries rng blas hip host] }
 
 impl Call {
-    /// Returns all objects that the call itself names, in the order of its fields.
+    /// Returns all objects that the call itself names, in the order of its fields. Objects that only an added graph
+    /// node names are left out.
     pub fn named(&self) -> Vec<Named<'_>> {
         let mut found = Vec::new();
         self.each_name(&mut |named| found.push(named));
         found
     }
 
-    /// Returns all objects that the call names, and those that the node it adds names.
+    /// Returns all objects that the call names. For [`Call::AddNode`], the result includes the objects that the added
+    /// node names.
     pub fn all_named(&self) -> Vec<Named<'_>> {
         let mut found = self.named();
         if let Call::AddNode { node, .. } = self {
@@ -459,12 +462,13 @@ impl Call {
         stream
     }
 
-    /// Returns true if the host compares bytes with those that the case requires.
+    /// Returns true if the call is a check: the host compares bytes with the content that the case requires.
     pub fn is_check(&self) -> bool {
         matches!(self, Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. })
     }
 
-    /// Returns the kernels that the call, or the node that it adds, launches or inspects.
+    /// Returns the kernels that the call launches or inspects. For [`Call::AddNode`], the result includes those of the
+    /// added node.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         let used = |n: &Named<'_>| n.thing == Thing::Kernel && n.role == NamedAs::Used;
         self.all_named().into_iter().filter(used).map(|n| n.name)
@@ -475,12 +479,12 @@ impl Call {
         if let Call::AddNode { node, .. } = self { node } else { self }
     }
 
-    /// Like [`Call::work`], but mutable.
+    /// Returns the call that accesses buffers, mutable; see [`Call::work`].
     pub fn work_mut(&mut self) -> &mut Call {
         if let Call::AddNode { node, .. } = self { node } else { self }
     }
 
-    /// Returns the library functions that the call needs; empty for actions of the host.
+    /// Returns the library functions that the call needs; an empty list for actions of the host.
     pub fn functions(&self, plan: &Plan) -> &'static [&'static str] {
         match self.needed_functions(plan) {
             [first, ..] if is_host_action(first) => &[],
@@ -489,12 +493,11 @@ impl Call {
     }
 }
 
-/// Returns true if the name is an action of the host or a block instead of a library function.
 fn is_host_action(name: &str) -> bool {
     name.contains(' ') || ["repeat", "thread"].contains(&name)
 }
 
-/// Returns the name that signatures and reports use for a call: its first function, or the action of the host.
+/// Returns the name of a call in signatures and reports: its first function, or the action of the host.
 pub fn api(call: &Call, plan: &Plan) -> &'static str {
     call.needed_functions(plan).first().copied().unwrap_or_default()
 }
@@ -533,7 +536,7 @@ pub fn verbs() -> impl Iterator<Item = &'static Verb> + Clone {
 
 /// Returns the verbs whose calls can use this function.
 pub fn verbs_that_make(function: &str) -> impl Iterator<Item = &'static Verb> {
-    // `ALL_FUNCTIONS` has two lists per call: those of `makes` and those of `by_hand`.
+    // `ALL_FUNCTIONS` contains two lists per call: the functions of the row `makes`, then those of the row `by_hand`.
     let made = OWN_VERBS.iter().zip(ALL_FUNCTIONS.chunks(2));
     let makes = move |lists: &[&[&str]]| lists.iter().any(|list| list.contains(&function));
     made.filter(move |(_, lists)| makes(lists)).flat_map(|(verbs, _)| verbs.iter())

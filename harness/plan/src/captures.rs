@@ -1,5 +1,5 @@
-//! Captures and graphs, followed in program order. Only this module knows the rules: every analysis calls
-//! [`Captures::visit`] at each step.
+//! State of captures and graphs, updated step by step in program order. Only this module contains the rules of capture:
+//! every analysis calls [`Captures::visit`] at each step.
 //!
 //! | rule | source |
 //! | --- | --- |
@@ -11,13 +11,13 @@
 //! | all forks must join before the capture ends, and it ends on the stream that began it | \[2\] hipErrorStreamCaptureUnjoined |
 //! | a captured stream cannot be synchronised, queried, or given a call that cannot be a node | \[2\] hipErrorStreamCaptureUnsupported |
 //! | the null stream cannot be captured | \[1\] |
-//! | ending an invalidated or unjoined capture fails, and ends the capture | \[1\], \[3\] |
+//! | hipStreamEndCapture fails for an invalidated or unjoined capture, and the capture is ended nevertheless | \[1\], \[3\] |
 //!
-//! 1. HIP documentation, "HIP graph API", stream capture; CUDA driver API, cuStreamBeginCapture and
-//!    cuStreamEndCapture, which HIP follows.
+//! 1. HIP documentation, "HIP graph API", stream capture; CUDA driver API, cuStreamBeginCapture and cuStreamEndCapture,
+//!    which HIP follows.
 //! 2. hip_runtime_api.h of 7.2.4, the statuses 900 to 908.
-//! 3. hip_runtime_api.h, hipStreamEndCapture; the case capture/stream-after-invalidated-capture shows which
-//!    releases differ.
+//! 3. hip_runtime_api.h, hipStreamEndCapture; the case capture/stream-after-invalidated-capture shows which releases
+//!    differ.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -25,67 +25,63 @@ use crate::{
     Call, DEFAULT_STREAM, InCapture, Named, NamedAs, OnCaptures, OnOrder, Plan, Step, Thing,
 };
 
-/// Effect of captures on a step.
+/// Effect of captures on one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureRole<'a> {
     /// The call must fail and has no effect.
     Nothing,
     /// The call takes effect at once.
     Now,
-    /// The call joins the capture that began on this stream, as a node or as an order between nodes.
+    /// The call joins the capture that began on this stream: it becomes a node, or it orders nodes.
     Captured(&'a str),
-    /// The call becomes a node of this graph, to which nodes are added one by one.
+    /// The call becomes a node of this graph, which is built node by node.
     Added(&'a str),
 }
 
-/// The captures, graphs and executable graphs of a plan, followed in program order.
+/// State of the captures, graphs and executable graphs at one point of a plan.
 pub struct Captures<'a> {
     plan: &'a Plan,
-    /// Captured streams by name.
     streams: BTreeMap<&'a str, CapturedStream<'a>>,
     events: HashMap<&'a str, Recorded<'a>>,
-    /// Open captures, by the stream that began them.
+    /// Open captures by the name of the stream that began them.
     open: BTreeMap<&'a str, Capture<'a>>,
-    /// Number of captures that have capture_count.
+    /// Number of captures that have begun.
     capture_count: u32,
     graphs: HashMap<&'a str, Vec<Node<'a>>>,
     execs: HashMap<&'a str, Vec<Node<'a>>>,
-    /// Graphs created by `empty_graph`, to which nodes are added one by one.
+    /// Graphs that `empty_graph` created, which are built node by node.
     by_hand: HashSet<&'a str>,
-    /// Streams of random generators that do not use the null stream.
+    /// Streams that were assigned to random generators. A generator without an entry uses the null stream.
     generators: HashMap<&'a str, &'a str>,
-    /// Number of allocations and library handles created so far. A captured node uses those that existed when it
-    /// was captured.
+    /// Number of allocations and library handles created so far. A captured node uses the allocations and handles that
+    /// existed when the node was captured.
     creations: u32,
 }
 
-/// Number of preceding nodes per captured stream: a vector clock.
+/// Vector clock of a node: the number of preceding nodes on each captured stream.
 type NodeClock<'a> = BTreeMap<&'a str, u32>;
 
 struct CapturedStream<'a> {
-    /// Stream that began the capture.
     origin: &'a str,
     before: NodeClock<'a>,
 }
 
 struct Capture<'a> {
-    /// Sequence number of the capture.
     number: u32,
     nodes: Vec<Node<'a>>,
 }
 
-/// Latest record of an event: outside of captures, or in one.
+/// Latest record of an event, outside of captures or in one.
 enum Recorded<'a> {
     Stream,
     Capture { number: u32, origin: &'a str, before: NodeClock<'a> },
 }
 
-/// A captured call, or an event between captured calls, with its stream.
+/// A captured call with its stream; or an event record or wait, which orders captured calls.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'a> {
     pub(crate) step: &'a Step,
     pub(crate) stream: &'a str,
-    /// Value of [`Captures::creations`] when the node was captured.
     pub(crate) creations: u32,
 }
 
@@ -106,7 +102,8 @@ impl<'a> Captures<'a> {
         }
     }
 
-    /// Advances by one step and returns the effect of captures on it. For a block, call this for its steps instead.
+    /// Applies one step to the state and returns the effect of captures on the step. For a block, call this method for
+    /// each step inside the block instead.
     ///
     /// # Errors
     /// Returns a message if the call must fail but the step does not expect it. Such a call has no effect.
@@ -119,7 +116,7 @@ impl<'a> Captures<'a> {
             }
             return Ok(CaptureRole::Nothing);
         }
-        // If the case lists accepted statuses, the call is followed as far as possible.
+        // A step that lists accepted statuses is applied even if the call should fail.
         if step.returns.is_none() {
             self.check_allowed(&step.call)?;
         }
@@ -142,14 +139,14 @@ impl<'a> Captures<'a> {
         !self.open.is_empty()
     }
 
-    /// Returns the stream that executes the work of a call; `None` for calls without a stream.
+    /// Returns the stream that executes the work of a call; `None` if the call has no work on a stream.
     pub(crate) fn stream(&self, call: &'a Call) -> Option<&'a str> {
         let of_generator =
             |generator: &str| self.generators.get(generator).copied().unwrap_or(DEFAULT_STREAM);
         call.work_stream().stream(self.plan, of_generator)
     }
 
-    /// Returns why captures make a call fail, as an error.
+    /// Returns an error with the reason if captures make the call fail.
     fn check_allowed(&self, call: &Call) -> Result<(), String> {
         let refused =
             |why: String| Err(format!("{why}; if this is intended, list the status in `returns`"));
@@ -209,7 +206,7 @@ impl<'a> Captures<'a> {
                 Some(Recorded::Capture { .. } | Recorded::Stream) | None => Ok(()),
             };
         }
-        // Any other use of an event waits for it or queries it.
+        // A call that uses an event in any other way waits for or queries it.
         let asks = |named: &Named<'_>| {
             let records = matches!(order, OnOrder::Record { .. });
             named.thing == Thing::Event && named.role == NamedAs::Used && !records
@@ -220,8 +217,8 @@ impl<'a> Captures<'a> {
         }
     }
 
-    /// Adds a step to the capture of its stream, or joins its stream to the capture of an event. Returns the stream
-    /// that began the capture; `None` if the call takes effect at once.
+    /// Adds a step to the capture of its stream. A wait for an event of a capture makes the waiting stream join that
+    /// capture. Returns the stream that began the capture; `None` if the call takes effect at once.
     fn capture(&mut self, step: &'a Step) -> Option<&'a str> {
         let stream = self.stream(&step.call)?;
         let order = step.call.on_order();
@@ -256,7 +253,6 @@ impl<'a> Captures<'a> {
         Some(origin)
     }
 
-    /// Adds a node after the others of its graph.
     fn add_node(&mut self, step: &'a Step, graph: &'a str) -> Result<(), String> {
         self.graph(graph)?;
         match self.graphs.get_mut(graph).filter(|_| self.by_hand.contains(graph)) {
@@ -268,7 +264,7 @@ impl<'a> Captures<'a> {
         }
     }
 
-    /// Returns capture and clock of an event that was recorded in a capture that is still open.
+    /// Returns the capture in which an event was recorded, and its clock; `None` if that capture is not open.
     fn open_capture(&self, event: &str) -> Option<(&'a str, NodeClock<'a>)> {
         match self.events.get(event)? {
             Recorded::Capture { number, origin, before } => {
@@ -284,7 +280,6 @@ impl<'a> Captures<'a> {
         self.open.remove(stream).map(|capture| capture.nodes)
     }
 
-    /// Applies the effect of a call on captures and graphs.
     fn apply(&mut self, effect: OnCaptures<'a>) -> Result<(), String> {
         match effect {
             OnCaptures::Nothing => {}
@@ -296,7 +291,7 @@ impl<'a> Captures<'a> {
                 self.graphs.insert(graph, nodes);
                 self.by_hand.remove(graph);
             }
-            // Empty nodes have no effect.
+            // The nodes of an empty graph have no effect.
             OnCaptures::EmptyGraph(graph) => {
                 self.graphs.insert(graph, Vec::new());
                 self.by_hand.insert(graph);
@@ -343,7 +338,6 @@ impl<'a> Captures<'a> {
         self.open.insert(stream, Capture { number: self.capture_count, nodes: Vec::new() });
     }
 
-    /// Adds copies of the child's nodes after the nodes of a graph.
     fn add_child(&mut self, graph: &'a str, child: &str) -> Result<(), String> {
         let mut added = self.graph(child)?;
         self.graph(graph)?;
@@ -363,12 +357,12 @@ impl<'a> Captures<'a> {
         }
     }
 
-    /// Returns the number of allocations and library handles created so far.
     pub(crate) fn creations(&self) -> u32 {
         self.creations
     }
 
-    /// Returns the nodes of an executable graph in the order of their capture: calls, and events between them.
+    /// Returns the nodes of an executable graph in the order in which they were captured. Event records and waits are
+    /// included.
     ///
     /// # Errors
     /// Returns a message if the executable graph does not exist.
@@ -390,26 +384,26 @@ fn not_extensible(graph: &str) -> String {
     )
 }
 
-/// Returns true for handles of libraries above HIP, including random generators.
+/// Returns true for handles of libraries above HIP, which include random generators.
 pub(crate) fn is_handle(thing: Thing) -> bool {
     matches!(thing, Thing::Generator | Thing::Blaslt | Thing::Rocblas)
 }
 
-/// Returns true for event records and waits, which order nodes and are not nodes themselves.
+/// Returns true for event records and event waits. They order nodes and are not nodes themselves.
 fn is_event(step: &Step) -> bool {
     matches!(step.call.on_order(), OnOrder::Record { .. } | OnOrder::WaitEvent { .. })
 }
 
-/// Ids of the steps of a body that captures concern.
+/// Ids of the body's steps that belong to captures or graphs.
 #[derive(Debug, Default, PartialEq)]
 pub struct CapturedSteps {
-    /// Steps between begin and end of any capture, on any stream.
+    /// Steps between the begin and the end of any capture. The steps may use other streams than the captured ones.
     pub during: BTreeSet<u32>,
-    /// Steps that become part of a capture, or a node of a graph.
+    /// Steps that become part of a capture, or nodes of a graph.
     pub inside: BTreeSet<u32>,
 }
 
-/// Returns the steps of the body that captures concern.
+/// Returns the steps of the body that belong to captures or graphs.
 pub fn captured_steps(plan: &Plan) -> CapturedSteps {
     fn walk<'a>(steps: &'a [Step], captures: &mut Captures<'a>, found: &mut CapturedSteps) {
         for step in steps {
@@ -418,7 +412,7 @@ pub fn captured_steps(plan: &Plan) -> CapturedSteps {
                 continue;
             }
             let before = captures.capturing();
-            // `reference` reports mistakes.
+            // An error is dropped here, because `reference` reports it as a mistake.
             let role = captures.visit(step);
             if before || captures.capturing() {
                 found.during.insert(step.id);
@@ -430,24 +424,24 @@ pub fn captured_steps(plan: &Plan) -> CapturedSteps {
     }
     let mut found = CapturedSteps::default();
     let mut captures = Captures::new(plan);
-    // The set-up contains no capture.
+    // Only the body is walked, because the set-up contains no capture.
     walk(&plan.body, &mut captures, &mut found);
     found
 }
 
-/// Returns true if a status of success is accepted. A call that must fail has no effect.
+/// Returns true if the step accepts success. A step that does not accept success has no effect.
 pub fn may_succeed(step: &Step) -> bool {
     step.returns.as_ref().is_none_or(|by| by.0.iter().any(|(_, names)| accepts_success(names)))
 }
 
-/// Returns true if the accepted failures of an end of capture end the capture nevertheless.
+/// Returns true if the step accepts a failure with which hipStreamEndCapture ends the capture.
 fn failure_ends_capture(step: &Step) -> bool {
     const ENDED: [&str; 2] = ["hipErrorStreamCaptureInvalidated", "hipErrorStreamCaptureUnjoined"];
     let ended = |names: &[String]| names.iter().any(|name| ENDED.contains(&name.as_str()));
     step.returns.as_ref().is_some_and(|by| by.0.iter().any(|(_, names)| ended(names)))
 }
 
-/// Returns true if success is among the accepted statuses.
+/// Returns true if the list of accepted statuses contains success.
 pub fn accepts_success(names: &[String]) -> bool {
     names
         .iter()

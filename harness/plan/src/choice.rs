@@ -1,11 +1,9 @@
-//! Enums whose values are written as words in cases and plans.
-
 /// An enum whose values are written as words in cases and plans.
 pub trait Choice: Copy + PartialEq + 'static {
-    /// All values with their words.
+    /// All values, each with its word.
     const ALL: &'static [(&'static str, Self)];
 
-    /// Returns the word for this value.
+    /// Returns the word for the value.
     fn word(self) -> &'static str;
 }
 

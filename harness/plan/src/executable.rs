@@ -1,4 +1,4 @@
-//! Checks that a plan can be executed: all names are declared, the host accesses only host memory, and every
+//! Checks that a plan can be executed: all names are declared, the host directly accesses only host memory, and every
 //! capture is ended.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,10 +7,10 @@ use crate::{
     Accessor, Call, CopyApi, DEFAULT_STREAM, Named, NamedAs, Plan, Step, Thing, may_succeed,
 };
 
-/// Returns the steps that no run can execute, with reasons. No call would report these mistakes, so they are
-/// searched before the first call: when a case is checked, and again by the worker.
+/// Returns the steps that no run can execute, with the reason for each. No HIP call would report these mistakes.
+/// Therefore this function is called before the first call: when a case is checked, and again by the worker.
 ///
-/// Graphs, generators and handles are not declared, because calls create them.
+/// Graphs, generators and handles need no declaration, because calls create them.
 pub fn impossible_steps(plan: &Plan) -> Vec<(&Step, String)> {
     let mut found = Vec::new();
     let mut open: BTreeMap<&str, &Step> = BTreeMap::new();
@@ -51,7 +51,6 @@ fn check_call(plan: &Plan, events: &BTreeSet<&str>, call: &Call) -> Result<(), S
             Thing::Stream => plan.streams.contains_key(name),
             Thing::Event => events.contains(name),
             Thing::Kernel => plan.kernels.contains_key(name),
-            // Created by calls.
             Thing::Graph
             | Thing::Exec
             | Thing::Generator

@@ -1,8 +1,9 @@
-//! Formulas for the outputs of kernels defined in a case, for example `out[i] = a * in[i] + 1 for i < n`.
+//! Formulas for the outputs of kernels that a case defines, for example `out[i] = a * in[i] + 1 for i < n`.
 //!
-//! The right side is a C expression over the parameters of the kernel. It has the conversions and rounding of C
-//! without contraction; `fma` rounds once. `i` is the index of the element, from 0 to the bound, or to `items`, the
-//! number of work-items of the launch. All reads happen before the first write.
+//! The right side is a C expression over the parameters of the kernel. Conversions and rounding are those of C. A
+//! product and a sum are rounded separately, except in `fma`, which rounds once. `i` is the index of the element, from
+//! 0 up to the bound after `for i <`, or up to `items`, the number of work-items of the launch. All reads happen before
+//! the first write.
 //!
 //! Undefined behaviour in C is reported as a mistake of the case.
 
@@ -12,7 +13,7 @@ mod parse;
 pub use self::evaluate::{FormulaError, FormulaInputs};
 use crate::{OwnKind, OwnParameter, Scalar, ScalarType};
 
-/// The formula of one output, element by element. Parameter indices refer to the result of
+/// The formula of one output, evaluated once per element. Parameter indices refer to the result of
 /// [`flat_parameters`](crate::flat_parameters).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formula {
@@ -22,11 +23,11 @@ pub struct Formula {
     pub element: ScalarType,
     /// Index of the written element.
     pub at: Expr,
-    /// Value of the written element.
+    /// Number of evaluations, which is the bound of `i`.
     pub value: Expr,
     /// Number of evaluations.
     pub count: Expr,
-    /// Types of the parameters that are numbers or point to numbers.
+    /// Types of the parameters that are numbers or point to numbers; `None` for other parameters.
     pub(crate) types: Vec<Option<ScalarType>>,
 }
 
@@ -40,7 +41,7 @@ pub enum Expr {
     Item,
     /// The number of work-items, `items`, an `unsigned int`.
     Items,
-    /// The variable of a sum, an `unsigned int`. The index is the number of sums around it.
+    /// The variable of a sum, an `unsigned int`. The index is the number of sums that enclose this sum.
     Bound(usize),
     /// The value of a numeric parameter.
     Number(usize),
@@ -52,7 +53,7 @@ pub enum Expr {
     Binary(Binary, Box<Expr>, Box<Expr>),
     /// The conditional `c ? a : b`.
     Either(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// A conversion, written as a call of the type.
+    /// A type conversion, written as a call of the type, for example `f32(x)`.
     Cast(ScalarType, Box<Expr>),
     /// A call of `fma`, `min`, `max`, `abs` or `sqrt`.
     Call(Function, Vec<Expr>),
@@ -126,7 +127,7 @@ impl Binary {
     }
 }
 
-/// Functions of one to three numbers.
+/// Functions with one to three numeric arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is what its name says")]
 pub enum Function {
@@ -151,7 +152,7 @@ impl Function {
 }
 
 impl Formula {
-    /// Parses a formula for a kernel with these parameters.
+    /// Parses a formula for a kernel with the given parameters.
     ///
     /// # Errors
     /// Returns a message that describes the mistake.
@@ -168,7 +169,6 @@ impl Formula {
     }
 }
 
-/// Returns the numeric types of the parameters; `None` for those that formulas cannot use.
 fn types(parameters: &[OwnParameter]) -> Vec<Option<ScalarType>> {
     let ty = |parameter: &OwnParameter| match parameter.kind {
         OwnKind::Pointer { element, .. } => element,
@@ -186,7 +186,7 @@ pub fn promoted_type(ty: ScalarType) -> ScalarType {
     }
 }
 
-/// Returns the type in which C computes with two operands.
+/// Returns the type in which C computes an operation on operands of the two types.
 ///
 /// # Errors
 /// Returns a message for `f16` with `bf16`, which have no common type.

@@ -1,21 +1,21 @@
 //! The table of functions of libamdhip64 that the step `hip` can call.
 //!
-//! `hip/functions.txt` has one line per function: its declaration from the header, with a role after the name of
-//! each parameter.
+//! `hip/functions.txt` has one line per function: its declaration from the header, with a role after the name of each
+//! parameter.
 //!
 //! | role | meaning |
 //! | --- | --- |
 //! | none | a number, or a handle that an earlier call returned |
 //! | `asks` | a stream, event or graph that the call reads |
-//! | `own` | a stream, event, graph or memory that the call changes or destroys. It must come from an earlier `hip` step, because the analyses do not know such objects |
-//! | `works` | a stream that gets work, which is a node during a capture |
+//! | `own` | a stream, event, graph or memory that the call changes or destroys. An earlier `hip` step must have created it, because the analyses do not track such objects |
+//! | `works` | a stream to which the call enqueues work; during a capture the work becomes a node |
 //! | `text` | text |
-//! | `in` | a pointer to input: numbers, handles and bytes as a struct; `in[n]` has n of them |
-//! | `keeps` | like `in`, and may contain addresses of buffers, because the call does not access them |
-//! | `out` | a pointer to 4096 bytes for a result; `out[n]` if another parameter has the number of bytes or elements |
-//! | `inout` | like `out`, with a number in it before the call |
+//! | `in` | a pointer to input: numbers, handles and bytes as a struct; `in[n]` is an array with n of them |
+//! | `keeps` | like `in`, but the struct may also contain addresses of buffers, because the call does not access them |
+//! | `out` | a pointer to 4096 bytes for a result; `out[n]` if another parameter is the number of bytes or elements |
+//! | `inout` | like `out`, but the memory contains a number before the call |
 //! | `at` | an address that the call does not access |
-//! | `reads[n]`, `writes[n]` | n bytes of a buffer; a call with one of each and equal sizes is a copy |
+//! | `reads[n]`, `writes[n]` | n bytes of a buffer; a call that reads and writes ranges of equal size is a copy |
 //! | `sets[v;e;n]` | n bytes of a buffer, in which each element of e bytes is set to parameter v |
 //!
 //! A test of the crate `rocrepro` compares the lines with the headers of the stacks.
@@ -28,7 +28,8 @@ use crate::{Arg, Name, Place, Scalar, ScalarType};
 
 const TABLE: &str = include_str!("hip/functions.txt");
 
-/// Functions with steps of their own, whose calls declare their effects.
+/// Declarations of the functions that have steps of their own, for example `hipMemcpyAsync`. Their effects are declared
+/// with their calls.
 const OF_STEPS: &str = include_str!("hip/steps.txt");
 
 /// Size of the memory for a result, in bytes.
@@ -77,7 +78,7 @@ pub enum HipRole {
     Sets { value: &'static str, element: u64, bytes: HipSize },
 }
 
-/// A size: a product of parameters and constants.
+/// A size: the product of parameters and constants.
 #[derive(Debug, PartialEq)]
 pub struct HipSize(Vec<&'static str>);
 
@@ -93,7 +94,8 @@ pub enum HipArg {
     Text(String),
     /// A value that an earlier call returned.
     Value(Name),
-    /// A pointer to memory for a result of this name, which contains the number `before` before the call.
+    /// A pointer to memory for a result. `name` is the name of the result, and `before` is the number in the memory
+    /// before the call.
     #[allow(missing_docs, reason = "as the names say")]
     Out { name: Name, before: u64 },
     /// A stream of the plan.
@@ -107,18 +109,18 @@ pub enum HipArg {
     Kernel(Name),
     /// The address of a position in a buffer.
     Place(Place),
-    /// A pointer to a struct.
+    /// A pointer to a struct with these members.
     Struct(Vec<HipArg>),
-    /// Bytes of any member of a struct.
+    /// A member of a struct, of any type, as its bytes.
     Bytes(Vec<u8>),
 }
 
-/// The part of a returned value to read.
+/// The part of a returned value that a step reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HipRead {
     /// Offset in the returned value, in bytes.
     pub at: u64,
-    /// Type of that part.
+    /// Type of the part.
     pub sort: Sort,
 }
 
@@ -128,9 +130,9 @@ pub struct HipRead {
 pub enum Sort {
     /// A number of this type.
     Number(ScalarType),
-    /// Characters up to a zero byte.
+    /// Characters that end at a zero byte.
     Text,
-    /// A pointer to characters.
+    /// A pointer to characters that end at a zero byte.
     TextAt,
     /// An address or a handle. Its value differs between runs, so a case may only check whether it is null.
     Pointer,
@@ -141,7 +143,8 @@ impl HipSize {
         HipSize(text.split('*').collect())
     }
 
-    /// Returns the size; `number` returns the value of a parameter. Returns `None` if a parameter is not a number.
+    /// Returns the size in bytes or elements. The function `number` maps a parameter's name to its value. Returns
+    /// `None` if a parameter of the product is not a number.
     pub fn resolve(&self, number: impl Fn(&str) -> Option<u64>) -> Option<u64> {
         self.0.iter().try_fold(1_u64, |product, factor| {
             let factor = factor.parse().ok().or_else(|| number(factor))?;
@@ -150,12 +153,12 @@ impl HipSize {
     }
 }
 
-/// Returns the type that a pointer type points to, without `const`; `None` for other types.
+/// Returns the type that a pointer type points to, without `const`; `None` if the type is not a pointer.
 pub fn pointed(ty: &str) -> Option<&str> {
     ty.strip_suffix('*').map(|ty| ty.trim().strip_prefix("const ").unwrap_or(ty).trim())
 }
 
-/// Returns the type of a C number; enums are 32-bit. Returns `None` for pointers and handles.
+/// Returns the type of a number with this C type; enums have 32 bits. Returns `None` for pointers and handles.
 pub fn scalar(ty: &str) -> Option<ScalarType> {
     let ty = ty.strip_prefix("const ").unwrap_or(ty);
     Some(match ty {
@@ -210,7 +213,7 @@ pub fn is_struct(ty: &str) -> bool {
 }
 
 impl HipParameter {
-    /// Returns the default type of the parameter's result; `None` for a struct.
+    /// Returns the type of the result that the function writes through the parameter; `None` if the result is a struct.
     pub fn gives(&self) -> Option<Sort> {
         match pointed(self.ty)? {
             "char" => Some(Sort::Text),
@@ -273,7 +276,8 @@ impl HipFunction {
         self.names[0]
     }
 
-    /// Returns the index of the parameter that `gives` refers to: the first with a result.
+    /// Returns the index of the first parameter through which the function returns a result. The key `gives` of a step
+    /// refers to this result.
     pub fn first_given(&self) -> Option<usize> {
         let gives = |p: &HipParameter| matches!(p.role, HipRole::Out(_) | HipRole::InOut);
         self.parameters.iter().position(gives)
@@ -300,26 +304,27 @@ fn lines(table: &'static str) -> impl Iterator<Item = &'static str> {
     table.lines().filter(|line| !line.starts_with('#'))
 }
 
-/// Returns the declaration of a function, with or without a step of its own.
+/// Returns the declaration of a function. Functions that have a step of their own are included.
 pub fn hip_declared(name: &str) -> Option<&'static HipFunction> {
     let of_steps = || hip_functions_of_steps().iter().find(|function| function.name() == name);
     hip_function(name).or_else(of_steps)
 }
 
-/// Returns a function that the step `hip` can call.
+/// Returns a function of the table that the step `hip` can call.
 pub fn hip_function(name: &str) -> Option<&'static HipFunction> {
     static BY_NAME: OnceLock<HashMap<&str, &HipFunction>> = OnceLock::new();
     let all = || hip_functions().iter().map(|function| (function.name(), function)).collect();
     BY_NAME.get_or_init(all).get(name).copied()
 }
 
-/// Returns the functions that a call of this one needs: itself, if it is in the table.
+/// Returns the functions that a call of this one needs: only the function itself, or none if the table does not contain
+/// it.
 pub(crate) fn called(function: &str) -> &'static [&'static str] {
     hip_function(function).map_or(&[], |function| &function.names)
 }
 
 impl HipArg {
-    /// Returns the number of the argument, if it has one.
+    /// Returns the value of the argument if it is a number.
     pub fn number(&self) -> Option<u64> {
         match self {
             HipArg::Number(number) => Some(number.bits),
@@ -328,8 +333,8 @@ impl HipArg {
         }
     }
 
-    /// Returns the bytes of the argument in a struct; `address` returns the address of a named object. Members are
-    /// aligned as in C.
+    /// Returns the bytes of the argument as a member of a struct. The function `address` maps a named object to its
+    /// address. Nested members are aligned as in C.
     pub fn to_bytes(&self, address: &impl Fn(&HipArg) -> u64) -> Vec<u8> {
         match self {
             HipArg::Number(number) => number.to_bytes(),
@@ -346,7 +351,7 @@ impl HipArg {
         }
     }
 
-    /// Returns the alignment in a struct, in bytes.
+    /// Returns the alignment of the argument in a struct, in bytes.
     pub fn alignment(&self) -> usize {
         match self {
             HipArg::Number(number) => number.ty.bytes(),
@@ -357,10 +362,10 @@ impl HipArg {
     }
 }
 
-/// An access: true for a write, position, and size in bytes.
+/// An access to a buffer: true for a write, the position, and the size in bytes.
 pub type HipAccess<'a> = (bool, &'a Place, u64);
 
-/// Returns the buffer accesses of a call.
+/// Returns the accesses of a call to buffers.
 pub fn hip_accesses<'a>(function: &str, args: &'a [HipArg]) -> Vec<HipAccess<'a>> {
     let Some(function) = hip_function(function) else { return Vec::new() };
     let number = |name: &str| number_of(function, args, name);
@@ -376,13 +381,13 @@ pub fn hip_accesses<'a>(function: &str, args: &'a [HipArg]) -> Vec<HipAccess<'a>
     touched.collect()
 }
 
-/// Returns the value of a numeric parameter.
+/// Returns the value of the numeric parameter `name` in a call with these arguments.
 pub fn number_of(function: &HipFunction, args: &[HipArg], name: &str) -> Option<u64> {
     let at = function.parameters.iter().position(|parameter| parameter.name == name)?;
     args.get(at)?.number()
 }
 
-/// Converts a kernel argument to a member of a struct.
+/// Converts a kernel argument into a member of a struct.
 impl From<Arg> for HipArg {
     fn from(arg: Arg) -> HipArg {
         match arg {
@@ -435,7 +440,7 @@ mod tests {
                 for factor in sizes.iter().flat_map(|size| &size.0) {
                     assert!(factor.parse::<u64>().is_ok() || known(factor).is_some(), "{place}");
                 }
-                // Every stream, event and graph has a role.
+                // Every parameter of type stream, event or graph has a role.
                 let thing = ["hipStream_t", "hipEvent_t", "hipGraph_t", "hipGraphExec_t"];
                 let has_role = !matches!(parameter.role, HipRole::Value);
                 assert!(has_role || !thing.contains(&parameter.ty), "{place}: {name}");

@@ -1,13 +1,14 @@
-//! The plan of a trial: the list of HIP and library calls that it executes.
+//! The plan of a trial: the list of HIP and library calls that the trial executes.
 //!
-//! The worker executes the plan, the reference model computes the expected content of every checked buffer from it,
-//! and the order analysis rejects it if its accesses race. All use the same plan, so an exported reproducer cannot
-//! differ from the test. A plan contains everything that it needs, including kernel sources, and can be serialised,
-//! so that a failing one can be kept and repeated without its YAML.
+//! The worker executes the plan. The reference model computes from it the expected content of every checked buffer. The
+//! order analysis rejects a plan whose accesses race. All three use the same plan, so an exported reproducer cannot
+//! differ from the test. A plan contains all its inputs, including the kernel sources, and can be serialised. A failing
+//! plan can therefore be kept and repeated without its YAML file.
 //!
 //! This crate is pure: it does no I/O and does not know YAML, processes or verdicts.
 
-// No wildcard arms over calls: the compiler must list every match that a new call concerns.
+// Matches over calls must not have a wildcard arm. If a call is added, the compiler then lists every match that has to
+// be extended.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
 mod arguments;

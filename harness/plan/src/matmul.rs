@@ -24,22 +24,23 @@ pub struct MatmulProblem {
     pub bias: bool,
 }
 
-/// Buffers of a matrix product. Each matrix is packed tightly from the start of its buffer.
+/// Buffers of a matrix product. Each matrix begins at the start of its buffer and has no padding between columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operands {
-    /// m x k, or k x m if transposed.
+    /// Buffer of A: m x k elements, or k x m if transposed.
     pub a: String,
-    /// k x n, or n x k if transposed.
+    /// Buffer of B: k x n elements, or n x k if transposed.
     pub b: String,
-    /// m x n, of the problem's [output type](Dtype::output). The previous content is ignored.
+    /// Buffer of D: m x n elements of the problem's [output type](Dtype::output). The previous content is ignored.
     pub d: String,
-    /// m elements of the output type, which are added to each column; only with [`MatmulProblem::bias`].
+    /// Buffer of the bias: m elements of the output type, which are added to each column of D. Set only with
+    /// [`MatmulProblem::bias`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bias: Option<String>,
 }
 
 impl MatmulProblem {
-    /// Returns the sizes of A, B and D in bytes, saturating at `u64::MAX`.
+    /// Returns the sizes of A, B and D in bytes. An overflow results in `u64::MAX`.
     pub fn bytes(&self) -> [u64; 3] {
         let (input, output) = (self.dtype.bytes(), self.dtype.output().bytes());
         let bytes =
@@ -62,7 +63,7 @@ pub enum Dtype {
     F64,
     /// 8-bit integer, accumulated and stored as 32-bit integer.
     I8,
-    /// 32-bit integer: the output type of 8-bit products. Not a type of factors.
+    /// 32-bit integer: the output type of products of 8-bit integers. A and B cannot have this type.
     I32,
 }
 
@@ -77,7 +78,7 @@ impl Dtype {
         }
     }
 
-    /// Returns the type of D for factors of this type.
+    /// Returns the type of D if A and B have this type.
     pub const fn output(self) -> Dtype {
         match self {
             Dtype::I8 => Dtype::I32,
@@ -85,7 +86,7 @@ impl Dtype {
         }
     }
 
-    /// Returns the accumulation type for an output of this type, as the calls request it.
+    /// Returns the type in which a product with this output type is accumulated. The library calls request this type.
     const fn accumulator(self) -> Dtype {
         match self {
             Dtype::F16 | Dtype::Bf16 => Dtype::F32,
@@ -93,7 +94,7 @@ impl Dtype {
         }
     }
 
-    /// Returns the magnitude up to which the type has every whole number.
+    /// Returns the largest number up to which the type represents every whole number exactly.
     pub(crate) const fn max_exact_integer(self) -> u64 {
         match self {
             Dtype::I8 => (1 << 7) - 1,
@@ -105,7 +106,6 @@ impl Dtype {
         }
     }
 
-    /// Returns the smallest positive normal number.
     const fn min_normal(self) -> f64 {
         match self {
             Dtype::F16 | Dtype::Bf16 | Dtype::F32 => f32::MIN_POSITIVE as f64,
@@ -127,7 +127,7 @@ impl Dtype {
         })
     }
 
-    /// Returns the bytes of a number; `None` if the type does not have exactly this number.
+    /// Returns the bytes of a number; `None` if the type cannot represent the number exactly.
     fn write(self, value: f64) -> Option<Vec<u8>> {
         let bytes = match self {
             Dtype::F32 => (value as f32).to_le_bytes().to_vec(),
@@ -141,17 +141,17 @@ impl Dtype {
     }
 }
 
-/// Fills `bytes` with whole numbers from -2 to 2, one per element, derived from the [`pattern`] of `stamp`. Bytes
-/// after the last whole element are left as they are.
+/// Fills `bytes` with whole numbers from -2 to 2, one per element, derived from the [`pattern`] of `stamp`. Bytes after
+/// the last whole element are not changed.
 ///
-/// Products and sums of such numbers are exact in every type and in every order of additions, so that the product
-/// of two such matrices has exactly one right result.
+/// Products and sums of such numbers are exact in every type and in every order of additions. Therefore the product of
+/// two such matrices has exactly one right result.
 pub fn small_numbers(dtype: Dtype, stamp: u64, bytes: &mut [u8]) {
     let size = dtype.bytes() as usize;
     let mut words = vec![0; bytes.len() / size * 4];
     pattern(stamp, &mut words);
     for (element, word) in bytes.chunks_exact_mut(size).zip(words.chunks_exact(4)) {
-        // This byte of the word differs from the bytes that a pattern of the same stamp has in the same place.
+        // Byte 2 of the word differs from the byte that a pattern of the same stamp has at the same position.
         let small = f64::from(word[2] % 5) - 2.0;
         if let Some(value) = dtype.write(small) {
             element.copy_from_slice(&value);
@@ -170,8 +170,8 @@ fn lowest_bit(value: f64) -> f64 {
     }
 }
 
-/// Returns the sum of products if it is the same in every order of additions: all products are multiples of one
-/// number, and the sum of their magnitudes is exact in type `of`.
+/// Returns the sum of products if it does not depend on the order of the additions, else `None`. The sum is accepted if
+/// all products are multiples of one number, and the sum of their magnitudes is exact in type `of`.
 fn exact_sum(factors: impl Iterator<Item = (f64, f64)>, of: Dtype) -> Option<f64> {
     let (mut sum, mut weight, mut finest) = (0.0, 0.0f64, f64::INFINITY);
     for (x, y) in factors {
@@ -190,12 +190,12 @@ fn exact_sum(factors: impl Iterator<Item = (f64, f64)>, of: Dtype) -> Option<f64
     (normal && weight <= finest * of.max_exact_integer() as f64).then_some(sum)
 }
 
-/// Computes D. Returns `None` if an operand is too small, or if a result is not exact in the output type or depends
-/// on the order of the additions.
+/// Computes D. Returns `None` if an operand is too small, if a result is not exact in the output type, or if a result
+/// depends on the order of the additions.
 pub fn matmul(problem: &MatmulProblem, a: &[u8], b: &[u8], bias: Option<&[u8]>) -> Option<Vec<u8>> {
     let MatmulProblem { m, n, k, transpose_a, transpose_b, dtype, .. } = *problem;
     let read = |bytes, rows: u64, columns: u64, transposed: bool| -> Option<Vec<f64>> {
-        // Rows of op(A) and columns of op(B): both run along k.
+        // Index of element `inner` of row `outer` of op(A), or of column `outer` of op(B). Both have k elements.
         let index =
             |outer, inner| if transposed { outer * columns + inner } else { inner * rows + outer };
         let all: Option<Vec<_>> = (0..rows * columns).map(|i| dtype.read(bytes, i)).collect();
@@ -237,10 +237,10 @@ mod tests {
         assert_eq!(sum(&[]), Some(0.0));
         assert_eq!(sum(&[(1.5, 2.5), (-0.25, 1.0)]), Some(3.5));
         assert_eq!(sum(&[(big, 1.0)]), Some(big));
-        // 1 is lost if it is added to the large number first.
+        // Adding 1 to the large number first would lose the 1.
         assert_eq!(sum(&[(big, 1.0), (1.0, 1.0), (-big, 1.0)]), None);
         assert_eq!(sum(&[(big, 1.0), (0.5, 1.0)]), None);
-        // The product has more bits than f64.
+        // The exact product has more bits than f64 can represent.
         assert_eq!(sum(&[(1.0 + f64::EPSILON, 1.0 + f64::EPSILON)]), None);
         assert_eq!(sum(&[(f64::from(f32::MIN_POSITIVE) / 4.0, 3.0)]), None, "denormal");
         assert_eq!(sum(&[(f64::NAN, 1.0)]), None);
@@ -252,7 +252,6 @@ mod tests {
         }
     }
 
-    /// A sum that `exact_sum` accepts has that value in f32 in every order, with and without fused multiply-add.
     #[test]
     fn accepted_sums_are_equal_in_every_order() {
         const ORDERS: [[usize; 3]; 6] =

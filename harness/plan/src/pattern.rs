@@ -1,17 +1,18 @@
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Content of a fresh buffer.
+/// Byte that fills a fresh buffer.
 pub const POISON_BYTE: u8 = 0xA5;
-/// Content of guards.
+/// Byte that fills the guards of a buffer.
 pub const GUARD_BYTE: u8 = 0x5C;
 
 /// Fills `bytes` with the pattern of `stamp`.
 ///
-/// Each 4-byte little-endian word is derived from the stamp and its index, so that a wrong read can be traced to
+/// Each 4-byte little-endian word is derived from the stamp and the word's index, so that a wrong read can be traced to
 /// the write and the offset that it came from. Words are 1 to 2^24 - 1, so that they are also exact as `f32`.
 pub fn pattern(stamp: u64, bytes: &mut [u8]) {
     for (index, chunk) in bytes.chunks_mut(4).enumerate() {
-        // One round of splitmix64's finaliser: cheap, and different stamps share no sequence of words.
+        // One round of splitmix64's finaliser is cheap, and patterns of different stamps have no sequence of words in
+        // common.
         let mut z = stamp.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(index as u64 + 1);
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -26,8 +27,8 @@ pub fn fill_stamp(stamp: u32, occurrence: u32) -> u64 {
     u64::from(occurrence) << 32 | u64::from(stamp)
 }
 
-/// Returns the digest that worker and model compare: XXH3 with 128 bits, as 32 hexadecimal digits. It detects
-/// accidental differences, but does not resist an adversary.
+/// Returns the digest that identifies bytes and orders: XXH3 with 128 bits, as 32 hexadecimal digits. The digest
+/// detects accidental differences, but an attacker can construct collisions.
 pub fn digest(bytes: &[u8]) -> String {
     format!("{:032x}", xxh3_128(bytes))
 }
@@ -49,7 +50,7 @@ mod tests {
         }
     }
 
-    /// Exported programs and other versions write the same words. The expected ones were computed by hand.
+    /// Exported programs and other versions of rocrepro write the same words. The expected words were computed by hand.
     #[test]
     fn pattern_words_are_stable() {
         let words = |stamp: u64| {
@@ -63,7 +64,7 @@ mod tests {
 
     #[test]
     fn patterns_never_start_with_zeros() {
-        // Else a lost copy of two bytes could not be distinguished from a correct one.
+        // If a pattern began with two zero bytes, the loss of a two-byte copy into zeroed memory would go undetected.
         for stamp in 0..10_000 {
             let mut bytes = [0; 2];
             pattern(stamp, &mut bytes);

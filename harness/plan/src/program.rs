@@ -4,26 +4,26 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A trial whose body is a program of its own, instead of calls that a worker makes.
+/// A trial whose body is a program instead of a list of calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// The program.
+    /// Kind of the program, with its source or command.
     pub what: ProgramBody,
-    /// Arguments of the program.
+    /// Command-line arguments of the program.
     pub arguments: Vec<String>,
-    /// Python packages that the program imports.
+    /// Python packages that the program needs.
     pub packages: Packages,
-    /// Components that the stack needs in addition to HIP, as named by `stack fetch --with`.
+    /// Components that the stack needs in addition to HIP, named as in `stack fetch --with`.
     pub groups: Vec<String>,
-    /// Values of the trial, by axis of the matrix.
+    /// Value of each axis of the matrix, by the name of the axis.
     pub parameters: BTreeMap<String, String>,
     /// Requirements on exit status and output, in addition to the program's own checks.
     pub stated: ProgramExpectations,
-    /// Line of the program in the case.
+    /// Line of the case at which the program is defined.
     pub line: u32,
 }
 
-/// Kind of program, with its source or command.
+/// Kind of a program, with its source or command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProgramBody {
     /// A Python program.
@@ -32,12 +32,12 @@ pub enum ProgramBody {
     Cpp {
         /// Source text.
         source: Source,
-        /// Architectures to compile for; empty for that of the device.
+        /// Architectures to compile for; an empty list means the architecture of the device.
         arch: Vec<String>,
         /// Additional compiler options.
         options: Vec<String>,
     },
-    /// An existing program, with its first arguments.
+    /// An existing executable and its first arguments.
     Command(Vec<String>),
 }
 
@@ -46,9 +46,9 @@ pub enum ProgramBody {
 pub struct Source {
     /// The text.
     pub text: String,
-    /// File next to the case; `None` if the text is part of the case.
+    /// File in the case's folder that contains the text; `None` if the case contains the text.
     pub file: Option<String>,
-    /// Line of the case before the first line of the text.
+    /// Number of the line of the case that precedes the first line of the text.
     pub above: u32,
 }
 
@@ -58,7 +58,7 @@ pub enum Packages {
     /// No packages are needed.
     #[default]
     None,
-    /// The environment of this name.
+    /// The environment with this name.
     Environment(String),
     /// Any environment that has these packages.
     These(Vec<String>),
@@ -76,7 +76,7 @@ pub struct ProgramExpectations {
 }
 
 impl Program {
-    /// Returns true if the program reports its checks and its end by the helper `rocrepro`.
+    /// Returns true if the program reports its checks and its end through the helper `rocrepro`.
     pub fn reports(&self) -> bool {
         self.source().is_some_and(|source| source.text.contains("rocrepro"))
     }

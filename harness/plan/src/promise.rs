@@ -20,42 +20,42 @@
 //!
 //! The null stream and blocking streams wait for each other. Non-blocking streams and the null stream do not \[5\].
 //!
-//! 1. hip_runtime_api.h of 7.2.4, hipMemcpy2D: "Device to Device copies don't need to wait for host synchronization"; clr,
-//!    hipamd/src/hip_memory.cpp, says the same of all these copies. On a GPU, a device-to-device copy on the null stream
-//!    overlaps with a later asynchronous copy on a non-blocking stream.
+//! 1. hip_runtime_api.h of 7.2.4, hipMemcpy2D: "Device to Device copies don't need to wait for host synchronization";
+//!    clr, hipamd/src/hip_memory.cpp, says the same of all these copies. On a GPU, a device-to-device copy on the null
+//!    stream overlaps with a later asynchronous copy on a non-blocking stream.
 //! 2. CUDA driver API, "API synchronization behavior", which HIP follows: of transfers "from device memory to device
 //!    memory, no host-side synchronization is performed", and transfers that involve unified memory are synchronous
 //!    towards the host. Memset functions are asynchronous unless the target is pinned host or unified memory, an
 //!    exception that cases must not rely on.
 //! 3. hip_runtime_api.h, hipMemcpyAsync: "If host or dst are not pinned, the memory copy will be performed
-//!    synchronously". CUDA, as in 2: asynchronous copies stage pageable memory "immediately", before the earlier work of
-//!    the stream; for synchronous copies "a stream sync is performed before the copy is initiated". Only copies stage: a
-//!    kernel reads when it executes.
+//!    synchronously". CUDA, as in 2: asynchronous copies stage pageable memory "immediately", before the earlier work
+//!    of the stream; for synchronous copies "a stream sync is performed before the copy is initiated". Only copies
+//!    stage: a kernel reads when it executes.
 //! 4. hiprand.h: generation is asynchronous in the stream that hiprandSetStream set, else in the null stream.
 //! 5. hip_runtime_api.h, hipStreamNonBlocking.
 //! 6. hip_runtime_api.h of 7.2.4: "This API performs an implicit hipDeviceSynchronize() call."
 //! 7. hip_runtime_api.h of 7.2.4, hipStreamDestroy: "The queue may be destroyed while some commands are still inflight,
-//!    or may wait for all commands queued to the stream before destroying it." The header says nothing about the others.
+//!    or may wait for all commands queued to the stream before destroying it." The header says nothing about
+//!    hipHostUnregister and hipModuleUnload.
 //! 8. hip_runtime_api.h of 7.2.4, hipStreamSynchronize: "Specifying the null stream will cause the command to wait for
 //!    other streams on the same device to complete all pending operations."
 
 use crate::{CompletedOnReturn, Memory, Plan};
 
-/// The part of a call's work that has completed when the call returns.
+/// The part of a call's work that has completed when the call returns: nothing, the reads, or all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CompletedPart {
     Nothing,
-    /// The reads: the source has been staged.
+    /// Only the reads have completed: the source has been copied to a staging buffer.
     Reads,
     Everything,
 }
 
 impl CompletedPart {
-    /// Returns the part that the interface promises for a call.
     pub(crate) fn for_call(plan: &Plan, over: CompletedOnReturn<'_>) -> Self {
         match over {
             CompletedOnReturn::Nothing => CompletedPart::Nothing,
-            // Unknown buffers are reported by `executable.rs`.
+            // `executable.rs` reports buffers that are not declared.
             CompletedOnReturn::Copy { asynchronous, to, from } => {
                 let memory = |buffer| plan.memory(buffer).unwrap_or(Memory::Device);
                 CompletedPart::for_copy(asynchronous, memory(to), memory(from))
@@ -73,7 +73,6 @@ impl CompletedPart {
     }
 }
 
-/// Returns true if freeing memory of this kind waits for all work of the device.
 pub(crate) fn free_waits(memory: Option<Memory>) -> bool {
     match memory {
         Some(Memory::Device | Memory::DevicePitched | Memory::Managed | Memory::HostPinned) => true,

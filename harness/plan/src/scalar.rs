@@ -1,4 +1,4 @@
-//! Typed numbers, as cases write them and kernels get them.
+//! Typed numbers, which are written in cases and passed to kernels.
 
 use std::{fmt, str::FromStr};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice::{Choice, choices};
 
-/// Types of numbers that a kernel can take, with the names that cases use.
+/// Types of numeric kernel parameters, with their names in cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each is what its name says")]
@@ -59,7 +59,7 @@ impl ScalarType {
         matches!(self, ScalarType::F16 | ScalarType::Bf16 | ScalarType::F32 | ScalarType::F64)
     }
 
-    /// Returns true if the type has negative numbers.
+    /// Returns true if the type can represent negative numbers.
     pub const fn is_signed(self) -> bool {
         !matches!(self, ScalarType::U8 | ScalarType::U16 | ScalarType::U32 | ScalarType::U64)
     }
@@ -93,7 +93,8 @@ pub struct Scalar {
     pub bits: u64,
 }
 
-/// Serialised form of a [`Scalar`]: text, because JSON has neither infinities nor 64-bit integers.
+/// Serialised form of a [`Scalar`]. The number is written as text, because JSON numbers have no infinities, and many
+/// JSON readers round 64-bit integers.
 #[derive(Serialize, Deserialize)]
 struct Text {
     #[serde(rename = "type")]
@@ -116,18 +117,18 @@ impl TryFrom<Text> for Scalar {
 }
 
 impl Scalar {
-    /// Returns an `unsigned int`.
+    /// Returns a number of type `unsigned int`.
     pub fn u32(value: u32) -> Scalar {
         Scalar { ty: ScalarType::U32, bits: value.into() }
     }
 
-    /// Returns a `float`.
+    /// Returns a number of type `float`.
     pub fn f32(value: f32) -> Scalar {
         Scalar { ty: ScalarType::F32, bits: value.to_bits().into() }
     }
 
-    /// Parses a number of a type. Integers may have a sign or be written as `0x...`. Floats have Rust's syntax,
-    /// including `inf` and `nan`, and may end in `f`.
+    /// Parses a number of the given type. Integers may have a sign or be written as `0x...`. Floats have Rust's syntax,
+    /// including `inf` and `nan`, and may have the suffix `f`.
     ///
     /// # Errors
     /// Returns a message if the text is not a number of this type.
@@ -138,7 +139,7 @@ impl Scalar {
             let text = text.strip_suffix('f').filter(|t| t.parse::<f64>().is_ok()).unwrap_or(text);
             let value: f64 = text.parse().map_err(|_| wrong("not a number"))?;
             let bits = match ty {
-                // Parsed directly, so that it is rounded only once.
+                // The text is parsed directly as `f32`, because parsing it as `f64` first would round twice.
                 ScalarType::F32 => text.parse::<f32>().unwrap_or(f32::NAN).to_bits().into(),
                 _ => nearest(ty, value),
             };
@@ -173,7 +174,6 @@ impl Scalar {
         Scalar { ty, bits: value as u64 & mask }
     }
 
-    /// Returns the value of a number of an integer type.
     pub(crate) fn as_whole(self) -> i128 {
         let unused = 64 - 8 * self.ty.bytes() as u32;
         match self.ty.is_signed() {
@@ -182,7 +182,7 @@ impl Scalar {
         }
     }
 
-    /// Returns the number, rounded if f64 does not have it.
+    /// Returns the number as `f64`, rounded if `f64` cannot represent it exactly.
     pub fn as_f64(self) -> f64 {
         match self.ty {
             ScalarType::F16 => f16::from_bits(self.bits as u16).to_f64(),
@@ -193,12 +193,12 @@ impl Scalar {
         }
     }
 
-    /// Returns the bytes in memory order.
+    /// Returns the bytes of the number, in the order in which they are stored in memory (little-endian).
     pub fn to_bytes(self) -> Vec<u8> {
         self.bits.to_le_bytes()[..self.ty.bytes()].to_vec()
     }
 
-    /// Reads a number of a type from the first bytes; `None` if there are too few.
+    /// Reads a number of the given type from the first bytes; `None` if there are too few bytes.
     pub(crate) fn from_bytes(ty: ScalarType, bytes: &[u8]) -> Option<Scalar> {
         let mut all = [0; 8];
         all.get_mut(..ty.bytes())?.copy_from_slice(bytes.get(..ty.bytes())?);
@@ -206,7 +206,8 @@ impl Scalar {
     }
 }
 
-/// Returns the bits of the nearest float of a type; ties go to the even one (IEEE 754-2019, 4.3.1).
+/// Returns the bits of the float of the given type that is nearest to `value`. A tie is rounded to the float whose last
+/// bit is even (IEEE 754-2019, 4.3.1).
 pub(crate) fn nearest(ty: ScalarType, value: f64) -> u64 {
     let fraction: i32 = match ty {
         ScalarType::F16 => 10,
@@ -234,7 +235,7 @@ pub(crate) fn nearest(ty: ScalarType, value: f64) -> u64 {
 impl fmt::Display for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.ty {
-            // The shortest text that parses as this number.
+            // `f16` and `f32` print the shortest text that parses as the same number.
             ScalarType::F16 => write!(f, "{}", f16::from_bits(self.bits as u16)),
             ScalarType::Bf16 => write!(f, "{}", bf16::from_bits(self.bits as u16)),
             ScalarType::F32 => write!(f, "{}", f32::from_bits(self.bits as u32)),
@@ -293,7 +294,7 @@ mod tests {
         }
     }
 
-    /// Tests all numbers of the type, and the numbers next to and in the middle between them.
+    /// Tests all numbers of the type, the midpoints between adjacent numbers, and the f64 numbers next to these.
     #[test]
     fn rounds_to_nearest_small_float() {
         for (ty, infinity) in [(ScalarType::F16, 0x7c00_u64), (ScalarType::Bf16, 0x7f80)] {
@@ -314,7 +315,7 @@ mod tests {
                     assert_eq!(nearest(ty, -number), nearest_bits | 0x8000, "{ty:?} -{number:e}");
                 }
             }
-            // Infinity begins half a unit of the last place above the largest number.
+            // Numbers of at least half a unit of the last place above the largest number are rounded to infinity.
             let (before, last) = (value(infinity - 2), value(infinity - 1));
             let half = last + (last - before) / 2.0;
             assert_eq!(nearest(ty, half.next_down()), infinity - 1);

@@ -11,10 +11,10 @@ use crate::{Arg, Scalar, ScalarType};
 pub struct OwnKernel {
     /// Position of the definition, for example `line 7`.
     pub place: String,
-    /// Compiler options that are appended to the architecture and `-O3`.
+    /// Compiler options that follow the architecture and `-O3`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// Parameters as read from the source; `None` if they cannot be read.
+    /// Parameters that were read from the source; `None` if they cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Vec<OwnParameter>>,
     /// Formulas of the outputs, in the syntax of [`Formula`](crate::Formula).
@@ -38,7 +38,7 @@ pub struct OwnParameter {
 pub enum OwnKind {
     /// A pointer.
     Pointer {
-        /// Type of the elements, if they are numbers.
+        /// Type of the elements; `None` if they are not numbers.
         element: Option<ScalarType>,
         /// True for a pointer to `const`.
         only_read: bool,
@@ -48,7 +48,7 @@ pub enum OwnKind {
         /// Type of the number.
         of: ScalarType,
     },
-    /// A struct by value that contains only numbers, pointers and other such structs.
+    /// A struct that is passed by value and contains only numbers, pointers and other such structs.
     Struct {
         /// Members in order.
         members: Vec<OwnParameter>,
@@ -63,7 +63,6 @@ impl OwnKind {
         self.layout().map(|(bytes, _)| bytes)
     }
 
-    /// Returns size and alignment in bytes; `None` if only the compiler knows them.
     fn layout(&self) -> Option<(usize, usize)> {
         match self {
             OwnKind::Pointer { .. } => Some((8, 8)),
@@ -82,7 +81,7 @@ impl OwnKind {
     }
 }
 
-/// Replaces structs by their members, named `name.member`.
+/// Replaces each struct by its members, with names of the form `name.member`.
 pub fn flat_parameters(parameters: &[OwnParameter]) -> Vec<OwnParameter> {
     let of = |parameter: &OwnParameter| match &parameter.kind {
         OwnKind::Struct { members } => {
@@ -99,7 +98,8 @@ pub fn flat_parameters(parameters: &[OwnParameter]) -> Vec<OwnParameter> {
     parameters.iter().flat_map(of).collect()
 }
 
-/// Converts the arguments to match [`flat_parameters`]. Surplus arguments are kept.
+/// Replaces each struct among the arguments by its members, so that the arguments match [`flat_parameters`]. Surplus
+/// arguments are kept.
 pub fn flat_args(parameters: &[OwnParameter], args: &[Arg]) -> Vec<Arg> {
     let mut flat = Vec::new();
     for (index, arg) in args.iter().enumerate() {
@@ -118,7 +118,6 @@ pub fn flat_args(parameters: &[OwnParameter], args: &[Arg]) -> Vec<Arg> {
     flat
 }
 
-/// Splits the bytes of a struct into its members.
 fn split_struct(kind: &OwnKind, bytes: &[u8]) -> Vec<Arg> {
     match kind {
         OwnKind::Struct { members } => {
@@ -140,8 +139,8 @@ fn split_struct(kind: &OwnKind, bytes: &[u8]) -> Vec<Arg> {
     }
 }
 
-/// Reads the parameters of a kernel from its source. Returns `None` if they are not plain text, for example if they
-/// come from a macro. The result is a best effort: the compiler may see something else.
+/// Reads the parameters of a kernel from its source, without a compiler. Returns `None` if the parameters cannot be
+/// read, for example because a macro generates them. The result may differ from what the compiler sees.
 pub fn own_parameters(source: &str, kernel: &str) -> Option<Vec<OwnParameter>> {
     let tokens = tokens(source)?;
     let structs = structs(&tokens);
@@ -183,8 +182,8 @@ pub fn own_parameters(source: &str, kernel: &str) -> Option<Vec<OwnParameter>> {
     None
 }
 
-/// Splits a source into words and punctuation. Comments are dropped, and string literals become `""`. Returns
-/// `None` if a comment or a literal does not end.
+/// Splits a source into words and punctuation marks. Comments are dropped, and string literals become `""`. Returns
+/// `None` if a comment or a literal is not terminated.
 fn tokens(source: &str) -> Option<Vec<String>> {
     let mut found = Vec::new();
     let mut rest = source;
@@ -221,15 +220,15 @@ fn tokens(source: &str) -> Option<Vec<String>> {
     Some(found)
 }
 
-/// Members of each struct, by the struct's name.
 type Structs = BTreeMap<String, Vec<OwnParameter>>;
 
-/// Reads the structs at the top level of a source that contain only plain members: numbers, pointers and such
-/// structs.
+/// Reads the structs at the top level of a source. Structs with other members than numbers, pointers and such structs
+/// are left out.
 fn structs(tokens: &[String]) -> Structs {
     let mut found = Structs::new();
     let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
-    // Packing changes the alignment, and only the compiler knows which conditional parts are compiled.
+    // No struct is read from a source with packing or conditional compilation: packing changes the alignment, and only
+    // the compiler knows which conditional parts are compiled.
     let odd = |two: &[&str]| {
         two == ["pragma", "pack"] || two[0] == "#" && ["if", "ifdef", "ifndef"].contains(&two[1])
     };
@@ -265,7 +264,7 @@ fn structs(tokens: &[String]) -> Structs {
         let members = members(&rest[inside..end], &found).filter(|_| other.is_some());
         let alias = other.flatten().filter(|other| Some(*other) != name);
         for name in [name, alias].into_iter().flatten() {
-            // If a name is defined twice, only the compiler knows which definition counts.
+            // If a name is defined twice, only the compiler knows which definition applies.
             found.remove(name);
             if let Some(members) = members.clone().filter(|_| !seen.contains(&name)) {
                 found.insert(name.to_owned(), members);
@@ -279,7 +278,8 @@ fn structs(tokens: &[String]) -> Structs {
     found
 }
 
-/// Parses the members of a struct. Returns `None` if there are none, or if any member is not plain.
+/// Parses the members of a struct. Returns `None` if the struct has no members, or a member that is not a number, a
+/// pointer or such a struct.
 fn members(tokens: &[&str], structs: &Structs) -> Option<Vec<OwnParameter>> {
     let mut tokens = tokens.to_vec();
     while let Some(at) = tokens.windows(3).position(|three| three == ["std", ":", ":"]) {
@@ -294,7 +294,7 @@ fn members(tokens: &[&str], structs: &Structs) -> Option<Vec<OwnParameter>> {
         let mut declared = declaration.split(|token| *token == ",");
         let first = declared.next()?;
         let (_, of) = first.split_last()?;
-        // Each name has its own stars.
+        // In `int *a, b`, the star applies only to `a`. Therefore stars are removed from the common type.
         let of = &of[..of.iter().position(|token| *token == "*").unwrap_or(of.len())];
         found.push(parameter(first, structs)?);
         for more in declared {
@@ -306,8 +306,8 @@ fn members(tokens: &[&str], structs: &Structs) -> Option<Vec<OwnParameter>> {
     (known && few && !found.is_empty()).then_some(found)
 }
 
-/// Maximum number of members of a struct, nested members included. The members of a struct are copied wherever it
-/// is used.
+/// Maximum number of members of a struct, including nested members. The limit exists because the members of a struct
+/// are copied into each struct that contains it.
 const MAX_MEMBERS: usize = 512;
 
 fn member_count(member: &OwnParameter) -> usize {
@@ -328,7 +328,7 @@ fn parameter(tokens: &[&str], structs: &Structs) -> Option<OwnParameter> {
     }
     let name = tokens.pop()?;
     let is_word = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    // A type without a name, or a macro.
+    // The last word is not a name, or the parameter comes from a macro.
     if !is_word || tokens.is_empty() || name == "const" || number(&[name]).is_some() {
         return None;
     }
@@ -362,7 +362,7 @@ fn parameter(tokens: &[&str], structs: &Structs) -> Option<OwnParameter> {
     Some(OwnParameter { name: name.to_owned(), kind })
 }
 
-/// Parses a numeric type, as it is on AMD GPUs and their hosts, where `long` has 64 bits.
+/// Parses a numeric type of AMD GPUs and their hosts, on which `long` has 64 bits.
 fn number(words: &[&str]) -> Option<ScalarType> {
     let mut words: Vec<&str> = words.iter().copied().filter(|w| *w != "const").collect();
     words.retain(|w| !["std", ":"].contains(w));
@@ -383,7 +383,7 @@ fn number(words: &[&str]) -> Option<ScalarType> {
     })
 }
 
-/// Parses an integer type, which may consist of several words.
+/// Parses an integer type, which may have several words, for example `unsigned long int`.
 fn integer(words: &[&str]) -> Option<ScalarType> {
     let count = |word: &str| words.iter().filter(|w| **w == word).count();
     let known = ["unsigned", "signed", "char", "short", "int", "long"];
@@ -408,7 +408,7 @@ fn integer(words: &[&str]) -> Option<ScalarType> {
 mod tests {
     use super::*;
 
-    /// Returns the parameters as `name: type`. `in` is a pointer to const, `out` another pointer, and `?` a type
+    /// Returns the parameters as `name: type`. `in` means a pointer to const, `out` another pointer, and `?` a type
     /// that is not a number.
     fn read_parameters(source: &str) -> Option<String> {
         own_parameters(source, "k").map(|parameters| describe(&parameters))
@@ -455,7 +455,7 @@ mod tests {
         check("int n,\n#if X\nint m\n#endif", None);
     }
 
-    /// Checks the type of parameter `S` of a kernel that follows `before`.
+    /// Checks the type of parameter `S` of a kernel. The source contains `before`, followed by the kernel.
     #[track_caller]
     fn check_struct(before: &str, expected: &str) {
         let source = format!("{before}\n__global__ void k(S s) {{}}");
@@ -495,7 +495,6 @@ mod tests {
         }
     }
 
-    /// A struct given as bytes has the same members as one given member by member.
     #[test]
     fn struct_bytes_equal_struct_members() {
         let source = "struct T { short a; double b; char c; }; struct S { char x; T t; float f; };\n\

@@ -1,5 +1,5 @@
-//! Makes a build usable and prints its prefix: `obtain GFX SOURCE BUILD`, as in `obtain gfx1151 nightly last`.
-//! What the nightly task runs the library on; also the shortest use of the crate.
+//! Obtains a build and prints its prefix. The arguments are `GFX SOURCE BUILD`, for example `gfx1151 nightly last`. The
+//! nightly CI task uses this program. It is also the smallest example of the crate's use.
 
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,4 @@
-//! Ordered histories of ROCm builds: where they are published, what a listing says of them, and how they are unpacked.
+//! Ordered histories of ROCm builds: the places that publish builds, their listings, and the names of builds.
 
 mod build;
 mod components;

@@ -1,4 +1,4 @@
-//! Releases that Debian packages: which packages they consist of, where these are, and how they become a root.
+//! ROCm releases that Debian packages: their packages, the mirrors of the packages, and the installation into a root.
 
 mod apt;
 mod error;

@@ -1,17 +1,19 @@
-//! Stacks: one ROCm user space each. Finds, lists, fetches, verifies, keeps and evicts those that a trial can run with.
+//! Stacks. A stack is one ROCm user space that trials can run with. This crate finds, lists, downloads, verifies,
+//! stores and evicts stacks.
 //!
-//! A stack is an installed ROCm ([`Spec::System`]), a directory that holds one ([`Spec::Directory`]: a TheRock prefix, an
-//! unpacked wheel, a Debian root), a Debian release that [`fetch()`] downloads and unpacks without privileges
-//! ([`Spec::Debian`]), or a build of a history. [`Sources`] say where builds are published, [`list_builds`] merges what they
-//! offer into one [`History`], oldest first, and a [`BuildStore`] turns a [`Build`] into a prefix on disk that [`locate`]
-//! accepts. [`BuildStore::cross`] puts one component of a bad build into a good one.
+//! There are four kinds of stacks: an installed ROCm ([`Spec::System`]); a directory that contains ROCm
+//! ([`Spec::Directory`]), for example a prefix of TheRock, an unpacked wheel or a Debian root; a Debian release
+//! ([`Spec::Debian`]), which [`fetch()`] downloads and unpacks without privileges; and a build of a history.
+//! [`Sources`] configure the places that publish builds. [`list_builds`] merges their listings into one [`History`],
+//! the oldest build first. A [`BuildStore`] turns a [`Build`] into a prefix on disk that [`locate`] accepts.
+//! [`BuildStore::cross`] combines a good build with one component of a bad build.
 //!
-//! The crate prints nothing, decides nothing about a bug, and knows no devices, cases or verdicts. Progress goes to a
-//! callback, and errors are values that say what to do.
+//! The crate prints nothing, makes no decisions about bugs, and knows no devices, cases or verdicts. Progress is
+//! reported to a callback, and errors are values that contain a hint.
 //!
-//! AMD's build tools (`s3_buckets.py`, `index_generation_s3_tar.py`, `install_rocm_from_artifacts.py` of TheRock) define
-//! where, when and how builds are published. These facts are configuration with dated defaults, `builds/sources.toml`,
-//! because they have changed several times a year.
+//! AMD's build tools (`s3_buckets.py`, `index_generation_s3_tar.py`, `install_rocm_from_artifacts.py` of TheRock)
+//! define where, when and how builds are published. These facts are configuration with dated defaults,
+//! `builds/sources.toml`, because they have changed several times a year.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Stacks on this machine: how they are named, where they are, which exactly they are, and how a program starts in one.
+//! Stacks on this machine: their names, their folders, their identity, and the start of programs in them.
 
 mod bundle;
 mod error;

@@ -1,5 +1,3 @@
-//! Failed operations on files of this machine.
-
 use std::{
     io,
     path::{Path, PathBuf},
@@ -19,12 +17,12 @@ impl PathError {
         Self { action, path: path.to_owned(), source }
     }
 
-    /// Returns a function for `map_err` that adds the attempted action and its file.
+    /// Returns a function for `map_err` that adds the attempted action and the path to an error.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::new(action, path, source)
     }
 
-    /// Returns the action as a verb, for example `create`.
+    /// Returns the attempted action as a verb, for example `create`.
     pub fn action(&self) -> &'static str {
         self.action
     }

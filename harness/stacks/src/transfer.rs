@@ -9,17 +9,16 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-/// Bytes that are read at once.
 const CHUNK: usize = 1 << 16;
 
-/// A copy that failed, by the side that failed.
+/// A failed copy, with the side that failed: the source or the target.
 #[derive(Debug)]
 pub(crate) enum CopyError {
     Read(io::Error),
     Write(io::Error),
 }
 
-/// Copies everything and passes each chunk to a function when it is written. Interrupted reads are repeated.
+/// Copies all bytes, and passes each chunk to a function after it has been written. Interrupted reads are repeated.
 ///
 /// # Errors
 /// [`CopyError`].
@@ -41,7 +40,6 @@ pub(crate) fn copy(
     }
 }
 
-/// Returns bytes in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -80,7 +78,7 @@ mod tests {
         }
     }
 
-    /// A source or a target that always fails.
+    /// A source or target whose operations always fail.
     struct Broken;
 
     impl Read for Broken {

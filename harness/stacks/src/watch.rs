@@ -1,4 +1,4 @@
-//! Work that a flag cancels.
+//! Work that can be cancelled by a flag.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -6,10 +6,9 @@ use std::{
     time::Duration,
 };
 
-/// Interval between two checks of the flag.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Guard that ends the watch when the work ends, also by a panic.
+/// Guard that ends the watching thread when the work ends, even by a panic.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -18,8 +17,8 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Does some work. From when `stop` is set until the work ends, `stopped` is called repeatedly. If no thread can be started,
-/// `stopped` is never called.
+/// Executes `work`. While `stop` is true, a second thread calls `stopped` repeatedly, until the work ends. If no thread
+/// can be started, `stopped` is never called.
 pub(crate) fn watched<T>(
     stop: &AtomicBool,
     stopped: impl Fn() + Sync,

@@ -1,4 +1,5 @@
-//! Which builds and downloads are removed when the disk budget is spent, and which are recognised as present.
+//! Tests of the disk budget: the builds and downloads that are removed when it is exceeded, and those that count as
+//! present.
 
 mod common;
 
@@ -14,7 +15,7 @@ use standin::{Fake, Server, Site, Trouble};
 
 use common::{A, build, store};
 
-/// Serves builds `0`, `1`, ... that have the same size and share all but their own files.
+/// Starts a server with builds named `0`, `1`, and so on. They have the same size, and share all files except one.
 fn row(count: usize) -> (Server, Vec<Build>) {
     let mut site = Site::default();
     let path = |n: usize| format!("/row/{n}.tar.gz");
@@ -27,7 +28,7 @@ fn row(count: usize) -> (Server, Vec<Build>) {
     (server, builds)
 }
 
-/// Returns the bytes of the files that the builds of a store consist of.
+/// Returns the total size of the files of all builds in a store, in bytes.
 fn stored_bytes(cache: &Path) -> u64 {
     let entries = |folder: &Path| -> Vec<fs::DirEntry> {
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()).collect()
@@ -37,7 +38,7 @@ fn stored_bytes(cache: &Path) -> u64 {
     files.map(|file| file.metadata().unwrap().len()).sum()
 }
 
-/// Obtains a build and returns the names of what was evicted for it.
+/// Obtains a build, and returns the names of the builds and downloads that were removed for it.
 fn evicted_for(store: &BuildStore, build: &Build) -> Vec<String> {
     let evicted = Mutex::new(Vec::new());
     let progress = |event: BuildEvent<'_>| {
@@ -49,7 +50,7 @@ fn evicted_for(store: &BuildStore, build: &Build) -> Vec<String> {
     evicted.into_inner().unwrap()
 }
 
-/// Sets the time of the last use of a build, or of the last write to a part of a download.
+/// Sets the time at which a build was last used, or at which a part of a download was last written.
 fn set_age(path: &Path, age: Duration) {
     let file = fs::File::options().write(true).open(path).unwrap();
     file.set_modified(SystemTime::now() - age).unwrap();
@@ -62,14 +63,14 @@ fn evicts_only_the_least_recently_used_build() {
     for build in &builds {
         store(whole.path()).obtain(build, &|_| ()).unwrap();
     }
-    // One byte less than all four need.
+    // The budget is one byte less than all four builds need.
     let budget = stored_bytes(whole.path()) - 1;
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path()).with_budget(budget);
     for n in [0, 1, 2] {
         assert!(evicted_for(&store, &builds[n]).is_empty());
     }
-    // Neither the order of names nor that of the first use.
+    // The order of last use differs from the order of names and from that of first use.
     for (n, hours) in [(0, 2), (1, 3), (2, 1)] {
         let record = format!("cache/builds/prefixes/{n}-gfx1151/.rocrepro-build.json");
         set_age(&folder.path().join(record), Duration::from_secs(hours * 3600));
@@ -119,7 +120,7 @@ fn evicts_the_oldest_unfinished_download_first() {
     let (server, builds) = row(3);
     let folder = tempfile::tempdir().unwrap();
     let partial = folder.path().join("cache/builds/partial");
-    // Each download is cut, and the host is gone then.
+    // The host cuts each download, and does not respond afterwards.
     for (n, build) in builds[..2].iter().enumerate() {
         let path = format!("/row/{n}.tar.gz");
         server.change(|site| {
@@ -164,7 +165,7 @@ fn recognises_a_build_by_the_addresses_of_its_archives() {
 #[test]
 fn dropping_a_prefetch_cancels_it() {
     let mut site = Site::default();
-    // The host accepts the request and never answers.
+    // The host accepts the request and never responds.
     site.file(A, Fake::new("1.0.0").tarball()).ill(A, Trouble::Silent);
     let server = site.serve();
     let folder = tempfile::tempdir().unwrap();
@@ -176,7 +177,7 @@ fn dropping_a_prefetch_cancels_it() {
     let lock = FileLock::open(lock).unwrap();
     assert!(!lock.try_hold(LockMode::Shared).unwrap(), "the prefetch works on the build");
     drop(prefetch);
-    // The stall limit of a connection is a minute.
+    // The maximum time without new bytes is one minute.
     let wait = Duration::from_secs(20);
     lock.hold(LockMode::Alone, wait, &AtomicBool::new(false), &|_| ()).unwrap();
 }

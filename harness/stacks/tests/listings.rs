@@ -1,4 +1,4 @@
-//! Histories from every kind of listing, with what lies in the real ones.
+//! Tests of histories from all kinds of listings. The test listings contain the same kinds of entries as real ones.
 
 use std::{
     path::Path,
@@ -9,7 +9,6 @@ use std::{
 use stacks::{BuildLocation, BuildQuery, History, ListError, Sources};
 use standin::{Fake, Listing, Server, Site, Trouble};
 
-/// A flag that stays false.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 fn list(sources: &Sources, wanted: &BuildQuery) -> Result<History, ListError> {
@@ -54,7 +53,7 @@ fn all(gfx: &str) -> BuildQuery {
     wanted(gfx, "", "")
 }
 
-/// Ids with the families and the sources of the places.
+/// Returns the id, family and sources of each build.
 fn told(history: &History) -> Vec<String> {
     let place = |place: &BuildLocation| match place {
         BuildLocation::Archives { source, archives } => format!("{source}:{}", archives.len()),
@@ -70,7 +69,7 @@ fn told(history: &History) -> Vec<String> {
 
 const FAMILIES: &str = "[families]\ngfx1100 = ['gfx110X-all', 'gfx110X-dgpu', 'multiarch']\n";
 
-/// Other files between the tarballs.
+/// Names of other files, which are listed among the tarballs.
 const DECOYS: &[&str] = &[
     "therock-dist-linux-gfx110X-all-ADHOCBUILD-7.0.0rc20260702.tar.gz",
     "therock-dist-linux-gfx110X-all-tests-7.15.0a20260702.tar.gz",
@@ -90,11 +89,11 @@ fn merges_three_generations_of_listings() {
     let mut publish = |folder: &str, family: &str, version: &str| {
         site.file(&format!("{folder}{}", tarball(family, version)), b"x".to_vec());
     };
-    // The family was renamed, and the day of the switch is in both.
+    // The family was renamed. Both names have a build of the day of the change.
     publish("/bucket/", "gfx110X-dgpu", "7.14.0a20260608");
     publish("/bucket/", "gfx110X-all", "7.14.0a20260609");
     publish("/bucket/", "gfx110X-all", "7.15.0a20260612");
-    // Published in the old place after it was left: not taken from there.
+    // This build was published at the old place after the move, so it must not be listed.
     publish("/bucket/", "gfx110X-all", "7.15.0a20260613");
     publish("/bucket/v4/tarball/", "gfx110X-all", "7.15.0a20260612");
     publish("/bucket/v4/tarball/", "multiarch", "7.15.0a20260612");
@@ -163,7 +162,7 @@ fn reports_sources_that_do_not_answer() {
     assert_eq!(reasons.len(), 4);
 }
 
-/// The answer for one name of a family says nothing about its other name.
+/// If one name of a family cannot be read, the builds under its other name are still listed.
 #[test]
 fn reports_a_failing_family_next_to_a_working_one() {
     let with = |trouble: Trouble| {
@@ -185,7 +184,7 @@ fn reports_a_failing_family_next_to_a_working_one() {
         refused.holes[0].reason.contains("/v2/gfx110X-dgpu/rocm-sdk-core/: 500"),
         "{refused:?}"
     );
-    // A family under its old name is not a gap, but the history mentions it.
+    // A family that is missing under its old name is not a gap. The history contains a remark.
     let absent = with(Trouble::Status("404 Not Found", None));
     assert_eq!((told(&absent).len(), absent.holes.len()), (1, 0), "{absent:?}");
     assert!(absent.silent[0].contains("/v2/gfx110X-dgpu/rocm-sdk-core/: not found"), "{absent:?}");
@@ -221,7 +220,7 @@ fn lists_only_complete_sets_of_wheels() {
 fn lists_pushes_in_their_order() {
     let mut site = Site::default();
     let run = |id: u64, sha: &str, event: &str| serde_json::json!({"id": id, "head_sha": sha, "event": event, "created_at": "2026-07-02T10:00:00Z"});
-    // Newest first, as GitHub lists; a pull request's run, and a second run of one push.
+    // GitHub lists the newest run first. The list also contains a run of a pull request, and a second run of one push.
     let runs = [
         run(40, "0aa", "push"),
         run(30, "9cc", "pull_request"),
@@ -304,7 +303,7 @@ fn finds_builds_by_the_names_that_users_type() {
     let history = list(&sources, &all("gfx1151")).unwrap();
     let check = |text: &str, expected: &str| {
         let found = history.find(text);
-        // An error lists numbers too, so a position must not be looked for in its text.
+        // Error texts contain numbers too, so the position is compared as a parsed number.
         assert_eq!(found.as_ref().ok(), expected.parse().ok().as_ref(), "{text:?}");
         if let Err(error) = found {
             assert!(error.to_string().contains(expected), "{text:?} gave {error}");
@@ -320,7 +319,7 @@ fn finds_builds_by_the_names_that_users_type() {
     check("7.16", "there are 3, from 7.15.0a20260702 to 10.0.0a20260730");
 }
 
-/// The host is silent, or stops in the middle of its list.
+/// The host sends nothing, or stops in the middle of its list.
 #[test]
 fn cancels_a_listing_at_once() {
     for trouble in [Trouble::Silent, Trouble::Stall(10)] {

@@ -1,4 +1,4 @@
-//! Downloads that a later process resumes, and the disk space that they take.
+//! Tests of downloads that a later process resumes, and of the disk space that they need.
 
 mod common;
 
@@ -12,7 +12,7 @@ use standin::{Entry, Fake, Server, Site, pack};
 
 use common::{A, build, store};
 
-/// A build that takes a while, whose download a first process does not finish.
+/// A large build, whose download a first process did not finish.
 struct Unfinished {
     server: Server,
     build: Build,
@@ -23,7 +23,7 @@ struct Unfinished {
 impl Unfinished {
     fn new() -> Unfinished {
         let mut entries = Fake::new("1.0.0").entries();
-        // What hardly compresses.
+        // The content is pseudo-random, so that it hardly compresses.
         let noise = (0..1_u32 << 18).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes());
         entries.push(Entry::file("lib/large", noise.collect::<Vec<u8>>()));
         let whole = pack(&entries, "tar.gz");
@@ -46,7 +46,6 @@ impl Unfinished {
         Unfinished { server, build, whole, folder }
     }
 
-    /// Returns the files of the kept part.
     fn kept(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.folder.path().join("cache/builds/partial")).unwrap();
         entries.map(|entry| entry.unwrap().path()).collect()
@@ -56,7 +55,7 @@ impl Unfinished {
         store(self.folder.path()).obtain(&self.build, &|_| ())
     }
 
-    /// The first byte that the last request asked for.
+    /// Returns the first byte that the last request asked for.
     fn start(&self) -> usize {
         let last = self.server.requests().pop().unwrap();
         let range =
@@ -99,7 +98,8 @@ fn discards_a_damaged_part() {
     assert_eq!(one.start(), 0, "{:?}", one.server.requests());
 }
 
-/// Unfinished downloads count for the budget and are evicted before any build, but not the one that is resumed.
+/// Unfinished downloads count against the budget, and are removed before any build. The download that is being resumed
+/// is kept.
 #[test]
 fn counts_unfinished_downloads_for_the_budget() {
     let one = Unfinished::new();
@@ -114,7 +114,8 @@ fn counts_unfinished_downloads_for_the_budget() {
             evicted.lock().unwrap().push(id.to_owned());
         }
     };
-    // A build of 1 MB and what came of the other, over 100 kB, fit into 2 MB, but not what it may unpack to.
+    // The archive of a build (1 MB) and the kept part of the other one (more than 100 kB) fit into 2 MB. Together with
+    // the unpacked content, they do not.
     let small = build(&one.server, "other", &[(other, None)]);
     let roomy = store(folder).with_budget(2_000_000);
     drop(roomy.obtain_unless(&small, &AtomicBool::new(false), &progress).unwrap());
@@ -139,7 +140,6 @@ fn counts_unfinished_downloads_for_the_budget() {
     );
 }
 
-/// Two processes that download the same archive do not write into one file.
 #[test]
 fn leaves_a_locked_download_alone() {
     let one = Unfinished::new();

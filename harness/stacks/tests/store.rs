@@ -1,4 +1,4 @@
-//! Troubles of hosts and archives, and the answers of the store.
+//! Tests of the store with failing hosts and invalid archives.
 
 mod common;
 
@@ -20,7 +20,8 @@ fn told(result: Result<ObtainedBuild, ObtainError>) -> String {
     result.map_or_else(|e| format!("{e}"), |o| format!("{} from {} archives", o.id, o.sha256.len()))
 }
 
-/// Obtains the fake build at [`A`] and looks at what happened; the store is left with nothing half made.
+/// Obtains the fake build at [`A`] and compares the result with `expected`. Afterwards, the store must not contain
+/// unfinished files.
 fn check(prepare: &dyn Fn(&mut Site, &str), archives: &[(&str, Option<&str>)], expected: &str) {
     let mut site = Site::default();
     site.file(A, Fake::new("1.0.0").tarball());
@@ -73,7 +74,7 @@ fn survives_troubles_of_hosts() {
         site.ghost(path);
     };
     check(&ghost, one, "/a/one.tar.gz: not found");
-    // No server listens on the discard port.
+    // Port 9 (discard) has no server.
     let folder = tempfile::tempdir().unwrap();
     let mut nowhere = build(&Site::default().serve(), "x", one);
     if let BuildLocation::Archives { archives, .. } = &mut nowhere.places[0] {
@@ -83,11 +84,10 @@ fn survives_troubles_of_hosts() {
     assert!(error.is_environment(), "{error}");
 }
 
-/// The listing says how long an archive is.
 #[test]
 fn stops_an_endless_archive_at_its_listed_size() {
     let mut site = Site::default();
-    // A wheel is unpacked when it is whole.
+    // A wheel is unpacked after its download is complete.
     const WHEEL: &str = "/a/one-1.0-py3-none-any.whl";
     site.ill(WHEEL, Trouble::Endless);
     let server = site.serve();
@@ -136,7 +136,7 @@ fn archives_are_not_trusted() {
         vec![link("a", "lib"), link("a/b", "x"), Entry::file("lib/x", "x")],
         "below a symbolic link",
     );
-    // Each link is fine as it is written, but the second goes through the first.
+    // Each link is harmless on its own, but the second one leads through the first one.
     evil(
         vec![Entry::file("top/x", "x"), link("p/q/r", "../../top"), link("evil", "p/q/r/../..")],
         "links to what is outside",
@@ -219,7 +219,7 @@ fn checksums_are_checked_and_remembered() {
 #[test]
 fn every_archive_format_makes_the_same_prefix() {
     let entries = Fake::new("1.0.0").entries();
-    // A part of a CI run begins with the folders to strip.
+    // An archive of a CI run begins with a list of folders whose names are removed from the paths.
     let part = |entries: &[Entry]| {
         let strip = |entry: &Entry| match entry.clone() {
             Entry::File(path, content, x) => {
@@ -237,7 +237,7 @@ fn every_archive_format_makes_the_same_prefix() {
         Entry::File(path, content, x) => {
             Some(Entry::File(format!("_rocm_sdk_core/{path}"), content, x))
         }
-        // Wheels have no links: each library is there under its soname.
+        // Wheels contain no links, so each library is stored under its soname.
         _ => None,
     };
     let mut wheel: Vec<_> = entries.iter().filter_map(sdk).collect();
@@ -317,7 +317,7 @@ fn the_next_place_serves_what_the_first_lacks() {
     assert!(store(folder.path()).obtain(&builds[0], &|_| ()).is_ok());
 }
 
-/// A server with builds `0`, `1`, ... that share all but their own files.
+/// Starts a server with builds named `0`, `1`, and so on, which share all files except one each.
 fn row(count: usize) -> (Server, Vec<Build>) {
     let mut site = Site::default();
     let path = |n: usize| format!("/row/{n}.tar.gz");
@@ -372,7 +372,7 @@ fn the_budget_spares_what_is_pinned_and_in_use() {
     drop(store.obtain(&builds[4], &progress).unwrap());
     let left: Vec<_> = (0..5).filter(|n| there(*n)).collect();
     assert_eq!(left, [4], "evicted {:?}", evicted.lock().unwrap());
-    // No file is kept that no build holds.
+    // Files that no build contains are removed.
     let files = folder.path().join("cache/builds/files");
     for folder in fs::read_dir(files).unwrap().map(|entry| entry.unwrap().path()) {
         for file in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
@@ -392,7 +392,7 @@ fn waits_for_a_prefetch_or_cancels_it() {
     let fetches = server.requests().iter().filter(|r| r.contains("/row/0")).count();
     assert_eq!(fetches, 1, "obtained twice but fetched once");
 
-    // A prefetch that waits for a busy host is cancelled.
+    // A prefetch that waits for a busy host can be cancelled.
     server.change(|site| {
         site.trouble("/row/1.tar.gz", &[Trouble::Busy(Some(100))]);
     });
@@ -430,7 +430,8 @@ fn one_component_is_exchanged() {
     assert!(store.cross(&good, &bad, Component::Libraries).is_err(), "the good one has none");
 }
 
-/// A build whose first place has nothing and whose second serves it is there for a second caller too, while the first still uses it.
+/// The first location has no such build, and the second one serves it. A second caller finds the build in the store
+/// while the first caller still uses it.
 #[test]
 fn does_not_wait_for_a_build_from_its_second_location() {
     let mut site = Site::default();
@@ -451,7 +452,7 @@ fn does_not_wait_for_a_build_from_its_second_location() {
     drop(held);
 }
 
-/// A small text that stops in the middle is not waited for either.
+/// A small text whose transfer stops in the middle is requested again.
 #[test]
 fn repeats_a_stalled_request_for_a_checksum() {
     let tarball = Fake::new("1.0.0").tarball();
@@ -469,7 +470,7 @@ fn repeats_a_stalled_request_for_a_checksum() {
     assert_eq!(server.requests().iter().filter(|r| r.contains("/a/sum")).count(), 2);
 }
 
-/// A connection that is open and silent is given up, and the download goes on by a range.
+/// A connection without new bytes is closed, and the download continues with a range request.
 #[test]
 fn closes_a_stalled_connection() {
     let mut site = Site::default();
@@ -488,7 +489,7 @@ fn closes_a_stalled_connection() {
     assert_eq!(server.requests()[1..], [format!("GET {A} bytes=300-")]);
 }
 
-/// Cancelling does not wait for the stall limit.
+/// Cancelling takes effect before the maximum time without new bytes.
 #[test]
 fn cancels_a_silent_download_at_once() {
     let mut site = Site::default();
@@ -509,7 +510,7 @@ fn cancels_a_silent_download_at_once() {
     });
 }
 
-/// A GNU long name is read into memory as a whole, whatever its header says.
+/// A GNU long name is read into memory as a whole, whatever size its header contains.
 #[test]
 fn rejects_archives_with_endless_headers() {
     let tar = |length: usize| {

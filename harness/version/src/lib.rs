@@ -1,4 +1,4 @@
-//! ROCm versions and ranges of versions, in the spellings of releases, packages and TheRock's builds.
+//! ROCm versions and ranges of versions, in the forms that releases, packages and TheRock's builds use.
 
 mod parse;
 mod range;
@@ -27,11 +27,12 @@ pub use range::{ByVersion, VersionRange};
 ///
 /// A revision may follow a dash, for example `6.4.3-128` in `.info/version` of AMD's releases.
 ///
-/// The order is that of PEP 440, which TheRock's build_tools/tests/compute_rocm_package_version_test.py requires:
-/// development, nightly, candidate, release, revisions of the release. The order is the same for all spellings,
-/// although RPM and dpkg would sort a candidate before a nightly, or a development build after it. Nightlies of
-/// different lines (7.15 was followed by 10.0) should be compared by date instead, which this type does not do. A
-/// missing number, as in `7.2`, compares as zero. Commits are compared by name, which does not say which is older.
+/// Versions are ordered as in PEP 440, which TheRock's build_tools/tests/compute_rocm_package_version_test.py requires:
+/// development, nightly, candidate, release, revisions of the release. All spellings have the same order, although RPM
+/// and dpkg would sort a candidate before a nightly, or a development build after it. Nightlies of different lines
+/// (7.15 was followed by 10.0) should be compared by date instead, which this type does not do. A missing number, as in
+/// `7.2`, compares as zero. Development builds of different commits are ordered by the names of the commits, which is
+/// not the order of their ages.
 #[derive(Clone, Debug)]
 pub struct Version {
     major: u32,
@@ -45,17 +46,21 @@ pub struct Version {
 /// Stage of a build on its way to a release, the earliest first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
-    /// Build of a commit, of a day (`yyyymmdd`), or of both.
-    Development { day: Option<u32>, commit: Option<String> },
-    /// Build of a day (`yyyymmdd`), optionally with fixes up to a later day.
-    Nightly { day: u32, fixes: Option<u32> },
-    /// Release candidate with its number.
+    /// Build of a commit, of a day (`yyyymmdd`), or of a commit on a day.
+    Development {
+        day: Option<u32>,
+        commit: Option<String>,
+    },
+    /// Build of a day (`yyyymmdd`), with fixes up to a later day if `fixes` is set.
+    Nightly {
+        day: u32,
+        fixes: Option<u32>,
+    },
     Candidate(u32),
-    /// Release.
     Release,
 }
 
-/// Spelling of a version, which affects only its text.
+/// Spelling of a version. It affects only the printed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spelling {
     Python,
@@ -87,30 +92,30 @@ impl Version {
         Some(Version::released(version / 10_000_000, version / 100_000 % 100, None))
     }
 
-    /// Returns the release from the file name of a HIP runtime, without a patch number. `tail` is the text after
-    /// `libamdhip64.so.`, for example `7.2.53211`, whose third number is a build number. Returns `None` for the ABI
-    /// version alone, for example `7`.
+    /// Returns the release that the file name of a HIP runtime contains, without a patch number. `tail` is the text
+    /// after `libamdhip64.so.`, for example `7.2.53211`, whose third number is a build number. Returns `None` if `tail`
+    /// is only the ABI version, for example `7`.
     pub fn from_runtime_file_name(tail: &str) -> Option<Self> {
         let Version { major, minor, .. } = Version::from_prefix(tail)?;
         Some(Version::released(major, minor?, None))
     }
 
-    /// Returns the release at the start of a longer text, for example of the package version `7.2.4+dfsg-1`.
-    /// Returns `None` if the text does not start with a number.
+    /// Returns the release at the start of a longer text, for example of the package version `7.2.4+dfsg-1`. Returns
+    /// `None` if the text does not start with a number.
     pub fn from_prefix(text: &str) -> Option<Self> {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let numbers: Vec<&str> = text[..end].trim_end_matches('.').split('.').take(3).collect();
         numbers.join(".").parse().ok()
     }
 
-    /// Returns true if major, minor and patch numbers are all given.
+    /// Returns true if the version has major, minor and patch numbers.
     pub fn is_exact(&self) -> bool {
         self.patch.is_some()
     }
 
     fn key(&self) -> (u32, u32, u32, &Stage, u32) {
         let number = |part: Option<u32>| part.unwrap_or(0);
-        // Debian Policy 5.6.12: no revision equals revision 0.
+        // A missing revision equals revision 0 (Debian Policy 5.6.12).
         let revision = number(self.revision);
         (self.major, number(self.minor), number(self.patch), &self.stage, revision)
     }

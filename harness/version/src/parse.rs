@@ -45,7 +45,6 @@ fn version(text: &str) -> Option<Version> {
     Some(Version { major, minor, patch, stage, spelling, revision })
 }
 
-/// Parses the suffix after the numbers.
 fn stage(suffix: &str) -> Option<(Stage, Spelling)> {
     if suffix.is_empty() {
         return Some((Stage::Release, Spelling::Python));
@@ -85,19 +84,18 @@ fn parse_nightly(text: &str, mark: &str) -> Option<Stage> {
     })
 }
 
-/// Parses a number without leading zeros, so that it prints as it was written.
+/// Parses a number without leading zeros, because a leading zero would be lost when the number is printed.
 fn number(text: &str) -> Option<u32> {
     let number: u32 = text.parse().ok()?;
     (number.to_string() == text).then_some(number)
 }
 
-/// Parses a day, `yyyymmdd`.
 fn day(text: &str) -> Option<u32> {
     let day = number(text).filter(|_| text.len() == 8)?;
     ((1..=12).contains(&(day / 100 % 100)) && (1..=31).contains(&(day % 100))).then_some(day)
 }
 
-/// Parses the name of a commit, whole or abbreviated: 1 to 40 lowercase hexadecimal digits.
+/// Parses the full or abbreviated hash of a commit: 1 to 40 lowercase hexadecimal digits.
 fn commit(text: &str) -> Option<String> {
     let hexadecimal = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
     (!text.is_empty() && text.len() <= 40 && text.chars().all(hexadecimal)).then(|| text.to_owned())

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{ParseVersionError, Version};
 
-/// A range of versions: comparisons that must all hold, for example `>=6.0 <7.0`, or `*` for every version.
+/// A range of versions: comparisons that must all be true, for example `>=6.0 <7.0`. `*` is the range of all versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionRange {
     from: Option<Version>,
@@ -12,7 +12,7 @@ pub struct VersionRange {
 }
 
 impl VersionRange {
-    /// The range of every version.
+    /// The range of all versions.
     pub const ALL: VersionRange = VersionRange { from: None, until: None };
 
     /// Returns true if the range contains the version.
@@ -21,7 +21,7 @@ impl VersionRange {
             && self.until.as_ref().is_none_or(|u| version < u)
     }
 
-    /// Returns true if both ranges can have a version in common.
+    /// Returns true if at least one version can be in both ranges.
     pub fn overlaps(&self, other: &VersionRange) -> bool {
         let before = |a: &VersionRange, b: &VersionRange| match (&a.until, &b.from) {
             (Some(until), Some(from)) => until <= from,
@@ -85,12 +85,12 @@ impl<'de> Deserialize<'de> for VersionRange {
     }
 }
 
-/// A value that depends on the ROCm version: disjoint ranges with their values.
+/// Values that depend on the ROCm version: disjoint ranges, each with its value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ByVersion<T>(pub Vec<(VersionRange, T)>);
 
 impl<T> ByVersion<T> {
-    /// Returns a value that is the same for all versions.
+    /// Returns a value that applies to all versions.
     pub fn always(value: T) -> Self {
         ByVersion(vec![(VersionRange::ALL, value)])
     }

@@ -8,8 +8,8 @@ fn version(text: &str) -> Version {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Examples of TheRock's docs/packaging/versioning.md and of the tests of its scripts
-/// (compute_rocm_package_version_test.py), in three spellings per channel.
+/// Examples from TheRock's docs/packaging/versioning.md, and from the tests of TheRock's scripts
+/// (compute_rocm_package_version_test.py). Each channel has three spellings.
 const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "development",
@@ -52,7 +52,7 @@ fn examples_of_therock_have_their_channels() {
 
 #[test]
 fn order_equals_that_of_therocks_tests() {
-    // test_versions_sort_by_release_type, test_rpm_version_sequence and test_deb_version_sequence, joined.
+    // The order combines test_versions_sort_by_release_type, test_rpm_version_sequence and test_deb_version_sequence.
     let sorted: &[&[&str]] = &[
         &["6.4.3", "6.4.3-0"],
         &["6.4.3-128"],
@@ -127,7 +127,7 @@ fn reads_the_release_at_the_start_of_a_text() {
 #[test]
 fn reads_the_release_from_a_runtimes_version() {
     let of = |version| Version::from_hip_version(version).map(|v| v.to_string());
-    // HIP_VERSION of the releases 5.2.3, 6.4.3 and 7.2.4.
+    // Values of HIP_VERSION in the releases 5.2.3, 6.4.3 and 7.2.4.
     assert_eq!(of(50_221_153).as_deref(), Some("5.2"));
     assert_eq!(of(60_443_484).as_deref(), Some("6.4"));
     assert_eq!(of(70_253_211).as_deref(), Some("7.2"));
@@ -137,7 +137,6 @@ fn reads_the_release_from_a_runtimes_version() {
     assert_eq!(file("7"), None, "the ABI version is not a release");
 }
 
-/// Returns a strategy for versions in every spelling of their stage.
 fn any_version() -> impl Strategy<Value = Version> {
     let small = || 0..12u32;
     let day =
@@ -155,7 +154,7 @@ fn any_version() -> impl Strategy<Value = Version> {
             (0, Spelling::Debian) => {
                 (Stage::Development { day: Some(day), commit: None }, spelling)
             }
-            // RPM and Debian spell nightlies alike.
+            // RPM and Debian spell nightlies in the same way.
             (1, Spelling::Debian) => (Stage::Nightly { day, fixes }, Spelling::Rpm),
             (1, _) => (Stage::Nightly { day, fixes }, spelling),
             (2, _) => (Stage::Candidate(number), spelling),
@@ -171,7 +170,7 @@ fn any_version() -> impl Strategy<Value = Version> {
     )
 }
 
-/// Converts a version to one that a Python package can have. Revisions are dropped, because they would be
+/// Converts a version to one that a Python package can have. Revisions are dropped, because PEP 440 would read them as
 /// post-releases.
 fn as_python_package(version: Version) -> Version {
     let stage = match version.stage {

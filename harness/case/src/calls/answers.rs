@@ -1,4 +1,4 @@
-//! Checks the answers that a step expects: `returns` and `gives`.
+//! Checks the accepted statuses (`returns`) and values (`gives`) of a step.
 
 use plan::{
     Call, Choice, HipArg, HipRead, Scalar, ScalarType, Sort, ValueKind, Verb, hip_function,
@@ -11,7 +11,8 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// Reports statuses that the verb's call cannot return. `hipSuccess` is accepted as the success of every library.
+/// Reports statuses that the verb's call cannot return. `hipSuccess` is accepted for the success status of every
+/// library.
 pub(super) fn check_returns(reader: &mut Reader, verb: &str, node: &Node) {
     let known = statuses::of(verb).iter().copied().chain(["any", "hipSuccess"]);
     for (text, item) in wanted(node) {
@@ -27,7 +28,6 @@ pub(super) fn check_returns(reader: &mut Reader, verb: &str, node: &Node) {
     }
 }
 
-/// Reports values that the verb's call cannot return.
 pub(super) fn check_gives(reader: &mut Reader, verb: &Verb, key: &Key, node: &Node) {
     let Verb { name: verb, gives, .. } = verb;
     let (counts, words): (_, Vec<&str>) = match gives {
@@ -49,7 +49,6 @@ pub(super) fn check_gives(reader: &mut Reader, verb: &Verb, key: &Key, node: &No
     }
 }
 
-/// Reports values that a `hip` or `hip_value` step cannot return.
 pub(super) fn check_hip_gives(reader: &mut Reader, call: &Call, node: &Node) {
     let Some(sort) = sort_of(call) else { return };
     let words: &[&str] = match (call, sort) {
@@ -57,7 +56,7 @@ pub(super) fn check_hip_gives(reader: &mut Reader, call: &Call, node: &Node) {
         (Call::HipValue { against: Some(_), .. }, _) => &["same", "other"],
         (_, Sort::Pointer) => &["null", "set"],
         (_, Sort::Number(_)) => &[],
-        // Any text is possible.
+        // Any text is accepted.
         (_, Sort::Text | Sort::TextAt) => return,
     };
     for (text, item) in wanted(node) {
@@ -75,7 +74,7 @@ pub(super) fn check_hip_gives(reader: &mut Reader, call: &Call, node: &Node) {
     }
 }
 
-/// Returns the type of the value of a `hip` or `hip_value` step; `None` for other steps.
+/// Returns the type of the value that a `hip` or `hip_value` step returns; `None` for other steps.
 fn sort_of(call: &Call) -> Option<Sort> {
     if let Call::HipValue { read: HipRead { sort, .. }, .. } = call {
         return Some(*sort);
@@ -86,7 +85,7 @@ fn sort_of(call: &Call) -> Option<Sort> {
     known.parameters[first?].gives()
 }
 
-/// Returns whether a text is a number of the type, or a bound of whole numbers such as `>=1`.
+/// Returns true if a text is a number of the type, or a bound for whole numbers such as `>=1`.
 fn is_number(ty: ScalarType, text: &str) -> bool {
     match [">=", "<=", ">", "<"].iter().find_map(|sign| text.strip_prefix(sign)) {
         Some(limit) => limit.trim().parse::<i128>().is_ok(),
@@ -94,8 +93,8 @@ fn is_number(ty: ScalarType, text: &str) -> bool {
     }
 }
 
-/// Returns the texts of a value, of a list of values, or of either by version. Values that are not texts are skipped,
-/// because their readers report them.
+/// Returns the texts of a value, of a list of values, or of a mapping from versions to these. Values that are not text
+/// are skipped, because other functions report them.
 fn wanted(node: &Node) -> impl Iterator<Item = (&str, &Node)> {
     fn items(node: &Node) -> &[Node] {
         match &node.value {

@@ -13,19 +13,17 @@ use crate::{
 pub(super) struct Args<'r, 's, 'n, 'c> {
     pub(super) reader: &'r mut Reader,
     pub(super) scope: &'s mut Scope<'c>,
-    /// Value behind the verb.
+    /// Value of the verb.
     pub(super) node: &'n Node,
-    /// Keys of the step; `None` if the verb has a single value.
+    /// Keys of the step; `None` if the verb's value is not a mapping.
     pub(super) fields: Option<Fields<'n>>,
     pub(super) what: String,
-    /// Position of the step.
     pub(super) step: At,
-    /// Steps to insert before this one.
+    /// List to which steps that must precede this step are appended.
     pub(super) before: &'r mut Vec<plan::Step>,
 }
 
 impl<'n> Args<'_, '_, 'n, '_> {
-    /// Reads the call of the verb.
     pub(super) fn read(mut self, verb: &Verb) -> Option<Call> {
         let bare = ["fill", "alloc", "free"].contains(&verb.name)
             && matches!(self.node.value, Value::Scalar(_));
@@ -50,7 +48,7 @@ impl<'n> Args<'_, '_, 'n, '_> {
         }
     }
 
-    /// Returns the words for a value in a message, for example `` `bytes` ``.
+    /// Returns the name of a value in messages, for example `` `bytes` ``.
     fn called(&self, key: &str) -> String {
         match &self.fields {
             Some(_) => format!("`{key}`"),
@@ -58,12 +56,12 @@ impl<'n> Args<'_, '_, 'n, '_> {
         }
     }
 
-    /// Returns the position of a key's value, or of the whole step.
+    /// Returns the position of a key's value; the position of the step if the key is missing.
     pub(super) fn at(&self, key: &str) -> At {
         self.get(key).unwrap_or(self.node).at
     }
 
-    /// Reads an optional number.
+    /// Reads an optional number. Returns `Some(None)` if the key is missing.
     pub(super) fn given_number(&mut self, key: &str) -> Option<Option<u64>> {
         match self.get(key) {
             Some(_) => self.number(key, None).map(Some),
@@ -71,12 +69,12 @@ impl<'n> Args<'_, '_, 'n, '_> {
         }
     }
 
-    /// Reads a buffer, and returns the place at its beginning.
+    /// Reads the name of a buffer, and returns the position at its beginning.
     pub(super) fn place(&mut self, key: &str) -> Option<Place> {
         Some(Place { buffer: self.buffer(key)?, offset: 0 })
     }
 
-    /// Returns the number of bytes from a place to the end of its buffer.
+    /// Returns the number of bytes from a position to the end of its buffer.
     pub(super) fn room(&self, place: &Place) -> u64 {
         self.scope.buffers[&place.buffer].bytes.saturating_sub(place.offset)
     }
@@ -113,7 +111,7 @@ impl Keys for Args<'_, '_, '_, '_> {
                 self.reader.name(at, &name, &format!("a {thing}"));
             }
             Thing::Exec => self.reader.name(at, &name, "an executable graph"),
-            // These are declared, or an earlier step returns them.
+            // These objects must be declared, or be returned by an earlier step.
             Thing::Buffer | Thing::Stream | Thing::Kernel | Thing::Value => {}
         }
         Some(name)

@@ -1,5 +1,5 @@
-//! Reads the verbs whose keys do not match the fields of their calls. All keys of a step are read before one of them
-//! fails the step, so that all mistakes are reported.
+//! Reads the verbs whose keys differ from the fields of their calls. Each function reads all keys of a step before it
+//! returns, so that all mistakes are reported.
 
 use plan::{Box3d, Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Keys, Name, Place, ReadVerb, Thing};
 
@@ -20,7 +20,7 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
         if self.fields.as_ref().is_some_and(|fields| fields.get("numbers").is_some()) {
             return gemm::fill(self);
         }
-        // The stamp is the step's own id, which is set when the plan is finished.
+        // The stamp becomes the id of the step when the plan is complete.
         Some(Call::Fill { buffer: self.buffer("buffer")?, stamp: 0 })
     }
 
@@ -212,7 +212,7 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
 }
 
 impl Args<'_, '_, '_, '_> {
-    /// Reads a box of rows. By default its pitch is `width`, and each slice has `height` rows.
+    /// Reads a box of rows. The default of its pitch is `width`, and the default of the rows per slice is `height`.
     fn in_box(
         &mut self,
         buffer: Option<Name>,
@@ -235,7 +235,7 @@ impl Args<'_, '_, '_, '_> {
         Some(Box3d { buffer: buffer?, pitch, rows, at: begins? })
     }
 
-    /// Reads a buffer by its name, or a mapping of a buffer and a stream.
+    /// Reads the name of a buffer, or a mapping with a buffer and a stream.
     fn buffer_in_stream(&mut self) -> Option<(Name, Name)> {
         let buffer = self.buffer("buffer");
         let stream = match self.fields {

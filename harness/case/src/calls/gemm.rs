@@ -1,4 +1,4 @@
-//! Reads matrix multiplications, and fills with numbers.
+//! Reads matrix products, and fills with small numbers.
 
 use plan::{Call, Choice, Dtype, Keys, MatmulProblem, Name, Operands, Thing};
 
@@ -6,11 +6,11 @@ use super::args::Args;
 
 pub(super) fn fill(args: &mut Args) -> Option<Call> {
     let (buffer, dtype) = (args.buffer("buffer"), args.choice("numbers", None));
-    // The stamp is the step's own id, which is set when the plan is finished.
+    // The stamp becomes the id of the step when the plan is complete.
     Some(Call::FillNumbers { buffer: buffer?, dtype: dtype?, stamp: 0 })
 }
 
-/// Reads the parts of a multiplication that both libraries share.
+/// Reads the keys that the products of both libraries have.
 pub(super) fn product(
     args: &mut Args,
     library: Thing,
@@ -27,7 +27,7 @@ pub(super) fn product(
     Some((handle?, problem, operands, stream?))
 }
 
-/// Reads the problem, without its bias.
+/// Reads the matrix product without its bias.
 pub(super) fn problem(args: &mut Args) -> Option<MatmulProblem> {
     let transposes = [
         ("nn", (false, false)),
@@ -35,7 +35,7 @@ pub(super) fn problem(args: &mut Args) -> Option<MatmulProblem> {
         ("tn", (true, false)),
         ("tt", (true, true)),
     ];
-    // `i32` is the type of sums, not of inputs.
+    // `i32` is the output type of `i8` products and cannot be the type of inputs.
     let dtypes: Vec<_> = Dtype::ALL.iter().copied().filter(|(_, d)| *d != Dtype::I32).collect();
     let dtype = args.required("dtype");
     let dtype = dtype.and_then(|node| args.reader.choice(node, "`dtype`", &dtypes));
@@ -48,7 +48,7 @@ pub(super) fn problem(args: &mut Args) -> Option<MatmulProblem> {
     Some(MatmulProblem { dtype, m: m?, n: n?, k: k?, transpose_a, transpose_b, bias: false })
 }
 
-/// Reads a dimension. The libraries store it in 32 bits.
+/// Reads a dimension, which must fit into 32 bits, because the libraries store it so.
 fn size(args: &mut Args, key: &str) -> Option<u64> {
     let size: u64 = args.number(key, None)?;
     if !(1..1 << 31).contains(&size) {

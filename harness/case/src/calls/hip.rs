@@ -1,4 +1,4 @@
-//! Reads calls of any function of HIP (`hip`), and looks at their values (`hip_value`).
+//! Reads calls of any HIP function (`hip`), and steps that read the values they returned (`hip_value`).
 
 use plan::{
     Call, Choice, HipArg, HipFunction, HipParameter, HipRead, HipRole, Keys, MAX_VALUE_BYTES, Name,
@@ -14,16 +14,16 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// Maximum number of elements behind one pointer argument.
+/// Maximum number of elements of an array that a pointer argument points to.
 const MOST_IN: u64 = 64;
 
-/// Returns the C type of a returned value.
+/// Returns the C type of a value that a function has returned.
 fn type_of((function, at): Given) -> &'static str {
     let parameter = &function.parameters[at];
     pointed(parameter.ty).unwrap_or(parameter.ty)
 }
 
-/// Returns whether a value of one type may be passed as another type.
+/// Returns true if a value of type `given` may be passed as type `wanted`.
 fn fits(given: &str, wanted: &str) -> bool {
     let plain = |ty: &str| match ty.strip_prefix("const ").unwrap_or(ty) {
         "hipArray_const_t" => "hipArray_t".to_owned(),
@@ -31,7 +31,7 @@ fn fits(given: &str, wanted: &str) -> bool {
         "hipDeviceptr_t" => "void*".to_owned(),
         other => other.to_owned(),
     };
-    // A `void*` may point to any type.
+    // `void*` is compatible with every pointer type.
     let any = |ty: &str| ty == "void";
     let numbers = scalar(given).is_some() && scalar(wanted).is_some();
     any(given) || any(wanted) || numbers || plain(given) == plain(wanted)
@@ -64,7 +64,7 @@ impl Args<'_, '_, '_, '_> {
             self.reader.mistake_with_help(self.at("args"), message, help);
             return None;
         }
-        // Read all arguments before failing on one, so that all mistakes are reported.
+        // All arguments are read before the first mistake ends the step, so that all mistakes are reported.
         let args: Vec<_> = function
             .parameters
             .iter()
@@ -81,7 +81,7 @@ impl Args<'_, '_, '_, '_> {
         Some(Call::Hip { function: name.to_owned(), args })
     }
 
-    /// Reports counts that exceed the memory for an array.
+    /// Reports counts of elements that exceed the memory for an array.
     fn fit_in_room(
         &mut self,
         function: &HipFunction,
@@ -185,7 +185,7 @@ impl Args<'_, '_, '_, '_> {
             self.reader.mistake(node.at, format!("a text has fewer than {MAX_VALUE_BYTES} bytes"));
             return None;
         }
-        // A trial may write files only in its own folder.
+        // A trial may write files only in its own folder, so paths with `/` are rejected.
         if name == "path" && (text.contains('/') || text.starts_with('.')) {
             let message = "a file of the trial's own folder: its name, without `/`";
             self.reader.mistake(node.at, message);
@@ -241,7 +241,7 @@ impl Args<'_, '_, '_, '_> {
         Some(HipArg::Place(Place { buffer, offset }))
     }
 
-    /// Reads a member of a struct: a value, `null`, or a literal with its type.
+    /// Reads a member of a struct: a value, `null`, or a literal with an explicit type.
     fn hip_member(&mut self, node: &Node, keeps: bool) -> Option<HipArg> {
         match &node.value {
             Value::Scalar(text) if text == "null" => Some(HipArg::Null),
@@ -341,7 +341,7 @@ impl Args<'_, '_, '_, '_> {
                 Some(self.reader.choice(node, "`type`", &all)?)
             }
         };
-        // Only the address of a text may be read as one.
+        // Only a value that is an address of text may be read as text at an address.
         let own = given.0.parameters[given.1].gives();
         if sort == Some(Sort::TextAt) && (at != 0 || own != sort) {
             let message = format!("`{of}` is not the address of a text");

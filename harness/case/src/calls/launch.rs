@@ -1,5 +1,3 @@
-//! Reads kernel launches and their arguments.
-
 use plan::{
     Arg, Call, Choice, Keys, OwnKind, OwnParameter, Parameter, Place, Scalar, ScalarType, Thing,
     kernel,
@@ -40,7 +38,7 @@ impl Args<'_, '_, '_, '_> {
         Some(Call::Launch { kernel, grid, block, args, shared, stream })
     }
 
-    /// Reads one to three sizes; `Some(None)` if the key is absent.
+    /// Reads one to three sizes. Returns `Some(None)` if the key is missing.
     fn dimensions(&mut self, key: &str) -> Option<Option<[u32; 3]>> {
         let Some(node) = self.get(key) else { return Some(None) };
         let items = self.reader.list(node);
@@ -57,7 +55,7 @@ impl Args<'_, '_, '_, '_> {
         Some(Some(sizes))
     }
 
-    /// Reads kernel arguments: buffer names, `{buffer, offset}`, numbers, and literals with their type.
+    /// Reads kernel arguments: buffer names, `{buffer, offset}`, numbers, and literals with an explicit type.
     fn arguments(&mut self, name: &str, nodes: &[Node]) -> Option<Vec<Arg>> {
         let takes = match kernel(name) {
             Some(kernel) => Some(kernel.parameters.iter().map(|p| Takes::from(*p)).collect()),
@@ -73,12 +71,13 @@ impl Args<'_, '_, '_, '_> {
             );
             return None;
         }
-        // Read all arguments before failing on one, so that all mistakes are reported.
+        // All arguments are read before the first mistake ends the step, so that all mistakes are reported.
         let mut args = Vec::new();
         for (i, node) in nodes.iter().enumerate() {
             let takes = takes.as_ref().map_or(&Takes::Anything, |takes| &takes[i]);
             let arg = self.argument(node, takes);
-            // The bits of a NaN that a kernel computes are unspecified.
+            // NaN and infinity are rejected, because the bits of a NaN that a kernel computes from them are
+            // unspecified.
             let infinite = |arg: &Arg| matches!(arg, Arg::Number(n) if !n.as_f64().is_finite());
             if kernel(name).is_some() && arg.as_ref().is_some_and(infinite) {
                 self.reader.mistake(node.at, "a `float` argument must be finite");
@@ -88,8 +87,7 @@ impl Args<'_, '_, '_, '_> {
         args.into_iter().collect()
     }
 
-    /// Returns the parameters of the case's own kernel from its source; `None` if the source does not show them
-    /// plainly.
+    /// Returns the parameters of a kernel that the case defines; `None` if they cannot be read from the source.
     fn own_parameters(&self, name: &str) -> Option<Vec<Takes>> {
         let own = self.scope.own_kernel(name)?;
         Some(own.parameters?.iter().map(Takes::from).collect())
@@ -139,7 +137,6 @@ impl Args<'_, '_, '_, '_> {
         self.fits(node, arg, takes)
     }
 
-    /// Checks that the parameter takes the argument.
     fn fits(&mut self, node: &Node, arg: Arg, takes: &Takes) -> Option<Arg> {
         let given = match &arg {
             Arg::Address(_) | Arg::Input(_) => "an address".to_owned(),
@@ -190,8 +187,8 @@ impl Args<'_, '_, '_, '_> {
         }
     }
 
-    /// Reads an argument with one key: `{f32: 1.5}`, `{struct: [...]}`, `{bytes: 0a ff}`, or `{input: buffer}` for a
-    /// buffer that the kernel only reads.
+    /// Reads an argument with an explicit type: `{f32: 1.5}`, `{struct: [...]}`, `{bytes: 0a ff}`, or `{input: buffer}`
+    /// for a buffer that the kernel only reads.
     fn typed(&mut self, node: &Node, entries: &[(Key, Node)], takes: &Takes) -> Option<Arg> {
         let types = ScalarType::ALL.iter().map(|(word, _)| *word);
         let known: Vec<_> = types.chain(["buffer", "input", "struct", "bytes"]).collect();
@@ -243,7 +240,7 @@ impl Args<'_, '_, '_, '_> {
         }
     }
 
-    /// Reads a member of a struct whose definition is unknown, so that the case must give its type.
+    /// Reads a member of a struct whose definition is unknown. The case must specify its type.
     fn member(&mut self, node: &Node) -> Option<Arg> {
         if let Value::Scalar(text) = &node.value
             && !self.scope.buffers.contains_key(text)
@@ -255,7 +252,6 @@ impl Args<'_, '_, '_, '_> {
         self.argument(node, &Takes::Anything)
     }
 
-    /// Reads hexadecimal bytes.
     pub(super) fn bytes(&mut self, node: &Node) -> Option<Vec<u8>> {
         let text = self.reader.text(node, "`bytes`")?;
         let digits: String = text.split_whitespace().collect();
@@ -270,7 +266,7 @@ impl Args<'_, '_, '_, '_> {
         bytes
     }
 
-    /// Reads a number of a type. Whole numbers may be formulas.
+    /// Reads a number of the given type. A whole number may be written as an expression, for example `$n * 4`.
     fn number_of(&mut self, node: &Node, ty: ScalarType) -> Option<Scalar> {
         let text = self.reader.text(node, "an argument")?;
         let computed = match evaluate(text) {
@@ -281,22 +277,22 @@ impl Args<'_, '_, '_, '_> {
     }
 }
 
-/// Argument that a kernel parameter takes.
+/// Kind of argument that a kernel parameter accepts.
 enum Takes {
     Pointer {
         only_read: bool,
     },
     Number(ScalarType),
-    /// A struct with these members.
+    /// A struct by value with these members.
     Struct {
         members: Vec<Takes>,
         bytes: usize,
     },
-    /// The type is unknown before compilation.
+    /// Any argument, because only the compiler knows the type.
     Anything,
 }
 
-/// Converts a parameter in the source of the case's own kernel.
+/// Converts a parameter of a kernel that the case defines.
 impl From<&OwnParameter> for Takes {
     fn from(parameter: &OwnParameter) -> Takes {
         match &parameter.kind {
@@ -311,7 +307,8 @@ impl From<&OwnParameter> for Takes {
     }
 }
 
-/// Converts a parameter of a library kernel, whose own table lists the pointers that it writes.
+/// Converts a parameter of a library kernel. `only_read` is false even for inputs, because the table of library kernels
+/// contains this information.
 impl From<Parameter> for Takes {
     fn from(parameter: Parameter) -> Takes {
         match parameter {

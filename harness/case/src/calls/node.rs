@@ -1,11 +1,11 @@
-//! Turns calls into nodes of a graph.
+//! Turns calls into steps that add nodes to graphs.
 
 use plan::{Call, CopyApi, Keys, Thing};
 
 use super::args::Args;
 
 impl Args<'_, '_, '_, '_> {
-    /// Returns the call itself, or if `graph` is given the call that adds a node with the same work.
+    /// Returns the call that adds a node with the same effect if the step has the key `graph`, else the call itself.
     pub(super) fn or_node(&mut self, mut call: Call) -> Option<Call> {
         let Some(_) = self.get("graph") else { return Some(call) };
         let graph = self.thing("graph", Thing::Graph)?;

@@ -1,19 +1,18 @@
-//! Names of the statuses in the libraries' headers.
+//! Names of the statuses in the headers of the libraries.
 
-/// Names of a library's statuses.
 struct Statuses {
-    /// Prefix of the verbs whose calls return these statuses.
+    /// Prefix of the verbs whose calls return statuses of this library.
     verbs: &'static str,
     names: &'static [&'static str],
 }
 
-/// Returns the names of the statuses that the calls of a verb return.
 pub(super) fn of(verb: &str) -> &'static [&'static str] {
     let found = ALL.iter().find(|statuses| verb.starts_with(statuses.verbs));
     found.map_or(&[], |statuses| statuses.names)
 }
 
-/// Returns the names of the statuses that a function returns. The prefix of its name determines the library.
+/// Returns the names of the statuses that a function can return. The prefix of the function's name determines the
+/// library.
 pub(crate) fn every(api: &str) -> impl Iterator<Item = &'static str> {
     let prefixes = ["hiprand", "hipblasLt", "rocblas_", ""];
     let which = prefixes.iter().position(|prefix| api.starts_with(prefix));
@@ -24,8 +23,8 @@ pub(crate) fn every(api: &str) -> impl Iterator<Item = &'static str> {
         .copied()
 }
 
-/// All libraries. HIP is the last, for all other verbs. Sources: hip_runtime_api.h of 5.2.3, 5.7.1 and 7.2.4,
-/// hiprand.h, hipblas-common.h and rocblas-types.h of 7.2.4.
+/// All libraries. HIP is the last one, because every other prefix belongs to it. Sources: hip_runtime_api.h of 5.2.3,
+/// 5.7.1 and 7.2.4; hiprand.h, hipblas-common.h and rocblas-types.h of 7.2.4.
 const ALL: &[Statuses] = &[
     Statuses {
         verbs: "rand_",

@@ -21,14 +21,14 @@ const PROGRAM_KEYS: &[&str] = &[
     "never",
 ];
 
-/// Functions of the helper that check something.
+/// Functions of the helper `rocrepro` that check a result.
 const CHECKS: &[&str] =
     &["equal(", "close(", "status(", "raises(", "same(", "holds(", "given_back("];
 
-/// Module with these functions. A program of this name would be imported instead.
+/// Python module that contains these functions. A program with this file name would be imported in its place.
 const HELPER: &str = "rocrepro.py";
 
-/// Returns the program of one trial, and a plan without calls that has its environment.
+/// Returns the program of one trial, and a plan without calls that contains the trial's environment variables.
 pub(super) fn program(case: &Case, trial: &Trial) -> Result<(Plan, Program), Vec<Diagnostic>> {
     let mut reader = Reader::default();
     let mut missing = Vec::new();
@@ -79,14 +79,14 @@ fn read(reader: &mut Reader, case: &Case, trial: &Trial, root: &Node) -> Option<
         stated,
         line: at.line,
     };
-    // A mistake in one of these keys was reported already.
+    // If one of these keys is present, it states a requirement, or its mistake has been reported before.
     if ["exit", "says", "never"].iter().all(|key| fields.get(key).is_none()) {
         check_that_it_states(reader, &program, at);
     }
     Some((plan, program))
 }
 
-/// Reads the kind of program: one of three, each with its own keys.
+/// Reads the kind of program. Each of the three kinds has its own keys.
 fn read_what(reader: &mut Reader, fields: &Fields<'_>, case: &Case, at: At) -> Option<ProgramBody> {
     let bodies = ["python", "cpp", "command"].map(|key| fields.get(key).map(|node| (key, node)));
     let mut bodies = bodies.into_iter().flatten();
@@ -136,7 +136,7 @@ fn read_source(reader: &mut Reader, case: &Case, kind: &str, node: &Node) -> Opt
         }
         let text = match &case.file {
             Some(Some(text)) => text.clone(),
-            // The file was not read yet.
+            // The content of the file has not been provided yet.
             None => return None,
             Some(None) => {
                 reader
@@ -172,7 +172,7 @@ fn read_packages(reader: &mut Reader, fields: &Fields<'_>, what: &ProgramBody) -
             for (item, text) in reader.list(node).iter().zip(&all) {
                 let (name, version) = text.split_once("==").unwrap_or((text, "any"));
                 let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-                // A local version has a plus sign.
+                // Local versions contain a plus sign, for example `3.0+rocm7`.
                 let of_version = |c: char| plain(c) || "+!".contains(c);
                 if name.is_empty()
                     || version.is_empty()
@@ -193,7 +193,8 @@ fn read_packages(reader: &mut Reader, fields: &Fields<'_>, what: &ProgramBody) -
     }
 }
 
-/// Reports a program that never states whether its result is right, because it proves nothing.
+/// Reports a program without any check: it calls no check of the helper, and the case states nothing about its output
+/// or exit status. Such a program proves nothing.
 fn check_that_it_states(reader: &mut Reader, program: &Program, at: At) {
     let checks = |text: &str| CHECKS.iter().any(|call| text.contains(call));
     let own = program.reports() && program.source().is_some_and(|source| checks(&source.text));

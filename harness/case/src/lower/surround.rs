@@ -1,4 +1,4 @@
-//! Adds set-up, guards and teardown to the body of a plan.
+//! Adds set-up, checks of guards, and teardown to the body of a plan.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -11,7 +11,6 @@ use crate::{
     scope::Scope,
 };
 
-/// Adds set-up, guards and teardown to the body.
 pub(super) fn surround(
     mut plan: Plan,
     mut scope: Scope,
@@ -25,11 +24,11 @@ pub(super) fn surround(
     let lines = kernel_lines(&plan);
     let mut push = |steps: &mut Vec<Step>, call| steps.push(scope.step(call, 0));
     let mut undone = HashSet::new();
-    // Newest first, as in a careful program.
+    // Objects are destroyed in the reverse order of their creation.
     for step in plan.steps().into_iter().rev() {
-        // If a later step makes an object of the same name, it replaces the earlier one.
+        // If two steps create objects of the same name, only the object of the later step is destroyed.
         let made = step.call.named().into_iter().find(|n| n.role == NamedAs::Made);
-        // A creation that may fail leaves nothing to destroy.
+        // If the creation may fail, there may be nothing to destroy.
         if let Some(Named { thing, name, .. }) = made.filter(|_| step.checked())
             && let Some(end) = ended(thing, name)
             && !by_steps.contains(&(NamedAs::Ended, thing, name))
@@ -130,7 +129,7 @@ pub(super) fn surround(
         }
     }
     plan.buffers.extend(staging);
-    // Set-up ends with an idle device, so that the body starts from a known state.
+    // The set-up ends by waiting for the device, so that the body starts on an idle device.
     push(&mut setup, Call::DeviceSynchronize);
     if !verify.is_empty() {
         verify.insert(0, scope.step(Call::DeviceSynchronize, 0));
@@ -145,7 +144,8 @@ pub(super) fn surround(
     Plan { setup, verify, teardown, ..plan }
 }
 
-/// Returns the first line at which each kernel is used. Its compilation and loading are attributed to that line.
+/// Returns the first line at which each kernel is used. A failure of its compilation or loading is reported at that
+/// line.
 fn kernel_lines(plan: &Plan) -> BTreeMap<String, u32> {
     let mut lines = BTreeMap::new();
     for step in plan.steps() {
@@ -156,8 +156,8 @@ fn kernel_lines(plan: &Plan) -> BTreeMap<String, u32> {
     lines
 }
 
-/// Returns the call that destroys an object that a step made; `None` if lowering itself makes and destroys such
-/// objects.
+/// Returns the call that destroys an object that a step has created. Returns `None` for kinds of objects that lowering
+/// creates and destroys itself.
 fn ended(thing: Thing, name: &str) -> Option<Call> {
     let name = name.to_owned();
     match thing {

@@ -1,11 +1,12 @@
 //! Checks the C++ source of a kernel in an untrusted case.
 //!
-//! The rules are much stricter than C++, so that they need no C++ lexer: two lines cannot be joined, the meaning of a
+//! The rules are much stricter than C++, so that no C++ lexer is needed: two lines cannot be joined, the meaning of a
 //! `#` depends on its line alone, and everything that is not on a list is rejected. A second implementation of a
-//! compiler's lexer would always have gaps.
+//! compiler's lexer would always differ from the compiler somewhere.
 
-/// Headers of HIP that an untrusted case may ask for. A worker can read only the stack's copies. hipRTC declares most of
-/// what they have without an `#include`; Debian's 5.2.3 to 7.2.4 have none of these files, and report a compile error.
+/// Headers of HIP that an untrusted case may include. A worker can read only the stack's copies of these files. hipRTC
+/// declares most of their content without an `#include`. Debian's stacks 5.2.3 to 7.2.4 contain none of these files, so
+/// an `#include` results in a compile error there.
 const HEADERS: &[&str] = &[
     "hip/hip_bf16.h",
     "hip/hip_bfloat16.h",
@@ -23,7 +24,7 @@ const HEADERS: &[&str] = &[
 const DIRECTIVES: &[&str] =
     &["define", "undef", "if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else", "endif"];
 
-/// Words by which a source can name files, or give clang orders, without a directive. An assembler reads files too
+/// Words with which a source can name files or control clang without a directive. An assembler can read files too
 /// (`.incbin`).
 const WORDS: &[&str] = &[
     "asm",
@@ -37,10 +38,10 @@ const WORDS: &[&str] = &[
     "__pragma",
 ];
 
-/// Returns the first thing in a kernel's source that an untrusted case may not have, as the end of a sentence about the
-/// kernel.
+/// Returns the first part of a kernel's source that is forbidden in an untrusted case, as the end of a sentence about
+/// the kernel, for example "has a carriage return".
 ///
-/// Strings and comments are checked as well, because their ends depend on the text that is being checked.
+/// Strings and comments are checked as well, because untrusted text decides where they end.
 pub fn foreign_kernel(source: &str) -> Option<String> {
     if let Some(other) = source.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
         return Some(match other {
@@ -50,7 +51,8 @@ pub fn foreign_kernel(source: &str) -> Option<String> {
             other => format!("has the control character `{}`", other.escape_default()),
         });
     }
-    // The character behind a backslash decides whether it joins two lines, or encodes a letter of a name (`\u0061`).
+    // The character after a backslash decides whether the backslash joins two lines, or encodes a letter of a name
+    // (`\u0061`).
     let mut after = source.match_indices('\\').map(|(at, _)| source[at + 1..].chars().next());
     if let Some(next) = after.find(|next| !next.is_some_and(may_follow_backslash)) {
         return Some(match next {
@@ -60,7 +62,7 @@ pub fn foreign_kernel(source: &str) -> Option<String> {
             Some(next) => format!("has `\\{next}`, which may be a part of a name"),
         });
     }
-    // Over the lines of a raw string in a macro, `//` begins no comment.
+    // Raw strings are rejected, because a `//` inside one does not begin a comment.
     for (text, why) in [
         ("??", "may begin a trigraph"),
         ("%:", "is another way to write `#`"),
@@ -77,13 +79,13 @@ pub fn foreign_kernel(source: &str) -> Option<String> {
     source.lines().find_map(foreign_line)
 }
 
-/// Returns true if a backslash before this character can only be an escape in a string. Of two backslashes each is
-/// checked with the character behind it.
+/// Returns true if a backslash before this character can only be an escape in a string. In `\\`, both backslashes are
+/// checked, each with the character that follows it.
 fn may_follow_backslash(next: char) -> bool {
     next.is_ascii_graphic() && !matches!(next, 'u' | 'U' | 'N')
 }
 
-/// Returns the first thing in a line that is not allowed. Each `#` must begin a directive or be in a comment behind `//`.
+/// Returns the first part of a line that is forbidden. Each `#` must begin a directive, or follow a `//`.
 fn foreign_line(line: &str) -> Option<String> {
     let (before, directive) = line.split_once('#')?;
     if before.contains("//") && !before.contains("*/") {

@@ -1,5 +1,3 @@
-//! Writes arguments of kernels as YAML.
-
 use plan::{Arg, Choice};
 
 use super::scalar::{flow_list, flow_map, plain};
@@ -13,7 +11,8 @@ pub(super) fn argument(arg: &Arg) -> String {
         }
         Arg::Number(number) => flow_map(vec![(number.ty.word(), plain(&number.to_string()))]),
         Arg::Struct(members) => {
-            // The source of a struct does not show which pointers are only read.
+            // Inside a struct, a pointer that is only read is written as `{input: buffer}`, because the reader may not
+            // know the struct's definition.
             let member = |arg: &Arg| match arg {
                 Arg::Input(place) => flow_map(vec![("input", plain(&place.buffer))]),
                 Arg::Address(_) | Arg::Number(_) | Arg::Struct(_) | Arg::Bytes(_) => argument(arg),

@@ -1,4 +1,4 @@
-//! Writes calls of any function of HIP as YAML.
+//! Writes `hip` and `hip_value` steps as YAML.
 
 use plan::{Arg, Choice, HipArg, HipRead, Name, Sort};
 
@@ -7,7 +7,6 @@ use super::{
     scalar::{flow_list, flow_map, plain},
 };
 
-/// Returns the keys of a `hip_value` step.
 pub(super) fn look(
     of: &Name,
     read: &HipRead,
@@ -28,7 +27,6 @@ pub(super) fn look(
     fields
 }
 
-/// Writes an argument of any function.
 pub(super) fn given(arg: &HipArg) -> String {
     match arg {
         HipArg::Null => "null".to_owned(),

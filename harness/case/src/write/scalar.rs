@@ -1,7 +1,7 @@
 //! Writes texts as YAML scalars and flow collections.
 
-/// Writes a scalar that is read back unchanged: plain if that is safe in YAML, otherwise in double quotes. Each `$` is
-/// doubled, because a single one would name an axis.
+/// Writes a scalar that is read back unchanged. The scalar is written without quotes if that is safe in YAML, otherwise
+/// in double quotes. Each `$` is doubled, because a single `$` would name an axis.
 pub(super) fn plain(text: &str) -> String {
     let text = &text.replace('$', "$$");
     let safe = |c: char| c.is_alphanumeric() || " -_./+*()<>=;!?^~'".contains(c);
@@ -15,7 +15,7 @@ pub(super) fn plain(text: &str) -> String {
     if plain { text.to_owned() } else { quoted(text) }
 }
 
-/// Writes a text in double quotes, with the escapes that YAML shares with JSON.
+/// Writes a text in double quotes, with the escapes that YAML and JSON have in common.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -32,7 +32,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Writes a text of several lines as a literal block below a key, indented by `indent` spaces.
+/// Writes a text with several lines as a literal block, indented by `indent` spaces, after its key.
 pub(super) fn block(text: &str, indent: usize) -> String {
     let text = &text.replace('$', "$$");
     let literal = text.ends_with('\n')

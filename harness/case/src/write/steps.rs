@@ -1,5 +1,3 @@
-//! Writes steps as YAML.
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{
@@ -15,15 +13,14 @@ use super::{
 };
 use crate::added_buffers::{BACK, host_buffer_for};
 
-/// Writer for the steps of a plan.
 pub(super) struct Steps {
-    /// Host buffers that only checks of device buffers use. A check adds them itself, so they are not declared.
+    /// Host buffers that only the copies of checks use. They are not declared in the case, because a check adds them.
     implied: BTreeSet<String>,
 }
 
 impl Steps {
     pub(super) fn of(plan: &Plan) -> Steps {
-        // If anything else uses the buffer, it must be declared.
+        // A buffer that another step uses must be declared.
         let mut uses = BTreeMap::new();
         count(&plan.body, &mut uses);
         let mut folded = BTreeMap::new();
@@ -32,7 +29,7 @@ impl Steps {
         Steps { implied: implied.map(|(name, _)| name).collect() }
     }
 
-    /// Returns whether lowering adds this buffer itself.
+    /// Returns true if lowering adds this buffer, so that the case need not declare it.
     pub(super) fn implied(&self, buffer: &str) -> bool {
         self.implied.contains(buffer)
     }
@@ -73,11 +70,13 @@ impl Steps {
     }
 }
 
-/// Context of a call: a stream, or a graph of which it is a node, without a stream or a choice of functions.
+/// Context in which a call is written: in a stream, or as a node of a graph. A node has neither a stream nor a choice
+/// of functions.
 struct Line<'p> {
     plan: &'p Plan,
     graph: Option<&'p str>,
-    /// Set for a check. Its implied buffers are written by the names of the device buffers.
+    /// Set if the call is a check. Host buffers that the check adds are then written as the names of the device
+    /// buffers.
     checks: Option<&'p Steps>,
 }
 
@@ -89,13 +88,13 @@ impl Line<'_> {
         }
     }
 
-    /// Returns the number of bytes from a place to the end of its buffer.
+    /// Returns the number of bytes from a position to the end of its buffer.
     fn room(&self, place: &Place) -> u64 {
         let bytes = self.plan.buffers.get(&place.buffer).map_or(0, |b| b.bytes);
         bytes.saturating_sub(place.offset)
     }
 
-    /// Writes the name of a checked buffer.
+    /// Writes the name of a checked buffer, which is the device buffer if the check adds a host buffer.
     fn checked(&self, buffer: &str) -> String {
         match buffer.strip_suffix(BACK) {
             Some(device) if self.checks.is_some_and(|steps| steps.implied(buffer)) => plain(device),
@@ -275,7 +274,8 @@ impl WriteVerb for Line<'_> {
             Arg::Number(number) if kernel_of_library(kernel) => plain(&number.to_string()),
             Arg::Number(number) => {
                 let parameter = own.and_then(|own| own.get(index)).map(|parameter| &parameter.kind);
-                // A number without a type is read as the parameter's type, or as a `u32`.
+                // A number without a type is read as the parameter's type if it is known, else as a `u32`. Other
+                // numbers need a type.
                 let usual = match parameter {
                     Some(OwnKind::Number { of }) => *of == number.ty,
                     Some(OwnKind::Pointer { .. } | OwnKind::Struct { .. }) => false,
@@ -423,7 +423,7 @@ fn kernel_of_library(name: &str) -> bool {
     kernel(name).is_some()
 }
 
-/// Returns `items` if one number is enough, otherwise `grid`; and `block` if it is not the default.
+/// Returns the key `items` if one number describes the grid, otherwise `grid`. Adds `block` if it is not the default.
 fn geometry(
     name: &str,
     grid: [u32; 3],
@@ -438,7 +438,7 @@ fn geometry(
     let groups = |items: u32| items.div_ceil(block[0].max(1)).max(1);
     let flat = grid[1..] == [1, 1] && block[1..] == [1, 1];
     if flat && grid[0] > 1 {
-        // A person would write the number of elements that is passed to the kernel.
+        // If the kernel gets the number of elements as an argument, that number is written, as a person would do.
         let mut numbers = args.iter().filter_map(Arg::as_u32);
         let elements = numbers.find(|n| kernel(name).is_some() && groups(*n) == grid[0]);
         match elements.or_else(|| grid[0].checked_mul(block[0])) {
@@ -454,7 +454,6 @@ fn geometry(
     fields
 }
 
-/// Writes `returns` and `gives` below their verb.
 fn attributes(out: &mut String, step: &Step, indent: usize) {
     let texts = |list: &[String]| match list {
         [one] => plain(one),
@@ -476,12 +475,12 @@ fn attributes(out: &mut String, step: &Step, indent: usize) {
     }
 }
 
-/// Quotes a version range, because it begins with characters that are not allowed at the start of a plain key.
+/// Writes a version range in quotes, because characters such as `>` are not allowed at the start of a plain key.
 fn quoted_key(range: &VersionRange) -> String {
     format!("\"{range}\"")
 }
 
-/// Returns the host buffer that a check's copy fills, and the buffer that it is copied from.
+/// If a call is the copy of a check, returns the host buffer and the device buffer that is copied into it.
 fn back(call: &Call) -> Option<(&str, &str)> {
     let Call::Copy { to, from, api: CopyApi::Memcpy, stream, .. } = call else { return None };
     let whole = stream == DEFAULT_STREAM && to.offset == 0 && from.offset == 0;
@@ -489,7 +488,8 @@ fn back(call: &Call) -> Option<(&str, &str)> {
         .then_some((&to.buffer, &from.buffer))
 }
 
-/// Returns how many of the first steps are copies for the check that follows them, and the index after that check.
+/// Counts the copies at the beginning of `steps` that belong to the check after them. Returns their number, and the
+/// index of the step after the check; (0, 0) if the steps do not begin with such copies.
 fn fold(plan: &Plan, steps: &[Step]) -> (usize, usize) {
     let whole = |call: &Call| {
         let Call::Copy { bytes, .. } = call else { return false };
@@ -503,7 +503,7 @@ fn fold(plan: &Plan, steps: &[Step]) -> (usize, usize) {
     let plain = |step: &Step| whole(&step.call) && step.returns.is_none() && step.gives.is_none();
     let copies = steps.iter().take_while(|step| plain(step)).count();
     let Some(check) = steps.get(copies) else { return (0, 0) };
-    // The copies directly precede the check, in the order of its buffers.
+    // The copies must directly precede the check, and be in the order of its buffers.
     if !check.call.is_check() {
         return (0, 0);
     }
@@ -519,7 +519,6 @@ fn fold(plan: &Plan, steps: &[Step]) -> (usize, usize) {
     }
 }
 
-/// Counts the uses of each buffer whose name ends with [`BACK`].
 fn count(steps: &[Step], uses: &mut BTreeMap<String, usize>) {
     for step in steps {
         if let Call::Repeat { body, .. } | Call::Thread { body } = &step.call {

@@ -1,4 +1,5 @@
-//! [`case::analyse`], which works with sizes, reports exactly the mistakes of [`case::lower`], which works with bytes.
+//! Tests that [`case::analyse`], which computes only with sizes, reports the same mistakes as [`case::lower`], which
+//! computes with bytes.
 
 use case::{Case, Kernels, Trial, analyse, lower};
 use plan::{Call, Plan, Step};
@@ -23,10 +24,9 @@ fn library_is_valid_by_sizes_and_by_bytes() {
     }
 }
 
-/// Numbers that a mutation inserts: sizes that are too small, odd or slightly too large.
+/// Numbers that a mutation inserts, for example sizes that are too small, odd or slightly too large.
 const NUMBERS: &[&str] = &["0", "1", "3", "4", "7", "15", "16", "63", "64", "100", "1000", "4097"];
 
-/// Replaces one number of a text.
 fn other_number(text: &str, which: usize, by: &str) -> String {
     let numbers: Vec<_> = text
         .char_indices()
@@ -40,7 +40,7 @@ fn other_number(text: &str, which: usize, by: &str) -> String {
     format!("{}{by}{}", &text[..at], &text[end..])
 }
 
-/// Removes, exchanges or duplicates a line among those that are steps.
+/// Removes, swaps or duplicates a line of the steps.
 fn other_steps(text: &str, from: usize, to: usize, how: u8) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     let steps: Vec<_> =
@@ -57,7 +57,6 @@ fn other_steps(text: &str, from: usize, to: usize, how: u8) -> String {
     lines.join("\n")
 }
 
-/// Removes, exchanges or duplicates a step of the plan.
 fn other_plan(plan: &mut Plan, from: usize, to: usize, how: u8) {
     let phases = [&mut plan.setup, &mut plan.body, &mut plan.verify, &mut plan.teardown];
     let mut filled: Vec<_> = phases.into_iter().filter(|steps| !steps.is_empty()).collect();
@@ -80,7 +79,7 @@ fn few_repeats(steps: &mut [Step]) {
     }
 }
 
-/// Maximum number of bytes that pass through the byte model, which takes about a second for this many.
+/// Maximum number of bytes that the byte model processes. This number takes about a second.
 const MOST_BYTES: u64 = 4 << 30;
 
 fn bytes(plan: &Plan) -> u64 {

@@ -1,4 +1,5 @@
-//! docs/claims.md: claims in people's notes about ROCm on gfx1151, and what was observed (`cases/claims.toml`).
+//! Tests and writes docs/claims.md: claims about ROCm on gfx1151 that users have published, and the observed behaviour
+//! (`cases/claims.toml`).
 
 use std::{collections::BTreeSet, fmt::Write, fs};
 
@@ -9,7 +10,7 @@ use super::texts::{CASES, assert_page, root};
 const DATA: &str = "cases/claims.toml";
 const PAGE: &str = "docs/claims.md";
 
-/// States of a claim, and whether each needs a measurement.
+/// States of a claim. The flag is true if the state needs a measurement.
 const STATES: [(&str, bool); 6] = [
     ("confirmed", true),
     ("not reproduced", true),
@@ -36,7 +37,7 @@ fn tables<'a>(data: &'a Table, key: &str) -> Result<Vec<&'a Table>, String> {
     all.iter().map(|one| one.as_table().ok_or(format!("a {key} is not a table"))).collect()
 }
 
-/// Checks one claim, and returns its first mistake.
+/// Checks one claim and returns its first mistake.
 fn check(claim: &Table, cases: &BTreeSet<String>, places: &Table) -> Result<(), String> {
     let (what, state) = (text(claim, "claim")?, text(claim, "state")?);
     text(claim, "where")?;
@@ -60,7 +61,7 @@ fn check(claim: &Table, cases: &BTreeSet<String>, places: &Table) -> Result<(), 
     if !measured.is_empty() && named.is_empty() {
         return Err(format!("`{what}` was measured by no case"));
     }
-    // Results of the control are not results of ROCm.
+    // A result on the control platform is not a result of ROCm.
     let rocm = measured.iter().any(|place| {
         places[*place].as_table().and_then(|of| of.get("rocm")).and_then(Value::as_bool)
             == Some(true)
@@ -151,7 +152,7 @@ fn page_matches_the_data() {
     assert_page(PAGE, &page, "ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case claims::");
 }
 
-/// Returns the page of a document with one claim, in which one text is replaced.
+/// Returns the page for a document with one claim, in which `there` is replaced by `instead`.
 fn altered(there: &str, instead: &str) -> Result<String, String> {
     let data = r#"
 [measured]

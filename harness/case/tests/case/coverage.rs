@@ -1,4 +1,5 @@
-//! docs/coverage.md: functions that the cases of the library call, and upstream issues that they show.
+//! Tests and writes docs/coverage.md: the functions that the cases of the library call, and the upstream issues that
+//! they reproduce.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,14 +14,14 @@ use super::texts::{CASES, KERNELS, assert_page, root};
 
 const PAGE: &str = "docs/coverage.md";
 
-/// Functions of HIP that libamdhip64 of 7.2.4 exports, one per line. A test of the command line compares them with the
-/// library.
+/// HIP functions that libamdhip64 of 7.2.4 exports, one per line. A test of the command line compares this list with
+/// the library.
 const EXPORTED: &str = include_str!("../exported-7.2.4.txt");
 
-/// Issues that were read to see what the library must be able to show.
+/// Upstream issues that were read in order to decide what the library of cases must reproduce.
 const LIST: &str = "cases/issues.toml";
 
-/// Uses of a function in cases.
+/// Cases that use a function, by kind of use.
 #[derive(Default)]
 struct Uses {
     cases: BTreeSet<String>,
@@ -29,7 +30,6 @@ struct Uses {
     refused: BTreeSet<String>,
 }
 
-/// Adds every function that a plan calls.
 fn note(found: &mut BTreeMap<&'static str, Uses>, case: &str, plan: &Plan) {
     let captured = plan::captured_steps(plan);
     let refused = |step: &Step| {
@@ -53,7 +53,6 @@ fn note(found: &mut BTreeMap<&'static str, Uses>, case: &str, plan: &Plan) {
     }
 }
 
-/// Formats words as a list with four words per line.
 fn lines(words: &[&str]) -> String {
     words.chunks(4).map(|some| format!("\n* {}", some.join(", "))).collect()
 }
@@ -64,7 +63,7 @@ fn page() -> String {
     let mut related: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (id, text) in CASES.iter() {
         let case = Case::parse(id, text).unwrap_or_else(|mistakes| panic!("{id}: {mistakes:?}"));
-        // The calls of a program are unknown before it runs.
+        // Programs are left out, because their calls are unknown before they run.
         for trial in case.trials().into_iter().filter(|_| !case.is_program()) {
             let plan = analyse(&case, &trial, &KERNELS).unwrap_or_else(|m| panic!("{id}: {m:?}"));
             note(&mut functions, id, &plan);
@@ -138,15 +137,13 @@ fn page() -> String {
     page
 }
 
-/// An issue of the list.
 struct Listed {
     of: String,
     title: String,
-    /// Reason why no case shows it: key and text; `None` if a case does.
+    /// Reason why no case reproduces the issue: key and text; `None` if a case does.
     why: Option<(String, String)>,
 }
 
-/// Reads cases/issues.toml.
 fn listed() -> Vec<Listed> {
     let text = fs::read_to_string(root().join(LIST)).expect("the list is part of the project");
     read_list(&text)
@@ -173,8 +170,8 @@ fn read_list(text: &str) -> Vec<Listed> {
     read.collect()
 }
 
-/// Returns the mistakes of the list: an issue that is listed twice, that is shown although it has a reason why not, or
-/// neither.
+/// Returns the mistakes in the list. An issue must be listed once. It must have either a case that reproduces it, or a
+/// reason why no case does.
 fn mistakes(listed: &[Listed], shown: &dyn Fn(&str) -> bool) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let wrong = listed.iter().filter_map(|Listed { of, why, .. }| match (shown(of), why) {
@@ -186,7 +183,7 @@ fn mistakes(listed: &[Listed], shown: &dyn Fn(&str) -> bool) -> Vec<String> {
     wrong.collect()
 }
 
-/// Returns the part of the page about the issues that were read.
+/// Returns the section of the page about the issues that were read.
 fn answers(
     listed: &[Listed],
     shown: &BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
@@ -216,7 +213,7 @@ fn answers(
     )
 }
 
-/// Escapes a title, which may contain the end of a cell or the beginning of a tag.
+/// Escapes a title for a table cell, because it may contain `|` or `<`.
 fn cell(title: &str) -> String {
     title.replace('|', "\\|").replace('<', "&lt;")
 }

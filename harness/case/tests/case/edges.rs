@@ -1,19 +1,16 @@
-//! Edge cases of the reader and of lowering, as plain examples. Mutation testing showed that no other test covered
-//! them.
+//! Edge cases of reading and lowering, as small examples. Mutation testing showed that no other test covered them.
 
 use case::{Case, Kernels, analyse, mistakes};
 use plan::{Arg, Call, HipArg, Memory, Plan, Step};
 
 const HEAD: &str = "title: t\nsource: s\nfaults: copy.zero\n";
 
-/// Returns the plan of the first trial of a case.
 #[track_caller]
 fn plan(text: &str) -> Plan {
     let case = Case::parse("a/b", &format!("{HEAD}{text}")).unwrap_or_else(|m| panic!("{m:#?}"));
     analyse(&case, &case.trials()[0], &Kernels::new()).unwrap_or_else(|m| panic!("{m:#?}"))
 }
 
-/// Returns all mistakes of a case, each as `line:column message (help)`.
 pub(crate) fn messages(text: &str) -> Vec<String> {
     let found = mistakes("a/b", &format!("{HEAD}{text}"), &Kernels::new());
     let one = |m: case::Diagnostic| {
@@ -127,14 +124,12 @@ fn matrix_has_at_most_ten_thousand_trials() {
     assert_eq!(messages(&of(101))[0], "4:9 the matrix has more than 10000 trials");
 }
 
-/// A doubled `$` in a table names no cell either.
 #[test]
 fn doubled_dollar_in_a_table_is_not_a_cell() {
     let table = "buffers: {}\nsteps:\n  - for_each: {steps: [{sleep: $$n}], rows: [{n: 3}]}\n";
     assert!(messages(table)[0].contains("$n"), "{:?}", messages(table));
 }
 
-/// Of many names, those that begin like the given one are listed.
 #[test]
 fn names_that_begin_alike_are_offered_first() {
     let mistakes =
@@ -180,7 +175,6 @@ fn empty_answer_is_reported_once() {
     }
 }
 
-/// Returns a case with these steps and the buffer `b`.
 fn with(steps: &str) -> String {
     format!(
         "buffers:\n  b: {{on: device, bytes: 64, fill: zero}}\nsteps:\n{steps}  - sync: device\n"
@@ -232,7 +226,7 @@ fn block_and_grid_have_one_to_three_numbers() {
     }
 }
 
-/// An argument of an unknown type is a number, unless a buffer has its name.
+/// An argument of unknown type is read as the name of a buffer if the buffer exists, else as a number.
 #[test]
 fn argument_of_unknown_type_is_a_number_or_a_buffer() {
     let text = with("  - launch: {kernel: own, args: [7, b], items: 1}\n")
@@ -248,7 +242,6 @@ fn program_has_the_environment_of_its_case() {
     assert_eq!(plan.environment["A_VARIABLE"], "1");
 }
 
-/// Compilation is attributed to the step that launches first.
 #[test]
 fn kernel_is_compiled_for_its_first_line() {
     let launch = "  - launch: {kernel: own, args: [b], items: 1}\n";
@@ -317,7 +310,6 @@ fn address_of_a_text_is_read_from_its_first_byte() {
     assert!(look(4)[0].contains("`name` is not the address of a text"), "{:?}", look(4));
 }
 
-/// Lowering adds what every trial needs: its name, and checks of the guards around buffers.
 #[test]
 fn lowering_adds_guards_and_teardown() {
     let steps = plan(&with("  - set: {to: b, value: 1}\n"));
@@ -356,7 +348,7 @@ fn answer_by_version_needs_a_version() {
     }
 }
 
-/// The stated value is copied into a C++ program, so it must be a number if the call returns a number.
+/// The expected value is copied into an exported C++ program, so it must be a number if the call returns a number.
 #[test]
 fn value_of_a_hip_step_has_its_type() {
     let messages = |gives: &str| {
@@ -398,7 +390,6 @@ fn trial_ids_and_packages_have_plain_texts() {
     assert!(messages("related: ['ROCm/ROCm#+1']")[0].contains("is not `owner/repository#number`"));
 }
 
-/// Long formulas and nested structs take bounded time.
 #[test]
 fn long_formulas_and_nested_structs_take_bounded_time() {
     let case = |kernel: &str, computes: &str, args: &str| {
@@ -433,11 +424,10 @@ fn long_formulas_and_nested_structs_take_bounded_time() {
         )
     };
     assert!(of(3)[0].contains("2 members"), "{:?}", of(3));
-    // The struct is too large to be read, so the parameters are unknown.
+    // The struct has too many members to be read, so the parameters are unknown.
     assert_eq!(of(59), [""; 0]);
 }
 
-/// A mistake in one key does not hide a mistake in another.
 #[test]
 fn all_mistakes_of_a_step_are_reported() {
     for (step, mistakes) in [
@@ -477,7 +467,7 @@ fn all_mistakes_of_a_step_are_reported() {
     }
 }
 
-/// A step that no trial makes still needs a valid verb and answers, whatever the order of its keys.
+/// A step that no trial executes still needs a valid verb and valid statuses, in any order of its keys.
 #[test]
 fn steps_of_other_trials_are_checked() {
     let steps = |step: &str| {
@@ -512,7 +502,6 @@ fn kernel_argument_outside_a_buffer_is_rejected() {
     }
 }
 
-/// The message gives the actual reason.
 #[test]
 fn fault_that_a_program_cannot_have_is_explained() {
     let of = |fault: &str| {

@@ -1,9 +1,8 @@
-//! `for_each`: the steps that its rows become, and the messages for tables that cannot be read.
+//! Tests of `for_each`: the steps after expansion, and the messages for invalid tables.
 
 use case::{Case, Kernels, analyse, mistakes};
 use plan::Call;
 
-/// Returns a case with these steps and a matrix of two modes.
 fn with(steps: &str) -> String {
     format!(
         "title: t\nsource: s\nfaults: copy.zero\nmatrix: {{mode: [global, relaxed]}}\n\
@@ -74,7 +73,7 @@ fn rows_expand_to_steps_with_their_cells() {
         };
         assert_eq!(say(expanded), say(by_hand));
     }
-    // Mistakes are reported at their row.
+    // The line of an expanded step is that of its row.
     let lines: Vec<_> = expanded[0].body.iter().map(|step| step.line).collect();
     assert_eq!(lines, [14, 14, 15, 15, 15, 15, 16, 16]);
 }

@@ -1,4 +1,4 @@
-//! Every case of the library is well-formed on every trial and under every fault.
+//! Tests that every case of the library is valid in every trial and with every fault.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::texts::{CASES, KERNELS, root};
 
-/// Parses a case, and reads the file of its program.
+/// Parses a case, and provides the file that contains its program.
 fn with_file(id: &str, text: &str) -> Case {
     let mut case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
     if let Some(name) = case.file_beside() {
@@ -54,11 +54,11 @@ fn every_fault_applies_to_something_in_its_case() {
                 ids.dedup();
                 assert_eq!(ids.len(), plan.steps().len(), "{id}{trial}: step ids are unique");
                 let Some(fault) = fault else { continue };
-                // A program contains the calls that an interposed function replaces in its text.
+                // For a program, a fault at a call takes effect if the program's text contains the replaced function.
                 let planted = plan.steps().iter().any(|s| !s.planted.is_empty())
                     || case.is_program() && text.contains(&format!("{}(", fault.which("call")));
                 let at_calls = fault.fault.place() == device::Place::Call;
-                // A trial may state nothing that these faults contradict.
+                // These faults act only where the case lists statuses or values, and a trial may list none.
                 let of_answers = [Fault::CallAccepted, Fault::CallDenied, Fault::ValueWrong];
                 assert!(
                     planted || !at_calls || of_answers.contains(&fault.fault),
@@ -73,7 +73,8 @@ fn every_fault_applies_to_something_in_its_case() {
     }
 }
 
-/// The source of an expectation is a document, a measurement or different releases. Otherwise it is a difference.
+/// Every expectation needs a document, a measurement or different releases as its source. Otherwise the case must call
+/// it a difference.
 #[test]
 fn every_case_has_sources_of_its_expectations() {
     let mut without = Vec::new();
@@ -84,7 +85,7 @@ fn every_case_has_sources_of_its_expectations() {
             if !entries.iter().any(|entry| entry.on.matches(&trial)) {
                 without.push(format!("{id}{trial}"));
             }
-            // A difference is not a fault, so it has neither an expected failure nor an issue.
+            // A difference is not a bug, so it may have neither an expected failure nor an upstream issue.
             for entry in case.differences(&trial) {
                 let pattern = entry.signature.as_deref().unwrap_or_default();
                 let windows = case.known.iter().filter(|known| known.on.matches(&trial));
@@ -103,7 +104,7 @@ fn every_case_has_sources_of_its_expectations() {
     }
 }
 
-/// In a list without quotes YAML cuts `(a, b)` in two, and each half would pass as a source.
+/// In a list without quotes, YAML splits `(a, b)` at the comma, and each half would be accepted as a source.
 #[test]
 fn sources_have_both_parentheses() {
     for (id, text) in CASES.iter() {
@@ -129,7 +130,7 @@ fn only_a_quoted_place_of_a_document_is_a_source() {
     assert_eq!(case("made for this library"), 0);
 }
 
-/// A case can show each issue under `upstream`: a fault reproduces it, or a release has it.
+/// Each issue under `upstream` needs a fault that reproduces it, or a release that has it.
 #[test]
 fn every_upstream_issue_has_a_fault_or_a_release_that_shows_it() {
     let mut shown = 0;
@@ -143,7 +144,6 @@ fn every_upstream_issue_has_a_fault_or_a_release_that_shows_it() {
     assert!(shown > 20, "{shown}");
 }
 
-/// An expected failure needs an explanation.
 #[test]
 fn every_expected_failure_has_an_explanation() {
     let mut windows = 0;
@@ -162,12 +162,11 @@ fn every_expected_failure_has_an_explanation() {
     assert!(windows > 50, "{windows}");
 }
 
-/// Cases that `minimise` writes from the library can be run without `--trust`.
 #[test]
 fn library_follows_the_rules_for_untrusted_cases() {
     for (id, text) in CASES.iter() {
         let case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
-        // A program may do anything, so it is rejected as a whole.
+        // A program can do anything, so it is rejected with a single mistake.
         let wrong = usize::from(case.is_program());
         assert_eq!(case::foreign(&case).len(), wrong, "{id}");
     }
@@ -176,7 +175,7 @@ fn library_follows_the_rules_for_untrusted_cases() {
     }
 }
 
-/// A fault at a call that no plan makes, and that no C++ program declares, could never make a trial fail.
+/// A fault at a function that no plan calls and that no C++ program declares could never make a trial fail.
 #[test]
 fn every_call_that_faults_name_is_made_by_a_case() {
     let mut made = BTreeSet::new();
@@ -209,7 +208,6 @@ fn every_kernel_has_a_reference_and_every_reference_a_kernel() {
     assert_eq!(files, references);
 }
 
-/// Texts that a mutation inserts into a case.
 const PIECES: &[&str] = &[
     "",
     " ",
@@ -247,7 +245,7 @@ const PIECES: &[&str] = &[
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever the text, reading and lowering return mistakes or a plan.
+    /// For any text, reading and lowering return mistakes or a plan, and never panic.
     #[test]
     fn mutated_cases_never_panic(which in any::<prop::sample::Index>(), edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, 0..PIECES.len()), 1..4)) {
         let cases: Vec<_> = CASES.iter().collect();
@@ -260,7 +258,7 @@ proptest! {
         }
         let text: String = chars.into_iter().collect();
         match Case::parse(id, &text) {
-            // Some cases have long loops and large buffers, so only one trial is lowered.
+            // Only one trial is lowered, because some cases have long loops and large buffers.
             Ok(case) => {
                 if let Some(trial) = case.trials().first() {
                     let _ = lower(&case, trial, &KERNELS, &[]);

@@ -1,8 +1,9 @@
-//! Messages for broken cases: every mistake of a file at once, each with its position and a suggestion if one is near.
+//! Tests of the messages for invalid cases. All mistakes of a file are reported at once, each with its position and, if
+//! a known name is similar, a suggestion.
 
 use case::{Kernels, mistakes};
 
-/// Returns all mistakes of a file as text, including those found by lowering its trials.
+/// Returns all mistakes of a file as text. Mistakes that are found while lowering its trials are included.
 fn messages(text: &str) -> String {
     let kernels: Kernels =
         plan::KERNELS.iter().map(|k| (k.name.to_owned(), String::new())).collect();
@@ -16,10 +17,9 @@ fn messages(text: &str) -> String {
     if out.is_empty() { "  nothing\n".to_owned() } else { out }
 }
 
-/// A kernel that the case defines itself.
 const OWN: &str = "kernels:\n  own:\n    source: 'struct S { int a; float b; }; __global__ void own(float *out, const float *in, unsigned x, short y, float z, S s) {}'\n    computes: out[i] = in[i]\n";
 
-/// Returns a valid case with additions: `head` is put before `buffers`, and `steps` are its steps.
+/// Returns a valid case with additions. `head` is inserted before `buffers`, and `steps` are its steps.
 fn with(head: &str, steps: &str) -> String {
     format!(
         "title: A case\nsource: a document\nfaults: copy.zero\n{head}buffers:\n  src: {{on: host.pinned, bytes: 64, fill: \

@@ -1,4 +1,4 @@
-//! Allowed names of streams, events, graphs and handles, and of buffers that a check adds.
+//! Tests of the allowed names of streams, events, graphs, handles, and buffers that a check adds.
 
 use super::edges::messages;
 
@@ -57,7 +57,6 @@ fn steps_cannot_name_buffers_that_checks_add() {
     }
 }
 
-/// Mistakes of a buffer of the case are reported whatever its name is.
 #[test]
 fn buffer_named_like_an_added_one_has_its_mistakes_reported() {
     let steps = "  - copy: {to: a, from: b.back}\n  - fill: c\n  - fill: c.back\n  - copy: {to: d, from: c, bytes: 65}\n";
@@ -86,7 +85,7 @@ fn handles_of_two_libraries_may_have_one_name() {
     assert_eq!(gone.len(), 1, "{gone:?}");
 }
 
-/// A graph uses the generator that existed when it was captured.
+/// A graph refers to the generator that existed when it was captured, not to a later one of the same name.
 #[test]
 fn graph_does_not_outlive_its_captured_handles() {
     let steps = |between: &str| {

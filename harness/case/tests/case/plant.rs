@@ -1,5 +1,6 @@
-//! Faults at calls, compared with rules by function names that were written from the descriptions of `explain
-//! --faults`. The numbers of statuses are compared with hip/hip_runtime_api.h, hiprand.h and hipblas-common.h.
+//! Compares the injection of faults at calls with a second implementation: rules by function names, which were written
+//! from the output of `explain --faults`. The status numbers were compared with hip/hip_runtime_api.h, hiprand.h and
+//! hipblas-common.h.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,8 @@ use plan::{Call, Effect, Plan, Step, api};
 
 use super::texts::{KERNELS, PLANS};
 
-/// Returns a plan's steps including those in blocks, in the order of the text, each with the name of its phase.
+/// Returns the steps of a plan, each with the name of its phase. Steps inside blocks are included, in the order of the
+/// file.
 fn steps(plan: &Plan) -> Vec<(&'static str, &Step)> {
     fn walk<'p>(phase: &'static str, steps: &'p [Step], all: &mut Vec<(&'static str, &'p Step)>) {
         for step in steps {
@@ -29,7 +31,8 @@ const HANDLES: &[&str] = &["hiprandCreateGenerator", "hipblasLtCreate", "rocblas
 const GENERATES: &[&str] = &["hiprandGenerate"];
 const WORK: &[&str] = &["hipMemcpy", "hipModuleLaunch", "hipLaunchHostFunc"];
 
-/// Returns the effect of a fault at one step by these rules. `before` has the functions of the earlier steps.
+/// Returns the effect of a fault at one step by the rules of this file. `before` contains the functions of earlier
+/// steps.
 fn rule(
     planted: &Planted,
     (phase, step): (&str, &Step),
@@ -39,7 +42,7 @@ fn rule(
 ) -> Option<Effect> {
     let starts = |name: &str, names: &[&str]| names.iter().any(|n| name.starts_with(n));
     let is = |names: &[&str]| phase == "body" && starts(name, names);
-    // A `hip` step is never a copy or a launch to a fault.
+    // These faults do not apply to `hip` steps, even if the function copies or launches.
     let is_work = is(WORK) && !matches!(step.call, Call::Hip { .. });
     let named = phase != "teardown" && name == planted.which("call");
     let success = |names: &[String]| names.iter().any(|n| n.to_lowercase().ends_with("success"));
@@ -120,13 +123,13 @@ fn each_fault_is_injected_where_it_is_documented() {
             }
         }
     }
-    // The only fault without a rule above is for programs alone.
+    // One fault has no rule, because it applies only to programs.
     let at_calls = Fault::ALL.iter().filter(|fault| fault.place() == Place::Call);
     let unseen: Vec<_> = at_calls.filter(|fault| !seen.contains(fault)).collect();
     assert_eq!(unseen, [&Fault::CallLeak]);
 }
 
-/// No case of the library captures all kinds of copies.
+/// The library has no case that captures all kinds of copies, so this test has a plan of its own.
 #[test]
 fn faults_apply_to_every_kind_of_copy() {
     for copy in [
@@ -153,7 +156,7 @@ fn faults_apply_to_every_kind_of_copy() {
     }
 }
 
-/// The numbers are those of hip/hip_runtime_api.h.
+/// The expected numbers are those of hip/hip_runtime_api.h.
 #[test]
 fn refused_call_returns_the_number_of_its_status() {
     let numbers = [

@@ -1,4 +1,4 @@
-//! Cases whose body is a program: reading, and messages for mistakes.
+//! Tests of cases whose body is a program: reading, and messages for mistakes.
 
 use case::{Body, Case, Kernels, lower, mistakes};
 use plan::{
@@ -8,7 +8,6 @@ use plan::{
 
 const HEAD: &str = "title: A program\nsource: [this test]\nfaults: [copy.zero]\n";
 
-/// Returns the program of the first trial.
 #[track_caller]
 fn program(text: &str) -> Program {
     let text = format!("{HEAD}{text}");
@@ -20,7 +19,6 @@ fn program(text: &str) -> Program {
     }
 }
 
-/// Returns all mistakes, each as `line:column message`.
 fn messages(text: &str) -> Vec<String> {
     let found = mistakes("a/b", &format!("{HEAD}{text}"), &Kernels::new());
     found.iter().map(|m| format!("{}:{} {}", m.at.line, m.at.column, m.message)).collect()
@@ -34,7 +32,7 @@ fn program_is_read_with_the_values_of_its_trial() {
     );
     let ProgramBody::Python(source) = &read.what else { panic!("{read:?}") };
     assert_eq!(source.text, "import rocrepro\nrocrepro.equal('n', 3, 3)\n");
-    // Line 1 of the program is line 8 of the file.
+    // Line 1 of the program is line 8 of the case file.
     assert_eq!((source.above, read.line), (7, 6));
     assert_eq!(read.packages, Packages::These(vec!["numpy".into(), "triton==3.9.0".into()]));
     assert_eq!(read.arguments, ["-v", "3"]);
@@ -77,7 +75,7 @@ fn mistakes_are_reported_at_their_position() {
         "program: {python: 'print(1)'}\n",
         &["4:1 the program states nothing, and so proves nothing"],
     );
-    // Importing the helper is not a check.
+    // Importing the helper does not count as a check.
     check(
         "program:\n  python: |\n    import rocrepro\n    rocrepro.done()\n",
         &["4:1 the program states nothing, and so proves nothing"],
@@ -127,7 +125,8 @@ fn mistakes_are_reported_at_their_position() {
     let found = mistakes("a/b", &call, &Kernels::new());
     assert_eq!((found[0].at.line, found[0].at.column), (3, 10));
     assert!(found[0].message.contains("a program takes faults of the device"), "{found:?}");
-    // An interposed function replaces every call of a C++ program, so a single call cannot be chosen.
+    // In a C++ program, an interposed function replaces every call of the function. Therefore a fault cannot select one
+    // call.
     let cpp = |fault: &str| {
         let text = format!("{HEAD}program: {{cpp: 'rocrepro.h equal(1, 1)'}}\n")
             .replace("copy.zero", fault);

@@ -1,5 +1,5 @@
-//! docs/language.md: everything that a case may contain, from the schema, the declarations of the calls and the faults.
-//! Each example is a step of a library case, which the tests run.
+//! Tests and writes docs/language.md: everything that a case may contain. The page is generated from the schema, the
+//! declarations of the calls, and the faults. Each example is a step of a library case, which other tests run.
 
 use std::{collections::BTreeMap, fmt::Write, fs, sync::LazyLock};
 
@@ -15,7 +15,7 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(&text).expect("the schema is JSON")
 });
 
-/// Describes the form of a value; empty for a placeholder, which may have any form.
+/// Describes the form of a value. Returns an empty text for a placeholder, whose value may have any form.
 fn form(value: &Value) -> String {
     if let Some(name) = value["$ref"].as_str() {
         return named(name.trim_start_matches("#/$defs/")).to_owned();
@@ -56,7 +56,7 @@ fn form(value: &Value) -> String {
     }
 }
 
-/// Returns words with the form of the inner value, or `anything` if that may have any form.
+/// Returns `words` followed by the form of the inner value, or `anything` if the inner value may have any form.
 fn of(anything: &str, words: &str, inner: &Value) -> String {
     match form(inner).as_str() {
         "" => anything.to_owned(),
@@ -98,7 +98,7 @@ fn properties(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value["properties"].as_object().into_iter().flat_map(Map::iter)
 }
 
-/// Writes the keys of every mapping that a value may be, one line each.
+/// Writes one line for each key of every mapping that a value may be.
 fn keys(value: &Value, page: &mut String) {
     for (key, inner) in properties(value) {
         let about =
@@ -122,7 +122,7 @@ fn keys(value: &Value, page: &mut String) {
     }
 }
 
-/// Returns an example of each verb: a step as written in a case file, with the most keys in the fewest lines.
+/// Returns one example per verb: the step of a case file that has the fewest lines, and among those the most keys.
 fn examples(cases: &BTreeMap<String, String>) -> BTreeMap<String, (String, String)> {
     let mut found: BTreeMap<String, (String, String)> = BTreeMap::new();
     for (case, text) in cases {
@@ -140,7 +140,7 @@ fn examples(cases: &BTreeMap<String, String>) -> BTreeMap<String, (String, Strin
             {
                 step.push('\n');
                 step.push_str(&next[indent..]);
-                // The steps of a block are steps as well.
+                // Steps inside a block are examples too.
                 if next.trim_start().starts_with("- ") {
                     break;
                 }
@@ -174,7 +174,7 @@ fn allocated_by(memory: Memory) -> &'static str {
     plan::api(&Call::Alloc { buffer: "b".to_owned(), stream }, &plan)
 }
 
-/// Describes the functions of the helper for programs, from its own text.
+/// Describes the functions of the helper for programs. The descriptions are taken from the helper's source.
 fn helper() -> String {
     let file = root().join("harness/cli/program/rocrepro.py");
     let text = fs::read_to_string(file).expect("the helper");
@@ -302,7 +302,7 @@ fn every_kind_of_memory_is_documented() {
     assert_eq!(on["anyOf"][0]["enum"], serde_json::json!(MEMORIES.map(|(word, _)| word)));
 }
 
-/// A verb that no case uses has neither an example nor a trial that tests it.
+/// A verb that no case uses would have no example, and no trial would test it.
 #[test]
 fn every_verb_has_an_example() {
     let examples = examples(&CASES);

@@ -1,4 +1,5 @@
-//! The JSON Schema for editors agrees with the reader: on every case of the library, on typical mistakes and on the verbs.
+//! Tests that the JSON Schema for editors agrees with the reader: on every case of the library, on typical mistakes,
+//! and on every verb.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -15,7 +16,8 @@ fn schema() -> Value {
     serde_json::from_str(&text).expect("the schema is JSON")
 }
 
-/// Converts a YAML document to JSON as an editor's language server does for a schema: plain scalars have types.
+/// Converts a YAML document to JSON as an editor's language server does before it applies a schema: unquoted numbers
+/// and words such as `true` are not strings.
 fn json_of(text: &str) -> Value {
     let mut parser = Parser::new_from_str(text);
     loop {
@@ -135,7 +137,7 @@ fn verbs_and_keys_match_the_reader() {
     );
     for verb in plan::verbs() {
         let (keys, about, verb) = (verb.keys(), verb.about, verb.name);
-        // Verbs that also take a bare name list the mapping as an alternative.
+        // The schema of a verb that also accepts a plain name lists the mapping as one alternative.
         let verb_schema = &properties[verb];
         let mapping = verb_schema.get("anyOf").map_or(verb_schema, |either| &either[1]);
         let known: BTreeSet<&str> = mapping["properties"]
@@ -152,7 +154,6 @@ fn verbs_and_keys_match_the_reader() {
     assert_eq!(schema["$defs"]["fault_name"]["enum"], Value::Array(faults));
 }
 
-/// Formats a JSON object with its entries in this order.
 fn object(entries: &[(&str, String)]) -> String {
     let line = |(key, value): &(&str, String)| {
         let value = value.replace('\n', "\n  ");
@@ -162,12 +163,11 @@ fn object(entries: &[(&str, String)]) -> String {
     format!("{{\n{}\n}}", lines.join(",\n"))
 }
 
-/// Turns the description of a verb into a sentence.
 fn sentence(about: &str) -> String {
     format!("{}{}.", about[..1].to_uppercase(), &about[1..])
 }
 
-/// Returns the schema of a verb from the declaration of its call; `None` for irregular verbs.
+/// Returns the schema of a verb, generated from the declaration of its call; `None` for verbs that are read by hand.
 fn declared(verb: &plan::Verb) -> Option<String> {
     let pretty = |value: Value| serde_json::to_string_pretty(&value).expect("JSON");
     let reference = |name: &str| ("$ref", pretty(format!("#/$defs/{name}").into()));
@@ -200,7 +200,8 @@ fn declared(verb: &plan::Verb) -> Option<String> {
     Some(object(&entries))
 }
 
-/// Each regular verb is in the schema as its call is declared. `ROCREPRO_WRITE_SCHEMA=1` updates the schema.
+/// The schema must contain each verb as its call is declared, except verbs that are read by hand.
+/// `ROCREPRO_WRITE_SCHEMA=1` updates the schema.
 #[test]
 fn regular_verbs_match_their_declarations() {
     let path = root().join("cases/schema.json");
@@ -248,7 +249,7 @@ fn groups_of_a_stack_match_the_reader() {
     assert_eq!(schema["$defs"]["group"]["enum"], json!(case::GROUPS));
 }
 
-/// Collects the pointers (RFC 6901) of everything in a document.
+/// Collects the JSON pointers (RFC 6901) of all values in a document.
 fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
     all.push(at.to_owned());
     let mut below = |key: &str, value| {
@@ -263,7 +264,7 @@ fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
     }
 }
 
-/// Returns values to try in place of this value; `None` removes it.
+/// Returns replacements to try for a value; `None` removes it.
 fn others(value: &Value) -> Vec<Option<Value>> {
     let mut others = vec![None, Some(json!([value]))];
     others.extend([json!(null), json!({}), json!([]), json!(true), json!(0)].map(Some));
@@ -275,13 +276,13 @@ fn others(value: &Value) -> Vec<Option<Value>> {
     others
 }
 
-/// The schema must not reject what `check` accepts. Each place of the library gets other values. Places with the same
-/// last two names are tried once.
+/// The schema must not reject a case that `check` accepts. The test replaces the value at each position in the
+/// library's cases. Positions whose last two names are equal are tried once.
 #[test]
 fn schema_accepts_what_the_reader_accepts() {
     let validator = jsonschema::validator_for(&schema()).expect("the schema is a schema");
     let (mut seen, mut refused, mut wrong) = (HashSet::new(), 0, Vec::new());
-    // The first trial shows most mistakes, and all trials take longer.
+    // Only the first trial is lowered. It shows most mistakes, and all trials would take too long.
     let taken = |id: &str, text: &str| {
         Case::parse(id, text).is_ok_and(|case| {
             case.trials().first().is_none_or(|trial| analyse(&case, trial, &KERNELS).is_ok())
@@ -313,7 +314,8 @@ fn schema_accepts_what_the_reader_accepts() {
                     }
                     (None, _) => unreachable!("what has a part is one of the two"),
                 }
-                // Most of what the schema accepts is valid, and valid cases take longest to read.
+                // Cases that the schema accepts are skipped, because most of them are valid, and valid cases take
+                // longest to read.
                 if !validator.is_valid(&changed) {
                     refused += 1;
                     if taken(id, &changed.to_string()) {

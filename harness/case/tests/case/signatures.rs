@@ -1,8 +1,7 @@
-//! Signatures that `known` entries and faults may expect, compared with those that outcomes have had.
+//! Compares the signatures that `known` entries and faults may expect with signatures that outcomes have had.
 
 use case::{Kernels, mistakes};
 
-/// Returns the mistakes of a case with these buffers that expects this signature.
 fn messages(buffers: &[&str], signature: &str) -> Vec<String> {
     let buffers: String = buffers
         .iter()
@@ -22,9 +21,9 @@ fn every_recorded_signature_can_be_expected() {
     let mut seen = 0;
     for name in ["capture", "copies", "errors", "graphs", "kernels"] {
         let text = std::fs::read_to_string(format!("{folder}/{name}.snap")).expect("it is there");
-        // A line has two spaces, the injected fault, and its result.
+        // A line consists of two spaces, the injected fault, and its result.
         let lines = text.lines().filter_map(|line| line.strip_prefix("  ")?.split_once(": "));
-        // A known failure is listed by the signatures of its `known` entries.
+        // For an expected failure, the line lists the signatures of its `known` entries.
         let signatures = lines.flat_map(|(_, signature)| {
             let known =
                 signature.strip_prefix("known ").or_else(|| signature.strip_prefix("differs "));
@@ -53,7 +52,7 @@ fn impossible_signatures_are_reported_with_a_suggestion() {
         "api-error:hip*",
         "hang:teardown",
         "leak:process",
-        // A file or words of the runtime follow these, not a status.
+        // The last part of these signatures is a file name or a message of the runtime, not a status.
         "api-error:dlopen:libamdhip64.so.6",
         "api-error:queue:anything",
     ] {

@@ -8,27 +8,25 @@ use std::{
 
 use case::Kernels;
 
-/// Cases of the library, by id.
 pub(crate) static CASES: LazyLock<BTreeMap<String, String>> =
     LazyLock::new(|| texts(&root().join("cases"), "yaml"));
 
-/// Cases whose body is steps, by id.
+/// Texts of the cases whose body consists of steps, by id.
 pub(crate) static PLANS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let mut all = CASES.clone();
     all.retain(|_, text| !text.contains("\nprogram:"));
     all
 });
 
-/// Sources of the library's kernels, by name.
 pub(crate) static KERNELS: LazyLock<Kernels> =
     LazyLock::new(|| texts(&root().join("kernels"), "hip"));
 
-/// Returns the folder of the project.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Checks that a page of the project has this text, or writes it if ROCREPRO_WRITE_REFERENCE is set.
+/// Checks that a page of the repository has the text `page`. Writes the page instead if ROCREPRO_WRITE_REFERENCE is
+/// set.
 #[track_caller]
 pub(crate) fn assert_page(file: &str, page: &str, how: &str) {
     let path = root().join(file);
@@ -40,7 +38,7 @@ pub(crate) fn assert_page(file: &str, page: &str, how: &str) {
     assert!(page == written, "{file} is stale at {differs:?}; write it by `{how}`");
 }
 
-/// Returns all files with this extension below a folder, by path without the extension.
+/// Returns the content of all files with this extension below a folder, by their path without the extension.
 fn texts(folder: &Path, ending: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).expect("the folder is part of the project") {

@@ -1,5 +1,5 @@
-//! Every step of the case language is read, and the analyses see its effects: on the order, on existence and on written
-//! memory.
+//! Tests that every verb of the case language is read, and that the analyses consider its effects on order, on the
+//! existence of objects, and on written memory.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,6 @@ use plan::{Call, Cpp, HipFunction, HipRole, InCapture, OnMemory, WorkStream};
 
 use super::texts::{KERNELS, PLANS};
 
-/// Beginning of the case, before the steps.
 const HEAD: &str = "\
 title: t
 source: s
@@ -22,7 +21,7 @@ buffers:
 steps:
 ";
 
-/// Captured work, as a graph and an executable graph. The kernel writes `dst`.
+/// Steps that capture work, create a graph, and instantiate it. The kernel writes `dst`.
 const GRAPH: &str = "begin_capture: {stream: s}
 launch: {kernel: add_u32, args: [dst, in, 16, 1], items: 16, stream: s}
 end_capture: {stream: s, graph: g}
@@ -31,18 +30,17 @@ const CAPTURED: &str = "begin_capture: {stream: s}
 set: {to: new, value: 1, async: true, stream: s}
 end_capture: {stream: s, graph: g}
 instantiate: {exec: x, graph: g}";
-/// A graph without nodes, and its launch.
 const MADE: &str = "empty_graph: {graph: g, nodes: 0}";
 const RUN: &str = "instantiate: {exec: x, graph: g}\nlaunch_graph: {exec: x, stream: s}";
 const LAUNCHED: &str = "launch: {kernel: add_u32, args: [dst, in, 16, 1], items: 16, stream: s}";
-/// Reads the bytes that those steps write, on another stream.
+/// Steps that read the bytes that the graph writes, on another stream.
 const READS: &str = "copy: {to: also, from: dst, stream: t}\nsync: t";
 const HANDLE: &str = "blaslt_create: h";
 const FILLED: &str = "fill: {buffer: in, numbers: f32}\nfill: {buffer: also, numbers: f32}";
 const PROBLEM: &str = "handle: h, dtype: f32, m: 2, n: 2, k: 2";
 
-/// A verb, steps that must precede it, its step, and steps that must be rejected behind it, each with a part of the
-/// message.
+/// A test of a verb: the verb, the steps that must precede it, its step, and steps that must be rejected after it. Each
+/// rejected step has a part of the expected message.
 type Kind = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const STEPS: &[Kind] = &[
@@ -100,7 +98,7 @@ const STEPS: &[Kind] = &[
         &[(READS, ORDER), ("set_rows: {to: dst, value: 1, width: 9, height: 8}", "lie outside")],
     ),
     ("set", "", "set: {to: dst, value: 1, async: true, stream: s}", &[(READS, ORDER)]),
-    // A call that is not asynchronous works in the null stream, whatever stream it names.
+    // A synchronous call works in the null stream, whatever stream it names.
     (
         "set",
         "",
@@ -133,7 +131,7 @@ const STEPS: &[Kind] = &[
         &[("end_capture: {stream: s, graph: h}", "is not capturing")],
     ),
     ("empty_graph", "", "empty_graph: {graph: g, nodes: 2}", &[("node_count: h", "was not made")]),
-    // Nodes of a graph that is built by hand. Its launch must be rejected.
+    // Nodes of a graph that is built node by node. The launch of the graph must be rejected.
     (
         "copy",
         MADE,
@@ -353,7 +351,7 @@ const STEPS: &[Kind] = &[
 
 const ORDER: &str = "order the two";
 
-/// Steps before a wait, the wait, and steps that are rejected without it.
+/// Steps before a wait, the step that waits, and steps that are accepted only after the wait.
 const WAITS: &[(&str, &str, &str)] = &[
     (LAUNCHED, "sync: s", READS),
     ("LAUNCHED\nrecord: {event: e, stream: s}", "sync_event: e", READS),
@@ -366,7 +364,6 @@ const WAITS: &[(&str, &str, &str)] = &[
     ("LAUNCHED\ncopy: {to: also, from: dst, stream: s}", "sync: device", "check: also"),
 ];
 
-/// Returns the text of a case with these steps, and the kernels of the library.
 fn case_of(steps: &str) -> (String, Kernels) {
     let steps = [
         ("CAPTURED", CAPTURED),
@@ -386,13 +383,12 @@ fn case_of(steps: &str) -> (String, Kernels) {
     (format!("{HEAD}{lines}"), kernels)
 }
 
-/// Returns the mistakes of these steps.
 fn messages(steps: &str) -> Vec<String> {
     let (text, kernels) = case_of(steps);
     mistakes("family/case", &text, &kernels).into_iter().map(|m| m.message).collect()
 }
 
-/// Returns the names of the effects that the analyses see in the calls of a case's first trial.
+/// Returns the names of the effects of the calls in a case's first trial, as the analyses get them.
 fn effects(text: &str, kernels: &Kernels) -> BTreeSet<String> {
     let case = Case::parse("family/case", text).unwrap_or_else(|wrong| panic!("{wrong:?}: {text}"));
     let plan = lower(&case, &case.trials()[0], kernels, &[]).expect("it was checked").plan;
@@ -414,8 +410,8 @@ fn effects(text: &str, kernels: &Kernels) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns how the declaration of a call differs from its function: in the C++ arguments, in the stream, in whether a
-/// capture makes it a node, and in the effects on memory.
+/// Returns the differences between the declaration of a call and its function in the table: in the C++ arguments, in
+/// the stream, in whether a capture makes the call a node, and in the effects on memory.
 fn otherwise(call: &Call, function: &HipFunction) -> Vec<String> {
     let mut wrong = Vec::new();
     let Cpp::Function(template) = call.cpp() else { return wrong };
@@ -427,7 +423,7 @@ fn otherwise(call: &Call, function: &HipFunction) -> Vec<String> {
     for (argument, parameter) in arguments.iter().zip(&function.parameters) {
         let (name, ty) = (parameter.name, parameter.ty);
         let right = match argument.strip_prefix("&{").and_then(|rest| rest.strip_suffix('}')) {
-            // A result, or a new handle.
+            // The argument receives a result or a new handle.
             Some(given) => {
                 let out = matches!(parameter.role, HipRole::Out(_) | HipRole::InOut);
                 let of = given.split_once(": ").map(|(_, of)| of);
@@ -438,7 +434,7 @@ fn otherwise(call: &Call, function: &HipFunction) -> Vec<String> {
                 "event" => ty == "hipEvent_t",
                 "graph" => ty == "hipGraph_t",
                 "exec" => ty == "hipGraphExec_t",
-                // An argument with the name of a parameter must be passed to that parameter.
+                // An argument that has the name of a parameter must be passed to that parameter.
                 _ => {
                     !arguments.contains(&&*format!("{{{name}}}"))
                         || *argument == format!("{{{name}}}")
@@ -477,7 +473,7 @@ fn otherwise(call: &Call, function: &HipFunction) -> Vec<String> {
     wrong
 }
 
-/// Compares the declarations of calls with the table of functions that was made from the headers.
+/// Compares the declarations of calls with the table of functions, which was generated from the headers.
 #[test]
 fn calls_are_declared_like_their_functions() {
     let (_, kernels) = case_of("");
@@ -513,12 +509,12 @@ fn every_step_is_read_and_analysed() {
     let verbs: BTreeSet<&str> = plan::verbs().map(|verb| verb.name).collect();
     let tried: BTreeSet<&str> = STEPS.iter().map(|(verb, ..)| *verb).collect();
     assert!(tried.is_subset(&verbs), "{tried:?}");
-    // A case of the library shows that a step is read.
+    // A verb without a test in this file must occur in a case of the library.
     for verb in plan::verbs().filter(|verb| !tried.contains(verb.name)) {
         let step = format!("- {}:", verb.name);
         assert!(PLANS.values().any(|text| text.contains(&step)), "no case has `{}`", verb.name);
     }
-    // Each effect that an analysis must see needs an example here.
+    // Each effect of a call needs an example in this file.
     let (_, kernels) = case_of("");
     let steps = STEPS.iter().map(|(_, before, step, _)| format!("{before}\n{step}"));
     let waits = WAITS.iter().map(|(before, step, then)| format!("{before}\n{step}\n{then}"));
@@ -539,7 +535,7 @@ fn every_step_is_read_and_analysed() {
                 found.iter().any(|message| message.contains(part)),
                 "{verb}, then {then}: {found:?}"
             );
-            // The mistake must come from the step: without it, the message must be absent.
+            // Without the tested step, the mistake must disappear. Otherwise the step is not its cause.
             if *part == ORDER && !["fill", "equal", "differ", "rand_stream"].contains(verb) {
                 let without = messages(&format!("{before}\n{then}"));
                 let same = without.iter().any(|message| found.contains(message));
@@ -559,7 +555,8 @@ fn every_wait_is_analysed() {
     }
 }
 
-/// For a function that has its own step, the message names the step. For an unknown function it lists some known ones.
+/// For a function with a step of its own, the message names that step. For an unknown function, the message lists known
+/// functions.
 #[test]
 fn hip_step_suggests_the_step_of_a_function() {
     let help = |function: &str| {

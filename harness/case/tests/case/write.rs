@@ -1,4 +1,4 @@
-//! A plan that is written as a case lowers to the same plan.
+//! Tests that a plan that is written as a case lowers to the same plan.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,7 @@ use plan::{Call, Plan, Step};
 
 use super::texts::{KERNELS, PLANS};
 
-/// Returns the plan without what a written case cannot keep: the trial's name, lines, and the numbers of ids and
-/// stamps.
+/// Returns the plan without the parts that a written case cannot preserve: the trial's name, lines, ids and stamps.
 fn comparable(plan: &Plan) -> Plan {
     fn walk(steps: &mut [Step], ids: &mut HashMap<u32, u32>) {
         for step in steps {
@@ -52,7 +51,7 @@ fn every_trial_of_the_library_survives() {
         for trial in case.trials() {
             let plan = analyse(&case, &trial, &KERNELS).expect("a good trial");
             let mut header = Header::of(&case, &trial);
-            // Libraries and functions are taken from the plan.
+            // The written case gets its libraries and functions from the plan.
             header.needs.libraries = plan.libraries.clone();
             check(&case.trial_id(&trial), &plan, &header, &KERNELS);
             trials += 1;
@@ -117,7 +116,7 @@ known:
     assert!(written.contains("check: c\n"), "{written}");
 }
 
-/// Sources that cannot be written as literal blocks, and numbers for kernels with unknown parameters.
+/// Covers sources that cannot be written as literal blocks, and numbers for kernels whose parameters are unknown.
 #[test]
 fn odd_kernels_and_their_numbers_survive() {
     let source = |name: &str, before: &str, after: &str| {
@@ -153,7 +152,7 @@ fn odd_kernels_and_their_numbers_survive() {
     }
 }
 
-/// A person would write one number of work-items, and leave out defaults.
+/// The number of work-items is written as one number, and defaults are left out.
 #[test]
 fn launches_are_written_like_a_person_would() {
     for (given, written) in [
@@ -176,7 +175,6 @@ fn launches_are_written_like_a_person_would() {
     }
 }
 
-/// A buffer that a check reads is implied only if nothing else uses it.
 #[test]
 fn checked_buffer_is_declared_if_other_steps_use_it() {
     let text = "title: t\nsource: s\nfaults: copy.zero\nbuffers:\n  b: {on: device, bytes: 64, fill: zero}\n  b.back: {on: host.pageable, bytes: 64}\nsteps:\n  - copy: {to: b.back, from: b, bytes: 64}\n  - check: b.back\n  - set: {to: b, value: 3}\n  - copy: {to: b.back, from: b, bytes: 32}\n  - check: b.back\n";

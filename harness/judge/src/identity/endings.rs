@@ -1,28 +1,25 @@
-//! Finds out from the output of a process why it ended.
+//! Finds the reason for the end of a process in its output.
 
 use super::SourcePlace;
 
-/// Maximum length of a last line, in characters.
+/// Maximum length of a last line that is recorded, in characters.
 const LONGEST: usize = 100;
 
-/// First line of an exception report of Python.
 const TRACEBACK: &str = "Traceback (most recent call last):";
 
-/// Parts of the paths of files that are not the user's own: Python's library, installed packages and rocrepro's helper.
+/// Parts of paths that mark a file as not the user's own: Python's library, installed packages and rocrepro's helper.
 const INSTALLED: [&str; 5] =
     ["/site-packages/", "/dist-packages/", "/lib/python", "<frozen ", "/rocrepro.py"];
 
-/// Parts of names whose values are removed because they may be secrets.
+/// Parts of names of variables whose values are removed, because they may be secrets.
 const SECRET: [&str; 7] =
     ["passw", "secret", "token", "api_key", "access_key", "credential", "authorization"];
 
 /// A Python exception, parsed from its traceback.
 pub(crate) struct Raised {
-    /// Type, without the module.
     pub(crate) name: String,
-    /// Message of the exception.
     pub(crate) text: String,
-    /// Innermost place in the user's own files.
+    /// Innermost place in the user's own files. If the traceback contains no such place, the innermost place of all.
     pub(crate) place: Option<SourcePlace>,
 }
 
@@ -49,8 +46,8 @@ pub(crate) fn raised(text: &str) -> Option<Raised> {
     })
 }
 
-/// Returns the innermost place in the user's own files of the thread that received the signal, from the report of
-/// Python's `faulthandler`.
+/// Returns a place in the thread that received the signal, from the report of Python's `faulthandler`: the innermost
+/// place in the user's own files.
 pub(super) fn last_place(text: &str) -> Option<SourcePlace> {
     let (_, report) = text.split_once("Fatal Python error: ")?;
     let (_, thread) = report.split_once("Current thread ")?;
@@ -58,7 +55,7 @@ pub(super) fn last_place(text: &str) -> Option<SourcePlace> {
     own(frames)
 }
 
-/// Returns why a C++ program aborted: the type of an uncaught exception, or a failed assertion.
+/// Returns the reason why a C++ program aborted: the type of an uncaught exception, or a failed assertion.
 pub(super) fn gave_up(text: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let thrown = line.split_once("terminate called after throwing an instance of '");
@@ -69,7 +66,7 @@ pub(super) fn gave_up(text: &str) -> Option<String> {
     })
 }
 
-/// Parses a line of a traceback, for example `  File "PATH", line 12, in main`. The whole path is kept.
+/// Parses a line of a traceback, for example `  File "PATH", line 12, in main`. The folder of the file is kept.
 fn frame(line: &str, before_function: &str) -> Option<SourcePlace> {
     let (file, rest) = line.strip_prefix("  File \"")?.split_once("\", line ")?;
     let (number, name) = rest.split_once(before_function).unwrap_or((rest, ""));
@@ -80,7 +77,8 @@ fn frame(line: &str, before_function: &str) -> Option<SourcePlace> {
     })
 }
 
-/// Returns the first place in a user's own file, or the first place if none is. The folder of the file is removed.
+/// Returns the first place in one of the user's own files. If no place is in such a file, returns the first place of
+/// all. The folder of the file is removed.
 fn own(places: impl Iterator<Item = SourcePlace>) -> Option<SourcePlace> {
     let places: Vec<SourcePlace> = places.collect();
     let is_own = |place: &&SourcePlace| {
@@ -93,13 +91,12 @@ fn own(places: impl Iterator<Item = SourcePlace>) -> Option<SourcePlace> {
     Some(SourcePlace { file, ..place.clone() })
 }
 
-/// Returns the name of a type without its module.
 pub(super) fn without_module(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// Returns the last line of a text that is not blank. If a Python program ended with an exception, returns the line of
-/// the exception.
+/// Returns the last line of a text that is not blank. If the text contains a Python traceback, returns the line that
+/// names the exception.
 pub fn last_words(text: &str) -> Option<&str> {
     let lines = || text.lines().map(str::trim_end).filter(|line| !line.trim().is_empty());
     let traceback = lines().enumerate().filter(|(_, line)| line.trim() == TRACEBACK).last();
@@ -108,8 +105,8 @@ pub fn last_words(text: &str) -> Option<&str> {
     exception.or_else(|| lines().next_back()).map(str::trim)
 }
 
-/// Removes what changes between runs of the same failure from a line: addresses, numbers, folders, times and the values
-/// of secrets.
+/// Removes from a line the parts that differ between runs of the same failure: addresses, numbers, folders, times and
+/// the values of secrets.
 pub(super) fn normalised(line: &str) -> String {
     let mut words = Vec::new();
     let mut is_value = false;
@@ -123,7 +120,6 @@ pub(super) fn normalised(line: &str) -> String {
             continue;
         }
         let path = word.trim_start_matches(['\'', '"', '`', '(']);
-        // Keep only the last part of a path.
         let word = match path.starts_with('/') && path.len() > 1 {
             true => path.trim_end_matches('/').rsplit('/').next().unwrap_or(path),
             false => word,
@@ -137,14 +133,14 @@ pub(super) fn normalised(line: &str) -> String {
     }
 }
 
-/// Returns the name in `name=value` or `name:` if it says that the value is a secret, for example `api_key`.
+/// Returns the name in `name=value` or `name:` if the name suggests that the value is a secret, for example `api_key`.
 fn secret(word: &str) -> Option<&str> {
     let (name, _) = word.split_once(['=', ':'])?;
     let lower = name.to_lowercase();
     SECRET.iter().any(|part| lower.contains(part)).then_some(name)
 }
 
-/// Returns the name of a function; empty for code at file level, which Python calls `<module>`.
+/// Returns the name of a function; an empty text for code outside of functions, which Python calls `<module>`.
 pub(crate) fn function(name: &str) -> String {
     let name = name.trim().trim_matches(['<', '>']);
     if name == "module" { String::new() } else { name.to_owned() }

@@ -1,23 +1,25 @@
-//! Decides whether the work of a program reached the emulated device, and by which HIP runtime.
+//! Decides whether the work of a program reached the emulated device, and through which HIP runtime.
 
 use device::{Mapped, Witness};
 use plan::program::ProgramBody;
 
 use crate::{Kind, Outcome, ProgramContext, ProgramSeen, Said};
 
-/// Message of the loader and of Python for an HSA function that no loaded library defines.
+/// Beginning of the message in which the loader or Python reports an HSA function that no loaded library defines.
 const UNDEFINED: &str = "undefined symbol: hsa_";
 
-/// Returns the HIP runtime that a program brought itself; `None` if it used the one of the stack, whose build id is
-/// `runtime`.
+/// Returns the HIP runtime that the program contained itself; `None` if the program used the HIP runtime of the stack,
+/// whose build id is `runtime`.
 pub fn brought<'a>(witnesses: &'a [Witness], runtime: Option<&str>) -> Option<&'a Mapped> {
     let reached = witnesses.iter().filter(|witness| witness.reached);
     reached.filter_map(Witness::hip).find(|hip| hip.build_id.as_deref() != runtime)
 }
 
-/// Replaces a skip by a `no-verdict` outcome if the program may have skipped only because its calls bypassed the device.
+/// Replaces a skip by a `no-verdict` outcome if the program may have skipped only because its calls bypassed the
+/// device.
 ///
-/// A program that the stack's compiler built is linked to HIP, so HIP is loaded before the program decides to skip.
+/// A program that the stack's compiler built is linked to HIP. HIP is therefore loaded even if the program skips for
+/// another reason.
 pub(crate) fn instead_of_skip(
     seen: &ProgramSeen<'_>,
     context: &ProgramContext<'_>,
@@ -31,7 +33,7 @@ pub(crate) fn instead_of_skip(
     why.map_or(skip.clone(), |outcome| outcome.with([format!("The program: {}", skip.summary)]))
 }
 
-/// Returns a `no-verdict` outcome if calls of the program bypassed the device, or may have.
+/// Returns a `no-verdict` outcome if calls of the program bypassed the device, or may have bypassed it.
 pub(crate) fn astray(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     if let Some(symbol) = undefined(seen) {
         let why = format!(
@@ -75,7 +77,7 @@ fn hint_newer() -> String {
     "Hint: use an older version of the package that brings ROCm, or a newer rocrepro".to_owned()
 }
 
-/// Returns the HSA function that the loader did not find, from its own or Python's message.
+/// Returns the HSA function that the loader did not find. Searches the program's messages and output.
 fn undefined(seen: &ProgramSeen<'_>) -> Option<String> {
     let exceptions = seen.said.iter().filter_map(|said| match said {
         Said::Exception { text, .. } => Some(text.as_str()),
@@ -86,7 +88,7 @@ fn undefined(seen: &ProgramSeen<'_>) -> Option<String> {
     texts.find_map(undefined_in)
 }
 
-/// Returns the undefined HSA function that a message of the loader or of Python names.
+/// Returns the name of the undefined HSA function in a message of the loader or of Python.
 fn undefined_in(text: &str) -> Option<String> {
     let at = text.find(UNDEFINED)? + UNDEFINED.len() - "hsa_".len();
     let name = |c: char| c.is_ascii_alphanumeric() || c == '_';

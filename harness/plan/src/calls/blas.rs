@@ -1,15 +1,12 @@
-//! Matrix products: hipBLASLt and rocBLAS.
-
 family! { blas
 
-    /// hipblasLtCreate.
     BlasltCreate { handle: Name as makes(Blaslt) }
         verb: value blaslt_create "create a hipBLASLt handle";
         makes: ["hipblasLtCreate"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("creation of handle {handle}"); cpp: Function("hipblasLtCreate(&{handle})");
 
-    /// hipblasLtMatmulAlgoGetHeuristic for one problem. Gives the number of algorithms.
+    /// Queries the algorithms for one problem. The returned value is their number.
     BlasltHeuristic { handle: Name as uses(Blaslt), problem: MatmulProblem as plain }
         verb: by_hand blaslt_heuristic [handle, dtype, m, n, k, transpose, bias]
             "ask for matmul algorithms; gives their number";
@@ -27,8 +24,8 @@ family! { blas
         in_capture: Now; by_hand: []; gives: Number(&[]); effect: nothing;
         words: ("heuristic of hipBLASLt"); cpp: Product;
 
-    /// hipblasLtMatmul with the heuristic's first algorithm that needs no workspace. The status is
-    /// `HIPBLAS_STATUS_NOT_SUPPORTED` if all need one.
+    /// Multiplies with the heuristic's first algorithm that needs no workspace. The status is
+    /// `HIPBLAS_STATUS_NOT_SUPPORTED` if every algorithm needs a workspace.
     BlasltMatmul {
         handle: Name as uses(Blaslt),
         problem: MatmulProblem as plain,
@@ -59,21 +56,18 @@ family! { blas
         };
         words: ("product by hipBLASLt to {}", operands.d); cpp: Product;
 
-    /// hipblasLtDestroy.
     BlasltDestroy { handle: Name as ends(Blaslt) }
         verb: value blaslt_destroy "destroy a hipBLASLt handle";
         makes: ["hipblasLtDestroy"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("destruction of handle {handle}"); cpp: Function("hipblasLtDestroy({handle})");
 
-    /// rocblas_create_handle.
     RocblasCreate { handle: Name as makes(Rocblas) }
         verb: value rocblas_create "create a rocBLAS handle";
         makes: ["rocblas_create_handle"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("creation of handle {handle}"); cpp: Function("rocblas_create_handle(&{handle})");
 
-    /// rocblas_set_stream, then rocblas_gemm_ex.
     RocblasGemm {
         handle: Name as uses(Rocblas),
         problem: MatmulProblem as plain,
@@ -93,7 +87,6 @@ family! { blas
         };
         words: ("product by rocBLAS to {}", operands.d); cpp: Product;
 
-    /// rocblas_destroy_handle.
     RocblasDestroy { handle: Name as ends(Rocblas) }
         verb: value rocblas_destroy "destroy a rocBLAS handle";
         makes: ["rocblas_destroy_handle"];

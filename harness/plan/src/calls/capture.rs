@@ -1,8 +1,5 @@
-//! Stream capture.
-
 family! { capture
 
-    /// hipStreamBeginCapture.
     BeginCapture { stream: Name as uses(Stream), mode: CaptureMode as choice(CaptureMode::Global) }
         verb: keys begin_capture "begin to capture a stream";
         makes: ["hipStreamBeginCapture"];
@@ -10,14 +7,13 @@ family! { capture
         words: ("begin of the capture of {stream}");
         cpp: Function("hipStreamBeginCapture({stream}, hipStreamCaptureMode{mode})");
 
-    /// hipStreamEndCapture.
     EndCapture { stream: Name as uses(Stream), graph: Name as makes(Graph) }
         verb: keys end_capture "end a capture and keep its graph";
         makes: ["hipStreamEndCapture"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: End { stream, graph } };
         words: ("end of the capture of {stream}"); cpp: Function("hipStreamEndCapture({stream}, &{graph})");
 
-    /// hipThreadExchangeStreamCaptureMode: sets the capture mode of this host thread. Gives the previous mode.
+    /// Sets the capture mode of the calling host thread. The returned value is the previous mode.
     ExchangeCaptureMode { mode: CaptureMode as choice }
         verb: value exchange_capture_mode
             "set what this host thread may do while others capture, and give the mode before";
@@ -25,7 +21,7 @@ family! { capture
         in_capture: Now; by_hand: []; gives: Word(&["global", "thread_local", "relaxed"]); effect: nothing;
         words: ("exchange of the capture mode"); cpp: Graph;
 
-    /// hipStreamIsCapturing. Gives `none`, `active` or `invalidated`.
+    /// Queries the capture state of a stream. The returned value is `none`, `active` or `invalidated`.
     IsCapturing { stream: Name as uses(Stream) }
         verb: value is_capturing "give a stream's capture status: none, active or invalidated";
         makes: ["hipStreamIsCapturing"];

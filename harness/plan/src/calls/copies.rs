@@ -1,5 +1,3 @@
-//! Copies and memsets.
-
 family! { copies
 
     /// Copies a flat range; `api` selects the function.
@@ -32,7 +30,7 @@ family! { copies
         };
         words: ("copy of {} to {}", from.buffer, to.buffer); cpp: Transfer;
 
-    /// Copies `height` rows of `width` bytes: hipMemcpy2D. Pitches are in bytes.
+    /// Copies `height` rows of `width` bytes with hipMemcpy2D. Pitches are in bytes.
     Copy2d {
         to: Place as writes(Any),
         to_pitch: u64 as number,
@@ -59,7 +57,7 @@ family! { copies
         };
         words: ("copy of {} to {}", from.buffer, to.buffer); cpp: Transfer;
 
-    /// Copies a box of `width` bytes, `height` rows and `depth` slices: hipMemcpy3D.
+    /// Copies a box of `width` bytes, `height` rows and `depth` slices with hipMemcpy3D.
     Copy3d {
         to: Box3d as writes(Any),
         from: Box3d as reads(Any),
@@ -88,7 +86,7 @@ family! { copies
         };
         words: ("copy of {} to {}", from.buffer, to.buffer); cpp: Transfer;
 
-    /// Sets a box to a byte: hipMemset2D, or hipMemset3D if `depth` is given.
+    /// Sets each byte of a box to one value: with hipMemset3D if `depth` is given, else with hipMemset2D.
     SetRows {
         to: Box3d as writes(Any),
         value: u8 as number,
@@ -117,8 +115,8 @@ family! { copies
         };
         words: ("memset of rows of {}", to.buffer); cpp: Transfer;
 
-    /// Sets `bytes` bytes to the byte `value` (hipMemset), or with `words` each four bytes to the 32-bit `value`
-    /// (hipMemsetD32).
+    /// Sets `bytes` bytes to `value`. Without `words`, each byte is set (hipMemset). With `words`, each group of four
+    /// bytes is set to the 32-bit `value` (hipMemsetD32).
     Set {
         to: Place as writes(Any),
         value: u32 as number,
@@ -146,7 +144,7 @@ family! { copies
         };
         words: ("memset of {}", to.buffer); cpp: Transfer;
 
-    /// Sets `count` 16-bit elements to `value`: hipMemsetD16Async.
+    /// Sets `count` 16-bit elements to `value` with hipMemsetD16Async.
     SetHalves {
         to: Place as writes(Any),
         value: u16 as number,

@@ -1,14 +1,14 @@
-//! Effects of calls, as values. Declarations of calls contain these values, and the analyses match on them. A new
-//! variant makes the compiler list every analysis that must handle it; a new call with existing effects needs no
-//! change there.
+//! Effects of calls, as values. The declarations of calls contain these values, and the analyses match on them. If a
+//! variant is added, the compiler lists every analysis that must handle it. A new call with existing effects needs no
+//! change of the analyses.
 
 use crate::{Arg, Box3d, DEFAULT_STREAM, Dtype, HipArg, MatmulProblem, Operands, Place, Plan};
 
-/// Effect of a call on memory, including reads.
+/// Effect of a call on memory. Reads are included.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the fields are what the call is given")]
 pub enum OnMemory<'a> {
-    /// No effect.
+    /// No access to buffers.
     Nothing,
     /// Allocates a buffer with uninitialised content.
     Alloc(&'a str),
@@ -22,19 +22,20 @@ pub enum OnMemory<'a> {
     FillNumbers { buffer: &'a str, dtype: Dtype, stamp: u32 },
     /// Copies a flat range of bytes.
     Copy { to: &'a Place, from: &'a Place, bytes: u64 },
-    /// Copies rows. The second field of each pair is the pitch in bytes.
+    /// Copies rows. The second field of each pair is the distance between two rows, in bytes.
     Rows { to: (&'a Place, u64), from: (&'a Place, u64), width: u64, height: u64 },
     /// Copies a box of bytes, rows and slices.
     Boxes { to: &'a Box3d, from: &'a Box3d, size: [u64; 3] },
     /// Sets all bytes of a box to one value.
     SetBox { to: &'a Box3d, value: u8, size: [u64; 3] },
-    /// Sets elements of `element` bytes each to a value; `bytes` is the total.
+    /// Sets elements to a value. `element` is the size of one element, and `bytes` the size of the range, in bytes.
     Set { to: &'a Place, value: u32, element: u64, bytes: u64 },
     /// Adds one to each byte of a buffer.
     CountUp(&'a str),
     /// Writes `count` random 32-bit words.
     Generate { to: &'a Place, count: u64 },
-    /// Accesses the ranges that the table in `hip.rs` lists for the function. The written bytes are unknown.
+    /// Accesses the ranges that the table in `hip.rs` lists for the function. The content of the written bytes is
+    /// unknown.
     Foreign { function: &'a str, args: &'a [HipArg] },
     /// Computes a matrix product.
     Product { problem: &'a MatmulProblem, operands: &'a Operands },
@@ -50,7 +51,7 @@ pub enum OnMemory<'a> {
     Guards(&'a str),
 }
 
-/// Effect of a call on captures, graphs and the state that they depend on.
+/// Effect of a call on captures, graphs, and the state that they depend on.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the fields are the names that the call is given")]
 pub enum OnCaptures<'a> {
@@ -60,17 +61,17 @@ pub enum OnCaptures<'a> {
     Begin(&'a str),
     /// Ends the capture of a stream and creates its graph.
     End { stream: &'a str, graph: &'a str },
-    /// Creates a graph whose nodes are added one by one.
+    /// Creates a graph that is built node by node.
     EmptyGraph(&'a str),
     /// Adds the current nodes of `child` to a graph.
     AddChild { graph: &'a str, child: &'a str },
     /// Creates a copy of a graph in its current state.
     Clone { clone: &'a str, graph: &'a str },
-    /// Reads a graph, which must exist.
+    /// Reads the structure of a graph, which must exist.
     LookAt(&'a str),
     /// Creates an executable graph from the current state of a graph.
     Instantiate { exec: &'a str, graph: &'a str },
-    /// Replaces the nodes of an executable graph by the current ones of a graph.
+    /// Replaces the nodes of an executable graph by the current nodes of a graph.
     Update { exec: &'a str, graph: &'a str },
     /// Destroys an executable graph.
     EndExec(&'a str),
@@ -78,11 +79,11 @@ pub enum OnCaptures<'a> {
     EndGraph(&'a str),
     /// Assigns a stream to a random generator.
     RandStream { generator: &'a str, stream: &'a str },
-    /// Creates a random generator, which uses the null stream.
+    /// Creates a random generator. It uses the null stream until a stream is assigned.
     NewGenerator(&'a str),
     /// Creates an event that was never recorded.
     NewEvent(&'a str),
-    /// Allocates memory, possibly at an address that another buffer had.
+    /// Allocates memory. The address may be one that a freed buffer had.
     Allocated,
 }
 
@@ -92,20 +93,20 @@ pub enum OnCaptures<'a> {
 pub enum OnOrder<'a> {
     /// No effect, and no access to buffers.
     Nothing,
-    /// Accesses buffers in the order of the host or of the work stream.
+    /// Accesses buffers in the order of the host or of the stream that executes the work.
     InTurn,
-    /// Like [`InTurn`](OnOrder::InTurn), and the buffer's name refers to new memory from now on.
+    /// Accesses buffers like [`InTurn`](OnOrder::InTurn). From now on, the name refers to new memory.
     Alloc(&'a str),
-    /// Frees a buffer: the host waits for all work, or the free is ordered like [`InTurn`](OnOrder::InTurn),
-    /// depending on the memory.
+    /// Frees a buffer. Depending on the kind of memory, the host waits for all work, or the free is ordered like
+    /// [`InTurn`](OnOrder::InTurn).
     Free(&'a str),
-    /// Records in an event all work that the stream has been given so far.
+    /// Records in an event all work that has been enqueued to the stream so far.
     Record { event: &'a str, stream: &'a str },
     /// Makes a stream wait for an event.
     WaitEvent { stream: &'a str, event: &'a str },
     /// Makes the host wait for an event.
     SyncEvent(&'a str),
-    /// Resets an event to never recorded.
+    /// Resets an event to the state "never recorded".
     NewEvent(&'a str),
     /// Makes the host wait for a stream.
     Sync(&'a str),
@@ -120,19 +121,19 @@ pub enum OnOrder<'a> {
 /// The stream that executes the work of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkStream<'a> {
-    /// No stream: the call works on the host, or does nothing.
+    /// No stream: the call executes on the host, or has no effect.
     NoStream,
     /// The null stream, regardless of the stream that the call names.
     NullStream,
-    /// The named stream.
+    /// The stream that the call names.
     Stream(&'a str),
-    /// The named stream, by a library.
+    /// The stream that the call names, through a library above HIP.
     Library(&'a str),
-    /// The stream of this random generator.
+    /// The stream that is assigned to this random generator.
     Generator(&'a str),
-    /// The named stream; the call is only a marker, for example an event.
+    /// The stream that the call names. The call enqueues only a marker, for example an event.
     Mark(&'a str),
-    /// The named stream if the buffer is pool memory, else the host.
+    /// The stream that the call names if the buffer is pool memory, else the host.
     #[allow(missing_docs, reason = "as the names say")]
     Pool { buffer: &'a str, stream: &'a str },
     /// The host if it can access this buffer, else the null stream.
@@ -140,12 +141,14 @@ pub enum WorkStream<'a> {
 }
 
 impl<'a> WorkStream<'a> {
-    /// Returns the work stream of a function whose asynchronous form takes a stream.
+    /// Returns the stream that executes a function with an asynchronous form: the named stream for that form, else the
+    /// null stream.
     pub(super) fn asynchronous(asynchronous: bool, stream: &'a str) -> Self {
         if asynchronous { WorkStream::Stream(stream) } else { WorkStream::NullStream }
     }
 
-    /// Returns the name of the stream; `of_generator` returns the stream of a random generator.
+    /// Returns the name of the stream; `None` if the host executes the work. `of_generator` maps a random generator to
+    /// its stream.
     pub(crate) fn stream(
         self,
         plan: &Plan,
@@ -164,8 +167,8 @@ impl<'a> WorkStream<'a> {
     }
 }
 
-/// Work of a call that has completed when the call returns, as the interface promises. Actions of the host itself
-/// always have.
+/// The part of a call's work that has completed when the call returns, as the interface promises. Work that the host
+/// executes itself has always completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are what the call is given")]
 pub enum CompletedOnReturn<'a> {
@@ -177,7 +180,7 @@ pub enum CompletedOnReturn<'a> {
 
 /// A field that selects whether the host continues before the work has completed.
 pub trait Asynchronous {
-    /// Returns true if the host continues.
+    /// Returns true if the host continues before the work has completed.
     fn goes_on(&self) -> bool;
     /// Returns true if the field selects the simplest function of its family.
     fn is_plain(&self) -> bool;

@@ -1,8 +1,6 @@
-//! Events.
-
 family! { events
 
-    /// hipEventCreateWithFlags. Timing is disabled by default.
+    /// Creates an event, without timing unless `timing` is set.
     EventCreate {
         event: Name as makes(Event),
         #[serde(default)]
@@ -20,14 +18,12 @@ family! { events
         };
         words: (""); cpp: Stream;
 
-    /// hipEventDestroy.
     EventDestroy { event: Name as ends(Event) }
         verb: none;
         makes: ["hipEventDestroy"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: (""); cpp: Function("hipEventDestroy({event})");
 
-    /// hipEventRecord.
     EventRecord { event: Name as uses(Event), stream: Name as uses(Stream) }
         verb: keys record "record an event in a stream";
         makes: ["hipEventRecord"];
@@ -41,7 +37,6 @@ family! { events
         };
         words: ("record of {event} in stream {stream}"); cpp: Function("hipEventRecord({event}, {stream})");
 
-    /// hipStreamWaitEvent.
     StreamWaitEvent { stream: Name as uses(Stream), event: Name as uses(Event) }
         verb: keys wait "make a stream wait for an event";
         makes: ["hipStreamWaitEvent"];
@@ -56,21 +51,19 @@ family! { events
         words: ("wait of stream {stream} for {event}");
         cpp: Function("hipStreamWaitEvent({stream}, {event}, 0)");
 
-    /// hipEventSynchronize.
     EventSynchronize { event: Name as uses(Event) }
         verb: value sync_event "wait for an event";
         makes: ["hipEventSynchronize"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only order: SyncEvent(event) };
         words: ("sync of event {event}"); cpp: Function("hipEventSynchronize({event})");
 
-    /// hipEventQuery.
     EventQuery { event: Name as uses(Event) }
         verb: value query_event "ask whether an event has happened";
         makes: ["hipEventQuery"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("query of event {event}"); cpp: Function("hipEventQuery({event})");
 
-    /// hipEventElapsedTime. Gives whole microseconds.
+    /// Measures the time between two events. The returned value is in whole microseconds.
     EventElapsed { start: Name as uses(Event), end: Name as uses(Event) }
         verb: keys elapsed
             "give the microseconds between two events, which are made with timing; `gives: steady` fails if longer than 20 x the \

@@ -1,8 +1,6 @@
-//! Graphs and executable graphs.
-
 family! { graphs
 
-    /// hipGraphCreate, then `nodes` times hipGraphAddEmptyNode, each after the previous node.
+    /// Creates a graph, then adds `nodes` empty nodes, each after the previous one.
     EmptyGraph { graph: Name as makes(Graph), nodes: u32 as number }
         verb: keys empty_graph
             "make a graph of this many empty nodes in a chain; calls with its name as `graph` add a node \
@@ -12,43 +10,42 @@ family! { graphs
         words: ("graph of {nodes} empty nodes"); cpp: Graph;
 
     /// Adds a node with the effect of `node` after the last node of a graph that [`EmptyGraph`](Call::EmptyGraph)
-    /// created. The function is the `by_hand` of that call.
+    /// created. The called function is the one in the row `by_hand` of `node`.
     AddNode { graph: Name as uses(Graph), node: Box<Call> as node }
         verb: part node "graph";
         makes: { |plan| (node.by_hand(), node.needed_functions(plan)) };
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("{} as a node of {graph}", node.words()); cpp: Graph;
 
-    /// hipGraphGetNodes. Gives the number of nodes.
+    /// Queries the nodes of a graph. The returned value is their number.
     GraphNodeCount { graph: Name as uses(Graph) }
         verb: value node_count "give the number of nodes of a graph";
         makes: ["hipGraphGetNodes"];
         in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: LookAt(graph) };
         words: ("node count of {graph}"); cpp: Function("hipGraphGetNodes({graph}, nullptr, &{nodes: size_t})");
 
-    /// hipGraphAddChildGraphNode: adds a node that executes the current nodes of another graph, after the last node
-    /// of a graph that [`EmptyGraph`](Call::EmptyGraph) created.
+    /// Adds a node that executes the current nodes of another graph. The node follows the last node of a graph that
+    /// [`EmptyGraph`](Call::EmptyGraph) created.
     GraphAddChild { graph: Name as uses(Graph), child: Name as uses(Graph) }
         verb: keys child_graph "add a node that does all that the graph `child` does, behind the last one";
         makes: ["hipGraphAddChildGraphNode"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: AddChild { graph, child } };
         words: ("{child} as a node of {graph}"); cpp: Graph;
 
-    /// hipGraphClone.
     GraphClone { clone: Name as makes(Graph), graph: Name as uses(Graph) }
         verb: keys clone_graph "make a copy of a graph as it is now";
         makes: ["hipGraphClone"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: Clone { clone, graph } };
         words: ("clone of {graph}"); cpp: Function("hipGraphClone(&{clone}, {graph})");
 
-    /// hipGraphGetRootNodes. Gives the number of nodes without predecessors.
+    /// Queries the root nodes of a graph. The returned value is their number.
     GraphRootCount { graph: Name as uses(Graph) }
         verb: value root_count "give the number of nodes of a graph that wait for no other";
         makes: ["hipGraphGetRootNodes"];
         in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: LookAt(graph) };
         words: ("root count of {graph}"); cpp: Function("hipGraphGetRootNodes({graph}, nullptr, &{roots: size_t})");
 
-    /// hipGraphGetEdges. Gives the number of edges.
+    /// Queries the edges of a graph. The returned value is their number.
     GraphEdgeCount { graph: Name as uses(Graph) }
         verb: value edge_count "give the number of edges between the nodes of a graph";
         makes: ["hipGraphGetEdges"];
@@ -56,14 +53,12 @@ family! { graphs
         words: ("edge count of {graph}");
         cpp: Function("hipGraphGetEdges({graph}, nullptr, nullptr, &{edges: size_t})");
 
-    /// hipGraphInstantiate.
     GraphInstantiate { exec: Name as makes(Exec), graph: Name as uses(Graph) }
         verb: keys instantiate "make an executable graph";
         makes: ["hipGraphInstantiate"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: Instantiate { exec, graph } };
         words: ("instantiation of {exec}"); cpp: Graph;
 
-    /// hipGraphLaunch.
     GraphLaunch { exec: Name as uses(Exec), stream: Name as uses(Stream) }
         verb: keys launch_graph "launch an executable graph";
         makes: ["hipGraphLaunch"];
@@ -77,21 +72,20 @@ family! { graphs
         };
         words: ("launch of graph {exec}"); cpp: Function("hipGraphLaunch({exec}, {stream})");
 
-    /// hipGraphExecUpdate. Gives the update result, `success` or a reason, which cases cannot check.
+    /// Updates an executable graph. The returned value is `success` or the reason of a failure, and cases cannot check
+    /// it.
     GraphExecUpdate { exec: Name as uses(Exec), graph: Name as uses(Graph) }
         verb: keys update_graph "update an executable graph from a graph";
         makes: ["hipGraphExecUpdate"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: Update { exec, graph } };
         words: ("update of {exec}"); cpp: Graph;
 
-    /// hipGraphExecDestroy.
     GraphExecDestroy { exec: Name as ends(Exec) }
         verb: value destroy_exec "destroy an executable graph";
         makes: ["hipGraphExecDestroy"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: EndExec(exec) };
         words: ("destruction of {exec}"); cpp: Function("hipGraphExecDestroy({exec})");
 
-    /// hipGraphDestroy.
     GraphDestroy { graph: Name as ends(Graph) }
         verb: value destroy_graph "destroy a graph";
         makes: ["hipGraphDestroy"];

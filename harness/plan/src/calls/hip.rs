@@ -1,5 +1,5 @@
-//! Calls of any function of libamdhip64 in the table, and reads of the values that they returned. The effect of
-//! such a call follows from the roles of its parameters.
+//! Calls of any libamdhip64 function in the table, and reads of the values that these calls returned. The effect of a
+//! call follows from the roles of its parameters.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -11,7 +11,8 @@ use crate::{HipArg, HipRole, hip_accesses, hip_function, number_of};
 
 family! { hip
 
-    /// Calls a function of the table in `hip/functions.txt`. Gives its text, or the first value that it returns.
+    /// Calls a function of the table in `hip/functions.txt`. The returned value is the function's text, or its first
+    /// result.
     Hip { function: Name as plain, args: Vec<HipArg> as given(function) }
         verb: by_hand hip [call, args]
             "call a function of libamdhip64 from the table; `gives` refers to the first value that it returns. Of the \
@@ -28,8 +29,8 @@ family! { hip
         };
         words: ("{function}"); cpp: Hip;
 
-    /// Reads a value that an earlier call returned. With `against`, gives the comparison with another such value:
-    /// `same`, `less`, `more` or `other`.
+    /// Reads a value that an earlier call returned. With `against`, the value is compared with another value, and the
+    /// returned value is `same`, `less`, `more` or `other`.
     HipValue {
         of: Name as uses(Value),
         function: Name as plain,
@@ -44,7 +45,6 @@ family! { hip
         words: ("look at what {function} gave as {of}"); cpp: Hip;
 }
 
-/// Reports the objects that a call of a function names.
 pub(super) fn named<'a>(args: &'a [HipArg], function: &str, see: &mut dyn FnMut(Named<'a>)) {
     let parameters = hip_function(function).map_or(&[][..], |function| &function.parameters);
     for (arg, parameter) in args.iter().zip(parameters) {
@@ -77,7 +77,6 @@ fn each_name<'a>(arg: &'a HipArg, see: &mut dyn FnMut(Named<'a>)) {
     see(Named { thing, name, role, by: Accessor::Any });
 }
 
-/// Returns the effect of a call on memory.
 pub(super) fn on_memory<'a>(name: &'a str, args: &'a [HipArg]) -> OnMemory<'a> {
     let Some(function) = hip_function(name) else { return OnMemory::Nothing };
     let number = |name: &str| number_of(function, args, name);
@@ -112,13 +111,11 @@ fn work_parameter(function: &str) -> Option<usize> {
     parameters.iter().position(|parameter| matches!(parameter.role, HipRole::Works))
 }
 
-/// Returns the effect of stream capture on a call.
 pub(super) fn in_capture(function: &str, args: &[HipArg]) -> InCapture {
     let stream = work_parameter(function).and_then(|at| args.get(at));
     if matches!(stream, Some(HipArg::Stream(_))) { InCapture::Node } else { InCapture::Now }
 }
 
-/// Returns the stream that executes the work of a call.
 pub(super) fn work_stream<'a>(function: &str, args: &'a [HipArg]) -> WorkStream<'a> {
     match work_parameter(function).and_then(|at| args.get(at)) {
         Some(HipArg::Stream(stream)) => WorkStream::Stream(stream),
@@ -127,7 +124,7 @@ pub(super) fn work_stream<'a>(function: &str, args: &'a [HipArg]) -> WorkStream<
     }
 }
 
-/// Returns the work that has completed on return. The interface makes promises only for copies.
+/// Returns the part of the work that has completed on return. The interface makes such promises only for copies.
 pub(super) fn over<'a>(function: &'a str, args: &'a [HipArg]) -> CompletedOnReturn<'a> {
     match on_memory(function, args) {
         OnMemory::Copy { to, from, .. } => {

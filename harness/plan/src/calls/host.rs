@@ -1,9 +1,9 @@
-//! Actions of the host: fills, checks, and blocks of steps.
+//! Actions of the host: fills, checks, sleeps, and blocks of steps.
 
 family! { host
 
-    /// Writes from the host the [`pattern`](crate::pattern) of [`fill_stamp`](crate::fill_stamp), so that each
-    /// write is recognisable.
+    /// Fills a buffer from the host with the [`pattern`](crate::pattern) of [`fill_stamp`](crate::fill_stamp). Each
+    /// write has a pattern of its own, so that wrong bytes can be traced to it.
     Fill { buffer: Name as writes(Host), stamp: u32 as plain }
         verb: by_hand fill [buffer, numbers]
             "write a fresh pattern from the host, or small whole `numbers` of a type";
@@ -18,7 +18,7 @@ family! { host
         };
         words: ("fill of {buffer}"); cpp: Host;
 
-    /// Writes [`small_numbers`](crate::small_numbers) from the host.
+    /// Fills a buffer with [`small_numbers`](crate::small_numbers) from the host.
     FillNumbers {
         buffer: Name as writes(Host),
         dtype: Dtype as choice,
@@ -36,7 +36,7 @@ family! { host
         };
         words: ("fill of {buffer}"); cpp: Host;
 
-    /// Reads a host-accessible buffer, which must have the content that program order implies.
+    /// Checks that a host-accessible buffer has the content that the reference model computed.
     Check { buffer: Name as reads(Host) }
         verb: by_hand check [] "the buffer must hold what program order says";
         makes: ["host read"];
@@ -44,7 +44,7 @@ family! { host
         effect: { memory: Check(buffer), captures: Nothing, order: InTurn, work_stream: NoStream, over: Nothing };
         words: ("check of {buffer}"); cpp: Check;
 
-    /// Reads two host-accessible buffers, whose bytes must be equal.
+    /// Checks that two host-accessible buffers have equal bytes.
     Equal { a: Name as reads(Host), b: Name as reads(Host) }
         verb: by_hand equal [] "two buffers must hold the same bytes";
         makes: ["host read"];
@@ -52,7 +52,7 @@ family! { host
         effect: { memory: Compare(a, b), captures: Nothing, order: InTurn, work_stream: NoStream, over: Nothing };
         words: ("comparison of {a} and {b}"); cpp: Check;
 
-    /// Reads two host-accessible buffers, whose bytes must differ.
+    /// Checks that two host-accessible buffers have different bytes.
     Differ { a: Name as reads(Host), b: Name as reads(Host) }
         verb: by_hand differ [] "two buffers must hold different bytes";
         makes: ["host read"];
@@ -60,7 +60,7 @@ family! { host
         effect: { memory: Compare(a, b), captures: Nothing, order: InTurn, work_stream: NoStream, over: Nothing };
         words: ("difference of {a} and {b}"); cpp: Check;
 
-    /// Reads the guards of a buffer, which must be unchanged.
+    /// Checks that the guards of a buffer are unchanged.
     Guards { buffer: Name as reads(Any) }
         verb: none;
         makes: { |plan| plan.on_host(buffer) => {
@@ -70,21 +70,21 @@ family! { host
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only memory: Guards(buffer) };
         words: (""); cpp: Check;
 
-    /// Lets the host sleep, in milliseconds.
+    /// Suspends the host for `ms` milliseconds.
     Sleep { ms: u64 as number }
         verb: by_hand sleep [] "let the host sleep, in milliseconds";
         makes: ["host sleep"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("sleep of {ms} ms"); cpp: Host;
 
-    /// Executes the body `count` times.
+    /// Executes the steps of the body `count` times.
     Repeat { count: u32 as number, body: Vec<Step> as block }
         verb: block repeat [count, steps] "run steps several times";
         makes: ["repeat"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("{count} iterations"); cpp: Block;
 
-    /// Executes the body on a second host thread, which is joined at the end of the block.
+    /// Executes the steps of the body on a second host thread. The first thread waits for it at the end of the block.
     Thread { body: Vec<Step> as block }
         verb: block thread [] "run steps on a second host thread and join it";
         makes: ["thread"];

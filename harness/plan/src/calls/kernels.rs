@@ -1,8 +1,6 @@
-//! Compilation, loading, launch and inspection of kernels.
-
 family! { kernels
 
-    /// Compiles a kernel with hipRTC for the device's architecture.
+    /// Compiles a kernel with hipRTC for the architecture of the device.
     Compile { kernel: Name as makes(Kernel) }
         verb: none;
         makes: [
@@ -17,14 +15,13 @@ family! { kernels
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: (""); cpp: Kernel;
 
-    /// Loads a compiled kernel: hipModuleLoadData and hipModuleGetFunction.
+    /// Loads a compiled kernel with hipModuleLoadData and hipModuleGetFunction.
     Load { kernel: Name as makes(Kernel) }
         verb: none;
         makes: ["hipModuleLoadData", "hipModuleGetFunction"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: (""); cpp: Kernel;
 
-    /// Unloads a kernel's module.
     Unload { kernel: Name as ends(Kernel) }
         verb: none;
         makes: ["hipModuleUnload"];
@@ -55,8 +52,8 @@ family! { kernels
         };
         words: ("launch of {kernel}"); cpp: Kernel;
 
-    /// hipModuleGetFunction in a kernel's module, or hipModuleGetGlobal if `variable` is set. The latter gives the
-    /// variable's size in bytes.
+    /// Looks up a symbol in a kernel's module: a function with hipModuleGetFunction, or a variable with
+    /// hipModuleGetGlobal if `variable` is set. The returned value of the latter is the variable's size in bytes.
     FindSymbol {
         kernel: Name as uses(Kernel),
         symbol: String as text,

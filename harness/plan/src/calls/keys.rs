@@ -1,5 +1,3 @@
-//! Reading and writing the values of a verb's keys.
-
 use std::borrow::Cow;
 
 use super::{NamedAs, Thing};
@@ -8,30 +6,30 @@ use crate::{
     Name, Place, RandKind, StreamKind, choice::choices,
 };
 
-/// Source of the values of a verb's keys. An implementation reports values that are missing or wrong, and returns
-/// `None` for them. For a verb whose argument is a single value, every key refers to that value.
+/// Source of the values in a verb's mapping. If a value is missing or wrong, the implementation reports the mistake and
+/// returns `None`. If the verb has a single value in place of a mapping, every key refers to that value.
 pub trait Keys {
-    /// Returns a stream; the null stream if the key is missing.
+    /// Returns the name of a stream; the null stream if the key is missing.
     fn stream(&mut self, key: &str) -> Option<Name>;
     /// Returns the name of a stream that the call creates.
     fn new_stream(&mut self, key: &str) -> Option<Name>;
-    /// Returns the name of another object.
+    /// Returns the name of an object of kind `thing`, neither stream nor buffer.
     fn thing(&mut self, key: &str, thing: Thing) -> Option<Name>;
     /// Returns the name of a buffer of the case.
     fn buffer(&mut self, key: &str) -> Option<Name>;
     /// Returns a text.
     fn text(&mut self, key: &str) -> Option<String>;
-    /// Returns a whole number. The key is mandatory without a default.
+    /// Returns a whole number. Without a default, a missing key is a mistake.
     fn number<T: TryFrom<u64>>(&mut self, key: &str, default: Option<T>) -> Option<T>;
     /// Returns a flag; false if the key is missing.
     fn flag(&mut self, key: &str) -> Option<bool>;
-    /// Returns one of the words of `T`. The key is mandatory without a default.
+    /// Returns one of the words of `T`. Without a default, a missing key is a mistake.
     fn choice<T: Choice>(&mut self, key: &str, default: Option<T>) -> Option<T>;
-    /// Reports a value if there is one.
+    /// Reports a mistake if the verb has a value.
     fn nothing(&mut self);
 }
 
-/// One value of a call, as a case writes it.
+/// One value of a call, in the form in which a case contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
     /// Name of the field and of its key.
@@ -47,15 +45,15 @@ pub struct Field<'a> {
 /// Kind of value in a [`Field`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
-    /// Name of an object, and what the call does with it.
+    /// Name of an object, and how the call uses the object.
     Name(Thing, NamedAs),
-    /// Name of a buffer, with an offset in bytes, which has a key of its own.
+    /// Name of a buffer, with an offset in bytes. The case contains the offset under a second key.
     Place(u64),
-    /// Any text.
+    /// Arbitrary text.
     Text,
     /// A number or a flag.
     Number,
-    /// One of a few words.
+    /// One of the words of a [`Choice`].
     Word,
 }
 
@@ -84,14 +82,14 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Comparison of a number with the one that the same verb gave first in the trial.
+/// Comparison of a number with the first number that the same verb returned in the trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstValueCheck {
-    /// At least as many bytes of device memory are free.
+    /// At least as many bytes of device memory are free as the first time.
     Returned,
-    /// Exactly as many bytes of device memory are free.
+    /// Exactly as many bytes of device memory are free as the first time.
     Unchanged,
-    /// The interval is at most 20 times as long, plus one second.
+    /// The interval is at most 20 times the first one, plus one second.
     Steady,
 }
 

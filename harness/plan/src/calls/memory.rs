@@ -1,8 +1,7 @@
-//! Allocation, freeing and poisoning of buffers.
-
 family! { memory
 
-    /// Allocates a buffer as its [`Memory`](crate::Memory) requires, with guards. `stream` orders pool memory.
+    /// Allocates a buffer with guards, with the function for its [`Memory`](crate::Memory). Pool memory is allocated in
+    /// the order of `stream`.
     Alloc { buffer: Name as makes(Buffer), stream: Name as uses(Stream) }
         verb: by_hand alloc [buffer, stream] "allocate a buffer here instead of before the steps";
         makes: { |plan| plan.memory(buffer) => {
@@ -24,7 +23,8 @@ family! { memory
         };
         words: ("allocation of {buffer}"); cpp: Memory;
 
-    /// Frees a buffer; for a buffer that was freed before, its old address again. `stream` orders pool memory.
+    /// Frees a buffer. If the buffer was freed before, frees its old address again. Pool memory is freed in the order
+    /// of `stream`.
     Free { buffer: Name as ends(Buffer), stream: Name as uses(Stream) }
         verb: by_hand free [buffer, stream] "free a buffer here instead of after the steps";
         makes: { |plan| plan.memory(buffer) => {
@@ -44,7 +44,7 @@ family! { memory
         };
         words: ("free of {buffer}"); cpp: Memory;
 
-    /// hipFree of an address that no buffer of the plan has.
+    /// Calls hipFree with an address at which the plan has no buffer.
     FreeAddress { address: u64 as number }
         verb: value free_address "free an address that does not belong to a buffer";
         makes: ["hipFree"];
@@ -52,7 +52,7 @@ family! { memory
         words: ("free of address {address:#x}"); cpp: Memory;
 
     /// Writes [`POISON_BYTE`](crate::POISON_BYTE) over the buffer and [`GUARD_BYTE`](crate::GUARD_BYTE) over its
-    /// guards, before all other steps: from the host for host memory, else with hipMemset.
+    /// guards, before all other steps. Host memory is written by the host, other memory with hipMemset.
     Poison { buffer: Name as uses(Buffer) }
         verb: none;
         makes: { |plan| plan.on_host(buffer) => {

@@ -1,4 +1,5 @@
-//! The plan: all calls of one process, in steps. This module is part of `calls`, because some calls contain steps.
+//! The type of a plan, which contains all calls of one process as steps. This module is part of `calls`, because some
+//! calls contain steps.
 
 use std::collections::BTreeMap;
 
@@ -21,14 +22,14 @@ pub struct Plan {
     /// Environment variables that the case sets before the process starts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Resource limits that are set before the process starts and override the usual ones: `stack`, `core` and
-    /// `files`.
+    /// Resource limits that are set before the process starts: `stack`, `core` and `files`. They override the usual
+    /// limits.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, String>,
     /// Libraries other than HIP and hipRTC that the plan uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub libraries: Vec<Library>,
-    /// Functions that must exist; otherwise the trial is skipped.
+    /// Functions that must exist. If one is missing, the trial is skipped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<String>,
     /// Buffers by name.
@@ -38,17 +39,18 @@ pub struct Plan {
     /// Events by name, created in the set-up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
-    /// Kernel sources by name. Each contains one `extern "C" __global__` function of that name.
+    /// Kernel sources by the name of the kernel. Each source contains one `extern "C" __global__` function of that
+    /// name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kernels: BTreeMap<String, String>,
     /// Kernels that the case defines. Kernels of the library have no entry.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub own_kernels: BTreeMap<String, OwnKernel>,
-    /// Allocations, initial contents, streams and compiled kernels.
+    /// Steps of the set-up: allocations, initial contents, streams and compiled kernels.
     pub setup: Vec<Step>,
     /// The steps of the case.
     pub body: Vec<Step>,
-    /// Reads of guards and similar checks after the body.
+    /// Checks after the body, for example of the guards.
     pub verify: Vec<Step>,
     /// Steps that run after the worker has sent [`Event::Done`](crate::Event::Done): a failure here is a teardown
     /// failure.
@@ -56,7 +58,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns an empty plan, which shows only whether the runtime starts.
+    /// Returns a plan without calls, which checks only that the runtime starts.
     pub fn nothing() -> Plan {
         Plan {
             version: PLAN_VERSION,
@@ -87,7 +89,7 @@ impl Plan {
         ]
     }
 
-    /// Returns all steps of all phases in the order of the text; blocks come before their bodies.
+    /// Returns all steps of all phases in the order of the text. A block is followed by the steps inside it.
     pub fn steps(&self) -> Vec<&Step> {
         fn walk<'a>(steps: &'a [Step], out: &mut Vec<&'a Step>) {
             for step in steps {
@@ -104,23 +106,21 @@ impl Plan {
         out
     }
 
-    /// Returns the memory kind of a buffer; `None` for an unknown buffer.
     pub(crate) fn memory(&self, buffer: &str) -> Option<Memory> {
         self.buffers.get(buffer).map(|buffer| buffer.memory)
     }
 
-    /// Returns true for pool memory (hipMallocAsync), which is allocated and freed in stream order.
+    /// Returns true if the buffer is pool memory (hipMallocAsync), which is allocated and freed in stream order.
     pub fn is_pool_memory(&self, buffer: &str) -> bool {
         self.memory(buffer) == Some(Memory::DeviceAsync)
     }
 
-    /// Returns true if the buffer exists and the host can access it directly.
     pub(crate) fn on_host(&self, buffer: &str) -> bool {
         self.memory(buffer).is_some_and(Memory::on_host)
     }
 
-    /// Returns for source and target of a directed copy whether it is host memory. Managed memory counts as device
-    /// memory.
+    /// Returns whether the source and the target of a copy with explicit direction are host memory. Managed memory
+    /// counts as device memory.
     pub fn ends_on_host(&self, from: &Place, to: &Place) -> (bool, bool) {
         let on_host = |place: &Place| {
             let memory = self.memory(&place.buffer);
@@ -139,19 +139,19 @@ impl Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Before the libraries are loaded.
+    /// The libraries have not been loaded yet.
     Start,
-    /// Loading of the libraries.
+    /// The libraries are being loaded.
     Load,
-    /// `hipInit` and the first queries of the device.
+    /// `hipInit` and the first queries of the device are running.
     Init,
-    /// Execution of [`Plan::setup`].
+    /// The steps of [`Plan::setup`] are running.
     Setup,
-    /// Execution of [`Plan::body`].
+    /// The steps of [`Plan::body`] are running.
     Body,
-    /// Execution of [`Plan::verify`].
+    /// The steps of [`Plan::verify`] are running.
     Verify,
-    /// Execution of [`Plan::teardown`], and the end of the process.
+    /// The steps of [`Plan::teardown`] are running, or the process is ending.
     Teardown,
 }
 
@@ -182,7 +182,7 @@ pub enum Library {
 }
 
 impl Library {
-    /// Returns the name that cases, `--with` and reports use.
+    /// Returns the name of the library in cases, in `--with` and in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Library::Hiprand => "hiprand",
@@ -195,19 +195,19 @@ impl Library {
 /// One step of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Unique in the plan, and the same in every run of the plan.
+    /// Id of the step: unique in the plan, and equal in all runs of the plan.
     pub id: u32,
     /// The call.
     #[serde(flatten)]
     pub call: Call,
-    /// Accepted statuses by name, for example `hipSuccess`. Without this field, the worker stops at a failed call.
-    /// With it, the worker continues whatever the status is.
+    /// Accepted statuses by name, for example `hipSuccess`. Without this field, the worker stops if the call fails.
+    /// With it, the worker continues after any status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returns: Option<ByVersion<Vec<String>>>,
-    /// Accepted values, for calls that return one.
+    /// Accepted values of a call that returns a value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gives: Option<ByVersion<Vec<String>>>,
-    /// Line of the case file; 0 for steps that lowering adds.
+    /// Line of the case file; 0 for steps that the case file does not contain.
     #[serde(default)]
     pub line: u32,
     /// Faults injected at this call.
@@ -223,44 +223,45 @@ impl Step {
 }
 
 impl Call {
-    /// Returns the steps of a block; `None` for other calls.
+    /// Returns the steps inside a block; `None` for calls that are not blocks.
     pub fn body(&self) -> Option<&[Step]> {
         if let Call::Repeat { body, .. } | Call::Thread { body } = self { Some(body) } else { None }
     }
 
-    /// Like [`Call::body`], but mutable.
+    /// Returns the steps inside a block, mutable; `None` for calls that are not blocks.
     pub fn body_mut(&mut self) -> Option<&mut Vec<Step>> {
         if let Call::Repeat { body, .. } | Call::Thread { body } = self { Some(body) } else { None }
     }
 }
 
-/// A fault injected at a call. [`Order::faults`](crate::Order::faults) has the probability that it acts each time.
-/// If several faults are injected at a call, the first one that is drawn acts.
+/// A fault injected at a call. [`Order::faults`](crate::Order::faults) contains the probability with which the fault
+/// takes effect. If several faults are injected at one call, at most the first one that is drawn takes effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InjectedFault {
     /// The fault.
     pub fault: Fault,
-    /// The effect of the fault at this call.
+    /// Effect of the fault at this call.
     pub effect: Effect,
 }
 
-/// Effect of a fault that is injected at a call.
+/// Effect of a fault at the call at which it is injected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// The call is not made, and this status code is returned; 0 drops the call silently.
+    /// The call is not made, and this status code is returned. With code 0, the caller believes that the call
+    /// succeeded.
     Return(i32),
-    /// The call is made, and success is returned if it failed.
+    /// The call is made. If it fails, success is returned.
     Accept,
-    /// The call is made, and this status code is returned if it succeeded.
+    /// The call is made. If it succeeds, this status code is returned.
     Deny(i32),
-    /// The call is made, and a different value is returned.
+    /// The call is made, and a value other than the call's is returned.
     OtherValue,
-    /// The call is made twice; the second status counts.
+    /// The call is made twice, and the second status is returned.
     Twice,
     /// The call is made after a delay, in milliseconds.
     Late(u64),
-    /// The call is made after the next graph launch.
+    /// The call is made later: after the next graph launch.
     AfterNextLaunch,
     /// The process aborts instead of making the call.
     Abort,

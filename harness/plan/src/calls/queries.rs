@@ -1,22 +1,20 @@
-//! Queries of the runtime and the device.
-
 family! { queries
 
-    /// hipGetLastError. The status is the returned error.
+    /// Queries and clears the last error, which is the status of the call.
     GetLastError
         verb: value get_last_error "read and clear the last error";
         makes: ["hipGetLastError"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("look at the last error"); cpp: Function("hipGetLastError()");
 
-    /// hipPeekAtLastError. The status is the returned error.
+    /// Queries the last error, which is the status of the call.
     PeekAtLastError
         verb: value peek_last_error "read the last error and leave it";
         makes: ["hipPeekAtLastError"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("look at the last error, which stays"); cpp: Function("hipPeekAtLastError()");
 
-    /// hipMemGetInfo. Gives the free bytes, or `more than the total`.
+    /// Queries the free device memory. The returned value is the number of free bytes, or `more than the total`.
     MemGetInfo
         verb: value mem_info
             "give the free device memory; `gives: returned` fails if less is free than at the trial's first `mem_info`, `gives: \
@@ -25,7 +23,7 @@ family! { queries
         in_capture: Now; by_hand: []; gives: Number(&[FirstValueCheck::Returned, FirstValueCheck::Unchanged]); effect: nothing;
         words: ("look at the free memory"); cpp: Memory;
 
-    /// hipDeviceGetAttribute. Gives the number.
+    /// Queries an attribute of a device. The returned value is the attribute.
     DeviceAttribute { attribute: DeviceAttribute as choice, device: u32 as number(0) }
         verb: keys device_attribute
             "give warp_size, max_threads_per_block or multiprocessor_count of a device";
@@ -34,8 +32,8 @@ family! { queries
         words: ("look at an attribute of the device");
         cpp: Function("hipDeviceGetAttribute(&{attribute: int}, hipDeviceAttribute{attribute}, {device})");
 
-    /// hipDeviceGetDefaultMemPool, then hipMemPoolTrimTo with 0 bytes, so that hipMemGetInfo counts memory freed in
-    /// stream order as free.
+    /// Trims the default memory pool to 0 bytes, so that hipMemGetInfo counts memory that was freed in stream order as
+    /// free.
     TrimPool
         verb: value trim_pool "give unused memory of the default pool back";
         makes: ["hipMemPoolTrimTo", "hipDeviceGetDefaultMemPool"];

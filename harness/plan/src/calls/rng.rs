@@ -1,8 +1,6 @@
-//! Random numbers: hipRAND.
-
 family! { rng
 
-    /// hiprandCreateGenerator, or hiprandCreateGeneratorHost if `host` is set.
+    /// Creates a generator: with hiprandCreateGeneratorHost if `host` is set, else with hiprandCreateGenerator.
     RandCreate {
         generator: Name as makes(Generator),
         kind: RandKind as choice(RandKind::Xorwow),
@@ -23,7 +21,6 @@ family! { rng
         };
         words: ("creation of generator {generator}"); cpp: Random;
 
-    /// hiprandSetPseudoRandomGeneratorSeed.
     RandSeed { generator: Name as uses(Generator), seed: u64 as number }
         verb: keys rand_seed "seed a generator";
         makes: ["hiprandSetPseudoRandomGeneratorSeed"];
@@ -31,14 +28,12 @@ family! { rng
         words: ("seed of {generator}");
         cpp: Function("hiprandSetPseudoRandomGeneratorSeed({generator}, {seed})");
 
-    /// hiprandSetGeneratorOffset.
     RandOffset { generator: Name as uses(Generator), offset: u64 as number }
         verb: keys rand_offset "set a generator's offset";
         makes: ["hiprandSetGeneratorOffset"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("offset of {generator}"); cpp: Function("hiprandSetGeneratorOffset({generator}, {offset})");
 
-    /// hiprandSetStream.
     RandStream { generator: Name as uses(Generator), stream: Name as uses(Stream) }
         verb: keys rand_stream "set a generator's stream";
         makes: ["hiprandSetStream"];
@@ -52,7 +47,7 @@ family! { rng
         };
         words: ("stream of {generator}"); cpp: Function("hiprandSetStream({generator}, {stream})");
 
-    /// hiprandGenerate of `count` 32-bit words.
+    /// Generates `count` random 32-bit words.
     RandGenerate {
         generator: Name as uses(Generator),
         to: Place as writes(Any),
@@ -70,7 +65,6 @@ family! { rng
         };
         words: ("numbers of {generator} to {}", to.buffer); cpp: Random;
 
-    /// hiprandDestroyGenerator.
     RandDestroy { generator: Name as ends(Generator) }
         verb: value rand_destroy "destroy a generator";
         makes: ["hiprandDestroyGenerator"];

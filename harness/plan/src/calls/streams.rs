@@ -1,43 +1,36 @@
-//! Streams, waits for the device, and host functions in streams.
-
 family! { streams
 
-    /// hipStreamCreateWithFlags.
     StreamCreate { stream: Name as makes(Stream) }
         verb: value create_stream "create a stream here instead of before the steps";
         makes: ["hipStreamCreateWithFlags"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("creation of stream {stream}"); cpp: Stream;
 
-    /// hipStreamDestroy.
     StreamDestroy { stream: Name as ends(Stream) }
         verb: value destroy_stream "destroy a stream here instead of after the steps";
         makes: ["hipStreamDestroy"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only order: EndStream(stream) };
         words: ("destruction of stream {stream}"); cpp: Function("hipStreamDestroy({stream})");
 
-    /// hipStreamSynchronize.
     StreamSynchronize { stream: Name as uses(Stream) }
         verb: by_hand sync [] "wait for a stream, or for the `device`";
         makes: ["hipStreamSynchronize"];
         in_capture: Refused; by_hand: []; gives: Nothing; effect: { only order: Sync(stream) };
         words: ("sync of stream {stream}"); cpp: Function("hipStreamSynchronize({stream})");
 
-    /// hipDeviceSynchronize.
     DeviceSynchronize
         verb: part sync_device "sync";
         makes: ["hipDeviceSynchronize"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only order: SyncDevice };
         words: ("sync of the device"); cpp: Function("hipDeviceSynchronize()");
 
-    /// hipStreamQuery.
     StreamQuery { stream: Name as uses(Stream) }
         verb: value query "ask whether a stream is idle";
         makes: ["hipStreamQuery"];
         in_capture: Refused; by_hand: []; gives: Nothing; effect: nothing;
         words: ("query of stream {stream}"); cpp: Function("hipStreamQuery({stream})");
 
-    /// hipStreamGetFlags. Gives the flags from the creation of the stream.
+    /// Queries the flags of a stream. The returned value is the flags with which the stream was created.
     StreamGetFlags { stream: Name as uses(Stream) }
         verb: value stream_flags "give the flags of a stream: 1 where it is non_blocking, else 0";
         makes: ["hipStreamGetFlags"];
@@ -45,7 +38,7 @@ family! { streams
         words: ("flags of stream {stream}");
         cpp: Function("hipStreamGetFlags({stream}, &{flags: unsigned int})");
 
-    /// hipStreamGetPriority. Gives the priority from the creation of the stream.
+    /// Queries the priority of a stream. The returned value is the priority with which the stream was created.
     StreamGetPriority { stream: Name as uses(Stream) }
         verb: value stream_priority "give the priority of a stream: 0 where it was created without one";
         makes: ["hipStreamGetPriority"];

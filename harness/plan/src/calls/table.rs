@@ -1,7 +1,7 @@
 //! Macros that generate code from the declarations of calls. `calls.rs` describes the declarations.
 
-/// Collects the declarations of all families: each family appends its own and invokes the next one. The last one
-/// passes them all to `table`.
+/// Collects the declarations of all families of calls. Each family appends its own declarations and invokes the next
+/// family. The last family passes all declarations to `table`.
 macro_rules! family {
     ($name:ident $($calls:tt)*) => { family! { @define ($) $name $($calls)* } };
     (@define ($d:tt) $name:ident $($calls:tt)*) => {
@@ -18,7 +18,7 @@ macro_rules! gather {
     ([$family:ident $($rest:ident)*] $($calls:tt)*) => { $family! { [$($rest)*] $($calls)* } };
 }
 
-/// Reports the objects that a field names.
+/// Reports the objects that a field of a call names.
 macro_rules! names {
     ($see:ident, $field:ident, makes $thing:ident) => {
         $see(named(Thing::$thing, $field, NamedAs::Made))
@@ -60,7 +60,7 @@ macro_rules! names {
     (@plain plain) => {};
 }
 
-/// Finds the field with the stream of a call.
+/// Finds the field that contains the stream of a call.
 macro_rules! stream_field {
     ($found:ident, $field:ident, makes Stream) => {
         $found = Some($field)
@@ -82,7 +82,7 @@ macro_rules! asynchronous_field {
     ($found:ident, $field:ident, $($other:tt)*) => {};
 }
 
-/// Expands to the functions of a call, from the form in which it declares them.
+/// Expands to the functions of a call. The argument is the row `makes` or `by_hand` of its declaration.
 macro_rules! functions {
     ([$($function:literal),* $(,)?]) => { &[$($function),*] };
     ({ |$plan:ident| $by:expr => { $($case:pat => [$($function:literal),*]),* $(,)? } }, $given:ident) => {{
@@ -96,7 +96,7 @@ macro_rules! functions {
     ([$($function:literal),* $(,)?], $given:ident) => { &[$($function),*] };
 }
 
-/// Expands to the first function of each alternative.
+/// Expands to the first function of each alternative in the row `makes` or `by_hand`.
 macro_rules! first {
     ([]) => { &[] };
     ([$first:literal $(, $more:literal)* $(,)?]) => { &[$first] };
@@ -106,7 +106,7 @@ macro_rules! first {
     ({ |$plan:ident| ($first:expr, $else:expr) }) => { &[] };
 }
 
-/// Expands to all functions of all alternatives.
+/// Expands to all functions of all alternatives in the row `makes` or `by_hand`.
 macro_rules! every {
     ([$($function:literal),* $(,)?]) => { &[$($function),*] };
     ({ |$plan:ident| $by:expr => { $($case:pat => [$($function:literal),*]),* $(,)? } }) => {
@@ -115,7 +115,7 @@ macro_rules! every {
     ({ |$plan:ident| ($first:expr, $else:expr) }) => { &[] };
 }
 
-/// Expands to the keys of a field and their types.
+/// Expands to the keys of a field in a case, with their types.
 macro_rules! key {
     ($field:ident, $type:ty, makes $thing:ident) => {
         const { &[Key::new(stringify!($field), KeyType::Name, true)] }
@@ -167,7 +167,7 @@ macro_rules! key {
     };
 }
 
-/// Expands to the verb of a call, if it has one of its own.
+/// Expands to the verb of a call; to an empty list if the call has no verb of its own.
 macro_rules! verb {
     (none, $gives:expr, $($field:tt)*) => { &[] };
     (part [$name:ident $about:literal], $gives:expr, $($field:tt)*) => { &[] };
@@ -197,7 +197,7 @@ macro_rules! verb {
     };
 }
 
-/// Reads a field from its key.
+/// Reads the value of a field from its key.
 macro_rules! value {
     ($from:ident, $field:ident, makes Stream) => {
         $from.new_stream(stringify!($field))
@@ -246,7 +246,7 @@ macro_rules! value {
     };
 }
 
-/// Appends the value of a field to `found`, if it is a single value.
+/// Appends the value of a field to `found`, if a single key contains it.
 macro_rules! field {
     ($found:ident, $field:ident, makes $thing:ident) => {
         $found.push(Field::name(stringify!($field), $field, Thing::$thing, NamedAs::Made))
@@ -292,7 +292,7 @@ macro_rules! field {
     ($found:ident, $field:ident, $($other:tt)*) => {};
 }
 
-/// Reads a call if `$verb` is its verb.
+/// Reads a call if `$verb` is the verb of the call.
 macro_rules! read {
     ($verb:ident, $from:ident, $call:ident, value $name:ident, []) => {
         if $verb == stringify!($name) {
@@ -322,7 +322,6 @@ macro_rules! read {
     };
 }
 
-/// Writes a call.
 macro_rules! write {
     ($to:ident, $call:ident, keys $name:ident, [$($field:ident)*]) => {
         $to.keys(stringify!($name), $call.fields())
@@ -339,7 +338,7 @@ macro_rules! write {
 /// Declares the method that reads a verb of the form `by_hand` or `block`.
 macro_rules! reader {
     (by_hand $name:ident) => {
-        /// Reads the verb of this name.
+        /// Reads the call with this verb.
         fn $name(&mut self) -> Option<Call>;
     };
     (block $name:ident) => { reader!(by_hand $name); };
@@ -349,7 +348,7 @@ macro_rules! reader {
 /// Declares the method that writes a call of the form `by_hand` or `part`.
 macro_rules! writer {
     (by_hand [$name:ident] $($field:ident: $type:ty),*) => {
-        /// Writes the call of this verb.
+        /// Writes the call with this verb.
         fn $name(&self, $($field: &$type),*) -> String;
     };
     (part [$name:ident] $($field:ident: $type:ty),*) => {
@@ -396,7 +395,7 @@ macro_rules! table {
             words: ($($words:tt)*);
             cpp: $cpp:expr;
     )*) => {
-        /// One call, or a block of calls.
+        /// A call, or a block of calls.
         #[allow(missing_docs, reason = "the fields are the arguments of the call that the variant names")]
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "call", rename_all = "snake_case")]
@@ -404,14 +403,14 @@ macro_rules! table {
             $($(#[$about])* $call $({ $($(#[$attribute])* $field: $type,)* })?,)*
         }
 
-        /// Reader of verbs. [`Keys`] covers verbs whose keys are the fields of their calls; each other verb has a
-        /// method.
+        /// Reader of verbs. The methods of [`Keys`] read verbs whose keys are the fields of their calls. Each other
+        /// verb has a method.
         pub trait ReadVerb: Keys {
             $(reader! { $form $($verb)? })*
         }
 
-        /// Writer of verbs. `keys` and `value` cover verbs whose keys are the fields of their calls; each other
-        /// verb has a method.
+        /// Writer of verbs. `keys` and `value` write verbs whose keys are the fields of their calls. Each other verb
+        /// has a method.
         #[allow(
             clippy::too_many_arguments,
             clippy::ptr_arg,
@@ -419,9 +418,9 @@ macro_rules! table {
             reason = "they take the fields of calls as they are"
         )]
         pub trait WriteVerb {
-            /// Writes a verb with a mapping.
+            /// Writes a verb whose value is a mapping.
             fn keys(&self, verb: &str, keys: Vec<Field<'_>>) -> String;
-            /// Writes a verb with one value, or without a value.
+            /// Writes a verb with a single value, or without a value.
             fn value(&self, verb: &str, value: Option<Field<'_>>) -> String;
             $(writer! { $form [$($verb)?] $($($field: $type),*)? })*
         }
@@ -436,7 +435,7 @@ macro_rules! table {
                 }
             }
 
-            /// Returns the stream that the call names, mutable.
+            /// Returns the stream that the call names, mutable; `None` if it names none.
             pub fn stream_mut(&mut self) -> Option<&mut Name> {
                 match self {
                     $(Call::$call { $($($field,)*)? } => {
@@ -447,15 +446,15 @@ macro_rules! table {
                 }
             }
 
-            /// Returns the functions that the call needs, or the action of the host. The first function's status
-            /// counts.
+            /// Returns the functions that the call needs, or the action of the host. The status of the call is that of
+            /// the first function.
             fn needed_functions(&self, given: &Plan) -> &'static [&'static str] {
                 match self {
                     $(Call::$call { $($($field,)*)? } => functions!($makes, given),)*
                 }
             }
 
-            /// Returns the function that adds a node with the same effect to a graph; empty if HIP has none.
+            /// Returns the function that adds a node with the same effect to a graph; an empty list if HIP has none.
             pub fn by_hand(&self) -> &'static [&'static str] {
                 match self {
                     $(Call::$call { .. } => functions!($by_hand),)*
@@ -470,15 +469,15 @@ macro_rules! table {
                 }
             }
 
-            /// Returns the name of the call in reports; empty for calls that only set-up, verification and teardown
-            /// contain.
+            /// Returns the name of the call in reports; an empty text for calls that only set-up, verification and
+            /// teardown contain.
             pub fn words(&self) -> String {
                 match self {
                     $(Call::$call { $($($field,)*)? } => format!($($words)*),)*
                 }
             }
 
-            /// Reads the call of a verb. Returns `None` if it is wrong, which `from` has reported.
+            /// Reads the call with the given verb. Returns `None` after a mistake, which `from` has reported.
             pub fn read(verb: &str, from: &mut impl ReadVerb) -> Option<Call> {
                 $(read! {
                     verb, from, $call, $form $($verb)?, [$($(($field $role $($($of)*)?))*)?]
@@ -486,7 +485,7 @@ macro_rules! table {
                 None
             }
 
-            /// Returns the step that reads as this call; empty for blocks and for calls without a verb.
+            /// Returns the call as a step of a case; an empty text for blocks and for calls without a verb.
             pub fn write(&self, to: &impl WriteVerb) -> String {
                 let call = self;
                 match self {
@@ -496,7 +495,7 @@ macro_rules! table {
                 }
             }
 
-            /// Returns the fields with a single value, in the order of the declaration.
+            /// Returns the fields that a single key contains, in the order of the declaration.
             pub fn fields(&self) -> Vec<Field<'_>> {
                 let mut found = Vec::new();
                 match self {
@@ -507,7 +506,7 @@ macro_rules! table {
                 found
             }
 
-            /// Returns how the call is written in C++.
+            /// Returns the form of the call in C++.
             pub fn cpp(&self) -> Cpp {
                 use Cpp::*;
                 match self {
@@ -547,7 +546,7 @@ macro_rules! table {
                 }
             }
 
-            /// Returns the work that has completed when the call returns.
+            /// Returns the part of the work that has completed when the call returns.
             pub(crate) fn over(&self) -> CompletedOnReturn<'_> {
                 use CompletedOnReturn::*;
                 match self {
@@ -555,8 +554,8 @@ macro_rules! table {
                 }
             }
 
-            /// Returns the field that selects whether the host continues before the work has completed; `None` if
-            /// the call has no choice.
+            /// Returns the field that selects whether the host continues before the work has completed; `None` if the
+            /// call has no such field.
             pub fn asynchronous_mut(&mut self) -> Option<&mut dyn Asynchronous> {
                 match self {
                     $(Call::$call { $($($field,)*)? } => {
@@ -568,7 +567,7 @@ macro_rules! table {
             }
         }
 
-        /// Verbs of each call, in the order of the declarations; empty for a call without a verb of its own.
+        /// Verbs of each call, in the order of the declarations; an empty list for a call without a verb of its own.
         const OWN_VERBS: &[&[Verb]] = {
             use ValueKind::{Anything, Nothing, Number, Word};
             &[$(verb!(
@@ -577,16 +576,18 @@ macro_rules! table {
             ),)*]
         };
 
-        /// C++ form of each call, with the names of its fields.
+        /// C++ form of each call, with the names of the call's fields.
         const IN_CPP: &[(Cpp, &[&str])] = {
             use Cpp::*;
             &[$(($cpp, &[$($(stringify!($field)),*)?])),*]
         };
 
-        /// First functions of each call, in two lists: those of `makes` and those of `by_hand`.
+        /// First functions of each call, in two lists per call: those of the row `makes`, then those of the row
+        /// `by_hand`.
         const FIRST_FUNCTIONS: &[&[&str]] = &[$(first!($makes), first!($by_hand),)*];
 
-        /// All functions of each call, in two lists: those of `makes` and those of `by_hand`.
+        /// All functions of each call, in two lists per call: those of the row `makes`, then those of the row
+        /// `by_hand`.
         const ALL_FUNCTIONS: &[&[&str]] = &[$(every!($makes), every!($by_hand),)*];
     };
 }

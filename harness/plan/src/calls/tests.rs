@@ -1,5 +1,3 @@
-//! Tests of the declarations.
-
 use super::*;
 
 #[test]
@@ -18,7 +16,7 @@ fn cpp_template_placeholders_are_fields_or_results() {
     }
 }
 
-/// Each declaration repeats the function name in `cpp`, so that a typing error is detected.
+/// A declaration contains the function's name twice, in the rows `makes` and `cpp`. This test finds typing errors.
 #[test]
 fn cpp_function_equals_first_declared_function() {
     assert_eq!(FIRST_FUNCTIONS.len(), 2 * IN_CPP.len());

@@ -1,16 +1,16 @@
-//! Evaluation of formulas, with C's arithmetic.
+//! Evaluation of formulas with the arithmetic of C.
 
 use super::{Binary, Expr, Formula, Function, common_type, promoted_type, type_of};
 use crate::{Scalar, ScalarType, scalar::nearest};
 
-/// Reason why a formula has no value.
+/// Reason why a formula cannot be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormulaError {
-    /// An element outside of its buffer.
+    /// The formula accesses an element outside of its buffer.
     Outside,
-    /// Undefined behaviour in C, with the reason.
+    /// The formula has undefined behaviour in C, for this reason.
     Undefined(&'static str),
-    /// More than 2^28 evaluation steps.
+    /// The evaluation needs more than 2^28 steps.
     TooMuch,
 }
 
@@ -26,10 +26,9 @@ pub trait FormulaInputs {
     fn element(&self, parameter: usize, at: i128) -> Result<Option<Scalar>, FormulaError>;
 }
 
-/// Maximum number of evaluation steps of one formula per launch.
 const MAX_STEPS: u64 = 1 << 28;
 
-/// A value; `Ok(None)` if it depends on unknown bytes.
+/// Result of an evaluation; `Ok(None)` if it depends on bytes whose content is unknown.
 type Value = Result<Option<Scalar>, FormulaError>;
 
 struct Evaluation<'v, V> {
@@ -42,11 +41,11 @@ struct Evaluation<'v, V> {
 }
 
 impl Formula {
-    /// Evaluates the formula and calls `write` with the index and value of each written element; the value is
-    /// `None` if it is unknown.
+    /// Evaluates the formula, and calls `write` with the index and value of each written element. The value is `None`
+    /// if it depends on bytes whose content is unknown.
     ///
     /// # Errors
-    /// Returns the index of the first evaluation without a value, and the reason.
+    /// Returns the index of the first failing evaluation, and the reason.
     pub fn evaluate(
         &self,
         values: &impl FormulaInputs,
@@ -55,7 +54,7 @@ impl Formula {
     ) -> Result<(), (u32, FormulaError)> {
         let types = self.types.as_slice();
         let mut run = Evaluation { values, types, item: 0, items, bound: Vec::new(), steps: 0 };
-        // The bound consists of numbers, whose values are known.
+        // A bound contains only numbers, so its value is always known.
         let count = run.expr(&self.count).map_err(|wrong| (0, wrong))?;
         let count = count.map_or(0, Scalar::as_whole).clamp(0, u32::MAX.into()) as u32;
         for item in 0..count {
@@ -147,7 +146,7 @@ impl<V: FormulaInputs> Evaluation<'_, V> {
     }
 }
 
-/// Unreachable: parsing has checked the types.
+/// Unreachable, because the parser has checked the types.
 const NO_TYPE: FormulaError = FormulaError::Undefined("it has no type");
 
 fn from_bool(value: bool) -> Scalar {
@@ -161,7 +160,6 @@ fn is_true(value: Scalar) -> bool {
     }
 }
 
-/// Converts a number to another type.
 fn convert(value: Scalar, to: ScalarType) -> Result<Scalar, FormulaError> {
     if value.ty == to {
         return Ok(value);
@@ -175,7 +173,7 @@ fn convert(value: Scalar, to: ScalarType) -> Result<Scalar, FormulaError> {
         (false, to) => return Ok(Scalar::whole(to, value.as_whole())),
         (true, to) => {
             let number = value.as_f64().trunc();
-            // Every f64 in the range of a 64-bit integer is exact as i128.
+            // Every f64 in the range of a 64-bit integer converts to i128 exactly.
             let whole = Scalar::whole(to, number as i128);
             let fits = number.is_finite() && whole.as_whole() == number as i128;
             return if fits {
@@ -188,7 +186,7 @@ fn convert(value: Scalar, to: ScalarType) -> Result<Scalar, FormulaError> {
     Ok(Scalar { ty: to, bits })
 }
 
-/// Returns an integer of a type; an error if a signed type does not have it.
+/// Returns an integer of type `ty`. Returns an error if a signed type cannot represent it.
 fn checked_integer(ty: ScalarType, value: i128) -> Result<Scalar, FormulaError> {
     let whole = Scalar::whole(ty, value);
     match ty.is_signed() && whole.as_whole() != value {
@@ -249,7 +247,7 @@ fn binary(operator: Binary, a: Scalar, b: Scalar) -> Result<Scalar, FormulaError
         Binary::Mul => checked_integer(ty, a.wrapping_mul(b)),
         Binary::Div | Binary::Rem if b == 0 => Err(FormulaError::Undefined("a division by zero")),
         Binary::Div => checked_integer(ty, a / b),
-        // Undefined if the quotient is.
+        // The remainder is undefined if the quotient is.
         Binary::Rem => checked_integer(ty, a / b).map(|_| Scalar::whole(ty, a % b)),
         Binary::And => Ok(Scalar::whole(ty, a & b)),
         Binary::Or => Ok(Scalar::whole(ty, a | b)),
@@ -257,8 +255,8 @@ fn binary(operator: Binary, a: Scalar, b: Scalar) -> Result<Scalar, FormulaError
     }
 }
 
-/// Adds, subtracts, multiplies or divides, rounded once. f32 has more than twice the digits of f16, so that
-/// rounding its result again is the same as rounding once.
+/// Adds, subtracts, multiplies or divides two numbers with one rounding. For f16 and bf16, the f32 result is rounded
+/// again. f32 has more than twice as many digits, so the second rounding has the same result as a single one.
 fn float_operation(operator: Binary, a: Scalar, b: Scalar) -> Scalar {
     fn apply<T>(operator: Binary, a: T, b: T) -> T
     where
@@ -289,7 +287,7 @@ fn call(function: Function, args: &[Scalar]) -> Result<Scalar, FormulaError> {
         ty = common_type(ty, arg.ty).map_err(|_| NO_TYPE)?;
     }
     let args: Vec<Scalar> = args.iter().map(|arg| convert(*arg, ty)).collect::<Result<_, _>>()?;
-    // Exact, because `args` then have type f32.
+    // The conversion is exact, because the arguments have type f32 here.
     let narrow = |arg: &Scalar| arg.as_f64() as f32;
     let float = |wide: f64, narrow: f32| match ty {
         ScalarType::F64 => Scalar { ty, bits: wide.to_bits() },

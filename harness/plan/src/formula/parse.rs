@@ -1,12 +1,10 @@
-//! Parser of formulas.
-
 use super::{Binary, Expr, Formula, Function, type_of, types};
 use crate::{Choice, OwnKind, OwnParameter, Scalar, ScalarType, flat_parameters};
 
-/// Maximum nesting depth of expressions.
 const MAX_DEPTH: usize = 60;
 
-/// Maximum number of tokens. A chain of operators also nests, and is walked recursively.
+/// Maximum number of tokens. The limit bounds the depth of recursion, because a chain of operators such as `1 + 1 + 1`
+/// also results in nested expressions.
 const MAX_TOKENS: usize = 2000;
 
 pub(super) fn formula(text: &str, parameters: &[OwnParameter]) -> Result<Formula, String> {
@@ -52,13 +50,12 @@ pub(super) fn formula(text: &str, parameters: &[OwnParameter]) -> Result<Formula
     Ok(Formula { out, element, at, value, count, types })
 }
 
-/// Splits a formula into names, numbers and symbols.
 fn tokens(text: &str) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
         let end = if first.is_ascii_alphabetic() || first == '_' {
-            // A dot separates a struct from its member.
+            // Names may contain dots, because a dot separates a struct from its member.
             let part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
             rest.find(|c| !part(c)).unwrap_or(rest.len())
         } else if first.is_ascii_digit() || first == '.' {
@@ -90,7 +87,7 @@ struct Parser<'p> {
     tokens: Vec<String>,
     at: usize,
     parameters: &'p [OwnParameter],
-    /// Variables of the enclosing sums.
+    /// Names of the variables of the enclosing sums.
     bound: Vec<String>,
     depth: usize,
 }
@@ -246,7 +243,7 @@ impl Parser<'_> {
         Ok(found)
     }
 
-    /// Parses `sum(k < count, value)` after `sum`.
+    /// Parses `(k < count, value)`. The caller has consumed the word `sum`.
     fn sum(&mut self) -> Result<Expr, String> {
         self.expect("(")?;
         let name = self.word()?;
@@ -282,7 +279,7 @@ fn literal(token: &str) -> Result<Scalar, String> {
     if mixed || !["", "u", "l", "ul", "lu", "ll", "ull", "llu"].contains(&&*suffix) {
         return Err(format!("invalid number `{token}`"));
     }
-    // Octal in C.
+    // C reads integers with a leading zero as octal.
     if digits.len() > 1
         && digits.bytes().all(|digit| digit.is_ascii_digit())
         && digits.starts_with('0')
@@ -294,7 +291,7 @@ fn literal(token: &str) -> Result<Scalar, String> {
         (true, true) => &[U64],
         (true, false) => &[U32, U64],
         (false, true) => &[I64, U64],
-        // A decimal literal without suffix is never unsigned.
+        // In C, a decimal literal without suffix never has an unsigned type.
         (false, false) if hex => &[I32, U32, I64, U64],
         (false, false) => &[I32, I64],
     };

@@ -1,29 +1,24 @@
-//! Content of a buffer in the model: all bytes, or only the size with enough facts to decide whether a plan is
-//! sound.
+//! Content of a buffer in the reference model. One implementation stores all bytes. The other stores the size, and
+//! enough facts to find most mistakes of a plan.
 
 use std::ops::Range;
 
 use crate::{Dtype, Kernel, MatmulProblem, matmul, pattern, small_numbers};
 
-/// The result depends on bytes that are not kept.
+/// Error: the result depends on bytes that are not stored.
 pub(crate) struct Undecided;
 
-/// Content of a buffer. All ranges must be inside of it.
+/// Content of a buffer. Ranges that are passed to the methods must lie inside the buffer.
 pub(crate) trait Bytes: Sized {
-    /// Returns content of `len` bytes that repeats `value`.
     fn repeat(value: &[u8], len: u64) -> Self;
-    /// Returns content with these bytes.
     fn from_bytes(bytes: Vec<u8>) -> Self;
     fn len(&self) -> u64;
-    /// Writes a [`pattern`].
     fn pattern(&mut self, stamp: u64);
-    /// Writes [`small_numbers`].
     fn numbers(&mut self, dtype: Dtype, stamp: u64);
-    /// Adds one to each byte.
     fn count_up(&mut self);
     fn part(&self, range: Range<u64>) -> Self;
     fn put(&mut self, at: u64, data: &Self);
-    /// Executes a library kernel, see [`KernelFunction`](crate::KernelFunction).
+    /// Executes a kernel of the library, see [`KernelFunction`](crate::KernelFunction).
     fn compute(
         kernel: &Kernel,
         out: &mut Self,
@@ -31,14 +26,12 @@ pub(crate) trait Bytes: Sized {
         numbers: &[u32],
         items: u64,
     ) -> Result<Option<()>, Undecided>;
-    /// Computes a matrix product, see [`matmul`].
     fn multiply(
         problem: &MatmulProblem,
         a: &Self,
         b: &Self,
         bias: Option<&Self>,
     ) -> Result<Option<Self>, Undecided>;
-    /// Returns the bytes, if they are kept.
     fn kept(&self) -> Option<&[u8]>;
 }
 
@@ -103,14 +96,14 @@ impl Bytes for Vec<u8> {
     }
 }
 
-/// Size of a buffer, and whether its elements are small numbers, which [`matmul`] multiplies exactly.
+/// Content of a buffer that stores only its size and whether its elements are small numbers, whose products [`matmul`]
+/// computes exactly.
 pub(super) struct Extent {
     len: u64,
     /// Type of the elements if all of them are [`small_numbers`].
     numbers: Option<Dtype>,
 }
 
-/// Maximum magnitude of [`small_numbers`].
 const MAX_SMALL_NUMBER: u64 = 2;
 
 impl Bytes for Extent {

@@ -1,4 +1,4 @@
-//! Kernels of the library, and matrix products.
+//! Executes kernels of the library and matrix products in the reference model.
 
 use super::{Bytes, CurrentStep, Model, Ranges, Undecided};
 use crate::{Arg, MatmulProblem, Operands, Parameter, Place, kernel, kernel::size_mistake};
@@ -64,7 +64,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         let written = 0..of_out.min(out.len());
         match known {
             false => unknown.add(written),
-            // A result that depends on the previous output is known only as far as that was.
+            // If the result depends on the previous output, its unknown bytes stay unknown.
             true if kernel.updates => {}
             true => unknown.remove(written),
         }

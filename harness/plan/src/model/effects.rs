@@ -6,7 +6,6 @@ use crate::{
 };
 
 impl<'a, B: Bytes> Model<'a, B> {
-    /// Applies the effect of a call.
     pub(super) fn effect(&mut self, effect: OnMemory<'a>, now: CurrentStep<'a>) {
         match effect {
             OnMemory::Nothing => {}
@@ -50,7 +49,8 @@ impl<'a, B: Bytes> Model<'a, B> {
             return self.report(now.step, format!("buffer `{buffer}` does not exist"));
         };
         let bytes = B::repeat(&[POISON_BYTE], spec.bytes);
-        // Memory that a graph allocates belongs to the time of its capture, so that later nodes can use it.
+        // Memory that is allocated during a replay gets the creation count of the node's capture, so that later nodes
+        // of the graph can use it.
         let since = self.captured.unwrap_or(self.captures.creations());
         let unknown = Ranges::from_range(0..spec.bytes);
         self.states
@@ -103,7 +103,7 @@ impl<'a, B: Bytes> Model<'a, B> {
     }
 
     fn set(&mut self, now: CurrentStep<'a>, to: &Place, (value, element): (u32, u64), bytes: u64) {
-        // A range beyond the buffer is reported below.
+        // A range beyond the end of the buffer is reported by the code below.
         if bytes < u64::MAX && !(to.offset | bytes).is_multiple_of(element) {
             let message = format!(
                 "elements of {element} bytes must lie at multiples of {element}, which {bytes} bytes from byte {} do not",

@@ -1,22 +1,22 @@
-//! Kernels defined in a case. Their outputs follow from the formulas in the case, or are unknown.
+//! Kernels that a case defines. The reference model computes their outputs from the formulas in the case. Outputs
+//! without a formula are unknown.
 
 use super::{Bytes, CurrentStep, Model, Ranges};
 use crate::{
     Arg, Formula, FormulaError, FormulaInputs, OwnKernel, Place, Scalar, ScalarType, flat_args,
 };
 
-/// Bytes of a buffer from an address on, with the unknown ranges.
+/// Bytes from an address to the end of its buffer, with the ranges whose content is unknown.
 type PartialContent = (Vec<u8>, Ranges);
 
-/// Arguments of a launch and the memory behind them.
+/// Arguments of a launch, and the memory that they point to.
 struct LaunchInputs<'l> {
     args: &'l [Arg],
-    /// Memory of each pointer parameter.
     memory: &'l [Option<PartialContent>],
     types: &'l [Option<ScalarType>],
 }
 
-/// Returns the byte range of element `at` in a buffer of `bytes` bytes.
+/// Returns the byte range of element `at` in a buffer of `bytes` bytes, or an error if the element is outside.
 fn element(ty: ScalarType, at: i128, bytes: usize) -> Result<std::ops::Range<usize>, FormulaError> {
     let at = usize::try_from(at).map_err(|_| FormulaError::Outside)?;
     let start = at.checked_mul(ty.bytes()).ok_or(FormulaError::Outside)?;
@@ -45,7 +45,6 @@ impl FormulaInputs for LaunchInputs<'_> {
 }
 
 impl<'a, B: Bytes> Model<'a, B> {
-    /// Launches a kernel that is not part of the library.
     pub(super) fn launch_own(
         &mut self,
         now: CurrentStep<'a>,
@@ -91,7 +90,7 @@ impl<'a, B: Bytes> Model<'a, B> {
                     format!("kernel `{name}` computes an output that has no buffer in this launch");
                 return self.report(now.step, message);
             };
-            // If bytes are not kept, mistakes cannot be detected here.
+            // Without stored bytes, no further mistakes can be found.
             if memory.iter().flatten().next().is_none() {
                 self.undecided = true;
                 return;
@@ -119,8 +118,8 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
     }
 
-    /// Returns the memory from an address to the end of its buffer; `Some(None)` if bytes are not kept, `None`
-    /// after a mistake.
+    /// Returns the memory from an address to the end of its buffer. Returns `Some(None)` if the bytes are not stored,
+    /// and `None` after a mistake.
     fn memory_from(
         &mut self,
         now: CurrentStep<'a>,
@@ -141,7 +140,6 @@ impl<'a, B: Bytes> Model<'a, B> {
     }
 }
 
-/// Returns the content of an output after the launch.
 fn evaluate_output(
     formula: &Formula,
     found: &LaunchInputs<'_>,

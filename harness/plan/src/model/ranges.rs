@@ -1,8 +1,8 @@
-//! Sets of bytes of a buffer, stored as ranges.
+//! Sets of byte offsets in a buffer, stored as ranges.
 
 use std::{collections::BTreeMap, ops::Range};
 
-/// A set of bytes: disjoint, non-adjacent, non-empty ranges, as start and end.
+/// A set of bytes. The map contains the start and end of disjoint, non-adjacent and non-empty ranges.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Ranges(BTreeMap<u64, u64>);
 
@@ -49,7 +49,7 @@ impl Ranges {
         }
     }
 
-    /// Returns the bytes in a range, relative to its start.
+    /// Returns the part of the set inside a range, with offsets relative to the start of the range.
     pub(super) fn part(&self, range: Range<u64>) -> Ranges {
         if range.is_empty() {
             return Ranges::default();
@@ -60,7 +60,7 @@ impl Ranges {
         Ranges(part.collect())
     }
 
-    /// Replaces the bytes `at..at + len` by `part`, which is relative to `at`.
+    /// Replaces the part of the set inside `at..at + len` by `part`, whose offsets are relative to `at`.
     pub(super) fn put(&mut self, at: u64, len: u64, part: &Ranges) {
         self.remove(at..at + len);
         for (from, to) in &part.0 {
@@ -82,7 +82,6 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with a set of numbers.
         #[test]
         fn ranges_behave_like_sets_of_bytes(edits in prop::collection::vec((0..3, 0..20u64, 0..9u64), 0..12)) {
             let (mut ranges, mut set) = (Ranges::default(), BTreeSet::new());
@@ -102,7 +101,6 @@ mod tests {
                         let inside = set.iter().filter(|byte| range.contains(byte));
                         let inside: BTreeSet<u64> = inside.map(|byte| byte - at).collect();
                         prop_assert_eq!(bytes(&part), inside.clone());
-                        // Copies the part to an offset of three.
                         ranges.put(at + 3, len, &part);
                         set.retain(|byte| !(at + 3..at + 3 + len).contains(byte));
                         set.extend(inside.iter().map(|byte| byte + at + 3));

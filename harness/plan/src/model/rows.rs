@@ -4,7 +4,7 @@ use super::{Bytes, CurrentStep, Model, Ranges};
 use crate::{Box3d, Place};
 
 impl<'a, B: Bytes> Model<'a, B> {
-    /// Copies rows. Each position comes with its pitch in bytes.
+    /// Copies rows. `to` and `from` contain a position and the distance between two rows, in bytes.
     pub(super) fn rows(
         &mut self,
         now: CurrentStep<'a>,
@@ -87,15 +87,15 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
     }
 
-    /// Checks that buffers exist, for copies of zero bytes.
+    /// Checks that the buffers exist. This check is needed for copies of zero bytes.
     fn check_buffers<const N: usize>(&mut self, now: CurrentStep<'a>, buffers: [&str; N]) {
         for buffer in buffers {
             self.live_buffer(now.step, buffer);
         }
     }
 
-    /// Reports a mistake and returns false if the box leaves its buffer, its rows exceed the pitch, or its slices
-    /// overlap.
+    /// Reports a mistake and returns false if the box extends beyond its buffer, its rows are longer than the pitch, or
+    /// its slices overlap.
     fn check_box(
         &mut self,
         now: CurrentStep<'a>,
@@ -118,7 +118,7 @@ impl<'a, B: Bytes> Model<'a, B> {
     }
 }
 
-/// Returns true if any two ranges of this width share a byte. Both lists of starts are in ascending order.
+/// Returns true if two ranges of `width` bytes, one from each list, share a byte. The starts in both lists ascend.
 fn overlap(a: impl Iterator<Item = u64>, b: impl Iterator<Item = u64>, width: u64) -> bool {
     let (mut a, mut b) = (a.peekable(), b.peekable());
     while let (Some(&x), Some(&y)) = (a.peek(), b.peek()) {

@@ -1,8 +1,5 @@
-//! Accesses of calls to buffers.
-
 use crate::{Arg, Box3d, OnMemory, Operands, Parameter, Place, Plan, hip_accesses};
 
-/// An access to a range of a buffer.
 pub(super) struct BufferAccess<'a> {
     pub(super) buffer: &'a str,
     pub(super) offset: u64,
@@ -27,7 +24,8 @@ fn range(place: &Place, bytes: u64, write: bool) -> BufferAccess<'_> {
     BufferAccess::new(&place.buffer, (place.offset, bytes), write)
 }
 
-/// Returns the access to the range from the first to the last byte of rows.
+/// Returns the access of a copy of rows: the range from the first byte of the first row to the last byte of the last
+/// row.
 fn row_access<'a>(
     (place, pitch): (&'a Place, u64),
     size: (u64, u64),
@@ -40,7 +38,7 @@ fn row_access<'a>(
     range(place, bytes, write)
 }
 
-/// Returns the access to the range from the first to the last byte of a box.
+/// Returns the access of a copy of a box: the range from the first byte to the last byte of the box.
 fn box_access(of: &Box3d, [width, height, depth]: [u64; 3], write: bool) -> BufferAccess<'_> {
     let first = of.offset(0, 0);
     let bytes = match [width, height, depth].contains(&0) {
@@ -50,8 +48,8 @@ fn box_access(of: &Box3d, [width, height, depth]: [u64; 3], write: bool) -> Buff
     BufferAccess::new(&of.buffer, (first, bytes), write)
 }
 
-/// Returns the accesses of a kernel. They extend to the end of each buffer, because the reach of a kernel is not
-/// declared.
+/// Returns the accesses of a kernel. Each access extends to the end of its buffer, because kernels that a case defines
+/// do not declare how far they access it.
 fn kernel_accesses<'a>(kernel: &str, args: &'a [Arg]) -> Vec<BufferAccess<'a>> {
     let parameters = crate::kernel(kernel).map(|k| k.parameters);
     let accesses = args.iter().enumerate().flat_map(|(i, arg)| {
@@ -69,14 +67,13 @@ fn product_accesses(operands: &Operands) -> Vec<BufferAccess<'_>> {
     reads.chain([BufferAccess::whole_buffer(&operands.d, true)]).collect()
 }
 
-/// Returns the accesses of a call with this effect on memory.
 pub(super) fn accesses<'a>(plan: &Plan, effect: OnMemory<'a>) -> Vec<BufferAccess<'a>> {
     match effect {
         // Pool memory is allocated in stream order. Other allocations take effect at once.
         OnMemory::Alloc(buffer) if plan.is_pool_memory(buffer) => {
             vec![BufferAccess { what: "allocated", ..BufferAccess::whole_buffer(buffer, true) }]
         }
-        // Pool memory is freed in stream order. `OrderAnalysis::call` handles frees that wait for the device.
+        // Pool memory is freed in stream order. `OrderAnalysis::call` handles other frees, which wait for the device.
         OnMemory::Free(buffer) => {
             vec![BufferAccess { what: "freed", ..BufferAccess::whole_buffer(buffer, true) }]
         }
@@ -107,7 +104,7 @@ pub(super) fn accesses<'a>(plan: &Plan, effect: OnMemory<'a>) -> Vec<BufferAcces
         OnMemory::Compare(a, b) => {
             vec![BufferAccess::whole_buffer(a, false), BufferAccess::whole_buffer(b, false)]
         }
-        // `replay` handles nodes of graphs. Guards are read after all work has completed.
+        // `replay` handles the nodes of graphs. Guards cannot race, because they are read after all work has completed.
         OnMemory::Nothing | OnMemory::Alloc(_) | OnMemory::Replay(_) | OnMemory::Guards(_) => {
             Vec::new()
         }

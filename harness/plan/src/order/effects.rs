@@ -1,16 +1,13 @@
-//! Applies the effects of calls on the happens-before order.
-
 use super::{OrderAnalysis, join};
 use crate::{OnOrder, Step, promise};
 
 impl<'a> OrderAnalysis<'a> {
-    /// Applies the effect of a call.
     pub(super) fn call(&mut self, step: &'a Step, host: &str) {
         match step.call.on_order() {
             OnOrder::Nothing => {}
             OnOrder::InTurn => self.effect(step, host, None),
             OnOrder::Alloc(buffer) => {
-                // Earlier accesses were to other memory of the same name.
+                // The earlier accesses were to other memory with the same name.
                 self.accesses.remove(buffer);
                 self.effect(step, host, None);
             }

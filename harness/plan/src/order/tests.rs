@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::{Buffer, CopyApi, Memory, PLAN_VERSION, Place};
 
-/// Returns the races of these calls. Buffers: pinned `host`, pageable `page`, `registered`, device memory `dev` and
-/// `other`, and `pool`. Streams: non-blocking `s` and `t`, and blocking `b`.
+/// Returns the races of these calls. The buffers are `host` (pinned), `page` (pageable), `registered`, `dev` and
+/// `other` (device memory), and `pool`. The streams are `s` and `t` (non-blocking), and `b` (blocking).
 fn races_of(calls: Vec<Call>) -> Vec<String> {
     let buffer = |memory| Buffer { memory, bytes: 64, guarded: false };
     let plan = Plan {
@@ -131,7 +131,7 @@ fn destroying_a_stream_does_not_wait_for_its_work() {
     check(vec![work.clone(), destroy.clone(), fill("host")], true);
     check(vec![work.clone(), wait.clone(), destroy.clone(), fill("host")], false);
     check(vec![work.clone(), destroy.clone(), Call::DeviceSynchronize, fill("host")], false);
-    // The new stream of that name does not wait for the work of the old one.
+    // A new stream with the same name does not wait for the work of the destroyed stream.
     check(vec![work.clone(), destroy.clone(), create.clone(), work.clone()], true);
     check(vec![work.clone(), destroy.clone(), create.clone(), wait, fill("host")], true);
     check(vec![work, Call::Unload { kernel: "k".into() }, fill("host")], true);
@@ -146,7 +146,7 @@ fn pool_memory_is_allocated_and_freed_in_stream_order() {
     check(vec![alloc("s"), write("s"), free("s")], false);
     check(vec![alloc("s"), write("t")], true);
     check(vec![alloc("s"), write("s"), free("t")], true);
-    // The second allocation is other memory.
+    // The second allocation is different memory.
     check(vec![alloc("s"), write("s"), free("s"), alloc("t"), write("t")], false);
 }
 
@@ -257,7 +257,7 @@ fn only_captured_events_order_graph_branches() {
             wait("t"),
             copy("dev", "host", MemcpyAsync, "t"),
         ];
-        // The fork joins in both cases: before the copy on the captured stream, or after it.
+        // The fork joins before the copy on the captured stream in one case, and after it in the other.
         let copy = [copy("host", "dev", MemcpyAsync, "s")];
         let join = [event("t"), wait("s")];
         if joined {
@@ -276,7 +276,6 @@ fn only_captured_events_order_graph_branches() {
     check(graph(false), true);
 }
 
-/// The time of the analysis is linear in the number of steps.
 #[test]
 fn ordered_reads_are_reported_once_in_linear_time() {
     let mut calls = vec![fill("host")];

@@ -1,5 +1,5 @@
-//! Checks that the random plans contain every effect of a call, with a list of exceptions and reasons. A new effect
-//! does not compile here until it is named.
+//! Checks that the random plans contain every effect of a call, except for those in a list of exceptions with reasons.
+//! The matches have no wildcard arm, so a new effect does not compile before it is added here.
 
 use std::{cell::RefCell, collections::BTreeSet};
 
@@ -7,7 +7,7 @@ use plan::{Call, OnCaptures, OnMemory, OnOrder, WorkStream};
 
 use crate::for_each_plan;
 
-/// Defines a function that returns the name of a variant, and the list of all names.
+/// Defines a function that returns the name of a variant, and a list of the names of all variants.
 macro_rules! kinds {
     ($function:ident $names:ident $type:ident $($variant:ident)*) => {
         fn $function(effect: &$type<'_>) -> &'static str {
@@ -31,7 +31,7 @@ kinds! { on_order ON_ORDER OnOrder
 }
 kinds! { work_stream WORK_STREAM WorkStream NoStream NullStream Stream Library Generator Mark Pool NearestTo }
 
-/// Effects that the random plans lack, with reasons.
+/// Effects that the random plans do not contain, with reasons.
 const MISSING_EFFECTS: [(&str, &str); 4] = [
     ("OnMemory Foreign", "its result is unknown; examples test it"),
     ("OnMemory Guards", "the buffers have no guards"),
@@ -59,7 +59,6 @@ fn random_plans_contain_every_effect() {
     assert_eq!(missing, MISSING_EFFECTS.map(|(name, _)| name).into());
 }
 
-/// The two forms of a call's stream agree.
 #[test]
 fn work_stream_is_the_named_stream() {
     for_each_plan(|plan| {

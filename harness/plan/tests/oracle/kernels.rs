@@ -1,4 +1,5 @@
-//! Compares the reference of each kernel with its source, one work-item at a time.
+//! Compares the reference implementation of each kernel with a second one, which executes the kernel's source one
+//! work-item at a time.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,6 @@ use proptest::{prelude::*, test_runner::RngSeed};
 
 use crate::memory::{Block, Memory};
 
-/// Kernels on integers.
 const WHOLE: [&str; 10] = [
     "fill_u32",
     "copy_u32",
@@ -25,7 +25,7 @@ fn block(name: &str) -> Block {
     (name.to_owned(), 0)
 }
 
-/// Runs a kernel over these bytes with both implementations.
+/// Executes a kernel on these bytes with both implementations.
 fn compare(
     name: &str,
     out: &[u8],
@@ -100,7 +100,7 @@ proptest! {
         k in 0..70u32,
         items in prop::sample::select(vec![1u32, 7, 32, 64, 96, 128]),
     ) {
-        // These kernels use groups of 32.
+        // The lanes of `shuffle_u32` exchange values in groups of 32 work-items.
         let items = if kernel == "shuffle_u32" { items.next_multiple_of(32) } else { items };
         compare(kernel, &out, &input, n, k, items)?;
     }
@@ -119,7 +119,7 @@ proptest! {
         compare("saxpy_f32", &bytes(&out), &bytes(&input), n, f32::from(a).to_bits(), items)?;
     }
 
-    /// c = a b, computed row by row.
+    /// The kernel computes c = a b. The test computes the product row by row.
     #[test]
     fn matmul_kernel_computes_a_matrix_product(
         n in prop::sample::select(vec![0usize, 1, 2, 3, 16]),
@@ -146,7 +146,6 @@ proptest! {
     }
 }
 
-/// The tests above cover all kernels.
 #[test]
 fn every_kernel_is_tested() {
     let tried = WHOLE.iter().chain(&["saxpy_f32", "matmul_f32"]).copied();

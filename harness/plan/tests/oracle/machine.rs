@@ -1,7 +1,7 @@
-//! An independent model of order: a plan as operations on bytes, with edges for each order that the documentation
-//! of HIP promises. Instead of vector clocks, an operation precedes another if a path of edges connects them. The
-//! rules come from hip_runtime_api.h of 7.2.4 and the programming guides of HIP and CUDA, quoted where they are
-//! applied.
+//! An independent implementation of the order analysis. A plan is translated into operations on bytes, and into edges
+//! for each order that the documentation of HIP promises. An operation precedes another one if a path of edges leads
+//! from the first to the second, so vector clocks are not needed. The rules are quoted where they are applied, from
+//! hip_runtime_api.h of 7.2.4 and the programming guides of HIP and CUDA.
 
 mod captures;
 mod ranges;
@@ -14,32 +14,31 @@ use plan::{Call, CopyApi, Memory as Kind, Plan, Step, StreamKind};
 use self::{captures::becomes_node, ranges::declared};
 use crate::memory::Block;
 
-/// An operation of the host, a stream or a graph node.
 pub(crate) struct Operation {
     /// Direct predecessors.
     after: Vec<usize>,
     pub(crate) line: u32,
     pub(crate) does: Action,
-    /// Allocation of each buffer at the time of the call.
+    /// Current allocation of each buffer at the time of the call.
     blocks: BTreeMap<String, Block>,
-    /// Declared accesses: block, start, end, and true for a write.
+    /// Accesses that the call declares: block, start, end, and true for a write.
     declared: Vec<(Block, u64, u64, bool)>,
 }
 
 pub(crate) enum Action {
-    /// No effect except for its edges.
+    /// The operation has only edges.
     Nothing,
-    /// A call, with its number of earlier executions.
+    /// The effect of a call, with the number of earlier executions of its step.
     Call(Call, u32),
-    /// The host stages the source of a copy.
+    /// The host copies the source of a copy to a staging buffer.
     Stage(Call),
-    /// The copy of data that the given operation staged.
+    /// The copy of the data that the operation with this index has staged.
     Staged(usize, Call),
-    /// A check of known bytes: step, occurrence, buffer.
+    /// The host compares a buffer with known bytes: step, occurrence and buffer.
     Check(u32, u32, String),
     /// The host reads buffers.
     Read(Vec<String>),
-    /// A check of guards: step, occurrence, bytes.
+    /// The host reads guards: step, occurrence and number of bytes.
     Guards(u32, u32, u64),
     /// Allocates uninitialised memory.
     Allocate(Block, u64),
@@ -47,11 +46,10 @@ pub(crate) enum Action {
 
 #[derive(Default)]
 struct Stream {
-    /// Last operation of the stream.
     last: Option<usize>,
 }
 
-/// A graph node: the call, the allocations at its capture, and its predecessors.
+/// A graph node: the call, the allocations that were current when it was captured, and its predecessors.
 #[derive(Clone)]
 struct Node {
     call: Call,
@@ -60,15 +58,14 @@ struct Node {
     blocks: BTreeMap<String, Block>,
 }
 
-/// An open capture.
 struct Capture {
     number: u32,
     nodes: Vec<Node>,
-    /// Predecessors of the next node of each of its streams.
+    /// Predecessors of the next node on each stream of the capture.
     streams: BTreeMap<String, BTreeSet<usize>>,
 }
 
-/// Work before the latest record of an event.
+/// The work that the latest record of an event covers.
 #[derive(Clone)]
 enum Event {
     Operation(usize),
@@ -78,27 +75,25 @@ enum Event {
 pub(crate) struct Machine<'a> {
     plan: &'a Plan,
     pub(crate) operations: Vec<Operation>,
-    /// Last operation of the host.
     host: Option<usize>,
     streams: BTreeMap<String, Stream>,
     events: BTreeMap<String, Event>,
-    /// Open captures by the stream that began them.
+    /// Open captures by the name of the stream that began them.
     captures: BTreeMap<String, Capture>,
     begun: u32,
     destroyed: BTreeSet<String>,
     graphs: BTreeMap<String, Vec<Node>>,
     execs: BTreeMap<String, Vec<Node>>,
-    /// Graphs made node by node.
+    /// Graphs that are built node by node.
     by_hand: BTreeSet<String>,
     generators: BTreeMap<String, String>,
-    /// Current allocation of each buffer.
     blocks: BTreeMap<String, Block>,
     allocations: u32,
     occurrences: BTreeMap<u32, u32>,
     illegal: Vec<(u32, String)>,
 }
 
-/// Bytes of each check, by step and occurrence.
+/// Bytes that each check has read, with its step and occurrence.
 pub(crate) type Results = Vec<(u32, u32, Vec<u8>)>;
 
 impl<'a> Machine<'a> {
@@ -131,7 +126,7 @@ impl<'a> Machine<'a> {
         for step in steps {
             match &step.call {
                 Call::Repeat { count, body } => (0..*count).for_each(|_| self.steps(body)),
-                // The host waits for the other thread, so nothing runs concurrently.
+                // The host waits for the second thread, so the steps of both run one after the other.
                 Call::Thread { body } => self.steps(body),
                 _ => self.step(step),
             }
@@ -154,13 +149,13 @@ impl<'a> Machine<'a> {
         self.streams.get(stream).and_then(|stream| stream.last)
     }
 
-    /// Returns the stream that began the capture that a stream is in.
+    /// Returns the stream that began the capture to which a stream belongs.
     fn capture_of(&self, stream: &str) -> Option<String> {
         let mut all = self.captures.iter();
         all.find(|(_, capture)| capture.streams.contains_key(stream)).map(|(name, _)| name.clone())
     }
 
-    /// Returns the block of a buffer, or reports that it is not allocated.
+    /// Returns the current block of a buffer. Reports a mistake if the buffer is not allocated.
     fn block(&mut self, step: &Step, buffer: &str) -> Option<Block> {
         let block = self.blocks.get(buffer).cloned();
         if block.is_none() {
@@ -169,7 +164,6 @@ impl<'a> Machine<'a> {
         block
     }
 
-    /// Adds an operation with these predecessors.
     fn add(
         &mut self,
         step_line: u32,
@@ -190,7 +184,6 @@ impl<'a> Machine<'a> {
         self.operations.len() - 1
     }
 
-    /// Adds an operation of the host.
     fn host(&mut self, step: &Step, does: Action) -> usize {
         let after = self.host.into_iter().collect();
         let new = self.add(step.line, after, does, Some(&step.call));
@@ -198,15 +191,14 @@ impl<'a> Machine<'a> {
         new
     }
 
-    /// Makes the host wait for these operations.
     fn wait(&mut self, step: &Step, others: impl IntoIterator<Item = usize>) {
         let after = self.host.into_iter().chain(others).collect();
         self.host = Some(self.add(step.line, after, Action::Nothing, None));
     }
 
-    /// Returns the predecessors of a command that the host now gives to a stream. Streams are queues
-    /// (hipStreamCreate); the null stream and blocking streams wait for each other (hipStreamNonBlocking: "does not
-    /// synchronize with stream 0").
+    /// Returns the predecessors of a command that the host enqueues to a stream. Streams are queues (hipStreamCreate);
+    /// the null stream and blocking streams wait for each other (hipStreamNonBlocking: "does not synchronize with
+    /// stream 0").
     fn before_command(&self, stream: &str) -> Vec<usize> {
         let mut after: Vec<usize> = self.host.into_iter().chain(self.last(stream)).collect();
         if stream == "default" {
@@ -272,8 +264,8 @@ impl<'a> Machine<'a> {
                         self.command(step, &stream, Action::Nothing, Some(&step.call));
                     }
                     kind => {
-                        // hipFree, hipHostFree: "performs an implicit hipDeviceSynchronize() call". The other
-                        // functions make no such promise.
+                        // hipFree and hipHostFree: "performs an implicit hipDeviceSynchronize() call". free and
+                        // hipHostUnregister do not promise this.
                         if !matches!(kind, Kind::HostPageable | Kind::HostRegistered) {
                             self.wait(step, self.everything());
                         }
@@ -282,7 +274,7 @@ impl<'a> Machine<'a> {
                 }
                 self.blocks.remove(buffer);
             }
-            // Host stores or hipMemset.
+            // The host writes the bytes, or hipMemset does.
             Call::Poison { buffer } => {
                 if self.block(step, buffer).is_some() {
                     let does = Action::Call(step.call.clone(), occurrence);
@@ -337,7 +329,7 @@ impl<'a> Machine<'a> {
                 self.events.insert(event.clone(), recorded);
             }
             Call::StreamWaitEvent { stream, event } => match self.events.get(event).cloned() {
-                // hipEventRecord: an event that was never recorded is complete.
+                // hipStreamWaitEvent: an event that was never recorded counts as complete.
                 None => {}
                 // "All future work submitted to stream will wait until event reports completion"; "does not implicitly wait
                 // for commands in the default stream".
@@ -361,7 +353,8 @@ impl<'a> Machine<'a> {
             }
             Call::StreamSynchronize { stream } => {
                 let mut all: Vec<usize> = self.last(stream).into_iter().collect();
-                // "Specifying the null stream will cause the command to wait for other streams": the blocking ones.
+                // "Specifying the null stream will cause the command to wait for other streams", which means the
+                // blocking streams.
                 if stream == "default" {
                     let blocking = self.plan.streams.keys().filter(|name| self.blocking(name));
                     all.extend(blocking.filter_map(|name| self.last(name)));
@@ -392,8 +385,8 @@ impl<'a> Machine<'a> {
                 self.graphs.insert(graph.clone(), Vec::new());
                 self.by_hand.insert(graph.clone());
             }
-            // After the previous node: the worker calls hipGraphAddKernelNode and similar functions with one
-            // dependency.
+            // The node follows the previous node of the graph: the worker calls hipGraphAddKernelNode and similar
+            // functions with one dependency.
             Call::AddNode { graph, node } => {
                 let by_hand = self.by_hand.contains(graph);
                 let blocks = self.blocks.clone();
@@ -449,7 +442,7 @@ impl<'a> Machine<'a> {
                     self.no(step, "no such generator");
                 }
             }
-            // These calls order no work and do not access memory.
+            // The following calls order no work and do not access memory.
             Call::StreamQuery { .. }
             | Call::EventQuery { .. }
             | Call::EventElapsed { .. }
@@ -465,7 +458,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Returns the stream that executes a call: the named one, that of the generator, or the null stream.
+    /// Returns the stream that executes a call: the named stream, the generator's stream, or the null stream.
     fn stream_of(&self, call: &Call) -> Option<String> {
         let stream = match call {
             Call::Copy { api: CopyApi::Memcpy | CopyApi::MemcpyDirected, .. }
@@ -476,7 +469,7 @@ impl<'a> Machine<'a> {
             Call::Alloc { buffer, stream } | Call::Free { buffer, stream } => {
                 return (self.kind(buffer) == Kind::DeviceAsync).then(|| stream.clone());
             }
-            // hiprand.h: the stream that hiprandSetStream set, else the null stream.
+            // hiprand.h: the stream that hiprandSetStream has set, else the null stream.
             Call::RandGenerate { generator, .. } => {
                 self.generators.get(generator).map_or("default", String::as_str)
             }
@@ -495,7 +488,6 @@ impl<'a> Machine<'a> {
         Some(stream.to_owned())
     }
 
-    /// Adds the work of a call on a stream that is not being captured.
     fn work(&mut self, step: &Step, occurrence: u32) {
         let call = &step.call;
         let stream = self.stream_of(call).expect("it is given to one");
@@ -528,8 +520,8 @@ impl<'a> Machine<'a> {
         let inside = !self.kind(to).on_host() && !self.kind(from).on_host();
         let synchronous = !asynchronous && !inside;
         // "For transfers from pageable host memory to device memory, host memory is copied to a staging buffer
-        // immediately"; in the other direction, a stream synchronisation comes first (CUDA, API synchronization
-        // behavior).
+        // immediately" (CUDA, API synchronization behavior). For transfers to pageable memory, the stream is
+        // synchronised first.
         if asynchronous && self.kind(from) == Kind::HostPageable {
             let staged = self.host(step, Action::Stage(call.clone()));
             self.operations[staged].declared.retain(|(.., write)| !write);

@@ -1,8 +1,8 @@
-//! Compares `plan` with an independent implementation in both directions, on random small plans ([`random_plans`]).
-//! A machine of bytes, edges and captures ([`machine`], [`memory`]), written from the documentation alone, executes
-//! the same plans.
+//! Compares `plan` with an independent implementation on random small plans ([`random_plans`]). Both must accept the
+//! same plans and compute the same bytes. The second implementation ([`machine`], [`memory`]) consists of bytes, edges
+//! and captures, and was written from the documentation alone.
 //!
-//! `ROCREPRO_ORACLE_PLANS` sets the number of plans, `ROCREPRO_ORACLE_SEED` the seed.
+//! The environment variable `ROCREPRO_ORACLE_PLANS` sets the number of plans, and `ROCREPRO_ORACLE_SEED` the seed.
 
 mod effect_coverage;
 mod kernels;
@@ -23,18 +23,16 @@ use self::{
     random_plans::{Piece, pieces, plan},
 };
 
-/// Returns the number in an environment variable.
 fn number_from_environment(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not `{text}`")))
 }
 
-/// Returns the number of plans to test.
 fn plan_count() -> u32 {
     number_from_environment("ROCREPRO_ORACLE_PLANS").map_or(600, |plans| plans as u32)
 }
 
-/// Calls `check` with random plans, the same ones in every run.
+/// Calls `check` with random plans. Without a seed in the environment, the plans are the same in every run.
 fn for_each_plan(check: impl Fn(&Plan) -> Result<(), TestCaseError>) {
     let config = ProptestConfig {
         cases: plan_count(),
@@ -48,10 +46,10 @@ fn for_each_plan(check: impl Fn(&Plan) -> Result<(), TestCaseError>) {
     }
 }
 
-/// If part of a buffer is unknown, the model reports the whole buffer as unknown.
+/// Message for a buffer with unknown bytes. If only a part of a buffer is unknown, the model rejects checks of all of
+/// it.
 const UNKNOWN: &str = "cannot be known beforehand";
 
-/// Both implementations accept the same plans and compute the same bytes.
 #[test]
 fn reference_equals_bytewise_execution() {
     let sound = Cell::new(0u32);
@@ -83,7 +81,7 @@ fn reference_equals_bytewise_execution() {
     assert!(sound.get() * 10 > plan_count(), "only {} plans had a result", sound.get());
 }
 
-/// Like `plan`, but with products of another type, whose sums may be rounded.
+/// Returns `plan` with matrix products of type `of`, whose sums may be rounded.
 fn with_product_type(plan: &Plan, of: Dtype) -> Plan {
     fn change(steps: &mut [Step], of: Dtype) {
         for step in steps {
@@ -102,7 +100,6 @@ fn with_product_type(plan: &Plan, of: Dtype) -> Plan {
     plan
 }
 
-/// The analysis by sizes reports the same mistakes as the one by bytes.
 #[test]
 fn analysis_by_size_equals_analysis_by_bytes() {
     let (sound, wrong) = (Cell::new(0u32), Cell::new(0u32));
@@ -128,7 +125,6 @@ fn analysis_by_size_equals_analysis_by_bytes() {
     assert!(rounding.get() > 0, "no product rounds");
 }
 
-/// The content of a check has the digest that `reference` returns, and is the last version of its buffer.
 #[test]
 fn check_content_is_the_last_version_of_its_buffer() {
     let (met, versions) = (Cell::new(0u32), Cell::new(0usize));
@@ -153,14 +149,14 @@ fn check_content_is_the_last_version_of_its_buffer() {
     assert_eq!(Reference::content(&none, u32::MAX, 0), None);
 }
 
-/// Returns both lines of a race.
+/// Returns the lines of both accesses of a race.
 fn lines(race: &Mistake) -> (u32, u32) {
     let (_, earlier) = race.message.split_once("(line ").expect("it names the other line");
     (earlier[..earlier.find(')').expect("closed")].parse().expect("a number"), race.line)
 }
 
-/// Accepted plans have no unordered conflicting accesses, and every reported race is a pair of accesses without a
-/// path between them.
+/// Accepted plans have no unordered conflicting accesses. Every reported race is a pair of accesses without a path
+/// between them.
 #[test]
 fn races_equal_unordered_pairs_of_the_machine() {
     let (quiet, racy) = (Cell::new(0u32), Cell::new(0u32));
@@ -187,7 +183,6 @@ fn races_equal_unordered_pairs_of_the_machine() {
     assert!(quiet > few && racy > few, "{quiet} plans without a race, {racy} with one");
 }
 
-/// Accepted plans have the same results in every legal order of their operations.
 #[test]
 fn accepted_plans_have_one_result_in_every_legal_order() {
     let others = Cell::new(0u32);
@@ -198,7 +193,7 @@ fn accepted_plans_have_one_result_in_every_legal_order() {
         if !races(plan).is_empty() {
             return Ok(());
         }
-        // As late as possible, as early as possible, and some orders in between.
+        // The orders are: the last ready operation first, and two pseudo-random orders.
         let mut mixed = plan.body.len() as u64;
         let mut any = |ready: usize| {
             mixed = mixed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

@@ -1,37 +1,33 @@
-//! Byte-wise memory and the effect of each call on it, written from the sources of the kernels and the
-//! documentation of the calls. The only shared code are two definitions of the plan itself: the pattern of a fill
-//! and the small numbers.
+//! Memory as single bytes, and the effect of each call on it. This code was written from the sources of the kernels and
+//! the documentation of the calls. It shares two definitions with the crate `plan`: the pattern of a fill, and the
+//! small numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{Arg, Box3d, Call, Dtype, MatmulProblem, Operands, Place, ScalarType};
 
-/// A buffer with the number of its allocation.
+/// An allocation: the name of the buffer, and the number of the allocation.
 pub(crate) type Block = (String, u32);
 
-/// One byte of a block.
 pub(crate) type At = (Block, u64);
 
-/// Value of a byte; `None` if it is unknown.
 type Byte = Option<u8>;
 
 pub(crate) struct Memory {
     blocks: BTreeMap<Block, Vec<Byte>>,
-    /// Initialised blocks.
     pub(crate) written: BTreeSet<Block>,
-    /// Blocks that contain unknown bytes, since they were last overwritten as a whole.
+    /// Blocks that may contain unknown bytes. A write of the whole block removes it from the set.
     pub(crate) doubtful: BTreeSet<Block>,
-    /// Bytes read and written since these sets were cleared.
+    /// Bytes that were read and written since the sets were last cleared.
     pub(crate) read: BTreeSet<At>,
     pub(crate) stored: BTreeSet<At>,
 }
 
-/// A reason why an operation is not allowed.
 pub(crate) struct Illegal(pub(crate) &'static str);
 
 pub(crate) type Done<T = ()> = Result<T, Illegal>;
 
-/// Returns the allocation that a name refers to.
+/// Function that returns the current allocation of a buffer's name.
 pub(crate) type Blocks<'a> = &'a dyn Fn(&str) -> Block;
 
 impl Memory {
@@ -45,7 +41,6 @@ impl Memory {
         }
     }
 
-    /// Adds uninitialised memory.
     pub(crate) fn allocate(&mut self, block: Block, bytes: u64) {
         self.doubtful.insert(block.clone());
         self.blocks.insert(block, vec![None; bytes as usize]);
@@ -88,12 +83,10 @@ impl Memory {
         Ok(())
     }
 
-    /// Returns the content of a block if all of it is known.
     pub(crate) fn all(&self, block: &Block) -> Option<Vec<u8>> {
         self.blocks.get(block)?.iter().copied().collect()
     }
 
-    /// Applies the effect of a call.
     pub(crate) fn apply(&mut self, call: &Call, occurrence: u32, of: Blocks<'_>) -> Done {
         match call {
             Call::Poison { buffer } => {
@@ -101,7 +94,7 @@ impl Memory {
                 for at in 0..self.len(&block) {
                     self.store(&block, at, Some(0xA5))?;
                 }
-                // The block is still not initialised.
+                // A block that was not initialised before the call is still not initialised.
                 if !was {
                     self.written.remove(&block);
                 }
@@ -120,7 +113,7 @@ impl Memory {
                 let stamp = u64::from(occurrence) * (1 << 32) + u64::from(*stamp);
                 plan::small_numbers(*dtype, stamp, &mut bytes);
                 self.put(&block, &bytes)?;
-                // The host overwrites the whole block.
+                // The host has overwritten the whole block.
                 self.written.insert(block);
             }
             Call::Copy { to, from, bytes, .. } => self.rows(to, 0, from, 0, *bytes, 1, of)?,
@@ -166,7 +159,7 @@ impl Memory {
                 }
                 self.whole(&of(&to.buffer), to.offset, *bytes);
             }
-            // cuMemsetD16: the same with two bytes each.
+            // cuMemsetD16: the same rules apply to elements of two bytes.
             Call::SetHalves { to, value, count, .. } => {
                 if to.offset % 2 != 0 {
                     return Err(Illegal("halves that are not aligned"));
@@ -211,7 +204,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Marks a range as overwritten with known bytes.
+    /// Removes a block from `doubtful` if the range covers the whole block and all its bytes are known.
     fn whole(&mut self, block: &Block, offset: u64, bytes: u64) {
         if offset == 0 && bytes == self.len(block) && self.all(block).is_some() {
             self.doubtful.remove(block);
@@ -256,7 +249,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Executes the work-items of a launch one after the other, as in the source of the kernel.
+    /// Executes the work-items of a launch one after the other, as the source of the kernel describes.
     pub(crate) fn launch(
         &mut self,
         name: &str,
@@ -338,7 +331,8 @@ impl Memory {
                         _ => None,
                     });
                     let y = self.load_word(&dst, dst_at + 4 * i)?;
-                    // Exact in f64 except for the sum, whose double rounding does not occur in these tests.
+                    // f64 is exact here, except for the sum. The double rounding of the sum does not occur in these
+                    // tests.
                     x.zip(y).zip(a).map(|((x, y), a)| {
                         let wide = |bits| f64::from(f32::from_bits(bits));
                         ((a * wide(x) + wide(y)) as f32).to_bits()
@@ -361,7 +355,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Executes groups of 32 as described above the kernel.
+    /// Executes `shuffle_u32` in groups of 32 work-items, as the comment above the kernel's source describes.
     fn shuffle(
         &mut self,
         (dst, dst_at): (&Block, u64),
@@ -387,7 +381,7 @@ impl Memory {
                 group.map(|x| {
                     let sum =
                         |lanes: &[u32]| lanes.iter().fold(0u32, |sum, x| sum.wrapping_add(*x));
-                    // The last lane gets its own value.
+                    // The last lane reads its own value.
                     let next = if lane == 31 { x[31] } else { x[lane + 1] };
                     sum(&x[..=lane])
                         .wrapping_sub(next)
@@ -402,12 +396,13 @@ impl Memory {
         Ok(())
     }
 
-    /// Computes D = op(A) op(B), column-major, in integers. Only for the types that can be read and written here.
+    /// Computes D = op(A) op(B), column-major, in integers. Supports only the types that this module can read and
+    /// write.
     fn multiply(&mut self, problem: &MatmulProblem, operands: &Operands, of: Blocks<'_>) -> Done {
         let MatmulProblem { dtype, m, n, k, transpose_a, transpose_b, .. } = *problem;
         assert_eq!(dtype, Dtype::I8, "what is drawn");
         let (a, b, d) = (of(&operands.a), of(&operands.b), of(&operands.d));
-        // rocblas_gemm_ex: D may be C. Reference BLAS forbids D to be A or B.
+        // rocblas_gemm_ex allows D to be C. Reference BLAS forbids D to be A or B.
         if d == a || d == b {
             return Err(Illegal("a product in the place of a factor"));
         }
@@ -435,12 +430,13 @@ impl Memory {
     }
 }
 
-/// Returns true if two ranges, as start and length, share a byte.
+/// Returns true if two ranges share a byte. A range consists of start and length.
 fn in_elements((a, of_a): (u64, u64), (b, of_b): (u64, u64)) -> bool {
     (a..a + of_a).any(|at| (b..b + of_b).contains(&at))
 }
 
-/// Returns every byte of a box, slice by slice and row by row: hip/driver_types.h, hipPitchedPtr and hipPos.
+/// Returns the offset of every byte of a box, slice by slice and row by row. Source: hip/driver_types.h, hipPitchedPtr
+/// and hipPos.
 pub(crate) fn in_box(of: &Box3d, [width, height, depth]: [u64; 3]) -> Result<Vec<u64>, Illegal> {
     let [x, y, z] = of.at;
     if x + width > of.pitch {

@@ -1,5 +1,5 @@
-//! Random small plans of calls that concern memory, order, captures and graphs. Many are sound; the others have
-//! mistakes of every kind that program order shows. proptest shrinks failing plans.
+//! Random small plans of calls that concern memory, order, captures and graphs. Many plans are correct. The others
+//! contain mistakes of every kind that can be found in program order. proptest shrinks failing plans.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,6 @@ use plan::{
 };
 use proptest::prelude::*;
 
-/// Size of each buffer, in bytes.
 const BYTES: u64 = 64;
 
 pub(crate) const BUFFERS: [(&str, Memory); 8] = [
@@ -25,19 +24,19 @@ pub(crate) const BUFFERS: [(&str, Memory); 8] = [
 const STREAMS: [&str; 5] = ["n", "o", "b", "c", "default"];
 const EVENTS: [&str; 2] = ["e", "f"];
 
-/// A part of a plan that can be removed on its own.
+/// A part of a plan that proptest can remove on its own.
 #[derive(Clone, Debug)]
 pub(crate) enum Piece {
     One(Call),
     Repeat(u32, Vec<Call>),
     Thread(Vec<Call>),
-    /// A capture whose graph is instantiated and launched in these streams.
+    /// A capture. Its graph is instantiated, and launched in these streams.
     Graph {
         origin: &'static str,
         nodes: Vec<Piece>,
         launches: Vec<&'static str>,
     },
-    /// A graph made node by node, instantiated, and launched in these streams.
+    /// A graph that is built node by node, instantiated, and launched in these streams.
     ByHand {
         nodes: Vec<Call>,
         launches: Vec<&'static str>,
@@ -49,7 +48,7 @@ pub(crate) enum Piece {
         between: Vec<Call>,
         product: Call,
     },
-    /// A fork inside a capture: calls on the forked stream, then calls on the captured one, and an optional join.
+    /// A fork inside a capture: calls on the forked stream, calls on the captured stream, and an optional join.
     Fork {
         stream: &'static str,
         there: Vec<Call>,
@@ -79,7 +78,7 @@ fn host_buffer() -> impl Strategy<Value = String> {
         .prop_map(|(name, _)| name.to_owned())
 }
 
-/// Draws an offset and a size: often the whole buffer or a half, sometimes beyond its end.
+/// Draws an offset and a size: often the whole buffer or half of it, sometimes a range beyond the end.
 fn part() -> impl Strategy<Value = (u64, u64)> {
     prop_oneof![
         6 => Just((0, BYTES)),
@@ -213,7 +212,7 @@ fn launch() -> impl Strategy<Value = Call> {
                 "add_u32" | "lcg_u32" => vec![to, from, n, k],
                 _ => vec![to, from, n],
             };
-            // Sometimes few work-items, if each works on its own.
+            // Kernels whose work-items are independent sometimes get only a few work-items.
             let together = matches!(kernel, "sum_u32" | "shuffle_u32");
             let block = if number == 8 && !together { [3, 2, 1] } else { [256, 1, 1] };
             Call::Launch {
@@ -261,7 +260,6 @@ fn host_func() -> impl Strategy<Value = Call> {
         .prop_map(|(buffer, api, stream)| Call::HostFunc { buffer, api, stream })
 }
 
-/// Draws work for the device.
 fn work() -> BoxedStrategy<Call> {
     prop_oneof![
         8 => copy(),
@@ -305,7 +303,6 @@ fn order() -> BoxedStrategy<Call> {
     .boxed()
 }
 
-/// Draws calls that create, destroy or change objects.
 fn things() -> BoxedStrategy<Call> {
     let graph = || of(&["g0", "g1"]);
     let exec = || of(&["x0", "x1"]);
@@ -376,7 +373,6 @@ pub(crate) fn pieces() -> impl Strategy<Value = Vec<Piece>> {
     prop::collection::vec(piece(), 1..9)
 }
 
-/// Replaces the stream that a call names.
 fn onto(mut call: Call, stream: &str) -> Call {
     if let Some(name) = call.stream_mut() {
         stream.clone_into(name);
@@ -389,7 +385,7 @@ fn calls(piece: &Piece, origin: &str, out: &mut Vec<Call>) {
     match piece {
         Piece::One(call) => {
             out.push(call.clone());
-            // In most cases, a new stream of that name is created.
+            // In most cases, a new stream with the same name is created.
             if let Call::StreamDestroy { stream } = call
                 && !out.len().is_multiple_of(4)
             {
@@ -404,7 +400,7 @@ fn calls(piece: &Piece, origin: &str, out: &mut Vec<Call>) {
             out.push(Call::BeginCapture { stream: (*origin).to_owned(), mode });
             for node in nodes {
                 match node {
-                    // The machine does not support nodes that allocate or free.
+                    // The independent implementation does not support nodes that allocate or free.
                     Piece::One(Call::Alloc { .. } | Call::Free { .. }) => {}
                     Piece::One(call) if call.stream().is_some() => {
                         out.push(onto(call.clone(), origin));
@@ -450,7 +446,7 @@ fn calls(piece: &Piece, origin: &str, out: &mut Vec<Call>) {
                 result = Some(operands.d.clone());
             }
             out.extend([product, Call::DeviceSynchronize]);
-            // The host reads this buffer.
+            // Returns true for buffers of the host.
             let of_host = |name: &String| BUFFERS[..4].iter().any(|(host, _)| host == name);
             out.extend(result.filter(of_host).map(|buffer| Call::Check { buffer }));
         }
@@ -479,7 +475,6 @@ fn bare(calls: Vec<Call>) -> Vec<Step> {
     calls.into_iter().map(step).collect()
 }
 
-/// Gives each step its own id and line.
 fn number(steps: &mut [Step], next: &mut u32) {
     for step in steps {
         *next += 1;
@@ -492,7 +487,7 @@ fn number(steps: &mut [Step], next: &mut u32) {
     }
 }
 
-/// Returns the plan of these pieces. Its set-up initialises all buffers.
+/// Returns a plan that consists of these pieces. Its set-up initialises all buffers.
 pub(crate) fn plan(pieces: &[Piece]) -> Plan {
     let default = || "default".to_owned();
     let mut setup = Vec::new();
@@ -518,7 +513,7 @@ pub(crate) fn plan(pieces: &[Piece]) -> Plan {
     for piece in pieces {
         calls(piece, "n", &mut body);
     }
-    // All host buffers are checked at the end.
+    // The verification checks all host buffers.
     let mut verify = vec![Call::DeviceSynchronize];
     verify.extend(BUFFERS[..4].iter().map(|(name, _)| Call::Check { buffer: (*name).to_owned() }));
     let (mut setup, mut body, mut verify) = (bare(setup), bare(body), bare(verify));

@@ -1,4 +1,4 @@
-//! Random formulas, compared with a C compiler: types, conversions, precedence and literals.
+//! Compares random formulas with a C compiler: types, conversions, precedence and literals.
 
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path, process::Command};
 
@@ -13,12 +13,12 @@ use proptest::{
 
 use super::types::TYPES;
 
-/// Number of random formulas; several hundred of them have a value.
+/// Number of random formulas. Several hundred of them have a defined value.
 const DRAWN: usize = 1500;
 /// Number of work-items, and of elements per buffer.
 const ITEMS: u32 = 3;
 
-/// Values of the numeric parameters by type: limits of the C types and values next to them.
+/// Values of the numeric parameters by type: the limits of the C types, and numbers near the limits.
 const NUMBERS: [(&str, &str); 10] = [
     ("-128", "7"),
     ("255", "3"),
@@ -32,8 +32,8 @@ const NUMBERS: [(&str, &str); 10] = [
     ("1e300", "-0.75"),
 ];
 
-/// Returns a kernel with an output of this element type. `a0` to `a9` and `b0` to `b9` are numbers; `p0` to `p9`
-/// each point to `a`, `b` and 1.
+/// Returns the source of a kernel whose output has this element type. The parameters `a0` to `a9` and `b0` to `b9` are
+/// numbers. Each of `p0` to `p9` points to three elements: `a` and `b` of the same index, and 1.
 fn source(element: &str) -> String {
     let mut parameters = vec![format!("{element}* out")];
     for (n, (_, ty)) in TYPES.iter().enumerate() {
@@ -45,7 +45,6 @@ fn source(element: &str) -> String {
 struct Given(Vec<OwnParameter>);
 
 impl Given {
-    /// Returns the number that a parameter is, or the element that it points to.
     fn value(&self, parameter: usize, at: i128) -> Option<Scalar> {
         let n: usize = self.0[parameter].name[1..].parse().expect("a number behind a letter");
         let text = match at {
@@ -68,7 +67,6 @@ impl FormulaInputs for Given {
     }
 }
 
-/// One expression as formula and in C.
 type Texts = (String, String);
 
 fn same(text: &str) -> Texts {
@@ -125,7 +123,7 @@ fn expression() -> impl Strategy<Value = Texts> {
         let sign = prop::sample::select(signs.to_vec());
         let two = (inner.clone(), inner.clone());
         prop_oneof![
-            // Without brackets, so that precedence matters.
+            // Without brackets, the value depends on precedence.
             6 => (inner.clone(), sign, inner.clone()).prop_map(|(a, sign, b)| {
                 (format!("{} {sign} {}", a.0, b.0), format!("{} {sign} {}", a.1, b.1))
             }),
@@ -161,7 +159,7 @@ fn expression() -> impl Strategy<Value = Texts> {
                 let c = format!(
                     "({{ unsigned k = 0; __typeof__(+({0})) s_ = 0; for (; (long)k < (long)({n}); k++) s_ = s_ + ({0}); s_; }})", a.1
                 );
-                // The variable of the sum occurs in its value, too.
+                // The value of the sum contains the variable of the sum.
                 (format!("sum(k < {n}, {})", a.0.replace("a5", "k")), c.replace("a5", "k"))
             }),
         ]
@@ -172,8 +170,8 @@ fn word(ty: ScalarType) -> String {
     format!("{ty:?}").to_lowercase()
 }
 
-/// Returns a C program with one function per formula, one per line, and the number of lines before them. Each
-/// function returns the type and value.
+/// Returns a C program with one function per formula, each on one line, and the number of lines before the functions. A
+/// function returns the type and value of its formula.
 fn program(all: &[(usize, String)]) -> (String, usize) {
     let mut text = "#include <math.h>\n#include <stdio.h>\n#include <string.h>\n\
         static unsigned long same(unsigned long a) { return a; }\n\
@@ -200,8 +198,8 @@ fn program(all: &[(usize, String)]) -> (String, usize) {
     (text + "return 0; }\n", before)
 }
 
-/// Compiles the program and returns the lines with errors. `-frounding-math` prevents the compiler from folding
-/// constants.
+/// Compiles the program and returns the numbers of the lines with errors. `-frounding-math` prevents the compiler from
+/// folding constants.
 fn compile(text: &str, program: &Path) -> BTreeSet<usize> {
     let file = program.with_extension("c");
     fs::write(&file, text).expect("it is written");
@@ -216,7 +214,7 @@ fn compile(text: &str, program: &Path) -> BTreeSet<usize> {
     String::from_utf8_lossy(&said).lines().filter_map(error).collect()
 }
 
-/// Returns the bits that C computes for each formula and item.
+/// Returns the bits that the C program computes for each formula and item.
 fn computed_by_c(all: &[(usize, String)]) -> Vec<Vec<u64>> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("formulas");
@@ -243,7 +241,7 @@ fn formulas_have_the_values_that_c_computes() {
             refused.push((ty, c));
             continue;
         };
-        // Formulas with undefined behaviour have no value to compare.
+        // Formulas with undefined behaviour are left out, because they have no value to compare.
         let mut values = Vec::new();
         let done = formula.evaluate(&Given(given), ITEMS, |_, value| {
             values.push(value.expect("all is known"));
@@ -256,7 +254,7 @@ fn formulas_have_the_values_that_c_computes() {
         }
     }
     assert!(texts.len() > DRAWN / 4, "{} of {DRAWN}", texts.len());
-    // C also rejects what is not a formula.
+    // The C compiler also rejects each text that is not a formula.
     let folder = tempfile::tempdir().expect("a folder");
     let (text, before) = program(&refused);
     let no_c = compile(&text, &folder.path().join("refused"));
@@ -305,7 +303,7 @@ fn rejects_numbers_that_c_rejects() {
     {
         assert!(parsed(number).is_some(), "{number}");
     }
-    // A sign belongs to a number only after its `e`.
+    // A sign is part of a number only after the number's `e`.
     for sum in ["1+2", "1.5-1", "0xe+1", "1e+2-1e-2", "a0-1"] {
         assert_eq!(parsed(sum), None, "{sum}");
     }
@@ -314,7 +312,7 @@ fn rejects_numbers_that_c_rejects() {
     {
         assert_eq!(parsed(call).as_deref(), Some(why));
     }
-    // A chain nests like brackets do.
+    // A chain of operators nests as deeply as brackets do.
     assert_eq!(parsed(&format!("{}1", "-1 + ".repeat(200))), None);
     assert_eq!(
         parsed(&format!("{}1", "- ".repeat(200))).as_deref(),

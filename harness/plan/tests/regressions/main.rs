@@ -1,5 +1,5 @@
-//! Regression tests: minimal plans for mistakes that the random plans of `oracle` found, and for mutants that no
-//! test detected.
+//! Regression tests: minimal plans for mistakes that the random plans of `oracle` found, and for mutants of the code
+//! that no other test detected.
 
 mod formulas;
 mod mutants;
@@ -28,14 +28,14 @@ fn rejects_captures_with_unjoined_forks() {
         calls
     };
     refused(fork(vec![add("dev", "pinned", "t")]), 5, "stream `t` forked off this capture");
-    // The fork joins, and then continues.
+    // The forked stream joins the captured stream, and then continues.
     let joins = || vec![add("dev", "pinned", "t"), record("f", "t"), wait("s", "f")];
     accepted(fork(joins()));
     let on = joins().into_iter().chain([add("dev", "pinned", "t")]).collect();
     refused(fork(on), 8, "stream `t` forked off this capture");
-    // No work was given to the fork.
+    // The forked stream has no work.
     accepted(fork(vec![]));
-    // The fork joins through another stream.
+    // The forked stream joins through a third stream.
     let around = vec![
         add("dev", "pinned", "t"),
         record("f", "t"),
@@ -71,7 +71,7 @@ fn rejects_mixing_captures_and_outside_work() {
     ] {
         refused(ask(call), 3, "event `e` was recorded in a capture");
     }
-    // After the event is created or recorded again, it does not refer to the old capture.
+    // An event that is created or recorded again no longer refers to the capture.
     let anew = Call::EventCreate { event: e(), timing: false };
     accepted(vec![begin("s"), record("e", "s"), end("s"), anew, wait("t", "e")]);
     accepted(vec![begin("s"), record("e", "s"), end("s"), record("e", "t"), wait("s", "e")]);
@@ -105,14 +105,15 @@ fn declared_failures_are_not_rejected() {
     assert_eq!(mistakes(&plan), []);
 }
 
-/// An accepted failure ends the capture, unless it says that another thread or stream owns it.
+/// A failed hipStreamEndCapture ends the capture, unless its status means that another thread or stream owns the
+/// capture.
 #[test]
 fn failed_end_of_capture_releases_the_stream() {
     let after = |status: &str| {
         let copies = copy("pinned", "dev", CopyApi::MemcpyAsync, "s");
         let mut plan = plan(vec![begin("s"), end("s"), copies, check("pinned")]);
         plan.body[1].returns = Some(ByVersion::always(vec![status.to_owned()]));
-        // A copy that is made at once races with the check; a captured one does not.
+        // A copy that executes at once races with the check. A captured copy does not.
         !races(&plan).is_empty()
     };
     assert!(after("hipErrorStreamCaptureInvalidated"));
@@ -155,13 +156,14 @@ fn rejects_checks_of_uninitialised_memory() {
     let fresh = || alloc("spare", "default");
     refused(vec![fresh(), half(32), back(), check("other")], 4, unknown);
     accepted(vec![fresh(), half(64), back(), check("other")]);
-    // Two halves make a whole.
+    // Two sets of one half each initialise the whole buffer.
     let mut other = half(32);
     if let Call::Set { to, .. } = &mut other {
         to.offset = 32;
     }
     accepted(vec![fresh(), half(32), other, back(), check("other")]);
-    // A kernel that overwrites everything makes it known; a kernel that adds to it does not.
+    // After a kernel that overwrites the whole buffer, its content is known. After a kernel that adds to it, the
+    // content stays unknown.
     accepted(vec![fresh(), add("spare", "dev", "default"), back(), check("other")]);
     let mut bins = add("spare", "dev", "default");
     if let Call::Launch { kernel, args, .. } = &mut bins {
@@ -202,7 +204,7 @@ fn rejects_overlapping_row_copies() {
 fn only_asynchronous_copies_stage_pageable_memory() {
     use CopyApi::{MemcpyAsync, MemcpyWithStream};
     racy(vec![copy("dev", "page", MemcpyAsync, "s"), fill("page")], false);
-    // A kernel reads when it executes.
+    // A kernel reads its input when it executes, not when it is launched.
     racy(vec![add("dev", "page", "s"), fill("page")], true);
     racy(vec![add("dev", "page", "s"), sync("s"), fill("page")], false);
     // A synchronous copy reads after the earlier work of its stream.
@@ -237,7 +239,6 @@ fn recreated_objects_lose_their_streams_and_records() {
     racy(first().into_iter().chain([event]).chain(then()).collect(), true);
 }
 
-/// Compares with the bytes of a check, computed by hand.
 #[test]
 fn graph_nodes_read_memory_at_launch() {
     let exec = || "x".to_owned();
@@ -262,7 +263,6 @@ fn graph_nodes_read_memory_at_launch() {
     assert_eq!(got, [(8, of(0x0707_0708)), (11, of(0x0707_0709))]);
 }
 
-/// Returns the mistake of a plan with this call; empty if it has none.
 fn mistake_of(call: Call) -> String {
     let mistakes = reference(&plan(vec![call])).err().unwrap_or_default();
     mistakes.into_iter().map(|mistake| mistake.message).collect()
@@ -312,7 +312,7 @@ fn rejects_misaligned_elements() {
     assert_eq!(halves(2, 31), "");
     assert!(halves(1, 4).contains("elements of 2 bytes must lie at multiples"), "{}", halves(1, 4));
     assert!(halves(0, 33).contains("lie outside buffer `dev`"));
-    // Compares the content byte by byte.
+    // The expected content is compared byte by byte.
     let stream = || "default".to_owned();
     let set = Call::SetHalves { to: at("dev", 2), value: 0xabcd, count: 1, stream: stream() };
     let plan = plan(vec![set, copy("other", "dev", CopyApi::Memcpy, "default"), check("other")]);
@@ -322,7 +322,6 @@ fn rejects_misaligned_elements() {
     assert_eq!(got.last().expect("a check").digest, digest(&bytes));
 }
 
-/// Each library has its own name for success, and `any` accepts all statuses.
 #[test]
 fn success_is_recognised_for_every_library() {
     let accepted = |names: &[&str]| {
@@ -337,8 +336,9 @@ fn success_is_recognised_for_every_library() {
     assert!(!accepted(&[]));
 }
 
-/// Launches a kernel defined in the case, once per element: with an optional formula, an offset in `dev`, and `n`.
-/// The input is `other`. `dev`, initially 7 in every byte, is then copied to `pinned` and checked.
+/// Returns a plan that launches a kernel defined in the case once per element of `of`. An element contains an optional
+/// formula, the offset of the output in `dev`, and `n`. The input is `other`. Before the launches, each byte of `dev`
+/// is 7. After the launches, `dev` is copied to `pinned` and checked.
 fn launches(of: &[(Option<&str>, u64, u32)]) -> Plan {
     let source =
         "extern \"C\" __global__ void own(unsigned* out, const unsigned* in, unsigned n) {}";
@@ -388,9 +388,9 @@ fn formulas_of_own_kernels_determine_their_outputs() {
     checked(&[(sum, 0, 5)], std::array::from_fn(some));
     let behind = |i: usize| if i < 2 { sevens } else { input[i - 2].wrapping_add(14) };
     checked(&[(sum, 8, 14)], std::array::from_fn(behind));
-    // A formula makes unknown elements known that it overwrites.
+    // A formula that overwrites unknown elements makes them known.
     checked(&[(None, 0, 1), (sum, 0, 16)], std::array::from_fn(|i| input[i].wrapping_add(16)));
-    // The input must be known only where it is read.
+    // The input must be known only in the elements that the formula reads.
     let more = Some("out[i] = out[i] + in[i] for i < n");
     let halves = |i: usize| match i {
         0..8 => input[i].wrapping_mul(2).wrapping_add(8),
@@ -419,7 +419,7 @@ fn rejects_formulas_without_a_unique_result() {
     );
     refused(&[(Some("out[i] = nowhere for i < n"), 0, 3)], "`out[i] = nowhere for i < n`");
     refused(&[(None, 0, 16)], "cannot be known beforehand");
-    // The formula covers one half, and the other is unknown.
+    // The formula writes one half of the buffer, and the other half stays unknown.
     refused(&[(None, 0, 16), (sum, 0, 8)], "cannot be known beforehand");
     refused(
         &[(None, 0, 16), (Some("out[i] = out[i] for i < n"), 0, 16)],
@@ -427,7 +427,6 @@ fn rejects_formulas_without_a_unique_result() {
     );
 }
 
-/// The size decides products of small numbers only.
 #[test]
 fn product_size_decides_only_for_small_numbers() {
     let numbers = || Call::FillNumbers { buffer: "other".to_owned(), dtype: Dtype::F32, stamp: 1 };
@@ -450,7 +449,7 @@ fn product_size_decides_only_for_small_numbers() {
             copy("pinned", "spare", CopyApi::Memcpy, "default"),
             check("pinned"),
         ]);
-        // `mistakes` compares the analysis by sizes with the one by bytes.
+        // `mistakes` also compares the analysis by sizes with the analysis by bytes.
         mistakes(&plan(calls)).is_empty()
     };
     let over = |buffer: &str| copy("dev", buffer, CopyApi::Memcpy, "default");

@@ -1,4 +1,4 @@
-//! Tests for mutants of `plan` that earlier tests did not detect.
+//! Tests that detect mutants of `plan` which no earlier test detected.
 
 use plan::{
     Arg, Box3d, Buffer, Call, CopyApi, Dtype, GUARD_BYTE, HipArg, MatmulProblem, Memory, Operands,
@@ -14,7 +14,8 @@ fn graph(name: &str) -> String {
     name.to_owned()
 }
 
-/// Returns calls that capture `calls` on `s` and add the graph as a child to a graph made node by node.
+/// Returns calls that capture `calls` on `s`, and add the captured graph as a child to a graph that is built node by
+/// node.
 fn with_child(calls: Vec<Call>) -> Vec<Call> {
     let mut all = vec![begin("s")];
     all.extend(calls);
@@ -37,10 +38,10 @@ fn rejects_child_graphs_with_branches_or_events() {
         wait("s", "f"),
     ];
     refused(with_child(fork), 9, "graph `g` has branches");
-    // One stream only, but with an event.
+    // All nodes are on one stream, with an event between them.
     let event = vec![set("dev", 64, "s", true), record("e", "s"), wait("s", "e")];
     refused(with_child(event), 7, "graph `g` has branches");
-    // All nodes in one stream, which is not that of the first node.
+    // The captured graph contains only event records and waits, on two streams.
     let apart = vec![record("e", "s"), wait("t", "e"), record("f", "t"), wait("s", "f")];
     refused(with_child(apart), 8, "graph `g` has branches");
 }
@@ -62,7 +63,6 @@ fn rejects_child_nodes_in_captured_graphs() {
     );
 }
 
-/// A mistake of a node is reported once, at the node.
 #[test]
 fn error_points_at_the_failing_graph_node() {
     let launch = || Call::GraphLaunch { exec: graph("x"), stream: "s".to_owned() };
@@ -88,7 +88,6 @@ fn guards_are_checked_on_both_sides() {
     assert_eq!(expected[0].digest, digest(&vec![GUARD_BYTE; bytes]));
 }
 
-/// All elements are known after the fill; bytes after the last whole element are not.
 #[test]
 fn fill_numbers_initialises_whole_elements_only() {
     let of = |bytes: u64, checked: u64| {
@@ -121,11 +120,11 @@ fn rejects_memsets_with_misaligned_ends() {
     for (offset, bytes) in [(2, 8), (4, 6), (2, 6)] {
         refused(vec![words(offset, bytes)], 1, "elements of 4 bytes must lie at multiples");
     }
-    // A range beyond the end is reported as such.
+    // A range beyond the end has a message of its own.
     refused(vec![words(4, u64::MAX)], 1, "outside buffer `dev`");
 }
 
-/// The size decides only if the factors and the bias are small numbers.
+/// From the size alone, the analysis can accept a product only if the factors and the bias are small numbers.
 #[test]
 fn product_size_does_not_decide_for_other_content() {
     let multiplied = |before: Vec<Call>| {
@@ -164,7 +163,6 @@ fn product_size_does_not_decide_for_other_content() {
     }
 }
 
-/// Guards add 256 bytes on each side.
 #[test]
 fn guards_enlarge_the_allocation() {
     let buffer = |guarded| Buffer { memory: Memory::Device, bytes: 100, guarded };
@@ -172,7 +170,6 @@ fn guards_enlarge_the_allocation() {
     assert_eq!((buffer(true).guard(), buffer(true).allocation()), (256, 612));
 }
 
-/// The table lists which memory a `hip` function reads and which it writes.
 #[test]
 fn hip_functions_write_unknown_bytes_and_read_existing_buffers() {
     let number = |bits| HipArg::Number(Scalar { ty: ScalarType::U64, bits });
@@ -183,14 +180,14 @@ fn hip_functions_write_unknown_bytes_and_read_existing_buffers() {
         calls.push(check(checked));
         calls
     };
-    // The content of an array is unknown.
+    // The content of an array is unknown to the model.
     let written = |to: &str| call("hipMemcpyAtoH", vec![place(to), null(), first(), bytes()]);
     refused(with(written("pinned"), "pinned"), 2, "cannot be known beforehand");
     accepted(with(written("pinned"), "other"));
     let read = |from: &str| call("hipMemcpyHtoA", vec![null(), first(), place(from), bytes()]);
     accepted(with(read("pinned"), "pinned"));
     refused(read("spare"), 1, "buffer `spare` is used before it is allocated");
-    // A function that reads and writes equal sizes is a copy.
+    // A function that reads and writes ranges of equal size is a copy.
     let stream = HipArg::Stream("default".to_owned());
     let copied = vec![place("pinned"), place("other"), bytes(), stream];
     let copied = plan(with(call("hipMemcpyHtoDAsync", copied), "pinned"));
@@ -200,7 +197,6 @@ fn hip_functions_write_unknown_bytes_and_read_existing_buffers() {
     assert_eq!(last(&copied), last(&other));
 }
 
-/// A kernel's result is unknown if its input is.
 #[test]
 fn kernel_results_of_unknown_inputs_are_unknown() {
     let random = || Call::RandGenerate { generator: "r".to_owned(), to: at("dev", 0), count: 16 };
@@ -216,7 +212,7 @@ fn kernel_results_of_unknown_inputs_are_unknown() {
     accepted([seeded(), vec![sum()], looked_at("spare")].concat());
     let unknown = [seeded(), vec![random(), sum()], looked_at("spare")].concat();
     refused(unknown, 6, "cannot be known beforehand");
-    // An address in place of a number, and a surplus number.
+    // The arguments are wrong: an address in place of a number, or one number too many.
     for change in [
         |args: &mut Vec<Arg>| args[2] = args[1].clone(),
         |args: &mut Vec<Arg>| args.push(Arg::u32(1)),
@@ -228,7 +224,6 @@ fn kernel_results_of_unknown_inputs_are_unknown() {
     }
 }
 
-/// A bias has one element per row of the product.
 #[test]
 fn bias_has_one_element_per_row() {
     let multiplied = |rows: u64, bias: u64| {
@@ -262,7 +257,7 @@ fn bias_has_one_element_per_row() {
     );
 }
 
-/// The size does not decide sums of many products, because some of them are rounded.
+/// From the size alone, the analysis cannot accept sums of many products, because some of them are rounded.
 #[test]
 fn size_does_not_prove_long_sums_exact() {
     let multiplied = |k: u64| {
@@ -295,16 +290,15 @@ fn size_does_not_prove_long_sums_exact() {
         for buffer in ["other", "dev"] {
             plan.buffers.get_mut(buffer).expect("it is one").bytes = 2 * k;
         }
-        // `mistakes` compares the analysis by sizes with the one by bytes.
+        // `mistakes` also compares the analysis by sizes with the analysis by bytes.
         mistakes(&plan)
     };
     assert_eq!(multiplied(32), []);
-    // bf16 has all whole numbers only up to 256, and sums of this many squares can be greater.
+    // bf16 represents every whole number only up to 256. A sum of this many squares can exceed 256.
     let refused: Vec<_> = (100..250).filter_map(|k| multiplied(k).pop()).collect();
     assert!(!refused.is_empty() && refused.iter().all(|(line, _)| *line == 5), "{refused:?}");
 }
 
-/// A copy of zero rows accesses no byte, but a freed buffer is still a mistake.
 #[test]
 fn rejects_zero_row_copies_of_freed_buffers() {
     let free = || Call::Free { buffer: "dev".to_owned(), stream: "default".to_owned() };
@@ -348,7 +342,7 @@ fn set_part(first: u64, bytes: u64, stream: &str) -> Call {
     Call::Set { to, value: 1, words: false, bytes, asynchronous: true, stream }
 }
 
-/// A later access replaces an earlier one only if it covers it, and a read never replaces a write.
+/// A later access replaces an earlier one only if its range covers the earlier range. A read never replaces a write.
 #[test]
 fn accesses_are_kept_until_fully_covered() {
     for (later, apart) in [(0, 32), (32, 0)] {
@@ -363,11 +357,10 @@ fn accesses_are_kept_until_fully_covered() {
     let read = |to: &str, stream: &str| copy(to, "dev", CopyApi::MemcpyAsync, stream);
     racy(vec![set_part(0, 64, "s"), read("other", "s"), read("pinned", "t")], true);
     racy(vec![read("other", "s"), read("pinned", "t")], false);
-    // A write after a read that is ordered before it, and another write that is ordered after neither.
+    // The first write is ordered after the read. The second write is ordered after neither.
     racy(vec![read("other", "s"), set_part(0, 64, "s"), read("pinned", "t")], true);
 }
 
-/// Adjacent source and target do not overlap.
 #[test]
 fn rejects_overlapping_copies_within_a_buffer() {
     let within = |to, from| Call::Copy {
@@ -385,7 +378,7 @@ fn rejects_overlapping_copies_within_a_buffer() {
     }
 }
 
-/// Rows extend to their last byte, and a box may fill its buffer.
+/// The access of a copy of rows extends to the last byte of the last row. A box may fill its buffer completely.
 #[test]
 fn row_accesses_extend_to_the_last_byte() {
     let rows = Call::Copy2d {
@@ -415,7 +408,6 @@ fn row_accesses_extend_to_the_last_byte() {
     refused(vec![boxes(9)], 1, "lie outside buffer `pinned`");
 }
 
-/// In three dimensions, from the first byte of a box to the last.
 #[test]
 fn box_accesses_extend_to_the_last_byte() {
     let of = |buffer: &str, at| Box3d { buffer: buffer.to_owned(), pitch: 4, rows: 2, at };
@@ -428,7 +420,7 @@ fn box_accesses_extend_to_the_last_byte() {
         asynchronous: true,
         stream: stream.to_owned(),
     };
-    // Bytes 13 to 38.
+    // The box covers bytes 13 to 38.
     let byte = |offset| Call::Set {
         to: at("dev", offset),
         value: 1,
@@ -445,7 +437,6 @@ fn box_accesses_extend_to_the_last_byte() {
     }
 }
 
-/// An event orders the work before it, not the work after it.
 #[test]
 fn events_order_only_earlier_work() {
     let first = || set("dev", 64, "s", true);
@@ -455,7 +446,6 @@ fn events_order_only_earlier_work() {
     racy([first(), record("e", "s"), first()].into_iter().chain(then()).collect(), true);
 }
 
-/// A buffer that is allocated again is not the one that was captured.
 #[test]
 fn rejects_replay_with_reallocated_buffers() {
     let stream = || "default".to_owned();
@@ -495,7 +485,6 @@ fn parameter_types_select_result_types() {
     assert_eq!(first("hipInit"), None);
 }
 
-/// Struct layout of C, including padding.
 #[test]
 fn struct_members_are_aligned() {
     let number = |ty, text| HipArg::Number(Scalar::parse(ty, text).expect("a number"));

@@ -1,13 +1,13 @@
-//! A small plan for tests, and its mistakes.
+//! A small plan for tests, and the mistakes of a plan.
 
 use plan::{
     Arg, Buffer, Call, CaptureMode, CopyApi, Memory, PLAN_VERSION, Place, Plan, Step, StreamKind,
     races, reference,
 };
 
-/// Returns a plan with this body. Buffers of 64 bytes each: host memory `page`, `pinned` and `other`, device memory
-/// `dev`, `spare` and `pool`. All but `spare` and `pool` are allocated and initialised. Streams: non-blocking `s`
-/// and `t`, and blocking `b`. Steps and lines are numbered from 1.
+/// Returns a plan with this body. All buffers have 64 bytes: `page`, `pinned` and `other` are host memory, `dev`,
+/// `spare` and `pool` are device memory. The set-up allocates and initialises all of them except `spare` and `pool`.
+/// The streams are `s` and `t` (non-blocking), and `b` (blocking). Steps and lines are numbered from 1.
 pub(crate) fn plan(calls: Vec<Call>) -> Plan {
     let memory = [
         ("page", Memory::HostPageable),
@@ -108,7 +108,6 @@ pub(crate) fn sync(stream: &str) -> Call {
     Call::StreamSynchronize { stream: stream.to_owned() }
 }
 
-/// Returns lines and messages of the mistakes.
 pub(crate) fn mistakes(plan: &Plan) -> Vec<(u32, String)> {
     let mistakes = reference(plan).err().unwrap_or_default();
     assert_eq!(plan::analyse(plan).err().unwrap_or_default(), mistakes, "by sizes as by bytes");

@@ -1,4 +1,4 @@
-//! Types of C, compared with a C compiler.
+//! Compares the crate's types of C with a C compiler.
 
 use std::{
     io::Write,
@@ -7,7 +7,7 @@ use std::{
 
 use plan::{Arg, ScalarType, common_type, flat_args, own_parameters, promoted_type};
 
-/// Types of all C compilers, with their names in C.
+/// Types that every C compiler supports, with their names in C.
 pub(super) const TYPES: [(ScalarType, &str); 10] = [
     (ScalarType::I8, "signed char"),
     (ScalarType::U8, "unsigned char"),
@@ -25,7 +25,6 @@ fn in_c(ty: ScalarType) -> &'static str {
     TYPES.iter().find(|(of, _)| *of == ty).expect("a type of C").1
 }
 
-/// Returns true if a C compiler accepts the text.
 fn compiles(text: &str) -> bool {
     let mut cc = Command::new("cc");
     cc.args(["-std=c11", "-fsyntax-only", "-x", "c", "-"]);
@@ -52,7 +51,7 @@ fn common_types_equal_those_of_c() {
     assert!(!compiles(&(text + &line("(short)0 + (short)0".to_owned(), "short"))));
 }
 
-/// C compilers need not have these types, so the expected results are written by hand.
+/// Not every C compiler supports f16 and bf16, so the expected results are written by hand.
 #[test]
 fn f16_and_bf16_have_no_common_type() {
     use ScalarType::{Bf16, F16, F32, F64, I64};
@@ -87,7 +86,7 @@ fn struct_sizes_equal_those_of_c() {
     assert!(compiles(&text), "{text}");
 }
 
-/// Quotes of both kinds, some with backslashes, contain no code.
+/// Literals in single and double quotes, some with backslashes, must not be read as code.
 #[test]
 fn string_literals_are_not_parameters() {
     for before in [
@@ -113,7 +112,6 @@ fn reads_several_structs() {
     assert_eq!(bytes, [Some(4), Some(8), Some(1)]);
 }
 
-/// A struct declared inside another one has no name outside.
 #[test]
 fn nested_struct_definitions_are_not_read() {
     let source = "struct O { struct I { int i; } x; struct P { int p; }; };\nstruct Q { int q; };\n\
@@ -123,7 +121,8 @@ fn nested_struct_definitions_are_not_read() {
     assert_eq!(bytes, [None, Some(4)]);
 }
 
-/// `const` before the last star means that the kernel does not write through the pointer; elsewhere it does not.
+/// A `const` before the last star means that the kernel does not write through the pointer. A `const` after the last
+/// star does not.
 #[test]
 fn pointers_to_const_are_read_only() {
     for (declaration, read) in [
@@ -145,7 +144,7 @@ fn pointers_to_const_are_read_only() {
     }
 }
 
-/// A struct whose number of members differs from the kernel's is left as it is.
+/// A struct whose number of members differs from that of the kernel's parameter is not changed.
 #[test]
 fn structs_with_matching_members_are_flattened() {
     let source = "struct S { int a; int b; };\nextern \"C\" __global__ void k(S s, int n) {}";

@@ -1,4 +1,4 @@
-//! One build, and queries for builds.
+//! Builds, and queries for builds.
 
 use std::path::PathBuf;
 
@@ -7,91 +7,93 @@ use serde::{Deserialize, Serialize};
 use super::names;
 use crate::{Components, Date};
 
-/// Shortest beginning that names a commit, in characters.
+/// Minimum number of characters of an abbreviated commit hash.
 const SHORTEST: usize = 7;
 
-/// One build.
+/// A build of ROCm that a source publishes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
-    /// Names it in a history: a version such as `7.15.0a20260702`, a commit, `debian:6.4.3`, a folder's name.
+    /// Name of the build in a history, for example a version such as `7.15.0a20260702`, a commit, `debian:6.4.3`, or
+    /// the name of a folder.
     pub id: String,
-    /// Version in the publisher's spelling: `7.15.0a20260702`, `7.10.0.dev0+<commit>`.
+    /// Version in the publisher's spelling, for example `7.15.0a20260702` or `7.10.0.dev0+<commit>`.
     pub version: String,
-    /// Day of the build, according to its name or else to its listing.
+    /// Day of the build according to its name; if the name contains no day, according to its listing.
     pub date: Option<Date>,
-    /// Family of architectures in the publisher's spelling; empty if the build is for all.
+    /// Family of architectures in the publisher's spelling; empty if the build supports all.
     pub family: String,
-    /// CI run that made the build, if a listing names it.
+    /// CI run that made the build; `None` if no listing contains it.
     #[serde(default)]
     pub run: Option<String>,
-    /// Locations, the preferred one first. The next is tried if a location does not have the build.
+    /// Locations of the build, the preferred one first. If a location does not have the build, the next one is tried.
     pub places: Vec<BuildLocation>,
-    /// Commits, if they are known without fetching the build.
+    /// Commits of the components; `None` if they can be read only from the build itself.
     pub components: Option<Components>,
 }
 
-/// One place that offers a build.
+/// A location that offers a build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BuildLocation {
-    /// Archives that together make a prefix.
+    /// Archives whose contents together are a prefix.
     Archives {
-        /// The source's name.
+        /// Name of the source.
         source: String,
-        /// At least one.
+        /// The archives, at least one.
         archives: Vec<Archive>,
     },
-    /// A folder that already is a prefix.
+    /// A folder that is a prefix already.
     Directory(PathBuf),
-    /// A release that Debian packages, as `debian:6.4.3`.
+    /// A release that Debian packages, for example `debian:6.4.3`.
     Debian(String),
 }
 
 /// A file to download.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Archive {
-    /// File name. Its ending determines the format.
+    /// File name. Its extension determines the format.
     pub name: String,
-    /// Where it is.
+    /// Address of the file.
     pub url: String,
-    /// In bytes, if the listing says.
+    /// Size in bytes; `None` if the listing does not contain it.
     pub size: Option<u64>,
-    /// In hexadecimal, if it is published.
+    /// SHA-256 in hexadecimal; `None` if it is not published in the listing.
     pub sha256: Option<String>,
-    /// Where it is published, if in a file of its own.
+    /// Address of a file that contains the SHA-256, if there is one.
     #[serde(default)]
     pub sha256_url: Option<String>,
 }
 
-/// Query for builds.
+/// A query for builds.
 #[derive(Clone, Debug)]
 pub struct BuildQuery {
-    /// The architecture, as `gfx1151`.
+    /// Architecture, for example `gfx1151`.
     pub gfx: String,
-    /// No build before this day.
+    /// First day of the builds; `None` means no limit.
     pub from: Option<Date>,
-    /// No build after this day.
+    /// Last day of the builds; `None` means no limit.
     pub to: Option<Date>,
-    /// Which builds beside the main branch are wanted as well: `+bkc`, `.dev0`.
+    /// Marks in the versions of builds that are not from the main branch and are wanted too, for example `+bkc` or
+    /// `.dev0`.
     pub beside_main: Vec<&'static str>,
 }
 
 impl Build {
-    /// Returns true if the build was made from one push and is named by its commit.
+    /// Returns true if the build was made for one push. Its id is then the commit.
     pub fn is_push(&self) -> bool {
         let hexadecimal = |c: char| c.is_ascii_hexdigit();
         self.run.is_some() && self.id.len() == 40 && self.id.chars().all(hexadecimal)
     }
 
-    /// Returns true if a text names this build: its id, its version, the part after the source's name (`6.4.3` of
-    /// `debian:6.4.3`), or the beginning of its commit.
+    /// Returns true if a text is a name of this build: its id, its version, the part of its id after the colon (`6.4.3`
+    /// for `debian:6.4.3`), or its abbreviated commit.
     pub fn is_called(&self, text: &str) -> bool {
         let behind = || self.id.split_once(':').is_some_and(|(_, name)| name == text);
         let begins = || text.len() >= SHORTEST && self.is_push() && self.id.starts_with(text);
         self.id == text || self.version == text || behind() || begins()
     }
 
-    /// Returns the bytes to download for the build, if its listing states them.
+    /// Returns the number of bytes to download for the build; `None` if its listing does not contain the sizes.
     pub fn size(&self) -> Option<u64> {
         self.places.iter().find_map(|place| match place {
             BuildLocation::Archives { archives, .. } => {
@@ -101,7 +103,7 @@ impl Build {
         })
     }
 
-    /// Returns a build of which only the name is known.
+    /// Returns a build whose other properties are unknown.
     pub(crate) fn named(id: String, version: String) -> Self {
         Self {
             id,
@@ -116,7 +118,8 @@ impl Build {
 }
 
 impl BuildQuery {
-    /// Returns a query for the builds between two named ones. If both names contain days, fewer pages have to be read.
+    /// Returns a query for the builds between two builds, which are given by name. If both names contain days, fewer
+    /// pages have to be read.
     pub fn between(gfx: &str, one: &str, other: &str) -> Self {
         let day = |text: &str| {
             let text = of_day(text).map_or(text, |(_, day)| day);
@@ -132,7 +135,7 @@ impl BuildQuery {
     }
 }
 
-/// Splits the name of a push with its day: `361a3e7@2026-07-04`.
+/// Splits a name of a push that contains its day into commit and day, for example `361a3e7@2026-07-04`.
 pub(crate) fn of_day(text: &str) -> Option<(&str, &str)> {
     text.split_once('@').filter(|(commit, _)| commit.chars().all(|c| c.is_ascii_hexdigit()))
 }
@@ -151,7 +154,7 @@ mod tests {
         check(&push, commit, true);
         check(&push, "7.15.0", true);
         check(&push, "361a3e7", true);
-        // Too short, and another commit.
+        // The first text is too short, and the second one is another commit.
         check(&push, "361a3e", false);
         check(&push, "361a3e8", false);
         check(&push, "", false);

@@ -1,4 +1,4 @@
-//! Sources of a build: the commits in `therock_manifest.json`.
+//! Commits of the components of a build, from `therock_manifest.json`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,20 +6,20 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// The commits of a build. The schema is that of TheRock's `generate_therock_manifest.py`; tarballs hold the
-/// file since 2025-10-20.
+/// Commits of the components of a build. The schema is that of TheRock's `generate_therock_manifest.py`. Tarballs
+/// contain the file since 2025-10-20.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Components {
-    /// TheRock's own commit.
+    /// Commit of TheRock.
     pub therock: String,
-    /// The CI run that made the build, where the manifest names it (since 2026-03-13).
+    /// CI run that made the build. Manifests contain it since 2026-03-13.
     pub run: Option<String>,
-    /// Commit and repository address of each submodule, by name: `rocm-systems`, `rocm-libraries`, `amd-llvm`.
-    /// A submodule without a known commit is left out.
+    /// Commit and repository of each submodule, by its name, for example `rocm-systems`, `rocm-libraries` or
+    /// `amd-llvm`. Submodules without a known commit are left out.
     pub pins: BTreeMap<String, ComponentPin>,
 }
 
-/// Where one submodule stands.
+/// Commit and repository of one submodule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComponentPin {
     /// Commit.
@@ -28,20 +28,19 @@ pub struct ComponentPin {
     pub repository: String,
 }
 
-/// One component that differs between two builds.
+/// A component whose commit differs between two builds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComponentChange {
     /// `TheRock`, or the name of a submodule.
     pub component: String,
-    /// The commit of the older build, if it had the component.
+    /// Commit in the older build; `None` if that build does not have the component.
     pub from: Option<String>,
-    /// The commit of the newer build, if it has the component.
+    /// Commit in the newer build; `None` if that build does not have the component.
     pub to: Option<String>,
-    /// Where to read what lies between: a comparison on the repository's site.
+    /// Address of a web page that compares the two commits, if the repository's host has such pages.
     pub compare: Option<String>,
 }
 
-/// Where a prefix keeps the file.
 const IN_PREFIX: &str = "share/therock/therock_manifest.json";
 
 const THEROCK: &str = "https://github.com/ROCm/TheRock";
@@ -63,7 +62,7 @@ struct RawModule {
 }
 
 impl Components {
-    /// Reads the text of a `therock_manifest.json`; `None` where it is not one.
+    /// Parses the text of a `therock_manifest.json`. Returns `None` if the text is something else.
     pub fn parse(text: &str) -> Option<Self> {
         let raw: Raw = serde_json::from_str(text).ok()?;
         let pin = |module: RawModule| {
@@ -72,7 +71,7 @@ impl Components {
         };
         Some(Self {
             therock: raw.the_rock_commit?,
-            // A number in some releases of the generator, a string in others.
+            // The value is a number in some releases of the generator, and a string in others.
             run: raw.github_run_id.and_then(|id| match id {
                 serde_json::Value::String(text) => Some(text),
                 serde_json::Value::Number(number) => Some(number.to_string()),
@@ -82,12 +81,11 @@ impl Components {
         })
     }
 
-    /// Reads the manifest of an unpacked build.
     pub(crate) fn of_prefix(prefix: &Path) -> Option<Self> {
         Self::parse(&fs::read_to_string(prefix.join(IN_PREFIX)).ok()?)
     }
 
-    /// Returns the components whose commits differ in a newer build, TheRock first.
+    /// Returns the components whose commits differ in a newer build. TheRock is the first one.
     pub fn moved(&self, newer: &Self) -> Vec<ComponentChange> {
         let moved = |component: &str, from: Option<&ComponentPin>, to: Option<&ComponentPin>| {
             let commit = |pin: Option<&ComponentPin>| pin.map(|pin| pin.commit.clone());
@@ -116,7 +114,7 @@ impl Components {
             .collect()
     }
 
-    /// Returns true if two builds have the same source, so that testing both shows nothing new.
+    /// Returns true if two builds were made from the same sources. Testing both builds then adds no information.
     pub fn same_source(&self, other: &Self) -> bool {
         self.therock == other.therock && self.pins == other.pins
     }

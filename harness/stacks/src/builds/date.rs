@@ -1,4 +1,4 @@
-//! Days, as builds are named after them.
+//! Calendar days, which the names of builds contain.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,8 @@ use std::time::SystemTime;
 use chrono::{DateTime, Datelike, NaiveDate, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
-/// A calendar day, UTC. Nightlies carry the day on which the build machine started, not that of a commit.
+/// A calendar day in UTC. The day of a nightly build is the day on which the build machine started, which may differ
+/// from that of its commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Date(NaiveDate);
@@ -23,19 +24,19 @@ impl Date {
         Self(DateTime::<Utc>::from(SystemTime::now()).date_naive())
     }
 
-    /// Returns the day so many days later, or earlier if the number is negative. A day outside of the calendar's range leaves
-    /// the date unchanged.
+    /// Returns the date `days` days later, or earlier if `days` is negative. If the result would be outside of the
+    /// calendar's range, returns the date unchanged.
     pub fn plus(self, days: i64) -> Self {
         let later = TimeDelta::try_days(days).and_then(|days| self.0.checked_add_signed(days));
         Self(later.unwrap_or(self.0))
     }
 
-    /// Returns the number of days until another day; negative if that is earlier.
+    /// Returns the number of days until another date; negative if the other date is earlier.
     pub fn until(self, other: Self) -> i64 {
         (other.0 - self.0).num_days()
     }
 
-    /// Returns the form of file names, for example `20260702`.
+    /// Returns the date as in file names, for example `20260702`.
     pub fn compact(self) -> String {
         self.0.format("%Y%m%d").to_string()
     }
@@ -44,10 +45,10 @@ impl Date {
 impl FromStr for Date {
     type Err = String;
 
-    /// Reads `2026-07-02` and `20260702`, and ignores a time of day after a `T`.
+    /// Parses `2026-07-02` and `20260702`. A time of day after a `T` is ignored.
     fn from_str(text: &str) -> Result<Self, String> {
         let day = text.split('T').next().unwrap_or(text);
-        // The formats alone would let numbers of fewer digits pass, and signs.
+        // The formats alone would also accept numbers with fewer digits, and signs.
         let format = match day.len() {
             8 if day.bytes().all(|b| b.is_ascii_digit()) => "%Y%m%d",
             10 if day.bytes().all(|b| b.is_ascii_digit() || b == b'-') => "%Y-%m-%d",

@@ -4,21 +4,21 @@ use std::path::PathBuf;
 
 use crate::{Hint, PathError};
 
-/// A configuration of sources that cannot be used.
+/// Error in the configuration of sources.
 #[derive(Debug, thiserror::Error)]
 pub enum SourcesError {
-    /// A file of sources with mistakes, all of them.
+    /// The file of sources contains mistakes.
     #[error("{path}: {}", problems.join("; "))]
     Config {
         /// The file.
         path: PathBuf,
-        /// The mistakes.
+        /// All mistakes.
         problems: Vec<String>,
     },
-    /// Names that are not sources, all of them.
+    /// A requested source does not exist.
     #[error("not a source: {}", wanted.join(", "))]
     UnknownSource {
-        /// The names.
+        /// All unknown names.
         wanted: Vec<String>,
         /// The configured channels and sources.
         known: String,
@@ -29,7 +29,7 @@ pub enum SourcesError {
 }
 
 impl SourcesError {
-    /// Returns true if the machine is at fault, and not the request, so that the same may work later.
+    /// Returns true if the cause is the machine and not the request, so that the same request may succeed later.
     pub fn is_environment(&self) -> bool {
         matches!(self, Self::File(_))
     }
@@ -46,7 +46,7 @@ impl Hint for SourcesError {
     }
 }
 
-/// A history that could not be listed.
+/// Error while listing the builds of a history.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
     /// No source offers a build for this architecture and time.
@@ -54,7 +54,7 @@ pub enum ListError {
     Empty {
         /// The architecture.
         gfx: String,
-        /// The answer of each source.
+        /// Answers of the sources, one per source.
         reasons: Vec<String>,
     },
     /// The caller cancelled the listing.
@@ -63,8 +63,8 @@ pub enum ListError {
 }
 
 impl ListError {
-    /// Returns true if the machine or its network is at fault, and not the request, so that the same may work later. An empty
-    /// history may be the fault of either; its message has the answer of each source.
+    /// Returns true if the listing was cancelled, so that the same request may succeed later. For an empty history, the
+    /// cause may be the request or the network. False is returned, and the message contains the answer of each source.
     pub fn is_environment(&self) -> bool {
         matches!(self, Self::Cancelled)
     }
@@ -76,13 +76,13 @@ impl Hint for ListError {
     }
 }
 
-/// A text that names no build of a history.
+/// Error for a text that is not the name of a build in a history.
 #[derive(Debug, thiserror::Error)]
 #[error("no build {wanted:?}; {offered}")]
 pub struct FindError {
     /// The text.
     pub wanted: String,
-    /// The nearest builds, or the ends of the history.
+    /// The nearest builds, or the first and the last build of the history.
     pub offered: String,
 }
 

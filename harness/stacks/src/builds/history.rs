@@ -1,4 +1,4 @@
-//! The builds of an axis, oldest first.
+//! Histories: builds in the order of time, merged from several sources.
 
 use download::Http;
 use std::cmp::Ordering;
@@ -15,39 +15,38 @@ use super::listing::{self, Asking, Offered};
 use super::{build::of_day, names};
 use crate::{Build, BuildLocation, BuildQuery, BuildSource, Date, FindError, ListError, Sources};
 
-/// Before the second attempt at a listing.
 const BACKOFF: Duration = Duration::from_millis(500);
 
-/// Manifests that are read at once.
 const CONNECTIONS: usize = 8;
 
 /// Builds in the order in which they were made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
-    /// Oldest first.
+    /// The builds, the oldest first.
     pub builds: Vec<Build>,
-    /// Remarks: sources without a build for the architecture, builds that were left out.
+    /// Remarks for the user: sources without a build for the architecture, and the number of builds that were left out.
     pub silent: Vec<String>,
-    /// Days on which builds may be missing. A search must not claim that no build lies between two that enclose a gap.
+    /// Periods in which builds may be missing. A search must not conclude that two builds are neighbours if a gap lies
+    /// between them.
     #[serde(default)]
     pub holes: Vec<ListingGap>,
 }
 
-/// Days of which a source did not say what it has.
+/// A period for which a source could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListingGap {
     /// The source's name.
     pub source: String,
-    /// First day; nothing if the gap has no beginning.
+    /// First day; `None` if the beginning is unknown.
     pub from: Option<Date>,
-    /// Last day; nothing if the gap has no end.
+    /// Last day; `None` if the end is unknown.
     pub to: Option<Date>,
     /// Failure of the source.
     pub reason: String,
 }
 
 impl ListingGap {
-    /// Returns true if a missing build could lie between two others.
+    /// Returns true if a missing build could lie between two builds.
     pub fn between(&self, after: &Build, until: &Build) -> bool {
         let ends = |a: Option<Date>, b: Option<Date>| a.zip(b).is_some_and(|(a, b)| a > b);
         !ends(self.from, until.date) && !ends(after.date, self.to)
@@ -60,12 +59,11 @@ impl std::fmt::Display for ListingGap {
     }
 }
 
-/// Asks every source and merges the answers by day and version. If several sources offer a build, the location of the
-/// later source comes first. The listing ends early when `stop` becomes true.
+/// Queries every source, and merges the builds by day and version. If several sources offer a build, the location of
+/// the later source is preferred. The listing ends early when `stop` becomes true.
 ///
 /// # Errors
-/// [`ListError::Empty`] where no source offers anything; what single sources said is in [`History::silent`].
-/// [`ListError::Cancelled`].
+/// [`ListError::Empty`] if no source offers a build. [`ListError::Cancelled`] if `stop` is true.
 pub fn list_builds(
     sources: &Sources,
     wanted: &BuildQuery,
@@ -105,7 +103,7 @@ pub fn list_builds(
             }
             Err(reason) => history.holes.push(hole(reason)),
         }
-        // A cancelled listing says nothing about this source.
+        // The answer of this source may be incomplete, because the listing was cancelled.
         if stop.load(Memory::Relaxed) {
             return Err(ListError::Cancelled);
         }
@@ -137,14 +135,14 @@ pub fn list_builds(
     Ok(history)
 }
 
-/// Returns true if a build is from a release branch: its version names neither a day nor a commit.
+/// Returns true if a build is from a release branch. The version of such a build contains neither a day nor a commit.
 fn is_release(build: &Build) -> bool {
     let version = build.version.parse::<Version>();
     version.is_ok() && names::day(&build.version).is_none() && !build.version.contains(".dev")
 }
 
-/// Sorts nights by day, and each release after the last night of its version or an earlier one. The day of a release's upload
-/// does not show where its branch left the main one.
+/// Sorts nightly builds by day. Each release follows the last nightly build of its version or of an earlier version.
+/// The day of a release's upload is not used, because it does not show when its branch was created.
 fn in_order(builds: Vec<Build>) -> Vec<Build> {
     let (mut releases, mut nights): (Vec<_>, Vec<_>) = builds.into_iter().partition(is_release);
     let numbers = |build: &Build| {
@@ -168,10 +166,10 @@ fn in_order(builds: Vec<Build>) -> Vec<Build> {
     nights
 }
 
-/// Compares by day, because version strings of different lines do not sort (7.15 was followed by 10.0).
+/// Compares by day, because versions of different lines are not ordered (7.15 was followed by 10.0).
 fn order(a: &Build, b: &Build) -> Ordering {
     let version = |build: &Build| build.version.parse::<Version>().ok();
-    // Runs of one day are numbered in their order; versions that are commits have none.
+    // Builds of one day are ordered by the numbers of their CI runs, because versions that are commits have no order.
     let run = |build: &Build| build.run.as_ref().and_then(|run| run.parse::<u64>().ok());
     a.date
         .cmp(&b.date)
@@ -180,8 +178,9 @@ fn order(a: &Build, b: &Build) -> Ordering {
         .then_with(|| a.id.cmp(&b.id))
 }
 
-/// Reads the commits of builds, without fetching the builds, from the manifests that their CI runs publish. Returns the number of
-/// builds in the range that have commits afterwards. Ends early when `stop` becomes true.
+/// Reads the commits of the builds in a range from the manifests that their CI runs publish. The builds are not
+/// downloaded. Returns the number of builds in the range whose commits are known afterwards. Ends early when `stop`
+/// becomes true.
 pub fn read_components(
     sources: &Sources,
     history: &mut History,
@@ -200,7 +199,7 @@ pub fn read_components(
         let known = own.find_map(|source| listing::components(source, build, http));
         build.components = known;
     };
-    // Each build needs two small files, so nearly all time is spent waiting for hosts.
+    // Each build needs two small files, so most of the time is spent on waiting for hosts.
     let todo = Mutex::new(builds.iter_mut().filter(|build| build.components.is_none()));
     let next = || todo.lock().ok()?.next();
     download::crew(CONNECTIONS, || {
@@ -212,14 +211,15 @@ pub fn read_components(
 }
 
 impl History {
-    /// Returns the position of the build that a text names: an id, a version, a day (`2026-07-02` or `20260702`), the beginning
-    /// of a commit, perhaps with its day (`361a3e7@2026-07-04`), `first` or `last`.
+    /// Returns the index of the build that a text names: an id, a version, a day (`2026-07-02` or `20260702`), an
+    /// abbreviated commit with or without its day (`361a3e7@2026-07-04`), `first` or `last`.
     ///
-    /// A day names the last of its builds. In a history of pushes, a day or the version of a night names the last push that the
-    /// night contains. Nights are built at midnight, so that of 2 July contains the pushes until 1 July.
+    /// A day means the last build of the day. In a history of pushes, a day or the version of a nightly build means the
+    /// last push that the nightly build contains. Nightly builds are made at midnight, so the one of 2 July contains
+    /// the pushes until 1 July.
     ///
     /// # Errors
-    /// [`FindError`] with the neighbours, also for a day without a build.
+    /// [`FindError`] with the neighbouring builds if the history does not contain the build, or any build of the day.
     pub fn find(&self, text: &str) -> Result<usize, FindError> {
         let last = self.builds.len().checked_sub(1);
         let text = of_day(text).map_or(text, |(commit, _)| commit);
@@ -239,7 +239,7 @@ impl History {
         found.ok_or_else(|| FindError { wanted: text.into(), offered: self.around(day) })
     }
 
-    /// Returns the builds of a day if there are several.
+    /// Returns the builds of a day if there are several; an empty list otherwise.
     pub fn of_day(&self, text: &str) -> Vec<&Build> {
         let Ok(day) = text.parse::<Date>() else { return Vec::new() };
         let of_day = |build: &&Build| build.date == Some(day) && !build.is_push();

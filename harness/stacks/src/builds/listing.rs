@@ -1,4 +1,4 @@
-//! Reading what sources offer.
+//! Reads the listings of sources.
 
 mod index;
 mod runs;
@@ -18,32 +18,28 @@ use crate::{Archive, Build, BuildLocation, BuildQuery, BuildSource, Date, Source
 
 pub(crate) use runs::components;
 
-/// File that a listing names.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// File name.
     name: String,
-    /// Address.
     url: String,
-    /// In bytes.
+    /// Size in bytes.
     size: Option<u64>,
     /// Day of the upload.
     day: Option<Date>,
 }
 
-/// Likely reason for a page in HTML in place of a listing.
+/// Hint about a likely reason for an HTML page in place of a listing.
 const PORTAL: &str = "does a portal or a proxy want a login?";
 
-/// Days between a night and its last push, at most; at Christmas there are few pushes.
+/// Maximum number of days between a nightly build and its last push. There are few pushes around Christmas.
 const QUIET: i64 = 10;
 
-/// Answer of a source.
 #[derive(Default)]
 pub(crate) struct Offered {
     pub(crate) builds: Vec<Build>,
-    /// Parts of it that are not there, such as the page of a family under its old name.
+    /// Requested parts that the source does not have, for example the page of a family under its old name.
     pub(crate) absent: Vec<String>,
-    /// Parts of it that did not answer, so that builds may be missing.
+    /// Requested parts that could not be read, so that builds may be missing.
     pub(crate) troubles: Vec<String>,
 }
 
@@ -53,14 +49,13 @@ impl From<Vec<Build>> for Offered {
     }
 }
 
-/// Returns the builds of a source that match a query.
 pub(crate) fn offered(
     source: &BuildSource,
     families: &[String],
     wanted: &BuildQuery,
     http: &Asking<'_>,
 ) -> Result<Offered, String> {
-    // A source may be older or younger than what is wanted.
+    // A source has its own first and last day. The query is restricted to them.
     let later = |a: Option<Date>, b: Option<Date>| a.max(b);
     let earlier = |a: Option<Date>, b: Option<Date>| match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
@@ -75,7 +70,7 @@ pub(crate) fn offered(
         SourceKind::IndexHtml => tarballs(source, families, index::list(source, http)?).into(),
         SourceKind::SimpleIndex => wheels::list(source, families, &wanted.gfx, http)?,
         SourceKind::Shards => {
-            // A night's last push is of a day before it.
+            // The last push that a nightly build contains is of an earlier day.
             let from =
                 from.map(|from| if source.runs.is_some() { from.plus(-QUIET) } else { from });
             return runs::list(source, families, from, to, http).map(Offered::from);
@@ -91,7 +86,7 @@ pub(crate) fn offered(
     Ok(offered)
 }
 
-/// Returns, for each version, the tarball of the most preferred family.
+/// Returns for each version the tarball of the most preferred family.
 fn tarballs(source: &BuildSource, families: &[String], entries: Vec<Entry>) -> Vec<Build> {
     let mut best: BTreeMap<String, (usize, Build)> = BTreeMap::new();
     for entry in entries {
@@ -121,7 +116,7 @@ fn tarballs(source: &BuildSource, families: &[String], entries: Vec<Entry>) -> V
     best.into_values().map(|(_, build)| build).collect()
 }
 
-/// Returns the prefixes in a folder. Their names are taken as version and day.
+/// Returns the prefixes in a folder as builds. Version and day are read from the name of each prefix.
 fn directory(at: &Path) -> Result<Vec<Build>, String> {
     let entries = fs::read_dir(at).map_err(|e| format!("cannot read {}: {e}", at.display()))?;
     let build = |path: PathBuf| {
@@ -143,13 +138,13 @@ fn debian() -> Vec<Build> {
     crate::RELEASES.iter().map(build).collect()
 }
 
-/// HTTP client whose waits the caller may cancel.
+/// HTTP client whose waits can be cancelled.
 pub(crate) struct Asking<'a> {
     pub(crate) http: Http,
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// Longest page that is read. A page of the largest listing has 1 MB.
+/// Maximum size of a page. A page of the largest known listing has 1 MB.
 const PAGE: Bound = Bound::new(64 << 20, "no page of a listing is longer");
 
 impl Asking<'_> {
@@ -162,16 +157,17 @@ impl Asking<'_> {
     }
 }
 
-/// Characters that are escaped: all but RFC 3986's unreserved ones and the slash. A `+` would mean a space.
+/// Characters to escape: all except the slash and the unreserved characters of RFC 3986. An unescaped `+` would mean a
+/// space.
 const PATH: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// Returns a key or file name as part of an address.
+/// Returns a key or file name in the form that an address needs.
 fn escaped(path: &str) -> String {
     utf8_percent_encode(path, PATH).to_string()
 }
 
-/// Returns the address that a link on a page leads to.
+/// Returns the address of a link on the page with address `base`.
 fn joined(base: &str, link: &str) -> String {
     let site = base.find("://").and_then(|at| Some(at + 3 + base[at + 3..].find('/')?));
     if link.contains("://") {

@@ -1,19 +1,16 @@
-//! File names of tarballs and wheels.
-
 use version::Version;
 
 use crate::Date;
 
-/// Parts of a tarball's name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Tarball<'a> {
     pub(crate) family: &'a str,
     pub(crate) version: &'a str,
 }
 
-/// Reads `therock-dist-linux-<family>-<version>.tar.gz`; `None` for anything else, including builds for Windows, test
-/// packages and ad-hoc builds, which lie in the same listings. The pattern is that of TheRock's
-/// `install_rocm_from_artifacts.py`, with the endings `+bkc.<date>` and `rc<n>` that other streams use.
+/// Parses `therock-dist-linux-<family>-<version>.tar.gz`. Returns `None` for any other name. The same listings also
+/// contain builds for Windows, test packages and ad-hoc builds. The pattern is that of TheRock's
+/// `install_rocm_from_artifacts.py`, with the additional endings `+bkc.<date>` and `rc<n>` of other release streams.
 pub(crate) fn tarball(name: &str) -> Option<Tarball<'_>> {
     let stem = name.strip_prefix("therock-dist-linux-")?;
     let stem = [".tar.gz", ".tar.xz", ".tar.zst"].iter().find_map(|e| stem.strip_suffix(e))?;
@@ -22,13 +19,14 @@ pub(crate) fn tarball(name: &str) -> Option<Tarball<'_>> {
     (!decoy && !family.is_empty() && is_version(version)).then_some(Tarball { family, version })
 }
 
-/// Returns true for a version with all three numbers and the ending of a Python package. Listings have no native packages.
+/// Returns true if the text is a version with three numbers and the ending of a Python package. Listings contain no
+/// native packages, whose versions have other endings.
 fn is_version(text: &str) -> bool {
     !text.contains('~') && text.parse().is_ok_and(|version: Version| version.is_exact())
 }
 
-/// Returns the mark in the version of a build that is not a night of the main branch. Builds for one customer or of a developer's
-/// own commit lie in the same listings.
+/// Returns the mark in a version, for example `+bkc`, if the build is not a nightly build of the main branch. Such
+/// builds, for one customer or of a developer's commit, are in the same listings.
 pub(crate) fn beside_main(version: &str) -> Option<&'static str> {
     let (_, local) = version.split_once('+')?;
     if local.starts_with("bkc.") {
@@ -38,7 +36,8 @@ pub(crate) fn beside_main(version: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the day in a version. If there are two, as in `10.1.0a20260811+bkc.20260813`, the last one counts.
+/// Returns the day in a version. If the version contains two days, as in `10.1.0a20260811+bkc.20260813`, returns the
+/// last.
 pub(crate) fn day(version: &str) -> Option<Date> {
     version
         .split(|c: char| !c.is_ascii_digit())
@@ -47,15 +46,15 @@ pub(crate) fn day(version: &str) -> Option<Date> {
         .next_back()
 }
 
-/// Parts of a wheel's name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Wheel {
-    /// Normalised as PEP 503 says: `rocm-sdk-core`.
+    /// Package name, normalised as in PEP 503, for example `rocm-sdk-core`.
     pub(crate) package: String,
     pub(crate) version: String,
 }
 
-/// Reads `rocm_sdk_core-7.15.0a20260630-py3-none-linux_x86_64.whl`; `None` for sdists and other systems.
+/// Parses `rocm_sdk_core-7.15.0a20260630-py3-none-linux_x86_64.whl`. Returns `None` for source distributions, and for
+/// wheels of other systems.
 pub(crate) fn wheel(name: &str) -> Option<Wheel> {
     let parts: Vec<_> = name.strip_suffix(".whl")?.split('-').collect();
     let platform = parts.last().filter(|_| (5..=6).contains(&parts.len()))?;
@@ -64,7 +63,7 @@ pub(crate) fn wheel(name: &str) -> Option<Wheel> {
         .then(|| Wheel { package: normalised(parts[0]), version: parts[1].to_owned() })
 }
 
-/// Returns the normalised name of a package: PEP 503 makes runs of `-`, `_` and `.` one dash.
+/// Returns the normalised name of a package (PEP 503): each run of `-`, `_` and `.` becomes one dash.
 pub(crate) fn normalised(package: &str) -> String {
     let words = package.split(['-', '_', '.']).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_lowercase()

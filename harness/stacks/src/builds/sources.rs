@@ -1,4 +1,4 @@
-//! Configuration of the places that publish builds, with dated defaults.
+//! Configuration of the hosts and folders that publish builds, with dated defaults.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,46 +10,49 @@ use crate::{Date, PathError, SourcesError};
 
 const DEFAULTS: &str = include_str!("sources.toml");
 
-/// Sources of builds, in order. If several offer a build, the later source wins.
+/// Sources of builds, in order. If several sources offer a build, the later one is preferred.
 #[derive(Clone, Debug)]
 pub struct Sources {
     /// The sources.
     pub sources: Vec<BuildSource>,
-    /// Names of families per architecture.
+    /// Names of the families of each architecture.
     pub families: Families,
 }
 
-/// Names of the families of each architecture, the preferred first. Families have been renamed over time.
+/// Names of the families of each architecture, the preferred one first. There are several, because families have been
+/// renamed.
 pub type Families = BTreeMap<String, Vec<String>>;
 
-/// Host or folder that publishes builds.
+/// A host or folder that publishes builds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BuildSource {
     /// Name in messages and in `--source`.
     pub name: String,
-    /// Channel: `nightly`, `stable`, `commits`. `--source` takes a channel as well.
+    /// Channel, for example `nightly`, `stable` or `commits`. `--source` also accepts a channel.
     #[serde(default)]
     pub channel: String,
     /// Format of the listing.
     pub kind: SourceKind,
-    /// Address, or folder.
+    /// Address of the host, or path of the folder.
     #[serde(default)]
     pub url: String,
-    /// Beginning of the keys, for [`SourceKind::S3Xml`].
+    /// Prefix of the keys in the bucket, for [`SourceKind::S3Xml`].
     #[serde(default)]
     pub prefix: String,
-    /// First day whose builds are taken from the source.
+    /// First day from which builds of the source are used; `None` means no limit.
     pub from: Option<Date>,
-    /// Last day whose builds are taken from the source. A bucket that is not filled any more still lists its builds.
+    /// Last day until which builds of the source are used; `None` means no limit. The limit is needed because a bucket
+    /// that gets no more builds still lists the old ones.
     pub to: Option<Date>,
-    /// Address of the status file of the nightly of `{date}`. The file names the CI run.
+    /// Address of the status file of the nightly build of day `{date}`. The file contains the CI run.
     pub status: Option<String>,
-    /// Address at which GitHub lists the runs between the days `{from}` and `{to}`, one build each.
+    /// Address at which GitHub lists the CI runs between the days `{from}` and `{to}`. Each run made one build.
     pub runs: Option<String>,
-    /// Address of the commits of the build that `{run}` made.
+    /// Address of the manifest of the build that CI run `{run}` made.
     pub manifest: Option<String>,
-    /// Parts that together make a prefix: archives for [`SourceKind::Shards`], packages for [`SourceKind::SimpleIndex`].
+    /// Parts whose contents together are a prefix: archives for [`SourceKind::Shards`], packages for
+    /// [`SourceKind::SimpleIndex`].
     #[serde(default)]
     pub parts: Vec<String>,
 }
@@ -58,15 +61,15 @@ pub struct BuildSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceKind {
-    /// S3's ListObjectsV2, page by page.
+    /// Pages of S3's ListObjectsV2.
     S3Xml,
-    /// A page with `const files = [...]` in it, as TheRock's `index_generation_s3_tar.py` writes it.
+    /// A page that contains `const files = [...]`, as TheRock's `index_generation_s3_tar.py` writes it.
     IndexHtml,
     /// A Python package index (PEP 503 and PEP 691).
     SimpleIndex,
-    /// Parts of a CI run (`core-hip_lib_generic.tar.zst`), found by run.
+    /// Archives of CI runs, for example `core-hip_lib_generic.tar.zst`. They are found through the run.
     Shards,
-    /// Folders in a folder.
+    /// Subfolders of a folder; each one is a prefix.
     Dir,
     /// The releases that Debian packages.
     Debian,
@@ -82,8 +85,8 @@ struct File {
 }
 
 impl Sources {
-    /// Returns the defaults, changed by a file: the given one, or else `rocrepro/sources.toml` in the user's configuration
-    /// folder, if that exists.
+    /// Returns the default sources, changed by a file: the given one, or else `rocrepro/sources.toml` in the user's
+    /// configuration folder, if it exists.
     ///
     /// # Errors
     /// [`SourcesError::File`] if the given file cannot be read, [`SourcesError::Config`] with all its mistakes.
@@ -107,7 +110,7 @@ impl Sources {
         Ok(sources)
     }
 
-    /// Reads the text of a file of sources, alone. `path` names it in mistakes.
+    /// Parses the text of a file of sources, without the defaults. `path` is the name of the file in messages.
     ///
     /// # Errors
     /// [`SourcesError::Config`] with all mistakes.
@@ -141,10 +144,10 @@ impl Sources {
         }
     }
 
-    /// Selects sources by a name, a channel, `debian`, `dir:FOLDER`, or `KIND=ADDRESS`.
+    /// Selects sources by the name of a source, a channel, `debian`, `dir:FOLDER`, or `KIND=ADDRESS`.
     ///
     /// # Errors
-    /// [`SourcesError::UnknownSource`] with all names that are not sources.
+    /// [`SourcesError::UnknownSource`] with all unknown names.
     pub fn select(&self, names: &[String]) -> Result<Self, SourcesError> {
         let mut unknown = Vec::new();
         let mut sources = Vec::new();
@@ -172,7 +175,8 @@ impl Sources {
         Err(SourcesError::UnknownSource { wanted: unknown, known: known.join(", ") })
     }
 
-    /// Returns the channels whose builds can be stacks, each once: those of every source but Debian, which has a spelling of its own.
+    /// Returns the channels whose builds can be stacks, without duplicates. Debian is left out, because its stacks are
+    /// written as `debian:VERSION`.
     pub fn channels(&self) -> Vec<String> {
         let builds = self.sources.iter().filter(|source| source.kind != SourceKind::Debian);
         let mut channels: Vec<String> = Vec::new();
@@ -185,13 +189,12 @@ impl Sources {
         channels
     }
 
-    /// Returns the channels of the built-in sources.
     pub(crate) fn built_in_channels() -> Vec<String> {
         let built_in = Self::parse(DEFAULTS, Path::new("sources.toml"));
         built_in.map(|sources| sources.channels()).unwrap_or_default()
     }
 
-    /// Returns the names of an architecture's families. An unknown architecture is its own family.
+    /// Returns the names of an architecture's families. For an unknown architecture, its own name is returned.
     pub(crate) fn families_of(&self, gfx: &str) -> Vec<String> {
         self.families.get(gfx).cloned().unwrap_or_else(|| vec![gfx.into(), "multiarch".into()])
     }
@@ -342,7 +345,7 @@ mod tests {
         check(&["nightyl", "dir:", "stable"], "not a source: nightyl, dir:; use one of nightly, ");
     }
 
-    /// RELEASES.md of TheRock, 2026-08-22.
+    /// Source: RELEASES.md of TheRock, 2026-08-22.
     #[test]
     fn the_built_in_sources_are_those_of_the_documents() {
         let all = Sources::load(None).unwrap();

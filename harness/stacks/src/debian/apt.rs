@@ -1,5 +1,5 @@
-//! apt with a state of its own. It reads signed indexes and resolves dependencies independently of the packages of the
-//! machine, and needs no privileges.
+//! Runs apt with a separate state. This apt reads signed indexes and resolves dependencies, independently of the
+//! packages that are installed on the machine, and needs no privileges.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,41 +16,40 @@ use super::release::NEEDLESS;
 use crate::debian::planned::{Absent, Planned};
 use crate::{FetchError, watch::watched};
 
-/// Signatures that an archive needs.
+/// Requirement on the signature of an archive.
 #[derive(Clone, Debug)]
 pub(crate) enum Trust {
-    /// By one of the keys in this file.
+    /// One of the keys in this file must have signed the archive.
     Keyring(PathBuf),
-    /// None, for the archives that tests make.
+    /// No signature is needed. This is only for archives that tests make.
     #[cfg(test)]
     Unsigned,
 }
 
-/// Isolated apt state for one stack.
+/// Separate state of apt for one stack.
 pub(crate) struct Apt<'a> {
     directory: PathBuf,
     mirror: String,
-    /// The mirror in the spelling of apt.
+    /// Address of the mirror, as apt's sources need it.
     uri: String,
     lock: File,
-    /// Becomes true when the caller cancels.
+    /// Flag that the caller sets to cancel.
     stop: &'a AtomicBool,
-    /// First words of a command that ends together with this process, if the host has them.
+    /// Prefix of a command, which makes the command end when this process ends; empty if the host lacks such a program.
     prefix: &'static [&'static str],
 }
 
-/// Failure of apt-get.
 enum Failure {
     Error(FetchError),
-    /// Error lines of apt-get.
+    /// apt-get failed, with these error lines.
     Lines(String),
 }
 
 impl<'a> Apt<'a> {
-    /// Prepares the state in `directory`; `lock` is held until the last apt process has ended.
+    /// Prepares the state in `directory`. `lock` stays locked until the last apt process has ended.
     ///
     /// # Errors
-    /// [`FetchError::NoApt`] if apt-get is not on PATH.
+    /// [`FetchError::NoApt`] if apt-get is not in PATH.
     pub(crate) fn new(
         directory: PathBuf,
         spec: &str,
@@ -66,7 +65,7 @@ impl<'a> Apt<'a> {
             let path = directory.join(part);
             fs::create_dir_all(&path).map_err(FetchError::io("create", &path))?;
         }
-        // apt does not keep packages of a file: archive; its copy: method does.
+        // apt keeps downloaded packages for `copy:` addresses, but not for `file:` addresses.
         let uri = match mirror.strip_prefix("file:") {
             Some(path) => format!("copy:{path}"),
             None => mirror.to_owned(),
@@ -103,10 +102,9 @@ impl<'a> Apt<'a> {
         })
     }
 
-    /// Updates the index.
     pub(crate) fn update(&self) -> Result<(), FetchError> {
         let action = "read the index of the mirror";
-        // Without this, apt answers a mirror that is down with a warning and success.
+        // Without this option, apt only prints a warning if a mirror cannot be reached, and reports success.
         let arguments = ["update", "-oAPT::Update::Error-Mode=any"];
         self.run(&arguments, |_| ()).map_err(|failure| match failure {
             Failure::Error(error) => error,
@@ -124,12 +122,12 @@ impl<'a> Apt<'a> {
         })
     }
 
-    /// Returns the packages that have to be installed for these, in the order of their names.
+    /// Returns all packages that must be installed for the given packages, sorted by name.
     ///
     /// # Errors
-    /// [`Absent::Gone`] if the index does not have one of them.
+    /// [`Absent::Gone`] if the index does not contain one of the given packages.
     pub(crate) fn plan(&self, packages: &[String]) -> Result<Vec<Planned>, Absent> {
-        // Without being asked for SHA256 apt names MD5 sums here.
+        // Without ForceHash, apt prints MD5 sums instead of SHA-256.
         let mut arguments = vec!["install", "--print-uris", "-oAcquire::ForceHash=SHA256"];
         arguments.extend(packages.iter().map(String::as_str));
         let mut plan = Vec::new();
@@ -162,11 +160,11 @@ impl<'a> Apt<'a> {
         FetchError::Apt { action, detail }
     }
 
-    /// Runs apt-get and passes each line of its standard output to a function.
+    /// Runs apt-get, and passes each line of its standard output to a function.
     fn run(&self, arguments: &[&str], mut line: impl FnMut(&str)) -> Result<(), Failure> {
         let io = |source| Failure::Error(FetchError::io("run apt-get in", &self.directory)(source));
-        // The lock as standard input: should this process be killed, the state stays locked for as long as
-        // apt is still writing to it.
+        // apt-get inherits the lock as its standard input. If this process is killed, the state stays locked while
+        // apt-get is still writing to it.
         let mut child = self
             .command()
             .args(["-q", "-y"])
@@ -177,10 +175,10 @@ impl<'a> Apt<'a> {
             .spawn()
             .map_err(io)?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        // The process is waited for below. Until then its number is not used again.
+        // The process is reaped below. Until then, its PID is not reused.
         let pid = Pid::from_child(&child);
         let end = || {
-            // It may have ended by itself.
+            // apt-get may have ended already, so errors are ignored.
             let _ = kill_process(pid, Signal::TERM);
         };
         let errors = watched(self.stop, end, || {
@@ -190,7 +188,7 @@ impl<'a> Apt<'a> {
                     let _ = stderr.map(|mut stderr| stderr.read_to_end(&mut bytes));
                     String::from_utf8_lossy(&bytes).into_owned()
                 });
-                // A thread that could not be started loses the error lines, and apt-get ends all the same.
+                // If no thread can be started, the error lines are lost, but apt-get still ends.
                 if let Some(stdout) = stdout {
                     let mut stdout = BufReader::new(stdout);
                     let mut bytes = Vec::new();
@@ -216,14 +214,14 @@ impl<'a> Apt<'a> {
     }
 }
 
-/// Returns the first error line of apt.
 fn error_lines(text: &str) -> Option<String> {
     let lines: Vec<_> = text.lines().filter_map(|l| l.strip_prefix("E: ").map(str::trim)).collect();
-    // The first of many alike: a mirror that is down fails for each file. The last line is only a summary.
+    // The first line is enough, because a mirror that cannot be reached causes one such line per file. The last line is
+    // only a summary.
     lines.first().map(|first| (*first).to_owned())
 }
 
-/// Returns the package that apt does not have, according to its error.
+/// Returns the package that apt could not find, according to its error message.
 fn missing(detail: &str) -> Option<String> {
     let quoted = |text: &str| text.split('\'').nth(1).map(str::to_owned);
     if let Some(rest) = detail.strip_prefix("Version ") {
@@ -237,7 +235,7 @@ fn missing(detail: &str) -> Option<String> {
     if detail.contains("has no installation candidate") { quoted(detail) } else { None }
 }
 
-/// Parses one line of `apt-get --print-uris`: `'URI' FILE SIZE SHA256:HASH`.
+/// Parses a line of `apt-get --print-uris`: `'URI' FILE SIZE SHA256:HASH`.
 fn planned(line: &str, mirror: &str) -> Option<Planned> {
     let (address, rest) = line.strip_prefix('\'')?.split_once("' ")?;
     let path = address.strip_prefix(mirror)?.trim_start_matches('/');
@@ -253,8 +251,8 @@ fn planned(line: &str, mirror: &str) -> Option<Planned> {
     })
 }
 
-/// Returns the host's settings for downloads (proxies, time-outs, checks of dates), without the additional indexes of
-/// desktop packages.
+/// Returns the host's settings for downloads (proxies, time-outs, checks of dates), without the settings for additional
+/// indexes, which desktop packages add.
 fn acquire_settings(dump: &str) -> String {
     let wanted = |line: &&str| {
         line.starts_with("Acquire::")
@@ -264,7 +262,7 @@ fn acquire_settings(dump: &str) -> String {
     dump.lines().filter(wanted).map(|line| format!("{line}\n")).collect()
 }
 
-/// Returns the other settings, without any of the host's, such as its pins and hooks.
+/// Returns the remaining settings. Other settings of the host, such as its pins and hooks, are not used.
 fn configuration(directory: &Path, suites: &[String]) -> String {
     let at = |part: &str| directory.join(part).display().to_string();
     let settings = [
@@ -278,14 +276,14 @@ fn configuration(directory: &Path, suites: &[String]) -> String {
         ("Dir::State::lists", at("lists")),
         ("Dir::State::status", at("status")),
         ("Dir::Cache", directory.display().to_string()),
-        // Where nothing is: apt does not name a package that it finds here.
+        // This folder is empty, because apt does not print packages that it finds here.
         ("Dir::Cache::archives", at("none")),
         ("Dir::Log", directory.display().to_string()),
         ("APT::Architecture", "amd64".to_owned()),
         ("APT::Architectures::", "amd64".to_owned()),
         ("APT::Default-Release", suites.first().cloned().unwrap_or_default()),
         ("APT::Install-Recommends", "false".to_owned()),
-        // The user's directory may be closed to apt's own user, and there is nothing to protect from it.
+        // apt's own user may not have access to the user's directory. Changing to that user would protect nothing here.
         ("APT::Sandbox::User", "root".to_owned()),
         ("Acquire::Languages", "none".to_owned()),
         ("Acquire::PDiffs", "false".to_owned()),
@@ -294,7 +292,7 @@ fn configuration(directory: &Path, suites: &[String]) -> String {
     settings.iter().map(|(name, value)| format!("{name} \"{value}\";\n")).collect()
 }
 
-/// Writes a file that only the user can read: the settings can hold a proxy's password.
+/// Writes a file that only the user can read, because the settings may contain the password of a proxy.
 fn write(path: &Path, text: &str) -> Result<(), FetchError> {
     File::options()
         .create(true)

@@ -7,56 +7,56 @@ use std::{
 
 use crate::{Hint, LocateError, LockError, PathError};
 
-/// A Debian release that could not be fetched.
+/// Error while fetching a Debian release.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
     /// The stack could not be located.
     #[error(transparent)]
     Locate(#[from] LocateError),
-    /// The name of a mirror is not an address.
+    /// The address of a mirror is invalid.
     #[error("{mirror:?} is not the address of a mirror")]
     BadMirror {
-        /// The name.
+        /// The address.
         mirror: String,
     },
-    /// The release has no such library.
+    /// The release does not contain a library.
     #[error("{spec} has no {extra}")]
     NoExtra {
         /// The stack.
         spec: String,
         /// The library.
         extra: String,
-        /// The releases that have it.
+        /// The releases that contain the library.
         have: String,
     },
-    /// The name of an architecture is not one of a GPU.
+    /// The name of an architecture is invalid.
     #[error("{name:?} is not a GPU architecture")]
     Architecture {
         /// The name.
         name: String,
     },
-    /// apt is not installed.
+    /// apt is not installed on this machine.
     #[error("reading the indexes of Debian for {spec} needs apt-get, which is not on PATH")]
     NoApt {
         /// The stack.
         spec: String,
     },
-    /// Debian's signing keys are not installed.
+    /// Debian's signing keys are not installed on this machine.
     #[error("Debian's archive keys are not on this machine: looked for {looked}")]
     NoKeyring {
-        /// Files that were searched.
+        /// The files that were searched.
         looked: String,
     },
-    /// The mirror does not answer, or not with a Debian archive.
+    /// The mirror does not respond, or does not contain a Debian archive.
     #[error("the mirror {mirror} could not be read: {detail}")]
     Mirror {
         /// The mirror.
         mirror: String,
-        /// The answer of the host or of apt.
+        /// The response of the host, or the message of apt.
         detail: String,
     },
-    /// Debian did not sign the mirror's index.
+    /// The mirror's index has no signature of Debian.
     #[error("the mirror {mirror} is not trusted: {detail}")]
     Untrusted {
         /// The mirror.
@@ -64,18 +64,18 @@ pub enum FetchError {
         /// The message of apt.
         detail: String,
     },
-    /// No mirror has a package of the release any more.
+    /// The mirrors no longer have a package of the release.
     #[error("{gone} of {spec} is not on {mirrors}; {offered}")]
     Gone {
         /// The stack.
         spec: String,
         /// The missing package, with its version.
         gone: String,
-        /// The mirrors that were asked.
+        /// The mirrors that were tried.
         mirrors: String,
-        /// The versions of ROCm that the indexes have.
+        /// The versions of ROCm that the indexes contain.
         offered: String,
-        /// The nearest release of which the mirrors have every package, if there is one.
+        /// The nearest release for which the mirrors have every package, if there is one.
         nearest: Option<String>,
     },
     /// apt failed for another reason.
@@ -86,12 +86,12 @@ pub enum FetchError {
         /// The message of apt.
         detail: String,
     },
-    /// The bytes of a downloaded package are not those that the index promises.
+    /// A downloaded package differs from the package in the index.
     #[error("{path} is damaged ({detail})")]
     Damaged {
         /// The package.
         path: PathBuf,
-        /// The expected and the actual bytes.
+        /// The expected and the actual size or digest.
         detail: String,
     },
     /// A package cannot be unpacked safely.
@@ -99,7 +99,7 @@ pub enum FetchError {
     Archive {
         /// The package.
         path: PathBuf,
-        /// The member and its mistake.
+        /// The member of the package, and the reason.
         reason: String,
     },
     /// The disk is full.
@@ -108,7 +108,7 @@ pub enum FetchError {
         /// The file that was being written.
         path: PathBuf,
     },
-    /// The lock of the stack could not be had.
+    /// The stack could not be locked.
     #[error(transparent)]
     Lock(LockError),
     /// The caller cancelled the fetch.
@@ -120,9 +120,10 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// Returns true if the machine or its network is at fault, and not the request, so that the same may work later.
+    /// Returns true if the cause is the machine or its network and not the request, so that the same request may
+    /// succeed later.
     pub fn is_environment(&self) -> bool {
-        // Without a wildcard arm: a new variant has to say who is at fault.
+        // The match has no wildcard arm, so that each new variant must be classified.
         match self {
             Self::Locate(error) => error.is_environment(),
             Self::BadMirror { .. } | Self::NoExtra { .. } | Self::Architecture { .. } => false,
@@ -141,7 +142,7 @@ impl FetchError {
         }
     }
 
-    /// Returns a function for `map_err` that adds the attempted action and its file.
+    /// Returns a function for `map_err` that adds the attempted action and the path to an error.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| PathError::new(action, path, source).into()
     }
@@ -205,20 +206,20 @@ impl From<LockError> for FetchError {
     }
 }
 
-/// A Debian release whose packages could not be locked.
+/// Error while locking the packages of a Debian release.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockReleaseError {
     /// The apt sources of this machine have no Debian mirror.
     #[error("no Debian mirror in this machine's apt sources ({looked})")]
     NoMirror {
-        /// Files that were read.
+        /// The files that were searched.
         looked: String,
     },
-    /// The packages of the release do not fit together.
+    /// Two groups of packages need different versions of a package.
     #[error("the release cannot be locked: {detail}")]
     Conflict {
-        /// The packages.
+        /// The package and its versions.
         detail: String,
     },
     /// The indexes of the release could not be read.

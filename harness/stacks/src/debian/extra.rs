@@ -1,22 +1,23 @@
-//! Libraries and tools that a stack can have in addition to the HIP runtime, and those that well-known programs need.
+//! Libraries and tools that a stack can contain in addition to the HIP runtime, and lists of those that well-known
+//! programs need.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Library or tool that a stack can have in addition to the HIP runtime.
+/// A library or tool that a stack can contain in addition to the HIP runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Extra {
-    /// Tools that compile HIP programs: the headers, clang with its linker, the device libraries, and the headers of the
-    /// other extras.
+    /// Tools for compiling HIP programs: headers, clang with its linker, the device libraries, and the headers of the
+    /// other extras of the stack.
     Dev,
     /// hipBLAS.
     Hipblas,
     /// hipBLASLt.
     Hipblaslt,
-    /// The compiler's usual name.
+    /// The command `hipcc`.
     Hipcc,
     /// The headers of hipCUB.
     Hipcub,
@@ -28,7 +29,7 @@ pub enum Extra {
     Hipsolver,
     /// hipSPARSE and rocSPARSE.
     Hipsparse,
-    /// llama.cpp as Debian builds it, with its HIP backend and its tests.
+    /// llama.cpp as packaged by Debian, with its HIP backend and its tests.
     Llama,
     /// MIOpen.
     Miopen,
@@ -36,7 +37,7 @@ pub enum Extra {
     Rccl,
     /// rocBLAS.
     Rocblas,
-    /// rocFFT.
+    /// rocFFT without hipFFT.
     Rocfft,
     /// The library of rocm-smi.
     RocmSmi,
@@ -48,16 +49,16 @@ pub enum Extra {
     Rocsparse,
     /// The headers of rocThrust.
     Rocthrust,
-    /// roctx, annotations of traces.
+    /// roctx, a library that annotates traces.
     Roctx,
     /// The headers of rocWMMA.
     Rocwmma,
-    /// AMD's own test programs for the other extras, in `usr/libexec/rocm`.
+    /// AMD's test programs for the other extras of the stack, in `usr/libexec/rocm`.
     Tests,
 }
 
-/// Needs of well-known programs: the libraries to which their packages on PyPI are linked, and the tools with which they compile
-/// at run time.
+/// Extras that well-known programs need: the libraries to which their PyPI packages are linked, and the tools with
+/// which they compile at run time.
 const PROGRAMS: &[(&str, &[Extra])] = &[
     (
         "cupy",
@@ -107,8 +108,8 @@ const PROGRAMS: &[(&str, &[Extra])] = &[
             Extra::Roctx,
         ],
     ),
-    // A build that is linked to a ROCm of the system, by what PyTorch's own build looks for (cmake/public/LoadHIP.cmake). Wheels that carry
-    // a ROCm of their own run on that.
+    // The list is for a build that uses the system's ROCm. It contains the libraries that PyTorch's build searches for
+    // (cmake/public/LoadHIP.cmake). Wheels that contain ROCm use their own copy.
     (
         "torch",
         &[
@@ -126,12 +127,12 @@ const PROGRAMS: &[(&str, &[Extra])] = &[
             Extra::Roctx,
         ],
     ),
-    // It brings its own compiler and linker.
+    // Triton contains its own compiler and linker.
     ("triton", &[]),
 ];
 
 impl Extra {
-    /// All extras, in the order of their names.
+    /// All extras, sorted by name.
     pub const ALL: &'static [Self] = &[
         Self::Dev,
         Self::Hipblas,
@@ -157,10 +158,10 @@ impl Extra {
         Self::Tests,
     ];
 
-    /// Returns the extras that a name of `--with` means: one extra, or all that a program of that name needs.
+    /// Returns the extras for a name in `--with`: one extra, or all extras that the program of this name needs.
     ///
     /// # Errors
-    /// A name that is neither.
+    /// The name is neither an extra nor a program.
     pub fn named(text: &str) -> Result<Vec<Self>, String> {
         if let Some((_, extras)) = PROGRAMS.iter().find(|(name, _)| *name == text) {
             return Ok(extras.to_vec());
@@ -168,8 +169,8 @@ impl Extra {
         text.parse().map(|extra| vec![extra])
     }
 
-    /// Returns true if its kernels are files, of which only those of wanted architectures are unpacked. hipBLAS, the solvers and
-    /// llama.cpp come with rocBLAS.
+    /// Returns true if the extra's kernels are separate files. Only the files for the wanted architectures are
+    /// unpacked. hipBLAS, the solvers and llama.cpp are included, because they depend on rocBLAS.
     pub(crate) fn has_kernel_files(self) -> bool {
         match self {
             Self::Hipblas
@@ -197,7 +198,7 @@ impl Extra {
         }
     }
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Dev => "dev",

@@ -1,4 +1,4 @@
-//! Fetching a Debian release: download what its lock names, verify, unpack, publish.
+//! Fetches a Debian release: downloads the packages in its lock, verifies them, unpacks them, and publishes the root.
 
 mod previous;
 
@@ -22,7 +22,7 @@ use crate::{
     Release, Spec, Stack, StackCache, locate,
 };
 
-/// Where Debian's package debian-archive-keyring puts the keys, old and new.
+/// Files in which Debian's package debian-archive-keyring installs the keys. The paths differ between its versions.
 const KEYRINGS: &[&str] = &[
     "/usr/share/keyrings/debian-archive-keyring.gpg",
     "/usr/share/keyrings/debian-archive-keyring.pgp",
@@ -31,22 +31,22 @@ const KEYRINGS: &[&str] = &[
 /// Options of a fetch.
 #[derive(Clone, Debug, Default)]
 pub struct FetchOptions {
-    /// Addresses of mirrors as in apt's sources, the preferred one first. If empty, the mirror of this machine's apt and those of
-    /// Debian.
+    /// Addresses of mirrors, as in apt's sources, the preferred one first. If empty, the mirror of this machine's apt
+    /// and Debian's own mirrors are used.
     pub mirrors: Vec<String>,
-    /// Libraries to add. Those that a stack already has stay.
+    /// Extras to add. Extras that a fetched stack already contains are kept.
     pub with: Vec<Extra>,
-    /// GPU architectures whose kernel files to unpack from the libraries, such as `gfx1151`; none means all,
-    /// which takes up to 4 GB.
+    /// GPU architectures whose kernel files are unpacked, for example `gfx1151`. An empty list means all architectures,
+    /// which need up to 4 GB.
     pub architectures: Vec<String>,
-    /// Becomes true when the caller cancels the fetch.
+    /// Flag that the caller sets to cancel the fetch.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Returns a stack, and downloads it first if that is possible and needed.
+/// Returns a stack. Downloads it first if it is a Debian release that is not complete on this machine.
 ///
-/// A complete stack is returned without network access. A fetch that is killed leaves no incomplete stack, and the next one
-/// reuses the packages that it had downloaded.
+/// If the stack is complete, the network is not used. A killed fetch leaves no incomplete stack, and the next fetch
+/// reuses the packages that were already downloaded.
 ///
 /// # Errors
 /// [`FetchError`].
@@ -73,8 +73,8 @@ pub fn fetch(
     fetch_release(release, options, store, progress, source)
 }
 
-/// Reads the indexes of a release and locks the packages of which it consists `now`, a time as in [`ReleaseLock::read`].
-/// This needs apt, and downloads no package.
+/// Reads the indexes of a release, and returns a lock of the packages that the release consists of now. `now` is a time
+/// as in [`ReleaseLock::read`]. This needs apt, and downloads no package.
 ///
 /// # Errors
 /// [`LockReleaseError`].
@@ -108,18 +108,18 @@ pub fn lock_release(
     ReleaseLock::join(release, now, groups).map_err(|detail| LockReleaseError::Conflict { detail })
 }
 
-/// Cancellation and progress of a fetch.
 struct Asked<'a> {
     stop: &'a AtomicBool,
     progress: &'a FetchProgress<'a>,
 }
 
-/// Origin of packages, and the signatures that their indexes need.
+/// Mirrors of packages, and the lock to fetch.
 struct Source {
     lock: ReleaseLock,
-    /// The preferred one first.
+    /// Addresses of the mirrors, the preferred one first.
     mirrors: Vec<String>,
-    /// Finds the keys for an index that has to be read because a locked version is gone.
+    /// Function that finds the signing keys. It is called only if an index must be read because a locked version is
+    /// gone.
     trust: fn() -> Result<Trust, FetchError>,
 }
 
@@ -128,7 +128,7 @@ fn keyring() -> Result<Trust, FetchError> {
     found.map(Trust::Keyring).ok_or_else(|| FetchError::NoKeyring { looked: KEYRINGS.join(", ") })
 }
 
-/// Returns the suites that have to be read for a stack with these extras, and the packages that apt is asked for.
+/// Returns the suites to read for a stack with these extras, and the packages to request from apt.
 fn wanted_packages(release: &Release, with: &BTreeSet<Extra>) -> (Vec<String>, Vec<String>) {
     let mut suites: Vec<&str> = release.suites.to_vec();
     let mut packages: Vec<&str> = release.packages.to_vec();
@@ -150,11 +150,10 @@ fn wanted_packages(release: &Release, with: &BTreeSet<Extra>) -> (Vec<String>, V
     (owned(suites), owned(packages))
 }
 
-/// Requested content of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wanted {
     with: BTreeSet<Extra>,
-    /// None means all.
+    /// Empty means all architectures.
     architectures: BTreeSet<String>,
 }
 
@@ -177,7 +176,7 @@ impl Wanted {
         })
     }
 
-    /// Adds the standard extras of a new stack. A fetched stack keeps its content unless more is requested.
+    /// Adds the extras that every new stack contains. They are not added to a stack that has been fetched before.
     fn for_new_stack(mut self, release: &Release) -> Self {
         self.with.extend(release.standard);
         self
@@ -187,7 +186,8 @@ impl Wanted {
         self.with.iter().any(|extra| extra.has_kernel_files())
     }
 
-    /// Returns the request joined with the present content of a stack; nothing if that content is enough.
+    /// Returns the request combined with the content of a fetched stack; `None` if the stack contains everything
+    /// requested.
     fn beyond(&self, manifest: &Manifest) -> Option<Self> {
         let had = Self {
             with: manifest.with.iter().copied().collect(),
@@ -237,7 +237,7 @@ fn fetch_release(
     let source = source();
     let waiting = |holder: &str| progress(FetchEvent::Waiting { holder });
     let lock = store.lock(release, &options.stop, &waiting)?;
-    // The process that held the lock may have fetched it.
+    // While this process waited for the lock, another process may have fetched the stack.
     let Some(wanted) = missing() else {
         return Ok(locate(&spec, store)?);
     };
@@ -267,15 +267,15 @@ fn fetch_release(
         store.publish(release, &root, &lock)
     });
     if let Err(error) = built {
-        // Best effort, which frees space on a full disk. The next fetch cleans anyway.
+        // Errors are ignored: removing the root only frees space, and the next fetch removes it anyway.
         let _ = fs::remove_dir_all(&root);
         return Err(error);
     }
     Ok(locate(&spec, store)?)
 }
 
-/// Downloads the packages of a stack that are missing and have files to be unpacked. Returns all packages of the stack and the
-/// mirrors that were used.
+/// Downloads the packages of a stack that are missing and from which files must be unpacked. Returns all packages of
+/// the stack, and the mirrors that were used.
 fn download_packages(
     release: &'static Release,
     source: &Source,
@@ -303,7 +303,7 @@ fn download_packages(
         Err(Absent::Error(error)) => return Err(error),
         Ok(done) => return Ok(done),
     };
-    // Debian has replaced a package. The new one may be another revision of the same release.
+    // Debian has replaced a package. The replacement may be another revision of the same release.
     let mirror = source.mirrors.first().map(String::as_str).unwrap_or_default();
     (asked.progress)(FetchEvent::Moved { package: &gone });
     let (suites, packages) = wanted_packages(release, with);
@@ -334,7 +334,7 @@ fn download_packages(
     })
 }
 
-/// Returns the packages that have to be downloaded. Removes damaged ones.
+/// Returns the packages that must be downloaded. Damaged downloads are removed.
 fn absent<'a>(plan: Vec<&'a Planned>, archives: &Path) -> Result<Vec<&'a Planned>, FetchError> {
     let mut absent = Vec::new();
     for package in plan {
@@ -352,7 +352,7 @@ fn absent<'a>(plan: Vec<&'a Planned>, archives: &Path) -> Result<Vec<&'a Planned
     Ok(absent)
 }
 
-/// Takes files over from the previous root, then verifies and unpacks the missing packages, several at once.
+/// Shares the files of the previous root, then verifies and unpacks the missing packages, several at the same time.
 fn unpack_all(
     steps: &[Step<'_>],
     previous: Option<&Previous>,
@@ -365,7 +365,7 @@ fn unpack_all(
     let mut order: Vec<_> =
         steps.iter().filter_map(|step| Some((step.planned, step.files.as_ref()?))).collect();
     let total = order.iter().map(|(package, _)| package.size).sum();
-    // The largest first: it decides when the last one is done.
+    // The largest package is unpacked first, because it takes longest.
     order.sort_by_key(|(package, _)| std::cmp::Reverse(package.size));
     let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
     let failed = AtomicBool::new(false);
@@ -403,7 +403,7 @@ fn unpack_all(
     for (package, result) in results {
         let unpacked = result?;
         links.push((archives.join(package.file()), unpacked.links));
-        // A package that only gets more kernel files keeps its entry in the manifest.
+        // A package of the previous root only gets more kernel files, so its entry in the manifest is not changed.
         if packages.iter().any(|before| before.name == package.name) {
             continue;
         }

@@ -1,7 +1,8 @@
-//! Exact packages of each release: names, versions and digests that stay the same when Debian replaces packages.
+//! Lock files, which contain the exact packages of each release: name, version and digest. They do not change when
+//! Debian replaces a package.
 //!
-//! The files in `locks/` are written by `cargo run -p ci -- locks` from Debian's signed indexes. With them, a
-//! fetch needs neither apt nor Debian's keys, because each downloaded package is compared with its digest.
+//! `cargo run -p ci -- locks` writes the files in `locks/` from Debian's signed indexes. Because each downloaded
+//! package is compared with its digest in the lock, a fetch needs neither apt nor Debian's keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,55 +11,54 @@ use serde::{Deserialize, Serialize};
 use crate::debian::planned::Planned;
 use crate::{Extra, Release};
 
-/// The content of one file in `locks/`.
+/// Content of a file in `locks/`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseLock {
-    /// The release, as `7.2.4`.
+    /// Release, for example `7.2.4`.
     pub release: String,
-    /// When the indexes were read, in UTC, as archives of old versions spell it: `20261121T214500Z`.
+    /// Time in UTC at which the indexes were read, in the form that Debian's snapshot archive uses: `20261121T214500Z`.
     pub read: String,
-    /// In the order of their names.
+    /// Packages, sorted by name.
     pub packages: Vec<LockedPackage>,
 }
 
-/// One package of a [`ReleaseLock`].
+/// A package in a [`ReleaseLock`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LockedPackage {
-    /// Debian's name.
+    /// Debian's name of the package.
     pub name: String,
-    /// Debian's version, with epoch.
+    /// Debian's version, which may contain an epoch.
     pub version: String,
-    /// Below a mirror's address.
+    /// Path below the address of a mirror.
     pub path: String,
-    /// Of the .deb file in bytes.
+    /// Size of the .deb file in bytes.
     pub size: u64,
-    /// Of the .deb file, in hexadecimal.
+    /// SHA-256 of the .deb file in hexadecimal.
     pub sha256: String,
-    /// Groups that need the package. One requested group is enough.
+    /// Groups of extras that need the package. The package is part of a stack if at least one group is requested.
     pub of: BTreeSet<ExtraGroup>,
 }
 
-/// Extras that together need a package. An empty group means that the HIP runtime needs it.
+/// A group of extras that together need a package. An empty group means that the HIP runtime needs the package.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ExtraGroup(BTreeSet<Extra>);
 
 impl ReleaseLock {
-    /// Returns the lock of a release.
     pub(crate) fn of(release: &Release) -> Self {
         serde_json::from_str(release.lock).expect("a test reads the lock of every release")
     }
 
-    /// Returns the packages of a stack with these extras.
+    /// Returns the packages of a stack that contains these extras.
     pub(crate) fn plan(&self, with: &BTreeSet<Extra>) -> Vec<Planned> {
         let wanted =
             |package: &&LockedPackage| package.of.iter().any(|group| group.0.is_subset(with));
         self.packages.iter().filter(wanted).map(LockedPackage::planned).collect()
     }
 
-    /// Joins the packages that apt plans for each group, smaller groups first.
+    /// Merges the packages that apt has planned for each group, smaller groups first.
     ///
     /// # Errors
     /// Two groups need different versions of a package.
@@ -95,7 +95,7 @@ impl ReleaseLock {
         })
     }
 
-    /// Returns the text of the file, with one package in each line so that a change can be read.
+    /// Returns the text of the file. Each package has a line of its own, so that differences are readable.
     pub fn to_text(&self) -> String {
         let line = |package: &LockedPackage| serde_json::to_string(package).unwrap_or_default();
         let packages: Vec<_> = self.packages.iter().map(line).collect();
@@ -108,14 +108,13 @@ impl ReleaseLock {
     }
 }
 
-/// Download sizes, from the lock.
 impl Release {
-    /// Returns the bytes to download for a new stack.
+    /// Returns the number of bytes to download for a new stack.
     pub fn size(&self) -> u64 {
         self.size_with(self.standard)
     }
 
-    /// Returns the bytes that a library adds to the download of a new stack.
+    /// Returns the number of bytes that a library adds to the download of a new stack.
     pub fn size_of(&self, extra: Extra) -> u64 {
         let without: Vec<_> = self.standard.iter().copied().filter(|e| *e != extra).collect();
         self.size_with(&[without.as_slice(), &[extra]].concat()) - self.size_with(&without)
@@ -140,7 +139,8 @@ impl LockedPackage {
 }
 
 impl ExtraGroup {
-    /// Returns all groups of a release: the runtime, each extra, and each pair of which one brings something for the other.
+    /// Returns all groups of a release: the runtime, each extra, and each extra together with the headers or tests for
+    /// it.
     pub(crate) fn all(release: &Release) -> Vec<Self> {
         let group = |extras: &[Extra]| Self(extras.iter().copied().collect());
         let mut groups = vec![group(&[])];
@@ -156,7 +156,6 @@ impl ExtraGroup {
         groups
     }
 
-    /// Returns the extras.
     pub(crate) fn extras(&self) -> &BTreeSet<Extra> {
         &self.0
     }

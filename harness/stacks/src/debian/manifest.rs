@@ -1,4 +1,4 @@
-//! Content of a fetched stack.
+//! Manifest of a fetched stack, which describes its content.
 
 use std::fs;
 use std::path::Path;
@@ -7,53 +7,53 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Extra, FetchError, Version};
 
-/// The content of a fetched stack's `manifest.json`.
+/// Content of `manifest.json` in a fetched stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The stack, as `debian:7.2.4`.
+    /// Name of the stack, for example `debian:7.2.4`.
     pub spec: String,
-    /// The release of the HIP runtime.
+    /// ROCm version of the HIP runtime.
     pub rocm: Version,
-    /// When it was fetched, in seconds since 1970-01-01 UTC.
+    /// Time of the fetch, in seconds since 1970-01-01 UTC.
     pub fetched: u64,
-    /// The mirror that it came from.
+    /// Mirror from which the packages were downloaded.
     pub mirror: String,
-    /// The suites that were read.
+    /// Debian suites from which the packages were selected.
     pub suites: Vec<String>,
-    /// The libraries that were added.
+    /// Extras that the stack contains.
     pub with: Vec<Extra>,
-    /// The GPU architectures whose kernel files were unpacked; empty means all.
+    /// GPU architectures whose kernel files were unpacked; an empty list means all.
     pub architectures: Vec<String>,
-    /// The packages, in the order of their names.
+    /// Packages, sorted by name.
     pub packages: Vec<Package>,
 }
 
 /// One unpacked package.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Package {
-    /// Debian's name.
+    /// Debian's name of the package.
     pub name: String,
-    /// Debian's version, with epoch.
+    /// Debian's version, which may contain an epoch.
     pub version: String,
-    /// Of the .deb file, in hexadecimal, as the signed index has it.
+    /// SHA-256 of the .deb file in hexadecimal, from the signed index.
     pub sha256: String,
     /// Size of the .deb file in bytes.
     pub size: u64,
-    /// GPU architectures that the package brings kernel files for, unpacked or not. Kernels inside a shared
-    /// library are not counted.
+    /// GPU architectures for which the package contains kernel files, unpacked or not. Kernels inside shared libraries
+    /// are not included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub architectures: Vec<String>,
-    /// GPU architectures that its shared libraries hold kernels for, such as `gfx1151` or `gfx11-generic`; empty if they are
-    /// unknown.
+    /// GPU architectures of the kernels inside the package's shared libraries, for example `gfx1151` or
+    /// `gfx11-generic`; empty if they are unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inside: Vec<String>,
 }
 
 impl Manifest {
-    /// File name, in the root of a stack. It is written last: a root without it is not a stack.
+    /// Name of the file in the root of a stack. It is written last, so a root without it is incomplete.
     pub(crate) const FILE: &str = "manifest.json";
 
-    /// Reads the manifest of a stack; nothing if it is missing or damaged.
+    /// Reads the manifest of a stack. Returns `None` if it is missing or damaged.
     pub(crate) fn read(root: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(root.join(Self::FILE)).ok()?).ok()
     }
@@ -67,7 +67,7 @@ impl Manifest {
         atomic::write(&path, text).map_err(FetchError::io("write", &path))
     }
 
-    /// Returns the package of this name.
+    /// Returns the package with this name.
     pub fn package(&self, name: &str) -> Option<&Package> {
         self.packages.iter().find(|package| package.name == name)
     }

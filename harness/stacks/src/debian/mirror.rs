@@ -1,11 +1,11 @@
-//! The Debian mirror that this machine already uses, out of its apt sources.
+//! Finds the Debian mirror that this machine uses, in its apt sources.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::LockReleaseError;
 
-/// One repository of the host's apt sources.
+/// A repository in the host's apt sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Source {
     uri: String,
@@ -13,14 +13,14 @@ struct Source {
     signed_by: String,
 }
 
-/// Debian's address, which leads to a mirror near the client.
+/// Debian's general address, which redirects to a mirror near the client.
 const DEBIAN: &str = "http://deb.debian.org/debian";
 
-/// Debian's archive of all its old versions.
+/// Debian's archive of all old versions.
 const SNAPSHOT: &str = "https://snapshot.debian.org/archive/debian";
 
-/// Returns the default mirrors: that of this machine if it runs Debian, then Debian's, then Debian's archive as it was at a time
-/// such as `20261121T214500Z`.
+/// Returns the default mirrors: the mirror of this machine if it runs Debian, then Debian's general address, then
+/// Debian's archive at the time `at`, for example `20261121T214500Z`.
 pub(crate) fn usual(etc: &Path, at: &str) -> Vec<String> {
     let mut mirrors: Vec<String> =
         host_mirror(etc).into_iter().filter(|own| is_address(own)).collect();
@@ -31,7 +31,7 @@ pub(crate) fn usual(etc: &Path, at: &str) -> Vec<String> {
     mirrors
 }
 
-/// Returns true for the address of a mirror, which is a URI of one word.
+/// Returns true if a text is a valid address of a mirror: a URI without spaces.
 pub(crate) fn is_address(mirror: &str) -> bool {
     let rest = ["http://", "https://", "file:/"].iter().find_map(|s| mirror.strip_prefix(s));
     rest.is_some_and(|rest| {
@@ -39,10 +39,11 @@ pub(crate) fn is_address(mirror: &str) -> bool {
     })
 }
 
-/// Returns the host's Debian mirror: the repository in the apt sources under `etc` (usually `/etc`) that serves Debian itself.
+/// Returns the Debian mirror of the host: the repository in the apt sources below `etc` (usually `/etc`) that contains
+/// Debian itself.
 ///
 /// # Errors
-/// [`LockReleaseError::NoMirror`] if no source serves Debian, as on a machine of another distribution.
+/// [`LockReleaseError::NoMirror`] if the apt sources do not contain one, for example on another distribution.
 pub(crate) fn host_mirror(etc: &Path) -> Result<String, LockReleaseError> {
     let codename = codename(&fs::read_to_string(etc.join("os-release")).unwrap_or_default());
     let files = source_files(&etc.join("apt"));
@@ -69,7 +70,7 @@ pub(crate) fn host_mirror(etc: &Path) -> Result<String, LockReleaseError> {
     })
 }
 
-/// Returns the files that apt reads, see sources.list(5). apt ignores other endings too.
+/// Returns the files that apt reads (sources.list(5)). Files with other extensions are ignored, as apt does.
 fn source_files(apt: &Path) -> Vec<PathBuf> {
     let mut files: Vec<_> = fs::read_dir(apt.join("sources.list.d"))
         .into_iter()
@@ -87,12 +88,12 @@ fn codename(os_release: &str) -> Option<String> {
     Some(line.trim().trim_matches('"').to_owned())
 }
 
-/// Returns the source that is most likely a full Debian mirror, if one is likely.
+/// Returns the source that is most likely a complete Debian mirror; `None` if no source is likely to be one.
 fn choose(sources: &[Source], codename: Option<&str>) -> Option<String> {
     let score = |source: &Source| {
         let path = source.uri.split_once("://").map_or(source.uri.as_str(), |(_, rest)| rest);
         let path = path.trim_end_matches('/');
-        // Security and third-party archives hold no ROCm, also if Debian signed them.
+        // Security archives and archives of third parties do not contain ROCm, even if Debian has signed them.
         let other = |suite: &String| suite.ends_with("-security") || suite.contains("-security/");
         if path.ends_with("/debian-security") || source.suites.iter().all(other) {
             return 0;
@@ -104,7 +105,7 @@ fn choose(sources: &[Source], codename: Option<&str>) -> Option<String> {
             || ["stable", "testing", "unstable", "sid"]
                 .iter()
                 .any(|s| source.suites.iter().any(|t| t == s));
-        // A third party's archive is often also called `debian`, but is signed by its own key.
+        // An archive of a third party is often called `debian` too, but it is signed with another key.
         let foreign = !source.signed_by.is_empty() && !signed_by_debian;
         if foreign || !(signed_by_debian || (named_debian && debian_suite)) {
             return 0;
@@ -115,7 +116,7 @@ fn choose(sources: &[Source], codename: Option<&str>) -> Option<String> {
     sources.iter().find(|source| score(source) == best).map(|source| source.uri.clone())
 }
 
-/// Parses the one-line format: `deb [options] URI SUITE COMPONENT...`.
+/// Parses the one-line format of apt sources: `deb [options] URI SUITE COMPONENT...`.
 fn one_line(text: &str) -> Vec<Source> {
     let parse = |line: &str| {
         let line = line.split('#').next()?.trim();
@@ -135,7 +136,7 @@ fn one_line(text: &str) -> Vec<Source> {
     text.lines().filter_map(parse).collect()
 }
 
-/// Parses the deb822 format: paragraphs of fields, continued by indented lines.
+/// Parses the deb822 format of apt sources: paragraphs of fields, which indented lines continue.
 fn deb822(text: &str) -> Vec<Source> {
     let mut sources = Vec::new();
     let mut fields: Vec<(String, String)> = Vec::new();
@@ -189,7 +190,7 @@ mod tests {
         Components: main\nSigned-By: /usr/share/keyrings/node.gpg\n";
     const CLOUD: &str = "deb https://cloud.example/apt cloud-sdk-bookworm main\n";
 
-    /// `expected` is the host of the mirror, or empty where there must be none.
+    /// Checks the selected mirror. `expected` is its host; an empty text means that no mirror may be found.
     fn check(files: &[(&str, &str)], expected: &str) {
         let etc = tempfile::tempdir().unwrap();
         fs::create_dir_all(etc.path().join("apt/sources.list.d")).unwrap();
@@ -297,7 +298,7 @@ mod tests {
             )],
             "",
         );
-        // By its suites alone, and by its path alone.
+        // The first source is recognised by its suite, the second by its path.
         for (path, suite) in [("debian", "bookworm-security"), ("debian-security", "bookworm")] {
             let signed = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]";
             let line = format!("deb {signed} http://mirror.example/{path} {suite} main\n");

@@ -1,4 +1,4 @@
-//! Downloads packages with known digests from the first mirror that has them.
+//! Downloads packages with known digests. Each package comes from the first mirror that has it.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -13,13 +13,14 @@ use crate::debian::planned::{Absent, Planned, verify};
 use crate::transfer::{CopyError, copy};
 use crate::{FetchError, FetchEvent, FetchProgress, watch::watched};
 
-/// Wait before the second attempt at a file. It doubles with each attempt.
+/// Time before the second attempt to download a file. It doubles before each further attempt.
 const BACKOFF: Duration = Duration::from_millis(250);
 
-/// Packages downloaded at once. Most are small, so that waiting for answers takes most of the time.
+/// Maximum number of simultaneous downloads. Most packages are small, so most of the time is spent on waiting for
+/// hosts.
 const CONNECTIONS: usize = 4;
 
-/// Mirrors, the preferred one first.
+/// The mirrors, the preferred one first.
 pub(crate) struct Mirrors<'a> {
     http: Http,
     each: Vec<Mirror<'a>>,
@@ -27,7 +28,7 @@ pub(crate) struct Mirrors<'a> {
 
 struct Mirror<'a> {
     address: &'a str,
-    /// Failure of the mirror. A mirror that failed once is not asked again.
+    /// Reason why the mirror failed. A mirror that has failed once is not used again.
     silent: Mutex<Option<String>>,
 }
 
@@ -37,14 +38,13 @@ impl<'a> Mirrors<'a> {
         Self { http: Http::new(BACKOFF), each: addresses.iter().map(mirror).collect() }
     }
 
-    /// Returns the addresses for a message.
     pub(crate) fn names(&self) -> String {
         let names: Vec<_> = self.each.iter().map(|mirror| mirror.address).collect();
         names.join(", ")
     }
 
-    /// Returns the result of `reader` for a file from the first mirror that has it. Bytes beyond the bound are an error of
-    /// reading.
+    /// Passes a file to `reader` and returns the result. The file is read from the first mirror that has it, up to the
+    /// maximum size.
     pub(crate) fn read<T>(
         &self,
         path: &str,
@@ -65,7 +65,7 @@ impl<'a> Mirrors<'a> {
         })
     }
 
-    /// Downloads the packages that are not in the folder. Returns the addresses of the mirrors that gave something.
+    /// Downloads the packages that are not in the folder. Returns the addresses of the mirrors that were used.
     pub(crate) fn download(
         &self,
         plan: &[&Planned],
@@ -96,7 +96,8 @@ impl<'a> Mirrors<'a> {
                 results.lock().unwrap_or_else(|e| e.into_inner()).push(result);
             }
         };
-        // Every download checks one flag, which the failure of another download and the caller set.
+        // All downloads check the same flag. The failure of a download sets it, and so does a cancellation by the
+        // caller.
         let had_enough = || failed.store(true, Ordering::Relaxed);
         watched(stop, had_enough, || download::crew(CONNECTIONS.min(plan.len()), work));
         if stop.load(Ordering::Relaxed) {
@@ -109,7 +110,7 @@ impl<'a> Mirrors<'a> {
         Ok(from.into_iter().flatten().collect())
     }
 
-    /// Returns the address of the mirror that had the package, or nothing if the download was cancelled.
+    /// Downloads one package. Returns the address of the mirror that had it, or `None` if the download was cancelled.
     fn one(
         &self,
         package: &Planned,
@@ -125,14 +126,16 @@ impl<'a> Mirrors<'a> {
             }
             let left = fs::metadata(part(package, folder)).is_ok_and(|part| part.len() > 0);
             let mut result = self.from(mirror, package, folder, cancel, read);
-            // The part that an earlier process left may not have been the beginning of the file.
+            // The part that an earlier process left may belong to another file. In that case the download is repeated
+            // from the start.
             if let (true, Err(Trouble::Damaged(_))) = (left, &result) {
                 result = self.from(mirror, package, folder, cancel, read);
             }
             match result {
                 Ok(()) => return Ok(Some(mirror.address.to_owned())),
                 Err(Trouble::Missing) => answered = true,
-                // A mirror in the middle of an update, or a login page. The next mirror may have the package.
+                // The mirror may be in the middle of an update, or a login page was returned. The next mirror may have
+                // the package.
                 Err(Trouble::Damaged(error)) => damaged = Some(error),
                 Err(Trouble::Silent(reason)) => {
                     if let Ok(mut silent) = mirror.silent.lock() {
@@ -153,7 +156,6 @@ impl<'a> Mirrors<'a> {
         Err(self.silence().into())
     }
 
-    /// Returns an error with the failures of all mirrors.
     fn silence(&self) -> FetchError {
         let of = |mirror: &Mirror<'_>| {
             Some((mirror.address.to_owned(), mirror.silent.lock().ok()?.clone()?))
@@ -193,7 +195,7 @@ impl<'a> Mirrors<'a> {
                     }
                 };
                 let mut to = File::create(&part).map_err(disk("create"))?;
-                // One byte more shows that the file is another one.
+                // One more byte than the expected size is read, because a longer file is a different file.
                 copy(&mut from.take(package.size.saturating_add(1)), &mut to, count)
             }
             Place::Url(address) => {
@@ -204,7 +206,7 @@ impl<'a> Mirrors<'a> {
                     .open(&part)
                     .map_err(disk("create"))?;
                 let have = to.metadata().map_err(disk("read"))?.len();
-                // A longer part belongs to another file.
+                // A part that is longer than the package belongs to another file.
                 let have = if have > package.size {
                     to.set_len(0).map_err(disk("write"))?;
                     0
@@ -222,7 +224,7 @@ impl<'a> Mirrors<'a> {
                 let trouble = |failure| match failure {
                     DownloadError::TooLong { .. } => {
                         let (path, detail) = (file.clone(), failure.to_string());
-                        // The next mirror begins with nothing.
+                        // The download from the next mirror starts at the beginning.
                         let _ = fs::remove_file(&path);
                         Trouble::Damaged(FetchError::Damaged { path, detail })
                     }
@@ -247,9 +249,8 @@ impl<'a> Mirrors<'a> {
     }
 }
 
-/// Location of a file on a mirror.
 enum Place {
-    /// The folder of the mirror, and the file in it.
+    /// A file in a folder: the folder of the mirror, and the path of the file.
     File(PathBuf, PathBuf),
     Url(String),
 }
@@ -267,27 +268,27 @@ impl Mirror<'_> {
     }
 }
 
-/// Returns an error if the disk of the folder has less free space than this.
+/// Returns an error if the disk that contains the folder has less free space than this.
 fn fits(bytes: u64, folder: &Path) -> Result<(), FetchError> {
     let free = Bound::new(bytes, "").within_free_space(folder).most();
     if free < bytes { Err(FetchError::DiskFull { path: folder.to_owned() }) } else { Ok(()) }
 }
 
-/// Returns the path of a package while it is downloaded.
+/// Returns the path of the file into which a package is downloaded.
 fn part(package: &Planned, folder: &Path) -> PathBuf {
     folder.join(format!("{}.part", package.file()))
 }
 
-/// Failure of one package on one mirror.
+/// Failure of the download of one package from one mirror.
 enum Trouble {
     Missing,
-    /// The mirror has the file with other bytes.
+    /// The mirror's file differs from the expected package.
     Damaged(FetchError),
-    /// The mirror does not answer.
+    /// The mirror does not respond.
     Silent(String),
-    /// Another package failed, or the caller cancelled.
+    /// The download of another package failed, or the caller cancelled.
     Cancelled,
-    /// A file of this machine failed.
+    /// An operation on a file of this machine failed.
     Disk(FetchError),
 }
 

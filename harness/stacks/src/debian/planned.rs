@@ -1,4 +1,4 @@
-//! Packages that a stack needs, before they are downloaded.
+//! Packages that a stack needs, as known before their download.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,6 @@ use std::path::Path;
 use crate::FetchError;
 use crate::transfer::sha256_of;
 
-/// Package of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Planned {
     pub(crate) name: String,
@@ -18,27 +17,25 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    /// Returns the name of its file in the folder of downloads.
+    /// Returns the name of the package's file in the folder of downloads.
     pub(crate) fn file(&self) -> String {
-        // As apt names it, so that both can use what the other has downloaded.
+        // The name equals the one that apt uses, so that apt and this module can use each other's downloads.
         format!("{}_{}_{}", self.name, self.version.replace(':', "%3a"), self.architecture())
     }
 
-    /// Returns `amd64.deb` or `all.deb`.
     fn architecture(&self) -> &str {
         self.path.rsplit('_').next().unwrap_or_default()
     }
 }
 
-/// Reason why a package is not available.
 #[derive(Debug)]
 pub(crate) enum Absent {
-    /// No mirror that answers has it.
+    /// None of the mirrors that responded has the package.
     Gone {
         /// Name and version.
         package: String,
     },
-    /// Another failure.
+    /// Another error occurred.
     Error(FetchError),
 }
 
@@ -48,10 +45,10 @@ impl From<FetchError> for Absent {
     }
 }
 
-/// Compares the size and the digest of a file with those of its package.
+/// Compares size and digest of a file with those of the expected package.
 ///
 /// # Errors
-/// [`FetchError::Damaged`], or the file cannot be read.
+/// [`FetchError::Damaged`] if they differ, or another error if the file cannot be read.
 pub(crate) fn verify(package: &Planned, path: &Path) -> Result<(), FetchError> {
     let damaged = |detail| FetchError::Damaged { path: path.to_owned(), detail };
     let size = fs::metadata(path).map_err(FetchError::io("open", path))?.len();

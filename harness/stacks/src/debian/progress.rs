@@ -1,31 +1,29 @@
-//! Progress of a fetch.
-
-/// Step of a fetch. Sizes are in bytes.
+/// Events of a fetch. Sizes are in bytes.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum FetchEvent<'a> {
-    /// Another process is fetching the same stack. This fetch continues when that has ended.
+    /// Another process is fetching the same stack. This fetch continues when the other process has finished.
     Waiting {
-        /// The process, for example `rocrepro (process 4711)`.
+        /// Name of the other process, for example `rocrepro (process 4711)`.
         holder: &'a str,
     },
-    /// No mirror has a locked package any more. The fetch looks for its replacement.
+    /// The mirrors no longer have a locked package. The fetch searches for its replacement.
     Moved {
         /// The package and its version.
         package: &'a str,
     },
     /// Packages are being downloaded.
     Download {
-        /// Downloaded bytes.
+        /// Number of bytes downloaded so far.
         done: u64,
-        /// Bytes that were missing at the start.
+        /// Number of bytes to download.
         total: u64,
     },
     /// Packages are being verified and unpacked.
     Unpack {
-        /// Bytes of packages read.
+        /// Number of bytes read so far.
         done: u64,
-        /// Bytes of all packages.
+        /// Total size of all packages.
         total: u64,
     },
 }

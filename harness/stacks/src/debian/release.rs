@@ -1,4 +1,4 @@
-//! Table of the Debian releases of ROCm. A new release needs an entry here and a lock.
+//! Table of the ROCm releases that Debian packages. A new release needs an entry here and a lock.
 
 use std::fmt;
 
@@ -7,44 +7,44 @@ use crate::{Extra, Version};
 /// A ROCm release that Debian packages.
 #[derive(Debug)]
 pub struct Release {
-    /// The HIP runtime's release.
+    /// ROCm version of the HIP runtime.
     pub version: &'static str,
-    /// Suites that have to be read, the one that everything else comes from first.
+    /// Debian suites to read. Packages are preferably taken from the first one.
     pub suites: &'static [&'static str],
-    /// Packages to install, as `name=version` patterns of apt, without their dependencies. If several suites are read, naming
-    /// comgr and hsa stops apt from taking those of another release.
+    /// Packages to install, without their dependencies, as patterns `name=version` of apt. If several suites are read,
+    /// the list also contains comgr and hsa, because apt would otherwise select those of another release.
     pub packages: &'static [&'static str],
-    /// Libraries that can be added.
+    /// Extras that the release offers.
     pub extras: &'static [ExtraPackages],
-    /// Extras of a new stack if none is named.
+    /// Extras that a new stack contains if none are requested.
     pub standard: &'static [Extra],
-    /// Lock of the release, a [`crate::ReleaseLock`] as JSON.
+    /// Lock of the release: the JSON of a [`crate::ReleaseLock`].
     pub lock: &'static str,
 }
 
-/// Packages that provide an [`Extra`] in one release.
+/// Packages of an [`Extra`] in one release.
 #[derive(Debug)]
 pub struct ExtraPackages {
-    /// The library.
+    /// The extra.
     pub extra: Extra,
-    /// Suites to read in addition to [`Release::suites`].
+    /// Debian suites to read in addition to [`Release::suites`].
     pub suites: &'static [&'static str],
-    /// Packages as in [`Release::packages`]. Experimental never provides a dependency by itself, hence the
-    /// dependencies that are spelt out.
+    /// Packages, in the form of [`Release::packages`]. Dependencies from the suite experimental are listed too, because
+    /// apt never selects a package of that suite automatically.
     pub packages: &'static [&'static str],
-    /// Packages that [`Extra::Dev`] adds for this library.
+    /// Packages that [`Extra::Dev`] adds for this extra.
     pub headers: &'static [&'static str],
-    /// Packages that [`Extra::Tests`] adds for this library.
+    /// Packages that [`Extra::Tests`] adds for this extra.
     pub tests: &'static [&'static str],
 }
 
-/// Annotations of traces, to which the math libraries of 7.2.4 are linked.
+/// Library for annotations of traces, to which the math libraries of 7.2.4 are linked.
 const ROCTX: &str = "libroctx64-4=7.2.4*";
 
-/// Suites with libraries of 6.4.3 that forky lost.
+/// Suite with libraries of 6.4.3 that were removed from forky.
 const SID: &[&str] = &["sid"];
 
-/// Returns a library with its dependencies in the same release, and its headers.
+/// Returns an extra that is a library, with its dependencies from the same release and its headers.
 const fn library(
     extra: Extra,
     packages: &'static [&'static str],
@@ -53,34 +53,33 @@ const fn library(
     ExtraPackages { extra, suites: &[], packages, headers, tests: &[] }
 }
 
-/// Returns a library that consists of headers.
+/// Returns an extra that consists only of headers.
 const fn headers(extra: Extra, packages: &'static [&'static str]) -> ExtraPackages {
     library(extra, packages, &[])
 }
 
 impl ExtraPackages {
-    /// Adds suites.
     const fn in_suites(self, suites: &'static [&'static str]) -> Self {
         Self { suites, ..self }
     }
 
-    /// Adds AMD's tests.
     const fn tested(self, tests: &'static [&'static str]) -> Self {
         Self { tests, ..self }
     }
 }
 
-/// Extras of a new stack. Many cases need hipRAND, and it is small.
+/// Extras of a new stack. Only hipRAND is included, because many cases need it and it is small.
 const STANDARD: &[Extra] = &[Extra::Hiprand];
 
-/// Packages that others depend on, but that no program needs: 800 MB of AMD's tests of MIOpen.
+/// Packages that are not installed although other packages depend on them: 800 MB of AMD's tests of MIOpen, which no
+/// program needs.
 pub(crate) const NEEDLESS: &[&str] = &["libmiopen-tests-data"];
 
-/// Releases, oldest first.
+/// All releases, the oldest first.
 pub const RELEASES: &[Release] = &[
     Release {
         version: "5.2.3",
-        // An emulated device takes seconds to seed one of its generators.
+        // hipRAND is left out, because seeding one of its generators takes seconds on the emulated device.
         standard: &[],
         lock: include_str!("../../locks/5.2.3.json"),
         suites: &["bookworm"],
@@ -164,7 +163,8 @@ pub const RELEASES: &[Release] = &[
                 headers: &[],
                 tests: &[],
             },
-            // What forky lost; sid's builds are against libamdhip64.so.6. RCCL is not among them: sid's is of 5.4.3.
+            // These libraries were removed from forky. The builds in sid use libamdhip64.so.6. RCCL is left out,
+            // because sid has that of 5.4.3.
             ExtraPackages {
                 extra: Extra::Hiprand,
                 suites: SID,
@@ -406,27 +406,26 @@ pub const RELEASES: &[Release] = &[
 ];
 
 impl Release {
-    /// Returns the newest release of the table.
+    /// Returns the newest release in the table.
     pub fn latest() -> &'static Self {
         &RELEASES[RELEASES.len() - 1]
     }
 
-    /// Returns the release of exactly this version.
+    /// Returns the release with exactly this version.
     pub fn find(version: &Version) -> Option<&'static Self> {
         RELEASES.iter().find(|release| release.version() == *version)
     }
 
-    /// Returns [`Release::version`], parsed.
+    /// Returns [`Release::version`] as a parsed version.
     pub fn version(&self) -> Version {
         Version::from_prefix(self.version).expect("the table holds versions only")
     }
 
-    /// Returns the packages that provide a library in this release, if it has the library.
+    /// Returns the packages of an extra in this release; `None` if the release does not offer it.
     pub fn extra(&self, extra: Extra) -> Option<&'static ExtraPackages> {
         self.extras.iter().find(|packages| packages.extra == extra)
     }
 
-    /// Returns the name of the package with the HIP runtime.
     pub(crate) fn runtime(&self) -> &'static str {
         self.packages[0].split('=').next().unwrap_or_default()
     }

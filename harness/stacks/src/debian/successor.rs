@@ -1,4 +1,4 @@
-//! Versions that mirrors offer in place of a package that they no longer have.
+//! Finds the versions that mirrors offer in place of a package that they no longer have.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -12,17 +12,18 @@ use crate::debian::planned::Planned;
 use crate::unpack::budget::{Budget, Packed, Plain};
 use crate::{FetchError, RELEASES, Release, ReleaseLock, Version};
 
-/// Names of the index of a suite, on mirrors and in small archives.
+/// File names of the index of a suite. Large mirrors compress it.
 const INDEXES: [&str; 2] = ["Packages.xz", "Packages"];
 
-/// Longest index that is read. The largest of Debian has 60 MB.
+/// Maximum size of an index. The largest index of Debian has 60 MB.
 const INDEX: Bound = Bound::new(512 << 20, "no index of Debian is larger");
 
-/// Longest line that is read. The fields of interest are shorter.
+/// Maximum length of a line that is read. The needed fields are shorter.
 const LONGEST_LINE: u64 = 1 << 12;
 
-/// Returns the error for a package that is gone, with the ROCm versions of the indexes and the nearest release of which the mirrors
-/// have every package. Nothing that is read here is unpacked, so that it needs no signature.
+/// Returns the error for a package that the mirrors no longer have. It contains the ROCm versions in the indexes, and
+/// the nearest release for which the mirrors have every package. The indexes are read without checking their
+/// signatures, because nothing in them is unpacked.
 pub(crate) fn gone(
     release: &'static Release,
     package: String,
@@ -54,7 +55,7 @@ pub(crate) fn gone(
     }
 }
 
-/// Returns the versions of the HIP runtime in the index of a suite.
+/// Returns the versions of the HIP runtime that the index of a suite contains.
 fn versions(
     suite: &str,
     release: &Release,
@@ -76,13 +77,13 @@ fn versions(
     found.unwrap_or_default()
 }
 
-/// Returns the versions of the packages whose names are `stem` and a number.
+/// Returns the versions of the packages whose names consist of `stem` and a number.
 fn named(index: impl Read, stem: &str) -> Vec<Version> {
     let mut index = BufReader::new(index);
     let (mut versions, mut line, mut wanted) = (Vec::new(), Vec::new(), false);
     loop {
         line.clear();
-        // The beginning of an incomplete index is used.
+        // If an index cannot be read to its end, the part that was read is used.
         match index.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return versions,
             Ok(_) => {}
@@ -97,7 +98,7 @@ fn named(index: impl Read, stem: &str) -> Vec<Version> {
     }
 }
 
-/// Returns the nearest release of which the mirrors have every package of a new stack.
+/// Returns the release with the nearest version for which the mirrors have every package of a new stack.
 fn nearest(
     release: &Release,
     mirrors: &Mirrors<'_>,

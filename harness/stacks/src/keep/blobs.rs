@@ -1,4 +1,5 @@
-//! Content-addressed files, because neighbouring nightlies share most of theirs.
+//! Store of files that are named by a hash of their content, because neighbouring nightly builds have most files in
+//! common.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
@@ -11,16 +12,15 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::PathError;
 use crate::transfer::{CopyError, copy};
 
-/// Folder of files that are named by their content. Prefixes hold hard links to them. A file is linked from a prefix before
-/// it gets its name here, so that a file with one link is unused.
+/// Folder of files that are named by a hash of their content. The prefixes of builds contain hard links to these files.
+/// A file is linked into a prefix before it is linked here, so a file with only one link is unused.
 ///
-/// Files are read-only, because a program that changed its prefix would change those of other builds.
+/// Files are read-only, because a program that changed a file of its prefix would change the file in other builds.
 #[derive(Clone, Debug)]
 pub(crate) struct Blobs {
     folder: PathBuf,
 }
 
-/// A file that could not be added.
 pub(crate) enum AddError {
     /// The content could not be read.
     Read(io::Error),
@@ -37,7 +37,7 @@ impl Blobs {
         Self { folder }
     }
 
-    /// Writes a file of a prefix. Nothing may exist at `at`.
+    /// Writes a file of a prefix to `at`. The path must not exist.
     pub(crate) fn add(
         &self,
         content: &mut dyn Read,
@@ -48,7 +48,7 @@ impl Blobs {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let temporary = self.folder.join(format!(".{}.{number}", std::process::id()));
         let result = self.write(content, &temporary, at, executable);
-        // The temporary name is gone already if the content was new.
+        // The temporary name no longer exists if the content was new. Errors are therefore ignored.
         let _ = fs::remove_file(&temporary);
         result
     }
@@ -82,21 +82,22 @@ impl Blobs {
         }
         fs::rename(temporary, at).map_err(failed("create", at))?;
         fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
-        // A file without a name here is only not shared: another process was first, or the file system limits links.
+        // If the link cannot be created, the file is only not shared with other builds. The reason may be another
+        // process that was faster, or a limit of the file system on links.
         let _ = fs::hard_link(at, &blob);
         Ok(())
     }
 
-    /// Returns the bytes of all files.
+    /// Returns the total size of all files in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.each().map(|(_, metadata)| metadata.len()).sum()
     }
 
-    /// Removes files that no prefix uses.
+    /// Removes the files that no prefix contains.
     pub(crate) fn sweep(&self) {
         for (path, metadata) in self.each() {
             if metadata.nlink() == 1 {
-                // Another process that started to use it just now has a link of its own.
+                // If another process begins to use the file at this moment, it already has a link of its own.
                 let _ = fs::remove_file(path);
             }
         }

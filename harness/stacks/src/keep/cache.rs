@@ -1,4 +1,4 @@
-//! Cache of fetched stacks, and the locks of those who change them.
+//! Cache of fetched stacks, with locks for the processes that change it.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -8,10 +8,12 @@ use std::sync::atomic::AtomicBool;
 use super::file_lock::{FileLock, LONGEST_WAIT, LockMode};
 use crate::{FetchError, Manifest, NoCacheError, Release};
 
-/// Cache directory: `stacks/` holds the stacks, `apt/` one isolated apt state with its .debs for each.
+/// Cache directory. `stacks/` contains the stacks, and `apt/` a separate state of apt with downloaded packages for each
+/// stack.
 ///
-/// A stack is a symbolic link, `stacks/debian-7.2.4`, to a root of its own, `stacks/.debian-7.2.4.N`, so that one rename
-/// publishes or replaces it on any file system. Nothing is created before the first fetch.
+/// A stack is a symbolic link, for example `stacks/debian-7.2.4`, to a root directory such as `stacks/.debian-7.2.4.N`.
+/// Therefore a single rename publishes or replaces the stack on any file system. Nothing is created before the first
+/// fetch.
 #[derive(Clone, Debug)]
 pub struct StackCache {
     cache: PathBuf,
@@ -21,15 +23,15 @@ impl StackCache {
     /// Returns the user's cache: `$XDG_CACHE_HOME/rocrepro`, or `~/.cache/rocrepro`.
     ///
     /// # Errors
-    /// [`NoCacheError`] if the environment names neither. Relative paths do not count (XDG Base Directory
-    /// Specification).
+    /// [`NoCacheError`] if neither XDG_CACHE_HOME nor HOME is an absolute path. Relative paths are ignored (XDG Base
+    /// Directory Specification).
     pub fn from_environment() -> Result<Self, NoCacheError> {
         let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
         let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
         Ok(Self::at(base.ok_or(NoCacheError)?.join("rocrepro")))
     }
 
-    /// Returns the cache in this directory.
+    /// Returns the cache in the given directory.
     pub fn at(cache: PathBuf) -> Self {
         Self { cache }
     }
@@ -39,13 +41,12 @@ impl StackCache {
         &self.cache
     }
 
-    /// Returns the root of a fetched stack, if it is complete.
+    /// Returns the root of a fetched stack; `None` if the stack is not complete.
     pub(crate) fn root(&self, release: &Release) -> Option<PathBuf> {
         let root = fs::canonicalize(self.link(release)).ok()?;
         Manifest::read(&root).map(|_| root)
     }
 
-    /// Returns the folder of the isolated apt state of a release.
     pub(crate) fn apt(&self, release: &Release) -> PathBuf {
         self.cache.join("apt").join(name(release))
     }
@@ -58,9 +59,9 @@ impl StackCache {
         self.stacks().join(name(release))
     }
 
-    /// Locks a stack for a change. `waiting` is called once if another process has the lock.
+    /// Locks a stack, in order to change it. `waiting` is called once if another process has the lock.
     ///
-    /// The kernel releases the lock when the process and all children that inherit the file have ended.
+    /// The kernel releases the lock when this process and all children that have inherited the file have ended.
     pub(crate) fn lock(
         &self,
         release: &Release,
@@ -72,8 +73,9 @@ impl StackCache {
         Ok(lock.into_file())
     }
 
-    /// Removes roots of killed fetches and of replaced stacks. They are not removed when they are replaced, because programs may
-    /// still be running in them. A symbolic link is not a root: what it leads to belongs to somebody else.
+    /// Removes the roots that killed fetches have left, and the roots of replaced stacks. A root is not removed when it
+    /// is replaced, because programs may still be running in it. A symbolic link is not removed, because its target may
+    /// not belong to the cache.
     pub(crate) fn clean(&self, release: &Release, _lock: &File) -> Result<(), FetchError> {
         let current = fs::canonicalize(self.link(release)).ok();
         for (_, path) in self.roots(release) {
@@ -85,7 +87,6 @@ impl StackCache {
         Ok(())
     }
 
-    /// Creates an empty directory for a new root.
     pub(crate) fn new_root(&self, release: &Release, _lock: &File) -> Result<PathBuf, FetchError> {
         let next = self.roots(release).iter().map(|(n, _)| n + 1).max().unwrap_or(1);
         let path = self.stacks().join(format!(".{}.{next}", name(release)));
@@ -93,7 +94,7 @@ impl StackCache {
         fs::canonicalize(&path).map_err(FetchError::io("find", &path))
     }
 
-    /// Publishes a finished root as the stack.
+    /// Makes a finished root the current root of the stack.
     pub(crate) fn publish(
         &self,
         release: &Release,
@@ -131,7 +132,6 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    /// A flag that stays false.
     static NEVER: AtomicBool = AtomicBool::new(false);
 
     use super::*;
@@ -185,7 +185,7 @@ mod tests {
         store.publish(release, &first, &lock).unwrap();
         let second = store.new_root(release, &lock).unwrap();
         manifest(release).write(&second).unwrap();
-        // Killed between making the link and renaming it.
+        // The process was killed after creating the link and before renaming it.
         symlink("nowhere", store.stacks().join(".debian-7.2.4.link")).unwrap();
         assert_eq!(store.root(release), Some(first.clone()));
         store.publish(release, &second, &lock).unwrap();

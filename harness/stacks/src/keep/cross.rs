@@ -1,4 +1,4 @@
-//! A good build with one component of a bad one, which shows if the component is to blame.
+//! Combines a good build with one component of a bad build. The result shows whether that component causes the failure.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -6,24 +6,25 @@ use std::path::Path;
 use super::share::{Shared, share};
 use crate::{BuildStore, ObtainError, ObtainedBuild};
 
-/// Part of ROCm that is built from sources of its own and can be exchanged as files, as far as its ABI allows.
+/// A part of ROCm that has its own sources, and whose files can be exchanged between builds if their ABIs are
+/// compatible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Component {
-    /// The HIP runtime and hipRTC: CLR.
+    /// The HIP runtime and hipRTC, which are built from CLR.
     Hip,
-    /// The HSA runtime: ROCr.
+    /// The HSA runtime, which is built from ROCr.
     Rocr,
     /// The compiler, comgr and the device libraries.
     Compiler,
-    /// The math libraries with their kernels.
+    /// The math libraries and their kernels.
     Libraries,
 }
 
 impl Component {
-    /// All, from the top of the stack to its bottom.
+    /// All components, from the top of the stack to the bottom.
     pub const ALL: [Self; 4] = [Self::Libraries, Self::Hip, Self::Compiler, Self::Rocr];
 
-    /// Returns the name that users type.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hip => "hip",
@@ -33,7 +34,7 @@ impl Component {
         }
     }
 
-    /// Returns the submodule of TheRock with its sources.
+    /// Returns the submodule of TheRock that contains the sources.
     pub fn submodule(self) -> &'static str {
         match self {
             Self::Hip | Self::Rocr => "rocm-systems",
@@ -42,7 +43,7 @@ impl Component {
         }
     }
 
-    /// Returns the beginnings of its file names.
+    /// Returns the prefixes of the component's file names.
     fn files(self) -> &'static [&'static str] {
         match self {
             Self::Hip => &["libamdhip64.so", "libhiprtc.so", "libhiprtc-builtins.so"],
@@ -66,7 +67,7 @@ impl Component {
         }
     }
 
-    /// Returns the names of folders whose whole content belongs to it.
+    /// Returns the names of folders whose whole content belongs to the component.
     fn folders(self) -> &'static [&'static str] {
         match self {
             Self::Hip | Self::Rocr => &[],
@@ -77,7 +78,7 @@ impl Component {
         }
     }
 
-    /// Returns true if a file of a prefix, given relative to it, is part of the component.
+    /// Returns true if a file belongs to the component. `path` is relative to the prefix of the build.
     pub fn owns(self, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let inside = |folder: &&str| path.parent().is_some_and(|p| p.iter().any(|c| c == *folder));
@@ -86,10 +87,11 @@ impl Component {
 }
 
 impl BuildStore {
-    /// Makes a prefix from the good build, with one component of the bad build.
+    /// Creates a prefix from the files of the good build, except that the files of one component come from the bad
+    /// build.
     ///
     /// # Errors
-    /// [`ObtainError::NotFound`] if either build has no file of the component; otherwise as for
+    /// [`ObtainError::NotFound`] if one of the builds has no file of the component. Otherwise as for
     /// [`BuildStore::obtain`].
     pub fn cross(
         &self,
@@ -112,7 +114,7 @@ impl BuildStore {
     }
 }
 
-/// Takes the wanted files of a prefix into another.
+/// Shares the wanted files of one prefix with another one.
 fn take(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> Result<Shared, ObtainError> {
     let shared = share(from, to, wanted)?;
     for (path, target) in &shared.links {

@@ -1,5 +1,3 @@
-//! Errors of obtaining a build.
-
 use std::{
     io,
     path::{Path, PathBuf},
@@ -7,36 +5,36 @@ use std::{
 
 use crate::{Hint, LockError, PathError};
 
-/// A build that cannot be tested. The build is neither good nor bad.
+/// Error while obtaining a build. Such a build counts as neither good nor bad.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObtainError {
-    /// The build is listed, but its file is missing.
+    /// The build is in a listing, but its file is missing.
     #[error("{url}: not found")]
     NotFound {
         /// Address or folder.
         url: String,
     },
-    /// The bytes are not those that were published with the build.
+    /// The digest of the downloaded bytes differs from the published one.
     #[error("{url} has sha256 {got}, but {want} was published")]
     Checksum {
         /// Address.
         url: String,
-        /// The published digest.
+        /// Published digest.
         want: String,
-        /// The digest of the downloaded bytes.
+        /// Digest of the downloaded bytes.
         got: String,
     },
-    /// An earlier download of the same address had other bytes. Results of the two must not be mixed.
+    /// An earlier download of the same address had other content. Results of both must not be mixed.
     #[error("{url} was published again: sha256 {now}, first seen as {before}")]
     Republished {
         /// Address.
         url: String,
-        /// The digest of the first download.
+        /// Digest of the first download.
         before: String,
-        /// The digest of this download.
+        /// Digest of this download.
         now: String,
-        /// The file that remembers the first digest.
+        /// File that contains the digest of the first download.
         record: PathBuf,
     },
     /// An archive cannot be read to its end.
@@ -44,18 +42,18 @@ pub enum ObtainError {
     Damaged {
         /// The archive.
         name: String,
-        /// The mistake.
+        /// Reason.
         reason: String,
     },
-    /// An archive would write outside its prefix, or make a device.
+    /// An archive contains an entry that would be written outside of the prefix, or a device file.
     #[error("{name} was refused: {reason}")]
     Hostile {
         /// The archive.
         name: String,
-        /// The entry and the reason.
+        /// The entry, and the reason.
         reason: String,
     },
-    /// The build holds no HIP runtime that the loader could take.
+    /// The build contains no HIP runtime that the dynamic loader could load.
     #[error("it cannot be loaded: {reason}")]
     DoesNotLoad {
         /// The reason.
@@ -64,27 +62,27 @@ pub enum ObtainError {
     /// The disk is full.
     #[error("no space left in {path}")]
     NoSpace {
-        /// The store.
+        /// The folder of the store.
         path: PathBuf,
     },
-    /// The host refused the file in every attempt. It may have other builds.
+    /// The host refused to send the file in every attempt. The host may still have other builds.
     #[error("{reason}")]
     Refused {
-        /// The answer.
+        /// Status of the response.
         reason: String,
     },
-    /// The host does not answer, after all attempts, or limits the rate of requests.
+    /// The host does not respond after all attempts, or limits the rate of requests.
     #[error("{url} could not be fetched: {reason}")]
     Network {
         /// Address.
         url: String,
-        /// The failure.
+        /// Description of the failure.
         reason: String,
     },
     /// A file could not be read or written.
     #[error(transparent)]
     File(PathError),
-    /// The lock of the build could not be had.
+    /// The build could not be locked.
     #[error(transparent)]
     Lock(LockError),
     /// The caller cancelled the fetch.
@@ -93,10 +91,10 @@ pub enum ObtainError {
 }
 
 impl ObtainError {
-    /// Returns true if the machine or its network is at fault, and not the build. A search should stop or wait rather than
-    /// skip the build, because the next one would fail as well.
+    /// Returns true if the cause is the machine or its network and not the build. A search should then stop or wait.
+    /// Skipping the build would not help, because the next build would fail too.
     pub fn is_environment(&self) -> bool {
-        // Without a wildcard arm: a new variant has to say who is at fault.
+        // The match has no wildcard arm, so that each new variant must be classified.
         match self {
             Self::NoSpace { .. }
             | Self::Network { .. }
@@ -113,7 +111,7 @@ impl ObtainError {
         }
     }
 
-    /// Returns a function for `map_err` that adds the attempted action and its file.
+    /// Returns a function for `map_err` that adds the attempted action and the path to an error.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| PathError::new(action, path, source).into()
     }

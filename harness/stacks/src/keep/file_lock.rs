@@ -1,4 +1,4 @@
-//! Locks on files. The kernel releases them when the process ends.
+//! File locks, which the kernel releases when their process ends.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,13 +11,12 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::{Hint, PathError};
 
-/// Interval between two attempts to take a lock.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Longest wait for a lock. A download of the largest build at 4 MB/s takes less.
+/// Maximum time to wait for a lock. The download of the largest build takes less, at 4 MB/s.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// Open lock file.
+/// A lock file that is open.
 #[derive(Debug)]
 pub struct FileLock {
     file: File,
@@ -27,24 +26,24 @@ pub struct FileLock {
 /// Mode of a lock.
 #[derive(Clone, Copy, Debug)]
 pub enum LockMode {
-    /// Shared with other users of the same build.
+    /// Shared lock: other processes may use the same build.
     Shared,
-    /// Exclusive, to make or remove the build.
+    /// Exclusive lock, which is needed to create or remove a build.
     Alone,
 }
 
-/// A lock that could not be taken.
+/// Error while locking.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// The file of the lock could not be used.
+    /// The lock file could not be opened or locked.
     #[error(transparent)]
     File(PathError),
-    /// Another process had the lock for longer than the time limit.
+    /// Another process held the lock for longer than the maximum time.
     #[error("{path} is held by {holder}, and waiting for it took too long")]
     Late {
-        /// The file of the lock.
+        /// The lock file.
         path: PathBuf,
-        /// The process, as the kernel names it.
+        /// Name of the process that holds the lock.
         holder: String,
     },
     /// The caller cancelled the wait.
@@ -66,7 +65,7 @@ impl LockError {
 }
 
 impl FileLock {
-    /// Opens the file of a lock, and creates it and its folder if they are missing.
+    /// Opens a lock file. Creates the file and its folder if they are missing.
     ///
     /// # Errors
     /// [`LockError::File`].
@@ -83,12 +82,12 @@ impl FileLock {
         Ok(Self { file, path })
     }
 
-    /// Returns the open file, which holds the lock.
+    /// Returns the open file. The lock is held until the file is closed.
     pub fn into_file(self) -> File {
         self.file
     }
 
-    /// Takes the lock or changes its mode. Returns false if another holder prevents that.
+    /// Locks the file, or changes the mode of the lock. Returns false if another process's lock prevents that.
     ///
     /// # Errors
     /// [`LockError::File`].
@@ -107,10 +106,11 @@ impl FileLock {
         }
     }
 
-    /// Takes the lock. `waiting` is called once if another process has it, with the name of that process.
+    /// Locks the file, and waits if another process holds the lock. `waiting` is called once with the name of that
+    /// process.
     ///
     /// # Errors
-    /// [`LockError::Late`] after `longest`, [`LockError::Cancelled`] once `cancel` is true.
+    /// [`LockError::Late`] after the time `longest`, [`LockError::Cancelled`] when `cancel` is true.
     pub fn hold(
         &self,
         hold: LockMode,
@@ -136,7 +136,7 @@ impl FileLock {
         Ok(())
     }
 
-    /// Returns the holder of the lock according to the kernel's list of locks.
+    /// Returns the name of the process that holds the lock, from the kernel's list of locks.
     fn holder(&self) -> String {
         let inode = self.file.metadata().map(|meta| meta.ino()).unwrap_or_default();
         let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
@@ -151,8 +151,8 @@ impl FileLock {
     }
 }
 
-/// Returns the processes that hold a lock of a file, from lines such as `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`. Lines of
-/// waiting processes have an arrow.
+/// Returns the ids of the processes that hold a lock on a file. The lines have the form `1: FLOCK  ADVISORY  WRITE 4711
+/// fe:00:1234 0 EOF`. Lines of processes that wait for a lock contain an arrow.
 fn holders(locks: &str, inode: u64) -> impl Iterator<Item = u32> {
     locks.lines().filter_map(move |line| {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,4 +1,5 @@
-//! Downloads that a later process can resume. The store keeps the downloaded part of an archive until the archive is complete.
+//! Downloads that a later process can resume. The store keeps the part of an archive that has been downloaded until the
+//! archive is complete.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -13,10 +14,10 @@ use sha2::{Digest, Sha256};
 use crate::transfer::hex;
 use crate::{FileLock as Lock, LockMode};
 
-/// Age at which an unfinished download is removed. Nights are usually tested within days.
+/// Age at which an unfinished download is removed. Nightly builds are usually tested within days.
 const OLD: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
-/// Description of a file by its host when the download began.
+/// Description of a file, as the host reported it when the download began.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Known {
     url: String,
@@ -24,22 +25,22 @@ struct Known {
     etag: Option<String>,
 }
 
-/// Archive that is being downloaded. Reading returns first the part of an earlier process, then the rest.
+/// An archive that is being downloaded. Reading returns first the part that an earlier process has downloaded, then the
+/// rest.
 pub(crate) struct Partial<'a> {
     bytes: PathBuf,
     known: PathBuf,
-    /// Kept part that was not read yet.
+    /// Rest of the kept part that has not been read yet.
     there: Option<io::Take<File>>,
-    /// File for new bytes, with its lock. Nothing if the disk is full, the host sends no ETag, or another process downloads the
-    /// same archive.
+    /// File to which new bytes are appended, with its lock. `None` if the disk is full, the host sends no ETag, or
+    /// another process is downloading the same archive.
     keep: Option<(File, Lock)>,
     hash: Sha256,
-    /// Download of the rest.
     pub(crate) download: Download<'a>,
 }
 
 impl<'a> Partial<'a> {
-    /// Begins a download, or resumes one in the folder.
+    /// Begins a download, or resumes one whose part is in the folder.
     ///
     /// # Errors
     /// [`DownloadError`] if the download cannot begin.
@@ -69,7 +70,7 @@ impl<'a> Partial<'a> {
                         return Ok(Self { bytes, known, there, keep, hash, download });
                     }
                 }
-                // The host has another file now, so the kept part is useless.
+                // The host has another file now, so the kept part cannot be used.
                 Err(DownloadError::Changed { .. }) => {}
                 Err(other) => return Err(other),
             }
@@ -94,12 +95,12 @@ impl<'a> Partial<'a> {
         Ok(Self { bytes, known, there, keep, hash, download: opened? })
     }
 
-    /// Returns the SHA-256 of all bytes in hexadecimal.
+    /// Returns the SHA-256 of all bytes that have been read, in hexadecimal.
     pub(crate) fn sha256(&self) -> String {
         hex(&self.hash.clone().finalize())
     }
 
-    /// Removes the kept part, because the archive is complete or useless.
+    /// Removes the kept part, because the archive is complete or the part cannot be used.
     pub(crate) fn forget(&mut self) {
         if let Some((_, _lock)) = self.keep.take() {
             remove(&self.bytes, &self.known);
@@ -125,7 +126,7 @@ impl Read for Partial<'_> {
         }
         let n = self.download.read(buffer)?;
         self.hash.update(&buffer[..n]);
-        // On a full disk the next process loses the part, and this one goes on.
+        // If writing fails, for example on a full disk, the next process cannot resume. This process continues.
         if self.keep.as_mut().is_some_and(|(file, _)| file.write_all(&buffer[..n]).is_err()) {
             self.forget();
         }
@@ -133,7 +134,7 @@ impl Read for Partial<'_> {
     }
 }
 
-/// Returns the description and the length of the part that an earlier process left.
+/// Returns the description and the length of the part that an earlier process has left.
 fn left(bytes: &Path, known: &Path) -> Option<(Known, u64)> {
     let before: Known = serde_json::from_slice(&fs::read(known).ok()?).ok()?;
     let there = fs::metadata(bytes).ok()?.len();
@@ -141,30 +142,30 @@ fn left(bytes: &Path, known: &Path) -> Option<(Known, u64)> {
     (there > 0 && fits).then_some((before, there))
 }
 
-/// Returns the file name for an address.
+/// Returns the file name for an address, without extension.
 fn stem(url: &str) -> String {
     format!("{:032x}", xxhash_rust::xxh3::xxh3_128(url.as_bytes()))
 }
 
-/// Locks a download. Returns nothing if another process has the lock.
+/// Locks a download. Returns `None` if another process has the lock.
 fn alone(bytes: &Path) -> Option<Lock> {
     let lock = Lock::open(bytes.to_owned()).ok()?;
     lock.try_hold(LockMode::Alone).is_ok_and(|free| free).then_some(lock)
 }
 
-/// Removes a part and its description. A file that stays is checked again before it is used.
+/// Removes a part and its description. Errors are ignored, because a file that remains is checked before it is used.
 fn remove(bytes: &Path, known: &Path) {
     let _ = fs::remove_file(bytes);
     let _ = fs::remove_file(known);
 }
 
-/// Returns the bytes of all kept parts.
+/// Returns the total size of all kept parts in bytes.
 pub(crate) fn bytes(folder: &Path) -> u64 {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     files.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
-/// Removes the oldest download that no process has locked and whose address is not listed. Returns its address.
+/// Removes the oldest part that no process has locked and whose address is not in `spared`. Returns the address.
 pub(crate) fn evict(folder: &Path, spared: &[&str]) -> Option<String> {
     let mut each: Vec<_> = fs::read_dir(folder)
         .into_iter()
@@ -187,7 +188,6 @@ pub(crate) fn evict(folder: &Path, spared: &[&str]) -> Option<String> {
     })
 }
 
-/// Removes old downloads.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let touched = entry.metadata().and_then(|metadata| metadata.modified());

@@ -1,4 +1,4 @@
-//! Fetches of the likely next build while the current one runs.
+//! Fetches the likely next build while the current one is being tested.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,10 +6,10 @@ use std::thread::JoinHandle;
 
 use crate::{Build, BuildStore};
 
-/// Fetch in the background. Dropping it cancels the fetch.
+/// A fetch in the background. Dropping this value cancels the fetch.
 ///
-/// The result is not reported. [`BuildStore::obtain`] of the same build waits for the fetch and then returns the build, or the
-/// same error.
+/// The result is not reported. A call of [`BuildStore::obtain`] for the same build waits for the fetch, and then
+/// returns the build or the same error.
 #[derive(Debug)]
 pub struct Prefetch {
     id: String,
@@ -25,7 +25,7 @@ impl BuildStore {
             let (store, build, cancel) = (self.clone(), build.clone(), Arc::clone(&cancel));
             move || drop(store.obtain_unless(&build, &cancel, &|_| ()))
         });
-        // A thread that cannot be started only means that nothing is fetched ahead.
+        // If no thread can be started, the build is only not fetched in advance.
         Prefetch { id: build.id.clone(), cancel, thread: thread.ok() }
     }
 }

@@ -1,4 +1,4 @@
-//! Folders that builds are unpacked into: their names, and an empty one.
+//! Folders into which builds are unpacked.
 
 use std::{
     fs, io,
@@ -7,21 +7,22 @@ use std::{
 
 use crate::{Build, ObtainError};
 
-/// Returns the name of a build's folder. Builds of one version for two families have two.
+/// Returns the name of a build's folder. It contains the family, because builds of one version exist for several
+/// families.
 pub(super) fn key(build: &Build) -> String {
     let dash = if build.family.is_empty() { "" } else { "-" };
     cleaned(&format!("{}{dash}{}", build.id, build.family))
 }
 
-/// Replaces characters that a file name or a library path cannot hold by underscores.
+/// Replaces characters that are not allowed in file names or library paths by underscores.
 pub(super) fn cleaned(id: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     let clean: String = id.chars().map(|c| if plain(c) { c } else { '_' }).collect();
-    // Names with a leading dot are files of the store itself.
+    // Names that begin with a dot are reserved for files of the store itself.
     if clean.starts_with('.') { format!("_{clean}") } else { clean }
 }
 
-/// Creates an empty folder, and returns its path without symbolic links.
+/// Creates an empty folder, and returns its path with symbolic links resolved.
 pub(super) fn empty(at: &Path) -> Result<PathBuf, ObtainError> {
     if let Err(error) = fs::remove_dir_all(at)
         && error.kind() != io::ErrorKind::NotFound

@@ -1,5 +1,3 @@
-//! Files that two roots or prefixes share by hard links.
-
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -7,22 +5,22 @@ use std::{
 
 use crate::PathError;
 
-/// The content of a folder that another one took over.
+/// Result of sharing the files of a folder with another folder.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// Symbolic links that are still to be made: path and target.
+    /// Symbolic links that the caller must create: path and target.
     pub(crate) links: Vec<(PathBuf, PathBuf)>,
-    /// Number of files and links that were taken.
+    /// Number of wanted files and links.
     pub(crate) taken: usize,
     /// Number of files and links that were not wanted.
     pub(crate) left: usize,
 }
 
-/// Links the wanted files of a folder into another folder. Paths are relative to the folder; its symbolic links are
-/// returned and not made.
+/// Links the wanted files of one folder into another folder by hard links. Symbolic links are returned and not created.
+/// Paths are relative to the folders.
 ///
 /// # Errors
-/// A folder that cannot be read or written.
+/// A folder cannot be read or written.
 pub(crate) fn share(
     from: &Path,
     to: &Path,
@@ -50,7 +48,8 @@ pub(crate) fn share(
                 let leads_to = fs::read_link(&source).map_err(PathError::io("read", &source))?;
                 shared.links.push((path, leads_to));
             } else {
-                // Some file systems have no hard links, and none goes to another file system.
+                // A file is copied if the file system does not support hard links, or if the folders are on different
+                // file systems.
                 fs::hard_link(&source, &target)
                     .or_else(|_| fs::copy(&source, &target).map(drop))
                     .map_err(PathError::io("create", &target))?;

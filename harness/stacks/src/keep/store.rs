@@ -1,5 +1,3 @@
-//! Store of builds on this machine.
-
 use std::{
     fs::{self, File},
     io,
@@ -24,26 +22,27 @@ use crate::{
     unpack::prefix::{Format, Unpacker},
 };
 
-/// File in a prefix that is written last, so that a prefix without it is incomplete.
+/// Name of a file that is written into a prefix last. A prefix without this file is incomplete.
 const RECORD: &str = ".rocrepro-build.json";
 
-/// Size of the content of an archive relative to the archive (gfx1150 7.11.0: 2.3 GB to 13 GB).
+/// Estimated ratio between the size of an archive's content and the size of the archive (gfx1150 7.11.0: 13 GB and 2.3
+/// GB).
 const UNPACKED: u64 = 6;
 
-/// Limit for an archive of unknown size. The largest had 11 GB.
+/// Maximum size of an archive whose size is not listed. The largest known archive has 11 GB.
 const ARCHIVE: Bound = Bound::new(64 << 30, "no archive of ROCm is larger");
 
-/// Limit for a file with a checksum.
 const CHECKSUM: Bound = Bound::new(1 << 20, "a checksum is shorter");
 
-/// Wait before the second attempt of a download. It doubles with each attempt.
+/// Time before the second attempt of a download. It doubles before each further attempt.
 const BACKOFF: Duration = Duration::from_secs(1);
 
-/// Store of builds. Archives are fetched once, and files that builds share are stored once. When the budget is spent, builds are
-/// evicted that are neither pinned nor in use.
+/// Store of builds. Archives are downloaded once, and files that several builds contain are stored once. If the disk
+/// budget is exceeded, builds are removed that are neither pinned nor in use.
 ///
-/// The store is the folder `builds/` next to the fetched stacks. `prefixes/` holds one folder for each build, `files/` every file
-/// once, by content, `seen/` the SHA-256 of every archive ever fetched, `partial/` unfinished downloads.
+/// The store is the folder `builds/` next to the fetched stacks. Its subfolders are: `prefixes/` with one folder per
+/// build, `files/` with every file once, named by a hash of its content, `seen/` with the SHA-256 of every archive that
+/// was ever downloaded, and `partial/` with unfinished downloads.
 #[derive(Clone, Debug)]
 pub struct BuildStore {
     stacks: StackCache,
@@ -53,61 +52,61 @@ pub struct BuildStore {
     pins: Arc<Mutex<Vec<Lock>>>,
 }
 
-/// Step of [`BuildStore::obtain`]. Sizes are in bytes.
+/// Events of [`BuildStore::obtain`]. Sizes are in bytes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BuildEvent<'a> {
-    /// Another process, or a prefetch, is fetching the same build.
+    /// Another process, or a prefetch of this process, is fetching the same build.
     Waiting {
-        /// The process, for example `rocrepro (process 4711)`.
+        /// Name of the process, for example `rocrepro (process 4711)`.
         holder: &'a str,
     },
     /// An archive is being downloaded and unpacked.
     Download {
         /// Name of the archive.
         name: &'a str,
-        /// Downloaded bytes.
+        /// Number of bytes downloaded so far.
         done: u64,
-        /// All bytes, if known.
+        /// Size of the archive; `None` if it is unknown.
         total: Option<u64>,
     },
-    /// The connection broke or the host asked to wait. The download will continue where it stopped.
+    /// The connection broke, or the host asked the client to wait. The download will continue where it stopped.
     Retry {
-        /// Failure.
+        /// Description of the failure.
         reason: &'a str,
         /// Time until the download continues.
         after: Duration,
     },
-    /// A build or an unfinished download was removed to make room.
+    /// A build or an unfinished download was removed in order to free space.
     Evicted {
         /// Name of the build, or a description of the download.
         id: &'a str,
     },
 }
 
-/// Function that receives the events, possibly from several threads at once.
+/// Callback that receives the events, possibly from several threads at the same time.
 pub type BuildProgress<'a> = dyn Fn(BuildEvent<'_>) + Sync + 'a;
 
-/// Build that can be run. It is not evicted as long as this value lives.
+/// A build that is ready to run. It is not removed while this value exists.
 #[derive(Debug)]
 pub struct ObtainedBuild {
-    /// The build's id.
+    /// Id of the build.
     pub id: String,
-    /// The prefix, which holds `lib/`. For a Debian release it is a Debian root.
+    /// Folder that contains `lib/`. For a Debian release, the folder is a Debian root.
     pub prefix: PathBuf,
     /// The stack in the prefix.
     pub stack: Stack,
-    /// Archives with their SHA-256, in the order of their download; empty for folders and Debian releases.
+    /// Names of the archives with their SHA-256, in the order of download. Empty for folders and Debian releases.
     pub sha256: Vec<(String, String)>,
-    /// Commits, if the build holds a manifest.
+    /// Commits of the components; `None` if the build contains no manifest.
     pub components: Option<Components>,
-    /// Bytes downloaded for this call.
+    /// Number of bytes that this call has downloaded.
     pub downloaded: u64,
-    /// Shared with other users of the prefix.
+    /// Shared lock, which prevents the removal of the prefix.
     _lock: Option<Lock>,
 }
 
-/// Origin of a prefix, stored in it.
+/// Origin of a prefix. The record is stored in the prefix.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     id: String,
@@ -123,42 +122,43 @@ struct Fetched {
 }
 
 impl BuildStore {
-    /// Returns the store next to the fetched stacks.
+    /// Returns the store in the folder next to the fetched stacks.
     pub fn new(stacks: StackCache) -> Self {
         let folder = stacks.path().join("builds");
         let pins = Arc::default();
         Self { stacks, folder, budget: None, http: Http::new(BACKOFF), pins }
     }
 
-    /// Sets the disk budget in bytes for builds and unfinished downloads. Builds that are pinned or in use stay, even above the
-    /// budget.
+    /// Sets the disk budget for builds and unfinished downloads, in bytes. Builds that are pinned or in use are kept
+    /// even if they exceed the budget.
     pub fn with_budget(mut self, bytes: u64) -> Self {
         self.budget = Some(bytes);
         self
     }
 
-    /// Sets the wait before a download is tried again.
+    /// Sets the time before a download is repeated.
     pub fn with_backoff(mut self, backoff: Duration) -> Self {
         self.http = Http::new(backoff);
         self
     }
 
-    /// Sets the time after which a silent connection is closed.
+    /// Sets the time after which a connection without new bytes is closed.
     pub fn with_stall(mut self, stall: Duration) -> Self {
         self.http = self.http.with_stall(stall);
         self
     }
 
-    /// Protects these builds from eviction by any process while this one lives, and ends the protection of all others. A bisect
-    /// protects the last good and the first bad build.
+    /// Protects these builds from removal by any process while this process runs. The protection of all other builds
+    /// ends. A bisect protects the last good and the first bad build.
     ///
     /// # Errors
-    /// [`ObtainError::File`] if a lock file cannot be made.
+    /// [`ObtainError::File`] if a lock file cannot be created.
     pub fn pin(&self, builds: &[&Build]) -> Result<(), ObtainError> {
         let mut locks = Vec::new();
         for build in builds {
             let lock = self.lock(&key(build))?;
-            // An exclusive holder is still making the build, so there is nothing to protect yet.
+            // If another process has an exclusive lock, it is still creating the build, so there is nothing to protect
+            // yet.
             if lock.try_hold(LockMode::Shared)? {
                 locks.push(lock);
             }
@@ -178,10 +178,11 @@ impl BuildStore {
         })
     }
 
-    /// Returns a build, and fetches it first if it is missing.
+    /// Returns a build. Downloads it first if it is not in the store.
     ///
     /// # Errors
-    /// [`ObtainError`]. [`ObtainError::is_environment`] distinguishes trouble of the machine from trouble of the build.
+    /// [`ObtainError`]. [`ObtainError::is_environment`] distinguishes failures of the machine from failures of the
+    /// build.
     pub fn obtain(
         &self,
         build: &Build,
@@ -193,7 +194,7 @@ impl BuildStore {
     /// Returns a build like [`BuildStore::obtain`], but ends early when `cancel` becomes true.
     ///
     /// # Errors
-    /// Those of [`BuildStore::obtain`], and [`ObtainError::Cancelled`].
+    /// The errors of [`BuildStore::obtain`], and [`ObtainError::Cancelled`].
     pub fn obtain_unless(
         &self,
         build: &Build,
@@ -231,7 +232,7 @@ impl BuildStore {
             reason: error.to_string(),
         };
         let parsed = spec.parse::<Spec>().map_err(|error| failed(&error))?;
-        // A stack that is already here needs no network.
+        // A stack that has been fetched before needs no network.
         let stack = match crate::locate(&parsed, &self.stacks) {
             Ok(stack) => stack,
             Err(_) => crate::fetch(&parsed, &FetchOptions::default(), &self.stacks, &|_| ())
@@ -266,7 +267,8 @@ impl BuildStore {
             if let Some(record) = self.record(&key, build) {
                 let prefix = self.prefix(&key);
                 if let Ok(file) = File::options().write(true).open(prefix.join(RECORD)) {
-                    // Eviction is ordered by this time. If it cannot be set, the build is only evicted sooner.
+                    // The least recently used builds are removed first. If the time cannot be set, the build is only
+                    // removed earlier.
                     let _ = file.set_modified(SystemTime::now());
                 }
                 let mut obtained = self.opened(&build.id, &prefix)?;
@@ -291,7 +293,7 @@ impl BuildStore {
         }
     }
 
-    /// Downloads and unpacks a build under an exclusive lock. Returns the number of downloaded bytes.
+    /// Downloads and unpacks a build while holding an exclusive lock. Returns the number of downloaded bytes.
     fn make(
         &self,
         build: &Build,
@@ -361,7 +363,7 @@ impl BuildStore {
             Partial::open(&self.partial(), &self.http, (url, name), bound, cancel, &told)
                 .map_err(|failure| self.unusable(failure))?;
         let unpacked = if format == Format::Wheel {
-            // A zip file's table is at its end.
+            // A wheel is written to a file first, because the table of a zip file is at its end.
             let at = unpacker.prefix.with_extension("whl");
             let result = self.whole(&mut download, &at).and_then(|file| unpacker.wheel(name, file));
             let _ = fs::remove_file(&at);
@@ -369,7 +371,7 @@ impl BuildStore {
         } else {
             unpacker.tar(name, format, &mut download)
         };
-        // The checksum includes bytes after the end of the archive.
+        // The checksum covers all bytes, including those after the end of the archive.
         let rest = unpacked.is_ok().then(|| io::copy(&mut download, &mut io::sink()));
         if let Some(failure) = download.download.failure.take() {
             // The next process must not resume with bytes of another file.
@@ -386,7 +388,7 @@ impl BuildStore {
             }
             return Err(self.unusable(failure));
         }
-        // The archive is complete, or another download would bring the same bytes.
+        // The part is removed, because the archive is complete or another download would return the same bytes.
         download.forget();
         let sha256 = download.sha256();
         let complete = unpacked.and_then(|()| match rest {
@@ -417,7 +419,7 @@ impl BuildStore {
         File::open(at).map_err(ObtainError::io("open", at))
     }
 
-    /// Returns the published SHA-256 of an archive.
+    /// Returns the published SHA-256 of an archive; `None` if none is published.
     fn published(
         &self,
         archive: &Archive,
@@ -427,14 +429,14 @@ impl BuildStore {
             return Ok(archive.sha256.as_ref().map(|sum| sum.to_lowercase()));
         };
         match self.http.text(url, "text/plain", CHECKSUM, cancel) {
-            // sha256sum writes the sum and then the name.
+            // sha256sum writes the digest and then the file name.
             Ok((text, _)) => Ok(text.split_whitespace().next().map(str::to_lowercase)),
             Err(DownloadError::Missing { .. }) => Ok(None),
             Err(other) => Err(other.into()),
         }
     }
 
-    /// Remembers the digest of an address at its first download, and refuses other bytes later.
+    /// Stores the digest of an address at its first download. Returns an error if a later download has another digest.
     fn first_sight(&self, url: &str, sha256: &str) -> Result<(), ObtainError> {
         let folder = self.folder.join("seen");
         let record = folder.join(format!("{:032x}", xxhash_rust::xxh3::xxh3_128(url.as_bytes())));
@@ -462,8 +464,9 @@ impl BuildStore {
         text.and_then(|text| atomic::write(&path, text)).map_err(ObtainError::io("write", &path))
     }
 
-    /// Returns the record of a complete prefix that came from any location of the build. If only the first location counted, a build
-    /// from the second would be fetched again, and the caller would wait for its own shared lock.
+    /// Returns the record of a complete prefix whose archives came from any location of the build. All locations must
+    /// be accepted: otherwise a build from the second location would be fetched again, and the caller would wait for
+    /// its own lock.
     fn record(&self, key: &str, build: &Build) -> Option<Record> {
         let text = fs::read(self.prefix(key).join(RECORD)).ok()?;
         let record: Record = serde_json::from_slice(&text).ok()?;
@@ -477,7 +480,7 @@ impl BuildStore {
         build.places.iter().any(from).then_some(record)
     }
 
-    /// Publishes a finished folder as the prefix of a key.
+    /// Makes a finished folder the prefix of the build with this key.
     fn publish(&self, work: &Path, key: &str) -> Result<(), ObtainError> {
         let prefix = self.prefix(key);
         if prefix.exists() {
@@ -486,7 +489,7 @@ impl BuildStore {
         fs::rename(work, &prefix).map_err(ObtainError::io("publish", &prefix))
     }
 
-    /// Makes a prefix without a download and opens it. `fill` must make all of it.
+    /// Creates a prefix without a download, and opens it as a build. `fill` must write all its files.
     pub(crate) fn assembled(
         &self,
         id: &str,
@@ -517,8 +520,9 @@ impl BuildStore {
         }
     }
 
-    /// Removes unfinished downloads of other archives that no process has locked, and then builds, the least recently used first,
-    /// until all files together have at most `limit` bytes. Returns the number of removals.
+    /// Removes unfinished downloads and builds until the total size of all files is at most `limit` bytes. Downloads of
+    /// `archives`, and downloads that a process has locked, are kept. Builds are removed after all downloads, the least
+    /// recently used first. Returns the number of removals.
     fn evict(&self, limit: u64, archives: &[Archive], progress: &BuildProgress<'_>) -> usize {
         let blobs = self.blobs();
         let bytes = || blobs.bytes() + partial::bytes(&self.partial());
@@ -545,7 +549,7 @@ impl BuildStore {
             if bytes() <= limit {
                 break;
             }
-            // Users of the build, and those who pin it, hold a shared lock.
+            // Processes that use or pin the build hold a shared lock.
             let free = self.lock(&key).and_then(|lock| {
                 let free = lock.try_hold(LockMode::Alone)?;
                 Ok(free.then_some(lock))

@@ -1,7 +1,7 @@
-//! ROCm that a Python package brings in its own folders: which release it is, and what it needs of the HSA runtime.
+//! ROCm that a Python package contains: its release, and the HSA functions that it needs.
 //!
-//! PyTorch's wheels have theirs in `torch/lib`, TheRock's in `_rocm_sdk_core/lib` and `_rocm_sdk_libraries_*/lib`, and wheels that
-//! auditwheel repaired in `NAME.libs`.
+//! PyTorch's wheels contain ROCm in `torch/lib`, TheRock's in `_rocm_sdk_core/lib` and `_rocm_sdk_libraries_*/lib`, and
+//! wheels that auditwheel repaired in `NAME.libs`.
 
 use std::{
     collections::BTreeSet,
@@ -18,14 +18,13 @@ use object::{
 use super::stack;
 use crate::Version;
 
-/// The start of the name of a HIP runtime's file.
 const HIP: &str = "libamdhip64";
 
-/// The start of the name of an HSA runtime's file, and of its functions.
+/// Beginning of the file name of an HSA runtime, and beginning of the names of its functions.
 const HSA: (&str, &str) = ("libhsa-runtime64", "hsa_");
 
-/// Returns the release of a HIP runtime: by the name of its file, by a file `.info/version` next to its folder, or by the newest
-/// version of its functions (`hip_7.2`).
+/// Returns the release of a HIP runtime. The release is taken from the file's name, from the file `.info/version` next
+/// to its folder, or from the newest symbol version that it defines (`hip_7.2`).
 pub fn release_of(hip: &Path) -> Option<Version> {
     let folder = hip.parent()?;
     let by_files = stack::version(folder.parent().unwrap_or(folder), folder).0;
@@ -35,9 +34,11 @@ pub fn release_of(hip: &Path) -> Option<Version> {
     })
 }
 
-/// Returns the functions of HSA that libraries of a virtual environment need and `offered` lacks, each with the library.
+/// Returns the HSA functions that libraries in a virtual environment need and `offered` does not contain, each with the
+/// library.
 ///
-/// HIP runtimes count, and libraries that need both HIP and HSA: a tool in the same folder that is never loaded does not decide.
+/// Only HIP runtimes, and libraries that need both HIP and HSA, are considered. Other libraries in the same folders,
+/// for example of tools, may never be loaded.
 pub fn missing_functions(venv: &Path, offered: &BTreeSet<String>) -> Vec<(PathBuf, String)> {
     let mut missing = Vec::new();
     for file in libraries(venv) {
@@ -52,7 +53,7 @@ pub fn missing_functions(venv: &Path, offered: &BTreeSet<String>) -> Vec<(PathBu
     missing
 }
 
-/// Returns the functions of HSA that a library exports.
+/// Returns the HSA functions that a library exports.
 pub fn offered_functions(library: &Path) -> BTreeSet<String> {
     Elf::open(library).map(|elf| elf.defined(HSA.1)).unwrap_or_default()
 }
@@ -61,7 +62,8 @@ fn is_hip(file: &Path) -> bool {
     file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(HIP))
 }
 
-/// Libraries in the folders of packages, where one of them is a HIP runtime.
+/// Returns the libraries in the package folders of a virtual environment; an empty list if none of them is a HIP
+/// runtime.
 fn libraries(venv: &Path) -> Vec<PathBuf> {
     let below = |folder: &Path| -> Vec<PathBuf> {
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
@@ -80,14 +82,14 @@ fn libraries(venv: &Path) -> Vec<PathBuf> {
     if !files.iter().any(|file| is_hip(file)) {
         return Vec::new();
     }
-    // One file may have several names.
+    // Files that have several names are returned once.
     let mut seen = BTreeSet::new();
     files.sort();
     files.retain(|file| seen.insert(fs::canonicalize(file).unwrap_or_else(|_| file.clone())));
     files
 }
 
-/// A shared library, of which only the parts are read that are asked for.
+/// A shared library. Only the requested parts of the file are read.
 struct Elf(ReadCache<File>);
 
 impl Elf {
@@ -99,7 +101,6 @@ impl Elf {
         ElfFile64::parse(&self.0).ok()
     }
 
-    /// Names of the libraries that it needs.
     fn needed(&self) -> Vec<String> {
         let read = || {
             let header = FileHeader64::<Endianness>::parse(&self.0).ok()?;
@@ -119,7 +120,6 @@ impl Elf {
         read().unwrap_or_default()
     }
 
-    /// Versions that it defines.
     fn versions(&self) -> Vec<String> {
         let read = || {
             let header = FileHeader64::<Endianness>::parse(&self.0).ok()?;
@@ -140,7 +140,8 @@ impl Elf {
         read().unwrap_or_default()
     }
 
-    /// Functions that it needs and cannot do without, whose names begin so.
+    /// Returns the functions that the library needs and whose names begin with `start`. Weak symbols are left out,
+    /// because the library works without them.
     fn undefined(&self, start: &str) -> BTreeSet<String> {
         self.symbols(start, |symbol| symbol.is_undefined() && !symbol.is_weak())
     }
@@ -167,7 +168,8 @@ impl Elf {
 mod tests {
     use super::*;
 
-    /// Library to be written: names of needed libraries, defined versions, undefined, weak undefined and defined functions.
+    /// A library that a test writes: names of needed libraries, defined versions, and undefined, weak undefined and
+    /// defined functions.
     #[derive(Default)]
     struct Library<'a> {
         needed: &'a [&'a str],
@@ -178,7 +180,7 @@ mod tests {
     }
 
     impl Library<'_> {
-        /// Returns an ELF file with the sections that the loader would read.
+        /// Returns an ELF file that contains the sections which the loader would read.
         fn elf(&self) -> Vec<u8> {
             let mut strings = vec![0u8];
             let mut string = |text: &str| {
@@ -193,12 +195,12 @@ mod tests {
                 symbols.extend(section.to_le_bytes());
                 symbols.extend([0; 16]);
             };
-            // STB_GLOBAL or STB_WEAK, and STT_FUNC.
+            // 0x12 is STB_GLOBAL and STT_FUNC; 0x22 is STB_WEAK and STT_FUNC.
             self.undefined.iter().for_each(|name| symbol(string(name), 0x12, 0));
             self.weak.iter().for_each(|name| symbol(string(name), 0x22, 0));
             self.defined.iter().for_each(|name| symbol(string(name), 0x12, 1));
             let mut dynamic = Vec::new();
-            // DT_SONAME, which is not a needed library, then DT_NEEDED.
+            // The first entry is DT_SONAME, which is not a needed library. The DT_NEEDED entries follow.
             let soname = (14u64, string("libown.so"));
             let needed: Vec<_> = self.needed.iter().map(|name| (1u64, string(name))).collect();
             for (tag, name) in [soname].into_iter().chain(needed) {
@@ -217,7 +219,7 @@ mod tests {
                 }
             }
             let name = string(".x");
-            // Kind, link, number of entries, size of an entry, content.
+            // Each section consists of its type, link, number of entries, size of an entry, and content.
             let sections: [(u32, u32, u32, u64, &[u8]); 5] = [
                 (0, 0, 0, 0, &[]),
                 (3, 0, 0, 0, &strings),
@@ -276,7 +278,7 @@ mod tests {
             ..Library::default()
         };
         write(&site.join("torch/lib/libamdhip64.so"), &needs_hsa);
-        // The same functions in a library that never meets HIP.
+        // This library needs the same functions but not HIP, so it is not considered.
         write(&site.join("torch/lib/libtool.so"), &needs_hsa);
         let both = Library { needed: &["libamdhip64.so.7", "libhsa-runtime64.so.1"], ..needs_hsa };
         write(&site.join("repaired.libs/libboth.so.1"), &both);

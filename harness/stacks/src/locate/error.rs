@@ -1,18 +1,16 @@
-//! Errors of naming and locating a stack.
-
 use std::path::PathBuf;
 
 use crate::{Hint, PathError};
 
-/// A text that names no stack.
+/// Error for a text that is not the name of a stack.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
-    /// The text has no form that names a stack.
+    /// The text has none of the forms of a stack's name.
     #[error("{spec:?} is not a stack")]
     Unknown {
         /// The text.
         spec: String,
-        /// The spellings of stacks.
+        /// The forms of a stack's name.
         known: String,
     },
     /// The table of Debian releases has no such release.
@@ -34,7 +32,7 @@ impl Hint for SpecError {
     }
 }
 
-/// The environment does not say where stacks are kept.
+/// Error: no environment variable defines the folder of the cache.
 #[derive(Debug, thiserror::Error)]
 #[error("no cache directory: neither XDG_CACHE_HOME nor HOME is an absolute path")]
 pub struct NoCacheError;
@@ -45,7 +43,7 @@ impl Hint for NoCacheError {
     }
 }
 
-/// A stack that is not on this machine or cannot be used.
+/// Error for a stack that is not on this machine or cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocateError {
@@ -55,7 +53,7 @@ pub enum LocateError {
         /// The stack.
         spec: String,
     },
-    /// The directory has no HIP runtime.
+    /// The directory contains no HIP runtime.
     #[error("no ROCm in {path}: looked for libamdhip64.so in {looked}")]
     NoRocm {
         /// The directory.
@@ -63,13 +61,13 @@ pub enum LocateError {
         /// Folders that were searched, relative to the directory.
         looked: String,
     },
-    /// No ROCm is installed.
+    /// No ROCm is installed on this machine.
     #[error("no ROCm is installed: looked in {looked}")]
     NoSystem {
         /// Folders that were searched.
         looked: String,
     },
-    /// The path has a character that separates the folders of a library path.
+    /// The path contains a character that separates the folders of a library path, `:` or `;`.
     #[error("{path} holds a `:` or `;`, which the dynamic loader takes as a separator")]
     Separator {
         /// The directory.
@@ -81,7 +79,7 @@ pub enum LocateError {
 }
 
 impl LocateError {
-    /// Returns true if the machine is at fault, and not the request, so that the same may work later.
+    /// Returns true if the cause is the machine and not the request, so that the same request may succeed later.
     pub fn is_environment(&self) -> bool {
         match self {
             Self::NotFetched { .. }

@@ -1,4 +1,4 @@
-//! Identity of a stack: its libraries and their build ids, as proof that a result came from it.
+//! Identity of a stack: its libraries and their build ids, which prove that a result was obtained with this stack.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::transfer::hex;
 use crate::{Stack, Version};
 
-/// Libraries whose build can change a result.
+/// Libraries whose version can change a result.
 const NAMES: &[&str] = &[
     "libamdhip64",
     "libhiprtc",
@@ -22,36 +22,36 @@ const NAMES: &[&str] = &[
     "librocrand",
 ];
 
-/// Release and libraries of a stack, according to its files.
+/// Release and libraries of a stack, as read from its files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackIdentity {
-    /// The ROCm release.
+    /// ROCm release; `None` if it is unknown.
     pub rocm: Option<Version>,
-    /// The libraries found, the HIP runtime first.
+    /// Libraries of the stack, the HIP runtime first.
     pub libraries: Vec<StackLibrary>,
 }
 
 /// One library of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackLibrary {
-    /// Name without ending: `libamdhip64`.
+    /// Name without extension, for example `libamdhip64`.
     pub name: String,
-    /// The file, without symbolic links.
+    /// Path of the file, with symbolic links resolved.
     pub path: PathBuf,
-    /// GNU build id in hexadecimal, if the file has one.
+    /// GNU build id in hexadecimal; `None` if the file has none.
     pub build_id: Option<String>,
 }
 
 impl StackIdentity {
-    /// Returns the library of this name.
+    /// Returns the library with this name.
     pub fn library(&self, name: &str) -> Option<&StackLibrary> {
         self.libraries.iter().find(|library| library.name == name)
     }
 }
 
 impl Stack {
-    /// Reads the identity from the files of the stack; a library that it lacks is left out. A device in front
-    /// of the stack is not part of it.
+    /// Reads the identity from the files of the stack. Libraries that the stack does not contain are left out. The
+    /// library of an emulated device is not included.
     pub fn identify(&self) -> StackIdentity {
         let library = |name: &&str| {
             let path = self.library(&format!("{name}.so"))?;
@@ -65,8 +65,8 @@ impl Stack {
     }
 }
 
-/// Returns the GNU build id of an ELF file; nothing if the file has none or cannot be read. Only the needed parts of the file are
-/// read, because librocblas has a gigabyte.
+/// Returns the GNU build id of an ELF file; `None` if the file has none or cannot be read. Only the needed parts of the
+/// file are read, because librocblas has a size of 1 GB.
 pub fn build_id(path: &Path) -> Option<String> {
     let cache = ReadCache::new(File::open(path).ok()?);
     let file = ElfFile64::<object::Endianness, _>::parse(&cache).ok()?;
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn reads_the_build_id_from_the_note_of_the_file() {
-        // A little-endian ELF64 with one PT_NOTE segment: the smallest file that has a build id.
+        // The smallest file that has a build id: a little-endian ELF64 file with one PT_NOTE segment.
         let mut elf = vec![0; 64 + 56];
         elf[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         let mut put = |at: usize, bytes: &[u8]| elf[at..at + bytes.len()].copy_from_slice(bytes);

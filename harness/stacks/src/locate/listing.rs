@@ -1,28 +1,26 @@
-//! The stacks that can be named without knowing a directory.
-
 use crate::{Extra, RELEASES, Release, Spec, Stack, StackCache, locate, system_stacks};
 
 /// Result of [`list_stacks`].
 #[derive(Debug)]
 pub struct StackListing {
-    /// ROCm installed on this machine, the one that `system` means first.
+    /// Installations of ROCm on this machine. The first one is the stack `system`.
     pub system: Vec<Stack>,
-    /// Releases that have been or could be fetched, oldest first.
+    /// Debian releases, the oldest first, whether they have been fetched or not.
     pub debian: Vec<FetchableRelease>,
 }
 
-/// One release of [`StackListing::debian`].
+/// A release in [`StackListing::debian`].
 #[derive(Debug)]
 pub struct FetchableRelease {
     /// The release.
     pub release: &'static Release,
-    /// Libraries that can be added to it.
+    /// Extras that can be added to the release.
     pub extras: Vec<Extra>,
-    /// The stack, if it has been fetched.
+    /// The fetched stack; `None` if the release has not been fetched.
     pub stack: Option<Stack>,
 }
 
-/// Lists every stack that can be named without knowing a directory, without network access.
+/// Lists every stack that has a name, which excludes directories. The network is not used.
 pub fn list_stacks(store: &StackCache) -> StackListing {
     let debian = RELEASES.iter().map(|release| FetchableRelease {
         release,

@@ -1,4 +1,4 @@
-//! Check that the dynamic loader could load a stack.
+//! Checks that the dynamic loader can load the libraries of a stack.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -9,8 +9,8 @@ use object::{Architecture, Object, ObjectKind, ObjectSegment, ReadCache};
 
 use crate::ObtainError;
 
-/// Refuses a HIP runtime that is not a complete shared library for this machine. Loading may still fail, which only a process
-/// can find out.
+/// Rejects a HIP runtime that is not a complete shared library for this machine. Loading may still fail for other
+/// reasons, which only a process that loads the library can detect.
 pub(crate) fn check_loads(stack: &Stack) -> Result<(), ObtainError> {
     let name = "libamdhip64.so";
     let path = stack.library(name);

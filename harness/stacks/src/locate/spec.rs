@@ -1,5 +1,3 @@
-//! Names of stacks, as users type them.
-
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -12,7 +10,7 @@ use crate::{Release, SpecError};
 pub enum Spec {
     /// The ROCm installed on this machine.
     System,
-    /// A directory that holds a ROCm user space.
+    /// A directory that contains a ROCm user space.
     Directory(PathBuf),
     /// A release that Debian packages.
     Debian(&'static Release),

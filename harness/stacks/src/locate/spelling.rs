@@ -1,21 +1,21 @@
-//! Every way to write a stack. Help, messages and completion take their text from here.
+//! All forms of a stack's name. Help, messages and shell completion use these texts.
 
 use crate::{RELEASES, Release, Sources};
 
-/// A way to write a stack.
+/// A form of a stack's name.
 #[derive(Clone, Debug)]
 pub struct Spelling {
-    /// The form, in which capitals stand for a value: `debian:VERSION`.
+    /// The form, in which capital letters stand for a value, for example `debian:VERSION`.
     pub form: &'static str,
-    /// A text of this form.
+    /// Example of a name that has this form.
     pub example: String,
-    /// The form for a list of all, with the values that can be listed.
+    /// Short form for lists, in which a value is replaced by its possible values if they are known.
     pub short: String,
-    /// A description of the stacks that are written in this form, as a fragment.
+    /// Description of the stacks whose names have this form, as a fragment.
     pub about: String,
 }
 
-/// Returns every way to write a stack.
+/// Returns all forms of a stack's name.
 pub fn spellings() -> Vec<Spelling> {
     let spelling = |form, example: &str, short, about: &str| Spelling {
         form,
@@ -52,14 +52,12 @@ pub fn spellings() -> Vec<Spelling> {
     ]
 }
 
-/// Returns all spellings in one line.
 pub(super) fn spellings_in_one_line() -> String {
     let mut all: Vec<String> = spellings().into_iter().map(|spelling| spelling.short).collect();
     let last = all.pop().unwrap_or_default();
     format!("{}, or {last}", all.join(", "))
 }
 
-/// Returns the names of the Debian releases.
 pub(super) fn known_releases() -> String {
     let releases: Vec<_> = RELEASES.iter().map(Release::to_string).collect();
     format!("{}, debian:latest", releases.join(", "))
@@ -72,7 +70,7 @@ mod tests {
     use super::*;
     use crate::Spec;
 
-    /// The form of a stack; a new variant needs one.
+    /// Returns the form of a stack's name. The match makes the compiler require a form for each new variant.
     fn form(spec: &Spec) -> &'static str {
         match spec {
             Spec::System => "system",
@@ -99,7 +97,7 @@ mod tests {
             }
             assert!(!about.is_empty(), "{written}");
         }
-        // All forms that `form` knows.
+        // The names must have all forms that the function `form` returns.
         assert_eq!(parsed, ["system", "FOLDER", "debian:VERSION"]);
     }
 

@@ -1,4 +1,4 @@
-//! A ROCm user space on this machine, and how to start a program in it.
+//! Stacks on this machine, and the start of programs in a stack.
 
 use std::cmp::Reverse;
 use std::ffi::OsString;
@@ -8,23 +8,24 @@ use std::process::Command;
 
 use crate::{LocateError, Manifest, PathError, Spec, StackCache, Version};
 
-/// Library that makes a directory a stack.
+/// Library that every stack must contain.
 const RUNTIME: &str = "libamdhip64.so";
 
-/// Folder of the libraries in a Debian root.
+/// Folder of libraries in a Debian root.
 const MULTIARCH: &str = "usr/lib/x86_64-linux-gnu";
 
-/// Folders of libraries that Debian lets other packages replace. The links in [`MULTIARCH`] are made by update-alternatives when
-/// packages are installed, and a root that was unpacked never ran that. AMD's test programs compare with these: the reference
-/// BLAS and LAPACK first, since OpenBLAS, which `rocsolver-test` is linked to, has both by their names, too.
+/// Folders of libraries for which other Debian packages may offer alternatives. Debian's update-alternatives creates
+/// links to them in [`MULTIARCH`] when packages are installed, but it never ran in an unpacked root. AMD's test
+/// programs compare results with these libraries. The reference BLAS and LAPACK come first, because OpenBLAS, to which
+/// `rocsolver-test` is linked, contains libraries with the same names.
 const ALTERNATIVES: &[&str] = &[
     "usr/lib/x86_64-linux-gnu/blas",
     "usr/lib/x86_64-linux-gnu/lapack",
     "usr/lib/x86_64-linux-gnu/openblas-pthread",
 ];
 
-/// Where libraries are in a directory that holds ROCm: a Debian root, a prefix (TheRock, /opt/rocm, /usr), an
-/// unpacked wheel, the site-packages directory that it is in.
+/// Folders that can contain the libraries, relative to a directory that contains ROCm: a Debian root, a prefix
+/// (TheRock, /opt/rocm, /usr), an unpacked wheel, or the site-packages directory that contains the wheel.
 const LIBRARY_DIRECTORIES: &[&str] = &[
     MULTIARCH,
     "lib",
@@ -38,23 +39,24 @@ const LIBRARY_DIRECTORIES: &[&str] = &[
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stack {
-    /// Name of the stack, as the user typed it.
+    /// Name of the stack, as given on the command line.
     pub spec: String,
-    /// The directory that holds it, absolute, without symbolic links.
+    /// Absolute path of the directory that contains the stack, with symbolic links resolved.
     pub root: PathBuf,
-    /// The ROCm release according to files: `7.2` if only the file name of a library shows it.
+    /// ROCm release, as read from files. It has only two numbers, for example `7.2`, if only a library's file name
+    /// shows it.
     pub rocm: Option<Version>,
-    /// Reason why files do not show the release, or not in the usual way.
+    /// Reason why the release is unknown, or why its usual file could not be read.
     pub doubt: Option<String>,
-    /// Folders of its libraries, in the order of search.
+    /// Folders of the libraries, in the order of search.
     pub libraries: Vec<PathBuf>,
-    /// Dynamic loader of a stack with its own libc, which the host's loader cannot load.
+    /// Dynamic loader of a stack with its own libc; `None` if the host's loader is used.
     pub loader: Option<PathBuf>,
-    /// Content of a fetched stack.
+    /// Manifest of a fetched stack; `None` for other stacks.
     pub manifest: Option<Manifest>,
 }
 
-/// Finds a stack, without network access and without any change.
+/// Finds a stack. The network is not used, and nothing is changed.
 ///
 /// # Errors
 /// [`LocateError`].
@@ -72,12 +74,12 @@ pub fn locate(spec: &Spec, store: &StackCache) -> Result<Stack, LocateError> {
     }
 }
 
-/// Returns every ROCm installed on this machine, the one that `system` means first.
+/// Returns every installation of ROCm on this machine. The first one is the stack `system`.
 pub fn system_stacks() -> Vec<Stack> {
     different_stacks(system_candidates(std::env::var_os("ROCM_PATH"), Path::new("/")))
 }
 
-/// Returns the stacks in these folders, each root once.
+/// Returns the stacks in these folders, without duplicates.
 fn different_stacks(folders: Vec<PathBuf>) -> Vec<Stack> {
     let mut stacks: Vec<Stack> = Vec::new();
     for path in folders {
@@ -92,7 +94,7 @@ fn different_stacks(folders: Vec<PathBuf>) -> Vec<Stack> {
 
 fn locate_system(rocm_path: Option<OsString>, host: &Path) -> Result<Stack, LocateError> {
     if let Some(path) = rocm_path.filter(|path| !path.is_empty()) {
-        // A ROCM_PATH that is wrong must not silently give another ROCm.
+        // If ROCM_PATH is wrong, an error is reported. Using another ROCm silently would be misleading.
         return open(Path::new(&path), "system".into());
     }
     let candidates = system_candidates(None, host);
@@ -105,8 +107,8 @@ fn locate_system(rocm_path: Option<OsString>, host: &Path) -> Result<Stack, Loca
     }
 }
 
-/// Returns folders that may hold an installed ROCm: ROCM_PATH, /opt/rocm, /opt/rocm-* with the newest first, and a distribution's
-/// packages.
+/// Returns folders that may contain an installed ROCm: ROCM_PATH, /opt/rocm, /opt/rocm-* (the newest first), and /usr
+/// for packages of a distribution.
 fn system_candidates(rocm_path: Option<OsString>, host: &Path) -> Vec<PathBuf> {
     let opt = host.join("opt");
     let mut versioned: Vec<(Option<Version>, PathBuf)> = fs::read_dir(&opt)
@@ -130,13 +132,13 @@ fn system_candidates(rocm_path: Option<OsString>, host: &Path) -> Vec<PathBuf> {
 
 fn open(path: &Path, spec: String) -> Result<Stack, LocateError> {
     let root = fs::canonicalize(path).map_err(PathError::io("open", path))?;
-    // ld.so(8): both characters separate the directories of a library path and cannot be escaped.
+    // Both characters separate the directories of a library path, and cannot be escaped (ld.so(8)).
     if root.to_string_lossy().contains([':', ';']) {
         return Err(LocateError::Separator { path: root });
     }
     let mut libraries = Vec::new();
     for directory in LIBRARY_DIRECTORIES.iter().map(|relative| root.join(relative)) {
-        // `lib` and `usr/lib` are one directory on a merged-/usr root.
+        // In a root with merged /usr, `lib` and `usr/lib` are the same directory.
         let known =
             |other: &PathBuf| fs::canonicalize(other).ok() == fs::canonicalize(&directory).ok();
         if find(&directory, RUNTIME).is_some() && !libraries.iter().any(known) {
@@ -146,7 +148,7 @@ fn open(path: &Path, spec: String) -> Result<Stack, LocateError> {
     let Some(first) = libraries.first() else {
         return Err(LocateError::NoRocm { path: root, looked: LIBRARY_DIRECTORIES.join(", ") });
     };
-    // A stack in the host's root has no loader of its own.
+    // The host's own root needs no separate loader.
     let loader = Some(root.join(MULTIARCH).join("ld-linux-x86-64.so.2")).filter(|loader| {
         let libc = root.join(MULTIARCH).join("libc.so.6");
         root != Path::new("/") && loader.is_file() && libc.is_file()
@@ -156,7 +158,7 @@ fn open(path: &Path, spec: String) -> Result<Stack, LocateError> {
         Some(manifest) => (Some(manifest.rocm.clone()), None),
         None => version(&root, first),
     };
-    // Wheels keep the math libraries in packages of their own beside the core.
+    // The math libraries of wheels are in separate packages next to the core package.
     if let Some(site) =
         first.parent().and_then(Path::parent).filter(|_| !first.starts_with(root.join("usr")))
     {
@@ -179,8 +181,8 @@ fn open(path: &Path, spec: String) -> Result<Stack, LocateError> {
     Ok(Stack { spec, root, rocm, doubt, libraries, loader, manifest })
 }
 
-/// Returns the release according to `.info/version` (AMD's packages and TheRock), or else to the name of the library's file. The second
-/// value is the reason why the release is unknown or the file unreadable.
+/// Returns the release in `.info/version` (AMD's packages and TheRock), or else the release in the library's file name.
+/// The second value is the reason why the release is unknown, or why `.info/version` could not be read.
 pub(crate) fn version(root: &Path, libraries: &Path) -> (Option<Version>, Option<String>) {
     let prefix = libraries.parent().unwrap_or(root);
     let stated = [root, prefix].into_iter().find_map(|directory| {
@@ -201,8 +203,8 @@ pub(crate) fn version(root: &Path, libraries: &Path) -> (Option<Version>, Option
     }
 }
 
-/// Returns the file of a library in a directory: the name itself, or else the shortest versioned one, which is the name that the
-/// loader uses.
+/// Returns the file of a library in a directory: the file with exactly this name, or else the file with the shortest
+/// version, whose name the loader uses.
 fn find(directory: &Path, soname: &str) -> Option<PathBuf> {
     let exact = directory.join(soname);
     if exact.is_file() {
@@ -222,12 +224,12 @@ fn find(directory: &Path, soname: &str) -> Option<PathBuf> {
 }
 
 impl Stack {
-    /// Returns a command that runs `program` in this stack.
+    /// Returns a command that runs `program` with the libraries of this stack.
     ///
-    /// `device` is a directory whose libraries come before the stack's: that of an emulated device's
-    /// libhsa-runtime64.so.1. A stack with its own libc starts the program through its own loader, so that
-    /// nothing of it is mixed with the host's; `current_exe` in the program then names the loader. Other
-    /// stacks get LD_LIBRARY_PATH. `program` must be a path, not a name to be looked up.
+    /// `device` is a directory whose libraries are searched before the stack's. For an emulated device, it contains
+    /// libhsa-runtime64.so.1. If the stack has its own libc, the program is started through the stack's loader, so that
+    /// no library of the host is used. `current_exe` in the program then returns the path of the loader. For other
+    /// stacks, LD_LIBRARY_PATH is set. `program` must be a path, because PATH is not searched.
     pub fn command(&self, program: &Path, device: Option<&Path>) -> Command {
         let through = self.through(device);
         match through.split_first() {
@@ -255,17 +257,17 @@ impl Stack {
         }
     }
 
-    /// Returns the words before a program that start it through the stack's own loader, as [`command`](Self::command) does; none if
-    /// the stack has no loader.
+    /// Returns the words that must precede a program in order to start it through the stack's own loader, as
+    /// [`command`](Self::command) does. Returns an empty list if the stack has no loader of its own.
     pub fn through(&self, device: Option<&Path>) -> Vec<OsString> {
-        // The loader's compiled-in cache is the host's /etc/ld.so.cache: a library that the root lacks would silently come from
-        // there.
+        // The loader would use the host's cache, /etc/ld.so.cache, and so silently load libraries that are missing in
+        // the root from the host.
         let options = || ["--inhibit-cache".into(), "--library-path".into(), self.search(device)];
         let words = |loader: &PathBuf| [loader.into()].into_iter().chain(options()).collect();
         self.loader.as_ref().map(words).unwrap_or_default()
     }
 
-    /// Returns the folders of its libraries after that of the device, as a library path.
+    /// Returns the library path: the folder of the device, then the folders of the stack.
     fn search(&self, device: Option<&Path>) -> OsString {
         let mut search = OsString::new();
         for directory in device.into_iter().chain(self.libraries.iter().map(PathBuf::as_path)) {
@@ -277,7 +279,7 @@ impl Stack {
         search
     }
 
-    /// Returns the file of a library such as `libhiprtc.so`: that name itself, or a version of it.
+    /// Returns the file of a library such as `libhiprtc.so`. The file may have a version in its name.
     pub fn library(&self, soname: &str) -> Option<PathBuf> {
         self.libraries.iter().find_map(|directory| find(directory, soname))
     }
@@ -291,7 +293,7 @@ mod tests {
     use super::*;
     use crate::hint::in_full;
 
-    /// A root with these files, each holding its own name. `a -> b` is a symbolic link.
+    /// Creates a root with these files. The content of each file is its name. `a -> b` means a symbolic link.
     fn tree(files: &[&str]) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
         for file in files {

@@ -1,17 +1,17 @@
-//! Fake builds: a prefix that looks like ROCm's, with a program in it that fails at a configured rate.
+//! Fake builds: prefixes with the layout of ROCm's, which contain a program that fails at a configured rate.
 
 use std::io::{Cursor, Write};
 
 use sha2::{Digest, Sha256};
 
-/// One member of an archive.
+/// A member of an archive.
 #[derive(Clone, Debug)]
 pub enum Entry {
-    /// A file: path, content, whether it can be executed.
+    /// A regular file: path, content, and true if it is executable.
     File(String, Vec<u8>, bool),
     /// A symbolic link: path and target.
     Link(String, String),
-    /// A hard link: path and the path that it is another name of.
+    /// A hard link: path of the link, and path of the file.
     Hard(String, String),
     /// A named pipe.
     Pipe(String),
@@ -20,27 +20,27 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// A file that cannot be executed.
+    /// Returns a file that is not executable.
     pub fn file(path: &str, content: impl Into<Vec<u8>>) -> Self {
         Self::File(path.to_owned(), content.into(), false)
     }
 }
 
-/// A build to publish.
+/// A fake build.
 #[derive(Clone, Debug)]
 pub struct Fake {
-    /// As in its name.
+    /// Version, as in the name of the build.
     pub version: String,
-    /// Configuration of its probe: the rate of failures in per mille, or `skip`.
+    /// Configuration of the program in the build: the rate of failures in per mille, or `skip`.
     pub conf: String,
-    /// TheRock's commit.
+    /// Commit of TheRock.
     pub therock: String,
-    /// Commits of submodules.
+    /// Commits of the submodules: name and commit.
     pub pins: Vec<(String, String)>,
 }
 
-/// Fails at the rate of the build's `share/fake.conf`. The numbers are those of a generator whose state is in the file
-/// that FAKE_STATE names, so that a test gets the same ones each time.
+/// Program that fails at the rate in the build's `share/fake.conf`. It draws numbers from a generator whose state is
+/// stored in the file FAKE_STATE, so a test gets the same numbers in each run.
 const PROBE: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 rate=$(cat "$here/../share/fake.conf")
@@ -54,7 +54,7 @@ exit 1
 "#;
 
 impl Fake {
-    /// A build that never fails.
+    /// Returns a build whose program never fails.
     pub fn new(version: &str) -> Self {
         Self {
             version: version.to_owned(),
@@ -64,7 +64,7 @@ impl Fake {
         }
     }
 
-    /// Returns its manifest.
+    /// Returns the text of the build's manifest.
     pub fn manifest(&self) -> String {
         let module = |(name, pin): &(String, String)| {
             serde_json::json!({"submodule_name": name, "submodule_path": name, "pin_sha": pin,
@@ -76,13 +76,13 @@ impl Fake {
         .to_string()
     }
 
-    /// Returns the members of its tarball.
+    /// Returns the members of the build's tarball.
     pub fn entries(&self) -> Vec<Entry> {
         vec![
             Entry::file("lib/libamdhip64.so.7.0", runtime(&self.version)),
             Entry::Link("lib/libamdhip64.so.7".into(), "libamdhip64.so.7.0".into()),
             Entry::Link("lib/libamdhip64.so".into(), "libamdhip64.so.7".into()),
-            // All builds share these.
+            // All fake builds have the same content in these files.
             Entry::file("lib/libhsa-runtime64.so.1", runtime("shared")),
             Entry::file("lib/libamd_comgr.so.3", runtime("shared compiler")),
             Entry::File("bin/probe".into(), PROBE.into(), true),
@@ -93,14 +93,14 @@ impl Fake {
         ]
     }
 
-    /// Returns its tarball.
+    /// Returns the bytes of the build's tarball.
     pub fn tarball(&self) -> Vec<u8> {
         pack(&self.entries(), "tar.gz")
     }
 }
 
-/// The smallest file that passes for a shared library: an ELF header, one segment, and a text in it that makes it
-/// unlike others.
+/// Returns the smallest file that counts as a shared library: an ELF header, one segment, and a text that distinguishes
+/// the file from other files.
 pub fn runtime(text: &str) -> Vec<u8> {
     let mut elf = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let put16 = |elf: &mut Vec<u8>, n: u16| elf.extend(n.to_le_bytes());
@@ -126,7 +126,8 @@ pub fn runtime(text: &str) -> Vec<u8> {
     elf
 }
 
-/// A .tar.gz of these members behind one whose zeros take a thousandth of their place: so many MiB of them.
+/// Returns a .tar.gz that begins with a member of `mebibytes` MiB of zeros, which compress to a thousandth of their
+/// size. The members in `entries` follow.
 pub fn bomb(entries: &[Entry], mebibytes: usize) -> Vec<u8> {
     let packed = |bytes: &[u8]| {
         let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -138,12 +139,12 @@ pub fn bomb(entries: &[Entry], mebibytes: usize) -> Vec<u8> {
     header.set_size((mebibytes as u64) << 20);
     header.set_mode(0o644);
     header.set_cksum();
-    // Members of gzip that follow each other are one stream.
+    // Gzip members that follow each other are read as one stream, so one compressed MiB of zeros is repeated.
     let zeros = packed(&vec![0; 1 << 20]);
     [packed(header.as_bytes()), zeros.repeat(mebibytes), packed(&tar(entries))].concat()
 }
 
-/// An archive of that ending: `tar`, `tar.gz`, `tar.xz`, `tar.zst` or `whl`.
+/// Returns an archive in the format of the extension `ending`: `tar`, `tar.gz`, `tar.xz`, `tar.zst` or `whl`.
 pub fn pack(entries: &[Entry], ending: &str) -> Vec<u8> {
     let plain = || tar(entries);
     match ending {
@@ -168,7 +169,7 @@ pub fn pack(entries: &[Entry], ending: &str) -> Vec<u8> {
     }
 }
 
-/// A tar file. Paths go in as they are, hostile or not.
+/// Returns a tar file. Paths are written without checks, even malicious ones.
 pub fn tar(entries: &[Entry]) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     for entry in entries {
@@ -180,7 +181,7 @@ pub fn tar(entries: &[Entry]) -> Vec<u8> {
             Entry::Pipe(path) => (path, tar::EntryType::Fifo, "", b""),
             Entry::Device(path) => (path, tar::EntryType::Char, "", b""),
         };
-        // The crate's own setters refuse what must be tested.
+        // The header is written directly, because the setters of the crate `tar` reject paths that tests need.
         let raw = header.as_old_mut();
         raw.name[..path.len()].copy_from_slice(path.as_bytes());
         raw.linkname[..target.len()].copy_from_slice(target.as_bytes());
@@ -213,7 +214,7 @@ fn wheel(entries: &[Entry]) -> Vec<u8> {
     writer.finish().expect("memory takes everything").into_inner()
 }
 
-/// In hexadecimal.
+/// Returns the SHA-256 of the bytes in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

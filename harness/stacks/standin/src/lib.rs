@@ -1,8 +1,8 @@
-//! Test double of AMD's hosts: a loopback server with every listing format and every trouble of a host, and fake builds to
-//! publish on it. The command does not contain this crate.
+//! Test double of AMD's hosts: a loopback server that supports every listing format and every kind of failure, and fake
+//! builds to publish on it. The program `rocrepro` does not contain this crate.
 
 #![forbid(unsafe_code)]
-// A test's own tools may stop it.
+// Panics need no documentation, because this crate is used only by tests.
 #![allow(clippy::missing_panics_doc)]
 
 mod fake;

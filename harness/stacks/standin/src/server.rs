@@ -1,4 +1,4 @@
-//! The server: HTTP/1.1, one request a connection, loopback only.
+//! HTTP/1.1 server on the loopback interface. It serves one request per connection.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use crate::sha256;
 
-/// Published files, by path.
+/// Files that the server publishes, by path.
 #[derive(Debug, Default)]
 pub struct Site {
     files: BTreeMap<String, File>,
     listings: BTreeMap<String, Listing>,
-    /// Of everything below these paths, for good.
+    /// Failures of all responses below a path. They are permanent.
     ill: Vec<(String, Trouble)>,
-    /// Bytes a second of each answer's body.
+    /// Maximum number of bytes per second of a response's body.
     speed: Option<usize>,
     sent: usize,
 }
@@ -25,11 +25,11 @@ pub struct Site {
 #[derive(Debug, Default)]
 struct File {
     bytes: Vec<u8>,
-    /// Not in listings, but there.
+    /// True if the file exists but is not listed.
     unlisted: bool,
-    /// In listings, but not there.
+    /// True if the file is listed but does not exist.
     ghost: bool,
-    /// Answers with the whole file whatever range is asked for.
+    /// True if the server ignores ranges and always sends the whole file.
     whole: bool,
     troubles: VecDeque<Trouble>,
 }
@@ -37,40 +37,42 @@ struct File {
 /// Format in which the files below a path are listed.
 #[derive(Clone, Copy, Debug)]
 pub enum Listing {
-    /// S3's ListObjectsV2 with so many keys a page.
+    /// S3's ListObjectsV2, with this number of keys per page.
     S3(usize),
-    /// TheRock's index page.
+    /// Index page of TheRock.
     Index,
-    /// PEP 503, HTML.
+    /// HTML page of PEP 503.
     SimpleHtml,
-    /// PEP 691, JSON.
+    /// JSON of PEP 691.
     SimpleJson,
 }
 
-/// Failure of one answer. The troubles of a file come one after the other, then it is served.
+/// A failure of one response. If a file has several failures, each request gets the next one, and then the file is
+/// served.
 #[derive(Clone, Debug)]
 pub enum Trouble {
-    /// Sends so many bytes of the answer's body and closes the connection.
+    /// Sends this number of bytes of the body, and closes the connection.
     Cut(usize),
-    /// 503, perhaps with Retry-After in seconds.
+    /// Responds with 503, and optionally with Retry-After in seconds.
     Busy(Option<u64>),
-    /// Answers with a status, perhaps with one more header.
+    /// Responds with this status, and optionally with an additional header.
     Status(&'static str, Option<(&'static str, &'static str)>),
-    /// The page of a portal that wants a login, with 200.
+    /// Responds with 200 and the login page of a portal.
     Portal,
-    /// Sends so many bytes of the answer's body and then nothing, with the connection open.
+    /// Sends this number of bytes of the body and then nothing. The connection stays open.
     Stall(usize),
-    /// Takes the request and says nothing, with the connection open.
+    /// Accepts the request and sends nothing. The connection stays open.
     Silent,
-    /// 200 without a length, and more bytes than any file of a test has.
+    /// Responds with 200, without a length, and with more bytes than any file of a test has.
     Endless,
-    /// 301 to another path.
+    /// Responds with 301 and this other path.
     MovedTo(String),
-    /// The file has other bytes from now on, and the answer is cut after so many of the old ones.
+    /// Sends this number of the old file's bytes, and closes the connection. From then on, the file has this new
+    /// content.
     ChangesAfter(usize, Vec<u8>),
 }
 
-/// Bytes of an endless answer: a client that takes them all shows by that alone that it has no bound.
+/// Number of bytes of an endless response. A client that reads all of them has no limit.
 const ENDLESS: usize = 96 << 20;
 
 impl Site {
@@ -80,43 +82,43 @@ impl Site {
         self
     }
 
-    /// Lists a file that is not there.
+    /// Lists a file that does not exist.
     pub fn ghost(&mut self, path: &str) -> &mut Self {
         self.files.insert(path.to_owned(), File { ghost: true, ..File::default() });
         self
     }
 
-    /// Leaves a published file out of listings.
+    /// Leaves a published file out of the listings.
     pub fn unlist(&mut self, path: &str) -> &mut Self {
         self.known(path).unlisted = true;
         self
     }
 
-    /// Makes the host ignore ranges for a file.
+    /// Makes the server ignore ranges for a file.
     pub fn without_ranges(&mut self, path: &str) -> &mut Self {
         self.known(path).whole = true;
         self
     }
 
-    /// Makes the next answers for a file go wrong.
+    /// Makes the next responses for a file fail.
     pub fn trouble(&mut self, path: &str, troubles: &[Trouble]) -> &mut Self {
         self.known(path).troubles.extend(troubles.iter().cloned());
         self
     }
 
-    /// Makes every answer below a path go wrong, listings too.
+    /// Makes every response below a path fail, including listings.
     pub fn ill(&mut self, path: &str, trouble: Trouble) -> &mut Self {
         self.ill.push((path.to_owned(), trouble));
         self
     }
 
-    /// Sends no more than so many bytes a second to each.
+    /// Limits the speed of each response, in bytes per second.
     pub fn slow(&mut self, speed: usize) -> &mut Self {
         self.speed = Some(speed);
         self
     }
 
-    /// Lists what is below a path, which ends with a slash.
+    /// Sets the format of the listing of a path, which ends with a slash.
     pub fn listing(&mut self, path: &str, listing: Listing) -> &mut Self {
         self.listings.insert(path.to_owned(), listing);
         self
@@ -126,7 +128,7 @@ impl Site {
         self.files.get_mut(path).unwrap_or_else(|| panic!("{path} is not published"))
     }
 
-    /// Serves it on a free port of the loopback interface until the process ends.
+    /// Serves the site on a free port of the loopback interface until the process ends.
     pub fn serve(self) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port on the loopback interface");
         let address = listener.local_addr().expect("a bound socket has an address");
@@ -139,7 +141,7 @@ impl Site {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let server = of_thread.clone();
-                // A client may close its connection at any time.
+                // A client may close its connection at any time, so errors are ignored.
                 thread::spawn(move || server.answer(stream));
             }
         });
@@ -160,17 +162,17 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Server {
-    /// The address of a path.
+    /// Returns the address of a path.
     pub fn url(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }
 
-    /// Changes what is published.
+    /// Changes the published files.
     pub fn change(&self, change: impl FnOnce(&mut Site)) {
         change(&mut locked(&self.site));
     }
 
-    /// The requests so far: `GET /path`, with ` bytes=N-` where a range was asked for.
+    /// Returns the requests so far, each as `GET /path`. For a range, ` bytes=N-` follows.
     pub fn requests(&self) -> Vec<String> {
         locked(&self.requests).clone()
     }
@@ -206,16 +208,16 @@ impl Server {
         }
         stream.flush()?;
         if stalls {
-            // Until the client gives up.
+            // Waits until the client closes the connection.
             while reader.read(&mut [0])? > 0 {}
         }
         Ok(())
     }
 
-    /// Sends a body at the site's speed.
+    /// Sends a body at the configured speed.
     fn send(&self, stream: &mut TcpStream, body: &[u8]) -> std::io::Result<()> {
         let speed = locked(&self.site).speed;
-        // Twenty pieces a second.
+        // Twenty pieces are sent per second.
         for piece in body.chunks(speed.map_or(1 << 20, |speed| speed.div_ceil(20))) {
             stream.write_all(piece)?;
             locked(&self.site).sent += piece.len();
@@ -226,7 +228,7 @@ impl Server {
         Ok(())
     }
 
-    /// Bytes of bodies sent so far.
+    /// Returns the total number of bytes of all bodies that have been sent.
     pub fn sent(&self) -> usize {
         locked(&self.site).sent
     }
@@ -261,7 +263,7 @@ impl Server {
         (head, body, stalls)
     }
 
-    /// Returns the answer that replaces the file.
+    /// Returns the response that is sent in place of the file.
     fn instead(trouble: Option<&Trouble>) -> Option<(String, Vec<u8>)> {
         Some(match trouble? {
             Trouble::Busy(after) => {
@@ -321,7 +323,7 @@ impl Server {
     }
 }
 
-/// Status line and headers with the length of the whole body.
+/// Returns the status line and headers, with the length of the whole body, and the body.
 fn head(status: &str, headers: &[(&str, &str)], body: Vec<u8>) -> (String, Vec<u8>) {
     let mut text = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n", body.len());
     for (name, value) in headers {
@@ -332,7 +334,7 @@ fn head(status: &str, headers: &[(&str, &str)], body: Vec<u8>) -> (String, Vec<u
 }
 
 impl Site {
-    /// Content type and text of a listing.
+    /// Returns content type and text of a listing.
     fn list(&self, path: &str, listing: Listing, query: &str) -> (&'static str, String) {
         let below: Vec<(&str, &File)> = self
             .files
@@ -372,7 +374,8 @@ impl Site {
     }
 }
 
-/// Pages of keys; the token is the number of the first key of the next page, with characters that need escaping.
+/// Returns a page of keys. The continuation token is the number of the next page's first key, with characters that need
+/// escaping.
 fn s3(below: &[(&str, &File)], page: usize, query: &str) -> String {
     let parameter = |name: &str| {
         let found = query.split('&').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
@@ -401,7 +404,7 @@ fn s3(below: &[(&str, &File)], page: usize, query: &str) -> String {
     text + "</ListBucketResult>"
 }
 
-/// Percent-decodes. A plus stays one, as in a path.
+/// Decodes percent-encoded characters. A plus sign is not changed, as in a path.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

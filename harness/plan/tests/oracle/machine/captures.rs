@@ -5,7 +5,7 @@ use plan::{Call, CopyApi, HostFuncApi, Step};
 use super::{Action, Event, Machine, Node, declared};
 
 impl Machine<'_> {
-    /// Reports the use of a destroyed stream.
+    /// Reports an illegal operation if the call uses a destroyed stream.
     pub(super) fn refuse_destroyed(&mut self, step: &Step) {
         let named = step.call.stream().map(str::to_owned);
         if let Call::StreamCreate { stream } = &step.call {
@@ -19,7 +19,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Reports what captures and captured streams reject: statuses 900 to 908 of hip_runtime_api.h.
+    /// Reports an illegal operation if captures forbid the call: the statuses 900 to 908 of hip_runtime_api.h.
     pub(super) fn refuse(&mut self, step: &Step) {
         let event_in_capture =
             |event: &String| matches!(self.events.get(event), Some(Event::Capture { .. }));
@@ -93,7 +93,8 @@ impl Machine<'_> {
         capture.nodes.push(Node { call: step.call.clone(), line: step.line, after, blocks });
     }
 
-    /// Executes each node after its predecessors, between the earlier and the later work of the stream.
+    /// Executes each node of a graph after its predecessors. All nodes follow the earlier work of the stream and
+    /// precede its later work.
     pub(super) fn launch(&mut self, step: &Step, occurrence: u32, exec: &str, stream: &str) {
         let Some(nodes) = self.execs.get(exec).cloned() else {
             return self.no(step, "no such graph");
@@ -104,7 +105,7 @@ impl Machine<'_> {
             let names: Vec<String> =
                 declared(&node.call).into_iter().map(|(name, ..)| name).collect();
             for name in &names {
-                // The node uses the memory that existed when it was captured.
+                // A node may use only the memory that existed when it was captured.
                 if self.blocks.get(name) != node.blocks.get(name) || !self.blocks.contains_key(name)
                 {
                     self.no(step, format!("{name} is other memory now"));
@@ -125,7 +126,6 @@ impl Machine<'_> {
     }
 }
 
-/// Returns true for calls that become nodes on a captured stream.
 pub(super) fn becomes_node(call: &Call) -> bool {
     matches!(
         call,

@@ -1,4 +1,4 @@
-//! Execution of operations, and their partial order.
+//! Execution of the operations, and the partial order between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,11 @@ use plan::{Box3d, Call, Place};
 use super::{Action, Machine, Results};
 use crate::memory::{At, Block, Illegal, Memory, in_box};
 
-/// Bytes that each operation read and wrote.
+/// Bytes that each operation has read and written, in this order.
 pub(crate) type AccessedBytes = Vec<(BTreeSet<At>, BTreeSet<At>)>;
 
 impl Machine<'_> {
-    /// Executes the operations in this order, or returns the lines of illegal operations.
+    /// Executes the operations in the given order. Returns the lines of illegal operations as an error.
     pub(crate) fn run(
         &self,
         order: &[usize],
@@ -75,7 +75,6 @@ impl Machine<'_> {
         if illegal.is_empty() { Ok((results, touched, memory)) } else { Err(illegal) }
     }
 
-    /// Reads a whole buffer on the host.
     fn read_on_host(&self, memory: &mut Memory, block: &Block) -> Result<Option<Vec<u8>>, Illegal> {
         if !self.kind(&block.0).on_host() {
             return Err(Illegal("not host memory"));
@@ -89,7 +88,6 @@ impl Machine<'_> {
         Ok(memory.all(block))
     }
 
-    /// Returns all predecessors of each operation: the transitive closure.
     pub(crate) fn closure(&self) -> Vec<BTreeSet<usize>> {
         let mut all: Vec<BTreeSet<usize>> = Vec::new();
         for operation in &self.operations {
@@ -103,7 +101,7 @@ impl Machine<'_> {
         all
     }
 
-    /// Returns a legal order; `pick` selects among the operations whose predecessors are all done.
+    /// Returns a legal order. `pick` selects among the operations whose predecessors have all been placed.
     pub(crate) fn order(&self, mut pick: impl FnMut(usize) -> usize) -> Vec<usize> {
         let mut order = Vec::new();
         let mut done = vec![false; self.operations.len()];
@@ -118,8 +116,8 @@ impl Machine<'_> {
         order
     }
 
-    /// Returns the lines of unordered pairs of operations with conflicting accesses: the actual ones, or the
-    /// declared ones.
+    /// Returns the lines of each pair of unordered operations with conflicting accesses. With `touched`, these are the
+    /// actual accesses, else the declared ones.
     pub(crate) fn unordered(&self, touched: Option<&AccessedBytes>) -> BTreeSet<(u32, u32)> {
         let before = self.closure();
         let mut found = BTreeSet::new();

@@ -1,5 +1,5 @@
-//! The index page that TheRock's `index_generation_s3_tar.py` writes: HTML without links, which a script makes from
-//! `const files = [{"name": "therock-dist-...tar.gz", "mtime": 1769990000.0}, ...];`.
+//! Reads the index page that TheRock's `index_generation_s3_tar.py` writes. The HTML contains no links. A script makes
+//! them from `const files = [{"name": "therock-dist-...tar.gz", "mtime": 1769990000.0}, ...];`.
 
 use serde::Deserialize;
 
@@ -29,7 +29,7 @@ fn files(page: &str) -> Result<Vec<File>, String> {
     let list = after
         .and_then(|rest| rest.strip_prefix('='))
         .ok_or_else(|| format!("the page has no `const files = [...]`; {PORTAL}"))?;
-    // The script goes on after the list.
+    // The script continues after the list, so only the first JSON value is parsed.
     let mut values = serde_json::Deserializer::from_str(list).into_iter::<Vec<File>>();
     match values.next() {
         Some(Ok(files)) => Ok(files),

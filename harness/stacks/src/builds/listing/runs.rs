@@ -1,4 +1,4 @@
-//! CI runs: their parts as builds, and their manifests.
+//! Reads lists of CI runs. The archives of a run together are one build, and its manifest contains the commits.
 
 use download::DownloadError;
 use serde::Deserialize;
@@ -6,13 +6,12 @@ use serde::Deserialize;
 use super::{Asking, escaped};
 use crate::{Archive, Build, BuildLocation, BuildSource, Components, Date};
 
-/// Days of status files that are read if the query has no first day.
+/// Number of days whose status files are read if the query has no first day.
 const DAYS: i64 = 120;
 
-/// GitHub lists at most 1000 runs of one query.
+/// Maximum number of pages: GitHub returns at most 1000 runs per query.
 const MOST_PAGES: usize = 10;
 
-/// CI run that made a build.
 struct Run {
     id: String,
     version: String,
@@ -36,7 +35,7 @@ pub(super) fn list(
     let family = families.first().cloned().unwrap_or_default();
     let build = |run: Run| {
         let base = source.url.replace("{run}", &run.id);
-        // The parts were .tar.xz before they were .tar.zst.
+        // Older runs published .tar.xz archives in place of .tar.zst.
         let place = |ending: &str| BuildLocation::Archives {
             source: source.name.clone(),
             archives: source
@@ -61,7 +60,8 @@ pub(super) fn list(
     Ok(runs.into_iter().map(build).collect())
 }
 
-/// Quartz's status of a nightly: https://github.com/ROCm/quartz. Any minor version of its schema is read.
+/// Status file of a nightly build, which Quartz writes: https://github.com/ROCm/quartz. Any minor version of the schema
+/// is accepted.
 #[derive(Deserialize)]
 struct Status {
     rocm_version: Option<String>,
@@ -78,7 +78,7 @@ impl Status {
     }
 }
 
-/// Reads the status of a day; nothing if the day has none.
+/// Reads the status file of a day; `None` if the day has no such file.
 fn status(template: &str, day: Date, http: &Asking<'_>) -> Result<Option<Status>, String> {
     let url = template.replace("{date}", &day.compact());
     match http.get(&url, "application/json") {
@@ -90,10 +90,10 @@ fn status(template: &str, day: Date, http: &Asking<'_>) -> Result<Option<Status>
     }
 }
 
-/// Returns one run for each day that has a status. A day without a status had no nightly.
+/// Returns one run for each day that has a status file. A day without a status file had no nightly build.
 ///
 /// # Errors
-/// A status cannot be read, so that it is unknown if there was a nightly.
+/// A status file cannot be read, so it is unknown whether there was a nightly build.
 fn nightlies(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<Vec<Run>, String> {
     let mut runs = Vec::new();
     let mut day = from;
@@ -110,7 +110,7 @@ fn nightlies(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<
     Ok(runs)
 }
 
-/// GitHub's list of workflow runs: https://docs.github.com/en/rest/actions/workflow-runs.
+/// List of workflow runs, which GitHub returns: https://docs.github.com/en/rest/actions/workflow-runs.
 #[derive(Deserialize)]
 struct Pushes {
     workflow_runs: Vec<Push>,
@@ -124,7 +124,7 @@ struct Push {
     event: String,
 }
 
-/// Returns one run for each push, oldest first. Within a day, pushes are ordered by the numbers of their runs.
+/// Returns one run for each push, the oldest first. Pushes of one day are ordered by the numbers of their runs.
 fn pushes(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<Vec<Run>, String> {
     let filled = template.replace("{from}", &from.to_string()).replace("{to}", &to.to_string());
     let mut runs: Vec<(u64, Run)> = Vec::new();
@@ -135,13 +135,13 @@ fn pushes(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<Vec
             .map_err(|error| format!("{url}: not a list of runs: {error}"))?;
         let before = runs.len();
         for push in list.workflow_runs.into_iter().filter(|push| push.event == "push") {
-            // A second run of one push has the same source.
+            // A second run of the same push has the same sources.
             if runs.iter().all(|(_, known)| known.version != push.head_sha) {
                 let day = push.created_at.parse().ok();
                 runs.push((push.id, Run { id: push.id.to_string(), version: push.head_sha, day }));
             }
         }
-        // The page after the last is empty.
+        // A page without new runs follows the last page.
         if runs.len() == before {
             break;
         }
@@ -150,7 +150,7 @@ fn pushes(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<Vec
     Ok(runs.into_iter().map(|(_, run)| run).collect())
 }
 
-/// Reads the commits of a build from the manifest of its run.
+/// Reads the commits of a build from the manifest of its CI run.
 pub(crate) fn components(
     source: &BuildSource,
     build: &Build,

@@ -1,4 +1,4 @@
-//! S3's ListObjectsV2: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html>.
+//! Reads pages of S3's ListObjectsV2: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html>.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -6,7 +6,7 @@ use quick_xml::events::Event;
 use super::{Asking, Entry, PORTAL, escaped};
 use crate::{BuildSource, Date};
 
-/// A page holds 1000 keys; two years of all families are under 40 pages.
+/// Maximum number of pages. A page contains 1000 keys; two years of all families are fewer than 40 pages.
 const MOST_PAGES: usize = 1000;
 
 pub(super) fn list(source: &BuildSource, http: &Asking<'_>) -> Result<Vec<Entry>, String> {
@@ -31,7 +31,7 @@ pub(super) fn list(source: &BuildSource, http: &Asking<'_>) -> Result<Vec<Entry>
             });
         }
         match page.next {
-            // A token that repeats would go round for ever.
+            // A repeated token would result in an endless loop.
             Some(next) if next != token => token = next,
             _ => return Ok(entries),
         }
@@ -39,7 +39,7 @@ pub(super) fn list(source: &BuildSource, http: &Asking<'_>) -> Result<Vec<Entry>
     Err(format!("{}: more than {MOST_PAGES} pages", source.url))
 }
 
-/// In a query the slash is escaped as well.
+/// Escapes a text for a query, in which slashes are escaped too.
 fn query(text: &str) -> String {
     escaped(text).replace('/', "%2F")
 }

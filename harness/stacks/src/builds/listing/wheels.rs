@@ -1,4 +1,4 @@
-//! Python package indexes: PEP 503 pages of links, or PEP 691 JSON.
+//! Reads Python package indexes: HTML pages of links (PEP 503), or JSON (PEP 691).
 
 use download::DownloadError;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::{Archive, Build, BuildLocation, BuildSource, Date};
 
 const ACCEPT: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.1";
 
-/// Lists the builds for which every package of the source has a wheel. The first package determines the versions.
+/// Returns the builds for which every package of the source has a wheel. The versions are those of the first package.
 pub(super) fn list(
     source: &BuildSource,
     families: &[String],
@@ -42,9 +42,9 @@ pub(super) fn list(
     Ok(offered)
 }
 
-/// Reason why a family has no builds.
+/// Reason why the builds of a family could not be listed.
 enum Trouble {
-    /// The host answered that it does not have the page.
+    /// The host does not have the page.
     Absent(String),
     Other(String),
 }
@@ -142,14 +142,15 @@ fn json(page: &str) -> Result<Vec<File>, String> {
         day: file.upload_time.and_then(|time| time.parse().ok()),
         sha256: file.hashes.remove("sha256"),
     };
-    // `yanked` is false or absent, or else true or the reason.
+    // `yanked` is false or missing for usable files. Otherwise it is true, or a text with the reason.
     let kept = |file: &PageFile| {
         matches!(file.yanked, serde_json::Value::Null | serde_json::Value::Bool(false))
     };
     Ok(page.files.into_iter().filter(kept).map(file).collect())
 }
 
-/// Returns the links of a PEP 503 page. Indexes are written by programs, so reading their attributes is enough.
+/// Returns the links of a PEP 503 page. The page is not parsed as HTML, because indexes are generated and have a simple
+/// form.
 fn html(page: &str) -> Vec<File> {
     let link = |tag: &str| {
         let tag = tag.split_once('>')?.0;

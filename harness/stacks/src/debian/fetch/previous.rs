@@ -1,6 +1,6 @@
-//! Takes files over from the root that a fetch replaces, so that it downloads and unpacks only what is missing.
+//! Shares the files of the root that a fetch replaces, so that only missing files are downloaded and unpacked.
 //!
-//! Nothing writes into the files of a root once it is a stack, so the new root shares them by hard links.
+//! The new root shares files by hard links. This is safe, because no process writes into the files of a published root.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,24 +11,24 @@ use crate::keep::share::share;
 use crate::unpack::deb::Architectures;
 use crate::{FetchError, Manifest, Package};
 
-/// The root of a stack that is to hold more.
+/// Root of a stack whose content is to be extended.
 pub(super) struct Previous {
     root: PathBuf,
     manifest: Manifest,
 }
 
-/// The content that a new root needs, and the root from which it can take some of it.
+/// Requested content of a new root, and the previous root whose files it may share.
 pub(super) struct Goal<'a> {
     pub(super) wanted: &'a Wanted,
     pub(super) previous: Option<&'a Previous>,
 }
 
-/// A package of the new root, and which of its files have to be unpacked.
+/// A package of the new root, and the selection of its files to unpack.
 pub(super) struct Step<'a> {
     pub(super) planned: &'a Planned,
-    /// The package in the previous root, where it is there.
+    /// Entry of the package in the previous root; `None` if that root does not contain it.
     pub(super) before: Option<Package>,
-    /// Files to unpack; none where all are there.
+    /// Files to unpack; `None` if the previous root contains all of them.
     pub(super) files: Option<Architectures>,
 }
 
@@ -39,16 +39,16 @@ impl Previous {
         Some(Self { root, manifest })
     }
 
-    /// Returns whether a plan holds everything that this root has, of the same versions.
+    /// Returns true if the plan contains every package of this root in the same version.
     fn serves(&self, plan: &[Planned]) -> bool {
         let in_plan = |had: &Package| {
             plan.iter().any(|planned| planned.name == had.name && planned.sha256 == had.sha256)
         };
-        // Without a list it is unknown where its files are from.
+        // If the manifest has no list of packages, the origin of the root's files is unknown.
         !self.manifest.packages.is_empty() && self.manifest.packages.iter().all(in_plan)
     }
 
-    /// Kernel files of a package that this root lacks.
+    /// Returns the wanted architectures for which the package has kernel files that this root does not contain.
     fn lacks(&self, had: &Package, wanted: &Wanted) -> BTreeSet<String> {
         let in_list = |list: &[String], name: &String| list.is_empty() || list.contains(name);
         let wanted: Vec<String> = wanted.architectures.iter().cloned().collect();
@@ -56,22 +56,23 @@ impl Previous {
         names.filter(|name| !in_list(&self.manifest.architectures, name)).cloned().collect()
     }
 
-    /// Shares the files of this root with a new one. Returns its symbolic links, which are made when everything is unpacked.
+    /// Links the files of this root into a new root. Returns the symbolic links of this root, which are created after
+    /// all packages have been unpacked.
     ///
     /// # Errors
-    /// A folder that cannot be read or written.
+    /// A folder cannot be read or written.
     pub(super) fn share(&self, root: &Path) -> Result<Vec<(PathBuf, PathBuf)>, FetchError> {
         Ok(share(&self.root, root, &|path| path != Path::new(Manifest::FILE))?.links)
     }
 }
 
 impl Goal<'_> {
-    /// The previous root, if a plan holds everything that it has, of the same versions.
+    /// Returns the previous root if the plan contains all its packages in the same versions.
     pub(super) fn taken_over(&self, plan: &[Planned]) -> Option<&Previous> {
         self.previous.filter(|previous| previous.serves(plan))
     }
 
-    /// Returns what has to be done for each package of a plan.
+    /// Returns the work to do for each package of the plan.
     pub(super) fn steps<'p>(&self, plan: &'p [Planned]) -> Vec<Step<'p>> {
         let previous = self.taken_over(plan);
         let all: Vec<String> = self.wanted.architectures.iter().cloned().collect();

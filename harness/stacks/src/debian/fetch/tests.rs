@@ -1,5 +1,5 @@
-//! Fetches from repositories that the tests make, as files and from a server on the loopback interface. Without apt, the tests
-//! of replaced packages report that they did not run.
+//! Tests of fetches from repositories that the tests create, as files and on a loopback server. Tests of replaced
+//! packages need apt. Without apt, they report that they were skipped.
 
 use std::fs;
 use std::sync::Mutex;
@@ -11,7 +11,6 @@ use crate::LocateError;
 use crate::hint::in_full;
 use crate::unpack::testing::{Item, deb, repository};
 
-/// Where servers have the runtime.
 const PACKAGE: &str = "/debian/libamdhip64-5_5.7.1-6_amd64.deb";
 const LIBRARIES: &str = "./usr/lib/x86_64-linux-gnu";
 
@@ -22,15 +21,15 @@ struct World {
     events: Mutex<Vec<String>>,
     lock: ReleaseLock,
     mirrors: Vec<String>,
-    /// Signatures that the repository needs; the tests have no keys of their own.
+    /// Function that returns the required signatures. The tests have no signing keys.
     trust: fn() -> Result<Trust, FetchError>,
     stop: Arc<AtomicBool>,
-    /// The size of what an unpacking may read, in bytes, where a test knows.
+    /// Expected total of the event [`FetchEvent::Unpack`] in bytes; `None` if the test does not check it.
     unpacks: Option<u64>,
 }
 
 impl World {
-    /// A mirror of Debian 13 with a runtime of this version, and a lock of what it holds.
+    /// Creates a mirror of Debian 13 that contains this version of the runtime, and a lock of its packages.
     fn new(version: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = |name: &str| format!("{LIBRARIES}/{name}");
@@ -92,7 +91,6 @@ impl World {
         self.directory.path().join("mirror")
     }
 
-    /// Everything of the mirror, to be served.
     fn site(&self) -> Site {
         let mut site = Site::default();
         for entry in fs::read_dir(self.mirror()).unwrap().flatten() {
@@ -104,7 +102,7 @@ impl World {
         site
     }
 
-    /// Fetches, and cancels shortly after the condition holds.
+    /// Starts a fetch, and cancels it shortly after the condition has become true.
     #[track_caller]
     fn assert_cancels(&self, so_far: impl Fn() -> bool) {
         std::thread::scope(|scope| {
@@ -118,12 +116,11 @@ impl World {
             self.stop.store(true, Ordering::Relaxed);
             let error = waits.join().unwrap().unwrap_err();
             assert!(matches!(error, FetchError::Cancelled) && error.is_environment(), "{error}");
-            // The server says nothing for longer than that.
+            // The server stays silent for longer than this time, so the fetch ended because of the cancellation.
             assert!(asked.elapsed() < std::time::Duration::from_secs(10), "{:?}", asked.elapsed());
         });
     }
 
-    /// Fetches and returns the names of the events.
     fn fetch(
         &self,
         with: &[Extra],
@@ -165,12 +162,10 @@ impl World {
     }
 }
 
-/// Requests for the runtime's package.
 fn runtime(server: &Server) -> Vec<String> {
     server.requests().into_iter().filter(|request| request.contains(PACKAGE)).collect()
 }
 
-/// A fetched stack keeps its content.
 #[test]
 fn adds_nothing_unrequested_to_a_fetched_stack() {
     let world = World::new("5.7.1-6");
@@ -243,12 +238,13 @@ fn libraries_add_up() {
     assert!(matches!(error, FetchError::Architecture { .. }), "{error}");
 }
 
-/// Files that the stack has are shared with the new root; of a package with kernel files only those of the new architecture are unpacked.
+/// The new root shares the files of the stack. From a package with kernel files, only the files of the new architecture
+/// are unpacked.
 #[test]
 fn adding_an_architecture_unpacks_only_what_is_missing() {
     let mut world = World::new("5.7.1-6");
     let before = world.fetch(&[Extra::Rocblas], &["gfx90a"]).0.unwrap();
-    // Neither the mirror nor the archives have the other packages any more.
+    // Neither the mirror nor the download folder contains the other packages now.
     fs::rename(world.mirror(), world.directory.path().join("gone")).unwrap();
     let (runtime, blas) = (world.archive("libamdhip64-5"), world.archive("librocblas0"));
     for name in ["libamdhip64-5", "libhiprand1", "librocrand1"] {
@@ -309,7 +305,7 @@ fn packages_of_an_earlier_fetch_serve_without_the_mirror() {
     assert!(!world.store.path().join("stacks/debian-5.7.1").exists());
 }
 
-/// Fetches from a mirror that has replaced its packages by this version.
+/// Fetches from a mirror that has replaced its packages by the version `to`.
 fn moved(
     to: &str,
     trust: fn() -> Result<Trust, FetchError>,
@@ -321,7 +317,7 @@ fn moved(
     world.fetch(&[], &[])
 }
 
-/// Fetches from such a mirror if apt can find a successor.
+/// Fetches from a mirror that has replaced its packages. Returns `None` if apt is not installed.
 fn moved_with_apt(to: &str) -> Option<(Result<Stack, FetchError>, Vec<String>)> {
     there_is_apt().then(|| moved(to, || Ok(Trust::Unsigned)))
 }
@@ -342,7 +338,7 @@ fn another_revision_of_a_release_takes_the_place_of_one_that_is_gone() {
     assert_eq!(events, ["Download", "Moved", "Download", "Unpack"]);
 }
 
-/// apt does not name a package that it finds downloaded; the stack needs it all the same.
+/// apt does not print a package that is already downloaded, but the stack needs that package too.
 #[test]
 fn keeps_downloaded_packages_in_a_stack_of_another_revision() {
     if !there_is_apt() {
@@ -372,7 +368,7 @@ fn lists_the_offered_versions_if_a_release_is_gone() {
     }
 }
 
-/// A machine without apt and Debian's keys installs nothing unsigned, and lists the offered versions.
+/// Without apt and Debian's keys, nothing unsigned is installed. The error lists the versions that the mirror offers.
 #[test]
 fn without_apt_a_package_that_is_gone_is_told_with_what_there_is() {
     let none = || Err(FetchError::NoKeyring { looked: String::new() });
@@ -391,7 +387,7 @@ fn without_apt_a_package_that_is_gone_is_told_with_what_there_is() {
     }
 }
 
-/// The index of a mirror on the network, compressed as theirs are, and another release that it still has.
+/// The index is on a server and compressed, as on real mirrors. The server still has another release.
 #[test]
 fn the_nearest_release_that_is_there_is_offered() {
     let mut world = World::new("5.7.1-6");
@@ -447,7 +443,7 @@ fn resumes_a_cut_download_and_one_of_a_killed_process() {
     let expected = [format!("GET {PACKAGE} bytes=30-"), format!("GET {PACKAGE} bytes=100-")];
     assert_eq!(runtime(&server), expected);
 
-    // What an earlier process left may be anything.
+    // The part that an earlier process left may have any content and any length.
     for left in [vec![0; 30], vec![0; whole.len()], vec![0; whole.len() + 1]] {
         world.forget_stack();
         fs::remove_dir_all(&archives).unwrap();
@@ -458,7 +454,6 @@ fn resumes_a_cut_download_and_one_of_a_killed_process() {
     }
 }
 
-/// The lock says how long a package is.
 #[test]
 fn stops_an_endless_package_at_its_locked_size() {
     let mut world = World::new("5.7.1-6");
@@ -529,7 +524,6 @@ fn only_locates_a_directory() {
     assert!(matches!(error, FetchError::Locate(LocateError::File(_))), "{error}");
 }
 
-/// A cancelled fetch ends at once, and the next one reuses its downloads.
 #[test]
 fn cancels_a_fetch_at_once() {
     let mut world = World::new("5.7.1-6");
@@ -544,7 +538,7 @@ fn cancels_a_fetch_at_once() {
     assert!(ranges.iter().any(|r| r.contains(PACKAGE) && r.contains("bytes=40-")), "{ranges:?}");
 }
 
-/// Where the packages are gone, apt asks for an index; it waits two minutes for one that does not come.
+/// If packages are gone, apt reads an index. apt waits two minutes for an index that does not arrive.
 #[test]
 fn cancels_a_search_for_a_successor_at_once() {
     if std::process::Command::new("apt-get").arg("--version").output().is_err() {
@@ -559,7 +553,6 @@ fn cancels_a_search_for_a_successor_at_once() {
     world.assert_cancels(|| server.requests().iter().any(|request| request.contains("dists")));
 }
 
-/// Waiting for a lock of another process ends when the caller cancels.
 #[test]
 fn cancels_a_wait_for_another_fetch_at_once() {
     let world = World::new("5.7.1-6");
