@@ -240,7 +240,7 @@ impl Session {
     pub fn given(&self) -> Vec<(&'static str, String)> {
         let environment = self.given.environment.iter().map(|(k, v)| ("--env", format!("{k}={v}")));
         let launcher = (!self.given.launcher.is_empty())
-            .then(|| ("--launcher", shell_words::join(&self.given.launcher)));
+            .then(|| ("--launcher", shell::unsplit(&self.given.launcher)));
         let limits =
             self.given.resources.iter().filter(|(r, limit)| !USUAL.contains(&(**r, **limit)));
         let limits = limits.map(|(resource, limit)| ("--limit", format!("{resource}={limit}")));
