@@ -77,7 +77,7 @@ fn text(event: &EngineEvent<'_>) -> Option<String> {
         EngineEvent::UnfinishedTrials { file, trials, last } => {
             let file = shell::quote(&file.display().to_string());
             format!(
-                "warning: `{file}`: {} began in an earlier run and never ended, the last one {last}; `rocrepro records unfinished {file}` \
+                "warning: {file}: {} began in an earlier run and never ended, the last one {last}; `rocrepro records unfinished {file}` \
                  tells more",
                 count(*trials, "trial")
             )
