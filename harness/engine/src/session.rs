@@ -140,14 +140,15 @@ impl Session {
         let device_build = device_folder.as_deref().and_then(device_library::build_id);
         let mut resources = BTreeMap::from(USUAL);
         resources.extend(options.resources);
-        let scratch = scratch::create()?;
+        let scratch = scratch::create(&options.stop)?;
         let rocm = stack.rocm.clone();
         let foreign = options.cases_from.as_ref().is_some_and(|from| !from.trusted);
         // Untrusted cases can write to their cache. It ends with this run, so that no other run reads it.
         let code_cache = if foreign { scratch.path().join("code") } else { cache.join("code") };
-        let temporary = Temporary::open(&code_cache, TEMPORARY).map_err(|error| {
-            SessionError::NoTemporaryFolder { folder: code_cache.join(TEMPORARY), error }
-        })?;
+        let temporary =
+            Temporary::open(&code_cache, TEMPORARY, &options.stop).map_err(|error| {
+                SessionError::NoTemporaryFolder { folder: code_cache.join(TEMPORARY), error }
+            })?;
         Ok(Session {
             run: run_id(),
             begun: AtomicU64::new(0),

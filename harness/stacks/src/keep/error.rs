@@ -47,6 +47,14 @@ pub enum ObtainError {
         /// The mistake.
         reason: String,
     },
+    /// The decompression of an archive would need too much memory.
+    #[error("{name} needs more than {} MiB of memory to be unpacked", limit >> 20)]
+    Memory {
+        /// The archive.
+        name: String,
+        /// The limit in bytes.
+        limit: u64,
+    },
     /// An archive would write outside its prefix, or make a device.
     #[error("{name} was refused: {reason}")]
     Hostile {
@@ -107,6 +115,7 @@ impl ObtainError {
             | Self::Checksum { .. }
             | Self::Republished { .. }
             | Self::Damaged { .. }
+            | Self::Memory { .. }
             | Self::Hostile { .. }
             | Self::DoesNotLoad { .. }
             | Self::Refused { .. } => false,
@@ -127,6 +136,9 @@ impl Hint for ObtainError {
             }
             Self::NoSpace { .. } => {
                 Some("free some, or lower the disk budget so that more is evicted".into())
+            }
+            Self::Memory { .. } => {
+                Some("unpack it with `tar` and name the folder, or use another build".into())
             }
             Self::Lock(error) => error.hint(),
             _ => None,

@@ -3,9 +3,13 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::atomic::AtomicBool,
 };
 
-use crate::{Build, ObtainError};
+use crate::{
+    Build, ObtainError,
+    watch::{Patience, remove_folder},
+};
 
 /// Returns the name of a build's folder. Builds of one version for two families have two.
 pub(super) fn key(build: &Build) -> String {
@@ -22,11 +26,18 @@ pub(super) fn cleaned(id: &str) -> String {
 }
 
 /// Creates an empty folder, and returns its path without symbolic links.
-pub(super) fn empty(at: &Path) -> Result<PathBuf, ObtainError> {
-    if let Err(error) = fs::remove_dir_all(at)
+///
+/// # Errors
+/// [`ObtainError::Cancelled`] if `stop` became true while the old content was removed, and errors of files.
+pub(super) fn empty(at: &Path, stop: &AtomicBool) -> Result<PathBuf, ObtainError> {
+    let patience = Patience::new(stop);
+    if let Err(error) = remove_folder(at, &patience)
         && error.kind() != io::ErrorKind::NotFound
     {
-        return Err(ObtainError::io("remove", at)(error));
+        return Err(match patience.is_over() {
+            true => ObtainError::Cancelled,
+            false => ObtainError::io("remove", at)(error),
+        });
     }
     fs::create_dir_all(at).map_err(ObtainError::io("create", at))?;
     fs::canonicalize(at).map_err(ObtainError::io("find", at))

@@ -4,7 +4,10 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -22,6 +25,7 @@ use crate::{
     LONGEST_WAIT, LockMode, ObtainError, Spec, Stack, StackCache,
     locate::check_loads,
     unpack::prefix::{Format, Unpacker},
+    watch::{Patience, remove_folder},
 };
 
 /// File in a prefix that is written last, so that a prefix without it is incomplete.
@@ -280,14 +284,16 @@ impl BuildStore {
                 continue;
             }
             let expected: u64 = archives.iter().filter_map(|archive| archive.size).sum();
-            self.keep_to_budget(expected.saturating_mul(UNPACKED), archives, progress);
+            self.keep_to_budget(expected.saturating_mul(UNPACKED), archives, cancel, progress);
             downloaded = match self.make(build, &key, archives, cancel, progress) {
-                Err(ObtainError::NoSpace { .. }) if self.evict(0, archives, progress) > 0 => {
+                Err(ObtainError::NoSpace { .. })
+                    if self.evict(0, archives, cancel, progress) > 0 =>
+                {
                     self.make(build, &key, archives, cancel, progress)?
                 }
                 other => other?,
             };
-            self.keep_to_budget(0, archives, progress);
+            self.keep_to_budget(0, archives, cancel, progress);
         }
     }
 
@@ -303,10 +309,11 @@ impl BuildStore {
         let work = self.prefixes().join(format!(".{key}.work"));
         let made = self
             .unpacked(build, &work, archives, cancel, progress)
-            .and_then(|bytes| self.publish(&work, key).map(|()| bytes));
+            .and_then(|bytes| self.publish(&work, key, cancel).map(|()| bytes));
         if made.is_err() {
-            let _ = fs::remove_dir_all(&work);
-            self.blobs().sweep();
+            let patience = Patience::new(cancel);
+            let _ = remove_folder(&work, &patience);
+            self.blobs().sweep(&patience);
         }
         made
     }
@@ -319,9 +326,9 @@ impl BuildStore {
         cancel: &AtomicBool,
         progress: &BuildProgress<'_>,
     ) -> Result<u64, ObtainError> {
-        let prefix = empty(work)?;
+        let prefix = empty(work, cancel)?;
         let blobs = self.blobs();
-        let mut unpacker = Unpacker::new(&prefix, &blobs);
+        let mut unpacker = Unpacker::new(&prefix, &blobs, cancel);
         let mut fetched: Vec<Fetched> = Vec::new();
         for archive in archives {
             let one = self.fetch(archive, &mut unpacker, cancel, progress)?;
@@ -385,6 +392,10 @@ impl BuildStore {
                 download.forget();
             }
             return Err(self.unusable(failure));
+        }
+        // What was downloaded is kept for the next fetch.
+        if matches!(unpacked, Err(ObtainError::Cancelled)) {
+            return Err(ObtainError::Cancelled);
         }
         // The archive is complete, or another download would bring the same bytes.
         download.forget();
@@ -478,10 +489,14 @@ impl BuildStore {
     }
 
     /// Publishes a finished folder as the prefix of a key.
-    fn publish(&self, work: &Path, key: &str) -> Result<(), ObtainError> {
+    fn publish(&self, work: &Path, key: &str, stop: &AtomicBool) -> Result<(), ObtainError> {
         let prefix = self.prefix(key);
         if prefix.exists() {
-            fs::remove_dir_all(&prefix).map_err(ObtainError::io("replace", &prefix))?;
+            let patience = Patience::new(stop);
+            remove_folder(&prefix, &patience).map_err(|error| match patience.is_over() {
+                true => ObtainError::Cancelled,
+                false => ObtainError::io("replace", &prefix)(error),
+            })?;
         }
         fs::rename(work, &prefix).map_err(ObtainError::io("publish", &prefix))
     }
@@ -494,32 +509,46 @@ impl BuildStore {
     ) -> Result<ObtainedBuild, ObtainError> {
         let key = cleaned(id);
         let lock = self.lock(&key)?;
-        lock.hold(LockMode::Alone, LONGEST_WAIT, &AtomicBool::new(false), &|_| ())?;
+        let never = AtomicBool::new(false);
+        lock.hold(LockMode::Alone, LONGEST_WAIT, &never, &|_| ())?;
         let work = self.prefixes().join(format!(".{key}.work"));
-        let made = empty(&work).and_then(|prefix| {
+        let made = empty(&work, &never).and_then(|prefix| {
             fill(&prefix)?;
             self.write_record(&prefix, &Record { id: id.to_owned(), archives: Vec::new() })?;
-            self.publish(&work, &key)
+            self.publish(&work, &key, &never)
         });
         if made.is_err() {
             let _ = fs::remove_dir_all(&work);
         }
         made?;
-        lock.hold(LockMode::Shared, LONGEST_WAIT, &AtomicBool::new(false), &|_| ())?;
+        lock.hold(LockMode::Shared, LONGEST_WAIT, &never, &|_| ())?;
         let mut obtained = self.opened(id, &self.prefix(&key))?;
         obtained._lock = Some(lock);
         Ok(obtained)
     }
 
-    fn keep_to_budget(&self, room: u64, archives: &[Archive], progress: &BuildProgress<'_>) {
+    fn keep_to_budget(
+        &self,
+        room: u64,
+        archives: &[Archive],
+        stop: &AtomicBool,
+        progress: &BuildProgress<'_>,
+    ) {
         if let Some(budget) = self.budget {
-            self.evict(budget.saturating_sub(room), archives, progress);
+            self.evict(budget.saturating_sub(room), archives, stop, progress);
         }
     }
 
     /// Removes unfinished downloads of other archives that no process has locked, and then builds, the least recently used first,
-    /// until all files together have at most `limit` bytes. Returns the number of removals.
-    fn evict(&self, limit: u64, archives: &[Archive], progress: &BuildProgress<'_>) -> usize {
+    /// until all files together have at most `limit` bytes, or `stop` is true. Returns the number of removals.
+    fn evict(
+        &self,
+        limit: u64,
+        archives: &[Archive],
+        stop: &AtomicBool,
+        progress: &BuildProgress<'_>,
+    ) -> usize {
+        let patience = Patience::new(stop);
         let blobs = self.blobs();
         let bytes = || blobs.bytes() + partial::bytes(&self.partial());
         let spared: Vec<&str> = archives.iter().map(|archive| archive.url.as_str()).collect();
@@ -542,7 +571,7 @@ impl BuildStore {
             .collect();
         builds.sort();
         for (_, key) in builds {
-            if bytes() <= limit {
+            if stop.load(Ordering::Relaxed) || bytes() <= limit {
                 break;
             }
             // Users of the build, and those who pin it, hold a shared lock.
@@ -552,8 +581,10 @@ impl BuildStore {
             });
             let Ok(Some(_lock)) = free else { continue };
             let gone = self.prefixes().join(format!(".{key}.work"));
-            if fs::rename(self.prefix(&key), &gone).is_ok() && fs::remove_dir_all(&gone).is_ok() {
-                blobs.sweep();
+            if fs::rename(self.prefix(&key), &gone).is_ok()
+                && remove_folder(&gone, &patience).is_ok()
+            {
+                blobs.sweep(&patience);
                 evicted += 1;
                 progress(BuildEvent::Evicted { id: &key });
             }
