@@ -1,13 +1,12 @@
 //! Store of builds on this machine.
 
+mod evict;
+
 use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
     time::{Duration, SystemTime},
 };
 
@@ -17,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     blobs::Blobs,
-    partial::{self, Partial},
+    partial::Partial,
     prefix::{cleaned, empty, key},
 };
 use crate::{
@@ -525,71 +524,6 @@ impl BuildStore {
         let mut obtained = self.opened(id, &self.prefix(&key))?;
         obtained._lock = Some(lock);
         Ok(obtained)
-    }
-
-    fn keep_to_budget(
-        &self,
-        room: u64,
-        archives: &[Archive],
-        stop: &AtomicBool,
-        progress: &BuildProgress<'_>,
-    ) {
-        if let Some(budget) = self.budget {
-            self.evict(budget.saturating_sub(room), archives, stop, progress);
-        }
-    }
-
-    /// Removes unfinished downloads of other archives that no process has locked, and then builds, the least recently used first,
-    /// until all files together have at most `limit` bytes, or `stop` is true. Returns the number of removals.
-    fn evict(
-        &self,
-        limit: u64,
-        archives: &[Archive],
-        stop: &AtomicBool,
-        progress: &BuildProgress<'_>,
-    ) -> usize {
-        let patience = Patience::new(stop);
-        let blobs = self.blobs();
-        let bytes = || blobs.bytes() + partial::bytes(&self.partial());
-        let spared: Vec<&str> = archives.iter().map(|archive| archive.url.as_str()).collect();
-        let mut evicted = 0;
-        while bytes() > limit
-            && let Some(url) = partial::evict(&self.partial(), &spared)
-        {
-            evicted += 1;
-            progress(BuildEvent::Evicted { id: &format!("the part of {url} that was downloaded") });
-        }
-        let mut builds: Vec<(SystemTime, String)> = fs::read_dir(self.prefixes())
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| {
-                let entry = entry.ok()?;
-                let name = entry.file_name().into_string().ok().filter(|n| !n.starts_with('.'))?;
-                let used = fs::metadata(entry.path().join(RECORD)).and_then(|m| m.modified());
-                Some((used.unwrap_or(SystemTime::UNIX_EPOCH), name))
-            })
-            .collect();
-        builds.sort();
-        for (_, key) in builds {
-            if stop.load(Ordering::Relaxed) || bytes() <= limit {
-                break;
-            }
-            // Users of the build, and those who pin it, hold a shared lock.
-            let free = self.lock(&key).and_then(|lock| {
-                let free = lock.try_hold(LockMode::Alone)?;
-                Ok(free.then_some(lock))
-            });
-            let Ok(Some(_lock)) = free else { continue };
-            let gone = self.prefixes().join(format!(".{key}.work"));
-            if fs::rename(self.prefix(&key), &gone).is_ok()
-                && remove_folder(&gone, &patience).is_ok()
-            {
-                blobs.sweep(&patience);
-                evicted += 1;
-                progress(BuildEvent::Evicted { id: &key });
-            }
-        }
-        evicted
     }
 
     fn blobs(&self) -> Blobs {
