@@ -75,9 +75,9 @@ fn text(event: &EngineEvent<'_>) -> Option<String> {
             format!("`{}` was never finished and is made again", folder.display())
         }
         EngineEvent::UnfinishedTrials { file, trials, last } => {
-            let file = file.display();
+            let file = shell::quote(&file.display().to_string());
             format!(
-                "warning: `{file}`: {} began in an earlier run and never ended, the last one {last}; `rocrepro records unfinished {file}` \
+                "warning: {file}: {} began in an earlier run and never ended, the last one {last}; `rocrepro records unfinished {file}` \
                  tells more",
                 count(*trials, "trial")
             )

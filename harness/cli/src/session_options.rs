@@ -59,7 +59,7 @@ impl TryFrom<&Target> for SessionOptions {
                 _ => problems.push(format!("error: `--env {pair}` is not NAME=VALUE")),
             }
         }
-        let launcher = shell_words::split(on.launcher.as_deref().unwrap_or_default());
+        let launcher = shell::split(on.launcher.as_deref().unwrap_or_default());
         let launcher = launcher.unwrap_or_else(|error| {
             problems.push(format!("error: `--launcher` is no command of a shell: {error}"));
             Vec::new()
@@ -87,7 +87,7 @@ impl TryFrom<&On> for SessionOptions {
     fn try_from(on: &On) -> Result<Self, Stop> {
         let late = on.late.as_deref().map(str::parse).transpose();
         let late = late.map_err(|problem: String| Stop::usage(format!("error: {problem}")));
-        let recovery = shell_words::split(on.recover.as_deref().unwrap_or_default());
+        let recovery = shell::split(on.recover.as_deref().unwrap_or_default());
         let recovery = match recovery {
             Ok(words) if words.is_empty() && on.recover.is_some() => {
                 Err(Stop::usage("error: `--recover` names no command"))

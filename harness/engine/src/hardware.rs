@@ -63,7 +63,8 @@ impl Before {
         if let Some(card) = slot.and_then(|slot| slot.card.as_ref()) {
             check_card(record, card);
             if let Some((option, all)) = session.cards() {
-                let [all, own] = [&all, &card.name].map(|gpus| format!(" {option} {gpus} "));
+                let [all, own] =
+                    [&all, &card.name].map(|gpus| format!(" {option} {} ", shell::quote(gpus)));
                 record.again =
                     format!("{} ", record.again).replacen(&all, &own, 1).trim_end().to_owned();
             }

@@ -5,6 +5,8 @@ use std::path::Path;
 use device::Planted;
 use plan::Late;
 
+pub use shell::quote as quoted;
+
 use crate::{Job, Session};
 
 /// Returns the command that repeats a trial.
@@ -79,13 +81,8 @@ impl Rerun<'_> {
             text.push_str(&format!(" --fault {}", quoted(&planted.to_string())));
         }
         if let What::Program(words, _) = self.what {
-            text.push_str(&format!(" -- {}", shell_words::join(words)));
+            text.push_str(&format!(" -- {}", shell::join(words)));
         }
         text
     }
-}
-
-/// Returns a word quoted for a shell.
-pub fn quoted(word: &str) -> String {
-    shell_words::quote(word).into_owned()
 }

@@ -14,10 +14,11 @@ use std::{
     io::{self, ErrorKind},
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
-
+use stacks::Patience;
 use thiserror::Error;
 
 pub(crate) use self::temporary::Temporary;
@@ -65,6 +66,8 @@ const PREFIX: &str = "run-";
 /// The folder of one run, which is removed when this is dropped.
 pub struct Scratch {
     folder: PathBuf,
+    /// Ends removals soon after a request to stop. What stays is removed by a later run.
+    patience: Arc<Patience<Arc<AtomicBool>>>,
     /// Shows other runs that this run is alive. The kernel releases the lock with the process.
     _lock: File,
 }
@@ -76,7 +79,7 @@ impl Scratch {
     /// Returns an error of the file system.
     pub fn trial(&self) -> io::Result<TrialFolder> {
         let folder = tempfile::Builder::new().prefix("trial-").tempdir_in(&self.folder)?;
-        Ok(TrialFolder(folder.keep()))
+        Ok(TrialFolder { path: folder.keep(), patience: Arc::clone(&self.patience) })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -90,26 +93,29 @@ impl Scratch {
 
 /// The folder of one trial, which is removed when this is dropped.
 #[derive(Debug)]
-pub struct TrialFolder(PathBuf);
+pub struct TrialFolder {
+    path: PathBuf,
+    patience: Arc<Patience<Arc<AtomicBool>>>,
+}
 
 impl TrialFolder {
     /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
 impl Drop for TrialFolder {
     fn drop(&mut self) {
         // After a failure a later run tries again.
-        let _ = remove_tree(&self.0);
+        let _ = remove_tree(&self.path, &self.patience);
     }
 }
 
 impl Drop for Scratch {
     /// Removes the folder if possible. One that stays only takes space.
     fn drop(&mut self) {
-        let _ = remove(&self.folder);
+        let _ = remove(&self.folder, &self.patience);
         if let Some(home) = self.folder.parent() {
             // This fails if other runs have folders in it.
             let _ = fs::remove_dir(home);
@@ -117,23 +123,25 @@ impl Drop for Scratch {
     }
 }
 
-pub(crate) fn create() -> Result<Scratch, ScratchError> {
+/// Creates the folder of a run, and removes those of runs that ended without doing so.
+pub(crate) fn create(stop: &Arc<AtomicBool>) -> Result<Scratch, ScratchError> {
     let base = std::env::temp_dir();
-    let scratch =
-        create_in(&base).map_err(|error| ScratchError::NotCreated { base: base.clone(), error })?;
+    let scratch = create_in(&base, stop)
+        .map_err(|error| ScratchError::NotCreated { base: base.clone(), error })?;
     match scratch.full() {
         Some(full) => Err(ScratchError::Full(full)),
         None => Ok(scratch),
     }
 }
 
-fn create_in(base: &Path) -> io::Result<Scratch> {
+fn create_in(base: &Path, stop: &Arc<AtomicBool>) -> io::Result<Scratch> {
+    let patience = Arc::new(Patience::new(Arc::clone(stop)));
     let home = std::path::absolute(base)?.join(home_name());
     // Another run may remove the empty parent folder at any time.
     for _ in 0..20 {
         own_folder(&home)?;
-        remove_abandoned(&home);
-        match fresh(&home) {
+        remove_abandoned(&home, &patience);
+        match fresh(&home, &patience) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             other => return other,
         }
@@ -141,13 +149,13 @@ fn create_in(base: &Path) -> io::Result<Scratch> {
     Err(io::Error::other(format!("`{}` vanishes again and again", home.display())))
 }
 
-fn fresh(home: &Path) -> io::Result<Scratch> {
+fn fresh(home: &Path, patience: &Arc<Patience<Arc<AtomicBool>>>) -> io::Result<Scratch> {
     // Without a mark the folder would never be removed, so it removes itself.
     let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(home)?;
     let lock = open_folder(folder.path())?;
     flock(&lock, FlockOperation::NonBlockingLockShared)?;
     Mark::own(&lock)?.write(folder.path())?;
-    Ok(Scratch { folder: folder.keep(), _lock: lock })
+    Ok(Scratch { folder: folder.keep(), patience: Arc::clone(patience), _lock: lock })
 }
 
 fn home_name() -> String {
@@ -192,12 +200,13 @@ fn full(folder: &Path) -> Option<String> {
     })
 }
 
-fn remove_abandoned(home: &Path) {
-    for entry in fs::read_dir(home).into_iter().flatten().flatten() {
+fn remove_abandoned(home: &Path, patience: &Patience<Arc<AtomicBool>>) {
+    let entries = fs::read_dir(home).into_iter().flatten().flatten();
+    for entry in entries.take_while(|_| !patience.is_over()) {
         let folder = entry.path();
         // The lock is held until the folder is gone, so that only one run removes it.
         if let Some(_lock) = abandoned(&folder) {
-            let _ = remove(&folder);
+            let _ = remove(&folder, patience);
         }
     }
 }
@@ -212,8 +221,8 @@ fn abandoned(folder: &Path) -> Option<File> {
     Some(opened)
 }
 
-/// Removes a marked folder, the mark last.
-fn remove(folder: &Path) -> io::Result<()> {
+/// Removes a marked folder, the mark last, unless the patience is over before.
+fn remove(folder: &Path, patience: &Patience<Arc<AtomicBool>>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_name() == mark::FILE {
@@ -221,7 +230,7 @@ fn remove(folder: &Path) -> io::Result<()> {
         }
         // Neither call follows symbolic links.
         if entry.file_type()?.is_dir() {
-            remove_tree(&entry.path())?;
+            remove_tree(&entry.path(), patience)?;
         } else {
             fs::remove_file(entry.path())?;
         }

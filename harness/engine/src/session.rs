@@ -140,14 +140,15 @@ impl Session {
         let device_build = device_folder.as_deref().and_then(device_library::build_id);
         let mut resources = BTreeMap::from(USUAL);
         resources.extend(options.resources);
-        let scratch = scratch::create()?;
+        let scratch = scratch::create(&options.stop)?;
         let rocm = stack.rocm.clone();
         let foreign = options.cases_from.as_ref().is_some_and(|from| !from.trusted);
         // Untrusted cases can write to their cache. It ends with this run, so that no other run reads it.
         let code_cache = if foreign { scratch.path().join("code") } else { cache.join("code") };
-        let temporary = Temporary::open(&code_cache, TEMPORARY).map_err(|error| {
-            SessionError::NoTemporaryFolder { folder: code_cache.join(TEMPORARY), error }
-        })?;
+        let temporary =
+            Temporary::open(&code_cache, TEMPORARY, &options.stop).map_err(|error| {
+                SessionError::NoTemporaryFolder { folder: code_cache.join(TEMPORARY), error }
+            })?;
         Ok(Session {
             run: run_id(),
             begun: AtomicU64::new(0),
@@ -240,7 +241,7 @@ impl Session {
     pub fn given(&self) -> Vec<(&'static str, String)> {
         let environment = self.given.environment.iter().map(|(k, v)| ("--env", format!("{k}={v}")));
         let launcher = (!self.given.launcher.is_empty())
-            .then(|| ("--launcher", shell_words::join(&self.given.launcher)));
+            .then(|| ("--launcher", shell::unsplit(&self.given.launcher)));
         let limits =
             self.given.resources.iter().filter(|(r, limit)| !USUAL.contains(&(**r, **limit)));
         let limits = limits.map(|(resource, limit)| ("--limit", format!("{resource}={limit}")));

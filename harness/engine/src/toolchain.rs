@@ -309,7 +309,7 @@ fn wrappers(stack: &Stack, llvm: &Path, folder: &Path) -> std::io::Result<()> {
 }
 
 fn quoted(word: &std::ffi::OsStr) -> String {
-    shell_words::quote(&word.to_string_lossy()).into_owned()
+    shell::quote(&word.to_string_lossy())
 }
 
 fn joined(option: &str, path: &Path) -> std::ffi::OsString {

@@ -1,5 +1,7 @@
 //! The order of a worker, and the observation of its process.
 
+mod kept_events;
+
 use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
 use device::Config;
@@ -7,6 +9,7 @@ use judge::{End, Limit, Observation};
 use plan::{Event, Order};
 use supervise::{Cancel, Ended, Limits, Observed, Reason, Start, Usage};
 
+use self::kept_events::{KeptEvents, LeftOut};
 use crate::{
     Session,
     slots::{self, Slot},
@@ -73,19 +76,7 @@ pub(crate) fn observe(
 }
 
 pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
-    let mut events = Vec::new();
-    let (mut noise, mut garbage) = (Vec::new(), Vec::new());
-    for line in &seen.lines {
-        let text = || String::from_utf8_lossy(&line.text).into_owned();
-        match serde_json::from_slice::<Event>(&line.text) {
-            Ok(event) => events.push(event),
-            // A launcher may print before the worker's first event and after its end.
-            Err(_) if matches!(events.last(), None | Some(Event::Ended { .. })) => {
-                noise.push(text())
-            }
-            Err(_) => garbage.push(text()),
-        }
-    }
+    let KeptEvents { mut events, noise, mut garbage, left_out } = KeptEvents::of(seen.lines);
     let end = match seen.ended {
         Ended::Exited(code) => End::Exited(code),
         Ended::Signalled { signal, .. } => End::Signalled { signal },
@@ -102,6 +93,8 @@ pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
         Ended::Lost(error) => End::Lost(error.to_string()),
         _ => End::Lost("the worker ended in an unknown way".into()),
     };
+    // Other events may be missing then, so nothing is concluded from them.
+    let end = if left_out == LeftOut::default() { end } else { End::Lost(left_out.to_string()) };
     let end = if launched { end_below_a_launcher(&mut events, end) } else { end };
     // A process that ended normally has completed its last line.
     if end == End::Exited(plan::WORKER_DONE) && !seen.torn.is_empty() {

@@ -86,7 +86,7 @@ impl Header {
         let environment: Vec<String> = plan
             .environment
             .iter()
-            .map(|(name, value)| format!("{name}={} ", shell_words::quote(value)))
+            .map(|(name, value)| format!("{name}={} ", shell::quote(value)))
             .collect();
         let path = if form == Form::Hiprtc { "LD_LIBRARY_PATH=/opt/rocm/lib " } else { "" };
         let run = format!("{path}{}./repro", environment.concat());

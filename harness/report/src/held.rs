@@ -6,7 +6,7 @@ pub(crate) mod index;
 use std::collections::{BTreeMap, BTreeSet};
 
 use judge::{Kind, Location, Outcome, Verdict, VerdictKind};
-use shell_words::quote;
+use shell::quote;
 
 use crate::{Asked, Begun, Missing, Opened, Record, RecordIndex, RunIdentity, Shard};
 
@@ -93,7 +93,7 @@ fn not_run(like: &Record, number: u64, trial: &str) -> Record {
         wall_ns: 0,
         stderr_tail: String::new(),
         stacks: Vec::new(),
-        again: like.again.replacen(&*quote(&like.trial), &quote(trial), 1),
+        again: like.again.replacen(&quote(&like.trial), &quote(trial), 1),
         ..like.clone()
     }
 }

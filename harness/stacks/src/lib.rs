@@ -26,6 +26,7 @@ mod path_error;
 mod transfer;
 mod unpack;
 mod watch;
+pub use watch::Patience;
 
 pub use builds::{
     Archive, Build, BuildLocation, BuildQuery, BuildSource, ComponentChange, ComponentPin,

@@ -5,6 +5,7 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     path::Path,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use sha2::{Digest as _, Sha256};
@@ -47,16 +48,22 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Returns the SHA-256 of a file in hexadecimal.
+/// Returns the SHA-256 of a file in hexadecimal, or nothing once `stop` is true.
 ///
 /// # Errors
 /// The file cannot be opened or read.
-pub(crate) fn sha256_of(path: &Path) -> io::Result<String> {
-    let mut digest = Sha256::new();
-    match copy(&mut File::open(path)?, &mut io::sink(), |chunk| digest.update(chunk)) {
-        Ok(()) => Ok(hex(&digest.finalize())),
-        Err(CopyError::Read(error) | CopyError::Write(error)) => Err(error),
+pub(crate) fn sha256_of(path: &Path, stop: &AtomicBool) -> io::Result<Option<String>> {
+    let (mut file, mut digest) = (File::open(path)?, Sha256::new());
+    let mut buffer = vec![0; CHUNK];
+    while !stop.load(Ordering::Relaxed) {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(Some(hex(&digest.finalize()))),
+            Ok(n) => digest.update(&buffer[..n]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -122,6 +129,9 @@ mod tests {
         let path = folder.path().join("x");
         std::fs::write(&path, "abc").unwrap();
         let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(sha256_of(&path).unwrap(), known);
+        let stop = AtomicBool::new(false);
+        assert_eq!(sha256_of(&path, &stop).unwrap().as_deref(), Some(known));
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(sha256_of(&path, &stop).unwrap(), None);
     }
 }

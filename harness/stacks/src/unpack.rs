@@ -3,6 +3,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod deb;
+pub(crate) mod decode;
 mod kernels;
 mod paths;
 pub(crate) mod prefix;

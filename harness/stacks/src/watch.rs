@@ -1,11 +1,62 @@
 //! Work that can be cancelled by a flag.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    fs, io,
+    ops::Deref,
+    path::Path,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+/// Time for which work goes on after a request to stop.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// End of the time for work that goes on for a second after a request to stop, such as the removal of what was made.
+#[derive(Debug)]
+pub struct Patience<S> {
+    stop: S,
+    /// Time at which the request was seen first.
+    since: OnceLock<Instant>,
+}
+
+impl<S: Deref<Target = AtomicBool>> Patience<S> {
+    /// Returns the patience with work that goes on until `stop` is true.
+    pub fn new(stop: S) -> Self {
+        Self { stop, since: OnceLock::new() }
+    }
+
+    /// Returns true from a second after the first call that saw the request to stop.
+    pub fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) && self.since.get_or_init(Instant::now).elapsed() >= GRACE
+    }
+}
+
+/// Removes a folder with at most some hundred levels, without following symbolic links.
+///
+/// # Errors
+/// The patience is over, so that a part stays; otherwise the error of the file system.
+pub(crate) fn remove_folder<S: Deref<Target = AtomicBool>>(
+    folder: &Path,
+    patience: &Patience<S>,
+) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        if patience.is_over() {
+            return Err(io::Error::other("the removal was cancelled"));
+        }
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => remove_folder(&entry.path(), patience)?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    fs::remove_dir(folder)
+}
+
+/// Interval between two checks of the flag.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Guard that ends the watching thread when the work ends, even by a panic.

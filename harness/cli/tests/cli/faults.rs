@@ -28,7 +28,7 @@ fn failing(runs: std::ops::Range<u64>, faults: &[&str]) -> Vec<u64> {
         let record = run_trial(&session, &job, &cancel).expect("it is not cancelled");
         assert_eq!(record.faults, job.faults);
         for planted in &job.faults {
-            let words = shell_words::split(&record.again).expect("a shell reads it");
+            let words = shell::split(&record.again).expect("a shell reads it");
             let option = ["--fault".to_owned(), planted.to_string()];
             assert!(words.windows(2).any(|pair| pair == option), "{}", record.again);
         }

@@ -79,7 +79,7 @@ fn prints_every_option_on_which_a_result_depends() {
     let given = ["run", "case"].iter().chain(OPTIONS).map(|word| (*word).to_owned());
     let again = record(at, &given.collect::<Vec<_>>()).again;
 
-    let words = shell_words::split(&again).expect("a shell takes it");
+    let words = shell::split(&again).expect("a shell takes it");
     assert_eq!(words[..3], ["rocrepro", "run", "case"], "{again}");
     for option in OPTIONS {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));

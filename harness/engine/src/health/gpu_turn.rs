@@ -261,7 +261,7 @@ impl Session {
             supervise::Ended::SpawnFailed(error) => format!("did not start: {error}"),
             _ => format!("was ended after {} s", seen.wall.as_secs()),
         };
-        let words = shell_words::join(&self.gpus.recovery);
+        let words = shell::join(&self.gpus.recovery);
         let stderr = seen.stderr.to_text();
         let event = EngineEvent::Recovered { command: &words, ended: &ended, stderr: &stderr };
         self.reporting.event(event);

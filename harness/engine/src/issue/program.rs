@@ -58,7 +58,7 @@ pub(super) fn of_case(subject: &FailingTrial<'_>, failed: &Record) -> Result<Pro
             let build = format!("hipcc{arch}{options} {file} -o {name}");
             ("cpp", vec![build, with(format!("./{name}"))], "rocrepro.h")
         }
-        ProgramBody::Command(words) => ("", vec![with(shell_words::join(words))], ""),
+        ProgramBody::Command(words) => ("", vec![with(shell::join(words))], ""),
     };
     let own = Own {
         plainly,

@@ -178,7 +178,7 @@ impl<'a> ProgramReport<'a> {
         let helper = helper
             .map(|(.., language)| if *language == "cpp" { "rocrepro.h" } else { "rocrepro.py" });
         let mut plainly = install(failed);
-        plainly.push(shell_words::join(&self.words));
+        plainly.push(shell::join(&self.words));
         let own = Own {
             plainly,
             again: vec![failed.again.clone()],

@@ -1,13 +1,14 @@
 //! Removes a folder of any depth. `std::fs::remove_dir_all` recurses, and an untrusted case can leave a tree so deep
 //! that stack or descriptors run out.
 
-use std::{io, path::Path};
+use std::{io, ops::Deref, path::Path, sync::atomic::AtomicBool};
 
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
     fs::{AtFlags, CWD, Dir, Mode, OFlags, chmodat, fchmod, openat, renameat, unlinkat},
     io::Errno,
 };
+use stacks::Patience;
 
 const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -17,33 +18,26 @@ const FOLDER: OFlags =
 /// Folders two levels down are moved up, so that each is moved once and at most three descriptors are open.
 ///
 /// # Errors
-/// Returns the kernel's error. The rest of the tree stays, flatter than before.
-pub(super) fn remove_tree(folder: &Path) -> io::Result<()> {
+/// Returns the kernel's error, or another one when the patience is over. The rest of the tree stays, flatter than before.
+pub(super) fn remove_tree<S: Deref<Target = AtomicBool>>(
+    folder: &Path,
+    patience: &Patience<S>,
+) -> io::Result<()> {
+    let go_on = || match patience.is_over() {
+        true => Err(io::Error::other("the removal was cancelled")),
+        false => Ok(()),
+    };
     let top = open(CWD, folder)?;
     let mut moved = 0;
-    loop {
-        let names = names(&top)?;
-        if names.is_empty() {
-            break;
-        }
+    while let Some(names) = some_names(&top)? {
         for name in names {
+            go_on()?;
             let Some(below) = opened(top.as_fd(), &name)? else { continue };
-            for child in self::names(&below)? {
-                if is_removed(below.as_fd(), &child)? {
-                    continue;
-                }
-                let mut is_locked = true;
-                loop {
-                    moved += 1;
-                    let free = format!("rocrepro-moved-{moved}");
-                    match renameat(&below, child.as_c_str(), &top, free.as_str()) {
-                        // A folder that is moved gets another parent, which needs the right to write to it.
-                        Err(Errno::ACCESS) if is_locked => {
-                            is_locked = false;
-                            chmodat(&below, child.as_c_str(), Mode::RWXU, AtFlags::empty())?;
-                        }
-                        Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {}
-                        done => break done?,
+            while let Some(children) = some_names(&below)? {
+                for child in children {
+                    go_on()?;
+                    if !is_removed(below.as_fd(), &child)? {
+                        move_up(&below, &child, &top, &mut moved)?;
                     }
                 }
             }
@@ -53,17 +47,42 @@ pub(super) fn remove_tree(folder: &Path) -> io::Result<()> {
     std::fs::remove_dir(folder)
 }
 
+/// Moves a folder to a free name in the top folder.
+fn move_up(below: &OwnedFd, child: &Name, top: &OwnedFd, moved: &mut u64) -> io::Result<()> {
+    let mut is_locked = true;
+    loop {
+        *moved += 1;
+        let free = format!("rocrepro-moved-{moved}");
+        match renameat(below, child.as_c_str(), top, free.as_str()) {
+            // A folder that is moved gets another parent, which needs the right to write to it.
+            Err(Errno::ACCESS) if is_locked => {
+                is_locked = false;
+                chmodat(below, child.as_c_str(), Mode::RWXU, AtFlags::empty())?;
+            }
+            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {}
+            done => return Ok(done?),
+        }
+    }
+}
+
 type Name = std::ffi::CString;
 
-fn names(folder: &OwnedFd) -> io::Result<Vec<Name>> {
+/// Names that are read at once. A folder may have millions.
+const MOST_NAMES: usize = 4096;
+
+/// Returns names in a folder, at most [`MOST_NAMES`], or nothing if it is empty.
+fn some_names(folder: &OwnedFd) -> io::Result<Option<Vec<Name>>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
+        if names.len() == MOST_NAMES {
+            break;
+        }
         if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
             names.push(entry.file_name().to_owned());
         }
     }
-    Ok(names)
+    Ok((!names.is_empty()).then_some(names))
 }
 
 /// Opens a folder; removes anything else.
@@ -108,9 +127,33 @@ mod tests {
     use std::{
         fs,
         os::unix::fs::{PermissionsExt as _, symlink},
+        sync::Arc,
     };
 
     use super::*;
+
+    fn patient() -> Patience<Arc<AtomicBool>> {
+        Patience::new(Arc::default())
+    }
+
+    #[test]
+    fn removes_folders_of_many_files_and_gives_up_when_it_is_told_to() {
+        let outside = tempfile::tempdir().unwrap();
+        let folder = outside.path().join("x");
+        fs::create_dir_all(folder.join("a/b")).unwrap();
+        for n in 0..2 * MOST_NAMES + 1 {
+            fs::write(folder.join(format!("a/b/{n}")), "").unwrap();
+        }
+        let stop = Arc::new(AtomicBool::new(true));
+        let impatient = Patience::new(Arc::clone(&stop));
+        while !impatient.is_over() {
+            std::thread::yield_now();
+        }
+        assert!(remove_tree(&folder, &impatient).is_err());
+        assert!(folder.join("a/b/0").exists());
+        remove_tree(&folder, &patient()).unwrap();
+        assert!(!folder.exists());
+    }
 
     /// Creates nested folders without long paths.
     fn chain(at: &Path, levels: usize) {
@@ -134,7 +177,7 @@ mod tests {
         symlink(outside.path(), folder.join("d/link")).unwrap();
         fs::create_dir_all(folder.join("rocrepro-moved-2/full")).unwrap();
         fs::write(folder.join("rocrepro-moved-3"), "").unwrap();
-        remove_tree(&folder).unwrap();
+        remove_tree(&folder, &patient()).unwrap();
         assert!(!folder.exists());
         assert!(outside.path().join("kept").exists());
     }
@@ -151,7 +194,7 @@ mod tests {
         for (inner, mode) in [("a/b/c", 0o000), ("a/b", 0o300), ("a", 0o100), ("d", 0o500)] {
             fs::set_permissions(folder.join(inner), fs::Permissions::from_mode(mode)).unwrap();
         }
-        remove_tree(&folder).unwrap();
+        remove_tree(&folder, &patient()).unwrap();
         assert!(!folder.exists());
     }
 
@@ -160,7 +203,7 @@ mod tests {
         let outside = tempfile::tempdir().unwrap();
         fs::create_dir(outside.path().join("real")).unwrap();
         symlink(outside.path().join("real"), outside.path().join("link")).unwrap();
-        assert!(remove_tree(&outside.path().join("link")).is_err());
+        assert!(remove_tree(&outside.path().join("link"), &patient()).is_err());
         assert!(outside.path().join("real").exists());
     }
 }

@@ -5,9 +5,11 @@ use std::{
     io,
     os::fd::OwnedFd,
     path::Path,
+    sync::atomic::AtomicBool,
 };
 
 use rustix::fs::{FlockOperation, flock};
+use stacks::Patience;
 
 use super::remove_tree::remove_tree;
 
@@ -22,7 +24,7 @@ pub struct Temporary {
 
 impl Temporary {
     /// Creates the folder. If no other run uses it, files of killed workers are removed.
-    pub(crate) fn open(code_cache: &Path, name: &str) -> io::Result<Temporary> {
+    pub(crate) fn open(code_cache: &Path, name: &str, stop: &AtomicBool) -> io::Result<Temporary> {
         let folder = code_cache.join(name);
         fs::create_dir_all(&folder)?;
         let file = code_cache.join(format!("{name}.lock"));
@@ -30,7 +32,7 @@ impl Temporary {
         if let Some(lock) = &lock {
             // On a file system without locks the files stay.
             if flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                remove_left(&folder);
+                remove_left(&folder, &Patience::new(stop));
             }
             let _ = flock(lock, FlockOperation::LockShared);
         }
@@ -43,12 +45,13 @@ impl Temporary {
     }
 }
 
-fn remove_left(folder: &Path) {
+fn remove_left(folder: &Path, patience: &Patience<&AtomicBool>) {
     // A link to another folder is left alone.
     if !fs::symlink_metadata(folder).is_ok_and(|folder| folder.is_dir()) {
         return;
     }
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries.take_while(|_| !patience.is_over()) {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if !OF_COMGR.iter().any(|start| name.starts_with(start)) {
@@ -56,7 +59,7 @@ fn remove_left(folder: &Path) {
         }
         // Neither call follows symbolic links.
         let _ = match entry.file_type() {
-            Ok(kind) if kind.is_dir() => remove_tree(&entry.path()),
+            Ok(kind) if kind.is_dir() => remove_tree(&entry.path(), patience),
             _ => fs::remove_file(entry.path()),
         };
     }
@@ -77,23 +80,23 @@ mod tests {
             std::os::unix::fs::symlink(cache.path(), tmp.join("comgr-link")).unwrap();
         };
         let there = || fs::read_dir(&tmp).unwrap().count();
-        let first = Temporary::open(cache.path(), "tmp").unwrap();
+        let first = Temporary::open(cache.path(), "tmp", &AtomicBool::new(false)).unwrap();
         leave();
-        let second = Temporary::open(cache.path(), "tmp").unwrap();
+        let second = Temporary::open(cache.path(), "tmp", &AtomicBool::new(false)).unwrap();
         assert_eq!(there(), 4);
         drop(first);
-        let third = Temporary::open(cache.path(), "tmp").unwrap();
+        let third = Temporary::open(cache.path(), "tmp", &AtomicBool::new(false)).unwrap();
         assert_eq!(there(), 4);
         drop(second);
         let mut program = std::process::Command::new("cat");
         let kept = third.of_the_next_program().unwrap();
         let mut program = program.stdin(std::process::Stdio::piped()).spawn().unwrap();
         drop((third, kept));
-        drop(Temporary::open(cache.path(), "tmp").unwrap());
+        drop(Temporary::open(cache.path(), "tmp", &AtomicBool::new(false)).unwrap());
         assert_eq!(there(), 4, "a program uses it");
         drop(program.stdin.take());
         program.wait().unwrap();
-        let _alone = Temporary::open(cache.path(), "tmp").unwrap();
+        let _alone = Temporary::open(cache.path(), "tmp", &AtomicBool::new(false)).unwrap();
         assert_eq!(there(), 1);
         assert!(tmp.join("of-a-user").exists() && cache.path().join("tmp.lock").exists());
     }

@@ -39,12 +39,12 @@ fn tree(at: &Path) -> Vec<String> {
 #[test]
 fn run_removes_its_folder() {
     let base = tempfile::tempdir().unwrap();
-    let scratch = create_in(base.path()).unwrap();
+    let scratch = create_in(base.path(), &Arc::default()).unwrap();
     let folder = scratch.path().to_owned();
     assert!(folder.join(mark::FILE).is_file());
     let trial = scratch.trial().unwrap();
     fs::write(trial.path().join("spooled"), "bytes").unwrap();
-    let other = create_in(base.path()).unwrap();
+    let other = create_in(base.path(), &Arc::default()).unwrap();
     drop(trial);
     drop(scratch);
     assert!(!folder.exists(), "the other run's folder keeps the home only");
@@ -107,13 +107,13 @@ fn removes_folders_of_killed_runs_only() {
         marked(&home, "run-reused-pid", |mark| mark.started += 1),
         marked(&home, "run-before-boot", |mark| mark.boot = "other".into()),
     ];
-    drop(create_in(base).unwrap());
+    drop(create_in(base, &Arc::default()).unwrap());
     for folder in gone {
         assert!(!folder.exists(), "{} is left", folder.display());
     }
     assert_eq!(tree(base), before);
     drop(lock);
-    drop(create_in(base).unwrap());
+    drop(create_in(base, &Arc::default()).unwrap());
     assert!(!locked.exists(), "its lock is released");
 }
 
@@ -123,7 +123,7 @@ fn rejects_a_folder_that_others_can_write_to() {
     let base = tempfile::tempdir().unwrap();
     let home = base.path().join(home_name());
     let refused = |why: &str| {
-        let error = create_in(base.path()).err().expect(why).to_string();
+        let error = create_in(base.path(), &Arc::default()).err().expect(why).to_string();
         assert!(error.contains("is not a folder of this user alone"), "{why}: {error}");
     };
     fs::create_dir(&home).unwrap();

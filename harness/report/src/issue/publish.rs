@@ -89,8 +89,8 @@ pub fn private_values(text: &str) -> Vec<String> {
             for option in given.filter_map(Value::as_str) {
                 values.extend(option_values(option));
             }
-            // If a trial did not end, the options are only in its command.
-            let words = record["again"].as_str().and_then(|text| shell_words::split(text).ok());
+            // A trial that did not end has only its command.
+            let words = record["again"].as_str().and_then(|text| shell::split(text).ok());
             let words = words.unwrap_or_default();
             for pair in words.windows(2) {
                 values.extend(option_values(&pair.join(" ")));
@@ -109,7 +109,7 @@ fn option_values(option: &str) -> Vec<String> {
         return if is_private { vec![value.to_owned()] } else { Vec::new() };
     }
     let Some(launcher) = option.strip_prefix("--launcher ") else { return Vec::new() };
-    let words = shell_words::split(launcher).unwrap_or_default();
+    let words = shell::split(launcher).unwrap_or_default();
     let mut values = vec![launcher.to_owned()];
     for (at, word) in words.iter().enumerate() {
         // The name of a program such as `srun` is public, but its folder is private.
@@ -313,7 +313,7 @@ fn commands(text: &str) -> String {
             None => shell_word(after),
         };
         out.push_str(before.strip_suffix(quote.unwrap_or('\0')).unwrap_or(before));
-        let plain = shell_words::split(word).map(|words| words.join(" "));
+        let plain = shell::split(word).map(|words| words.join(" "));
         let plain = if quote.is_some() { word.to_owned() } else { plain.unwrap_or_default() };
         rest = after;
         match plain.split_once('=') {

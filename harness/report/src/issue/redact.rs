@@ -5,6 +5,7 @@ mod forms;
 mod keys;
 pub(super) mod names;
 mod people;
+mod xml;
 
 /// Names that must not be published.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub fn redact(text: &str, who: &Identity) -> String {
     for value in values {
         text = text.replace(value, "<value>");
     }
-    let text = fields::fields(&keys::keys(&text));
+    let text = fields::fields(&xml::xml(&keys::keys(&text)));
     people::known(who, |known| {
         // Addresses may contain names, so they are replaced first.
         known.names(&forms::forms(&known.folders(&text)))

@@ -538,7 +538,7 @@ pub(super) fn case(findings: &Findings) -> String {
             &format!("{again}\n\n{}", fenced("yaml", &findings.case)),
         );
     };
-    let trial = format!("'{}'", record.trial);
+    let trial = shell::quote(&record.trial);
     let smaller = record.again.replacen(&trial, "--cases-from case.yaml", 1);
     let again =
         fenced("sh", &format!("{smaller}   # reduced\n{}   # as it was found", record.again));

@@ -17,6 +17,7 @@ use crate::debian::lock::{ExtraGroup, ReleaseLock};
 use crate::debian::packages::Mirrors;
 use crate::debian::planned::{Absent, Planned, verify};
 use crate::unpack::deb;
+use crate::watch::{Patience, remove_folder};
 use crate::{
     Extra, FetchError, FetchEvent, FetchProgress, LockReleaseError, Manifest, Package, RELEASES,
     Release, Spec, Stack, StackCache, locate,
@@ -241,7 +242,7 @@ fn fetch_release(
     let Some(wanted) = missing() else {
         return Ok(locate(&spec, store)?);
     };
-    store.clean(release, &lock)?;
+    store.clean(release, &lock, &options.stop)?;
     let archives = store.apt(release).join("archives");
     let asked = Asked { stop: &options.stop, progress };
     let previous = Previous::of(store.root(release));
@@ -267,8 +268,8 @@ fn fetch_release(
         store.publish(release, &root, &lock)
     });
     if let Err(error) = built {
-        // Errors are ignored: removing the root only frees space, and the next fetch removes it anyway.
-        let _ = fs::remove_dir_all(&root);
+        // Best effort, which frees space on a full disk. The next fetch cleans anyway.
+        let _ = remove_folder(&root, &Patience::new(&*options.stop));
         return Err(error);
     }
     Ok(locate(&spec, store)?)
@@ -290,7 +291,7 @@ fn download_packages(
     let get = |plan: Vec<Planned>| {
         let steps = goal.steps(&plan).into_iter();
         let missing = steps.filter(|step| step.files.is_some()).map(|step| step.planned);
-        let absent = absent(missing.collect(), archives)?;
+        let absent = absent(missing.collect(), archives, asked.stop)?;
         let from = if absent.is_empty() {
             Vec::new()
         } else {
@@ -334,13 +335,19 @@ fn download_packages(
     })
 }
 
-/// Returns the packages that must be downloaded. Damaged downloads are removed.
-fn absent<'a>(plan: Vec<&'a Planned>, archives: &Path) -> Result<Vec<&'a Planned>, FetchError> {
+/// Returns the packages that have to be downloaded. Removes damaged ones.
+fn absent<'a>(
+    plan: Vec<&'a Planned>,
+    archives: &Path,
+    stop: &AtomicBool,
+) -> Result<Vec<&'a Planned>, FetchError> {
     let mut absent = Vec::new();
     for package in plan {
         let path = archives.join(package.file());
-        if path.exists() && verify(package, &path).is_ok() {
-            continue;
+        match path.exists().then(|| verify(package, &path, stop)) {
+            Some(Ok(())) => continue,
+            Some(Err(FetchError::Cancelled)) => return Err(FetchError::Cancelled),
+            _ => {}
         }
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -372,11 +379,13 @@ fn unpack_all(
     let results = Mutex::new(Vec::new());
     let one = |package: &Planned, files| {
         let path = archives.join(package.file());
-        if let Err(error) = verify(package, &path) {
-            let _ = fs::remove_file(&path);
+        if let Err(error) = verify(package, &path, asked.stop) {
+            if !matches!(error, FetchError::Cancelled) {
+                let _ = fs::remove_file(&path);
+            }
             return Err(error);
         }
-        deb::unpack(&path, root, files, &|read| {
+        deb::unpack(&path, root, files, asked.stop, &|read| {
             let done = done.fetch_add(read, Ordering::Relaxed) + read;
             (asked.progress)(FetchEvent::Unpack { done: done.min(total), total });
         })
@@ -417,9 +426,9 @@ fn unpack_all(
         });
     }
     packages.sort_by(|a, b| a.name.cmp(&b.name));
-    deb::link(root, root, &deb::merged_links())?;
+    deb::link(root, root, &deb::merged_links(), asked.stop)?;
     for (deb, links) in links {
-        deb::link(&deb, root, &links)?;
+        deb::link(&deb, root, &links, asked.stop)?;
     }
     (asked.progress)(FetchEvent::Unpack { done: total, total });
     Ok(packages)

@@ -241,8 +241,10 @@ impl<'a> Mirrors<'a> {
         if let Err(CopyError::Read(error) | CopyError::Write(error)) = written {
             return Err(disk("write")(error));
         }
-        if let Err(error) = verify(package, &part) {
-            let _ = fs::remove_file(&part);
+        if let Err(error) = verify(package, &part, cancel) {
+            if !matches!(error, FetchError::Cancelled) {
+                let _ = fs::remove_file(&part);
+            }
             return Err(Trouble::Damaged(error));
         }
         fs::rename(&part, folder.join(package.file())).map_err(disk("rename"))

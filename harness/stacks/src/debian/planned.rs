@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use crate::FetchError;
 use crate::transfer::sha256_of;
@@ -48,14 +49,15 @@ impl From<FetchError> for Absent {
 /// Compares size and digest of a file with those of the expected package.
 ///
 /// # Errors
-/// [`FetchError::Damaged`] if they differ, or another error if the file cannot be read.
-pub(crate) fn verify(package: &Planned, path: &Path) -> Result<(), FetchError> {
+/// [`FetchError::Damaged`], [`FetchError::Cancelled`] once `stop` is true, or the file cannot be read.
+pub(crate) fn verify(package: &Planned, path: &Path, stop: &AtomicBool) -> Result<(), FetchError> {
     let damaged = |detail| FetchError::Damaged { path: path.to_owned(), detail };
     let size = fs::metadata(path).map_err(FetchError::io("open", path))?.len();
     if size != package.size {
         return Err(damaged(format!("{size} bytes instead of {}", package.size)));
     }
-    let found = sha256_of(path).map_err(FetchError::io("read", path))?;
+    let found = sha256_of(path, stop).map_err(FetchError::io("read", path))?;
+    let found = found.ok_or(FetchError::Cancelled)?;
     if found == package.sha256 {
         Ok(())
     } else {

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::sync::atomic::AtomicBool;
 
-use download::Bound;
-use lzma_rust2::XzReader;
-
 use crate::debian::packages::Mirrors;
 use crate::debian::planned::Planned;
 use crate::unpack::budget::{Budget, Packed, Plain};
+use crate::unpack::decode::xz;
 use crate::{FetchError, RELEASES, Release, ReleaseLock, Version};
+use download::Bound;
 
 /// File names of the index of a suite. Large mirrors compress it.
 const INDEXES: [&str; 2] = ["Packages.xz", "Packages"];
@@ -66,10 +65,10 @@ fn versions(
     let found = INDEXES.iter().find_map(|name| {
         let path = format!("dists/{suite}/main/binary-amd64/{name}");
         mirrors.read(&path, INDEX, stop, |bytes| {
-            let budget = Budget::default();
+            let budget = Budget::new(stop);
             let packed = Packed { inner: bytes, budget: &budget };
             match name.ends_with(".xz") {
-                true => named(Plain { inner: XzReader::new(packed, true), budget: &budget }, stem),
+                true => named(Plain { inner: xz(packed), budget: &budget }, stem),
                 false => named(packed, stem),
             }
         })

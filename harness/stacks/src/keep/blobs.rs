@@ -3,14 +3,16 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
+use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::PathError;
 use crate::transfer::{CopyError, copy};
+use crate::watch::Patience;
 
 /// Folder of files that are named by a hash of their content. The prefixes of builds contain hard links to these files.
 /// A file is linked into a prefix before it is linked here, so a file with only one link is unused.
@@ -93,9 +95,9 @@ impl Blobs {
         self.each().map(|(_, metadata)| metadata.len()).sum()
     }
 
-    /// Removes the files that no prefix contains.
-    pub(crate) fn sweep(&self) {
-        for (path, metadata) in self.each() {
+    /// Removes files that no prefix uses. A later sweep removes those that stay when the patience is over.
+    pub(crate) fn sweep<S: Deref<Target = AtomicBool>>(&self, patience: &Patience<S>) {
+        for (path, metadata) in self.each().take_while(|_| !patience.is_over()) {
             if metadata.nlink() == 1 {
                 // If another process begins to use the file at this moment, it already has a link of its own.
                 let _ = fs::remove_file(path);

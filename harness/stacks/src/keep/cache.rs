@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use super::file_lock::{FileLock, LONGEST_WAIT, LockMode};
+use crate::watch::{Patience, remove_folder};
 use crate::{FetchError, Manifest, NoCacheError, Release};
 
 /// Cache directory. `stacks/` contains the stacks, and `apt/` a separate state of apt with downloaded packages for each
@@ -73,15 +74,26 @@ impl StackCache {
         Ok(lock.into_file())
     }
 
-    /// Removes the roots that killed fetches have left, and the roots of replaced stacks. A root is not removed when it
-    /// is replaced, because programs may still be running in it. A symbolic link is not removed, because its target may
-    /// not belong to the cache.
-    pub(crate) fn clean(&self, release: &Release, _lock: &File) -> Result<(), FetchError> {
+    /// Removes roots of killed fetches and of replaced stacks. They are not removed when they are replaced, because programs may
+    /// still be running in them. A symbolic link is not a root: what it leads to belongs to somebody else.
+    ///
+    /// # Errors
+    /// [`FetchError::Cancelled`] if `stop` became true; otherwise a folder that cannot be removed.
+    pub(crate) fn clean(
+        &self,
+        release: &Release,
+        _lock: &File,
+        stop: &AtomicBool,
+    ) -> Result<(), FetchError> {
+        let patience = Patience::new(stop);
         let current = fs::canonicalize(self.link(release)).ok();
         for (_, path) in self.roots(release) {
             let is_folder = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir());
             if is_folder && fs::canonicalize(&path).ok() != current {
-                fs::remove_dir_all(&path).map_err(FetchError::io("remove", &path))?;
+                remove_folder(&path, &patience).map_err(|error| match patience.is_over() {
+                    true => FetchError::Cancelled,
+                    false => FetchError::io("remove", &path)(error),
+                })?;
             }
         }
         Ok(())
@@ -177,7 +189,7 @@ mod tests {
         let lock = store.lock(release, &NEVER, &|_| ()).unwrap();
         let dead = store.new_root(release, &lock).unwrap();
         fs::write(dead.join("half"), "x").unwrap();
-        store.clean(release, &lock).unwrap();
+        store.clean(release, &lock, &AtomicBool::new(false)).unwrap();
         assert!(!dead.exists());
 
         let first = store.new_root(release, &lock).unwrap();
@@ -191,7 +203,7 @@ mod tests {
         store.publish(release, &second, &lock).unwrap();
         assert_eq!(store.root(release), Some(second.clone()));
         assert!(first.exists(), "programs may still run in the old root");
-        store.clean(release, &lock).unwrap();
+        store.clean(release, &lock, &AtomicBool::new(false)).unwrap();
         assert!(!first.exists() && second.exists());
     }
 
@@ -203,7 +215,7 @@ mod tests {
         fs::create_dir(&theirs).unwrap();
         fs::write(theirs.join("file"), "x").unwrap();
         symlink(&theirs, store.stacks().join(".debian-7.2.4.7")).unwrap();
-        store.clean(release, &lock).unwrap();
+        store.clean(release, &lock, &AtomicBool::new(false)).unwrap();
         assert!(theirs.join("file").exists());
         let next = store.new_root(release, &lock).unwrap();
         assert!(next.ends_with(".debian-7.2.4.8"), "{}", next.display());

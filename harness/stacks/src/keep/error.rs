@@ -45,7 +45,15 @@ pub enum ObtainError {
         /// Reason.
         reason: String,
     },
-    /// An archive contains an entry that would be written outside of the prefix, or a device file.
+    /// The decompression of an archive would need too much memory.
+    #[error("{name} needs more than {} MiB of memory to be unpacked", limit >> 20)]
+    Memory {
+        /// The archive.
+        name: String,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// An archive would write outside its prefix, or make a device.
     #[error("{name} was refused: {reason}")]
     Hostile {
         /// The archive.
@@ -105,6 +113,7 @@ impl ObtainError {
             | Self::Checksum { .. }
             | Self::Republished { .. }
             | Self::Damaged { .. }
+            | Self::Memory { .. }
             | Self::Hostile { .. }
             | Self::DoesNotLoad { .. }
             | Self::Refused { .. } => false,
@@ -125,6 +134,9 @@ impl Hint for ObtainError {
             }
             Self::NoSpace { .. } => {
                 Some("free some, or lower the disk budget so that more is evicted".into())
+            }
+            Self::Memory { .. } => {
+                Some("unpack it with `tar` and name the folder, or use another build".into())
             }
             Self::Lock(error) => error.hint(),
             _ => None,

@@ -3,9 +3,13 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::atomic::AtomicBool,
 };
 
-use crate::{Build, ObtainError};
+use crate::{
+    Build, ObtainError,
+    watch::{Patience, remove_folder},
+};
 
 /// Returns the name of a build's folder. It contains the family, because builds of one version exist for several
 /// families.
@@ -22,12 +26,19 @@ pub(super) fn cleaned(id: &str) -> String {
     if clean.starts_with('.') { format!("_{clean}") } else { clean }
 }
 
-/// Creates an empty folder, and returns its path with symbolic links resolved.
-pub(super) fn empty(at: &Path) -> Result<PathBuf, ObtainError> {
-    if let Err(error) = fs::remove_dir_all(at)
+/// Creates an empty folder, and returns its path without symbolic links.
+///
+/// # Errors
+/// [`ObtainError::Cancelled`] if `stop` became true while the old content was removed, and errors of files.
+pub(super) fn empty(at: &Path, stop: &AtomicBool) -> Result<PathBuf, ObtainError> {
+    let patience = Patience::new(stop);
+    if let Err(error) = remove_folder(at, &patience)
         && error.kind() != io::ErrorKind::NotFound
     {
-        return Err(ObtainError::io("remove", at)(error));
+        return Err(match patience.is_over() {
+            true => ObtainError::Cancelled,
+            false => ObtainError::io("remove", at)(error),
+        });
     }
     fs::create_dir_all(at).map_err(ObtainError::io("create", at))?;
     fs::canonicalize(at).map_err(ObtainError::io("find", at))

@@ -1,3 +1,7 @@
+//! Store of builds on this machine.
+
+mod evict;
+
 use std::{
     fs::{self, File},
     io,
@@ -12,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     blobs::Blobs,
-    partial::{self, Partial},
+    partial::Partial,
     prefix::{cleaned, empty, key},
 };
 use crate::{
@@ -20,6 +24,7 @@ use crate::{
     LONGEST_WAIT, LockMode, ObtainError, Spec, Stack, StackCache,
     locate::check_loads,
     unpack::prefix::{Format, Unpacker},
+    watch::{Patience, remove_folder},
 };
 
 /// Name of a file that is written into a prefix last. A prefix without this file is incomplete.
@@ -282,14 +287,16 @@ impl BuildStore {
                 continue;
             }
             let expected: u64 = archives.iter().filter_map(|archive| archive.size).sum();
-            self.keep_to_budget(expected.saturating_mul(UNPACKED), archives, progress);
+            self.keep_to_budget(expected.saturating_mul(UNPACKED), archives, cancel, progress);
             downloaded = match self.make(build, &key, archives, cancel, progress) {
-                Err(ObtainError::NoSpace { .. }) if self.evict(0, archives, progress) > 0 => {
+                Err(ObtainError::NoSpace { .. })
+                    if self.evict(0, archives, cancel, progress) > 0 =>
+                {
                     self.make(build, &key, archives, cancel, progress)?
                 }
                 other => other?,
             };
-            self.keep_to_budget(0, archives, progress);
+            self.keep_to_budget(0, archives, cancel, progress);
         }
     }
 
@@ -305,10 +312,11 @@ impl BuildStore {
         let work = self.prefixes().join(format!(".{key}.work"));
         let made = self
             .unpacked(build, &work, archives, cancel, progress)
-            .and_then(|bytes| self.publish(&work, key).map(|()| bytes));
+            .and_then(|bytes| self.publish(&work, key, cancel).map(|()| bytes));
         if made.is_err() {
-            let _ = fs::remove_dir_all(&work);
-            self.blobs().sweep();
+            let patience = Patience::new(cancel);
+            let _ = remove_folder(&work, &patience);
+            self.blobs().sweep(&patience);
         }
         made
     }
@@ -321,9 +329,9 @@ impl BuildStore {
         cancel: &AtomicBool,
         progress: &BuildProgress<'_>,
     ) -> Result<u64, ObtainError> {
-        let prefix = empty(work)?;
+        let prefix = empty(work, cancel)?;
         let blobs = self.blobs();
-        let mut unpacker = Unpacker::new(&prefix, &blobs);
+        let mut unpacker = Unpacker::new(&prefix, &blobs, cancel);
         let mut fetched: Vec<Fetched> = Vec::new();
         for archive in archives {
             let one = self.fetch(archive, &mut unpacker, cancel, progress)?;
@@ -388,7 +396,11 @@ impl BuildStore {
             }
             return Err(self.unusable(failure));
         }
-        // The part is removed, because the archive is complete or another download would return the same bytes.
+        // What was downloaded is kept for the next fetch.
+        if matches!(unpacked, Err(ObtainError::Cancelled)) {
+            return Err(ObtainError::Cancelled);
+        }
+        // The archive is complete, or another download would bring the same bytes.
         download.forget();
         let sha256 = download.sha256();
         let complete = unpacked.and_then(|()| match rest {
@@ -480,11 +492,15 @@ impl BuildStore {
         build.places.iter().any(from).then_some(record)
     }
 
-    /// Makes a finished folder the prefix of the build with this key.
-    fn publish(&self, work: &Path, key: &str) -> Result<(), ObtainError> {
+    /// Publishes a finished folder as the prefix of a key.
+    fn publish(&self, work: &Path, key: &str, stop: &AtomicBool) -> Result<(), ObtainError> {
         let prefix = self.prefix(key);
         if prefix.exists() {
-            fs::remove_dir_all(&prefix).map_err(ObtainError::io("replace", &prefix))?;
+            let patience = Patience::new(stop);
+            remove_folder(&prefix, &patience).map_err(|error| match patience.is_over() {
+                true => ObtainError::Cancelled,
+                false => ObtainError::io("replace", &prefix)(error),
+            })?;
         }
         fs::rename(work, &prefix).map_err(ObtainError::io("publish", &prefix))
     }
@@ -497,72 +513,22 @@ impl BuildStore {
     ) -> Result<ObtainedBuild, ObtainError> {
         let key = cleaned(id);
         let lock = self.lock(&key)?;
-        lock.hold(LockMode::Alone, LONGEST_WAIT, &AtomicBool::new(false), &|_| ())?;
+        let never = AtomicBool::new(false);
+        lock.hold(LockMode::Alone, LONGEST_WAIT, &never, &|_| ())?;
         let work = self.prefixes().join(format!(".{key}.work"));
-        let made = empty(&work).and_then(|prefix| {
+        let made = empty(&work, &never).and_then(|prefix| {
             fill(&prefix)?;
             self.write_record(&prefix, &Record { id: id.to_owned(), archives: Vec::new() })?;
-            self.publish(&work, &key)
+            self.publish(&work, &key, &never)
         });
         if made.is_err() {
             let _ = fs::remove_dir_all(&work);
         }
         made?;
-        lock.hold(LockMode::Shared, LONGEST_WAIT, &AtomicBool::new(false), &|_| ())?;
+        lock.hold(LockMode::Shared, LONGEST_WAIT, &never, &|_| ())?;
         let mut obtained = self.opened(id, &self.prefix(&key))?;
         obtained._lock = Some(lock);
         Ok(obtained)
-    }
-
-    fn keep_to_budget(&self, room: u64, archives: &[Archive], progress: &BuildProgress<'_>) {
-        if let Some(budget) = self.budget {
-            self.evict(budget.saturating_sub(room), archives, progress);
-        }
-    }
-
-    /// Removes unfinished downloads and builds until the total size of all files is at most `limit` bytes. Downloads of
-    /// `archives`, and downloads that a process has locked, are kept. Builds are removed after all downloads, the least
-    /// recently used first. Returns the number of removals.
-    fn evict(&self, limit: u64, archives: &[Archive], progress: &BuildProgress<'_>) -> usize {
-        let blobs = self.blobs();
-        let bytes = || blobs.bytes() + partial::bytes(&self.partial());
-        let spared: Vec<&str> = archives.iter().map(|archive| archive.url.as_str()).collect();
-        let mut evicted = 0;
-        while bytes() > limit
-            && let Some(url) = partial::evict(&self.partial(), &spared)
-        {
-            evicted += 1;
-            progress(BuildEvent::Evicted { id: &format!("the part of {url} that was downloaded") });
-        }
-        let mut builds: Vec<(SystemTime, String)> = fs::read_dir(self.prefixes())
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| {
-                let entry = entry.ok()?;
-                let name = entry.file_name().into_string().ok().filter(|n| !n.starts_with('.'))?;
-                let used = fs::metadata(entry.path().join(RECORD)).and_then(|m| m.modified());
-                Some((used.unwrap_or(SystemTime::UNIX_EPOCH), name))
-            })
-            .collect();
-        builds.sort();
-        for (_, key) in builds {
-            if bytes() <= limit {
-                break;
-            }
-            // Processes that use or pin the build hold a shared lock.
-            let free = self.lock(&key).and_then(|lock| {
-                let free = lock.try_hold(LockMode::Alone)?;
-                Ok(free.then_some(lock))
-            });
-            let Ok(Some(_lock)) = free else { continue };
-            let gone = self.prefixes().join(format!(".{key}.work"));
-            if fs::rename(self.prefix(&key), &gone).is_ok() && fs::remove_dir_all(&gone).is_ok() {
-                blobs.sweep();
-                evicted += 1;
-                progress(BuildEvent::Evicted { id: &key });
-            }
-        }
-        evicted
     }
 
     fn blobs(&self) -> Blobs {

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io::{self, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes that any archive may unpack to.
 const FREE: u64 = 1 << 30;
@@ -15,9 +16,12 @@ const MOST_MEMBERS: u64 = 1_000_000;
 /// Bytes that the headers of one member may have. A tar's long names and PAX records are read into memory as a whole.
 const LONGEST_HEADER: u64 = 4 << 20;
 
-/// Counters of one archive while it is unpacked. Sizes in headers are not trusted.
-#[derive(Debug, Default)]
-pub(crate) struct Budget {
+/// Counters of one archive while it is unpacked, and the request to stop. Sizes in headers are not trusted.
+#[derive(Debug)]
+pub(crate) struct Budget<'s> {
+    stop: &'s AtomicBool,
+    /// True if the decompression needs too much memory.
+    starved: Cell<bool>,
     packed: Cell<u64>,
     plain: Cell<u64>,
     members: Cell<u64>,
@@ -25,7 +29,47 @@ pub(crate) struct Budget {
     header: Cell<Option<u64>>,
 }
 
-impl Budget {
+/// Reason for which unpacking ended that is not a mistake of the archive's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The caller cancelled it.
+    Cancelled,
+    /// The decompression needs more memory than [`super::decode::MEMORY`].
+    Starved,
+}
+
+impl<'s> Budget<'s> {
+    /// Returns the counters of an archive of which nothing was read. Once `stop` is true, each step fails.
+    pub(crate) fn new(stop: &'s AtomicBool) -> Self {
+        Self {
+            stop,
+            starved: Cell::default(),
+            packed: Cell::default(),
+            plain: Cell::default(),
+            members: Cell::default(),
+            header: Cell::default(),
+        }
+    }
+
+    /// Returns the reason if a step failed for another one than the archive's bytes.
+    pub(crate) fn ended(&self) -> Option<Ended> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Some(Ended::Cancelled);
+        }
+        self.starved.get().then_some(Ended::Starved)
+    }
+
+    /// Checks that the caller did not cancel.
+    ///
+    /// # Errors
+    /// The caller did.
+    pub(crate) fn go_on(&self) -> io::Result<()> {
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(io::Error::other("it was cancelled")),
+            false => Ok(()),
+        }
+    }
+
     /// Counts bytes that were read from the archive.
     pub(crate) fn read(&self, bytes: u64) {
         self.packed.set(self.packed.get().saturating_add(bytes));
@@ -34,8 +78,9 @@ impl Budget {
     /// Counts bytes that came out of the archive.
     ///
     /// # Errors
-    /// There are more of them than an archive of this size unpacks to.
+    /// There are more of them than an archive of this size unpacks to, or the caller cancelled.
     pub(crate) fn spend(&self, bytes: u64) -> io::Result<()> {
+        self.go_on()?;
         let plain = self.plain.get().saturating_add(bytes);
         self.plain.set(plain);
         if let Some(left) = self.header.get() {
@@ -67,8 +112,9 @@ impl Budget {
     /// Counts one member.
     ///
     /// # Errors
-    /// There are more than [`MOST_MEMBERS`].
+    /// There are more than [`MOST_MEMBERS`], or the caller cancelled.
     pub(crate) fn member(&self) -> io::Result<()> {
+        self.go_on()?;
         self.members.set(self.members.get() + 1);
         if self.members.get() <= MOST_MEMBERS {
             return Ok(());
@@ -83,7 +129,7 @@ pub(crate) struct Packed<'b, R> {
     /// The archive.
     pub(crate) inner: R,
     /// Counters.
-    pub(crate) budget: &'b Budget,
+    pub(crate) budget: &'b Budget<'b>,
 }
 
 impl<R: Read> Read for Packed<'_, R> {
@@ -100,12 +146,16 @@ pub(crate) struct Plain<'b, R> {
     /// The content.
     pub(crate) inner: R,
     /// Counters.
-    pub(crate) budget: &'b Budget,
+    pub(crate) budget: &'b Budget<'b>,
 }
 
 impl<R: Read> Read for Plain<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(buffer)?;
+        let read = self.inner.read(buffer);
+        let n = read.inspect_err(|error| {
+            let starved = error.kind() == io::ErrorKind::OutOfMemory;
+            self.budget.starved.set(starved || self.budget.starved.get());
+        })?;
         self.budget.spend(n as u64)?;
         Ok(n)
     }
@@ -118,7 +168,8 @@ mod tests {
     #[test]
     fn refuses_a_bomb_and_accepts_archives() {
         let unpack = |packed: u64, plain: u64| {
-            let budget = Budget::default();
+            let stop = AtomicBool::new(false);
+            let budget = Budget::new(&stop);
             budget.read(packed);
             let mut bytes = Plain { inner: io::repeat(0).take(plain), budget: &budget };
             io::copy(&mut bytes, &mut io::sink())
@@ -131,7 +182,8 @@ mod tests {
 
     #[test]
     fn limits_the_number_of_members() {
-        let budget = Budget::default();
+        let stop = AtomicBool::new(false);
+        let budget = Budget::new(&stop);
         assert!((0..MOST_MEMBERS).all(|_| budget.member().is_ok()));
         assert!(budget.member().is_err());
     }

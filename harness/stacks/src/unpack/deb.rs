@@ -8,8 +8,10 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
-use super::budget::{Budget, Packed, Plain};
+use super::budget::{Budget, Ended, Packed, Plain};
+use super::decode::{MEMORY, xz};
 use super::kernels::Targets;
 use super::paths::{LinkError, make_link, make_room, relative, stays_inside};
 use crate::transfer::{CopyError, copy};
@@ -64,28 +66,50 @@ pub(crate) fn prepare(root: &Path) -> Result<(), FetchError> {
 }
 
 /// Unpacks the files of one package and passes the number of bytes that were read to `read`.
+///
+/// # Errors
+/// [`FetchError::Archive`], [`FetchError::Cancelled`] soon after `stop` is true, and errors of files.
 pub(crate) fn unpack(
     deb: &Path,
     root: &Path,
     architectures: &Architectures,
+    stop: &AtomicBool,
+    read: &dyn Fn(u64),
+) -> Result<Unpacked, FetchError> {
+    let budget = Budget::new(stop);
+    members_of(deb, root, architectures, &budget, read).map_err(|error| match budget.ended() {
+        Some(Ended::Cancelled) => FetchError::Cancelled,
+        Some(Ended::Starved) => {
+            archive(deb, format!("it needs more than {} MiB of memory", MEMORY >> 20))
+        }
+        None => error,
+    })
+}
+
+fn members_of(
+    deb: &Path,
+    root: &Path,
+    architectures: &Architectures,
+    budget: &Budget<'_>,
     read: &dyn Fn(u64),
 ) -> Result<Unpacked, FetchError> {
     let file = File::open(deb).map_err(FetchError::io("open", deb))?;
-    let budget = Budget::default();
-    let counted = Packed { inner: Counted { inner: file, read }, budget: &budget };
+    let counted = Packed { inner: Counted { inner: file, read }, budget };
     let mut members = ar::Archive::new(BufReader::with_capacity(1 << 17, counted));
     let damaged = |error: io::Error| archive(deb, error.to_string());
     while let Some(member) = members.next_entry() {
         let member = member.map_err(damaged)?;
         match member.header().identifier() {
             b"data.tar.xz" => {
-                let inner =
-                    BufReader::with_capacity(1 << 17, lzma_rust2::XzReader::new(member, true));
-                let plain = Plain { inner, budget: &budget };
-                return Unpacker { deb, root, architectures, out: Unpacked::default() }.tar(plain);
+                let inner = BufReader::with_capacity(1 << 17, xz(member));
+                let unpacker =
+                    Unpacker { deb, root, architectures, budget, out: Unpacked::default() };
+                return unpacker.tar(Plain { inner, budget });
             }
             b"data.tar" => {
-                return Unpacker { deb, root, architectures, out: Unpacked::default() }.tar(member);
+                let unpacker =
+                    Unpacker { deb, root, architectures, budget, out: Unpacked::default() };
+                return unpacker.tar(Plain { inner: member, budget });
             }
             other if other.starts_with(b"data.tar") => {
                 let name = String::from_utf8_lossy(other).into_owned();
@@ -102,8 +126,10 @@ pub(crate) fn link(
     deb: &Path,
     root: &Path,
     links: &[(PathBuf, PathBuf)],
+    stop: &AtomicBool,
 ) -> Result<(), FetchError> {
     for (path, target) in links {
+        Budget::new(stop).go_on().map_err(|_| FetchError::Cancelled)?;
         let refused = |reason: &str| archive(deb, format!("{} {reason}", path.display()));
         let target = inside(path, target).ok_or_else(|| refused("leads out of the root"))?;
         match make_link(root, path, &target) {
@@ -166,6 +192,7 @@ struct Unpacker<'a> {
     deb: &'a Path,
     root: &'a Path,
     architectures: &'a Architectures,
+    budget: &'a Budget<'a>,
     out: Unpacked,
 }
 
@@ -174,6 +201,7 @@ impl Unpacker<'_> {
         let mut archive = tar::Archive::new(data);
         let damaged = |error: io::Error| self::archive(self.deb, error.to_string());
         for entry in archive.entries().map_err(damaged)? {
+            self.budget.member().map_err(damaged)?;
             self.entry(entry.map_err(damaged)?)?;
         }
         Ok(self.out)
@@ -247,6 +275,8 @@ mod tests {
     use super::*;
     use crate::unpack::testing::{Item, deb, members};
 
+    static NEVER: AtomicBool = AtomicBool::new(false);
+
     /// Unpacks packages one after the other into an empty root and makes their links.
     fn unpack_all(
         debs: &[Vec<u8>],
@@ -261,13 +291,13 @@ mod tests {
         let path = top.join("package.deb");
         let result = debs.iter().try_for_each(|bytes| {
             fs::write(&path, bytes).unwrap();
-            let one = unpack(&path, &root, &Architectures::new(&wanted), &|_| ())?;
+            let one = unpack(&path, &root, &Architectures::new(&wanted), &NEVER, &|_| ())?;
             all.links.extend(one.links);
             all.architectures.extend(one.architectures);
             all.inside.extend(one.inside);
             Ok(())
         });
-        let result = result.and_then(|()| link(&path, &root, &all.links)).map(|()| all);
+        let result = result.and_then(|()| link(&path, &root, &all.links, &NEVER)).map(|()| all);
         (directory, result)
     }
 

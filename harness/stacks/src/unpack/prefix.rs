@@ -3,8 +3,12 @@
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
-use super::budget::{Budget, Packed, Plain};
+use ruzstd::decoding::errors::FrameDecoderError;
+
+use super::budget::{Budget, Ended, Packed, Plain};
+use super::decode::{MEMORY, xz, zstd};
 use super::paths::{LinkError, make_link, make_room, relative, stays_inside};
 use crate::ObtainError;
 use crate::keep::{AddError, Blobs};
@@ -43,6 +47,7 @@ pub(crate) struct Unpacker<'a> {
     /// The prefix, absolute and without symbolic links.
     pub(crate) prefix: &'a Path,
     pub(crate) blobs: &'a Blobs,
+    stop: &'a AtomicBool,
     /// Links still to be made. They come last, so that nothing is ever written through one.
     links: Vec<(PathBuf, PathBuf)>,
 }
@@ -51,29 +56,45 @@ pub(crate) struct Unpacker<'a> {
 const DEEPEST: usize = 64;
 
 impl<'a> Unpacker<'a> {
-    pub(crate) fn new(prefix: &'a Path, blobs: &'a Blobs) -> Self {
-        Self { prefix, blobs, links: Vec::new() }
+    /// Returns an unpacker that ends early once `stop` is true.
+    pub(crate) fn new(prefix: &'a Path, blobs: &'a Blobs, stop: &'a AtomicBool) -> Self {
+        Self { prefix, blobs, stop, links: Vec::new() }
     }
 
     /// Unpacks a compressed tar, to the last byte: a damaged end is damage.
+    ///
+    /// # Errors
+    /// Mistakes of the archive, [`ObtainError::Memory`], [`ObtainError::Cancelled`], and those of files.
     pub(crate) fn tar(
         &mut self,
         name: &str,
         format: Format,
         from: &mut dyn Read,
     ) -> Result<(), ObtainError> {
-        let budget = Budget::default();
-        let from = BufReader::with_capacity(1 << 16, Packed { inner: from, budget: &budget });
+        let budget = Budget::new(self.stop);
+        self.members_of_tar(name, format, from, &budget)
+            .map_err(|error| reason(error, name, &budget))
+    }
+
+    fn members_of_tar(
+        &mut self,
+        name: &str,
+        format: Format,
+        from: &mut dyn Read,
+        budget: &Budget<'_>,
+    ) -> Result<(), ObtainError> {
+        let from = BufReader::with_capacity(1 << 16, Packed { inner: from, budget });
         let broken = |error: &dyn ToString| damaged(name, error);
         let plain: Box<dyn Read + '_> = match format {
             Format::TarGz => Box::new(flate2::bufread::MultiGzDecoder::new(from)),
-            Format::TarXz => Box::new(lzma_rust2::XzReader::new(from, true)),
-            Format::TarZst => Box::new(
-                ruzstd::decoding::StreamingDecoder::new(from).map_err(|error| broken(&error))?,
-            ),
+            Format::TarXz => Box::new(xz(from)),
+            Format::TarZst => Box::new(zstd(from).map_err(|error| match error {
+                FrameDecoderError::WindowSizeTooBig { .. } => too_much_memory(name),
+                error => broken(&error),
+            })?),
             Format::Wheel => return Err(damaged(name, "a wheel is not a tar")),
         };
-        let mut plain = Plain { inner: plain, budget: &budget };
+        let mut plain = Plain { inner: plain, budget };
         let mut strip: Vec<PathBuf> = Vec::new();
         let mut archive = tar::Archive::new(&mut plain);
         let mut members = 0;
@@ -94,7 +115,7 @@ impl<'a> Unpacker<'a> {
             } else {
                 let inner = strip.iter().find_map(|s| named.strip_prefix(s).ok());
                 let inner = inner.map_or_else(|| named.clone(), Path::to_owned);
-                self.entry(name, &named, &inner, &mut entry, &budget)?;
+                self.entry(name, &named, &inner, &mut entry, budget)?;
             }
             io::copy(&mut entry, &mut io::sink()).map_err(|error| broken(&error))?;
         }
@@ -113,7 +134,7 @@ impl<'a> Unpacker<'a> {
         named: &Path,
         inner: &Path,
         entry: &mut tar::Entry<'_, R>,
-        budget: &Budget,
+        budget: &Budget<'_>,
     ) -> Result<(), ObtainError> {
         let hostile = || hostile(name, named, "leads out of the prefix");
         let path = relative(inner).ok_or_else(hostile)?;
@@ -151,9 +172,21 @@ impl<'a> Unpacker<'a> {
     }
 
     /// Unpacks a wheel, which is a zip file.
+    ///
+    /// # Errors
+    /// Those of [`Unpacker::tar`].
     pub(crate) fn wheel(&mut self, name: &str, file: File) -> Result<(), ObtainError> {
+        let budget = Budget::new(self.stop);
+        self.members_of_wheel(name, file, &budget).map_err(|error| reason(error, name, &budget))
+    }
+
+    fn members_of_wheel(
+        &mut self,
+        name: &str,
+        file: File,
+        budget: &Budget<'_>,
+    ) -> Result<(), ObtainError> {
         let broken = |error: zip::result::ZipError| damaged(name, &error);
-        let budget = Budget::default();
         budget.read(file.metadata().map_or(0, |data| data.len()));
         let mut archive = zip::ZipArchive::new(BufReader::new(file)).map_err(broken)?;
         for index in 0..archive.len() {
@@ -173,7 +206,7 @@ impl<'a> Unpacker<'a> {
             } else if entry.is_dir() {
                 fs::create_dir_all(&at).map_err(ObtainError::io("create", &at))?;
             } else {
-                let mut content = Plain { inner: &mut entry, budget: &budget };
+                let mut content = Plain { inner: &mut entry, budget };
                 self.file(name, &at, &mut content, mode & 0o111 != 0)?;
             }
         }
@@ -203,8 +236,14 @@ impl<'a> Unpacker<'a> {
     }
 
     /// Makes the links. `name` is the archive in messages.
+    ///
+    /// # Errors
+    /// Links that lead out of the prefix, [`ObtainError::Cancelled`], and errors of files.
     pub(crate) fn finish(self, name: &str) -> Result<(), ObtainError> {
+        let budget = Budget::new(self.stop);
+        let go_on = || budget.go_on().map_err(|_| ObtainError::Cancelled);
         for (path, target) in &self.links {
+            go_on()?;
             make_link(self.prefix, path, target).map_err(|error| match error {
                 LinkError::BelowLink => hostile(name, path, "is below a symbolic link"),
                 LinkError::Taken => {
@@ -215,6 +254,7 @@ impl<'a> Unpacker<'a> {
         }
         // A `..` after a link counts from where that leads, which only the file system knows.
         for (path, _) in &self.links {
+            go_on()?;
             let leads = fs::canonicalize(self.prefix.join(path));
             if leads.is_ok_and(|leads| !leads.starts_with(self.prefix)) {
                 return Err(hostile(name, path, "links to what is outside the prefix"));
@@ -222,6 +262,19 @@ impl<'a> Unpacker<'a> {
         }
         Ok(())
     }
+}
+
+/// Returns the error of an archive that could not be unpacked.
+fn reason(error: ObtainError, name: &str, budget: &Budget<'_>) -> ObtainError {
+    match budget.ended() {
+        Some(Ended::Cancelled) => ObtainError::Cancelled,
+        Some(Ended::Starved) => too_much_memory(name),
+        None => error,
+    }
+}
+
+fn too_much_memory(name: &str) -> ObtainError {
+    ObtainError::Memory { name: name.into(), limit: MEMORY.into() }
 }
 
 fn hostile(name: &str, entry: &Path, reason: &str) -> ObtainError {

@@ -352,7 +352,12 @@ pub(super) static FORMS: [Form; 39] = [
         HOST,
         r"):[0-9]+\] \*\*\*"
     ),
-    form!("id of a login", "<user>", always, r"\buid=[0-9]+\(([^)\s]+)\)"),
+    form!(
+        "login or group",
+        "<user>",
+        is_in_id,
+        r"(?:\b(?:e?[ug]id|groups)=|\),)[0-9]+\(([^)\r\n]{1,64})\)"
+    ),
 ];
 
 /// Replaces every value that has one of the forms.
@@ -382,6 +387,19 @@ impl Form {
         }
         (last > 0).then(|| out + &text[last..])
     }
+}
+
+/// Returns true for a name in the output of `id`, except for the groups that may use a GPU.
+fn is_in_id(name: &str, before: &str, _: &str) -> bool {
+    let number = before.trim_end_matches('(').trim_end_matches(|c: char| c.is_ascii_digit());
+    // Groups are separated by commas. What precedes them may be replaced already.
+    let is_group = || {
+        let line = number.rsplit('\n').next().unwrap_or_default();
+        line.rfind("groups=").is_some_and(|at| {
+            line[at..].chars().all(|c| c.is_alphanumeric() || "=(),<>_.@$ \\-".contains(c))
+        })
+    };
+    !["video", "render"].contains(&name) && (number.ends_with('=') || is_group())
 }
 
 /// Returns true if the text ends with one of the words, ignoring case, quotes and separators after it.

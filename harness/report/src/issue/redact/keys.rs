@@ -29,7 +29,7 @@ pub(super) fn keys(text: &str) -> String {
         } else if let Some((end, _)) = marks.next_if(|(_, begins)| !begins) {
             (mark.start, end.end)
         } else {
-            (mark.start, mark.end + body_after(&text[mark.end..]))
+            (mark.start, mark.end + body_after(line_before(text, mark.start), &text[mark.end..]))
         };
         out.push_str(&text[at..start]);
         out.push_str("<secret>");
@@ -41,13 +41,20 @@ pub(super) fn keys(text: &str) -> String {
     out + &text[at..]
 }
 
+/// Returns the part of a line before a position.
+fn line_before(text: &str, at: usize) -> &str {
+    &text[text[..at].rfind('\n').map_or(0, |start| start + 1)..at]
+}
+
 /// Returns the length of the lines of a key before its end.
 fn body_before(text: &str) -> usize {
     // The last line holds what precedes the mark itself, such as a prefix.
     let (rest, last) = text.split_at(text.rfind('\n').map_or(0, |at| at + 1));
-    let lines: Vec<&str> = rest.split_inclusive('\n').collect();
-    let part = |line: &&&str| is_part(line) && !line.trim().is_empty();
-    let body: usize = lines.iter().rev().take_while(part).map(|line| line.len()).sum();
+    let mut lines = rest.split_inclusive('\n').rev().peekable();
+    // The last line of a key may have any length.
+    let short = lines.next_if(|line| is_short_part(line, last)).map_or(0, str::len);
+    let part = |line: &&str| is_part(line) && !line.trim().is_empty();
+    let body = short + lines.take_while(part).map(str::len).sum::<usize>();
     if body == 0 { inline_body(last) } else { body + last.len() }
 }
 
@@ -58,21 +65,63 @@ fn inline_body(line: &str) -> usize {
     if length > 30 { length } else { 0 }
 }
 
-/// Returns the length of the rest of the line that begins a key and of the lines of the key after it.
-fn body_after(text: &str) -> usize {
+/// Number of lines with remarks that may be at the beginning of a key, such as `Comment: x`.
+const REMARKS: usize = 8;
+
+/// Returns the length of the rest of the line that begins a key and of the lines of the key after it. `before` is what
+/// precedes the key in its line.
+fn body_after(before: &str, text: &str) -> usize {
     let first = text.split_inclusive('\n').next().unwrap_or_default().len();
-    let lines = text.split_inclusive('\n').skip(1);
-    first + lines.take_while(|line| is_part(line)).map(str::len).sum::<usize>()
+    let mut lines = text[first..].split_inclusive('\n').peekable();
+    // Remarks count if lines of the key follow.
+    let is_remark = |line: &&str| {
+        let line = line.trim_end();
+        !is_long_part(line) && (line.is_empty() || line.contains(": ") || line.ends_with('\\'))
+    };
+    let remarks = lines.clone().take(REMARKS).take_while(is_remark).count();
+    let begins = lines.clone().nth(remarks).is_some_and(is_long_part);
+    let remarks = if begins { remarks } else { 0 };
+    let mut length = first + lines.by_ref().take(remarks).map(str::len).sum::<usize>();
+    let mut previous = before;
+    while let Some(line) = lines.next_if(|line| is_part(line)) {
+        length += line.len();
+        previous = if line.trim().is_empty() { previous } else { line };
+    }
+    // The last line of a key may have any length.
+    length + lines.next_if(|line| is_short_part(line, previous)).map_or(0, str::len)
 }
 
-/// Returns true for a line of a key: base64, perhaps behind the prefix that a log gives to each line.
-fn is_part(line: &str) -> bool {
+/// Returns a line without the prefix that a log gives to it, and that prefix without its digits.
+fn split_prefix(line: &str) -> (String, &str) {
     let line = line.trim_end_matches(['\n', '\r']);
-    let base64 = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
-    let word = line.trim_end_matches(['"', ',', '\'', ' ']).trim_end_matches("\\n");
-    let word = word.rsplit([' ', '\t', '"', '\'', '>', '|']).next().unwrap_or_default();
-    line.is_empty()
+    let body = line.trim_end_matches(['"', ',', '\'', ' ']).trim_end_matches("\\n");
+    let at = body.rfind([' ', '\t', '"', '\'', '>', '|']).map_or(0, |at| at + 1);
+    (line[..at].replace(|c: char| c.is_ascii_digit(), ""), &body[at..])
+}
+
+fn is_base64(word: &str) -> bool {
+    word.chars().all(|c: char| c.is_ascii_alphanumeric() || "+/=".contains(c))
+}
+
+/// Returns true for a line that may be the last one of a key: base64 of any length behind the prefix of the line beside
+/// it, which belongs to the key.
+fn is_short_part(line: &str, beside: &str) -> bool {
+    let ((prefix, word), (expected, _)) = (split_prefix(line), split_prefix(beside));
+    // Of the mark's line, everything is a prefix.
+    let is_same = prefix == expected || prefix == beside.replace(|c: char| c.is_ascii_digit(), "");
+    is_same && !word.is_empty() && is_base64(word)
+}
+
+/// Returns true for a line of a key with its usual length.
+fn is_long_part(line: &str) -> bool {
+    let (_, word) = split_prefix(line);
+    word.len() > 30 && is_base64(word)
+}
+
+/// Returns true for a line of a key or of its header, perhaps behind the prefix that a log gives to each line.
+fn is_part(line: &str) -> bool {
+    line.trim_end_matches(['\n', '\r']).is_empty()
         || line.contains("Proc-Type:")
         || line.contains("DEK-Info:")
-        || (word.len() > 30 && word.chars().all(base64))
+        || is_long_part(line)
 }

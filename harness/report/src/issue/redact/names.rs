@@ -140,17 +140,7 @@ const ENDS: [&str; 8] = [
 ];
 
 /// Further names of parameters in the query of a URL. Elsewhere they are ordinary words.
-pub(super) const QUERY: [&str; 9] = [
-    "sig",
-    "signature",
-    "key",
-    "code",
-    "auth",
-    "session",
-    "sid",
-    "amzcredential",
-    "googlecredential",
-];
+pub(super) const QUERY: [&str; 7] = ["sig", "signature", "key", "code", "auth", "session", "sid"];
 
 /// Ordinary values of `host`, `user` and the like, which identify nothing: kinds of memory and sides of a copy.
 const ORDINARY: [&str; 32] = [

@@ -112,6 +112,24 @@ Ocp-Apim-Subscription-Key: «hunter2»
 account_id: «123456789012»
 https://x.org/?k%65y=«hunter2»
 https://x.org/?q=a;key=«hunter2»
+<token>«hunter2»</token>
+<password>  «hunter2 hunter3»  </password>
+<credentials><login>«hunter1»</login><x>«hunter2»</x></credentials>
+<user id="7"><name>«hunter1»</name></user>
+<h:apiKey a="b" c='d'>«hunter2»</h:apiKey>
+<token><![CDATA[«hunter2»]]></token>
+<property name="token" value="«hunter2»"/>
+<property name="token" value='«hunter "2"»'/>
+<property value="«hunter2»" name="API_TOKEN" />
+<property name="password">«hunter2»</property>
+<entry key="db.password">«hunter2»</entry>
+<add key="apiKey" value="«a;b hunter2»"/>
+<config token="«a, b; hunter2»"/>
+<config user='«bob hunter»' x="1"/>
+<name>fs.secret</name><value>«hunter2»</value>
+<dict><key>password</key> <string>«hunter2»</string></dict>
+uid=0(root) gid=1000(«hunters») groups=1000(«hunters»),27(«sudoers»),44(video),5(«domain users»)
+euid=1000(«hunter1») egid=1000(«hunters»)
 "#;
 
 /// Harmless texts, which a bug report needs.
@@ -132,6 +150,13 @@ token: ${TOKEN}, $(cat file) and {{ secret }}
 CACHE_KEY=abc
 password: <secret>
 gfx1151:sramecc+:xnack- 0000:03:00.0
+std::vector<token> and std::map<user, host>
+<host><os>linux</os></host>
+<property name="stack" value="debian:7.2.4"/>
+<property name="token" value="none"/>
+<b>token</b> <value>x</value>
+gid=44(video) groups=44(video),110(render)
+f(0),12(x)
 "#;
 
 #[test]
@@ -197,6 +222,24 @@ fn keys_in_pem_go_in_each_layout() {
         &format!("[\"-----BEGIN X-----\",\"{body}\",\"-----END X-----\",\"b\"]"),
         "[\n  \"<secret>\",\n  \"<secret>\",\n  \"<secret>\",\n  \"b\"\n]\n",
     );
+    // The end was cut off, and the last line is short.
+    for end in ["hu==", "hunt", ""] {
+        let cut = format!("-----BEGIN X-----\n{body}\n{body}\n{end}\nb c\nd\n");
+        check(&cut, "<secret>\nb c\nd\n");
+    }
+    check(&format!("-----BEGIN X-----\n{body}\nhu=="), "<secret>");
+    check("-----BEGIN X-----\nhu==\n", "<secret>\n");
+    check(
+        &format!("[10] -----BEGIN X-----\n[10] {body}\n[9] hu==\n[9] b c\n"),
+        "[10] <secret>\n[9] b c\n",
+    );
+    check(
+        &format!("---- BEGIN SSH2 PUBLIC KEY ----\nComment: \"bob\"\n{body}\nhu==\n"),
+        "<secret>\n",
+    );
+    // The beginning was cut off.
+    check(&format!("b c\n{body}\nhu==\n-----END X-----\nb\n"), "b c\n<secret>\nb\n");
+    check("b c\nhu==\n-----END X-----\nb\n", "b c\n<secret>\nb\n");
     check(
         "---- BEGIN SSH2 PUBLIC KEY ----\nComment: \"bob\"\nAAAAB3\n---- END SSH2 PUBLIC KEY ----\n",
         "<secret>\n",
@@ -260,16 +303,22 @@ fn values_of_options_go_from_all_texts() {
     assert_eq!(crate::issue::publish_file(junit, &who), expected);
 }
 
-/// Returns the rows of the table of patterns in SECURITY.md: name, replacement, example.
-fn documented() -> Vec<[String; 3]> {
+/// Returns the text of SECURITY.md.
+fn page() -> String {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../SECURITY.md");
-    let page = std::fs::read_to_string(page).unwrap();
-    let table = page.split("| pattern | becomes | example |").nth(1).unwrap();
+    std::fs::read_to_string(page).unwrap()
+}
+
+/// Returns the rows of the table in SECURITY.md that has these names of columns.
+fn documented<const N: usize>(columns: &str) -> Vec<[String; N]> {
+    let page = page();
+    let table = page.split(columns).nth(1).unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     rows.map(|row| {
-        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
-        assert_eq!(cells.len(), 3, "{row}");
-        [0, 1, 2].map(|n| cells[n].trim_matches('`').to_owned())
+        let row = row.strip_prefix("| ").and_then(|row| row.strip_suffix(" |")).unwrap();
+        let cells: Vec<&str> = row.split(" | ").map(str::trim).collect();
+        assert_eq!(cells.len(), N, "{row}");
+        std::array::from_fn(|n| cells[n].trim_matches('`').to_owned())
     })
     .collect()
 }
@@ -277,11 +326,54 @@ fn documented() -> Vec<[String; 3]> {
 #[test]
 fn the_page_lists_the_patterns() {
     let patterns: Vec<_> = forms::FORMS.iter().map(|form| [form.name, form.word]).collect();
-    let documented = documented();
+    let documented = documented("| pattern | becomes | example |");
     let listed: Vec<_> = documented.iter().map(|[name, word, _]| [&**name, &**word]).collect();
     assert_eq!(listed, patterns);
     for ([name, word, example], form) in documented.iter().zip(&forms::FORMS) {
         let redacted = form.replaced(example);
         assert!(redacted.is_some_and(|text| text.contains(word)), "{name}: {example}");
+    }
+}
+
+#[test]
+fn values_go_from_each_layout_on_the_page() {
+    let documented = documented("| layout | example |");
+    assert!(documented.len() > 10);
+    for [layout, example] in documented {
+        let example = example.replace("\\|", "|").replace("\\n", "\n");
+        assert!(example.contains("hunter2"), "{layout}: {example}");
+        let redacted = crate::issue::publish_file(&example, &who());
+        assert!(!redacted.contains("hunter2"), "{layout}: {redacted}");
+        // Without its name, the value stays: no pattern of another kind finds it.
+        for word in ["password", "user", "token", "Authorization", "sig", "Serial Number", "-u"] {
+            if example.contains(word) {
+                let harmless = example.replace(word, "size").replace("login", "size");
+                let redacted = crate::issue::publish_file(&harmless, &who());
+                assert!(redacted.contains("hunter2"), "{layout}: {redacted}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_page_lists_the_names_of_parameters() {
+    let page = page();
+    let list =
+        page.split("in queries of addresses also").nth(1).unwrap().split('.').next().unwrap();
+    let listed: Vec<String> = list.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    assert_eq!(listed, names::QUERY);
+}
+
+#[test]
+fn the_page_lists_the_kinds_of_names() {
+    let page = page();
+    let list = page.split("fields with a private name:").nth(1).unwrap().split('.').next().unwrap();
+    let listed = list.replace(" and ", ", ");
+    let listed: Vec<String> = listed.split(", ").map(|n| n.trim().replace('\n', "")).collect();
+    assert!(listed.len() > 10, "{listed:?}");
+    for name in listed {
+        let name = name.replace("keys of services", "API keys");
+        let redacted = redact(&format!("{name}: hunter2"), &who());
+        assert!(!redacted.contains("hunter2"), "{redacted}");
     }
 }

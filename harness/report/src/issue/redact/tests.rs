@@ -124,6 +124,7 @@ passphrase="«correct horse»"
 https://example.com/blob?sv=1&sig=«abc%3D»
 https://example.com/x?signature=«abc»&n=2
 https://example.com/x?X-Amz-Signature=«abc»&X-Amz-Credential=«AK»
+https://example.com/x?X-Goog-Signature=«abc»&X-Goog-Credential=«AK»
 https://example.com/x?n=1&key=«abc»
 https://«jane:pw»@example.com/x
 ssh://«alice»@box/x
@@ -403,6 +404,12 @@ fn long_lines_take_linear_time() {
         "Cookie: ",
         "\\\"",
         "|user",
+        "<token>",
+        "<token a=\"b\">x</a>",
+        "<name>token</name>",
+        "<user ",
+        "),1(",
+        "groups=1(a),",
         "https://",
     ] {
         redact(&part.repeat(20_000), &who());

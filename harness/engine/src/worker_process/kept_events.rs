@@ -1,0 +1,191 @@
+//! The lines of a worker as events. Native code of an untrusted case may send any lines, so what is kept is bounded.
+
+use std::fmt;
+
+use plan::Event;
+use supervise::Line;
+
+/// Bytes of all events but those of steps. A worker sends each of them a few times at most, some 100 KB together. In
+/// memory, short texts in a list need up to ten times as much.
+const MOST_BYTES: usize = 4 << 20;
+
+/// Items in all lists of one event, such as mapped libraries. A worker has some hundred.
+const MOST_ITEMS: usize = 10_000;
+
+/// Bytes of lines that are no events. The first of them are shown.
+const MOST_OTHER_BYTES: usize = 1 << 20;
+
+/// Events that were not kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LeftOut {
+    /// Number of events.
+    pub(super) events: usize,
+    /// Their bytes.
+    pub(super) bytes: usize,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LeftOut { events, bytes } = self;
+        write!(
+            f,
+            "the worker flooded its event pipe: {events} events of {bytes} bytes were left out"
+        )
+    }
+}
+
+/// The lines of a worker.
+#[derive(Debug, Default)]
+pub(super) struct KeptEvents {
+    /// Events in order.
+    pub(super) events: Vec<Event>,
+    /// First lines before the first event and after the end of the worker, which a launcher prints.
+    pub(super) noise: Vec<String>,
+    /// First other lines that are no events.
+    pub(super) garbage: Vec<String>,
+    /// Events beyond the bounds.
+    pub(super) left_out: LeftOut,
+}
+
+impl KeptEvents {
+    /// Parses lines, each of which is freed then.
+    pub(super) fn of(lines: Vec<Line>) -> KeptEvents {
+        let mut kept = KeptEvents::default();
+        let (mut bytes, mut other) = (0, 0);
+        for Line { text, .. } in lines {
+            let Ok(event) = serde_json::from_slice::<Event>(&text) else {
+                let at_the_edge = matches!(kept.events.last(), None | Some(Event::Ended { .. }));
+                let to = if at_the_edge { &mut kept.noise } else { &mut kept.garbage };
+                other += text.len() + size_of::<String>();
+                // One line is enough to see that there are some.
+                if other <= MOST_OTHER_BYTES || to.is_empty() {
+                    to.push(String::from_utf8_lossy(&text).into_owned());
+                }
+                continue;
+            };
+            if !is_of_a_step(&event) {
+                bytes += text.len();
+                // The end of a worker below a launcher is always needed.
+                let is_end = matches!(event, Event::Ended { .. });
+                if (bytes > MOST_BYTES && !is_end) || items(&event) > MOST_ITEMS {
+                    kept.left_out.events += 1;
+                    kept.left_out.bytes += text.len();
+                    continue;
+                }
+            }
+            if matches!(
+                (kept.events.last(), &event),
+                (Some(Event::Ended { .. }), Event::Ended { .. })
+            ) {
+                kept.events.pop();
+            }
+            kept.events.push(event);
+        }
+        kept
+    }
+}
+
+/// Returns true for events without lists that each execution of a step sends.
+fn is_of_a_step(event: &Event) -> bool {
+    match event {
+        Event::Begin { .. } | Event::End { .. } | Event::Data { .. } => true,
+        Event::Hello { .. }
+        | Event::Confined { .. }
+        | Event::Phase { .. }
+        | Event::Missing { .. }
+        | Event::Broken { .. }
+        | Event::Mistaken { .. }
+        | Event::Loaded { .. }
+        | Event::Device { .. }
+        | Event::FreeAtRest { .. }
+        | Event::Stopped { .. }
+        | Event::Acted { .. }
+        | Event::Delayed { .. }
+        | Event::Done
+        | Event::Bye
+        | Event::Ended { .. } => false,
+    }
+}
+
+/// Returns the number of items in the lists of an event.
+fn items(event: &Event) -> usize {
+    match event {
+        Event::Hello { environment, limits, .. } => environment.len() + limits.len(),
+        Event::Confined { devices, .. } => devices.len(),
+        Event::Mistaken { why, .. } => why.len(),
+        Event::Loaded { libraries } => libraries.len(),
+        Event::Device { nodes, .. } => nodes.len(),
+        Event::FreeAtRest { bytes } => bytes.len(),
+        Event::Acted { acts } => acts.len(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn lines(texts: impl IntoIterator<Item = String>) -> Vec<Line> {
+        let line = |text: String| Line { at: Duration::ZERO, text: text.into_bytes() };
+        texts.into_iter().map(line).collect()
+    }
+
+    #[test]
+    fn keeps_all_events_of_a_usual_worker() {
+        let begin = r#"{"event":"begin","step":1,"occurrence":0}"#.to_owned();
+        let many = vec![begin; 200_000];
+        let ends = ["x", r#"{"event":"done"}"#, r#"{"event":"bye"}"#].map(str::to_owned);
+        let kept = KeptEvents::of(lines(many.into_iter().chain(ends)));
+        assert_eq!((kept.events.len(), kept.garbage.len()), (200_002, 1));
+        assert_eq!(kept.left_out, LeftOut::default());
+    }
+
+    #[test]
+    fn bounds_events_of_each_kind_that_a_worker_may_repeat() {
+        let texts = "x".repeat(1000);
+        for event in [
+            Event::Mistaken { step: 1, why: vec![texts.clone()] },
+            Event::Missing { what: texts.clone(), why: String::new(), there: false },
+            Event::Broken { why: texts.clone() },
+            Event::Confined { complete: true, devices: Vec::new(), why: texts },
+            Event::FreeAtRest { bytes: vec![u64::MAX; 50] },
+            Event::Acted { acts: Vec::new() },
+            Event::Delayed { times: 1 },
+            Event::Stopped { step: 1 },
+            Event::Done,
+        ] {
+            let text = serde_json::to_string(&event).unwrap();
+            let sent = (5 << 20) / text.len();
+            let size = text.len();
+            let kept = KeptEvents::of(lines(vec![text; sent]));
+            assert!(kept.events.len() * size <= MOST_BYTES, "{event:?}");
+            let left = kept.left_out;
+            assert_eq!(
+                left,
+                LeftOut { events: sent - kept.events.len(), bytes: left.events * size }
+            );
+            assert!(left.to_string().contains("events of"), "{left}");
+        }
+        let ended = r#"{"event":"ended","exited":85}"#.to_owned();
+        assert_eq!(KeptEvents::of(lines(vec![ended; 100_000])).events.len(), 1);
+    }
+
+    #[test]
+    fn leaves_out_events_with_many_items() {
+        let why = vec![String::new(); MOST_ITEMS + 1];
+        let text = serde_json::to_string(&Event::Mistaken { step: 1, why }).unwrap();
+        let kept = KeptEvents::of(lines([text]));
+        assert!(kept.events.is_empty());
+        assert_eq!(kept.left_out.events, 1);
+    }
+
+    #[test]
+    fn keeps_the_first_of_other_lines() {
+        let hello = r#"{"event":"done"}"#.to_owned();
+        let sent = std::iter::once(hello).chain(vec!["y".repeat(1000); 5000]);
+        let kept = KeptEvents::of(lines(sent));
+        assert!((1000..1100).contains(&kept.garbage.len()), "{}", kept.garbage.len());
+    }
+}

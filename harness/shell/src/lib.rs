@@ -1,0 +1,134 @@
+//! Words of a command as text that people paste into a shell.
+
+use std::fmt::Write;
+
+/// Splits a text into words as a shell does, without any expansion.
+pub use shell_words::split;
+
+/// Joins words to a text that [`split`] splits into the same words. A person's shell may read it in another way.
+pub use shell_words::join as unsplit;
+
+/// Returns a word quoted so that bash, dash, zsh and fish read exactly this word, also when the text is pasted into an
+/// interactive shell and when it was printed with control characters escaped.
+///
+/// * Only words of ASCII letters, digits and `-_/.,:@+` stay as they are. In quotes no shell expands `!`, `{a,b}`, `~`,
+///   `*` or `=command`.
+/// * Single quotes and backslashes are outside of the quotes, because fish reads a backslash in single quotes.
+/// * Control characters, and all characters outside of ASCII that are neither a letter nor a digit, are printed by
+///   `printf`: a terminal would act on them, and some hide or reorder text. A newline stays, because `$(...)` would
+///   remove it at the end.
+pub fn quote(word: &str) -> String {
+    if !word.is_empty() && word.chars().all(is_safe) {
+        return word.to_owned();
+    }
+    if word.is_empty() {
+        return "''".to_owned();
+    }
+    let mut out = String::with_capacity(word.len() + 2);
+    let (mut before, mut printed) = (None, false);
+    for c in word.chars() {
+        let style = match Style::of(c) {
+            // Fish 3.6 looks for variables also in single quotes, where `"$(...)"` precedes them in the word.
+            Style::Quoted if c == '$' && printed => Style::Escaped,
+            style => style,
+        };
+        printed |= style == Style::Printed;
+        if before != Some(style) {
+            out.push_str(before.map_or("", Style::close));
+            out.push_str(style.open());
+            before = Some(style);
+        }
+        match style {
+            Style::Quoted => out.push(c),
+            Style::Escaped => out.extend(['\\', c]),
+            Style::Printed => {
+                for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                    let _ = write!(out, "\\{byte:03o}");
+                }
+            }
+        }
+    }
+    out + before.map_or("", Style::close)
+}
+
+/// Returns words as a command for a shell, each quoted by [`quote`].
+pub fn join<W: AsRef<str>>(words: impl IntoIterator<Item = W>) -> String {
+    words.into_iter().map(|word| quote(word.as_ref())).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns true for characters that no shell treats specially in any place of an argument.
+fn is_safe(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_/.,:@+".contains(c)
+}
+
+/// Way to write a character.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// `'a'`
+    Quoted,
+    /// `\'`
+    Escaped,
+    /// `"$(printf '\033')"`
+    Printed,
+}
+
+impl Style {
+    fn of(c: char) -> Style {
+        match c {
+            '\'' | '\\' => Style::Escaped,
+            '\n' | ' '..='~' => Style::Quoted,
+            c if c.is_alphanumeric() => Style::Quoted,
+            _ => Style::Printed,
+        }
+    }
+
+    fn open(self) -> &'static str {
+        match self {
+            Style::Quoted => "'",
+            Style::Escaped => "",
+            Style::Printed => "\"$(printf '",
+        }
+    }
+
+    fn close(self) -> &'static str {
+        match self {
+            Style::Quoted => "'",
+            Style::Escaped => "",
+            Style::Printed => "')\"",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_only_what_needs_it() {
+        for (word, quoted) in [
+            ("copies/a-b_c", "copies/a-b_c"),
+            ("debian:7.2.4@x,y+1", "debian:7.2.4@x,y+1"),
+            ("", "''"),
+            ("a=b", "'a=b'"),
+            ("a[n=1]", "'a[n=1]'"),
+            ("{a,b}", "'{a,b}'"),
+            ("wow!x", "'wow!x'"),
+            ("it's", r"'it'\''s'"),
+            (r"a\b", r"'a'\\'b'"),
+            ("é 中", "'é 中'"),
+            ("a\u{1b}[2J", r#"'a'"$(printf '\033')"'[2J'"#),
+            ("\u{202e}\t", r#""$(printf '\342\200\256\011')""#),
+        ] {
+            assert_eq!(quote(word), quoted);
+        }
+        assert_eq!(quote("\u{1}$x"), r#""$(printf '\001')"\$'x'"#);
+        assert_eq!(join(["a", "b c"]), "a 'b c'");
+    }
+
+    #[test]
+    fn split_reads_words_without_special_characters() {
+        for word in ["it's", "a\\b", "", "x!{a,b}~*=", "two\nlines", "'", "\\"] {
+            assert_eq!(split(&quote(word)).unwrap(), [word]);
+        }
+    }
+}

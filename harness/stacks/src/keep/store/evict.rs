@@ -1,0 +1,82 @@
+//! Removal of builds that were not used for longest.
+
+use std::{
+    fs,
+    sync::atomic::{AtomicBool, Ordering},
+    time::SystemTime,
+};
+
+use super::{BuildStore, RECORD};
+use crate::{
+    Archive, BuildEvent, BuildProgress, LockMode,
+    keep::partial,
+    watch::{Patience, remove_folder},
+};
+
+impl BuildStore {
+    /// Evicts builds until there is room for so many bytes in the disk budget.
+    pub(super) fn keep_to_budget(
+        &self,
+        room: u64,
+        archives: &[Archive],
+        stop: &AtomicBool,
+        progress: &BuildProgress<'_>,
+    ) {
+        if let Some(budget) = self.budget {
+            self.evict(budget.saturating_sub(room), archives, stop, progress);
+        }
+    }
+
+    /// Removes unfinished downloads of other archives that no process has locked, and then builds, the least recently used first,
+    /// until all files together have at most `limit` bytes, or `stop` is true. Returns the number of removals.
+    pub(super) fn evict(
+        &self,
+        limit: u64,
+        archives: &[Archive],
+        stop: &AtomicBool,
+        progress: &BuildProgress<'_>,
+    ) -> usize {
+        let patience = Patience::new(stop);
+        let blobs = self.blobs();
+        let bytes = || blobs.bytes() + partial::bytes(&self.partial());
+        let spared: Vec<&str> = archives.iter().map(|archive| archive.url.as_str()).collect();
+        let mut evicted = 0;
+        while bytes() > limit
+            && let Some(url) = partial::evict(&self.partial(), &spared)
+        {
+            evicted += 1;
+            progress(BuildEvent::Evicted { id: &format!("the part of {url} that was downloaded") });
+        }
+        let mut builds: Vec<(SystemTime, String)> = fs::read_dir(self.prefixes())
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                let name = entry.file_name().into_string().ok().filter(|n| !n.starts_with('.'))?;
+                let used = fs::metadata(entry.path().join(RECORD)).and_then(|m| m.modified());
+                Some((used.unwrap_or(SystemTime::UNIX_EPOCH), name))
+            })
+            .collect();
+        builds.sort();
+        for (_, key) in builds {
+            if stop.load(Ordering::Relaxed) || bytes() <= limit {
+                break;
+            }
+            // Users of the build, and those who pin it, hold a shared lock.
+            let free = self.lock(&key).and_then(|lock| {
+                let free = lock.try_hold(LockMode::Alone)?;
+                Ok(free.then_some(lock))
+            });
+            let Ok(Some(_lock)) = free else { continue };
+            let gone = self.prefixes().join(format!(".{key}.work"));
+            if fs::rename(self.prefix(&key), &gone).is_ok()
+                && remove_folder(&gone, &patience).is_ok()
+            {
+                blobs.sweep(&patience);
+                evicted += 1;
+                progress(BuildEvent::Evicted { id: &key });
+            }
+        }
+        evicted
+    }
+}

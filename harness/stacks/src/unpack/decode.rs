@@ -1,0 +1,26 @@
+//! Decompression with bounded memory. The header of an archive states how much memory its decompression needs: up to 4 GiB in
+//! xz, and more in zstd.
+
+use std::io::Read;
+
+use lzma_rust2::XzReader;
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder, errors::FrameDecoderError};
+
+/// Bytes that the decompression of one archive may need: the dictionary of xz and its tables, the window of zstd. The highest
+/// presets of `xz` and `zstd` need 65 MiB and 128 MiB.
+pub(crate) const MEMORY: u32 = 256 << 20;
+
+/// Returns a reader of the content of an xz file. It fails with `OutOfMemory` if the file needs more than [`MEMORY`].
+pub(crate) fn xz<R: Read>(from: R) -> XzReader<R> {
+    XzReader::new_mem_limit(from, true, MEMORY >> 10)
+}
+
+/// Returns a reader of the content of a zstd file, whose header is read.
+///
+/// # Errors
+/// [`FrameDecoderError::WindowSizeTooBig`] if the file needs more than [`MEMORY`]; otherwise the header is damaged.
+pub(crate) fn zstd<R: Read>(
+    from: R,
+) -> Result<StreamingDecoder<R, FrameDecoder>, FrameDecoderError> {
+    StreamingDecoder::new_with_max_window_size(from, MEMORY.into())
+}
