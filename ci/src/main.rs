@@ -360,7 +360,7 @@ fn bits() -> Done {
     })
 }
 
-/// Runs the `kernels` example on [`STACK`].
+/// Runs the verification suite of the interpreter on [`STACK`].
 fn kernels(sh: &Shell, words: &[&str]) -> Done {
     kernels_of(sh, STACK, words)
 }
@@ -372,9 +372,9 @@ fn kernels_of(sh: &Shell, stack: &str, words: &[&str]) -> Done {
     }
     let root = cmd!(sh, "{program} rocm path {stack}").read()?;
     // All packages are built, for the same reason as in `built`.
-    cmd!(sh, "cargo build --quiet --workspace --locked --example kernels").run()?;
-    let kernels = program.with_file_name("examples").join("kernels");
-    cmd!(sh, "{kernels} {words...}").env("ROCREPRO_ROCM_ROOT", root).run()?;
+    cmd!(sh, "cargo build --quiet --workspace --locked --bin isa-verify").run()?;
+    let verify = program.with_file_name("isa-verify");
+    cmd!(sh, "{verify} {words...}").env("ROCREPRO_ROCM_ROOT", root).run()?;
     Ok(())
 }
 

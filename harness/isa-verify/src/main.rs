@@ -1,18 +1,18 @@
 //! Compiles kernels with the hipRTC of a ROCm release, runs them in the interpreter, and compares the results with
 //! references that are computed on the host.
 //!
-//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels [gfx90a ...]
-//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels forms [gfx90a ...]
+//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa-verify -- [gfx90a ...]
+//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa-verify -- forms [gfx90a ...]
 //!
-//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels words [native] [gfx90a ...]
+//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa-verify -- words [native] [gfx90a ...]
 //!
-//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels fuzz [seed=1] [batches=10] [jobs=2] [gfx90a ...]
+//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa-verify -- fuzz [seed=1] [batches=10] [jobs=2] [gfx90a ...]
 //!
-//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels waits [-O3] [loads=3] [gfx90a ...]
+//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa-verify -- waits [-O3] [loads=3] [gfx90a ...]
 //!
-//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels races [-O3] [gfx90a ...]
+//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa-verify -- races [-O3] [gfx90a ...]
 //!
-//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels bits [seed=1] [each=3] [gfx90a ...]
+//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa-verify -- bits [seed=1] [each=3] [gfx90a ...]
 //!
 //! `bits` passes random words to the interpreter, which must not ignore any bit of them. `races` runs kernels whose
 //! workgroups access the same memory. The sanitizer must report a race in exactly those that lack synchronisation.
