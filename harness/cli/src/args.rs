@@ -15,6 +15,7 @@ mod matrix;
 mod minimise;
 mod mitigate;
 mod old_names;
+mod program;
 mod records;
 mod redact;
 mod report;
@@ -47,6 +48,7 @@ pub(crate) use self::{
     matrix::Matrix,
     minimise::{Minimise, Reducer},
     mitigate::Mitigate,
+    program::{Judged, OwnProgram},
     records::Records,
     redact::Redact,
     report::Report,

@@ -23,6 +23,7 @@ mod schema;
 mod setup;
 mod show;
 mod store;
+mod subject;
 mod unfinished;
 
 use std::{path::Path, process::ExitCode};

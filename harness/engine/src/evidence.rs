@@ -5,7 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use report::evidence::{Bisected, Evidence, Exported, Minimised, Mitigations, folder_name};
+use report::evidence::{
+    Bisected, Evidence, Exported, Minimised, MinimisedProgram, Mitigations, folder_name,
+};
 
 use thiserror::Error;
 
@@ -79,8 +81,9 @@ and paths. `rocrepro records redact FOLDER --out NEW` makes a copy that can be p
 ";
 
 /// Files that only an evidence folder has, even a published copy without the mark.
-const FOUND: [&str; 6] = [
+const FOUND: [&str; 7] = [
     Minimised::FILE,
+    MinimisedProgram::FILE,
     Mitigations::FILE,
     Bisected::FILE,
     Exported::FILE,

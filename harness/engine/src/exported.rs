@@ -23,7 +23,7 @@ use supervise::{Cancel, Ended, Limits, for_each, in_order};
 use self::observed::ObservedProgram;
 pub use self::{
     error::ExportError,
-    shortest::{ProgramRunner, ShortestProgram, shortest},
+    shortest::{ProgramRunner, SearchBudget, ShortestProgram, shortest},
 };
 use crate::{
     Job, Session, Stop, TrialFolder, execute::at_once, probe, rerun::again, run_trial,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use device::Planted;
-use judge::{Kind, Outcome};
+use judge::{FailureIdentity, Kind, Likeness, Outcome};
 use plan::Plan;
 use report::{
     Record, count,
@@ -14,7 +14,8 @@ use supervise::Cancel;
 use thiserror::Error;
 
 use crate::{
-    CaseLibrary, Job, Selected, Session, Stop, batch::run_jobs, jobs_with, stop::explained,
+    CaseLibrary, Job, Selected, Session, Stop, batch::run_jobs, command_line::CommandLine,
+    jobs_with, stop::explained,
 };
 
 /// The failure to find a failing trial.
@@ -32,6 +33,22 @@ pub enum FailingTrialError {
         /// The outcome of one of them.
         why: String,
     },
+    /// No run of the program gave a verdict.
+    #[error("{runs} gave no verdict; {why}")]
+    ProgramNotJudged {
+        /// The runs, counted in words.
+        runs: String,
+        /// The outcome of one of them.
+        why: String,
+    },
+    /// No run of the program failed.
+    #[error("the program passed in {passed} of {runs}")]
+    ProgramPassed {
+        /// Runs that passed.
+        passed: u32,
+        /// The runs, counted in words.
+        runs: String,
+    },
     /// Every run passed.
     #[error("nothing failed in {runs} of {trials}")]
     NothingFailed {
@@ -44,8 +61,15 @@ pub enum FailingTrialError {
 
 impl Hint for FailingTrialError {
     fn hint(&self) -> Option<String> {
-        let repeat = matches!(self, FailingTrialError::NothingFailed { .. });
-        repeat.then(|| "`rocrepro report --repeat N` makes more runs".to_owned())
+        match self {
+            FailingTrialError::NothingFailed { .. } => {
+                Some("`rocrepro report --repeat N` makes more runs".to_owned())
+            }
+            FailingTrialError::ProgramPassed { .. } => {
+                Some("`--repeat N` makes more runs".to_owned())
+            }
+            _ => None,
+        }
     }
 }
 
@@ -59,6 +83,31 @@ impl From<FailingTrialError> for Stop {
     }
 }
 
+/// The trials of which a command works on the first that fails.
+#[derive(Clone)]
+pub struct Subjects<'a> {
+    /// The library that has their cases.
+    pub library: &'a CaseLibrary,
+    /// The trials.
+    pub selected: Vec<Selected<'a>>,
+    /// Injected faults.
+    pub faults: Vec<Planted>,
+    /// The command line that the only trial runs, if the user gave one instead of a case.
+    pub command: Option<&'a CommandLine>,
+}
+
+impl<'a> Subjects<'a> {
+    fn trials(self) -> impl ExactSizeIterator<Item = FailingTrial<'a>> {
+        let Subjects { library, selected, faults, command } = self;
+        selected.into_iter().map(move |selected| FailingTrial {
+            library,
+            selected,
+            faults: faults.clone(),
+            command,
+        })
+    }
+}
+
 /// A trial with its injected faults, which fails.
 #[derive(Clone)]
 pub struct FailingTrial<'a> {
@@ -68,6 +117,8 @@ pub struct FailingTrial<'a> {
     pub selected: Selected<'a>,
     /// Injected faults.
     pub faults: Vec<Planted>,
+    /// The command line that the trial runs, if the user gave one instead of a case.
+    pub command: Option<&'a CommandLine>,
 }
 
 impl<'a> FailingTrial<'a> {
@@ -78,7 +129,7 @@ impl<'a> FailingTrial<'a> {
 
     /// Returns the trial with other values or other faults.
     pub fn with(&self, selected: Selected<'a>, faults: Vec<Planted>) -> FailingTrial<'a> {
-        FailingTrial { library: self.library, selected, faults }
+        FailingTrial { selected, faults, ..self.clone() }
     }
 
     /// Returns the trial as a job for one run.
@@ -106,7 +157,12 @@ impl<'a> FailingTrial<'a> {
     ) -> Result<Vec<Record>, Stop> {
         let mut job = self.job()?;
         job.lowered.plan.environment.extend(variables.iter().cloned());
-        run_all(session, (from..from + runs).map(|n| job.of_run(n)).collect(), cancel)
+        let runs = (from..from + runs).map(|n| job.of_run(n)).collect();
+        let mut records = run_all(session, runs, cancel)?;
+        if let Some(command) = self.command {
+            command.describe(&mut records, session, &self.faults);
+        }
+        Ok(records)
     }
 }
 
@@ -152,6 +208,18 @@ impl TrialRuns {
 pub fn states_an_answer(plan: &Plan, outcome: &Outcome) -> bool {
     let step = outcome.at.step.and_then(|id| plan.step(id));
     step.is_some_and(|step| step.returns.is_some() || step.gives.is_some())
+}
+
+/// Returns true if two failures are the same although lines of the program were left out. The first errors of a compiler must be
+/// equal too, so that a text that does not parse does not count as a shorter program.
+pub(crate) fn is_same_after_edit(one: &Outcome, other: &Outcome) -> bool {
+    let identity = |outcome: &Outcome| FailureIdentity::parse(&outcome.signature);
+    let error = |outcome: &Outcome| {
+        let line = |line: &String| line.split_once("error: ").map(|(_, text)| text.to_owned());
+        let refused = outcome.kind == Kind::CompileError;
+        refused.then(|| outcome.details.iter().find_map(line)).flatten()
+    };
+    identity(one).compare_edited(&identity(other)) == Likeness::Same && error(one) == error(other)
 }
 
 fn is_wanted_failure(record: &Record, wanted: Option<&str>) -> bool {
@@ -202,17 +270,13 @@ pub fn run_all(
 /// # Errors
 /// No trial failed, or none could be run.
 pub fn first_failing<'a>(
-    library: &'a CaseLibrary,
-    selected: Vec<Selected<'a>>,
-    faults: &[Planted],
+    subjects: Subjects<'a>,
     session: &Session,
     repeat: u32,
     cancel: &Cancel,
 ) -> Result<(FailingTrial<'a>, TrialRuns), Stop> {
-    let trials: Vec<_> = selected
-        .into_iter()
-        .map(|selected| FailingTrial { library, selected, faults: faults.to_vec() })
-        .collect();
+    let is_command = subjects.command.is_some();
+    let trials: Vec<_> = subjects.trials().collect();
     let mut ran = 0;
     let mut why = String::new();
     for trial in &trials {
@@ -229,6 +293,14 @@ pub fn first_failing<'a>(
             }
             return Ok((trial.clone(), TrialRuns::of(records)));
         }
+    }
+    if is_command {
+        let runs = count(repeat as usize, "run");
+        return Err(match ran {
+            0 => FailingTrialError::ProgramNotJudged { runs, why },
+            passed => FailingTrialError::ProgramPassed { passed, runs },
+        }
+        .into());
     }
     let trials = count(trials.len(), "trial");
     Err(match ran {

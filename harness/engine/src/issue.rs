@@ -4,37 +4,41 @@ mod controls;
 mod error;
 mod logs;
 mod program;
-mod program_report;
+mod shorter_program;
 mod stand_alone;
 
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
-use device::Planted;
+use device::Sanitize;
 use judge::{Kind, VerdictKind, signature_fits};
-use plan::{Library, Plan};
+use plan::Library;
 use report::{
     Record,
-    evidence::{Bisected, Evidence, Minimised, Mitigations, RECORDS_FILE, REPORT_FILE},
+    evidence::{
+        Bisected, Evidence, Minimised, MinimisedProgram, Mitigations, RECORDS_FILE, REPORT_FILE,
+    },
     issue::{
-        Duplicate, Environment, Findings, Form, Identity, Issue, Log, Mistake, redact, summary,
+        Duplicate, Environment, Findings, Form, Identity, Issue, Log, Mistake, is_of_a_library,
+        redact, summary,
     },
 };
 use supervise::Cancel;
 
-pub use self::{
-    error::IssueError,
-    program_report::{ProgramReport, ProgramReportOptions},
-};
+pub use self::error::IssueError;
+use self::{controls::Controls, logs::ProgramLog, shorter_program::ShorterProgram};
 use crate::{
-    CaseLibrary, Selected, Session, SessionOptions, Stop, evidence,
-    failing_trial::{FailingTrial, TrialRuns, first_failing},
+    CaseLibrary, Session, SessionOptions, Stop,
+    command_line::CommandLine,
+    evidence,
+    failing_trial::{FailingTrial, Subjects, TrialRuns, first_failing, is_same_after_edit},
     host, kernel_log,
     passing_release::PassingReleaseSearch,
     record,
-    rerun::{Rerun, What},
+    rerun::{Rerun, What, quoted},
 };
 
 /// Default number of runs of the failing trial and of each control.
@@ -43,15 +47,22 @@ pub const REPEAT: u32 = 5;
 /// Default number of runs of a failing program on each release.
 pub const PROGRAM_REPEAT: u32 = 3;
 
+/// Default of the longest time of the search for a shorter program.
+pub const BUDGET: Duration = Duration::from_secs(180);
+
 /// Options of a report of a failing trial.
 #[derive(Clone, Debug)]
 pub struct IssueOptions {
     /// The stack and device of the trials.
     pub session: SessionOptions,
-    /// Injected faults.
-    pub faults: Vec<Planted>,
     /// Runs of the trial and of each control.
     pub repeat: u32,
+    /// Longest time of the search for a shorter program.
+    pub budget: Duration,
+    /// Further releases, `RELEASE` or `RELEASE@GFX`; empty for those of this machine.
+    pub also: Vec<String>,
+    /// Writes the issue even if the sanitizer finds an error in the program itself.
+    pub anyway: bool,
     /// The form of the issue; by default that of the repository to which the failure belongs.
     pub form: Option<Form>,
     /// The evidence folder.
@@ -77,6 +88,20 @@ pub enum IssueEvent<'a> {
     NotVerified(&'a Stop),
     /// The trial cannot be written as a program.
     NotExported(&'a Stop),
+    /// A step begins.
+    Step(&'static str),
+    /// A shorter program was tried.
+    ShorterProgramTried {
+        /// Programs that were tried so far.
+        tries: u32,
+        /// Longest time until the search ends.
+        left: Duration,
+    },
+    /// The shorter program of an earlier search is not used.
+    ShorterProgramNotUsed {
+        /// The reason.
+        why: &'a str,
+    },
     /// No run on another release gave a verdict.
     NotJudged {
         /// The release.
@@ -89,6 +114,16 @@ pub enum IssueEvent<'a> {
 /// A receiver of the events of a report.
 pub type IssueReporter<'a> = &'a dyn Fn(IssueEvent<'_>);
 
+/// Returns the mistakes of options that must be known before hours of runs.
+///
+/// # Errors
+/// All releases that are not valid, or a folder for the report of a program that belongs to somebody else.
+pub fn check(options: &IssueOptions, command: Option<&CommandLine>) -> Result<(), Stop> {
+    let releases = controls::on_releases(&options.session, &options.also);
+    let folder = command.map(|line| evidence::folder(options.out.as_deref(), line.name()));
+    Stop::both(releases, folder.transpose().map_err(Stop::from)).map(drop)
+}
+
 /// Writes the issue for the first of several trials that fails, and returns a summary for people.
 ///
 /// # Errors
@@ -96,15 +131,15 @@ pub type IssueReporter<'a> = &'a dyn Fn(IssueEvent<'_>);
 pub fn report(
     session: &Session,
     options: &IssueOptions,
-    library: &CaseLibrary,
-    selected: Vec<Selected<'_>>,
+    subjects: Subjects<'_>,
     cancel: &Cancel,
     events: IssueReporter<'_>,
 ) -> Result<String, Stop> {
     let IssueOptions { form, repeat, .. } = *options;
-    let (subject, runs) =
-        first_failing(library, selected, &options.faults, session, repeat, cancel)?;
-    let folder = evidence::folder(options.out.as_deref(), &subject.selected.case.id)?;
+    events(IssueEvent::Step("running it until it fails"));
+    let (found, runs) = first_failing(subjects, session, repeat, cancel)?;
+    let library = found.library;
+    let folder = evidence::folder(options.out.as_deref(), &found.selected.case.id)?;
     let failed = runs.failed().cloned().ok_or(IssueError::NoFailure)?;
     if let Some(known) = &failed.verdict.known
         && failed.verdict.kind == VerdictKind::Difference
@@ -115,9 +150,42 @@ pub fn report(
 
     // Unreadable files must be reported before hours of runs.
     let minimised = about::<Minimised>(&folder, &failed, |found| &found.trial)?;
+    let shortened = about::<MinimisedProgram>(&folder, &failed, |found| &found.trial)?;
     let mitigations = about::<Mitigations>(&folder, &failed, |found| &found.trial)?;
     let bisected = about::<Bisected>(&folder, &failed, |found| &found.trial)?;
     let finer = finer(&folder, bisected.as_ref(), &failed)?;
+
+    events(IssueEvent::Step("running it under the sanitizer"));
+    let mistake = mistake(&found, session, &options.session, cancel)?;
+    if let Some(Mistake { found, again }) = mistake.clone().filter(|_| !options.anyway) {
+        return Err(IssueError::OwnMistake { found, again }.into());
+    }
+    // The issue is about the program that it prints: its runs, its controls and its commands.
+    let shorter = shortened
+        .map(|found_before| ShorterProgram::read(&found, found_before, &folder, &options.session));
+    let shorter = shorter.transpose()?.and_then(|read| {
+        read.map_err(|why| events(IssueEvent::ShorterProgramNotUsed { why: &why })).ok()
+    });
+    let (subject, runs, shortened) = match &shorter {
+        None => (found.clone(), runs, None),
+        Some(shorter) => {
+            let subject = shorter.subject(&found)?;
+            let records = subject.run(session, repeat, 0, &[], cancel)?;
+            let same = |record: &&Record| is_same_after_edit(&record.outcome, &failed.outcome);
+            match records.iter().find(same).map(|record| record.outcome.signature.clone()) {
+                None => {
+                    let why = "it no longer fails in the same way";
+                    events(IssueEvent::ShorterProgramNotUsed { why });
+                    (found.clone(), runs, None)
+                }
+                signature => {
+                    let runs = TrialRuns::with_signature(records, signature);
+                    (subject, runs, Some(shorter.found.clone()))
+                }
+            }
+        }
+    };
+    let failed = runs.failed().cloned().ok_or(IssueError::NoFailure)?;
 
     let uptime = kernel_log::uptime();
     let draft = Draft {
@@ -125,26 +193,51 @@ pub fn report(
         session,
         runs: &runs,
         failed: &failed,
-        again: again(options, session, &subject),
+        again: again(options, session, &found),
         folder: &folder,
         form,
         open: options.open,
     };
     let (environment, who) = draft.machine();
-    let controls = controls::controls(&subject, session, options, &failed, cancel)?;
     let job = subject.job()?;
     let plan = &job.lowered.plan;
-    let common = Findings {
-        controls,
-        case: library.text(&subject.selected.case.id).to_owned(),
+    let case = match subject.command {
+        Some(_) => String::new(),
+        None => subject.library.text(&subject.selected.case.id).to_owned(),
+    };
+    let duplicates_of = |libraries| duplicates(library, &found, &failed, libraries);
+    let is_program = subject.selected.case.is_program();
+    let program = is_program.then(|| program::of_trial(&subject, &failed)).transpose()?;
+    let runs_alone = Findings {
+        mistake,
+        program,
+        shortened,
+        mitigations,
+        finer,
+        bisected,
+        case,
         variables: variables(session, &plan.environment),
+        duplicates: duplicates_of(if is_program { &[] } else { &plan.libraries }),
         ..draft.findings(environment, &who)
     };
-    if subject.selected.case.is_program() {
-        let program = Some(program::of_case(&subject, &failed)?);
-        let duplicates = duplicates(library, &subject, &failed, &[]);
-        return draft.write(Findings { program, duplicates, ..common }, &who);
+    // A complete report is there at every moment from here on, and further steps improve it.
+    let unfinished = |findings: &Findings, unfinished| {
+        draft.write(Findings { unfinished: Some(unfinished), ..findings.clone() }, &who)
+    };
+    unfinished(&runs_alone, "the controls")?;
+    events(IssueEvent::Step("running the controls"));
+    let Controls { controls, not_judged } =
+        controls::controls(&subject, session, options, cancel, events)?;
+    let common = Findings { controls, not_judged, ..runs_alone };
+    if is_program {
+        events(IssueEvent::Step("running it with a log of its HIP calls"));
+        let ProgramLog { logs, open_call } =
+            logs::of_program(&subject, session, &failed, &who, cancel)?;
+        let logs = common.logs.iter().cloned().chain(logs).collect();
+        return draft.write(Findings { logs, open_call, ..common }, &who);
     }
+    unfinished(&common, "a stand-alone program")?;
+    events(IssueEvent::Step("searching for a short stand-alone program"));
     let maker = stand_alone::ProgramMaker {
         subject: &subject,
         session,
@@ -153,11 +246,11 @@ pub fn report(
         rate: runs.rate,
         folder: &folder,
         who: &who,
+        deadline: Instant::now() + options.budget,
         cancel,
         events,
     };
-    let found = maker.program(minimised.as_ref())?;
-    let (program, log, stacks) = match found {
+    let (program, log, stacks) = match maker.program(minimised.as_ref())? {
         Some(found) => (Some(found.program), found.log, found.stacks),
         None => (None, None, String::new()),
     };
@@ -170,16 +263,11 @@ pub fn report(
     }
     logs.extend(common.logs);
     let findings = Findings {
-        mistake: mistake(&subject, session, &options.session, plan, cancel)?,
         program,
         minimised,
-        mitigations,
-        finer,
-        bisected,
         kernel_log: kernel_log::of_processes(uptime, &session.processes.all(), &who),
         logs,
         libraries: plan.libraries.clone(),
-        duplicates: duplicates(library, &subject, &failed, &plan.libraries),
         ..common
     };
     draft.write(findings, &who)
@@ -221,13 +309,17 @@ impl Draft<'_> {
             planted: self.subject.faults.iter().map(ToString::to_string).collect(),
             about: self.subject.selected.case.about.clone(),
             mistake: None,
+            unfinished: None,
+            open_call: None,
             rate: self.runs.rate,
             others: self.runs.others.clone(),
             program: None,
             packages: packages(self.session, self.failed),
             case: String::new(),
             controls: Vec::new(),
+            not_judged: Vec::new(),
             minimised: None,
+            shortened: None,
             mitigations: None,
             finer: None,
             bisected: None,
@@ -273,20 +365,29 @@ fn threads(failed: &Record, who: &Identity) -> Option<Log> {
     (!failed.stacks.is_empty()).then(|| Log { title, text: redact(&failed.stacks.join("\n"), who) })
 }
 
-/// Returns the error that the sanitizer finds in kernels of the case's own, on the emulated device of the failing release.
+/// Returns the error that the sanitizer finds in the program, or in kernels of the case's own, on the emulated device of the failing
+/// release and without faults. An error in a kernel of a library is not one of the program.
 fn mistake(
     subject: &FailingTrial<'_>,
     session: &Session,
     options: &SessionOptions,
-    plan: &Plan,
     cancel: &Cancel,
 ) -> Result<Option<Mistake>, Stop> {
+    let is_program = subject.selected.case.is_program();
+    if is_program && options.emulation.sanitize != Sanitize::Off {
+        // The finding of the sanitizer is the failure that the user reports.
+        return Ok(None);
+    }
     let releases = PassingReleaseSearch { options: options.clone(), named: None };
-    let watched = rewrite::launches_own(plan).then(|| releases.watched(session)).flatten();
+    let relevant = is_program || rewrite::launches_own(&subject.job()?.lowered.plan);
+    let watched = relevant.then(|| releases.watched(session)).flatten();
     let Some(watched) = watched else { return Ok(None) };
     let healthy = subject.with(subject.selected.clone(), Vec::new());
     let found = healthy.run(&watched, 1, 0, &[], cancel)?.into_iter().next();
-    let found = found.filter(|record| record.outcome.kind == Kind::MemoryFault);
+    let found = found.filter(|record| {
+        let outcome = &record.outcome;
+        outcome.kind == Kind::MemoryFault && is_of_a_library(&outcome.signature).is_none()
+    });
     Ok(found.map(|record| Mistake { found: record.outcome.summary, again: record.again }))
 }
 
@@ -374,15 +475,32 @@ fn duplicates(
 
 /// Returns the command that writes this report again.
 fn again(options: &IssueOptions, session: &Session, subject: &FailingTrial<'_>) -> String {
-    let (what, faults) = (subject.id(), subject.faults.as_slice());
-    let command = "report";
-    let mut text =
-        Rerun { command, what: What::Trial(&what), late: session.late, faults }.of(session);
-    if options.repeat != REPEAT {
-        text.push_str(&format!(" --repeat {}", options.repeat));
+    let mut more = Vec::new();
+    let usual = if subject.command.is_some() { PROGRAM_REPEAT } else { REPEAT };
+    if options.repeat != usual {
+        more.push(("--repeat", options.repeat.to_string()));
+    }
+    if !options.also.is_empty() {
+        more.push(("--also", options.also.join(",")));
+    }
+    if options.anyway {
+        more.push(("--anyway", String::new()));
     }
     if let Some(form) = options.form {
-        text.push_str(&format!(" --for {form}"));
+        more.push(("--for", form.to_string()));
+    }
+    if let Some(command) = subject.command {
+        more.extend(command.requirements());
+        return command.rerun("report", more, session, &subject.faults);
+    }
+    let (id, faults) = (subject.id(), subject.faults.as_slice());
+    let what = What::Trial(&id);
+    let mut text = Rerun { command: "report", what, late: session.late, faults }.of(session);
+    for (option, value) in more {
+        text.push_str(&format!(" {option}"));
+        if !value.is_empty() {
+            text.push_str(&format!(" {}", quoted(&value)));
+        }
     }
     text
 }

@@ -17,15 +17,13 @@ mod runs;
 
 use std::{path::PathBuf, time::Duration};
 
-use device::Planted;
-
 pub use self::{
     compare::{Comparison, SimulatedSearches, compare},
     error::MinimiseError,
     reducer::{ASK_ARGUMENT, ReducerChoice, ask},
 };
 use crate::{
-    CaseLibrary, Job, Selected, Session, SessionOptions, Stop, jobs_with,
+    Job, Session, SessionOptions, Stop, failing_trial::Subjects, jobs_with,
     passing_release::PassingReleaseSearch,
 };
 
@@ -34,8 +32,6 @@ use crate::{
 pub struct MinimiseOptions {
     /// The stack and device of the trials.
     pub session: SessionOptions,
-    /// Injected faults.
-    pub faults: Vec<Planted>,
     /// Most processes to start.
     pub budget_runs: u32,
     /// Longest time of the search.
@@ -55,7 +51,6 @@ impl MinimiseOptions {
     pub fn new(session: SessionOptions) -> MinimiseOptions {
         MinimiseOptions {
             session,
-            faults: Vec::new(),
             budget_runs: 5000,
             budget: Duration::from_secs(1800),
             passes_on: None,
@@ -86,6 +81,15 @@ pub enum MinimiseEvent<'a> {
         /// Runs so far.
         runs: u64,
     },
+    /// A shorter program fails in the same way.
+    ShorterProgram {
+        /// The signature of the failure.
+        signature: &'a str,
+        /// Lines of the shorter program.
+        lines: usize,
+        /// Programs that were tried so far.
+        tries: u32,
+    },
 }
 
 /// A receiver of the events of a search.
@@ -103,16 +107,11 @@ pub struct MinimiseResult {
 /// A minimisation that is ready to run.
 pub struct Minimiser<'a> {
     options: &'a MinimiseOptions,
-    library: &'a CaseLibrary,
+    subjects: &'a Subjects<'a>,
     session: Session,
     releases: PassingReleaseSearch,
-    subject: Subject<'a>,
-}
-
-/// The trials of which the first one that fails is minimised.
-enum Subject<'a> {
-    Programs(&'a [Selected<'a>]),
-    Cases(Vec<Job<'a>>),
+    /// The trials as plans; none for programs.
+    plans: Option<Vec<Job<'a>>>,
 }
 
 impl<'a> Minimiser<'a> {
@@ -122,26 +121,26 @@ impl<'a> Minimiser<'a> {
     /// Options or cases that are not valid (usage), or a session that cannot be opened.
     pub fn prepare(
         options: &'a MinimiseOptions,
-        library: &'a CaseLibrary,
-        selected: &'a [Selected<'a>],
+        subjects: &'a Subjects<'a>,
     ) -> Result<Minimiser<'a>, Stop> {
+        let Subjects { library, selected, faults, .. } = subjects;
         let mut session = options.session.clone();
-        let subject = if selected.iter().any(|entry| entry.case.is_program()) {
+        let plans = if selected.iter().any(|entry| entry.case.is_program()) {
             if options.resume {
                 return Err(MinimiseError::NothingToResume.into());
             }
             if let Some(other) = selected.iter().find(|entry| !entry.case.is_program()) {
                 return Err(MinimiseError::MixedCases(other.case.id.clone()).into());
             }
-            Subject::Programs(selected)
+            None
         } else {
             session.hangs_on_purpose = true;
-            Subject::Cases(jobs_with(library, selected, &options.faults)?)
+            Some(jobs_with(library, selected, faults)?)
         };
         let named = options.passes_on.clone();
         let releases = PassingReleaseSearch { options: session.clone(), named };
         let session = Session::open_on_one(session)?;
-        Ok(Minimiser { options, library, session, releases, subject })
+        Ok(Minimiser { options, subjects, session, releases, plans })
     }
 
     /// Searches, and writes the evidence folder.
@@ -153,9 +152,9 @@ impl<'a> Minimiser<'a> {
         cancel: &supervise::Cancel,
         report: MinimiseReporter<'_>,
     ) -> Result<MinimiseResult, Stop> {
-        match &self.subject {
-            Subject::Programs(selected) => program::minimise(&self, selected.to_vec(), cancel),
-            Subject::Cases(jobs) => case::minimise(&self, jobs.clone(), cancel, report),
+        match &self.plans {
+            None => program::minimise(&self, cancel, report),
+            Some(jobs) => case::minimise(&self, jobs.clone(), cancel, report),
         }
     }
 }

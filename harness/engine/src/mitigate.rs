@@ -4,7 +4,6 @@ mod changes;
 
 use std::path::PathBuf;
 
-use device::Planted;
 use judge::{Kind, may_be_same};
 use report::{
     Record,
@@ -19,8 +18,8 @@ use thiserror::Error;
 
 use self::changes::{Change, RewrittenTrial, TriedChange};
 use crate::{
-    CaseLibrary, FailedOperation, FailureClass, Job, Selected, Session, Stop, evidence,
-    failing_trial::{first_failing, run_all, states_an_answer},
+    FailedOperation, FailureClass, Job, Session, Stop, evidence,
+    failing_trial::{Subjects, first_failing, run_all, states_an_answer},
 };
 
 /// The failure to search for mitigations.
@@ -44,8 +43,6 @@ impl FailedOperation for MitigateError {
 /// Options of a search for mitigations.
 #[derive(Clone, Debug)]
 pub struct MitigateOptions {
-    /// Injected faults.
-    pub faults: Vec<Planted>,
     /// Failures of the unchanged trial before changes are tried.
     pub failures: u32,
     /// The evidence folder.
@@ -59,13 +56,11 @@ pub struct MitigateOptions {
 pub fn mitigate(
     session: &Session,
     options: &MitigateOptions,
-    library: &CaseLibrary,
-    selected: Vec<Selected<'_>>,
+    subjects: Subjects<'_>,
     cancel: &Cancel,
 ) -> Result<Mitigations, Stop> {
     let failures = options.failures;
-    let (subject, runs) =
-        first_failing(library, selected, &options.faults, session, failures, cancel)?;
+    let (subject, runs) = first_failing(subjects, session, failures, cancel)?;
     let (Some(signature), Some(failed)) = (runs.signature.clone(), runs.failed()) else {
         return Err(MitigateError::NoFailure.into());
     };

@@ -122,7 +122,7 @@ impl PassingReleaseSearch {
     }
 
     /// Returns the same device with another release, then other emulated architectures.
-    fn settings(&self, spec: &str) -> Vec<SessionOptions> {
+    pub(crate) fn settings(&self, spec: &str) -> Vec<SessionOptions> {
         let base =
             SessionOptions { rocm: spec.to_owned(), with: Vec::new(), ..self.options.clone() };
         let DeviceChoice::Emulated(own) = self.options.device else { return vec![base] };

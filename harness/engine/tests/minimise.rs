@@ -13,6 +13,7 @@ use std::{
 use device::{Arch, Fault, Planted};
 use engine::{
     Cancel, CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Slot, TrialRunner, evidence,
+    failing_trial::Subjects,
     minimise::{MinimiseEvent, MinimiseOptions, MinimiseResult, Minimiser},
     record, select,
 };
@@ -117,20 +118,25 @@ fn options(folder: &Path, runner: &Arc<Scripted>) -> MinimiseOptions {
         runner: Some(runner.clone()),
         ..SessionOptions::new(stack.display().to_string(), DeviceChoice::Emulated(arch), arch)
     };
-    MinimiseOptions {
-        faults: vec![Planted::from(Fault::CopyZero)],
-        out: Some(folder.join("out")),
-        ..MinimiseOptions::new(session)
-    }
+    MinimiseOptions { out: Some(folder.join("out")), ..MinimiseOptions::new(session) }
 }
 
 fn minimise(
     options: &MinimiseOptions,
     report: &dyn Fn(MinimiseEvent<'_>),
 ) -> Result<MinimiseResult, engine::Stop> {
+    minimise_with(options, vec![Planted::from(Fault::CopyZero)], report)
+}
+
+fn minimise_with(
+    options: &MinimiseOptions,
+    faults: Vec<Planted>,
+    report: &dyn Fn(MinimiseEvent<'_>),
+) -> Result<MinimiseResult, engine::Stop> {
     let library = CaseLibrary::of_text("copies/whole", CASE).unwrap();
     let selected = select(&library, &[]).unwrap();
-    let minimiser = Minimiser::prepare(options, &library, &selected)?;
+    let subjects = Subjects { library: &library, selected, faults, command: None };
+    let minimiser = Minimiser::prepare(options, &subjects)?;
     minimiser.run(&Cancel::new().unwrap(), report)
 }
 
@@ -182,8 +188,8 @@ fn resumes_without_repeating_runs() {
     let case = |text: &str| text.split("\n\n").nth(1).map(str::to_owned);
     assert_eq!(case(&first.text), case(&second.text));
     // Under other conditions the journal is of no use.
-    let other = MinimiseOptions { faults: vec![Planted::from(Fault::CopyTorn)], ..resumed };
-    let error = minimise(&other, &|_| {}).unwrap_err();
+    let torn = vec![Planted::from(Fault::CopyTorn)];
+    let error = minimise_with(&resumed, torn, &|_| {}).unwrap_err();
     assert_eq!(error.code(), 2, "{error}");
     assert!(error.to_string().contains("leave `--resume` out"), "{error}");
 }
@@ -192,8 +198,7 @@ fn resumes_without_repeating_runs() {
 fn rejects_trials_that_pass() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(Scripted::default());
-    let healthy = MinimiseOptions { faults: Vec::new(), ..options(folder.path(), &runner) };
-    let error = minimise(&healthy, &|_| {}).unwrap_err();
+    let error = minimise_with(&options(folder.path(), &runner), Vec::new(), &|_| {}).unwrap_err();
     assert_eq!(error.code(), 4, "{error}");
     assert!(error.to_string().contains("nothing to minimise: copies/whole passed"), "{error}");
 }

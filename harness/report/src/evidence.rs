@@ -45,7 +45,7 @@ pub fn folder_name(case: &str) -> String {
 }
 
 /// Version, stack and device of a result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
     /// Version of rocrepro.
     pub rocrepro: String,
@@ -245,6 +245,40 @@ impl Needed {
 
 impl Evidence for Minimised {
     const FILE: &'static str = "minimise.json";
+}
+
+/// Result of `rocrepro minimise` for a program. Its text is a file of the folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MinimisedProgram {
+    /// The trial whose program was shortened.
+    pub trial: String,
+    /// The signature that was kept.
+    pub signature: String,
+    /// Stack and device on which the program was shortened.
+    pub on: Setting,
+    /// File name of the shorter program in the folder.
+    pub file: String,
+    /// Number of lines of the original program.
+    pub lines_before: usize,
+    /// Number of lines of the shorter program.
+    pub lines: usize,
+    /// Number of texts that were tried.
+    pub tries: u32,
+    /// Rate of failures of the shorter program.
+    pub rate: Rate,
+    /// The configuration on which it passes, for example `on debian:5.7.1`. `None` if none was found; then the program
+    /// itself may be wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passes: Option<String>,
+    /// The external reducer that ran first; true if it ended by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reducer: Option<(String, bool)>,
+    /// True if no further line can be removed. False if the search ended early.
+    pub complete: bool,
+}
+
+impl Evidence for MinimisedProgram {
+    const FILE: &'static str = "minimised-program.json";
 }
 
 /// Result of `rocrepro mitigate`.

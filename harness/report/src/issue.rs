@@ -23,10 +23,10 @@ pub use address::{LIMIT, Link};
 pub use environment::{
     Driver, Environment, NotRead, StackFound, Variable, concerns_rocm, is_gpu_line,
 };
-pub use findings::{Control, Duplicate, Findings, Log, Mistake, Own, Program};
+pub use findings::{Control, Duplicate, Findings, Log, Mistake, NotJudged, Own, Program};
 pub use form::Form;
 pub use home::{Home, home};
-pub use program::may_be_its_own;
+pub use program::{is_of_a_library, may_be_its_own};
 pub use publish::{private_values, publish, publish_file, publish_json};
 pub use redact::{Identity, redact};
 pub use summary::summary;

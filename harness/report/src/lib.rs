@@ -58,7 +58,7 @@ pub use history::{Failure, History, Lately, OfTrial, OnGround, Sighting};
 pub use junit::junit;
 pub use matrix_page::MatrixPage;
 pub use merged::{Merged, Merging, MissingTrials, Part};
-pub use minimised::{ShortenedProgram, minimised};
+pub use minimised::{minimised, minimised_program};
 pub use mitigations::mitigations;
 pub use must::must_hold;
 pub use over_time::{Column, Past};

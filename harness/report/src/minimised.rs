@@ -1,15 +1,10 @@
 //! The results of minimisations for people.
 
-use std::{
-    collections::BTreeSet,
-    fmt::{self, Display, Write},
-    path::Path,
-    time::Duration,
-};
+use std::{collections::BTreeSet, fmt::Write, path::Path, time::Duration};
 
 use crate::{
     count,
-    evidence::{Minimised, Needed},
+    evidence::{Minimised, MinimisedProgram, Needed, Rate},
 };
 
 /// Formats a reduced case: the case, the runs, and the failures with and without each element. `again` is the command
@@ -99,58 +94,39 @@ pub fn minimised(found: &Minimised, complete: bool, time: Duration, again: &str)
     out
 }
 
-/// A shortened program to be shown.
-#[derive(Clone, Copy, Debug)]
-pub struct ShortenedProgram<'a> {
-    /// Name of the trial.
-    pub trial: &'a str,
-    /// Number of lines of the shortened program.
-    pub lines: usize,
-    /// Number of lines of the original program.
-    pub lines_before: usize,
-    /// Number of texts that were tried.
-    pub tries: u32,
-    /// External reducer that ran first, and whether it ended by itself.
-    pub reducer: Option<(&'a str, bool)>,
-    /// Signature of the failure.
-    pub signature: &'a str,
-    /// Number of runs; all of them failed.
-    pub runs: u32,
-    /// Configuration on which the program passes, for example `on debian:5.7.1`.
-    pub passes: Option<&'a str>,
-    /// True if every remaining line is needed. False if the budget was spent before.
-    pub complete: bool,
-    /// File of the shortened program.
-    pub file: &'a Path,
-    /// Command that runs the shortened program.
-    pub again: Option<&'a str>,
-}
-
-impl Display for ShortenedProgram<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (lines, tries) = (count(self.lines, "line"), count(self.tries, "trial"));
-        writeln!(
-            f,
-            "{}: {lines} of {}, after {tries} of smaller texts",
-            self.trial, self.lines_before
-        )?;
-        match self.reducer {
-            Some((name, true)) => writeln!(f, "  made by    {name}, then by leaving out lines")?,
-            Some((name, false)) => writeln!(
-                f,
+/// Returns the view of a shortened program. `again` is the command that runs it.
+pub fn minimised_program(found: &MinimisedProgram, folder: &Path, again: Option<&str>) -> String {
+    let mut out = String::new();
+    let (lines, tries) = (count(found.lines, "line"), count(found.tries, "shorter text"));
+    let _ = writeln!(
+        out,
+        "{}: {lines} of {}, after {tries} were tried",
+        found.trial, found.lines_before
+    );
+    match &found.reducer {
+        Some((name, true)) => {
+            let _ = writeln!(out, "  made by    {name}, then by leaving out lines");
+        }
+        Some((name, false)) => {
+            let _ = writeln!(
+                out,
                 "  made by    {name}, which was stopped before its end, then by leaving out lines"
-            )?,
-            None => {}
+            );
         }
-        writeln!(f, "  fails as    {}, in {} of {} runs", self.signature, self.runs, self.runs)?;
-        let passes = self.passes.unwrap_or(
-            "on no release that was tried: the program itself may be wrong, so read what is left",
-        );
-        writeln!(f, "  passes      {passes}")?;
-        if !self.complete {
-            f.write_str("  not minimal: the budget was spent\n")?;
-        }
-        writeln!(f, "  {}", self.file.display())?;
-        self.again.map_or(Ok(()), |again| writeln!(f, "  {again}"))
+        None => {}
     }
+    let Rate { failed, runs } = found.rate;
+    let _ = writeln!(out, "  fails as    {}, in {failed} of {runs} runs", found.signature);
+    let passes = found.passes.as_deref().unwrap_or(
+        "on no release that was tried: the program itself may be wrong, so read what is left",
+    );
+    let _ = writeln!(out, "  passes      {passes}");
+    if !found.complete {
+        out.push_str("  not minimal: the budget was spent\n");
+    }
+    let _ = writeln!(out, "  {}", folder.join(&found.file).display());
+    if let Some(again) = again {
+        let _ = writeln!(out, "  {again}");
+    }
+    out
 }

@@ -2,7 +2,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::{Emulation, On, Target, seconds};
+use super::{Emulation, Judged, On, Target, seconds};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -71,25 +71,12 @@ pub(crate) struct Reporting {
     #[arg(long, value_name = "SPEC", value_delimiter = ',', requires = "report")]
     pub(crate) also: Vec<String>,
 
-    /// Exit status with which the program must end
-    #[arg(long, value_name = "STATUS", default_value_t = 0, requires = "report", value_parser = clap::value_parser!(u32).range(0..=255))]
-    pub(crate) exit: u32,
+    #[command(flatten)]
+    pub(crate) judged: Judged,
 
-    /// A text that its output must contain
-    #[arg(long, value_name = "TEXT", requires = "report")]
-    pub(crate) says: Vec<String>,
-
-    /// A text that its output must not contain
-    #[arg(long, value_name = "TEXT", requires = "report")]
-    pub(crate) never: Vec<String>,
-
-    /// Statement that should be true, as one sentence for the title of the issue
-    #[arg(long, value_name = "SENTENCE", requires = "report")]
-    pub(crate) title: Option<String>,
-
-    /// The file of the program's text, which the issue shows [default: the first word of the command line that is a file of text]
-    #[arg(long, value_name = "FILE", requires = "report")]
-    pub(crate) source: Option<PathBuf>,
+    /// Write the issue even if the sanitizer finds an error in the program itself
+    #[arg(long, requires = "report")]
+    pub(crate) anyway: bool,
 
     /// The form: rocm, rocm-libraries, pytorch, pytorch-pt2, accelerate, triton [default: that of the repository which the
     /// failure belongs to]

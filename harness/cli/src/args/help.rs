@@ -114,6 +114,7 @@ const HEADINGS: [(&str, &[&str]); 6] = [
             "store",
             "verify",
             "write_baseline",
+            "anyway",
         ],
     ),
 ];

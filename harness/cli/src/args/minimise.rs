@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{On, Selection};
+use super::{Emulation, On, OwnProgram, Selection};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -12,6 +12,7 @@ Examples:
   rocrepro minimise copies/tensors --fault copy.zero,probability=0.2,seed=1 --budget-seconds 120
   rocrepro minimise copies/tensors --fault copy.zero,probability=0.2,seed=1 --resume   go on where it was stopped
   rocrepro minimise 'programs/graph-output-reused' --fault kernel.drop   fewer lines of a program
+  rocrepro minimise -- python3 train.py    fewer lines of a program of yours
 
 The program of a case is made shorter while it fails in the same way three times and passes where it passed: by C-Vise or Shrink Ray
 where they are installed and the program passes somewhere (--reducer), then by lines and blocks. The folder gets its text and case.yaml.
@@ -26,7 +27,11 @@ pub(crate) struct Minimise {
     #[command(flatten)]
     pub(crate) selection: Selection,
     #[command(flatten)]
+    pub(crate) own: OwnProgram,
+    #[command(flatten)]
     pub(crate) on: On,
+    #[command(flatten)]
+    pub(crate) emulation: Emulation,
 
     /// Inject a fault, such as `copy.zero`; also with parameters: `copy.zero,probability=0.2,seed=7`; each run gets a seed of its own
     #[arg(long, value_name = "FAULT")]
@@ -55,7 +60,7 @@ pub(crate) struct Minimise {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Go on with the journal of the folder instead of starting again
+    /// Continue with the journal of the folder instead of starting again
     #[arg(long)]
     pub(crate) resume: bool,
 }

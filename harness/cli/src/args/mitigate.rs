@@ -2,13 +2,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{On, Origin};
+use super::{Emulation, On, Origin, OwnProgram};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   rocrepro mitigate 'graphs/long-chain[nodes=30000]'
   rocrepro mitigate 'copies/tensors[bytes=262144]' --fault sdma.zero
   rocrepro mitigate copies/tensors --fault copy.zero,probability=0.2 --json
+  rocrepro mitigate --says done -- python3 train.py    a program of yours
 
 mitigate tries environment variables (cases/mitigations.toml) and other calls for the same work, each alone, until the runs decide
 whether the failure is gone. If no single change helps, it looks for the smallest set that does. The result also goes to
@@ -19,8 +20,11 @@ Exit codes: 0 searched, 2 usage, 3 the trial did not fail or has no verdict.";
 #[derive(Args)]
 pub(crate) struct Mitigate {
     /// The trial (`graphs/long-chain[nodes=30000]`); of several, the first that fails
-    #[arg(value_name = "CASE")]
-    pub(crate) case: String,
+    #[arg(value_name = "CASE", required_unless_present = "command", conflicts_with = "command")]
+    pub(crate) case: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) own: OwnProgram,
 
     #[command(flatten)]
     pub(crate) from: Origin,
@@ -43,4 +47,7 @@ pub(crate) struct Mitigate {
 
     #[command(flatten)]
     pub(crate) on: On,
+
+    #[command(flatten)]
+    pub(crate) emulation: Emulation,
 }

@@ -2,25 +2,29 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{On, Origin};
+use super::{Emulation, On, Origin, OwnProgram};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   rocrepro report 'graphs/long-chain[nodes=30000]'    writes report.md in a folder
   rocrepro report copies/small-sizes --fault copy.zero
   rocrepro report gemm/blaslt-product --for pytorch --with hipblaslt
+  rocrepro report --also debian:6.4.3 -- python3 train.py    a program of yours
   rocrepro report 'graphs/long-chain[nodes=30000]' --open    prints an address that opens the form, filled
 
 The folder of --out is shared with `minimise`, `mitigate`, `export` and `bisect`: what they found is part of the report.
 Nothing is posted and no browser is started.
 
-Exit codes: 0 written, 2 usage, 3 the trial did not fail or has no verdict.";
+Exit codes: 0 written, 2 usage, 3 nothing failed, no verdict, or the sanitizer finds an error of the program itself.";
 
 #[derive(Args)]
 pub(crate) struct Report {
     /// The trial (`graphs/long-chain[nodes=30000]`); of several, the first that fails
-    #[arg(value_name = "CASE")]
-    pub(crate) case: String,
+    #[arg(value_name = "CASE", required_unless_present = "command", conflicts_with = "command")]
+    pub(crate) case: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) own: OwnProgram,
 
     #[command(flatten)]
     pub(crate) from: Origin,
@@ -42,10 +46,25 @@ pub(crate) struct Report {
     #[arg(long)]
     pub(crate) open: bool,
 
-    /// Number of runs for the failure rate, each in a fresh process; each control gets as many runs
-    #[arg(long, value_name = "N", default_value_t = engine::issue::REPEAT, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) repeat: u32,
+    /// Write the issue even if the sanitizer finds an error in the program itself or in a kernel of the case
+    #[arg(long)]
+    pub(crate) anyway: bool,
+
+    /// Run it on these releases, or on another architecture (`debian:6.4.3@gfx90a`) [default: for a case, the releases of this machine]
+    #[arg(long, value_name = "SPEC", value_delimiter = ',')]
+    pub(crate) also: Vec<String>,
+
+    /// Runs that the failure rate is measured with, each in a fresh process; each control gets as many [default: 5; 3 of a program]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) repeat: Option<u32>,
+
+    /// End the search for a short stand-alone program after this many seconds, with the shortest so far
+    #[arg(long, value_name = "SECONDS", default_value_t = engine::issue::BUDGET.as_secs() as u32, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) budget_seconds: u32,
 
     #[command(flatten)]
     pub(crate) on: On,
+
+    #[command(flatten)]
+    pub(crate) emulation: Emulation,
 }

@@ -7,19 +7,21 @@ use std::{
     time::Duration,
 };
 
+use ::report::issue::Form;
 use device::{Config, Place, Planted, RUNTIME_VARIABLE, WITNESS_VARIABLE};
 use supervise::{Limits, Start};
 
-use super::{report::show, setup::setup};
+use super::{report::ReportProgress, setup::setup};
 use crate::{
     args::{Exec, HomeKind, On},
     interrupt, outputs,
 };
 use engine::{
     Session, SessionOptions, Stop, bundled,
+    command_line::{CommandLine, CommandOptions},
     environments::Environments,
     home::{with_helper, with_path},
-    issue::{ProgramReport, ProgramReportOptions},
+    issue::{self, IssueOptions},
     which::{self, ProgramLocation},
 };
 
@@ -36,6 +38,9 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     let (((program, path, venv), ()), (options, faults)) = Stop::both(found, setup)?;
     if args.reporting.report {
         return report(args, options, faults);
+    }
+    if let Some(option) = args.reporting.judged.given() {
+        return Err(Stop::usage(format!("error: `{option}` needs `--report`")));
     }
     let session = Session::open_on_one(options)?;
     let program = match program {
@@ -77,34 +82,43 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     Err(Stop::no_verdict(format!("error: cannot start `{}`: {error}", args.program.display())))
 }
 
-/// Runs the program several times, and writes the issue if a run fails.
+/// Runs the program several times, and writes the issue if a run fails, like `report -- PROGRAM`.
 fn report(args: &Exec, session: SessionOptions, faults: Vec<Planted>) -> Result<ExitCode, Stop> {
     let reporting = &args.reporting;
     let quiet = reporting.quiet_timeout.unwrap_or(On::QUIET_TIMEOUT);
-    let options = ProgramReportOptions {
-        session,
-        faults,
-        program: args.program.clone(),
-        arguments: args.arguments.clone(),
-        environment: args.environment.clone(),
-        outside_namespace: args.home == HomeKind::Loader,
-        repeat: reporting.repeat,
-        also: reporting.also.clone(),
-        exit: reporting.exit,
-        says: reporting.says.clone(),
-        never: reporting.never.clone(),
-        title: reporting.title.clone(),
-        source: reporting.source.clone(),
-        form: reporting.form.clone(),
-        out: reporting.out.clone(),
-        limits: Limits {
-            total: Duration::from_secs(reporting.timeout.into()),
-            quiet: Duration::from_secs(quiet.into()),
-            ..Limits::default()
-        },
+    let limits = Limits {
+        total: Duration::from_secs(reporting.timeout.into()),
+        quiet: Duration::from_secs(quiet.into()),
+        ..Limits::default()
     };
-    let report = ProgramReport::prepare(&options)?;
-    outputs::print(&report.write(&interrupt::cancel()?, &show)?)?;
+    let session = SessionOptions { limits, ..session };
+    let judged = &reporting.judged;
+    let command =
+        judged.command(args.program.clone(), args.arguments.clone(), args.environment.clone());
+    let outside_namespace = args.home == HomeKind::Loader;
+    let form = reporting.form.as_deref().map(str::parse::<Form>).transpose();
+    let form = form.map_err(|e| Stop::usage(format!("error: {e}")));
+    let mut options = IssueOptions {
+        session: session.clone(),
+        repeat: reporting.repeat,
+        budget: issue::BUDGET,
+        also: reporting.also.clone(),
+        anyway: reporting.anyway,
+        form: None,
+        out: reporting.out.clone(),
+        open: false,
+    };
+    let line = CommandLine::read(CommandOptions { outside_namespace, ..command }, &session);
+    let ((form, line), ()) = Stop::both(Stop::both(form, line), issue::check(&options, None))?;
+    issue::check(&options, Some(&line))?;
+    options.form = form;
+    options.session = line.in_session(session)?;
+    let session = Session::open_on_one(options.session.clone())?;
+    let (cancel, progress) = (interrupt::cancel()?, ReportProgress::default());
+    let summary = issue::report(&session, &options, line.subjects(faults)?, &cancel, &|event| {
+        progress.show(event)
+    })?;
+    outputs::print(&summary)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,19 +9,24 @@ use engine::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use report::count;
 
-use super::setup::setup;
+use super::{setup::setup, subject::CasesOrProgram};
 use crate::{
     args::{Minimise, Reducer},
     interrupt, outputs,
 };
 
 pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
-    let library = args.selection.library()?;
-    let selected = args.selection.select(&library)?;
-    let (session, faults) = setup(&args.on, None, &args.fault)?;
+    let (session, faults) = setup(&args.on, Some(&args.emulation), &args.fault)?;
+    let subject = CasesOrProgram::read(&args.own, &session, &args.selection.cases, || {
+        args.selection.library()
+    })?;
+    let mut subjects = subject.subjects(faults)?;
+    if subjects.command.is_none() {
+        subjects.selected = args.selection.select(subjects.library)?;
+    }
+    let session = SessionOptions { cases_from: args.selection.from.chosen(), ..session };
     let options = MinimiseOptions {
-        session: SessionOptions { cases_from: args.selection.from.chosen(), ..session },
-        faults,
+        session: subject.session(session)?,
         budget_runs: args.budget_runs,
         budget: Duration::from_secs(args.budget_seconds.into()),
         passes_on: args.passes_on.clone(),
@@ -29,7 +34,7 @@ pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
         out: args.out.clone(),
         resume: args.resume,
     };
-    let minimiser = Minimiser::prepare(&options, &library, &selected)?;
+    let minimiser = Minimiser::prepare(&options, &subjects)?;
     let bar = bar();
     let result = minimiser.run(&interrupt::cancel()?, &|event| show(&bar, event));
     bar.finish_and_clear();
@@ -61,6 +66,13 @@ fn show(bar: &ProgressBar, event: MinimiseEvent<'_>) {
             bar.set_message(format!("keeping {signature}, {calls} left"));
             if !std::io::stderr().is_terminal() {
                 outputs::note(format!("{}: {calls} left", count(runs, "run")));
+            }
+        }
+        MinimiseEvent::ShorterProgram { signature, lines, tries } => {
+            let lines = count(lines, "line");
+            bar.set_message(format!("keeping {signature}, {lines} left"));
+            if !std::io::stderr().is_terminal() {
+                outputs::note(format!("{} tried: {lines} left", count(tries, "shorter text")));
             }
         }
         _ => {}

@@ -1,15 +1,18 @@
-//! Options and events of a report of a failing trial.
+//! Options and events of a report of a failing trial or program.
 
-use std::process::ExitCode;
+use std::{
+    cell::Cell,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use engine::{
     CaseLibrary, Session, SessionOptions, Stop,
-    issue::{self, IssueEvent, IssueOptions},
-    select,
+    issue::{self, IssueEvent, IssueOptions, PROGRAM_REPEAT, REPEAT},
 };
-use report::issue::Form;
+use report::{count, how_long, issue::Form};
 
-use super::setup::setup;
+use super::{setup::setup, subject::CasesOrProgram};
 use crate::{
     args::Report,
     interrupt,
@@ -19,35 +22,67 @@ use crate::{
 pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     let form = args.form.as_deref().map(str::parse::<Form>).transpose();
     let form = form.map_err(|e| Stop::usage(format!("error: {e}")))?;
-    let library = CaseLibrary::load(args.from.chosen().as_ref())?;
-    let selected = select(&library, std::slice::from_ref(&args.case))?;
-    let (session, faults) = setup(&args.on, None, &args.fault)?;
+    let (session, faults) = setup(&args.on, Some(&args.emulation), &args.fault)?;
+    let subject = CasesOrProgram::read(&args.own, &session, args.case.as_slice(), || {
+        CaseLibrary::load(args.from.chosen().as_ref())
+    })?;
+    let subjects = subject.subjects(faults)?;
+    let usual = if subjects.command.is_some() { PROGRAM_REPEAT } else { REPEAT };
+    let session = SessionOptions { cases_from: args.from.chosen(), ..session };
     let options = IssueOptions {
-        session: SessionOptions { cases_from: args.from.chosen(), ..session },
-        faults,
-        repeat: args.repeat,
+        session: subject.session(session)?,
+        repeat: args.repeat.unwrap_or(usual),
+        budget: Duration::from_secs(args.budget_seconds.into()),
+        also: args.also.clone(),
+        anyway: args.anyway,
         form,
         out: args.out.clone(),
         open: args.open,
     };
+    issue::check(&options, subjects.command)?;
     let session = Session::open_on_one(options.session.clone())?;
-    let cancel = interrupt::cancel()?;
-    let summary = issue::report(&session, &options, &library, selected, &cancel, &show)?;
+    let (cancel, progress) = (interrupt::cancel()?, ReportProgress::default());
+    let summary =
+        issue::report(&session, &options, subjects, &cancel, &|event| progress.show(event))?;
     outputs::print(&summary)?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn show(event: IssueEvent<'_>) {
-    match event {
-        IssueEvent::NoShortProgram(why) => note(format_args!("no short program: {why}")),
-        IssueEvent::NotTriedOn { release, why } => {
-            note(format_args!("not tried on {release}: {why}"));
+/// Time between two lines about the search for a shorter program.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Shows the events of a report on standard error.
+#[derive(Default)]
+pub(super) struct ReportProgress {
+    last: Cell<Option<Instant>>,
+}
+
+impl ReportProgress {
+    pub(super) fn show(&self, event: IssueEvent<'_>) {
+        match event {
+            IssueEvent::Step(name) => note(format_args!("{name} ...")),
+            IssueEvent::ShorterProgramTried { tries, left } => {
+                if self.last.get().is_none_or(|last| last.elapsed() >= PAUSE) {
+                    self.last.set(Some(Instant::now()));
+                    let (tries, left) = (count(tries, "program"), how_long(left.as_secs_f64()));
+                    note(format_args!("{tries} tried, at most {left} left"));
+                }
+            }
+            IssueEvent::NoShortProgram(why) => note(format_args!("no short program: {why}")),
+            IssueEvent::NotTriedOn { release, why } => {
+                note(format_args!("not tried on {release}: {why}"));
+            }
+            IssueEvent::NotVerified(why) => {
+                note(format_args!("the program was not verified: {why}"));
+            }
+            IssueEvent::NotExported(why) => note(why),
+            IssueEvent::ShorterProgramNotUsed { why } => {
+                note(format_args!("the report is not about the shorter program: {why}"));
+            }
+            IssueEvent::NotJudged { release, why } => {
+                note(format_args!("no verdict on ROCm {release}: {why}"));
+            }
+            _ => {}
         }
-        IssueEvent::NotVerified(why) => note(format_args!("the program was not verified: {why}")),
-        IssueEvent::NotExported(why) => note(why),
-        IssueEvent::NotJudged { release, why } => {
-            note(format_args!("not judged on ROCm {release}: {why}"));
-        }
-        _ => {}
     }
 }

@@ -7,7 +7,7 @@ use std::{
     collections::HashMap,
     fs,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ::export::Form;
@@ -295,6 +295,21 @@ impl Space for Programs<'_> {
     }
 }
 
+/// The time of a search, and its listener.
+#[derive(Clone, Copy)]
+pub struct SearchBudget<'a> {
+    /// When the search ends with the shortest program so far.
+    pub deadline: Instant,
+    /// Is called with the number of tries so far.
+    pub tried: &'a dyn Fn(u32),
+}
+
+impl SearchBudget<'_> {
+    fn is_spent(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+}
+
 /// Runs programs on the failing release and on the oracle: the configuration on which they must pass.
 pub(super) struct Runs<'a> {
     job: &'a Job<'a>,
@@ -304,6 +319,7 @@ pub(super) struct Runs<'a> {
     goal: &'a Outcome,
     wanted: ObservedProgram,
     cancel: &'a Cancel,
+    budget: SearchBudget<'a>,
     tries: u32,
     pub(super) trouble: Option<Stop>,
     /// The last compiled program with its text.
@@ -319,6 +335,7 @@ impl Runs<'_> {
     pub(super) fn look(&mut self, text: &str) -> Result<Seen, Stop> {
         let plan = &self.job.lowered.plan;
         self.tries += 1;
+        (self.budget.tried)(self.tries);
         let program = match &self.last {
             Some((known, program)) if known == text => program.clone(),
             _ => self.failing.try_to_compile(text, plan)?,
@@ -376,7 +393,11 @@ impl Runs<'_> {
 
     /// Runs a program on the oracle; none without an oracle, or if it does not compile.
     pub(super) fn on_oracle(&mut self, text: &str) -> Result<Option<ObservedProgram>, Stop> {
+        if self.budget.is_spent() {
+            return Ok(None);
+        }
         self.tries += 1;
+        (self.budget.tried)(self.tries);
         // The compiler may overwrite the last program.
         self.last = None;
         let Some((runner, job)) = self.healthy() else { return Ok(None) };
@@ -418,7 +439,7 @@ impl Runs<'_> {
 
 impl<C> Runner<C> for Runs<'_> {
     fn run(&mut self, _candidate: &C, text: &str) -> Option<Seen> {
-        if self.tries >= MOST_TRIES || self.trouble.is_some() {
+        if self.tries >= MOST_TRIES || self.trouble.is_some() || self.budget.is_spent() {
             return None;
         }
         match self.look(text) {
@@ -442,6 +463,7 @@ pub fn shortest(
     job: &Job<'_>,
     goal: &Outcome,
     [rate, reported]: [Rate; 2],
+    budget: SearchBudget<'_>,
     cancel: &Cancel,
 ) -> Result<Option<ShortestProgram>, Stop> {
     let at_call = |p: &device::Planted| p.fault.place() == device::Place::Call;
@@ -461,6 +483,7 @@ pub fn shortest(
         goal,
         wanted: ObservedProgram::expected(goal),
         cancel,
+        budget,
         tries: 0,
         trouble: None,
         last: None,
@@ -534,7 +557,8 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Shorte
             && found.failed >= FAILURES
             && found.compared(reported) == Ordering::Equal
     };
-    while !enough(failed) && failed.runs < MOST_RUNS {
+    let most = || if runs.budget.is_spent() { RUNS } else { MOST_RUNS };
+    while !enough(failed) && failed.runs < most() {
         let seen = runs.failing.run(runs.job, &program, runs.goal, RunMode::Plain, runs.cancel)?;
         let shows = seen.shows(&runs.wanted);
         failed.runs += 1;
@@ -545,8 +569,8 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Shorte
     }
     // One more run shows the log, and the call in which the program died.
     let mut logged = runs.failing.run(runs.job, &program, runs.goal, RunMode::All, runs.cancel)?;
-    for _ in 0..MOST_RUNS {
-        if logged.shows(&runs.wanted) {
+    for n in 0..MOST_RUNS {
+        if logged.shows(&runs.wanted) || n >= most() {
             break;
         }
         logged = runs.failing.run(runs.job, &program, runs.goal, RunMode::All, runs.cancel)?;

@@ -1,47 +1,76 @@
 //! Controls: runs that differ from the failing ones in one aspect.
 
 use case::Trial;
-use report::{Record, evidence::Rate, issue::Control};
+use device::Arch;
+use report::{
+    evidence::Rate,
+    issue::{Control, NotJudged},
+};
+use stacks::Spec;
 use supervise::Cancel;
 
-use super::IssueOptions;
+use super::{IssueError, IssueEvent, IssueOptions, IssueReporter};
 use crate::{
     Selected, Session, SessionOptions, Stop,
     failing_trial::{FailingTrial, TrialRuns},
+    passing_release::PassingReleaseSearch,
+    stop::explained,
 };
 
 /// The name of the control without the injected faults.
-pub(super) const HEALTHY: &str = "no fault planted";
+const HEALTHY: &str = "no fault planted";
 
 /// Neighbours in the matrix that are tried.
 const NEIGHBOURS: usize = 12;
 /// Passing neighbours that are reported.
 const REPORTED: usize = 2;
 
+/// The controls of a failure.
+#[derive(Default)]
+pub(super) struct Controls {
+    pub(super) controls: Vec<Control>,
+    /// Releases on which the trial gave no verdict, with the reason.
+    pub(super) not_judged: Vec<NotJudged>,
+}
+
 /// Runs passing neighbours in the matrix, and the healthy device if a fault is injected, or else the other releases.
 pub(super) fn controls(
     subject: &FailingTrial<'_>,
     session: &Session,
     options: &IssueOptions,
-    failed: &Record,
     cancel: &Cancel,
-) -> Result<Vec<Control>, Stop> {
+    events: IssueReporter<'_>,
+) -> Result<Controls, Stop> {
     let repeat = options.repeat;
     let mut controls = neighbours(subject, session, repeat, cancel)?;
-    if subject.faults.is_empty() {
-        controls.extend(releases(subject, options, failed, cancel)?);
-    } else {
-        let healthy = subject.with(subject.selected.clone(), Vec::new());
-        controls.push(control(
-            HEALTHY.to_owned(),
-            TrialRuns::of(healthy.run(session, repeat, 0, &[], cancel)?),
-        ));
+    let mut found = Controls::default();
+    let others = match options.also.as_slice() {
+        // A program is made for one release, and need not start on another.
+        [] if subject.command.is_some() || !subject.faults.is_empty() => Vec::new(),
+        [] => fetched(session, options),
+        also => on_releases(&options.session, also)?.into_iter().map(|one| vec![one]).collect(),
+    };
+    for other in others {
+        match on_release(subject, session, other, repeat, cancel)? {
+            Ok(control) => controls.push(control),
+            Err(not_judged) => {
+                let NotJudged { release, why } = &not_judged;
+                events(IssueEvent::NotJudged { release, why });
+                found.not_judged.push(not_judged);
+            }
+        }
     }
-    Ok(controls)
+    if !subject.faults.is_empty() {
+        let healthy = subject.with(subject.selected.clone(), Vec::new());
+        let runs = TrialRuns::of(healthy.run(session, repeat, 0, &[], cancel)?);
+        controls.push(control(HEALTHY.to_owned(), runs));
+    }
+    found.controls = controls;
+    Ok(found)
 }
 
 /// Returns the control for some runs.
-pub(super) fn control(what: String, runs: TrialRuns) -> Control {
+fn control(what: String, runs: TrialRuns) -> Control {
     let failed = runs.rate.failed + runs.others.iter().map(|other| other.count).sum::<u32>();
     let again = runs.records.first().map_or(String::new(), |r| r.again.clone());
     Control {
@@ -104,27 +133,76 @@ fn difference(own: &Trial, other: &Trial) -> (usize, String) {
     (words.len(), words.join(", "))
 }
 
-/// Runs the trial on the other releases of this machine.
-fn releases(
-    subject: &FailingTrial<'_>,
-    options: &IssueOptions,
-    failed: &Record,
-    cancel: &Cancel,
-) -> Result<Vec<Control>, Stop> {
-    let Ok(store) = stacks::StackCache::from_environment() else { return Ok(Vec::new()) };
-    let fetched = stacks::list_stacks(&store).debian.into_iter().filter_map(|f| f.stack);
-    let installed = stacks::system_stacks();
-    let specs = installed.into_iter().chain(fetched).map(|stack| stack.spec);
-    let mut controls = Vec::new();
-    for spec in specs.filter(|spec| *spec != failed.stack.spec) {
-        let other =
-            SessionOptions { rocm: spec.clone(), with: Vec::new(), ..options.session.clone() };
-        let session = Session::open_on_one(other)?;
-        let runs = TrialRuns::of(subject.run(&session, options.repeat, 0, &[], cancel)?);
-        if runs.rate.runs > 0 {
-            let release = session.rocm.as_ref().map_or(spec, ToString::to_string);
-            controls.push(control(format!("the same on ROCm {release}"), runs));
+/// Returns the other releases of this machine, each on the device of the failing runs and on other architectures.
+fn fetched(session: &Session, options: &IssueOptions) -> Vec<Vec<SessionOptions>> {
+    let releases = PassingReleaseSearch { options: options.session.clone(), named: None };
+    let specs = session.other_stacks().into_iter().map(|stack| stack.spec);
+    specs.map(|spec| releases.settings(&spec)).collect()
+}
+
+/// Reads further releases, `RELEASE` or `RELEASE@GFX`.
+///
+/// # Errors
+/// All releases that are not valid.
+pub(super) fn on_releases(
+    options: &SessionOptions,
+    also: &[String],
+) -> Result<Vec<SessionOptions>, Stop> {
+    let (mut releases, mut wrong) = (Vec::new(), Vec::new());
+    for text in also {
+        match named_release(options, text) {
+            Ok(other) => releases.push(other),
+            Err(stop) => wrong.push(stop.to_string()),
         }
     }
-    Ok(controls)
+    if wrong.is_empty() { Ok(releases) } else { Err(Stop::usage(wrong.join("\n"))) }
+}
+
+fn named_release(options: &SessionOptions, text: &str) -> Result<SessionOptions, Stop> {
+    let (spec, gfx) = text.split_once('@').map_or((text, None), |(spec, gfx)| (spec, Some(gfx)));
+    let wrong = |error| Stop::from(IssueError::Release { text: text.to_owned(), error });
+    let parsed = spec.parse::<Spec>().map_err(|error| wrong(explained(&error)));
+    let gfx = gfx.map(str::parse::<Arch>).transpose();
+    let (_, gfx) = Stop::both(parsed, gfx.map_err(|error| wrong(error.to_string())))?;
+    match gfx {
+        Some(arch) => Ok(SessionOptions { rocm: spec.to_owned(), ..options.on(arch) }),
+        None => Ok(SessionOptions { rocm: spec.to_owned(), ..options.clone() }),
+    }
+}
+
+/// Runs the trial on another release, on the first of several devices on which a run gives a verdict; the reason if none does. The
+/// control names the architecture if it is another one.
+fn on_release(
+    subject: &FailingTrial<'_>,
+    failing: &Session,
+    devices: Vec<SessionOptions>,
+    repeat: u32,
+    cancel: &Cancel,
+) -> Result<Result<Control, NotJudged>, Stop> {
+    let mut not_judged = None;
+    let mut judged = None;
+    for options in devices {
+        let session = Session::open_on_one(options)?;
+        let records = subject.run(&session, 1, 0, &[], cancel)?;
+        let why = records.first().map_or(String::new(), |record| record.outcome.summary.clone());
+        if TrialRuns::of(records.clone()).rate.runs > 0 {
+            judged = Some((session, records));
+            break;
+        }
+        let release = name(&session);
+        not_judged.get_or_insert(NotJudged { release, why });
+    }
+    let Some((session, mut records)) = judged else {
+        return Ok(Err(not_judged.unwrap_or_default()));
+    };
+    records.extend(subject.run(&session, repeat - 1, 1, &[], cancel)?);
+    let release = name(&session);
+    let gfx = session.gfx().filter(|gfx| failing.gfx() != Some(gfx));
+    let gfx = gfx.map_or(String::new(), |gfx| format!(" on the emulated {gfx}"));
+    let what = if subject.command.is_some() { "the same program" } else { "the same" };
+    Ok(Ok(control(format!("{what} on ROCm {release}{gfx}"), TrialRuns::of(records))))
+}
+
+fn name(session: &Session) -> String {
+    session.rocm.as_ref().map_or(session.stack.spec.clone(), ToString::to_string)
 }

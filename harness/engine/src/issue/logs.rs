@@ -1,8 +1,12 @@
 //! Logs of the runtime and of the libraries, from one more run of the failing trial.
 
-use std::path::Path;
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    path::Path,
+};
 
-use judge::{api, may_be_same};
+use judge::{Kind, api, may_be_same};
 use plan::{Library, Plan};
 use report::{
     Record,
@@ -11,7 +15,11 @@ use report::{
 
 use supervise::Cancel;
 
-use crate::{Session, Stop, exported::program_folder, failing_trial::FailingTrial};
+use crate::{
+    Session, Stop,
+    exported::program_folder,
+    failing_trial::{FailingTrial, is_same_after_edit},
+};
 
 /// Lines of the runtime's log from the failing call on that are reported.
 const LINES: usize = 80;
@@ -71,13 +79,75 @@ pub(super) fn logs(
     Ok(logs)
 }
 
+/// The log of one more run of a program.
+#[derive(Default)]
+pub(super) struct ProgramLog {
+    pub(super) logs: Vec<Log>,
+    /// The HIP call that had not returned when the program ended.
+    pub(super) open_call: Option<String>,
+}
+
+/// Runs a program that ended badly once more with a log of its HIP calls. The result is empty if it does not fail in the same way.
+pub(super) fn of_program(
+    subject: &FailingTrial<'_>,
+    session: &Session,
+    failed: &Record,
+    who: &Identity,
+    cancel: &Cancel,
+) -> Result<ProgramLog, Stop> {
+    let by_its_end =
+        [Kind::ApiError, Kind::Crash, Kind::Hang, Kind::LibraryExit, Kind::TeardownCrash];
+    if !by_its_end.contains(&failed.outcome.kind) {
+        return Ok(ProgramLog::default());
+    }
+    let folder = program_folder(session)?;
+    let file = folder.path().join("hip").display().to_string();
+    let variables =
+        [("AMD_LOG_LEVEL".to_owned(), "3".to_owned()), ("AMD_LOG_LEVEL_FILE".to_owned(), file)];
+    let records = subject.run(session, 1, 0, &variables, cancel)?;
+    let text = plain(&read(folder.path(), "hip"));
+    if text.is_empty() || !records.iter().any(|r| is_same_after_edit(&r.outcome, &failed.outcome)) {
+        return Ok(ProgramLog::default());
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    let open_call = ::export::parse_trace(&text, true).open;
+    let entered = |call: &String| {
+        let entry = format!("{call} (");
+        lines.iter().rposition(|line| line.contains(&entry))
+    };
+    let (title, from) = match open_call.as_ref().and_then(entered).zip(open_call.as_ref()) {
+        Some((at, call)) => {
+            (format!("calls before {call}, which did not return, and everything from there on"), at)
+        }
+        None => (AT_THE_END.to_owned(), lines.len().saturating_sub(LINES)),
+    };
+    let text = redact(&shown(&lines, from), who);
+    let log = Log { title: format!("AMD_LOG_LEVEL=3 of one more run: {title}"), text };
+    Ok(ProgramLog { logs: vec![log], open_call })
+}
+
 /// Returns the text of the files whose names begin with `prefix`.
 fn read(folder: &Path, prefix: &str) -> String {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let files = entries.filter(|e| e.file_name().to_string_lossy().starts_with(prefix));
     files
-        .filter_map(|e| Some(String::from_utf8_lossy(&std::fs::read(e.path()).ok()?).into_owned()))
+        .filter_map(|entry| {
+            Some(String::from_utf8_lossy(&end_of(&entry.path()).ok()?).into_owned())
+        })
         .collect()
+}
+
+/// Longest part of a log that is read, in bytes.
+const LONGEST: u64 = 16 << 20;
+
+/// Reads the last bytes of a file.
+fn end_of(file: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(file)?;
+    let size = file.metadata()?.len();
+    file.seek(SeekFrom::Start(size.saturating_sub(LONGEST)))?;
+    let mut bytes = Vec::new();
+    file.take(LONGEST).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn unique<'t>(lines: &[&'t str]) -> Vec<&'t str> {

@@ -1,7 +1,5 @@
 //! The program of a case, or of the user's, as part of an issue.
 
-use std::{fs, path::Path};
-
 use case::Body;
 use plan::program::ProgramBody;
 use report::{
@@ -10,16 +8,23 @@ use report::{
 };
 
 use super::IssueError;
-use crate::{Stop, failing_trial::FailingTrial, rerun::quoted};
+use crate::{Stop, command_line::CommandLine, failing_trial::FailingTrial, rerun::quoted};
 
-/// Largest text of a program in an issue, in bytes.
-const LONGEST: u64 = 64 << 10;
+/// Name of the module with which a program reports its checks.
+const HELPER: &str = "rocrepro";
 
-/// Returns the program of a case.
+/// Returns the program of a trial.
 ///
 /// # Errors
 /// Mistakes of the case.
-pub(super) fn of_case(subject: &FailingTrial<'_>, failed: &Record) -> Result<Program, Stop> {
+pub(super) fn of_trial(subject: &FailingTrial<'_>, failed: &Record) -> Result<Program, Stop> {
+    match subject.command {
+        Some(command) => Ok(of_command(command, failed)),
+        None => of_case(subject, failed),
+    }
+}
+
+fn of_case(subject: &FailingTrial<'_>, failed: &Record) -> Result<Program, Stop> {
     let job = subject.job()?;
     let Body::Program(program) = &job.lowered.body else {
         return Err(IssueError::NoProgram.into());
@@ -72,22 +77,32 @@ pub(super) fn of_case(subject: &FailingTrial<'_>, failed: &Record) -> Result<Pro
 }
 
 /// Returns the command that installs the packages of the failing run.
-pub(super) fn install(failed: &Record) -> Vec<String> {
+fn install(failed: &Record) -> Vec<String> {
     let packages = failed.program.iter().flat_map(|program| &program.packages);
     let words: Vec<String> = packages.map(|package| quoted(package)).collect();
     if words.is_empty() { Vec::new() } else { vec![format!("pip install {}", words.join(" "))] }
 }
 
-/// Returns the text of a program's file and its language in Markdown; none if the file is too long or not text.
-pub(super) fn text_of(file: &Path) -> Option<(String, &'static str)> {
-    let size = file.metadata().ok().filter(fs::Metadata::is_file)?.len();
-    let text = (size <= LONGEST).then(|| fs::read_to_string(file).ok()).flatten()?;
-    let language = match file.extension().and_then(|ending| ending.to_str()) {
-        Some("py") => "python",
-        Some("cpp" | "cc" | "cxx" | "hip" | "h" | "hpp" | "cu") => "cpp",
-        Some("c") => "c",
-        Some("sh") => "sh",
-        _ => "",
+/// Returns the program of a command line.
+fn of_command(command: &CommandLine, failed: &Record) -> Program {
+    let text = command.text();
+    let helper = text.filter(|it| it.text.contains(HELPER));
+    let helper = helper.map(|it| if it.language == "cpp" { "rocrepro.h" } else { "rocrepro.py" });
+    let mut plainly = install(failed);
+    plainly.push(shell::join(command.words()));
+    let own = Own {
+        plainly,
+        again: vec![failed.again.clone()],
+        text_is_whole: text.is_some(),
+        in_case: false,
+        helper,
     };
-    Some((text, language))
+    let file = text.and_then(|it| it.file.file_name());
+    Program {
+        file: file.map_or(command.name().to_owned(), |name| name.to_string_lossy().into_owned()),
+        language: text.map_or("", |it| it.language),
+        text: text.map(|it| it.text.clone()).unwrap_or_default(),
+        exported: None,
+        own: Some(own),
+    }
 }

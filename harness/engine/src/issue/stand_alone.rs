@@ -1,6 +1,6 @@
 //! The stand-alone program of an issue: the shortest one that showed the failure, or that of the trial.
 
-use std::path::Path;
+use std::{path::Path, time::Instant};
 
 use ::export::Form;
 use judge::{Outcome, api};
@@ -15,7 +15,7 @@ use supervise::Cancel;
 use super::{IssueEvent, IssueReporter};
 use crate::{
     CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop, evidence,
-    exported::{ProgramRunner, printed, program_folder, shortest, verify},
+    exported::{ProgramRunner, SearchBudget, printed, program_folder, shortest, verify},
     failing_trial::{FailingTrial, TrialRuns},
     passing_release::PassingReleaseSearch,
     probe::release_of_programs,
@@ -36,6 +36,8 @@ pub(super) struct ProgramMaker<'a> {
     pub(super) rate: Rate,
     pub(super) folder: &'a Path,
     pub(super) who: &'a Identity,
+    /// When the search for a shorter program ends.
+    pub(super) deadline: Instant,
     pub(super) cancel: &'a Cancel,
     pub(super) events: IssueReporter<'a>,
 }
@@ -59,8 +61,8 @@ impl ProgramMaker<'_> {
             && let Some(trial) = case.trials().into_iter().next()
         {
             let faults = self.subject.faults.clone();
-            let minimal =
-                FailingTrial { library: &library, selected: Selected { case, trial }, faults };
+            let selected = Selected { case, trial };
+            let minimal = FailingTrial { library: &library, selected, faults, command: None };
             let signature = Some(self.failed.outcome.signature.clone());
             let runs = TrialRuns::with_signature(
                 minimal.run(self.session, LOOKS.min(self.looks()), 0, &[], self.cancel)?,
@@ -120,8 +122,14 @@ impl ProgramMaker<'_> {
                 .ok(),
             None => None,
         };
+        let tried = |tries| {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            (self.events)(IssueEvent::ShorterProgramTried { tries, left });
+        };
+        let budget = SearchBudget { deadline: self.deadline, tried: &tried };
+        let rates = [rate, self.rate];
         let Some(short) =
-            shortest(&runner, other.as_ref(), &job, goal, [rate, self.rate], self.cancel)?
+            shortest(&runner, other.as_ref(), &job, goal, rates, budget, self.cancel)?
         else {
             return Ok(None);
         };

@@ -46,7 +46,8 @@ pub(super) fn minimise(
     cancel: &Cancel,
     report: MinimiseReporter<'_>,
 ) -> Result<MinimiseResult, Stop> {
-    let Minimiser { options, library, session, releases, .. } = minimiser;
+    let Minimiser { options, subjects, session, releases, .. } = minimiser;
+    let library = subjects.library;
     let begun = Instant::now();
     // The matrix is reduced first: the simplest trial that fails is as good as any.
     jobs.sort_by_key(|job| simplicity(&job.lowered));
@@ -78,7 +79,7 @@ pub(super) fn minimise(
     for (n, (_, candidate)) in result.others.values().enumerate() {
         evidence::write_text(&folder, &format!("other-{}.yaml", n + 1), candidate.text())?;
     }
-    let (what, faults) = (folder.join(CASE_FILE), options.faults.as_slice());
+    let (what, faults) = (folder.join(CASE_FILE), subjects.faults.as_slice());
     let rerun = Rerun { command: "run", what: What::File(&what), late: session.late, faults };
     let text = report::minimised(&found, result.complete, begun.elapsed(), &rerun.of(session));
     Ok(MinimiseResult { text, complete: result.complete })

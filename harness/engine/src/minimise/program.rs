@@ -1,18 +1,31 @@
 //! Minimisation of the program of a case: it is made shorter, line by line, while it fails in the same way.
 
-use std::{path::Path, time::Instant};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use ::case::Body;
-use judge::{FailureIdentity, Kind, Likeness, Outcome};
-use plan::program::ProgramBody;
-use report::{Record, ShortenedProgram, evidence::CASE_FILE};
+use judge::{FailureIdentity, Kind, Outcome};
+use plan::program::{ProgramBody, Source};
+use report::{
+    Record,
+    evidence::{CASE_FILE, MinimisedProgram, Rate, Setting},
+};
 use search::shorten::{ShortenedText, shorten};
 use supervise::Cancel;
 
-use super::{MinimiseResult, Minimiser, error::MinimiseError, reducer::ReducerChoice};
+use super::{
+    MinimiseEvent, MinimiseReporter, MinimiseResult, Minimiser, error::MinimiseError,
+    reducer::ReducerChoice,
+};
 use crate::{
-    Job, Selected, Session, Stop, evidence,
-    failing_trial::{FailingTrial, first_failing, run_all},
+    Job, Session, Stop, TrialFolder,
+    command_line::CommandLine,
+    evidence,
+    exported::program_folder,
+    failing_trial::{FailingTrial, Subjects, first_failing, is_same_after_edit, run_all},
     passing_release::Oracle,
     rerun::{Rerun, What},
 };
@@ -24,6 +37,7 @@ const RUNS: u32 = 3;
 struct Search<'s> {
     session: &'s Session,
     job: Job<'s>,
+    place: TextPlace,
     goal: Outcome,
     oracle: Oracle,
     deadline: Instant,
@@ -31,18 +45,38 @@ struct Search<'s> {
     left: u32,
     /// Texts that were tried.
     tries: u32,
+    /// The shortest program so far, and its file.
+    best: String,
+    file: PathBuf,
     trouble: Option<Stop>,
     cancel: &'s Cancel,
+    report: MinimiseReporter<'s>,
+}
+
+/// The place of the program's text in a job.
+enum TextPlace {
+    /// The text is part of the body.
+    Body,
+    /// A word of the command line names the file of the text. Other texts are written to a file of that name in a folder of their own.
+    File {
+        /// Position of the word.
+        word: usize,
+        file: PathBuf,
+        /// The folder in which Python finds modules beside the original file.
+        modules: Option<PathBuf>,
+        _folder: TrialFolder,
+    },
 }
 
 /// Shortens the program of the first trial that fails, and writes the evidence folder.
 pub(super) fn minimise(
     minimiser: &Minimiser<'_>,
-    selected: Vec<Selected<'_>>,
     cancel: &Cancel,
+    report: MinimiseReporter<'_>,
 ) -> Result<MinimiseResult, Stop> {
-    let Minimiser { options, library, session, releases, .. } = minimiser;
-    let (subject, runs) = first_failing(library, selected, &options.faults, session, RUNS, cancel)?;
+    let Minimiser { options, subjects, session, releases, .. } = minimiser;
+    let begun = Instant::now();
+    let (subject, runs) = first_failing(Subjects::clone(subjects), session, RUNS, cancel)?;
     let no_failure = || MinimiseError::NoVerdict("no run failed".to_owned());
     let failed = runs.failed().cloned().ok_or_else(no_failure)?;
     let signature = failed.outcome.signature.clone();
@@ -53,31 +87,43 @@ pub(super) fn minimise(
     if FailureIdentity::parse(&signature).is_bare_exit() {
         return Err(MinimiseError::OnlyExitStatus(signature).into());
     }
+    report(MinimiseEvent::FailureFound { signature: &signature });
     let id = &subject.selected.case.id;
     let job = subject.job()?;
     let Body::Program(program) = &job.lowered.body else {
         return Err(MinimiseError::NoVerdict("the case has no program".to_owned()).into());
     };
-    let source = program.source().cloned().ok_or_else(|| MinimiseError::Command(id.clone()))?;
-    let oracle = releases.oracle(session, &job, cancel)?;
+    let (source, place) = match subject.command {
+        Some(command) => of_command(command, session)?,
+        None => {
+            let source = program.source().cloned();
+            (source.ok_or_else(|| MinimiseError::Command(id.clone()))?, TextPlace::Body)
+        }
+    };
+    let is_cpp = matches!(program.what, ProgramBody::Cpp { .. });
+    let ending = if is_cpp { "cpp" } else { "py" };
+    let file = source.file.clone().unwrap_or_else(|| format!("program.{ending}"));
+    let folder = evidence::folder(options.out.as_deref(), id)?;
+    evidence::make(&folder)?;
     let mut search = Search {
         session,
         job: job.clone(),
+        place,
         goal: failed.outcome.clone(),
-        oracle,
-        deadline: Instant::now() + options.budget,
+        oracle: releases.oracle(session, &job, cancel)?,
+        deadline: begun + options.budget,
         left: options.budget_runs,
         tries: 0,
+        best: source.text.clone(),
+        file: folder.join(&file),
         trouble: None,
         cancel,
+        report,
     };
     // If the program fails in another way on the healthy device, the device is not an oracle for shorter programs.
     if search.passes_on_oracle(&source.text).is_none_or(|passes| !passes) {
         search.oracle = Oracle::None;
     }
-    let folder = evidence::folder(options.out.as_deref(), id)?;
-    let is_cpp = matches!(program.what, ProgramBody::Cpp { .. });
-    let ending = if is_cpp { "cpp" } else { "py" };
     let reducer = match (options.reducer, &search.oracle) {
         // A reducer soon makes a program that is wrong itself, which only an oracle can detect.
         (ReducerChoice::Auto, Oracle::None) => ReducerChoice::None,
@@ -93,41 +139,68 @@ pub(super) fn minimise(
     };
     let before = by.as_ref().map_or(&source.text, |(_, reduced)| &reduced.text);
     let shorter = shorten(before, &mut |text| search.still(text));
+    let text = shorter.apply_to(before);
+    evidence::write_text(&folder, &file, &text)?;
+    let again = match subject.command {
+        Some(command) => {
+            let shorter = command.with_file(&folder.join(&file), &options.session)?;
+            shorter.map(|it| it.rerun("exec", Vec::new(), session, &subject.faults))
+        }
+        None => {
+            let case = subject.library.text(id);
+            let above = source.file.is_none().then_some(source.above);
+            let block = Block { above, text: &source.text };
+            let case = if *before == source.text {
+                block.without(case, &shorter)
+            } else {
+                block.replaced(case, &text)
+            };
+            case.map(|case| again(&folder, &case, &subject, session)).transpose()?
+        }
+    };
+    let reducer = by.map(|(name, reduced)| (name.to_owned(), reduced.whole));
+    let complete = shorter.complete && reducer.as_ref().is_none_or(|(_, whole)| *whole);
+    let found = MinimisedProgram {
+        trial: failed.trial.clone(),
+        signature,
+        on: Setting::of(&failed),
+        file,
+        lines_before: source.text.lines().count(),
+        lines: shorter.lines.len(),
+        tries: search.tries,
+        rate: Rate { failed: RUNS, runs: RUNS },
+        passes: match &search.oracle {
+            Oracle::Healthy => Some("without the fault".to_owned()),
+            Oracle::Release(session) => Some(format!("on {}", session.stack.spec)),
+            Oracle::None => None,
+        },
+        reducer,
+        complete,
+    };
+    evidence::write(&folder, &found)?;
+    // A request to stop ends the command, and the folder has the shortest program so far.
     if let Some(stop) = search.trouble {
         return Err(stop);
     }
-    let text = shorter.apply_to(before);
-    let file = source.file.clone().unwrap_or_else(|| format!("program.{ending}"));
-    evidence::write_text(&folder, &file, &text)?;
-    let case = library.text(id);
-    let block = Block { above: source.file.is_none().then_some(source.above), text: &source.text };
-    let case = if *before == source.text {
-        block.without(case, &shorter)
-    } else {
-        block.replaced(case, &text)
+    let text = report::minimised_program(&found, &folder, again.as_deref());
+    Ok(MinimiseResult { text, complete })
+}
+
+/// Returns the text of a command line's program, and its place.
+fn of_command(command: &CommandLine, session: &Session) -> Result<(Source, TextPlace), Stop> {
+    let unknown = || MinimiseError::Command(command.words().join(" "));
+    let (Some(text), Some(word)) = (command.text(), command.text_word()) else {
+        return Err(unknown().into());
     };
-    let again = case.map(|case| again(&folder, &case, &subject, session)).transpose()?;
-    let reducer = by.map(|(name, reduced)| (name, reduced.whole));
-    let passes = match &search.oracle {
-        Oracle::Healthy => Some("without the fault".to_owned()),
-        Oracle::Release(session) => Some(format!("on {}", session.stack.spec)),
-        Oracle::None => None,
-    };
-    let shown = ShortenedProgram {
-        trial: &failed.trial,
-        lines: shorter.lines.len(),
-        lines_before: source.text.lines().count(),
-        tries: search.tries,
-        reducer,
-        signature: &search.goal.signature,
-        runs: RUNS,
-        passes: passes.as_deref(),
-        complete: shorter.complete,
-        file: &folder.join(&file),
-        again: again.as_deref(),
-    };
-    let complete = shorter.complete && reducer.is_none_or(|(_, whole)| whole);
-    Ok(MinimiseResult { text: shown.to_string(), complete })
+    let name = text.file.file_name().ok_or_else(unknown)?;
+    let folder = program_folder(session)?;
+    let file = folder.path().join(name);
+    let beside = text.file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let beside = std::path::absolute(beside.unwrap_or(Path::new("."))).ok();
+    let modules = beside.filter(|_| text.language == "python");
+    let file_name = Some(name.to_string_lossy().into_owned());
+    let source = Source { text: text.text.clone(), file: file_name, above: 0 };
+    Ok((source, TextPlace::File { word, file, modules, _folder: folder }))
 }
 
 /// Writes the case of the shorter program, and returns the command that runs it.
@@ -199,11 +272,33 @@ impl Search<'_> {
         // One run is enough to reject most texts.
         for runs in [1, RUNS - 1] {
             let records = self.run(None, text, runs)?;
-            if !records.iter().all(|record| alike(&record.outcome, &self.goal)) {
+            if !records.iter().all(|record| is_same_after_edit(&record.outcome, &self.goal)) {
                 return Some(false);
             }
         }
-        self.passes_on_oracle(text)
+        let passes = self.passes_on_oracle(text)?;
+        if passes && text.len() < self.best.len() {
+            self.keep(text);
+        }
+        Some(passes)
+    }
+
+    /// Writes the shortest program so far, so that nothing is lost if the command is killed.
+    fn keep(&mut self, text: &str) {
+        text.clone_into(&mut self.best);
+        let written = atomic::write(&self.file, text.as_bytes());
+        if let Err(error) = written {
+            self.trouble = Some(Stop::no_verdict(format!(
+                "error: cannot write `{}`: {error}",
+                self.file.display()
+            )));
+        }
+        let (lines, runs) = (text.lines().count(), self.tries);
+        (self.report)(MinimiseEvent::ShorterProgram {
+            signature: &self.goal.signature,
+            lines,
+            tries: runs,
+        });
     }
 
     /// Returns true if a text passes on the oracle, or without an oracle; none if the search must end.
@@ -225,35 +320,50 @@ impl Search<'_> {
         text: &str,
         runs: u32,
     ) -> Option<Vec<Record>> {
-        if self.left < runs || Instant::now() > self.deadline {
+        if self.left < runs || Instant::now() > self.deadline || self.trouble.is_some() {
             return None;
         }
         self.left -= runs;
         let mut job = self.job.clone();
-        if let Body::Program(program) = &mut job.lowered.body
-            && let ProgramBody::Python(source) | ProgramBody::Cpp { source, .. } = &mut program.what
-        {
-            text.clone_into(&mut source.text);
+        if let Err(error) = self.place.set(&mut job, text) {
+            self.trouble =
+                Some(Stop::no_verdict(format!("error: cannot write a shorter program: {error}")));
+            return None;
         }
         if there.is_some() {
             job.faults.clear();
         }
         let session = there.flatten().unwrap_or(self.session);
         let done = run_all(session, (0..runs).map(|n| job.of_run(n)).collect(), self.cancel);
+        (0..runs).for_each(|_| (self.report)(MinimiseEvent::TrialEnded));
         done.map_err(|stop| self.trouble = Some(stop)).ok()
     }
 }
 
-/// Returns true if two failures are the same although lines of the program were left out. The first errors of a compiler must be
-/// equal too, so that a text that does not parse does not count as a shorter program.
-fn alike(one: &Outcome, other: &Outcome) -> bool {
-    let identity = |outcome: &Outcome| FailureIdentity::parse(&outcome.signature);
-    let error = |outcome: &Outcome| {
-        let line = |line: &String| line.split_once("error: ").map(|(_, text)| text.to_owned());
-        let refused = outcome.kind == Kind::CompileError;
-        refused.then(|| outcome.details.iter().find_map(line)).flatten()
-    };
-    identity(one).compare_edited(&identity(other)) == Likeness::Same && error(one) == error(other)
+impl TextPlace {
+    /// Replaces the text of the program that a job runs.
+    fn set(&self, job: &mut Job<'_>, text: &str) -> io::Result<()> {
+        let Body::Program(program) = &mut job.lowered.body else { return Ok(()) };
+        match (self, &mut program.what) {
+            (TextPlace::File { word, file, modules, .. }, ProgramBody::Command(words)) => {
+                fs::write(file, text)?;
+                file.to_string_lossy().into_owned().clone_into(&mut words[*word]);
+                if let Some(modules) = modules {
+                    let path = job.lowered.plan.environment.entry("PYTHONPATH".to_owned());
+                    let path = path.or_default();
+                    *path = match path.is_empty() {
+                        true => modules.display().to_string(),
+                        false => format!("{}:{path}", modules.display()),
+                    };
+                }
+            }
+            (_, ProgramBody::Python(source) | ProgramBody::Cpp { source, .. }) => {
+                text.clone_into(&mut source.text);
+            }
+            (TextPlace::Body, ProgramBody::Command(_)) => {}
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use plan::Library;
 use super::Environment;
 use crate::{
     Record,
-    evidence::{Bisected, Exported, Minimised, Mitigations, OtherFailure, Rate},
+    evidence::{Bisected, Exported, Minimised, MinimisedProgram, Mitigations, OtherFailure, Rate},
 };
 
 /// All results about one failure.
@@ -20,6 +20,10 @@ pub struct Findings {
     pub about: Option<String>,
     /// Error that the sanitizer finds in the case's own kernels, without an injected fault.
     pub mistake: Option<Mistake>,
+    /// HIP call of a program that had not returned when the program ended.
+    pub open_call: Option<String>,
+    /// What was still missing when the report was written. `None` for a finished report.
+    pub unfinished: Option<&'static str>,
     /// Rate of failures with this signature, in fresh processes.
     pub rate: Rate,
     /// Other failures in the same runs.
@@ -30,8 +34,12 @@ pub struct Findings {
     pub case: String,
     /// Runs that differ from the failing ones in one aspect.
     pub controls: Vec<Control>,
+    /// Releases on which the trial was started and gave no verdict.
+    pub not_judged: Vec<NotJudged>,
     /// Result of `rocrepro minimise`.
     pub minimised: Option<Minimised>,
+    /// Result of `rocrepro minimise` for a program. The program of this issue is the shorter one.
+    pub shortened: Option<MinimisedProgram>,
     /// Result of `rocrepro mitigate`.
     pub mitigations: Option<Mitigations>,
     /// Result of `rocrepro bisect`.
@@ -109,6 +117,15 @@ pub struct Control {
     pub likeness: Option<Likeness>,
     /// Command that repeats these runs.
     pub again: String,
+}
+
+/// A release on which the trial gave no verdict.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotJudged {
+    /// The release, for example `5.2.3`.
+    pub release: String,
+    /// The reason.
+    pub why: String,
 }
 
 impl Control {

@@ -124,6 +124,21 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
         (true, false) => ", whole below.",
         (false, _) => "; its text is not part of this report.",
     });
+    if let Some(found) = &findings.shortened {
+        let _ = write!(
+            text,
+            " `rocrepro minimise` shortened it from {} to {}: every line was left out without which it still failed in the same way{}.",
+            count(found.lines_before, "line"),
+            found.lines,
+            match &found.passes {
+                Some(place) => format!(" and passed {place}"),
+                None => String::new(),
+            }
+        );
+        if !found.complete {
+            text.push_str(" The search was stopped early, so more lines may be unnecessary.");
+        }
+    }
     if let Some(helper) = own.helper {
         let _ = write!(
             text,
@@ -165,6 +180,12 @@ pub(super) fn packages(record: &Record) -> Option<String> {
     });
     let parts: Vec<String> = runs_on.into_iter().chain(packages).collect();
     (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// Returns the library whose kernel a memory fault is in, by the name of the kernel.
+pub fn is_of_a_library(signature: &str) -> Option<&'static str> {
+    let fault = signature.strip_prefix("memory-fault:")?;
+    KERNELS.iter().find(|(mark, _)| fault.contains(mark)).map(|(_, library)| *library)
 }
 
 /// Selects the repository. A program gives less evidence for this than a call of a plan.

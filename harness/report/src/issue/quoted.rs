@@ -43,6 +43,8 @@ pub(super) fn in_markdown(findings: &Findings) -> Findings {
         prose([&mut control.what]);
         spans(&mut control.signature);
     }
+    prose(findings.not_judged.iter_mut().flat_map(|other| [&mut other.release, &mut other.why]));
+    prose(findings.shortened.iter_mut().flat_map(|found| &mut found.passes));
     for duplicate in &mut findings.duplicates {
         prose([&mut duplicate.case]);
         prose([&mut duplicate.known.signature]);

@@ -32,6 +32,8 @@ fn planted() -> Findings {
         packages: vec![("libamdhip64-7".to_owned(), "7.2.4-1".to_owned())],
         planted: vec!["copy.zero,probability=0.5,seed=3".to_owned()],
         about: Some("On gfx11 small pageable copies\nwere lost".to_owned()),
+        unfinished: None,
+        open_call: None,
         rate: rate(5, 10),
         others: vec![OtherFailure { signature: "hang:hipMemcpy".to_owned(), count: 1 }],
         program: Some(Program {
@@ -68,6 +70,11 @@ fn planted() -> Findings {
             likeness: None,
             again: "rocrepro run x".to_owned(),
         }],
+        not_judged: vec![NotJudged {
+            release: "5.2.3".to_owned(),
+            why: "the device | has no code".to_owned(),
+        }],
+        shortened: None,
         minimised: Some(Minimised {
             trial: record.trial.clone(),
             signature: record.outcome.signature.clone(),

@@ -5,7 +5,7 @@ use std::{cmp::Ordering, fmt::Write};
 use judge::Kind;
 
 use super::{
-    Control, Findings, Home,
+    Control, Findings, Home, NotJudged,
     markdown::{fenced, folded, with_interval},
     program as own_program,
 };
@@ -102,10 +102,16 @@ pub(super) fn notice(findings: &Findings) -> String {
             findings.planted.join("`, `")
         ));
     }
+    if let Some(missing) = findings.unfinished {
+        notes.push(format!(
+            "**This report is not finished:** rocrepro was still working on {missing} when it wrote this, or it was stopped."
+        ));
+    }
     if let Some(mistake) = &findings.mistake {
         notes.push(format!(
-            "**A kernel of the case itself is the first suspect, not ROCm:** {}. Repeat it with `{}`. Do not file this before the \
-             kernel is mended, or is shown to be right.",
+            "**{} is the first suspect, not ROCm:** {}. Repeat it with `{}`. Do not file this before that is mended, or is shown \
+             to be right.",
+            if own_program::own(findings).is_some() { "The program itself" } else { "A kernel of the case itself" },
             mistake.found,
             mistake.again
         ));
@@ -229,6 +235,9 @@ pub(super) fn actual(findings: &Findings) -> String {
     let mut text = format!("{} (signature `{}`)", symptom(findings), record.outcome.signature);
     let details = record.outcome.details.iter();
     let mut lines: Vec<String> = details.map(|text| placed(findings, text)).collect();
+    if let Some(call) = &findings.open_call {
+        lines.push(format!("{call} had not returned when the program ended"));
+    }
     if let judge::End::Signalled { signal } = record.exit {
         lines.insert(0, format!("the process ended by {}", judge::signal(signal)));
     }
@@ -247,25 +256,27 @@ pub(super) fn rate_and_controls(findings: &Findings) -> String {
     if findings.bisected.is_none() && findings.planted.is_empty() {
         text.push_str(" No nightly build was tested.");
     }
-    if findings.controls.is_empty() && own_program::own(findings).is_some() {
-        text.push_str(
-            "\n\n**Control:** nothing was run that differs in one thing, or it failed too.",
-        );
-        return text;
-    }
     if findings.controls.is_empty() {
-        text.push_str("\n\n**Control:** none was found: every variant that was tried fails too.");
-        return text;
+        text.push_str(match own_program::own(findings) {
+            Some(_) => {
+                "\n\n**Control:** nothing was run that differs in one thing, or it failed too."
+            }
+            None => "\n\n**Control:** none was found: every variant that was tried fails too.",
+        });
+    } else {
+        text.push_str("\n\n| control variant | failures | |\n| --- | --- | --- |");
+        let failing = format!(
+            "\n| as reported | **{}** | `{}` |",
+            findings.rate, findings.record.outcome.signature
+        );
+        text.push_str(&failing);
+        for control in &findings.controls {
+            let shown = control.failure(&findings.record.outcome.signature);
+            let _ = write!(text, "\n| {} | {} | {shown} |", control.what, control.rate);
+        }
     }
-    text.push_str("\n\n| control variant | failures | |\n| --- | --- | --- |");
-    let failing = format!(
-        "\n| as reported | **{}** | `{}` |",
-        findings.rate, findings.record.outcome.signature
-    );
-    text.push_str(&failing);
-    for control in &findings.controls {
-        let shown = control.failure(&findings.record.outcome.signature);
-        let _ = write!(text, "\n| {} | {} | {shown} |", control.what, control.rate);
+    for NotJudged { release, why } in &findings.not_judged {
+        let _ = write!(text, "\n\nNo verdict on ROCm {release}: {}", sentence(why));
     }
     text
 }
@@ -295,7 +306,6 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
             "Not conclusive: the expected result in the case may not apply to the changed calls",
             of(|v| matches!(v, FactorVerdict::Wrong { .. })),
         ),
-        ("Does not help", of(|v| *v == FactorVerdict::NoEffect)),
     ];
     let lists = lists.iter().filter(|(_, names)| !names.is_empty());
     let lists: Vec<_> =
@@ -337,6 +347,11 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
     } else {
         let _ = write!(text, "\n\nThis points to: {}.", found.points_to.join(", "));
     }
+    let useless = of(|v| *v == FactorVerdict::NoEffect);
+    if !useless.is_empty() {
+        let title = format!("{} that did not help", count(useless.len(), "change"));
+        let _ = write!(text, "\n\n{}", folded(&title, &useless.join(", ")));
+    }
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for other in &found.not_tried {
         let name = format!("`{}`", other.name);
@@ -355,7 +370,7 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
 pub(super) fn steps(findings: &Findings) -> String {
     let Some(program) = &findings.program else {
         return format!(
-            "This case has no stand-alone program. With rocrepro:\n\n{}",
+            "This report has no stand-alone program. With rocrepro:\n\n{}",
             fenced("sh", &findings.record.again)
         );
     };

@@ -1,0 +1,73 @@
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::Args;
+use engine::command_line::CommandOptions;
+
+/// A program of the user's, for a command that works on a case or on a program.
+#[derive(Args)]
+pub(crate) struct OwnProgram {
+    #[command(flatten)]
+    pub(crate) judged: Judged,
+
+    /// Instead of a case, a program of yours with its arguments, which fails when it is run in the current folder
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// How the run of a program is judged.
+#[derive(Args)]
+pub(crate) struct Judged {
+    /// The exit status that the program must end with
+    #[arg(long, value_name = "STATUS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=255))]
+    pub(crate) exit: u32,
+
+    /// A text that its output must contain
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) says: Vec<String>,
+
+    /// A text that its output must not contain
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) never: Vec<String>,
+
+    /// What should be true, as one sentence for the title of the issue
+    #[arg(long, value_name = "SENTENCE")]
+    pub(crate) title: Option<String>,
+
+    /// The file of the program's text [default: the first word of the command line that is a file of text]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) source: Option<PathBuf>,
+}
+
+impl Judged {
+    /// Returns the first of these options that was given.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let all = [
+            ("--exit", self.exit != 0),
+            ("--says", !self.says.is_empty()),
+            ("--never", !self.never.is_empty()),
+            ("--title", self.title.is_some()),
+            ("--source", self.source.is_some()),
+        ];
+        all.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+
+    /// Returns the options of a command line.
+    pub(crate) fn command(
+        &self,
+        program: PathBuf,
+        arguments: Vec<OsString>,
+        environment: Option<String>,
+    ) -> CommandOptions {
+        CommandOptions {
+            program,
+            arguments,
+            environment,
+            outside_namespace: false,
+            exit: self.exit,
+            says: self.says.clone(),
+            never: self.never.clone(),
+            title: self.title.clone(),
+            source: self.source.clone(),
+        }
+    }
+}

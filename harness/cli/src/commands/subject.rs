@@ -1,0 +1,70 @@
+//! The trials that a command works on: those of cases, or the only one of a program of the user's.
+
+use device::Planted;
+use engine::{
+    CaseLibrary, SessionOptions, Stop, command_line::CommandLine, failing_trial::Subjects, select,
+};
+
+use crate::args::OwnProgram;
+
+/// Cases, or a command line.
+pub(super) enum CasesOrProgram {
+    Cases { library: Box<CaseLibrary>, named: Vec<String> },
+    Program(Box<CommandLine>),
+}
+
+impl CasesOrProgram {
+    /// Reads the program of a command, or without one its cases.
+    ///
+    /// # Errors
+    /// Mistakes of the cases or of the command line.
+    pub(super) fn read(
+        own: &OwnProgram,
+        session: &SessionOptions,
+        named: &[String],
+        load: impl FnOnce() -> Result<CaseLibrary, Stop>,
+    ) -> Result<CasesOrProgram, Stop> {
+        let Some((program, arguments)) = own.command.split_first() else {
+            if let Some(option) = own.judged.given() {
+                return Err(Stop::usage(format!(
+                    "error: `{option}` is about a program, and no program is given\nhint: write it after `--`"
+                )));
+            }
+            let library = Box::new(load()?);
+            return Ok(CasesOrProgram::Cases { library, named: named.to_vec() });
+        };
+        if let Some(name) = named.first() {
+            return Err(Stop::usage(format!(
+                "error: `{name}` is a case, and a program is given too\nhint: give one of them"
+            )));
+        }
+        let environment = session.packages_in.clone();
+        let options = own.judged.command(program.into(), arguments.to_vec(), environment);
+        CommandLine::read(options, session).map(|line| CasesOrProgram::Program(Box::new(line)))
+    }
+
+    /// Returns the options of the session in which the trials run.
+    ///
+    /// # Errors
+    /// The current folder cannot be found.
+    pub(super) fn session(&self, options: SessionOptions) -> Result<SessionOptions, Stop> {
+        match self {
+            CasesOrProgram::Cases { .. } => Ok(options),
+            CasesOrProgram::Program(line) => line.in_session(options),
+        }
+    }
+
+    /// Returns the trials.
+    ///
+    /// # Errors
+    /// Names that match no trial.
+    pub(super) fn subjects(&self, faults: Vec<Planted>) -> Result<Subjects<'_>, Stop> {
+        match self {
+            CasesOrProgram::Cases { library, named } => {
+                let selected = select(library, named)?;
+                Ok(Subjects { library, selected, faults, command: None })
+            }
+            CasesOrProgram::Program(line) => line.subjects(faults),
+        }
+    }
+}

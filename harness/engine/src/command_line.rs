@@ -1,0 +1,355 @@
+//! A command line of the user's, made into a case with one trial, so that every command that works on a case works on it too.
+
+use std::{
+    ffi::OsString,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use device::Planted;
+use plan::program::Packages;
+use report::Record;
+use serde_json::json;
+use stacks::Hint;
+use thiserror::Error;
+
+use crate::{
+    CaseLibrary, DeviceChoice, Session, SessionOptions, Stop,
+    failing_trial::Subjects,
+    prerequisites,
+    program_text::{ProgramText, read_text},
+    rerun::{Rerun, What},
+    select,
+    stop::explained,
+};
+
+/// A command line that cannot be run and judged.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CommandLineError {
+    /// A GPU does not report which programs use it.
+    #[error(
+        "a run of a program is judged on a device that says which program used it, and a GPU does not"
+    )]
+    OnGpu,
+    /// The program would run outside of a namespace.
+    #[error("a program that is judged runs in a namespace")]
+    OutsideNamespace,
+    /// A word of the command line is not text.
+    #[error("`{0}` is not UTF-8 text, so it could not be printed")]
+    NotText(String),
+    /// The source of the program cannot be shown.
+    #[error("`{0}` is not a text file of at most 64 KiB")]
+    Source(String),
+    /// The program needs a compiler at run time.
+    #[error("not run: {0}")]
+    NoCompiler(String),
+    /// A folder cannot be created or found.
+    #[error("{folder}: {error}")]
+    Folder {
+        /// The description of the folder.
+        folder: &'static str,
+        /// The cause.
+        error: std::io::Error,
+    },
+}
+
+impl Hint for CommandLineError {
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            CommandLineError::OnGpu => "use `--device emulated`",
+            CommandLineError::OutsideNamespace => "leave `--home loader` out",
+            _ => return None,
+        };
+        Some(hint.to_owned())
+    }
+}
+
+impl From<CommandLineError> for Stop {
+    fn from(error: CommandLineError) -> Stop {
+        let message = format!("error: {}", explained(&error));
+        match error {
+            CommandLineError::NoCompiler(_) | CommandLineError::Folder { .. } => {
+                Stop::no_verdict(message)
+            }
+            _ => Stop::usage(message),
+        }
+    }
+}
+
+/// A command line as typed, and the requirements on its run.
+#[derive(Clone, Debug)]
+pub struct CommandOptions {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// The environment in which the program is searched.
+    pub environment: Option<String>,
+    /// Requests a run outside of a namespace, which is refused.
+    pub outside_namespace: bool,
+    /// The required exit status.
+    pub exit: u32,
+    /// Texts that the output must contain.
+    pub says: Vec<String>,
+    /// Texts that the output must not contain.
+    pub never: Vec<String>,
+    /// What should be true, as one sentence.
+    pub title: Option<String>,
+    /// The file of the program's text; by default the first word of the command line that is a text file.
+    pub source: Option<PathBuf>,
+}
+
+/// A command line that can be run and judged.
+pub struct CommandLine {
+    options: CommandOptions,
+    words: Vec<String>,
+    text: Option<ProgramText>,
+    name: String,
+    library: CaseLibrary,
+    /// Libraries that the stack needs, as typed after `--with`.
+    with: Vec<String>,
+}
+
+impl CommandLine {
+    /// Reads a command line.
+    ///
+    /// # Errors
+    /// Options that are not valid, or a missing compiler that the program needs when it runs.
+    pub fn read(options: CommandOptions, session: &SessionOptions) -> Result<CommandLine, Stop> {
+        let given = Stop::both(words(&options).map_err(Stop::from), possible(&options, session));
+        let (words, ()) = given?;
+        let text = source(&options, &words)?;
+        if let Some(text) = &text
+            && text.language == "python"
+            && prerequisites::compiles(&Packages::None, &text.text)
+        {
+            find_compiler(&options.program)?;
+        }
+        let name = name(text.as_ref().map_or(&options.program, |text| &text.file));
+        let library = CaseLibrary::of_text(&name, &case(&options, &name, &words))?;
+        let with = session.with.clone();
+        Ok(CommandLine { options, words, text, name, library, with })
+    }
+
+    /// Returns the options of a session that runs the program in the current folder.
+    ///
+    /// # Errors
+    /// The current folder cannot be found.
+    pub fn in_session(&self, options: SessionOptions) -> Result<SessionOptions, Stop> {
+        let here = std::env::current_dir()
+            .map_err(|error| CommandLineError::Folder { folder: "no current folder", error })?;
+        // All runs share the current folder.
+        Ok(SessionOptions { programs_in: Some(here), jobs: Some(NonZeroUsize::MIN), ..options })
+    }
+
+    /// Returns the only trial.
+    ///
+    /// # Errors
+    /// Does not fail: the case has one trial.
+    pub fn subjects(&self, faults: Vec<Planted>) -> Result<Subjects<'_>, Stop> {
+        let selected = select(&self.library, &[])?;
+        Ok(Subjects { library: &self.library, selected, faults, command: Some(self) })
+    }
+
+    /// Returns the words of the command line.
+    pub(crate) fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// Returns the name of the program: the stem of its file.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the text of the program, if its file was found.
+    pub(crate) fn text(&self) -> Option<&ProgramText> {
+        self.text.as_ref()
+    }
+
+    /// Returns the position of the program's text file among the words; none if no word names it.
+    pub(crate) fn text_word(&self) -> Option<usize> {
+        let file = &self.text.as_ref()?.file;
+        self.words.iter().position(|word| Path::new(word) == file)
+    }
+
+    /// Returns the command line with another file instead of the program's.
+    ///
+    /// # Errors
+    /// Those of [`CommandLine::read`].
+    pub(crate) fn with_file(
+        &self,
+        file: &Path,
+        session: &SessionOptions,
+    ) -> Result<Option<CommandLine>, Stop> {
+        let Some(at) = self.text_word() else { return Ok(None) };
+        let mut words: Vec<OsString> = self.words.iter().map(OsString::from).collect();
+        words[at] = file.as_os_str().to_owned();
+        let program = PathBuf::from(words.remove(0));
+        let title = Some(self.title());
+        let options = CommandOptions {
+            program,
+            arguments: words,
+            title,
+            source: Some(file.to_owned()),
+            ..self.options.clone()
+        };
+        CommandLine::read(options, session).map(Some)
+    }
+
+    /// Returns what should be true, as one sentence.
+    fn title(&self) -> String {
+        self.options.title.clone().unwrap_or_else(|| expectation(&self.options, &self.name))
+    }
+
+    /// Writes into each record the command that repeats the run, and the Python packages of the program.
+    pub(crate) fn describe(&self, records: &mut [Record], session: &Session, faults: &[Planted]) {
+        let again = self.rerun("exec", Vec::new(), session, faults);
+        let mut found = None;
+        for record in records {
+            record.again.clone_from(&again);
+            if let Some(program) = record.program.as_mut().filter(|it| it.packages.is_empty()) {
+                let packages = found.get_or_insert_with(|| packages(&self.options.program));
+                program.packages.clone_from(packages);
+            }
+        }
+    }
+
+    /// Returns a command of rocrepro on this command line, with the options on which every run depends.
+    pub(crate) fn rerun(
+        &self,
+        command: &'static str,
+        more: Vec<(&'static str, String)>,
+        session: &Session,
+        faults: &[Planted],
+    ) -> String {
+        let with = (!self.with.is_empty()).then(|| ("--with", self.with.join(",")));
+        let environment = self.options.environment.iter().map(|name| ("--in", name.clone()));
+        let options: Vec<_> = with.into_iter().chain(environment).chain(more).collect();
+        let what = What::Program(&self.words, &options);
+        Rerun { command, what, late: None, faults }.of(session)
+    }
+
+    /// Returns the options that state the requirements on the run.
+    pub(crate) fn requirements(&self) -> Vec<(&'static str, String)> {
+        let CommandOptions { exit, says, never, title, .. } = &self.options;
+        let mut options = Vec::new();
+        if *exit != 0 {
+            options.push(("--exit", exit.to_string()));
+        }
+        options.extend(says.iter().map(|text| ("--says", text.clone())));
+        options.extend(never.iter().map(|text| ("--never", text.clone())));
+        options.extend(title.iter().map(|text| ("--title", text.clone())));
+        options
+    }
+}
+
+/// Refuses runs that cannot be judged.
+fn possible(options: &CommandOptions, session: &SessionOptions) -> Result<(), Stop> {
+    let on_gpu = session.device == DeviceChoice::Gpu;
+    let on_gpu = if on_gpu { Err(CommandLineError::OnGpu.into()) } else { Ok(()) };
+    let outside = options.outside_namespace;
+    let outside = if outside { Err(CommandLineError::OutsideNamespace.into()) } else { Ok(()) };
+    Stop::both(on_gpu, outside).map(|_| ())
+}
+
+/// Checks that the compiler exists that a Python program needs at run time.
+fn find_compiler(program: &Path) -> Result<(), CommandLineError> {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    if !name.starts_with("python") {
+        return Ok(());
+    }
+    let folder = tempfile::tempdir()
+        .map_err(|error| CommandLineError::Folder { folder: "no temporary folder", error })?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    match prerequisites::compiler_for(program, None, &path, folder.path()) {
+        Some(why) => Err(CommandLineError::NoCompiler(why)),
+        None => Ok(()),
+    }
+}
+
+/// Returns the command line as text.
+fn words(options: &CommandOptions) -> Result<Vec<String>, CommandLineError> {
+    let all = std::iter::once(options.program.clone().into_os_string());
+    let all = all.chain(options.arguments.iter().cloned()).map(OsString::into_string);
+    all.collect::<Result<_, _>>()
+        .map_err(|word| CommandLineError::NotText(word.to_string_lossy().into_owned()))
+}
+
+/// Returns the program's text: the named file, or the first word that is a text file.
+fn source(
+    options: &CommandOptions,
+    words: &[String],
+) -> Result<Option<ProgramText>, CommandLineError> {
+    match &options.source {
+        Some(file) => read_text(file)
+            .map(Some)
+            .ok_or_else(|| CommandLineError::Source(file.display().to_string())),
+        None => Ok(words.iter().find_map(|word| read_text(Path::new(word)))),
+    }
+}
+
+/// Returns the name of the program: the stem of its file, in characters that every file system accepts.
+fn name(file: &Path) -> String {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    let name: String = stem.chars().map(plain).collect();
+    if name.is_empty() { "program".to_owned() } else { name }
+}
+
+/// Returns the command line as a case, so that it is run and judged like any other. A case must declare a fault; none is injected.
+fn case(options: &CommandOptions, name: &str, words: &[String]) -> String {
+    let title = options.title.clone().unwrap_or_else(|| expectation(options, name));
+    // A dollar in a case refers to its matrix.
+    let plain =
+        |texts: &[String]| texts.iter().map(|text| text.replace('$', "$$")).collect::<Vec<_>>();
+    let mut program = json!({"command": plain(words), "exit": options.exit});
+    for (key, texts) in [("says", &options.says), ("never", &options.never)] {
+        if !texts.is_empty() {
+            program[key] = json!(plain(texts));
+        }
+    }
+    if let Some(environment) = &options.environment {
+        program["env"] = json!(environment);
+    }
+    // JSON is YAML.
+    json!({
+        "title": title,
+        "source": ["a command line"],
+        "program": program,
+        "faults": ["copy.zero"],
+    })
+    .to_string()
+}
+
+/// Returns the default title.
+fn expectation(options: &CommandOptions, name: &str) -> String {
+    let mut text = format!("{name} ends with exit status {}", options.exit);
+    if !options.says.is_empty() || !options.never.is_empty() {
+        text.push_str(" and prints what it must");
+    }
+    text
+}
+
+/// Lists the packages of the environment of a Python; none if Python is that of the machine, whose packages are private, or if the
+/// program is not Python.
+fn packages(program: &Path) -> Vec<String> {
+    const ASK: &str = "\
+import importlib.metadata as m, os, sys
+if sys.prefix != sys.base_prefix or os.path.isdir(os.path.join(sys.prefix, 'conda-meta')):
+    for d in m.distributions(): print(d.metadata['Name'] + '==' + d.version)";
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    if !name.starts_with("python") {
+        return Vec::new();
+    }
+    let asked = Command::new(program).args(["-c", ASK]).stdin(Stdio::null()).output();
+    let Some(output) = asked.ok().filter(|output| output.status.success()) else {
+        return Vec::new();
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut packages: Vec<String> = text.lines().map(str::to_owned).collect();
+    packages.sort();
+    packages.dedup();
+    packages
+}
