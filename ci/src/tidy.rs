@@ -99,7 +99,10 @@ fn is_product(file: &str) -> bool {
     let mut parts = file.split('/');
     let crates = parts.next() == Some("harness");
     let name = parts.next().unwrap_or_default();
-    crates && name != "chaos" && parts.next() == Some("src") && !file.ends_with("tests.rs")
+    crates
+        && !["chaos", "isa-verify"].contains(&name)
+        && parts.next() == Some("src")
+        && !file.ends_with("tests.rs")
 }
 
 /// Returns true if a string in the line contains several spaces between two words. This happens if a long string was

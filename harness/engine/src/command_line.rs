@@ -15,12 +15,9 @@ use stacks::Hint;
 use thiserror::Error;
 
 use crate::{
-    CaseLibrary, DeviceChoice, Session, SessionOptions, Stop,
-    failing_trial::Subjects,
-    prerequisites,
+    CaseLibrary, DeviceChoice, Session, SessionOptions, Stop, prerequisites,
     program_text::{ProgramText, read_text},
     rerun::{Rerun, What},
-    select,
     stop::explained,
 };
 
@@ -83,7 +80,7 @@ impl From<CommandLineError> for Stop {
 pub struct CommandOptions {
     /// The program.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<OsString>,
     /// The environment in which the program is searched.
     pub environment: Option<String>,
@@ -95,7 +92,7 @@ pub struct CommandOptions {
     pub says: Vec<String>,
     /// Texts that the output must not contain.
     pub never: Vec<String>,
-    /// What should be true, as one sentence.
+    /// The expected behaviour, as one sentence.
     pub title: Option<String>,
     /// The file of the program's text; by default the first word of the command line that is a text file.
     pub source: Option<PathBuf>,
@@ -144,13 +141,9 @@ impl CommandLine {
         Ok(SessionOptions { programs_in: Some(here), jobs: Some(NonZeroUsize::MIN), ..options })
     }
 
-    /// Returns the only trial.
-    ///
-    /// # Errors
-    /// Does not fail: the case has one trial.
-    pub fn subjects(&self, faults: Vec<Planted>) -> Result<Subjects<'_>, Stop> {
-        let selected = select(&self.library, &[])?;
-        Ok(Subjects { library: &self.library, selected, faults, command: Some(self) })
+    /// Returns the library with the only case, which runs the command line.
+    pub(crate) fn library(&self) -> &CaseLibrary {
+        &self.library
     }
 
     /// Returns the words of the command line.
@@ -198,7 +191,7 @@ impl CommandLine {
         CommandLine::read(options, session).map(Some)
     }
 
-    /// Returns what should be true, as one sentence.
+    /// Returns the expected behaviour, as one sentence.
     fn title(&self) -> String {
         self.options.title.clone().unwrap_or_else(|| expectation(&self.options, &self.name))
     }

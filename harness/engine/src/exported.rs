@@ -1,6 +1,7 @@
 //! Exported programs: a trial printed as a program, which is compiled and run on the same stack and device and compared with its
 //! trial.
 
+mod budget;
 mod error;
 mod line_search;
 mod observed;
@@ -22,8 +23,9 @@ use supervise::{Cancel, Ended, Limits, for_each, in_order};
 
 use self::observed::ObservedProgram;
 pub use self::{
+    budget::ShortenBudget,
     error::ExportError,
-    shortest::{ProgramRunner, SearchBudget, ShortestProgram, shortest},
+    shortest::{ProgramRunner, ShortestProgram, shortest},
 };
 use crate::{
     Job, Session, Stop, TrialFolder, execute::at_once, probe, rerun::again, run_trial,
@@ -78,7 +80,7 @@ pub fn printed(
 /// Returns the comment at the top of a trial's program.
 fn header(session: &Session, job: &Job<'_>, tested: Vec<String>, wrong: Vec<String>) -> Header {
     let faults = job.faults.iter().map(|fault| match fault.fault.place() {
-        Place::Call => format!("Planted in this program: {}", fault.about()),
+        Place::Call => format!("Injected into this program: {}", fault.about()),
         Place::Device => format!("Fails on a device with this fault: {}", fault.about()),
     });
     Header {

@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use crate::{
     CaseLibrary, Job, Selected, Session, Stop, batch::run_jobs, command_line::CommandLine,
-    jobs_with, stop::explained,
+    jobs_with, select, stop::explained,
 };
 
 /// The failure to find a failing trial.
@@ -97,6 +97,16 @@ pub struct Subjects<'a> {
 }
 
 impl<'a> Subjects<'a> {
+    /// Returns the only trial of a command line.
+    ///
+    /// # Errors
+    /// Does not fail: the case of a command line has one trial.
+    pub fn of_command(line: &'a CommandLine, faults: Vec<Planted>) -> Result<Subjects<'a>, Stop> {
+        let library = line.library();
+        let selected = select(library, &[])?;
+        Ok(Subjects { library, selected, faults, command: Some(line) })
+    }
+
     fn trials(self) -> impl ExactSizeIterator<Item = FailingTrial<'a>> {
         let Subjects { library, selected, faults, command } = self;
         selected.into_iter().map(move |selected| FailingTrial {

@@ -117,7 +117,7 @@ pub type IssueReporter<'a> = &'a dyn Fn(IssueEvent<'_>);
 /// Returns the mistakes of options that must be known before hours of runs.
 ///
 /// # Errors
-/// All releases that are not valid, or a folder for the report of a program that belongs to somebody else.
+/// All releases that are not valid, or an evidence folder with files that rocrepro did not write.
 pub fn check(options: &IssueOptions, command: Option<&CommandLine>) -> Result<(), Stop> {
     let releases = controls::on_releases(&options.session, &options.also);
     let folder = command.map(|line| evidence::folder(options.out.as_deref(), line.name()));

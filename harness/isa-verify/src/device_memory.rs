@@ -16,7 +16,7 @@ use isa::{
 
 use crate::{
     code_object::CodeObject,
-    waits::trace::{Step, Touched},
+    trace::{Step, Touched},
 };
 
 /// All mapped ranges: buffers and code.

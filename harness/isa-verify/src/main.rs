@@ -31,9 +31,10 @@ mod forms;
 mod fuzz;
 mod hiprtc;
 mod models;
+mod opcodes;
 mod races;
+mod trace;
 mod waits;
-mod words;
 
 use std::{
     env,
@@ -195,7 +196,7 @@ fn all_words(words: &[String]) -> ExitCode {
     let (native, names): (Vec<String>, Vec<String>) =
         words.iter().cloned().partition(|word| word == "native");
     let (mut held, mut failures) = (0, 0);
-    let mut enter = |place: String, table: Result<words::Table, String>| match table {
+    let mut enter = |place: String, table: Result<opcodes::Table, String>| match table {
         Ok(table) => {
             println!("{place}: {} the same, {} differ\n{table}", table.held(), table.wrong.len());
             (held, failures) = (held + table.held(), failures + table.wrong.len());
@@ -211,10 +212,10 @@ fn all_words(words: &[String]) -> ExitCode {
         }
         let sizes = arch.facts().wave_sizes;
         for lanes in &sizes[..if native.is_empty() { sizes.len() } else { 1 }] {
-            enter(format!("{arch}, waves of {lanes}"), words::check(arch, *lanes == 64));
+            enter(format!("{arch}, waves of {lanes}"), opcodes::check(arch, *lanes == 64));
         }
         if sizes.len() > 1 {
-            enter(format!("{arch}, waves of both sizes"), words::sizes(arch));
+            enter(format!("{arch}, waves of both sizes"), opcodes::sizes(arch));
         }
     }
     println!("{held} the same, {failures} differ");

@@ -8,7 +8,6 @@
 
 mod reasons;
 mod stores;
-pub(crate) mod trace;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -24,10 +23,10 @@ use crate::{
     code_object::CodeObject,
     device_memory::{Device, Look},
     hiprtc, races,
+    trace::Step,
 };
 use reasons::{Run, is_fence};
 use stores::Changed;
-use trace::Step;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {

@@ -363,7 +363,7 @@ mod tests {
         record.stacks = vec![format!("hipMalloc{bad} (libamdhip64.so.7)")];
         record.stderr_tail = "two\nlines".to_owned();
         let read = parse(&to_line(&record).unwrap()).unwrap();
-        let shown = crate::run_view(&[read.clone()], crate::Rows::Trials, None);
+        let shown = crate::run_view(std::slice::from_ref(&read), crate::Rows::Trials, None);
         assert!(!shown.contains("\n1 passed"), "{shown}");
         assert_eq!(
             read.stacks,

@@ -14,7 +14,7 @@ pub(crate) struct OwnProgram {
     pub(crate) command: Vec<OsString>,
 }
 
-/// How the run of a program is judged.
+/// Requirements on the run of a program.
 #[derive(Args)]
 pub(crate) struct Judged {
     /// The exit status that the program must end with
@@ -29,7 +29,7 @@ pub(crate) struct Judged {
     #[arg(long, value_name = "TEXT")]
     pub(crate) never: Vec<String>,
 
-    /// What should be true, as one sentence for the title of the issue
+    /// The expected behaviour, as one sentence for the title of the issue
     #[arg(long, value_name = "SENTENCE")]
     pub(crate) title: Option<String>,
 

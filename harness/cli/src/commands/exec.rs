@@ -20,6 +20,7 @@ use engine::{
     Session, SessionOptions, Stop, bundled,
     command_line::{CommandLine, CommandOptions},
     environments::Environments,
+    failing_trial::Subjects,
     home::{with_helper, with_path},
     issue::{self, IssueOptions},
     which::{self, ProgramLocation},
@@ -115,9 +116,13 @@ fn report(args: &Exec, session: SessionOptions, faults: Vec<Planted>) -> Result<
     options.session = line.in_session(session)?;
     let session = Session::open_on_one(options.session.clone())?;
     let (cancel, progress) = (interrupt::cancel()?, ReportProgress::default());
-    let summary = issue::report(&session, &options, line.subjects(faults)?, &cancel, &|event| {
-        progress.show(event)
-    })?;
+    let summary = issue::report(
+        &session,
+        &options,
+        Subjects::of_command(&line, faults)?,
+        &cancel,
+        &|event| progress.show(event),
+    )?;
     outputs::print(&summary)?;
     Ok(ExitCode::SUCCESS)
 }

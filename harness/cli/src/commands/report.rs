@@ -61,12 +61,12 @@ impl ReportProgress {
     pub(super) fn show(&self, event: IssueEvent<'_>) {
         match event {
             IssueEvent::Step(name) => note(format_args!("{name} ...")),
-            IssueEvent::ShorterProgramTried { tries, left } => {
-                if self.last.get().is_none_or(|last| last.elapsed() >= PAUSE) {
-                    self.last.set(Some(Instant::now()));
-                    let (tries, left) = (count(tries, "program"), how_long(left.as_secs_f64()));
-                    note(format_args!("{tries} tried, at most {left} left"));
-                }
+            IssueEvent::ShorterProgramTried { tries, left }
+                if self.last.get().is_none_or(|last| last.elapsed() >= PAUSE) =>
+            {
+                self.last.set(Some(Instant::now()));
+                let (tries, left) = (count(tries, "program"), how_long(left.as_secs_f64()));
+                note(format_args!("{tries} tried, at most {left} left"));
             }
             IssueEvent::NoShortProgram(why) => note(format_args!("no short program: {why}")),
             IssueEvent::NotTriedOn { release, why } => {

@@ -64,7 +64,7 @@ impl CasesOrProgram {
                 let selected = select(library, named)?;
                 Ok(Subjects { library, selected, faults, command: None })
             }
-            CasesOrProgram::Program(line) => line.subjects(faults),
+            CasesOrProgram::Program(line) => Subjects::of_command(line, faults),
         }
     }
 }

@@ -358,7 +358,7 @@ fn check(difference: &Difference) {
         assert!(k == n && interval == wanted, "{k}/{n} has {interval}, not {wanted}\n{shown}");
     }
     let control = match (&passing, fault) {
-        (_, Some(_)) => Some("| no fault planted | 0/3 | passes |".to_owned()),
+        (_, Some(_)) => Some("| no fault injected | 0/3 | passes |".to_owned()),
         (Some(passing), None) => {
             let release = passing.spec.trim_start_matches("debian:");
             // The table has no row for a release that does not support the architecture of the failing run.

@@ -18,7 +18,7 @@ fn check(name: &str, trial: &str, form: Form, fault: Option<Fault>) {
         title: case.title.clone(),
         upstream: case.upstream.clone(),
         faults: fault
-            .map(|f| format!("Planted in this program: {}", f.about()))
+            .map(|f| format!("Injected into this program: {}", f.about()))
             .into_iter()
             .collect(),
         gfx: "gfx1151".to_owned(),

@@ -82,7 +82,7 @@ fn mitigates_and_reports_an_injected_fault() {
         "#### Between these two",
         "Last good: **361a3e7**. First bad: **9f00d11**.",
         "Please confirm on hardware",
-        "| no fault planted | 0/3 | passes |",
+        "| no fault injected | 0/3 | passes |",
         "| `HSA_ENABLE_SDMA=0` | 0/6 |",
         "AMD_LOG_LEVEL=4 of the program: calls before hipMemcpy, and everything from there on",
         "it failed as described in 3 of 3 fresh processes. A failing run ended so: `FAIL: buffer back: byte 0 is 00",

@@ -7,7 +7,7 @@ use std::{
     collections::HashMap,
     fs,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ::export::Form;
@@ -20,7 +20,7 @@ use search::reduce::{Made, ReduceSettings, Runner, Seen, Space, Tree, reduce};
 use supervise::Cancel;
 
 use super::{
-    ExportError, RunSettings, goes_wrong, header, limits,
+    ExportError, RunSettings, ShortenBudget, goes_wrong, header, limits,
     line_search::{fewer_lines, with_bytes},
     log_environment, measured,
     observed::{FAILED, ObservedProgram},
@@ -295,21 +295,6 @@ impl Space for Programs<'_> {
     }
 }
 
-/// The time of a search, and its listener.
-#[derive(Clone, Copy)]
-pub struct SearchBudget<'a> {
-    /// When the search ends with the shortest program so far.
-    pub deadline: Instant,
-    /// Is called with the number of tries so far.
-    pub tried: &'a dyn Fn(u32),
-}
-
-impl SearchBudget<'_> {
-    fn is_spent(&self) -> bool {
-        Instant::now() >= self.deadline
-    }
-}
-
 /// Runs programs on the failing release and on the oracle: the configuration on which they must pass.
 pub(super) struct Runs<'a> {
     job: &'a Job<'a>,
@@ -319,7 +304,7 @@ pub(super) struct Runs<'a> {
     goal: &'a Outcome,
     wanted: ObservedProgram,
     cancel: &'a Cancel,
-    budget: SearchBudget<'a>,
+    budget: ShortenBudget<'a>,
     tries: u32,
     pub(super) trouble: Option<Stop>,
     /// The last compiled program with its text.
@@ -463,7 +448,7 @@ pub fn shortest(
     job: &Job<'_>,
     goal: &Outcome,
     [rate, reported]: [Rate; 2],
-    budget: SearchBudget<'_>,
+    budget: ShortenBudget<'_>,
     cancel: &Cancel,
 ) -> Result<Option<ShortestProgram>, Stop> {
     let at_call = |p: &device::Planted| p.fault.place() == device::Place::Call;

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The name of the control without the injected faults.
-const HEALTHY: &str = "no fault planted";
+const HEALTHY: &str = "no fault injected";
 
 /// Neighbours in the matrix that are tried.
 const NEIGHBOURS: usize = 12;

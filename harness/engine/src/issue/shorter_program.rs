@@ -11,8 +11,10 @@ use report::evidence::{CASE_FILE, MinimisedProgram};
 
 use super::IssueError;
 use crate::{
-    CaseLibrary, CasesFrom, Selected, SessionOptions, Stop, command_line::CommandLine,
-    failing_trial::FailingTrial, program_text::read_text,
+    CaseLibrary, CasesFrom, Selected, SessionOptions, Stop,
+    command_line::CommandLine,
+    failing_trial::{FailingTrial, Subjects},
+    program_text::read_text,
 };
 
 /// A shorter program with its case or command line.
@@ -23,13 +25,13 @@ pub(super) struct ShorterProgram {
 
 enum ShorterBody {
     Case(CaseLibrary),
-    Command(CommandLine),
+    Command(Box<CommandLine>),
 }
 
 impl ShorterProgram {
     /// Reads the shorter program of a trial. The inner result has the reason why it is not used.
     ///
-    /// A folder may come from somebody else, and the program will be run. So the shorter program must consist of lines of the original
+    /// The user may have received the folder, and the program will be run. So the shorter program must consist of lines of the original
     /// one, in their order.
     ///
     /// # Errors
@@ -56,7 +58,9 @@ impl ShorterProgram {
             return Ok(Err(format!("{}: {why}", file.display())));
         }
         let body = match subject.command {
-            Some(command) => command.with_file(&file, session)?.map(ShorterBody::Command),
+            Some(command) => {
+                command.with_file(&file, session)?.map(|line| ShorterBody::Command(Box::new(line)))
+            }
             None => {
                 let path = folder.join(CASE_FILE);
                 let from = CasesFrom { path, trusted: true };
@@ -104,7 +108,7 @@ impl ShorterProgram {
     ) -> Result<FailingTrial<'a>, Stop> {
         match &self.body {
             ShorterBody::Command(command) => {
-                let subjects = command.subjects(found.faults.clone())?;
+                let subjects = Subjects::of_command(command, found.faults.clone())?;
                 let library = subjects.library;
                 let selected = subjects.selected.into_iter().next();
                 let selected = selected.ok_or(IssueError::NoFailure)?;

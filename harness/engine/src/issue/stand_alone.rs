@@ -15,7 +15,7 @@ use supervise::Cancel;
 use super::{IssueEvent, IssueReporter};
 use crate::{
     CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop, evidence,
-    exported::{ProgramRunner, SearchBudget, printed, program_folder, shortest, verify},
+    exported::{ProgramRunner, ShortenBudget, printed, program_folder, shortest, verify},
     failing_trial::{FailingTrial, TrialRuns},
     passing_release::PassingReleaseSearch,
     probe::release_of_programs,
@@ -126,7 +126,7 @@ impl ProgramMaker<'_> {
             let left = self.deadline.saturating_duration_since(Instant::now());
             (self.events)(IssueEvent::ShorterProgramTried { tries, left });
         };
-        let budget = SearchBudget { deadline: self.deadline, tried: &tried };
+        let budget = ShortenBudget { deadline: self.deadline, tried: &tried };
         let rates = [rate, self.rate];
         let Some(short) =
             shortest(&runner, other.as_ref(), &job, goal, rates, budget, self.cancel)?

@@ -12,7 +12,7 @@ const MOST_BYTES: usize = 4 << 20;
 /// Items in all lists of one event, such as mapped libraries. A worker has some hundred.
 const MOST_ITEMS: usize = 10_000;
 
-/// Bytes of lines that are no events. The first of them are shown.
+/// Bytes of lines that are not events. The first of them are shown.
 const MOST_OTHER_BYTES: usize = 1 << 20;
 
 /// Events that were not kept.
@@ -20,7 +20,7 @@ const MOST_OTHER_BYTES: usize = 1 << 20;
 pub(super) struct LeftOut {
     /// Number of events.
     pub(super) events: usize,
-    /// Their bytes.
+    /// Bytes of the kept events.
     pub(super) bytes: usize,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct KeptEvents {
     pub(super) events: Vec<Event>,
     /// First lines before the first event and after the end of the worker, which a launcher prints.
     pub(super) noise: Vec<String>,
-    /// First other lines that are no events.
+    /// First lines that are not events.
     pub(super) garbage: Vec<String>,
     /// Events beyond the bounds.
     pub(super) left_out: LeftOut,

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use device::{Arch, ScopeBits, WaitCounters};
 use isa::AccessKind;
 
-use super::trace::{Step, Touched};
+use crate::trace::{Step, Touched};
 
 /// Executed steps of a run, in the order of execution.
 pub(crate) struct Run<'a> {

@@ -13,10 +13,8 @@ use std::{
 use device::{Arch, Microcode, ScopeBits};
 use isa::AccessKind;
 
-use super::{
-    reasons::{is_barrier, is_marked, is_marked_store},
-    trace::{Step, Touched},
-};
+use super::reasons::{is_barrier, is_marked, is_marked_store};
+use crate::trace::{Step, Touched};
 
 /// A load: number of bytes per lane, and source, which is the segment in its name or two locations in the LDS.
 struct Load<'a> {

@@ -22,7 +22,7 @@ pub struct Findings {
     pub mistake: Option<Mistake>,
     /// HIP call of a program that had not returned when the program ended.
     pub open_call: Option<String>,
-    /// What was still missing when the report was written. `None` for a finished report.
+    /// The part that was still missing when the report was written. `None` for a finished report.
     pub unfinished: Option<&'static str>,
     /// Rate of failures with this signature, in fresh processes.
     pub rate: Rate,

@@ -187,7 +187,7 @@ fn writes_an_issue_for_a_program_case() {
     let report = fs::read_to_string(folder.path().join("report.md")).unwrap();
     for text in [
         "INJECTED, do not file",
-        "| no fault planted | 0/2 | passes |",
+        "| no fault injected | 0/2 | passes |",
         "ROCREPRO_PARAMETER_bytes=64 python3 ctypes-copies.py",
         "below and in the case at the end",
         "it failed as described in 2 of 2.",
@@ -362,7 +362,7 @@ fn on_program(folder: &Path, words: &[&str], file: &str, code: i32) -> String {
     printed
 }
 
-/// What `mitigate` and `minimise` find about a command line is part of its report, which is about the shorter program.
+/// A report of a command line has the results of `mitigate` and `minimise`, and is about the shorter program.
 #[test]
 fn reports_what_earlier_commands_found_about_a_program() {
     if !namespaces() {
@@ -393,7 +393,7 @@ fn reports_what_earlier_commands_found_about_a_program() {
     for text in [
         "shortened it from 12 lines to 9",
         "`HSA_ENABLE_SDMA=0` (0/",
-        "| no fault planted | 0/3 | passes |",
+        "| no fault injected | 0/3 | passes |",
         "it failed as described in 3 of 3.",
         "--fault sdma.zero -- python3 rocrepro-plain/plain.py",
         "exception:ValueError:plain.py:9",

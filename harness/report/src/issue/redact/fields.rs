@@ -120,7 +120,7 @@ fn cells(line: &str, columns: &mut Vec<Option<Private>>, names_columns: bool) ->
 /// Splits a row at the pipes that are neither escaped nor in code.
 fn split_cells(row: &str) -> Vec<&str> {
     let (mut cells, mut last, mut in_code, mut escaped) = (Vec::new(), 0, false, false);
-    let has_code = row.matches('`').count() % 2 == 0;
+    let has_code = row.matches('`').count().is_multiple_of(2);
     for (at, c) in row.char_indices() {
         match c {
             _ if escaped => escaped = false,

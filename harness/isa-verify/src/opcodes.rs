@@ -101,7 +101,7 @@ pub(crate) fn check(arch: Arch, wave64: bool) -> Result<Table, String> {
             table.take(&mut slot, claim);
         }
     }
-    memory::check(arch, wave64, &mut table)?;
+    memory::check(arch, wave64, &mut table, matrix::check)?;
     let claimed = |name: &str| table.relations.get(name).map_or(0, |counts| counts.same);
     let missed = known::missed(arch.facts(), claimed, table.held());
     table.wrong.extend(missed);

@@ -9,10 +9,11 @@ use super::{
     moved::{self, Moved},
     named,
 };
-use crate::words::{
+use crate::opcodes::{
     Table,
-    claim::{Change, Claim, EXEC},
-    slot::{FIRST, ROWS, Slot, State},
+    claim::{Change, Claim},
+    encodings::FIRST,
+    slot::{EXEC, ROWS, Slot, State},
 };
 
 /// First register of the base, s[14:15]. The descriptor of a buffer is in s[12:15], and the offset in s10.

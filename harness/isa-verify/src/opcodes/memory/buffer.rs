@@ -13,10 +13,11 @@ use super::{
     moved::Moved,
     moves, named,
 };
-use crate::words::{
+use crate::opcodes::{
     Table,
-    claim::{Change, Claim, EXEC},
-    slot::{FIRST, Slot, State, WORDS},
+    claim::{Change, Claim},
+    encodings::FIRST,
+    slot::{EXEC, Slot, State, WORDS},
 };
 
 /// First register of the descriptor, s[8:11]. s12 contains the scalar offset.

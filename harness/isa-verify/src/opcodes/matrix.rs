@@ -12,8 +12,9 @@ use device::{Arch, Microcode};
 use super::{
     Table,
     claim::Claim,
+    encodings::FIRST,
     memory::Around,
-    slot::{FIRST, Slot, State},
+    slot::{Slot, State},
 };
 
 /// First registers of A, B and C. D occupies the registers of C.

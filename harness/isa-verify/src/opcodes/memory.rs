@@ -14,21 +14,29 @@ use device::Arch;
 
 use super::{
     Table,
-    claim::{Claim, EXEC},
-    matrix,
-    slot::{FIRST, NOP, Slot, State},
+    claim::Claim,
+    encodings::FIRST,
+    slot::{EXEC, NOP, Slot, State},
 };
 use layout::{Flat, Segment};
 use moved::Moved;
 
-pub(super) fn check(arch: Arch, wave64: bool, table: &mut Table) -> Result<(), String> {
+/// Checks instructions that need loads and stores around them.
+type Matrices = fn(&mut Slot, Arch, &mut Table, &Around);
+
+pub(super) fn check(
+    arch: Arch,
+    wave64: bool,
+    table: &mut Table,
+    matrices: Matrices,
+) -> Result<(), String> {
     let mut slot = Slot::with_memory(arch, wave64)?;
     let globals = flat::check(&mut slot, arch, table);
     buffer::check(&mut slot, arch, table, &globals);
     local::check(&mut slot, arch, table);
     scalars::check(&mut slot, arch, table);
     if let Some(around) = Around::new(arch, &globals) {
-        matrix::check(&mut slot, arch, table, &around);
+        matrices(&mut slot, arch, table, &around);
     }
     Ok(())
 }

@@ -2,7 +2,11 @@
 
 use std::{collections::HashMap, rc::Rc};
 
-use super::{claim::Claim, encodings::LITERAL, relations::constants, slot::FIRST};
+use super::{
+    claim::Claim,
+    encodings::{FIRST, LITERAL},
+    relations::constants,
+};
 use crate::models::Of;
 
 /// Parts of the names of instructions that branch, wait, or change how later instructions are executed.

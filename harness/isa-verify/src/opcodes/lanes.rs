@@ -3,10 +3,9 @@
 use std::rc::Rc;
 
 use super::{
-    claim::{Change, EXEC, Plain, row},
+    claim::{Change, Plain, row, signed},
     parts::lower_halves,
-    relations::signed,
-    slot::State,
+    slot::{EXEC, State},
     types::sign,
 };
 

@@ -5,15 +5,15 @@ use std::rc::Rc;
 
 use device::Arch;
 
-use super::{encodings::Encoding, slot::State};
+use super::{
+    encodings::Encoding,
+    slot::{EXEC, State},
+};
 
 pub(super) type Change = Rc<dyn Fn(&mut State)>;
 /// Function that changes the states after both runs so that they can be compared. The first argument is the state
 /// before.
 type After = Box<dyn Fn(&State, &mut State, &mut State)>;
-
-/// Active lanes in most claims. Some lanes are inactive.
-pub(super) const EXEC: u64 = 0xf7ff_fffe_fffe_ff7f;
 
 /// A claim that `words` have the effect of the words `like` with changed registers.
 pub(super) struct Claim {
@@ -131,4 +131,19 @@ impl Made<'_> {
 /// Returns the number of the first row of a source.
 pub(super) fn row(source: usize) -> usize {
     2 + 2 * source
+}
+
+/// Applies the sign modifiers of a source to its register.
+pub(super) fn signed(
+    row: usize,
+    bit: u32,
+    negate: bool,
+    absolute: bool,
+) -> impl Fn(&mut State) + Copy {
+    move |state| {
+        for lane in &mut state.lanes {
+            let value = if absolute { lane[row] & !bit } else { lane[row] };
+            lane[row] = if negate { value ^ bit } else { value };
+        }
+    }
 }

@@ -3,9 +3,9 @@
 
 use device::Arch;
 
-use super::slot::FIRST;
-
 /// Registers of the plain form. The sources are v10, v12 and v14, and the result is v8, or s8 if it is scalar.
+/// First vector register that a slot sets.
+pub(super) const FIRST: u32 = 8;
 const SOURCES: [u32; 3] = [FIRST + 2, FIRST + 4, FIRST + 6];
 /// Number of the first vector register among the 512 operands.
 pub(super) const VECTOR: u32 = 256;

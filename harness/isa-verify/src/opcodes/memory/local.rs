@@ -12,10 +12,11 @@ use super::{
     moved::{self, Moved},
     moves, named, on,
 };
-use crate::words::{
+use crate::opcodes::{
     Table,
-    claim::{Change, Claim, EXEC},
-    slot::{FIRST, LOCAL, Slot},
+    claim::{Change, Claim},
+    encodings::FIRST,
+    slot::{EXEC, LOCAL, Slot},
 };
 
 /// Second data register: v12. The first data operand occupies the two registers before.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::{
     claim::Claim,
+    encodings::FIRST,
     encodings::{Encoding, MANDATORY, VECTOR},
-    slot::FIRST,
 };
 
 const X_OPCODES: u32 = 16;

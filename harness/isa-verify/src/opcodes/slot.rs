@@ -5,16 +5,17 @@ use std::{collections::HashMap, ops::Range};
 
 use device::Arch;
 
-use super::{claim::EXEC, encodings::Encoding};
+use super::encodings::{Encoding, FIRST};
 use crate::{
     code_object::CodeObject,
     device_memory::{Device, mapped},
     hiprtc,
 };
 
-/// Number of vector registers that a slot sets, from v8 on.
+/// Active lanes in most claims. Some lanes are inactive.
+pub(super) const EXEC: u64 = 0xf7ff_fffe_fffe_ff7f;
+/// Number of vector registers that a slot sets, from [`FIRST`] on.
 pub(super) const ROWS: usize = 8;
-pub(super) const FIRST: u32 = 8;
 /// Number of `s_nop 7` that reserve space in the kernel: for one or two instructions, or for more if the slot has
 /// memory.
 const ROOM: usize = 8;

@@ -1,9 +1,9 @@
 //! Tests SDWA, which selects bytes and words of registers.
 
 use super::{
-    claim::{EXEC, Plain, row},
+    claim::{Plain, row},
     encodings::Encoding,
-    slot::State,
+    slot::{EXEC, State},
     types::{gives_half, sign},
 };
 

@@ -10,10 +10,11 @@ use super::{
     moved::{self, Moved},
     moves, named, on,
 };
-use crate::words::{
+use crate::opcodes::{
     Table,
-    claim::{Change, Claim, EXEC},
-    slot::{FIRST, Slot, State},
+    claim::{Change, Claim},
+    encodings::FIRST,
+    slot::{EXEC, Slot, State},
 };
 
 /// First register of the scalar base, s[12:13], and its index among the registers of a slot.

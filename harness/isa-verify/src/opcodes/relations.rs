@@ -3,10 +3,10 @@
 use device::Arch;
 
 use super::{
-    claim::{Claim, Plain, row},
-    encodings::{Encoding, LITERAL, VECTOR, numbers_halves},
+    claim::{Claim, Plain, row, signed},
+    encodings::{Encoding, FIRST, LITERAL, VECTOR, numbers_halves},
     lanes, parts, saturation,
-    slot::{FIRST, State},
+    slot::State,
     types::{
         crosses_lanes, gives_float, has_second_result, is_small_float, is_wide, result_of, sign,
         type_of,
@@ -210,21 +210,6 @@ fn results(plain: &mut Plain) {
             (row[0], row[1]) = ((clamped | others) as u32, ((clamped | others) >> 32) as u32);
         }
     });
-}
-
-/// Applies the sign modifiers of a source to its register.
-pub(super) fn signed(
-    row: usize,
-    bit: u32,
-    negate: bool,
-    absolute: bool,
-) -> impl Fn(&mut State) + Copy {
-    move |state| {
-        for lane in &mut state.lanes {
-            let value = if absolute { lane[row] & !bit } else { lane[row] };
-            lane[row] = if negate { value ^ bit } else { value };
-        }
-    }
 }
 
 /// Returns the words with the bits of a source in `op_sel` and `op_sel_hi`.
