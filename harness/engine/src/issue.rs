@@ -2,6 +2,7 @@
 
 mod controls;
 mod error;
+mod inline_helper;
 mod logs;
 mod program;
 mod program_report;
