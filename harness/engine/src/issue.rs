@@ -1,5 +1,6 @@
 //! The upstream issue for a failing trial or a failing program: the runs it needs, and the files of the evidence folder.
 
+mod as_printed;
 mod controls;
 mod error;
 mod inline_helper;
@@ -142,7 +143,7 @@ pub fn report(
         ..draft.findings(environment, &who)
     };
     if subject.selected.case.is_program() {
-        let program = Some(program::of_case(&subject, &failed)?);
+        let program = Some(program::of_case(&subject, session, &failed, cancel)?);
         let duplicates = duplicates(library, &subject, &failed, &[]);
         return draft.write(Findings { program, duplicates, ..common }, &who);
     }

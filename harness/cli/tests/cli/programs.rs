@@ -1,5 +1,6 @@
 //! Cases whose body is a program.
 
+mod as_printed;
 mod helper;
 mod report;
 

@@ -70,6 +70,9 @@ pub enum IssueError {
     /// The program needs a compiler at run time.
     #[error("not run: {0}")]
     NoCompiler(String),
+    /// The user stopped the report.
+    #[error("interrupted")]
+    Interrupted,
     /// A folder cannot be created or found.
     #[error("{folder}: {error}")]
     Folder {
@@ -104,6 +107,7 @@ impl From<IssueError> for Stop {
             | NotText(_)
             | Release { .. }
             | Source(_) => Stop::usage(message),
+            Interrupted => Stop::no_verdict(error),
             _ => Stop::no_verdict(message),
         }
     }

@@ -1,78 +1,199 @@
 //! The program of a case, or of the user's, as part of an issue.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use case::Body;
 use plan::program::ProgramBody;
 use report::{
     Record,
-    issue::{Own, Program},
+    issue::{AsPrinted, Own, Program},
 };
+use supervise::Cancel;
 
-use super::IssueError;
-use crate::{Stop, failing_trial::FailingTrial, rerun::quoted};
+use super::{IssueError, as_printed, inline_helper::inline};
+use crate::{Session, Stop, failing_trial::FailingTrial, helper, rerun::quoted};
+
+/// Prefix of the variables by which the helper reads the values of a trial.
+const PARAMETER: &str = "ROCREPRO_PARAMETER_";
 
 /// Largest text of a program in an issue, in bytes.
 const LONGEST: u64 = 64 << 10;
 
-/// Returns the program of a case.
+/// Returns the program of a case, after a run of it as printed.
 ///
 /// # Errors
-/// Mistakes of the case.
-pub(super) fn of_case(subject: &FailingTrial<'_>, failed: &Record) -> Result<Program, Stop> {
+/// Mistakes of the case, or a request to stop.
+pub(super) fn of_case(
+    subject: &FailingTrial<'_>,
+    session: &Session,
+    failed: &Record,
+    cancel: &Cancel,
+) -> Result<Program, Stop> {
     let job = subject.job()?;
     let Body::Program(program) = &job.lowered.body else {
         return Err(IssueError::NoProgram.into());
     };
     let name = subject.selected.case.id.rsplit('/').next().unwrap_or_default();
-    let again = vec![failed.again.clone()];
-    let parameters: Vec<String> = program
-        .parameters
-        .iter()
-        .map(|(axis, value)| format!("ROCREPRO_PARAMETER_{axis}={}", quoted(value)))
-        .collect();
-    let with = |command: String| {
-        let words = [&parameters[..], &[command]].concat();
-        words
-            .into_iter()
-            .chain(program.arguments.iter().map(|word| quoted(word)))
-            .collect::<Vec<_>>()
-            .join(" ")
-    };
     let source = program.source();
-    let ending = if matches!(program.what, ProgramBody::Cpp { .. }) { "cpp" } else { "py" };
+    let (language, ending) = match &program.what {
+        ProgramBody::Python(_) => ("python", "py"),
+        ProgramBody::Cpp { .. } => ("cpp", "cpp"),
+        ProgramBody::Command(_) => ("", "py"),
+    };
     let file = source.and_then(|source| source.file.clone());
     let file = file.unwrap_or_else(|| format!("{name}.{ending}"));
-    let text = source.map(|source| source.text.clone()).unwrap_or_default();
-    let (language, plainly, helper) = match &program.what {
-        ProgramBody::Python(_) => {
-            let mut lines = install(failed);
-            lines.push(with(format!("python3 {file}")));
-            ("python", lines, "rocrepro.py")
-        }
-        ProgramBody::Cpp { arch, options, .. } => {
-            let arch =
-                arch.iter().map(|arch| format!(" --offload-arch={arch}")).collect::<String>();
-            let options =
-                options.iter().map(|word| format!(" {}", quoted(word))).collect::<String>();
-            let build = format!("hipcc{arch}{options} {file} -o {name}");
-            ("cpp", vec![build, with(format!("./{name}"))], "rocrepro.h")
-        }
-        ProgramBody::Command(words) => ("", vec![with(shell_words::join(words))], ""),
+    let original = source.map(|source| source.text.clone()).unwrap_or_default();
+    let variables = |of: &BTreeMap<String, String>, prefix: &str| {
+        let words = of.iter().map(|(name, value)| format!("{prefix}{name}={}", quoted(value)));
+        words.collect::<Vec<_>>()
     };
-    let own = Own {
-        plainly,
-        again,
-        text_is_whole: source.is_some(),
-        in_case: source.is_some_and(|source| source.file.is_none()),
-        helper: program.reports().then_some(helper),
+    let make = |text: String, helper: bool| {
+        // A self-contained program has its values in its text.
+        let reads = helper || source.is_none() || text.contains(PARAMETER);
+        let parameters = if reads { variables(&program.parameters, PARAMETER) } else { Vec::new() };
+        let set = [variables(&job.lowered.plan.environment, ""), parameters].concat();
+        let with = |command: String| {
+            let arguments = program.arguments.iter().map(|word| quoted(word));
+            let words = set.iter().cloned().chain([command]).chain(arguments);
+            words.collect::<Vec<_>>().join(" ")
+        };
+        let (plainly, helper_file) = match &program.what {
+            ProgramBody::Python(_) => {
+                let mut lines = install(failed);
+                // Without a buffer, a crash loses no output.
+                lines.push(with(format!("python3 -u {file}")));
+                (lines, helper::PYTHON.0)
+            }
+            ProgramBody::Cpp { arch, options, .. } => {
+                let own: Vec<String> = session.gfx().map(str::to_owned).into_iter().collect();
+                let arch = if arch.is_empty() { &own } else { arch };
+                let build = hipcc(arch, &file, name, &text, options);
+                (vec![build, with(format!("./{name}"))], helper::CPP.0)
+            }
+            ProgramBody::Command(words) => (vec![with(shell_words::join(words))], ""),
+        };
+        let own = Own {
+            plainly,
+            again: vec![failed.again.clone()],
+            text_is_whole: source.is_some(),
+            in_case: source.is_some_and(|source| source.file.is_none()),
+            helper: helper.then_some(helper_file),
+            as_printed: None,
+        };
+        let file = if source.is_some() { file.clone() } else { name.to_owned() };
+        Program { file, language, text, exported: None, own: Some(own) }
     };
-    let file = if source.is_some() { file } else { name.to_owned() };
-    Ok(Program { file, language, text, exported: None, own: Some(own) })
+    let inlined = inline(&original, language, &program.parameters);
+    let printed = match inlined {
+        Some(text) => make(text, false),
+        None => make(original.clone(), true),
+    };
+    tried(subject, session, failed, program, printed, || make(original, program.reports()), cancel)
+}
+
+/// Returns the command that compiles a program, with the options of the runs.
+fn hipcc(arch: &[String], file: &str, name: &str, text: &str, options: &[String]) -> String {
+    let mut words = vec!["hipcc".to_owned(), "-std=c++17".to_owned()];
+    words.extend(arch.iter().map(|arch| format!("--offload-arch={arch}")));
+    words.extend([quoted(file), "-o".to_owned(), quoted(name)]);
+    words.extend(options.iter().map(|word| quoted(word)));
+    if text.contains("hiprtc") && !options.iter().any(|word| word == "-lhiprtc") {
+        words.push("-lhiprtc".to_owned());
+    }
+    words.join(" ")
+}
+
+/// A program of the user's.
+pub(super) struct Given<'a> {
+    /// Name of the program.
+    pub(super) name: &'a str,
+    /// Its command line.
+    pub(super) words: &'a [String],
+    /// File, text and language in Markdown; none if no file of it is text.
+    pub(super) text: Option<(&'a Path, &'a str, &'static str)>,
+}
+
+/// Returns a program of the user's, after a run of it as printed.
+///
+/// # Errors
+/// A request to stop.
+pub(super) fn of_user(
+    given: &Given<'_>,
+    subject: &FailingTrial<'_>,
+    session: &Session,
+    failed: &Record,
+    cancel: &Cancel,
+) -> Result<Program, Stop> {
+    let job = subject.job()?;
+    let Body::Program(program) = &job.lowered.body else {
+        return Err(IssueError::NoProgram.into());
+    };
+    let (path, original, language) = given.text.unwrap_or((Path::new(given.name), "", ""));
+    let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    // The printed file is in the current folder.
+    let is_file = |word: &&String| Path::new(word.as_str()) == path;
+    let is_run = given.text.is_some() && given.words.iter().any(|word| is_file(&word));
+    let words = given.words.iter().map(|word| if is_file(&word) { &file } else { word });
+    let make = |text: String, helper: bool| {
+        let mut plainly = install(failed);
+        plainly.push(shell_words::join(words.clone()));
+        let helper_file = if language == "cpp" { helper::CPP.0 } else { helper::PYTHON.0 };
+        let own = Own {
+            plainly,
+            again: vec![failed.again.clone()],
+            text_is_whole: given.text.is_some(),
+            in_case: false,
+            helper: helper.then_some(helper_file),
+            as_printed: None,
+        };
+        Program { file: file.clone(), language, text, exported: None, own: Some(own) }
+    };
+    let parameters = session.variables().filter_map(|(name, value)| {
+        Some((name.strip_prefix(PARAMETER)?.to_owned(), value.clone()))
+    });
+    let original = original.to_owned();
+    let mut printed = match inline(&original, language, &parameters.collect()) {
+        Some(text) => make(text, false),
+        None => make(original.clone(), true),
+    };
+    if !is_run {
+        if let Some(own) = printed.own.as_mut().filter(|own| own.text_is_whole) {
+            let why = "the report does not know how the program is made of its text";
+            own.as_printed = Some(AsPrinted::NotRun(why.to_owned()));
+        }
+        return Ok(printed);
+    }
+    tried(subject, session, failed, program, printed, || make(original, true), cancel)
+}
+
+/// Runs a program once as printed. If the compiler refuses it, returns the one with the helper.
+fn tried(
+    subject: &FailingTrial<'_>,
+    session: &Session,
+    failed: &Record,
+    of_case: &plan::Program,
+    mut printed: Program,
+    with_helper: impl FnOnce() -> Program,
+    cancel: &Cancel,
+) -> Result<Program, Stop> {
+    let result = match as_printed::run(subject, session, failed, of_case, &printed, cancel)? {
+        Ok(result) => result,
+        Err(log) => {
+            printed = with_helper();
+            let first = log.lines().find(|line| line.contains("error:")).unwrap_or(&log).trim();
+            Some(AsPrinted::NotRun(format!(
+                "the compiler refuses the program without the helper: {first}"
+            )))
+        }
+    };
+    if let Some(own) = &mut printed.own {
+        own.as_printed = result;
+    }
+    Ok(printed)
 }
 
 /// Returns the command that installs the packages of the failing run.
-pub(super) fn install(failed: &Record) -> Vec<String> {
+fn install(failed: &Record) -> Vec<String> {
     let packages = failed.program.iter().flat_map(|program| &program.packages);
     let words: Vec<String> = packages.map(|package| quoted(package)).collect();
     if words.is_empty() { Vec::new() } else { vec![format!("pip install {}", words.join(" "))] }

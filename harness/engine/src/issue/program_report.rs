@@ -12,7 +12,7 @@ use judge::Kind;
 use plan::program::Packages;
 use report::{
     Record, count,
-    issue::{Control, Findings, Form, Own, Program},
+    issue::{Control, Findings, Form, Program},
 };
 use serde_json::json;
 use stacks::Spec;
@@ -21,7 +21,7 @@ use supervise::{Cancel, Limits};
 use super::{
     Draft, IssueError, IssueEvent, IssueReporter, PROGRAM_REPEAT,
     controls::{HEALTHY, control},
-    program::{install, text_of},
+    program::{self, text_of},
 };
 use crate::{
     CaseLibrary, DeviceChoice, Selected, Session, SessionOptions, Stop, evidence,
@@ -30,9 +30,6 @@ use crate::{
     rerun::{Rerun, What},
     stop::explained,
 };
-
-/// Name of the module with which a program reports its checks.
-const HELPER: &str = "rocrepro";
 
 /// Options of a report of a failing program.
 #[derive(Clone, Debug)]
@@ -164,7 +161,7 @@ impl<'a> ProgramReport<'a> {
         };
         let (environment, who) = draft.machine();
         let findings = Findings {
-            program: Some(self.program(&failed)),
+            program: Some(self.program(&subject, &failed, cancel)?),
             controls,
             variables: session.variables().map(|(k, v)| (k.clone(), v.clone())).collect(),
             ..draft.findings(environment, &who)
@@ -173,23 +170,18 @@ impl<'a> ProgramReport<'a> {
     }
 
     /// Returns the program as part of an issue.
-    fn program(&self, failed: &Record) -> Program {
-        let helper = self.text.as_ref().filter(|(_, text, _)| text.contains(HELPER));
-        let helper = helper
-            .map(|(.., language)| if *language == "cpp" { "rocrepro.h" } else { "rocrepro.py" });
-        let mut plainly = install(failed);
-        plainly.push(shell_words::join(&self.words));
-        let own = Own {
-            plainly,
-            again: vec![failed.again.clone()],
-            text_is_whole: self.text.is_some(),
-            in_case: false,
-            helper,
-        };
-        let text = self.text.clone();
-        let (file, text, language) = text.unwrap_or((PathBuf::from(&self.name), String::new(), ""));
-        let file = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Program { file, language, text, exported: None, own: Some(own) }
+    fn program(
+        &self,
+        subject: &FailingTrial<'_>,
+        failed: &Record,
+        cancel: &Cancel,
+    ) -> Result<Program, Stop> {
+        let text = self
+            .text
+            .as_ref()
+            .map(|(file, text, language)| (file.as_path(), text.as_str(), *language));
+        let given = program::Given { name: &self.name, words: &self.words, text };
+        program::of_user(&given, subject, &self.session, failed, cancel)
     }
 
     /// Runs the program. Each record has the command that repeats the run, and the Python packages of the program.

@@ -89,7 +89,7 @@ pub(super) fn inline(text: &str, parameters: &Parameters) -> Option<String> {
 fn called(text: &str) -> impl Iterator<Item = &str> {
     CALL.captures_iter(text).filter_map(|found| {
         let name = found.get(1)?;
-        let before = text[..name.start()].trim_end();
+        let before = text[..name.start()].trim_end_matches([' ', '\t']);
         let of_another = [".", "->", "::"].iter().any(|mark| before.ends_with(mark));
         let name = name.as_str();
         // A file descriptor is closed by a function of the same name.

@@ -140,7 +140,7 @@ inline void told_of_fault() { std::printf("a call reported the fault of the devi
 
 //: done
 inline int done() {
-  std::printf("%s%s\n", failed_checks.empty() ? "PASS" : "FAILED:", failed_checks.c_str());
+  std::printf("%s%s\n", failed_checks.empty() ? "all checks ok" : "FAILED:", failed_checks.c_str());
   return failed_checks.empty() ? 0 : 1;
 }
 

@@ -174,5 +174,5 @@ class rocrepro:
 
     #: done
     def done():
-        print("FAILED:" + rocrepro.failed if rocrepro.failed else "PASS", flush=True)
+        print("FAILED:" + rocrepro.failed if rocrepro.failed else "all checks ok", flush=True)
         return rocrepro.failed and sys.exit(1)

@@ -95,7 +95,7 @@ const CALLS: &[(&str, &str, &[&str])] = &[
     ("must", "rocrepro.must(0)", &[]),
     ("told_of_fault", "rocrepro.told_of_fault()", &["a call reported the fault of the device"]),
     ("skip", "rocrepro.skip('no GPU')", &["skipped: no GPU"]),
-    ("done", "rocrepro.done()", &["PASS"]),
+    ("done", "rocrepro.done()", &["all checks ok"]),
 ];
 
 #[test]
@@ -159,7 +159,7 @@ fn every_function_of_cpp_is_inlined() {
                 "#include \"rocrepro.h\"\nint main() {{ rocrepro::{name}(\"a\", b, c, d); }}\n"
             ),
             format!(
-                "#include <rocrepro.h>\nusing namespace rocrepro;\nint main() {{ {name}(\"a\", b, c, d); }}\n"
+                "#include <rocrepro.h>\nusing namespace rocrepro;\nint main() {{\n  // A comment.\n  {name}(\"a\", b, c, d);\n}}\n"
             ),
         ] {
             let text = inline(&program, "cpp", &parameters()).expect(name);
@@ -186,7 +186,7 @@ fn has_only_the_used_functions() {
 #[test]
 fn rewrites_every_form_of_import() {
     let lines = |text: &str| printed(text).0;
-    let passed = ["a: ok", "PASS"];
+    let passed = ["a: ok", "all checks ok"];
     for program in [
         "import rocrepro\nrocrepro.equal('a', 1, 1)\nrocrepro.done()\n",
         "import os, rocrepro as r, sys\nr.equal('a', 1, 1)\nr.done()\nos.getpid(), sys.path\n",
