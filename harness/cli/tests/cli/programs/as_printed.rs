@@ -51,8 +51,11 @@ impl Printed {
         for command in &self.commands {
             let words = shell_words::split(command).expect("words");
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            let output =
-                rocrepro(folder.path(), &[&["exec"], &ON[..], fault, &["--"], &words].concat());
+            let variables = words.iter().take_while(|word| word.contains('=')).count();
+            let (variables, words) = words.split_at(variables);
+            let variables: Vec<&str> = variables.iter().flat_map(|word| ["--env", word]).collect();
+            let words = [&["exec"], &ON[..], fault, &variables, &["--"], words].concat();
+            let output = rocrepro(folder.path(), &words);
             let is_last = Some(command) == self.commands.last();
             assert!(is_last || output.status.success(), "{command}: {}", shown(&output));
             last = Some(output);
@@ -137,14 +140,15 @@ const DIES: &str = "\
 title: Ends of programs
 source: [this test]
 matrix: {what: [one]}
-env: {EXTRA: 'two words'}
+environment: {EXTRA: 'two words'}
 program:
   python: |
     import ctypes, os
-    from rocrepro import must, phase, parameter
+    from rocrepro import equal, must, phase, parameter
     hip = ctypes.CDLL('libamdhip64.so')
     place = ctypes.c_void_p()
     must(hip.hipMalloc(ctypes.byref(place), ctypes.c_size_t(64)))
+    equal('one', 1, 1)
     phase('end')
     print('lost?', parameter('what'), os.environ['EXTRA'], end='')
     os.abort()
@@ -162,6 +166,7 @@ program:
     int main() {
       void *place;
       must(hipMalloc(&place, 64));
+      equal(\"one\", 1, 1);
       phase(\"end\");
       std::printf(\"lost?\");
       std::abort();
@@ -178,7 +183,7 @@ fn output_before_a_crash_is_not_lost() {
         let Some(printed) = reported(Some(case), "cases", &[]) else { continue };
         let output = printed.fails_as_stated(&[], "it died of SIGABRT");
         let out = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(out.starts_with("phase: end\nlost?"), "{out}");
+        assert!(out.starts_with("one: ok\nphase: end\nlost?"), "{out}");
     }
 }
 
