@@ -1,7 +1,9 @@
 //! The upstream issue for a failing trial or a failing program: the runs it needs, and the files of the evidence folder.
 
+mod as_printed;
 mod controls;
 mod error;
+mod inline_helper;
 mod logs;
 mod program;
 mod shorter_program;
@@ -207,7 +209,11 @@ pub fn report(
     };
     let duplicates_of = |libraries| duplicates(library, &found, &failed, libraries);
     let is_program = subject.selected.case.is_program();
-    let program = is_program.then(|| program::of_trial(&subject, &failed)).transpose()?;
+    if is_program {
+        events(IssueEvent::Step("running it as the report prints it"));
+    }
+    let program =
+        is_program.then(|| program::of_trial(&subject, session, &failed, cancel)).transpose()?;
     let runs_alone = Findings {
         mistake,
         program,

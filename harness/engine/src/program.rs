@@ -1,6 +1,7 @@
 //! Trials whose body is a program, which runs in the stack's view.
 
 mod packages;
+mod printed;
 
 use std::{
     collections::BTreeMap,
@@ -18,9 +19,10 @@ use plan::{
     program::{ProgramBody, Source},
 };
 use report::{CheckRun, ProgramRun, Record};
-use supervise::{Cancel, Ended, Reason, Start};
+use supervise::{Cancel, Ended, Observed, Reason, Start};
 
 use self::packages::Environment;
+pub(crate) use self::printed::{PrintedProgram, PrintedRun, run_printed};
 use crate::{
     DeviceChoice, Job, Session, bundled,
     compiled::Unready,
@@ -106,11 +108,7 @@ pub(crate) fn run(
         return None;
     }
     let usage = seen.usage;
-    let lines = seen.lines.iter().map(|line| String::from_utf8_lossy(&line.text));
-    let torn = String::from_utf8_lossy(&seen.torn).into_owned();
-    let mut stdout = lines.collect::<Vec<_>>().join("\n");
-    stdout.push('\n');
-    stdout.push_str(&torn);
+    let stdout = output(&seen);
     let mut observation = observation(seen, session.is_launched());
     let (said, unread) = lines_of(&places.ours.join(REPORT));
     let (witnesses, _) = lines_of(&places.ours.join(WITNESS));
@@ -232,6 +230,26 @@ fn file_name(source: &Source, otherwise: &str) -> String {
     source.file.clone().unwrap_or_else(|| otherwise.to_owned())
 }
 
+/// Returns the standard output of a program.
+fn output(seen: &Observed) -> String {
+    let lines = seen.lines.iter().map(|line| String::from_utf8_lossy(&line.text));
+    let mut stdout = lines.collect::<Vec<_>>().join("\n");
+    stdout.push('\n');
+    stdout.push_str(&String::from_utf8_lossy(&seen.torn));
+    stdout
+}
+
+/// A program with its place in the stack's view.
+struct Launch<'a> {
+    file: &'a Path,
+    arguments: Vec<OsString>,
+    directory: &'a Path,
+    environment: &'a Environment,
+    /// The interposer library for faults at calls.
+    interposer: Option<&'a Path>,
+    config: &'a Config,
+}
+
 /// Returns the start of the program, with the variables of the helper and the device.
 fn start(
     session: &Session,
@@ -242,13 +260,15 @@ fn start(
     config: &Config,
     nonce: &str,
 ) -> Result<Start, String> {
-    let text = serde_json::to_string(config).map_err(|error| error.to_string())?;
-    let mut start = session.start(&ready.file, Some(&text), &job.lowered.plan.environment);
-    start.arguments = ready.words.iter().chain(&program.arguments).map(Into::into).collect();
-    start.directory = Some(session.programs_in().unwrap_or(places.own).to_owned());
-    start.limits = session.limits(&job.lowered.plan.limits)?;
-    start.tell_end = session.is_launched();
-    let kept = session.programs_folder();
+    let launch = Launch {
+        file: &ready.file,
+        arguments: ready.words.iter().chain(&program.arguments).map(Into::into).collect(),
+        directory: session.programs_in().unwrap_or(places.own),
+        environment: &ready.environment,
+        interposer: ready.interposer.as_deref(),
+        config,
+    };
+    let mut start = start_in(session, job, &launch)?;
     // The verdict depends on these, so nothing replaces them.
     let mut ours = |name: &str, value: &OsStr| {
         start.environment.insert(name.into(), value.into());
@@ -266,6 +286,18 @@ fn start(
         path.push(more);
     }
     start.environment.insert("PYTHONPATH".into(), path);
+    Ok(start)
+}
+
+/// Returns the start of a program in the stack's view, without the variables of the helper.
+fn start_in(session: &Session, job: &Job<'_>, launch: &Launch<'_>) -> Result<Start, String> {
+    let text = serde_json::to_string(launch.config).map_err(|error| error.to_string())?;
+    let mut start = session.start(launch.file, Some(&text), &job.lowered.plan.environment);
+    start.arguments.clone_from(&launch.arguments);
+    start.directory = Some(launch.directory.to_owned());
+    start.limits = session.limits(&job.lowered.plan.limits)?;
+    start.tell_end = session.is_launched();
+    let kept = session.programs_folder();
     let mut set = |name: &str, value: &OsStr| {
         // Values of the user take precedence.
         start.environment.entry(name.into()).or_insert_with(|| value.into());
@@ -277,12 +309,12 @@ fn start(
         set(name, kept.join(name.to_ascii_lowercase()).as_ref());
     }
     // Its functions are found before those of libamdhip64.
-    if let Some(library) = &ready.interposer {
+    if let Some(library) = launch.interposer {
         set("LD_PRELOAD", library.as_ref());
     }
-    ready.environment.enter(&mut start);
+    launch.environment.enter(&mut start);
     if session.views().is_ok() {
-        let mut view = session.home(Some(config))?;
+        let mut view = session.home(Some(launch.config))?;
         with_path(&mut view, &start, session.variables());
         start.view = Some(view);
     } else {

@@ -23,7 +23,9 @@ pub use address::{LIMIT, Link};
 pub use environment::{
     Driver, Environment, NotRead, StackFound, Variable, concerns_rocm, is_gpu_line,
 };
-pub use findings::{Control, Duplicate, Findings, Log, Mistake, NotJudged, Own, Program};
+pub use findings::{
+    AsPrinted, Control, Duplicate, Findings, Log, Mistake, NotJudged, Own, Program,
+};
 pub use form::Form;
 pub use home::{Home, home};
 pub use program::{is_of_a_library, may_be_its_own};

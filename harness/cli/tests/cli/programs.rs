@@ -1,5 +1,6 @@
 //! Tests cases whose body is a program.
 
+mod as_printed;
 mod helper;
 mod report;
 

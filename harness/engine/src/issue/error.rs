@@ -34,6 +34,9 @@ pub enum IssueError {
         /// The mistake.
         error: String,
     },
+    /// The user stopped the report.
+    #[error("interrupted")]
+    Interrupted,
     /// The sanitizer finds an error of the program.
     #[error(
         "no issue was written, because the sanitizer finds an error in the program itself: {found}"
@@ -59,6 +62,7 @@ impl From<IssueError> for Stop {
         let message = format!("error: {}", explained(&error));
         match error {
             Difference { .. } | Release { .. } => Stop::usage(message),
+            Interrupted => Stop::no_verdict(error),
             _ => Stop::no_verdict(message),
         }
     }

@@ -1,79 +1,197 @@
 //! The program of a case, or of the user's, as part of an issue.
 
+use std::{collections::BTreeMap, path::Path};
+
 use case::Body;
 use plan::program::ProgramBody;
 use report::{
     Record,
-    issue::{Own, Program},
+    issue::{AsPrinted, Own, Program},
+};
+use supervise::Cancel;
+
+use super::{IssueError, as_printed, inline_helper::inline};
+use crate::{
+    Session, Stop, command_line::CommandLine, failing_trial::FailingTrial, helper, rerun::quoted,
 };
 
-use super::IssueError;
-use crate::{Stop, command_line::CommandLine, failing_trial::FailingTrial, rerun::quoted};
+/// Prefix of the variables by which the helper reads the values of a trial.
+const PARAMETER: &str = "ROCREPRO_PARAMETER_";
 
-/// Name of the module with which a program reports its checks.
-const HELPER: &str = "rocrepro";
-
-/// Returns the program of a trial.
+/// Returns the program of a trial, after a run of it as printed.
 ///
 /// # Errors
-/// Mistakes of the case.
-pub(super) fn of_trial(subject: &FailingTrial<'_>, failed: &Record) -> Result<Program, Stop> {
+/// Mistakes of the case, or a request to stop.
+pub(super) fn of_trial(
+    subject: &FailingTrial<'_>,
+    session: &Session,
+    failed: &Record,
+    cancel: &Cancel,
+) -> Result<Program, Stop> {
     match subject.command {
-        Some(command) => Ok(of_command(command, failed)),
-        None => of_case(subject, failed),
+        Some(command) => of_command(command, subject, session, failed, cancel),
+        None => of_case(subject, session, failed, cancel),
     }
 }
 
-fn of_case(subject: &FailingTrial<'_>, failed: &Record) -> Result<Program, Stop> {
+fn of_case(
+    subject: &FailingTrial<'_>,
+    session: &Session,
+    failed: &Record,
+    cancel: &Cancel,
+) -> Result<Program, Stop> {
     let job = subject.job()?;
     let Body::Program(program) = &job.lowered.body else {
         return Err(IssueError::NoProgram.into());
     };
     let name = subject.selected.case.id.rsplit('/').next().unwrap_or_default();
-    let again = vec![failed.again.clone()];
-    let parameters: Vec<String> = program
-        .parameters
-        .iter()
-        .map(|(axis, value)| format!("ROCREPRO_PARAMETER_{axis}={}", quoted(value)))
-        .collect();
-    let with = |command: String| {
-        let words = [&parameters[..], &[command]].concat();
-        words
-            .into_iter()
-            .chain(program.arguments.iter().map(|word| quoted(word)))
-            .collect::<Vec<_>>()
-            .join(" ")
-    };
     let source = program.source();
-    let ending = if matches!(program.what, ProgramBody::Cpp { .. }) { "cpp" } else { "py" };
+    let (language, ending) = match &program.what {
+        ProgramBody::Python(_) => ("python", "py"),
+        ProgramBody::Cpp { .. } => ("cpp", "cpp"),
+        ProgramBody::Command(_) => ("", "py"),
+    };
     let file = source.and_then(|source| source.file.clone());
     let file = file.unwrap_or_else(|| format!("{name}.{ending}"));
-    let text = source.map(|source| source.text.clone()).unwrap_or_default();
-    let (language, plainly, helper) = match &program.what {
-        ProgramBody::Python(_) => {
-            let mut lines = install(failed);
-            lines.push(with(format!("python3 {file}")));
-            ("python", lines, "rocrepro.py")
-        }
-        ProgramBody::Cpp { arch, options, .. } => {
-            let arch =
-                arch.iter().map(|arch| format!(" --offload-arch={arch}")).collect::<String>();
-            let options =
-                options.iter().map(|word| format!(" {}", quoted(word))).collect::<String>();
-            let build = format!("hipcc{arch}{options} {file} -o {name}");
-            ("cpp", vec![build, with(format!("./{name}"))], "rocrepro.h")
-        }
-        ProgramBody::Command(words) => ("", vec![with(shell::join(words))], ""),
+    let original = source.map(|source| source.text.clone()).unwrap_or_default();
+    let variables = |of: &BTreeMap<String, String>, prefix: &str| {
+        let words = of.iter().map(|(name, value)| format!("{prefix}{name}={}", quoted(value)));
+        words.collect::<Vec<_>>()
     };
-    let own = Own {
-        plainly,
-        again,
-        text_is_whole: source.is_some(),
-        in_case: source.is_some_and(|source| source.file.is_none()),
-        helper: program.reports().then_some(helper),
+    let make = |text: String, helper: bool| {
+        // A self-contained program has its values in its text.
+        let reads = helper || source.is_none() || text.contains(PARAMETER);
+        let parameters = if reads { variables(&program.parameters, PARAMETER) } else { Vec::new() };
+        let set = [variables(&job.lowered.plan.environment, ""), parameters].concat();
+        let with = |command: String| {
+            let arguments = program.arguments.iter().map(|word| quoted(word));
+            let words = set.iter().cloned().chain([command]).chain(arguments);
+            words.collect::<Vec<_>>().join(" ")
+        };
+        let (plainly, helper_file) = match &program.what {
+            ProgramBody::Python(_) => {
+                let mut lines = install(failed);
+                // Without a buffer, a crash loses no output.
+                lines.push(with(format!("python3 -u {file}")));
+                (lines, helper::PYTHON.0)
+            }
+            ProgramBody::Cpp { arch, options, .. } => {
+                let own: Vec<String> = session.gfx().map(str::to_owned).into_iter().collect();
+                let arch = if arch.is_empty() { &own } else { arch };
+                let build = hipcc(arch, &file, name, &text, options);
+                (vec![build, with(format!("./{name}"))], helper::CPP.0)
+            }
+            ProgramBody::Command(words) => (vec![with(shell::join(words))], ""),
+        };
+        let own = Own {
+            plainly,
+            again: vec![failed.again.clone()],
+            text_is_whole: source.is_some(),
+            in_case: source.is_some_and(|source| source.file.is_none()),
+            helper: helper.then_some(helper_file),
+            as_printed: None,
+        };
+        let file = if source.is_some() { file.clone() } else { name.to_owned() };
+        Program { file, language, text, exported: None, own: Some(own) }
     };
-    let file = if source.is_some() { file } else { name.to_owned() };
-    Ok(Program { file, language, text, exported: None, own: Some(own) })
+    let inlined = inline(&original, language, &program.parameters);
+    let printed = match inlined {
+        Some(text) => make(text, false),
+        None => make(original.clone(), true),
+    };
+    tried(subject, session, failed, program, printed, || make(original, program.reports()), cancel)
+}
+
+/// Returns the command that compiles a program, with the options of the runs.
+fn hipcc(arch: &[String], file: &str, name: &str, text: &str, options: &[String]) -> String {
+    let mut words = vec!["hipcc".to_owned(), "-std=c++17".to_owned()];
+    words.extend(arch.iter().map(|arch| format!("--offload-arch={arch}")));
+    words.extend([quoted(file), "-o".to_owned(), quoted(name)]);
+    words.extend(options.iter().map(|word| quoted(word)));
+    if text.contains("hiprtc") && !options.iter().any(|word| word == "-lhiprtc") {
+        words.push("-lhiprtc".to_owned());
+    }
+    words.join(" ")
+}
+
+/// Returns the program of a command line, after a run of it as printed.
+fn of_command(
+    command: &CommandLine,
+    subject: &FailingTrial<'_>,
+    session: &Session,
+    failed: &Record,
+    cancel: &Cancel,
+) -> Result<Program, Stop> {
+    let job = subject.job()?;
+    let Body::Program(program) = &job.lowered.body else {
+        return Err(IssueError::NoProgram.into());
+    };
+    let text = command.text();
+    let (path, original, language) = text.map_or((Path::new(command.name()), "", ""), |it| {
+        (it.file.as_path(), it.text.as_str(), it.language)
+    });
+    let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    // The printed file is in the current folder.
+    let is_file = |word: &&String| Path::new(word.as_str()) == path;
+    let is_run = command.text_word().is_some();
+    let words = command.words().iter().map(|word| if is_file(&word) { &file } else { word });
+    let is_whole = text.is_some();
+    let make = |text: String, helper: bool| {
+        let mut plainly = install(failed);
+        plainly.push(shell::join(words.clone()));
+        let helper_file = if language == "cpp" { helper::CPP.0 } else { helper::PYTHON.0 };
+        let own = Own {
+            plainly,
+            again: vec![failed.again.clone()],
+            text_is_whole: is_whole,
+            in_case: false,
+            helper: helper.then_some(helper_file),
+            as_printed: None,
+        };
+        Program { file: file.clone(), language, text, exported: None, own: Some(own) }
+    };
+    let parameters = session.variables().filter_map(|(name, value)| {
+        Some((name.strip_prefix(PARAMETER)?.to_owned(), value.clone()))
+    });
+    let original = original.to_owned();
+    let mut printed = match inline(&original, language, &parameters.collect()) {
+        Some(text) => make(text, false),
+        None => make(original.clone(), true),
+    };
+    if !is_run {
+        if let Some(own) = printed.own.as_mut().filter(|own| own.text_is_whole) {
+            let why = "the report does not know how the program is made of its text";
+            own.as_printed = Some(AsPrinted::NotRun(why.to_owned()));
+        }
+        return Ok(printed);
+    }
+    tried(subject, session, failed, program, printed, || make(original, true), cancel)
+}
+
+/// Runs a program once as printed. If the compiler refuses it, returns the one with the helper.
+fn tried(
+    subject: &FailingTrial<'_>,
+    session: &Session,
+    failed: &Record,
+    of_case: &plan::Program,
+    mut printed: Program,
+    with_helper: impl FnOnce() -> Program,
+    cancel: &Cancel,
+) -> Result<Program, Stop> {
+    let result = match as_printed::run(subject, session, failed, of_case, &printed, cancel)? {
+        Ok(result) => result,
+        Err(log) => {
+            printed = with_helper();
+            let first = log.lines().find(|line| line.contains("error:")).unwrap_or(&log).trim();
+            Some(AsPrinted::NotRun(format!(
+                "the compiler refuses the program without the helper: {first}"
+            )))
+        }
+    };
+    if let Some(own) = &mut printed.own {
+        own.as_printed = result;
+    }
+    Ok(printed)
 }
 
 /// Returns the command that installs the packages of the failing run.
@@ -81,28 +199,4 @@ fn install(failed: &Record) -> Vec<String> {
     let packages = failed.program.iter().flat_map(|program| &program.packages);
     let words: Vec<String> = packages.map(|package| quoted(package)).collect();
     if words.is_empty() { Vec::new() } else { vec![format!("pip install {}", words.join(" "))] }
-}
-
-/// Returns the program of a command line.
-fn of_command(command: &CommandLine, failed: &Record) -> Program {
-    let text = command.text();
-    let helper = text.filter(|it| it.text.contains(HELPER));
-    let helper = helper.map(|it| if it.language == "cpp" { "rocrepro.h" } else { "rocrepro.py" });
-    let mut plainly = install(failed);
-    plainly.push(shell::join(command.words()));
-    let own = Own {
-        plainly,
-        again: vec![failed.again.clone()],
-        text_is_whole: text.is_some(),
-        in_case: false,
-        helper,
-    };
-    let file = text.and_then(|it| it.file.file_name());
-    Program {
-        file: file.map_or(command.name().to_owned(), |name| name.to_string_lossy().into_owned()),
-        language: text.map_or("", |it| it.language),
-        text: text.map(|it| it.text.clone()).unwrap_or_default(),
-        exported: None,
-        own: Some(own),
-    }
 }

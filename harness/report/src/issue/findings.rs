@@ -1,6 +1,6 @@
 //! Input for an issue: all results about one failure.
 
-use judge::{Known, Likeness, likeness};
+use judge::{End, Known, Likeness, likeness};
 use plan::Library;
 
 use super::Environment;
@@ -100,8 +100,26 @@ pub struct Own {
     pub text_is_whole: bool,
     /// True if the program is part of the case file, so that line numbers refer to that file.
     pub in_case: bool,
-    /// Helper file with which the program reports its checks, if it uses one.
+    /// Helper file with which the program reports its checks, if it needs one.
     pub helper: Option<&'static str>,
+    /// Result of the run as printed; none if the text is not part of the issue.
+    pub as_printed: Option<AsPrinted>,
+}
+
+/// Result of one run of a program exactly as the issue prints it, in an empty folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AsPrinted {
+    /// The program was run.
+    Ran {
+        /// True if it failed as the reported runs did.
+        fails_alike: bool,
+        /// End of its process.
+        end: End,
+        /// Last line of its output, empty without output.
+        last: String,
+    },
+    /// The program was not run, for this reason.
+    NotRun(String),
 }
 
 /// Runs that differ from the failing ones in one aspect.

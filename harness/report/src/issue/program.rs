@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use judge::{Kind, Outcome};
+use judge::{End, Kind, Outcome};
 
 use super::{
     Findings, Form, Home,
-    findings::Own,
+    findings::{AsPrinted, Own},
     markdown::{fenced, with_interval},
 };
 use crate::{Record, words::count};
@@ -151,6 +151,9 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
         "\n\nPlainly, where ROCm and a GPU are:\n\n{}",
         fenced("sh", &own.plainly.join("\n"))
     );
+    if let Some(run) = &own.as_printed {
+        let _ = write!(text, "\n\n{}", as_printed(run));
+    }
     let how = match findings.record.device.emulated {
         true => "On the emulated device, as it was run for this report; no GPU is needed",
         false => "As it was run for this report",
@@ -168,6 +171,31 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
         let _ = write!(text, " Its rate is {}.", with_interval(rate));
     }
     text
+}
+
+/// Describes the run of the program as printed.
+fn as_printed(run: &AsPrinted) -> String {
+    let (fails_alike, end, last) = match run {
+        AsPrinted::NotRun(why) => {
+            return format!("These commands were not run for this report: {why}.");
+        }
+        AsPrinted::Ran { fails_alike, end, last } => (fails_alike, end, last),
+    };
+    let end = match end {
+        End::Exited(status) => format!("it ended with exit status {status}"),
+        End::Signalled { signal } => format!("it died of {}", judge::signal(*signal)),
+        End::TimedOut { .. } => "it hung and was killed".to_owned(),
+        _ => "its end is not known".to_owned(),
+    };
+    let last = match last.as_str() {
+        "" => " without output".to_owned(),
+        last => format!("; the last line of its output was `{last}`"),
+    };
+    let how =
+        if *fails_alike { "it failed as described" } else { "**it did not fail as described**" };
+    format!(
+        "The program was run once exactly so, in an empty folder on the stack and device of this report, and {how}: {end}{last}."
+    )
 }
 
 /// Describes the interpreter and the Python packages of the run.

@@ -2,7 +2,7 @@
 
 use judge::likeness;
 
-use super::Findings;
+use super::{AsPrinted, Findings};
 use crate::{
     evidence::{
         Bisected, Component, FactorKind, FactorVerdict, Minimised, Mitigations, OtherFailure,
@@ -25,6 +25,11 @@ pub(super) fn in_markdown(findings: &Findings) -> Findings {
     }
     if let Some(program) = &mut findings.program {
         spans([&mut program.file]);
+        match program.own.as_mut().and_then(|own| own.as_printed.as_mut()) {
+            Some(AsPrinted::Ran { last, .. }) => spans([last]),
+            Some(AsPrinted::NotRun(why)) => prose([why]),
+            None => {}
+        }
     }
     let record = &mut findings.record;
     both([&mut record.outcome.signature, &mut record.stack.spec, &mut record.device.gfx]);

@@ -188,7 +188,7 @@ fn writes_an_issue_for_a_program_case() {
     for text in [
         "INJECTED, do not file",
         "| no fault injected | 0/2 | passes |",
-        "ROCREPRO_PARAMETER_bytes=64 python3 ctypes-copies.py",
+        "\npython3 -u ctypes-copies.py\n```",
         "below and in the case at the end",
         "it failed as described in 2 of 2.",
         "What ran the program: Python 3.",

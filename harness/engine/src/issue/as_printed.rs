@@ -1,0 +1,214 @@
+//! One run of a program exactly as an issue prints it, compared with the reported failure.
+
+use judge::{End, Kind, Outcome};
+use plan::program::ProgramExpectations;
+use report::{
+    Record,
+    issue::{AsPrinted, Program},
+};
+use supervise::Cancel;
+
+use super::IssueError;
+use crate::{
+    Session, Stop,
+    compiled::Unready,
+    failing_trial::FailingTrial,
+    program::{PrintedProgram, PrintedRun, run_printed},
+};
+use plan::Program as CaseProgram;
+
+/// Longest quoted line of output, in characters.
+const LONGEST: usize = 200;
+
+/// Last line of a program without the helper whose checks are right.
+const FINISHED: &str = "all checks ok";
+
+/// Runs a printed program once, and returns the result; none if the text of the program is not printed. The inner error is
+/// the compiler's, for a program that compiled in the reported runs.
+///
+/// # Errors
+/// Mistakes of the case, or a request to stop.
+pub(super) fn run(
+    subject: &FailingTrial<'_>,
+    session: &Session,
+    failed: &Record,
+    of_case: &CaseProgram,
+    printed: &Program,
+    cancel: &Cancel,
+) -> Result<Result<Option<AsPrinted>, String>, Stop> {
+    let Some(own) = printed.own.as_ref().filter(|own| own.text_is_whole) else {
+        return Ok(Ok(None));
+    };
+    let not = |why: String| Ok(Ok(Some(AsPrinted::NotRun(why))));
+    if let Some(helper) = own.helper {
+        return not(format!("the program needs {helper}"));
+    }
+    // The packages are those of the reported runs.
+    let commands: Vec<String> =
+        own.plainly.iter().filter(|line| !line.starts_with("pip install ")).cloned().collect();
+    let program = PrintedProgram { file: &printed.file, text: &printed.text, commands: &commands };
+    let mut job = subject.job()?;
+    // The printed commands set these.
+    job.lowered.plan.environment.clear();
+    match run_printed(session, &job, of_case, &program, cancel) {
+        Ok(None) => Err(IssueError::Interrupted.into()),
+        Ok(Some(run)) => Ok(Ok(Some(AsPrinted::Ran {
+            fails_alike: fails_alike(&Failure::of(failed), &of_case.stated, &run),
+            last: last_line(&run),
+            end: run.end,
+        }))),
+        Err(Unready::Missing(why) | Unready::Trouble(why)) => not(why),
+        Err(Unready::Refused(log)) if failed.outcome.kind == Kind::CompileError => {
+            let run = PrintedRun { end: End::Exited(1), stdout: String::new(), stderr: log };
+            let last = run.stderr.lines().find(|line| line.contains("error:"));
+            let last = last.map_or_else(|| last_line(&run), shortened);
+            Ok(Ok(Some(AsPrinted::Ran { fails_alike: true, end: run.end, last })))
+        }
+        Err(Unready::Refused(log)) => Ok(Err(log)),
+    }
+}
+
+/// The reported failure, as far as a run without the helper shows it.
+struct Failure<'a> {
+    outcome: &'a Outcome,
+    end: &'a End,
+    /// Names of the checks that were wrong.
+    wrong: Vec<&'a str>,
+}
+
+impl Failure<'_> {
+    fn of(failed: &Record) -> Failure<'_> {
+        let checks = failed.program.iter().flat_map(|program| &program.checks);
+        let wrong = checks.filter(|check| !check.held).map(|check| check.name.as_str()).collect();
+        Failure { outcome: &failed.outcome, end: &failed.exit, wrong }
+    }
+}
+
+/// Returns true if the run failed as the reported one did.
+fn fails_alike(failed: &Failure<'_>, stated: &ProgramExpectations, run: &PrintedRun) -> bool {
+    let outcome = failed.outcome;
+    let parts: Vec<&str> = outcome.signature.split(':').collect();
+    let part = |n: usize| parts.get(n).copied().unwrap_or_default();
+    let output = format!("{}\n{}", run.stdout, run.stderr);
+    let is_finished =
+        run.stdout.lines().any(|line| line == FINISHED || line.starts_with("FAILED: "));
+    if failed.wrong.contains(&part(1)) {
+        // In a reported run, the exit status does not depend on the checks.
+        let ends_wrong = matches!(run.end, End::Exited(status) if status != 0);
+        return (ends_wrong || run.end == *failed.end && run.end != End::Exited(0))
+            && run.stdout.lines().any(|line| says_wrong(line, part(1)));
+    }
+    let same_end = match (&run.end, failed.end) {
+        (End::TimedOut { .. }, End::TimedOut { .. }) => true,
+        (run, failed) => run == failed,
+    };
+    match (outcome.kind, part(0), part(1)) {
+        (Kind::WrongData, _, "output") => {
+            let right = stated.says.iter().all(|text| output.contains(text))
+                && !stated.never.iter().any(|text| output.contains(text));
+            same_end && !right
+        }
+        (Kind::ApiError, "exception", name) => same_end && output.contains(name),
+        (Kind::LibraryExit, ..) => same_end && !is_finished,
+        (Kind::MemoryFault, ..) if run.end == End::Exited(0) => {
+            same_end && run.stderr.contains("rocrepro-device: ")
+        }
+        _ => same_end && (run.end != End::Exited(0) || stated.exit.is_some_and(|exit| exit != 0)),
+    }
+}
+
+/// Returns true if the line is that of a check of this name, which is wrong.
+fn says_wrong(line: &str, name: &str) -> bool {
+    let words =
+        |text: &str| text.replace(':', " ").split_whitespace().collect::<Vec<_>>().join("-");
+    let parts = line.rsplit_once(": ").filter(|(_, text)| *text == "ok");
+    parts.is_none() && line.match_indices(": ").any(|(at, _)| words(&line[..at]) == name)
+}
+
+/// Returns the last line of the output: of standard error if the program did not end by its checks.
+fn last_line(run: &PrintedRun) -> String {
+    let last = |text: &str| text.lines().rfind(|line| !line.trim().is_empty()).map(shortened);
+    let out = last(&run.stdout);
+    let by_checks = out.as_ref().is_some_and(|l| l == FINISHED || l.starts_with("FAILED: "));
+    let err = last(&run.stderr).filter(|_| !by_checks);
+    err.or(out).unwrap_or_default()
+}
+
+fn shortened(line: &str) -> String {
+    match line.trim().char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", &line.trim()[..end]),
+        None => line.trim().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use judge::Location;
+
+    use super::*;
+
+    fn run(end: End, stdout: &str, stderr: &str) -> PrintedRun {
+        PrintedRun { end, stdout: stdout.to_owned(), stderr: stderr.to_owned() }
+    }
+
+    #[test]
+    fn compares_the_failure_not_the_words() {
+        let stated = ProgramExpectations { says: vec!["done".to_owned()], ..Default::default() };
+        let record = |kind, signature: &str, end| {
+            let outcome = Outcome {
+                kind,
+                signature: signature.to_owned(),
+                at: Location::default(),
+                summary: String::new(),
+                details: Vec::new(),
+            };
+            (outcome, end)
+        };
+        let check = |(outcome, end): &(Outcome, End), run: PrintedRun, expected: bool| {
+            let failed = Failure { outcome, end, wrong: vec!["sum-of-all"] };
+            let signature = &outcome.signature;
+            assert_eq!(
+                fails_alike(&failed, &stated, &run),
+                expected,
+                "{signature}: {}",
+                run.stdout
+            );
+        };
+        let (zero, one, segv) = (End::Exited(0), End::Exited(1), End::Signalled { signal: 11 });
+        let wrong = record(Kind::WrongData, "wrong-data:sum-of-all:zero", zero.clone());
+        let printed = "sum of all: 1 of 2 wrong, got[0] is 0, expected 1\nFAILED: sum of all\n";
+        check(&wrong, run(one.clone(), printed, ""), true);
+        check(&wrong, run(one.clone(), "sum of all: ok\nother: no\nFAILED: other\n", ""), false);
+        check(&wrong, run(zero.clone(), printed, ""), false);
+        check(&wrong, run(segv.clone(), printed, ""), false);
+        let dies = record(Kind::Leak, "leak:sum-of-all:lost", segv.clone());
+        check(&dies, run(segv.clone(), printed, ""), true);
+        check(&wrong, run(zero.clone(), "sum of all: ok\nall checks ok\n", ""), false);
+
+        let crash = record(Kind::Crash, "crash:copy", segv.clone());
+        check(&crash, run(segv.clone(), "phase: copy\n", ""), true);
+        check(&crash, run(End::Signalled { signal: 6 }, "", ""), false);
+        let raised = record(Kind::ApiError, "exception:KeyError:a.py:3", one.clone());
+        check(&raised, run(one.clone(), "", "KeyError: 'a'\n"), true);
+        check(&raised, run(one.clone(), "", "ImportError: no module\n"), false);
+        let early = record(Kind::LibraryExit, "library-exit:program", zero.clone());
+        check(&early, run(zero.clone(), "phase: copy\n", ""), true);
+        check(&early, run(zero.clone(), "all checks ok\n", ""), false);
+        let output = record(Kind::WrongData, "wrong-data:output:missing", zero.clone());
+        check(&output, run(zero.clone(), "nothing\n", ""), true);
+        check(&output, run(zero.clone(), "done\n", ""), false);
+        // An end that shows nothing is not the same failure.
+        let leak = record(Kind::Leak, "leak:process", zero.clone());
+        check(&leak, run(zero, "all checks ok\n", ""), false);
+    }
+
+    #[test]
+    fn quotes_the_line_that_shows_the_end() {
+        let check = |run: PrintedRun, line: &str| assert_eq!(last_line(&run), line);
+        check(run(End::Exited(1), "a: no\nFAILED: a\n\n", "a warning\n"), "FAILED: a");
+        check(run(End::Exited(1), "phase: b\n", "Traceback\nKeyError: 'c'\n"), "KeyError: 'c'");
+        check(run(End::Exited(0), "phase: b\n", ""), "phase: b");
+        let long = last_line(&run(End::Exited(0), &"ä".repeat(900), ""));
+        assert_eq!(long.chars().count(), LONGEST + 3);
+    }
+}

@@ -1,0 +1,99 @@
+//! C++ programs that include the helper.
+
+use std::{collections::BTreeSet, sync::LazyLock};
+
+use regex::Regex;
+
+use super::{Parameters, Plain, arguments, behind_imports, initializer};
+
+pub(super) static PLAIN: LazyLock<Plain> =
+    LazyLock::new(|| Plain::parse(include_str!("plain.h"), "//: "));
+
+/// Headers of the helper that every program keeps.
+const HEADERS: [&str; 8] =
+    ["hip/hip_runtime.h", "cmath", "cstdint", "cstdio", "cstdlib", "cstring", "string", "unistd.h"];
+
+/// Headers of the helper, each with words of which the program or the plain version uses one.
+const FURTHER: [(&str, &[&str]); 6] = [
+    ("fcntl.h", &["open(", "fcntl(", "O_"]),
+    ("limits", &["numeric_limits"]),
+    ("map", &["std::map", "std::multimap", " map<"]),
+    ("sstream", &["stringstream"]),
+    (
+        "type_traits",
+        &["std::is_", "std::enable_if", "std::conditional", "std::remove_", "std::decay"],
+    ),
+    ("vector", &["vector"]),
+];
+
+static INCLUDE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"(?m)^[ \t]*#[ \t]*include[ \t]*["<]rocrepro\.h[">][^\n]*\n?"#)
+        .expect("a valid pattern")
+});
+
+static QUALIFIED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\brocrepro\b(?:\s*::\s*(\w+))?").expect("a valid pattern"));
+
+static CALL: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\b(\w+)\s*[(<]").expect("a valid pattern"));
+
+static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+").expect("a valid pattern"));
+
+pub(super) fn inline(text: &str, parameters: &Parameters) -> Option<String> {
+    let mut used = BTreeSet::new();
+    let mut opened = false;
+    for found in QUALIFIED.captures_iter(text) {
+        let whole = found.get_match();
+        let line = text[..whole.start()].rsplit('\n').next().unwrap_or_default();
+        let is_include =
+            line.trim_start().starts_with('#') && text[whole.end()..].starts_with(".h");
+        let is_using = line.trim_end().ends_with("using namespace");
+        opened |= is_using;
+        match found.get(1) {
+            Some(name) => used.insert(name.as_str()),
+            None if is_include || is_using || line.contains("//") => continue,
+            None => return None,
+        };
+    }
+    let Some(place) = INCLUDE.find(text) else {
+        return (used.is_empty() && !opened).then(|| text.to_owned());
+    };
+    if opened {
+        used.extend(called(text));
+    }
+    if !used.iter().all(|name| PLAIN.has(name)) {
+        return None;
+    }
+    used.insert("end");
+    let mentions = |text: &str, name: &str| WORD.find_iter(text).any(|word| word.as_str() == name);
+    let parts = PLAIN.with_needed(used, mentions).concat();
+    let values = initializer(parameters, |name, value| format!("{{{name}, {value}}}"));
+    let parts = parts.replace("values = {}", &format!("values = {{{values}}}"));
+    let head = PLAIN.head.split_once("\n\n").map_or("", |(_, head)| head).trim_end();
+    let block = format!("\n{head}\n{parts}\n");
+
+    let rest = INCLUDE.replace_all(text, "").into_owned();
+    let uses = format!("{rest}{block}");
+    let further = FURTHER.iter().filter(|(_, words)| words.iter().any(|word| uses.contains(word)));
+    let headers = HEADERS.iter().chain(further.map(|(header, _)| header));
+    let headers: String = headers
+        .map(|header| format!("#include <{header}>\n"))
+        .filter(|line| !rest.contains(line.trim_end()))
+        .collect();
+    let behind = behind_imports(&rest, place.start(), &["#include"]);
+    let (before, after) = (&rest[..place.start()], rest[behind..].trim_start_matches('\n'));
+    Some(format!("{before}{headers}{}{block}{after}", &rest[place.start()..behind]))
+}
+
+/// Returns the functions of the helper that a program may call after `using namespace`.
+fn called(text: &str) -> impl Iterator<Item = &str> {
+    CALL.captures_iter(text).filter_map(|found| {
+        let name = found.get(1)?;
+        let before = text[..name.start()].trim_end_matches([' ', '\t']);
+        let of_another = [".", "->", "::"].iter().any(|mark| before.ends_with(mark));
+        let name = name.as_str();
+        // A file descriptor is closed by a function of the same name.
+        let descriptor = name == "close" && arguments(&text[found.get_match().end()..]).len() < 4;
+        (PLAIN.has(name) && !of_another && !descriptor).then_some(name)
+    })
+}

@@ -1,0 +1,111 @@
+//! Programs that run exactly as an issue prints them: from their text in an empty folder, by their commands, without the
+//! helper.
+
+use std::{ffi::OsString, fs, path::Path};
+
+use device::Place;
+use judge::End;
+use plan::{Program, program::ProgramBody};
+use supervise::{Cancel, Ended, Reason};
+
+use super::{Launch, output, packages, start_in};
+use crate::{Job, Session, compiled::Unready, worker_process::observation};
+
+/// A program as an issue prints it.
+pub(crate) struct PrintedProgram<'a> {
+    /// Name of its file.
+    pub(crate) file: &'a str,
+    /// Text of its file.
+    pub(crate) text: &'a str,
+    /// Command lines, of which the last one runs the program and the others build it.
+    pub(crate) commands: &'a [String],
+}
+
+/// The run of such a program.
+pub(crate) struct PrintedRun {
+    pub(crate) end: End,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs a printed program with the faults of a job. Returns none if the run was cancelled.
+///
+/// # Errors
+/// A missing program, trouble of the machine, or the output of a build command that failed.
+pub(crate) fn run_printed(
+    session: &Session,
+    job: &Job<'_>,
+    program: &Program,
+    printed: &PrintedProgram<'_>,
+    cancel: &Cancel,
+) -> Result<Option<PrintedRun>, Unready> {
+    let trouble =
+        |error: std::io::Error| Unready::Trouble(format!("cannot write the program: {error}"));
+    session.views().map_err(Unready::Missing)?;
+    let environment = packages::find(&program.packages, session.given.packages_in.as_deref())?;
+    let folder = session.folders.scratch.trial().map_err(trouble)?;
+    fs::write(folder.path().join(printed.file), printed.text).map_err(trouble)?;
+    let interposer = match program.what {
+        ProgramBody::Cpp { .. } => session.compiler()?.interposer(&job.faults)?,
+        _ => None,
+    };
+    let faults = job.faults_of(Place::Device);
+    let config = session.device_for(job.case, job.trial, faults).ok_or_else(no_device)?;
+    let (last, builds) = printed.commands.split_last().ok_or_else(no_command)?;
+    let start = |command: &String, interposer: Option<&Path>| {
+        let words = shell::split(command).map_err(|e| Unready::Trouble(e.to_string()))?;
+        let is_assignment = |word: &&String| {
+            let name = word.split_once('=').map_or("", |(name, _)| name);
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        let assigned = words.iter().take_while(is_assignment).count();
+        let (assignments, words) = words.split_at(assigned);
+        let (first, arguments) = words.split_first().ok_or_else(no_command)?;
+        let file = match first.contains('/') {
+            true => folder.path().join(first),
+            false => environment.program(session, first)?,
+        };
+        if !file.is_file() {
+            return Err(Unready::Missing(format!("an empty folder has no `{first}`")));
+        }
+        let launch = Launch {
+            file: &file,
+            arguments: arguments.iter().map(OsString::from).collect(),
+            directory: folder.path(),
+            environment: &environment,
+            interposer,
+            config: &config,
+        };
+        let mut start = start_in(session, job, &launch).map_err(Unready::Trouble)?;
+        let assignments = assignments.iter().filter_map(|word| word.split_once('='));
+        start.environment.extend(assignments.map(|(name, value)| (name.into(), value.into())));
+        Ok(start)
+    };
+    let run = |command: &String, interposer: Option<&Path>| {
+        let start = start(command, interposer)?;
+        let limits = session.limits_of_programs();
+        let seen = supervise::run(session.command(&start), b"", &limits, cancel, &mut |_| {});
+        session.processes.note(&seen, None);
+        if matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. }) {
+            return Ok(None);
+        }
+        let stdout = output(&seen);
+        let seen = observation(seen, session.is_launched());
+        Ok(Some(PrintedRun { end: seen.end, stdout, stderr: seen.stderr }))
+    };
+    for build in builds {
+        let Some(done) = run(build, None)? else { return Ok(None) };
+        if done.end != End::Exited(0) {
+            return Err(Unready::Refused(format!("{}{}", done.stdout, done.stderr)));
+        }
+    }
+    run(last, interposer.as_deref())
+}
+
+fn no_device() -> Unready {
+    Unready::Missing("it needs the emulated device".to_owned())
+}
+
+fn no_command() -> Unready {
+    Unready::Missing("it has no command".to_owned())
+}
