@@ -1,12 +1,13 @@
 //! Limits of one child, and everything that was observed of it.
 
+use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
 use crate::{Line, Log, Process, Suspension};
 
 /// Time limits of a child. `Duration::MAX` means no limit. Time in which the child was suspended does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// From start to end of the child.
     pub total: Duration,
@@ -18,8 +19,9 @@ pub struct Limits {
     /// From SIGKILL until the supervisor gives up. A process in an uninterruptible wait of a driver ends only after
     /// that wait.
     pub reap: Duration,
-    /// If true, the stacks of its threads are read before it is ended at a time limit.
-    pub stacks: bool,
+    /// Command line of a process that calls [`look`](crate::look), by which the stacks of the child's threads are read
+    /// before it is ended at a time limit. If empty, they are not read.
+    pub looker: Vec<OsString>,
 }
 
 impl Default for Limits {
@@ -30,7 +32,7 @@ impl Default for Limits {
             quiet: Duration::from_secs(120),
             grace: Duration::from_secs(2),
             reap: Duration::from_secs(10),
-            stacks: false,
+            looker: Vec::new(),
         }
     }
 }
@@ -48,8 +50,8 @@ pub struct Observed {
     pub torn: Vec<u8>,
     /// Standard error.
     pub stderr: Log,
-    /// Stack of each thread at the time limit, one line each. Empty if no limit was reached, or without
-    /// [`Limits::stacks`].
+    /// Stack of each thread at the time limit, one line each, after the reason if some could not be read. Empty if no
+    /// limit was reached, or without [`Limits::looker`].
     pub stacks: Vec<String>,
     /// From before the start until the child was reaped and its pipes were empty. Monotonic time, which stops while the
     /// machine is suspended.

@@ -12,7 +12,8 @@ const LONG: Duration = Duration::from_secs(120);
 const SHORT: Duration = Duration::from_millis(300);
 
 /// Limits that are not reached before the child has done its part.
-const PATIENT: Limits = Limits { total: LONG, quiet: LONG, grace: LONG, reap: LONG, stacks: false };
+const PATIENT: Limits =
+    Limits { total: LONG, quiet: LONG, grace: LONG, reap: LONG, looker: Vec::new() };
 
 fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");
@@ -262,20 +263,6 @@ fn ends(pid: i32, limit: Duration) -> bool {
     rustix::event::poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&limit)) == Ok(1)
 }
 
-#[test]
-fn stacks_are_read_before_a_child_is_ended() {
-    let limits = Limits { total: SHORT, stacks: true, ..PATIENT };
-    let seen = watch("sleep 606 & wait", b"", &limits);
-    assert_stopped(&seen, Reason::Total, false);
-    let has_stack = |name: &str, calls: &str| {
-        let thread = format!("`{name}` sleeps");
-        seen.stacks.iter().any(|line| line.contains(&thread) && line.contains(calls))
-    };
-    assert!(has_stack("sh", " < ") && has_stack("sleep", "nanosleep (libc"), "{seen:?}");
-    let seen = watch("sleep 607", b"", &Limits { stacks: false, ..limits });
-    assert!(seen.stacks.is_empty(), "{seen:?}");
-}
-
 /// Makes `pidfd_open` fail in this thread and its children, as on a kernel that lacks it.
 fn without_pidfd_open() {
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -309,7 +296,8 @@ fn watches_children_without_pidfd_open() {
         let seen = watch("sleep 611", b"", &Limits { total: SHORT, ..PATIENT });
         assert_stopped(&seen, Reason::Total, false);
         // The stops by which stacks are read are not its end.
-        let seen = watch("sleep 611", b"", &Limits { total: SHORT, stacks: true, ..PATIENT });
+        let looker = vec!["true".into()];
+        let seen = watch("sleep 611", b"", &Limits { total: SHORT, looker, ..PATIENT });
         assert_stopped(&seen, Reason::Total, false);
         assert!(!seen.stacks.is_empty(), "{seen:?}");
         // A process that outlives the leader is killed all the same.

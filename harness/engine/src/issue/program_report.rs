@@ -119,7 +119,7 @@ impl<'a> ProgramReport<'a> {
             .map_err(|error| IssueError::Folder { folder: "no current folder", error })?;
         let settings = |other: SessionOptions| SessionOptions {
             programs_in: Some(here.clone()),
-            limits: options.limits,
+            limits: options.limits.clone(),
             // All runs share the current folder.
             jobs: Some(NonZeroUsize::MIN),
             ..other
