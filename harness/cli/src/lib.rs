@@ -20,7 +20,7 @@ pub use engine::{
     CaseLibrary, CasesFrom, DeviceChoice, Job, Selected, Session, SessionOptions, Stop, lower_all,
     lower_each, run_trial, select, with_declared_faults,
 };
-use engine::{STARTER_ARGUMENT, WORKER_ARGUMENT, minimise::ASK_ARGUMENT};
+use engine::{LOOK_ARGUMENT, STARTER_ARGUMENT, WORKER_ARGUMENT, minimise::ASK_ARGUMENT};
 pub use outputs::stopped;
 pub use session_options::options_from_environment;
 
@@ -33,6 +33,7 @@ pub fn main() -> ExitCode {
         Some(first) if first == STARTER_ARGUMENT => {
             return supervise::Start::enter(&[first], std::env::args_os().skip(2));
         }
+        Some(first) if first == LOOK_ARGUMENT => return supervise::look(),
         Some(first) if first == ASK_ARGUMENT => {
             let fails = engine::minimise::ask(std::env::args_os().skip(2));
             return ExitCode::from(u8::from(!fails));

@@ -322,7 +322,7 @@ fn limits(session: &Session, outcome: &Outcome, wall: Duration) -> Limits {
         Kind::Hang => session.limits.quiet,
         _ => (session.limits.quiet * 4).max(wall * 4),
     };
-    Limits { quiet, ..session.limits }
+    Limits { quiet, ..session.limits.clone() }
 }
 
 /// The settings of one run of a program.

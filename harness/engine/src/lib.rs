@@ -84,3 +84,6 @@ pub const WORKER_ARGUMENT: &str = "__worker";
 /// First argument that makes this program a starter, which reads the environment, limits and folder of another program
 /// from its arguments and becomes it, so that a launcher cannot drop them.
 pub const STARTER_ARGUMENT: &str = "__start";
+
+/// First argument that makes this program find the calls of a hung trial's threads, under limits of time and memory.
+pub const LOOK_ARGUMENT: &str = "__look";

@@ -37,7 +37,7 @@ pub use self::{
     runner::TrialRunner,
 };
 use crate::{
-    DeviceChoice, STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
+    DeviceChoice, LOOK_ARGUMENT, STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
     compiled::{Compiler, Unready},
     device_library,
     events::Reporting,
@@ -115,7 +115,7 @@ impl Session {
         device_folder: Option<PathBuf>,
         cache: PathBuf,
     ) -> Result<Session, Stop> {
-        let limits = options.effective_limits();
+        let mut limits = options.effective_limits();
         let processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let jobs = options.jobs.unwrap_or(match options.device {
             // On two processors, three simultaneous trials took a tenth less time than two.
@@ -136,6 +136,9 @@ impl Session {
         let program = program.map_err(SessionError::OwnProgram)?;
         if !options.launcher.is_empty() && program.is_replaced() {
             return Err(SessionError::Replaced { path: program.path().to_owned() }.into());
+        }
+        if !options.hangs_on_purpose {
+            limits.looker = vec![program.held().into(), LOOK_ARGUMENT.into()];
         }
         let device_build = device_folder.as_deref().and_then(device_library::build_id);
         let mut resources = BTreeMap::from(USUAL);
@@ -312,7 +315,7 @@ impl Session {
         let usual = self.given.limits.quiet.as_secs() == u64::from(QUIET_TIMEOUT);
         let quiet =
             if usual { self.limits.quiet.max(SILENT_PROGRAM) } else { self.given.limits.quiet };
-        Limits { quiet, ..self.limits }
+        Limits { quiet, ..self.limits.clone() }
     }
 
     /// Returns the resource limits of a trial, with those that its plan asks for.

@@ -1,12 +1,13 @@
 //! Limits of one child, and everything that was observed about it.
 
+use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
 use crate::{Line, Log, Process, Suspension};
 
-/// Time limits of a child. `Duration::MAX` means no limit. Time during which the child was suspended does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Time limits of a child. `Duration::MAX` means no limit. Time in which the child was suspended does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Time from the start to the end of the child.
     pub total: Duration,
@@ -19,8 +20,9 @@ pub struct Limits {
     /// Time from SIGKILL until the supervisor gives up. A process in an uninterruptible wait of a driver ends only
     /// after that wait.
     pub reap: Duration,
-    /// If true, the supervisor reads the stacks of the child's threads before it ends the child at a time limit.
-    pub stacks: bool,
+    /// Command line of a process that calls [`look`](crate::look), by which the stacks of the child's threads are read
+    /// before it is ended at a time limit. If empty, they are not read.
+    pub looker: Vec<OsString>,
 }
 
 impl Default for Limits {
@@ -32,7 +34,7 @@ impl Default for Limits {
             quiet: Duration::from_secs(120),
             grace: Duration::from_secs(2),
             reap: Duration::from_secs(10),
-            stacks: false,
+            looker: Vec::new(),
         }
     }
 }
@@ -50,8 +52,8 @@ pub struct Observed {
     pub torn: Vec<u8>,
     /// Standard error.
     pub stderr: Log,
-    /// Stack of each thread at the time limit, one line per thread. Empty if no time limit was reached or if
-    /// [`Limits::stacks`] is false.
+    /// Stack of each thread at the time limit, one line each, after the reason if some could not be read. Empty if no
+    /// limit was reached, or without [`Limits::looker`].
     pub stacks: Vec<String>,
     /// Time from just before the start until the child was reaped and its pipes were empty. The clock is monotonic and
     /// stops while the machine is suspended.

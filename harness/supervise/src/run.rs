@@ -193,8 +193,9 @@ fn watch(
                         let over = matches!(reason, Reason::Total | Reason::Quiet);
                         let suspension = over.then(|| suspended::of_group(pid)).flatten();
                         let reason = suspension.map_or(reason, Reason::Suspended);
-                        if limits.stacks && matches!(reason, Reason::Total | Reason::Quiet) {
-                            stacks = stacks::of(pid);
+                        let reads = !limits.looker.is_empty();
+                        if reads && matches!(reason, Reason::Total | Reason::Quiet) {
+                            stacks = stacks::of(pid, &limits.looker, cancel);
                         }
                         let now = start.elapsed();
                         send(pid, Signal::TERM);

@@ -1,19 +1,28 @@
 //! Reads the stacks of a child that reached a time limit: the kernel function in which each thread waits, and its chain
 //! of calls.
+//!
+//! The child may be hostile, and so may the files that it has mapped. This process only copies from it. The copies go
+//! to another process, which [`look`] is: it reads the files and finds the calls under the limits of the kernel.
 
-mod bounded;
+mod copies;
+mod looker;
 mod modules;
 mod stopped;
 
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
-use crate::group;
-use bounded::Budget;
-use modules::Modules;
+use crate::{Cancel, Ended, Limits, Reason, group, run};
+use copies::{Call, CopiedProcess, CopiedThread, Copies};
 use stopped::Stopped;
+
+pub use looker::look;
 
 /// Maximum number of processes that are examined; a program may have started many.
 const PROCESSES: usize = 16;
@@ -21,68 +30,159 @@ const PROCESSES: usize = 16;
 /// Maximum number of threads of one process that are examined.
 const THREADS: usize = 64;
 
-/// Maximum number of calls that are listed for one thread, from the innermost.
-const CALLS: usize = 20;
-
-/// Time limit for stopping the threads one after the other, and again for looking up the names of their calls.
+/// Time limit for stopping the threads one after the other.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Maximum number of bytes of mapped files that are read for one process. The tables of LLVM's library have
-/// 9 MB.
-const FILE_BYTES: u64 = 128 << 20;
+/// Time limit of the process that finds the calls.
+const LOOK: Duration = Duration::from_secs(12);
+
+/// Maximum number of bytes that are copied of the list of mappings of a process.
+const MAPS_BYTES: u64 = 4 << 20;
+
+/// Maximum number of bytes that are copied of the stack of a thread.
+const STACK_BYTES: usize = 64 << 10;
+
+/// Maximum number of bytes that are copied in all. Threads beyond that are listed without their calls.
+const COPIED_BYTES: usize = 32 << 20;
+
+/// A thread of the child.
+struct Thread {
+    pid: i32,
+    tid: i32,
+    name: String,
+    state: String,
+    /// Kernel function in which it sleeps.
+    waits: String,
+    /// True if its registers and its stack were copied.
+    is_copied: bool,
+}
 
 /// Returns one line for each thread of the group, beginning with the leader's first thread. Each thread is stopped for
-/// a moment to read its registers and stack, and then continues.
-pub(crate) fn of(leader: Pid) -> Vec<String> {
+/// a moment to copy its registers and stack, and then continues. `looker` are the words that start [`look`].
+pub(crate) fn of(leader: Pid, looker: &[OsString], cancel: &Cancel) -> Vec<String> {
     let mut pids = group::numbers(leader);
     pids.sort_unstable_by_key(|pid| (*pid != leader.as_raw_pid(), *pid));
     pids.truncate(PROCESSES);
     let until = Instant::now() + PATIENCE;
-    pids.into_iter().flat_map(|pid| process(pid, until)).collect()
+    let (mut threads, mut copies, mut more) = (Vec::new(), Copies::default(), Vec::new());
+    for pid in pids {
+        let left_out = copy(pid, &mut threads, &mut copies, &|| {
+            !cancel.is_cancelled() && Instant::now() < until
+        });
+        if left_out > 0 {
+            more.push(format!("process {pid} has {left_out} more threads"));
+        }
+    }
+    let copied = threads.iter().filter(|thread| thread.is_copied).count();
+    let (calls, failed) = match copied {
+        0 => (Vec::new(), None),
+        _ => calls(&copies, looker, cancel),
+    };
+    let lacking = copied.saturating_sub(calls.len());
+    let failed =
+        failed.map(|why| format!("the calls of {lacking} threads could not be read: {why}"));
+    let mut calls = calls.into_iter();
+    let line = |thread: &Thread| {
+        let calls = thread.is_copied.then(|| calls.next()).flatten();
+        describe(thread, &calls.unwrap_or_default())
+    };
+    let lines: Vec<String> = threads.iter().map(line).collect();
+    failed.into_iter().chain(lines).chain(more).collect()
 }
 
-/// Returns one line for each thread of a process. After `until` no more threads are stopped.
-fn process(pid: i32, until: Instant) -> Vec<String> {
+/// Copies a process, and returns the number of its threads that were left out. Threads are stopped only while `goes_on`
+/// returns true.
+fn copy(
+    pid: i32,
+    threads: &mut Vec<Thread>,
+    copies: &mut Copies,
+    goes_on: &dyn Fn() -> bool,
+) -> usize {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let mut threads: Vec<i32> =
+    let mut tids: Vec<i32> =
         tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
-    threads.sort_unstable();
-    let left_out = threads.len().saturating_sub(THREADS);
-    threads.truncate(THREADS);
-    let budget = Budget::new(FILE_BYTES, until + PATIENCE);
-    let modules = Modules::of(pid, budget);
-    let looked_at = |tid: i32| {
+    tids.sort_unstable();
+    let left_out = tids.len().saturating_sub(THREADS);
+    tids.truncate(THREADS);
+    let open = |name: &str| File::open(format!("/proc/{pid}/{name}")).ok();
+    let memory = open("mem");
+    let before = copies.bytes.len();
+    let room = (COPIED_BYTES - before) as u64;
+    // If the process has ended, there is nothing to copy.
+    let maps =
+        open("maps").map(|maps| maps.take(MAPS_BYTES.min(room)).read_to_end(&mut copies.bytes));
+    let mut process = CopiedProcess { pid, maps: copies.bytes.len() - before, threads: Vec::new() };
+    for tid in tids {
         let file = |name: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{name}"));
-        let (name, stat) = (file("comm").ok()?, file("stat").ok()?);
-        let (_, state, _) = group::parse_stat(&stat)?;
+        let (Ok(name), Ok(stat)) = (file("comm"), file("stat")) else { continue };
+        let Some((_, state, _)) = group::parse_stat(&stat) else { continue };
         let waits = file("wchan").unwrap_or_default();
         // A thread in an uninterruptible wait cannot be stopped.
-        let stops = state != "D" && Instant::now() < until;
+        let stops = maps.is_some() && state != "D" && goes_on();
         let stopped = stops.then(|| Stopped::stop(tid)).flatten();
-        let at = stopped.as_ref().and_then(Stopped::registers);
-        let calls = at.zip(modules.as_ref());
-        let calls = calls.map(|(at, modules)| modules.calls(&at, CALLS)).unwrap_or_default();
-        Some((tid, name, state.to_owned(), waits, calls))
-    };
-    // Looking up names takes longest. All threads are read and released before, so that no thread waits, or lacks its
-    // calls, because of another one's names.
-    let threads: Vec<_> = threads.into_iter().filter_map(looked_at).collect();
-    let line = |(tid, name, state, waits, calls): (i32, String, String, String, Vec<u64>)| {
-        let named = |call| modules.as_ref().map(|modules| modules.named(call));
-        let calls: Vec<String> = calls.into_iter().filter_map(named).collect();
-        describe(pid, tid, name.trim_end(), &state, &waits, &calls)
-    };
-    let mut lines: Vec<String> = threads.into_iter().map(line).collect();
-    if left_out > 0 {
-        lines.push(format!("process {pid} has {left_out} more threads"));
+        let registers = stopped.as_ref().and_then(Stopped::registers);
+        let copied = registers.zip(memory.as_ref()).map(|(registers, memory)| {
+            let mut stack = vec![0; STACK_BYTES.min(COPIED_BYTES - copies.bytes.len())];
+            let bytes = memory.read_at(&mut stack, registers.stack).unwrap_or_default();
+            copies.bytes.extend_from_slice(&stack[..bytes]);
+            CopiedThread { registers, bytes }
+        });
+        let is_copied = copied.is_some();
+        process.threads.extend(copied);
+        let (name, state) = (name.trim_end().to_owned(), state.to_owned());
+        threads.push(Thread { pid, tid, name, state, waits, is_copied });
     }
-    lines
+    copies.processes.push(process);
+    left_out
 }
 
-/// Describes one thread. `waits` is the kernel function in which it sleeps; empty or `0` if the kernel does not report
-/// it.
-fn describe(pid: i32, tid: i32, name: &str, state: &str, waits: &str, calls: &[String]) -> String {
-    let does = match (state, waits) {
+/// Returns the calls of the copied threads, in their order, and the reason if some are missing.
+fn calls(
+    copies: &Copies,
+    looker: &[OsString],
+    cancel: &Cancel,
+) -> (Vec<Vec<Call>>, Option<String>) {
+    let Some((program, arguments)) = looker.split_first() else {
+        return (Vec::new(), Some("no program to read them is known".to_owned()));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear();
+    let limits = Limits {
+        total: LOOK,
+        quiet: Duration::MAX,
+        grace: Duration::ZERO,
+        reap: Duration::from_secs(1),
+        looker: Vec::new(),
+    };
+    let seen = run(command, &copies.to_orders(), &limits, cancel, &mut |_| {});
+    let calls = seen.lines.iter().filter_map(|line| serde_json::from_slice(&line.text).ok());
+    let calls = calls.collect();
+    let by = "the process that reads them";
+    let why = match seen.ended {
+        Ended::Exited(0) => return (calls, None),
+        Ended::Exited(code) => format!("{by} exited with {code}: {}", seen.stderr.to_text().trim()),
+        Ended::Signalled { signal: libc::SIGXCPU, .. } => {
+            format!("{by} took {} s of processor time", looker::CPU_SECONDS)
+        }
+        Ended::Signalled { signal: libc::SIGABRT, .. } => {
+            format!("{by} needed more than {} MiB of memory", looker::MEMORY_BYTES >> 20)
+        }
+        Ended::Signalled { signal, .. } => format!("signal {signal} ended {by}"),
+        Ended::Stopped { reason: Reason::Total, .. } => {
+            format!("{by} took {} s", LOOK.as_secs())
+        }
+        Ended::Stopped { reason: Reason::Cancelled, .. } => "the run was cancelled".to_owned(),
+        Ended::SpawnFailed(error) => format!("{by} could not be started: {error}"),
+        ended => format!("{by} could not be watched to its end: {ended:?}"),
+    };
+    (calls, Some(why))
+}
+
+/// Describes one thread.
+fn describe(thread: &Thread, calls: &[Call]) -> String {
+    let Thread { pid, tid, name, state, waits, .. } = thread;
+    // The kernel writes `0` if it does not report where a thread sleeps.
+    let does = match (state.as_str(), waits.as_str()) {
         ("R", _) => "runs".to_owned(),
         ("D", "" | "0") => "sleeps in the kernel and takes no signal".to_owned(),
         ("D", waits) => format!("sleeps in the kernel's {waits} and takes no signal"),
@@ -110,7 +210,9 @@ mod tests {
     #[track_caller]
     fn check(state: &str, waits: &str, calls: &[&str], expected: &str) {
         let calls: Vec<String> = calls.iter().map(|call| (*call).to_owned()).collect();
-        assert_eq!(describe(7, 8, "a b", state, waits, &calls), expected);
+        let (name, state, waits) = ("a b".to_owned(), state.to_owned(), waits.to_owned());
+        let thread = Thread { pid: 7, tid: 8, name, state, waits, is_copied: true };
+        assert_eq!(describe(&thread, &calls), expected);
     }
 
     #[test]

@@ -11,8 +11,9 @@ use supervise::{Cancel, Ended, LOG_HEAD_BYTES, Limits, Line, Observed, Reason, r
 const LONG: Duration = Duration::from_secs(120);
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Limits that no script reaches.
-const PATIENT: Limits = Limits { total: LONG, quiet: LONG, grace: LONG, reap: LONG, stacks: false };
+/// Limits that are not reached before the child has done its part.
+const PATIENT: Limits =
+    Limits { total: LONG, quiet: LONG, grace: LONG, reap: LONG, looker: Vec::new() };
 
 fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");
@@ -263,21 +264,7 @@ fn ends(pid: i32, limit: Duration) -> bool {
     rustix::event::poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&limit)) == Ok(1)
 }
 
-#[test]
-fn stacks_are_read_before_a_child_is_ended() {
-    let limits = Limits { total: SHORT, stacks: true, ..PATIENT };
-    let seen = watch("sleep 606 & wait", b"", &limits);
-    assert_stopped(&seen, Reason::Total, false);
-    let has_stack = |name: &str, calls: &str| {
-        let thread = format!("`{name}` sleeps");
-        seen.stacks.iter().any(|line| line.contains(&thread) && line.contains(calls))
-    };
-    assert!(has_stack("sh", " < ") && has_stack("sleep", "nanosleep (libc"), "{seen:?}");
-    let seen = watch("sleep 607", b"", &Limits { stacks: false, ..limits });
-    assert!(seen.stacks.is_empty(), "{seen:?}");
-}
-
-/// Makes `pidfd_open` fail in this thread and its children, as on a kernel without it.
+/// Makes `pidfd_open` fail in this thread and its children, as on a kernel that lacks it.
 fn without_pidfd_open() {
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     let equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -309,8 +296,9 @@ fn watches_children_without_pidfd_open() {
         check("kill -9 $$", "Signalled { signal: 9, core: false }", &[], "", "");
         let seen = watch("sleep 611", b"", &Limits { total: SHORT, ..PATIENT });
         assert_stopped(&seen, Reason::Total, false);
-        // Reading stacks stops the child. Such a stop must not be mistaken for its end.
-        let seen = watch("sleep 611", b"", &Limits { total: SHORT, stacks: true, ..PATIENT });
+        // The stops by which stacks are read are not its end.
+        let looker = vec!["true".into()];
+        let seen = watch("sleep 611", b"", &Limits { total: SHORT, looker, ..PATIENT });
         assert_stopped(&seen, Reason::Total, false);
         assert!(!seen.stacks.is_empty(), "{seen:?}");
         // A process that outlives the leader must be killed here too.

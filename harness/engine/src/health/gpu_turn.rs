@@ -232,8 +232,8 @@ impl Session {
         let limits = Limits {
             total: total.min(TOTAL),
             quiet: quiet.min(QUIET),
-            stacks: false,
-            ..self.limits
+            looker: Vec::new(),
+            ..self.limits.clone()
         };
         let Some(record) = run_here(self, &job, &limits, Some(slot), cancel) else {
             return Checked::NotRun;

@@ -159,7 +159,7 @@ impl SessionOptions {
         if self.emulation.sanitize.is_on() {
             quiet *= SANITIZER_SLOWS;
         }
-        Limits { quiet, stacks: !self.hangs_on_purpose, ..self.limits }
+        Limits { quiet, ..self.limits.clone() }
     }
 
     pub(crate) fn slots(&self) -> Result<Vec<Slot>, Stop> {

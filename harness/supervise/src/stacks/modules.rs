@@ -3,11 +3,11 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
@@ -17,15 +17,12 @@ use object::read::ReadCache;
 use object::read::elf::{ElfFile64, SectionHeader, Sym};
 use object::{Endianness, Object, ObjectSection, ObjectSegment, SegmentFlags};
 
-use super::bounded::{Bounded, BoundedText, Budget};
-use super::stopped::Registers;
+use super::copies::Registers;
 
 /// Mapped files of a process, with the data that is needed to find and name calls.
 pub(super) struct Modules {
-    memory: File,
     unwinder: UnwinderX86_64<Vec<u8>>,
     files: Vec<Mapped>,
-    budget: Budget,
 }
 
 /// Mapped code of a file.
@@ -54,12 +51,6 @@ const LONGEST_MANGLED: usize = 1 << 12;
 /// Maximum length in bytes of a name as it is shown. Longer ones, as C++ templates make them, are cut.
 const LONGEST: usize = 1 << 10;
 
-/// Maximum number of bytes that are read of the list of mappings.
-const LONGEST_MAPS: u64 = 4 << 20;
-
-/// Maximum number of mapped parts with code that are examined. A large program has some hundred.
-const MOST_PARTS: usize = 2048;
-
 /// Executable part of a file, as listed in `/proc/PID/maps`.
 #[derive(Debug, PartialEq, Eq)]
 struct Part {
@@ -69,41 +60,35 @@ struct Part {
 }
 
 impl Modules {
-    /// Returns `None` if the process has ended, or may not be read. Tables of files that are beyond the budget are not
-    /// read.
-    pub(super) fn of(pid: i32, budget: Budget) -> Option<Modules> {
-        let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
-        let maps = File::open(format!("/proc/{pid}/maps")).ok()?;
+    /// Reads the unwind tables of the files in `maps`, the content of `/proc/PID/maps`.
+    pub(super) fn of(pid: i32, maps: &[u8]) -> Modules {
         let (mut unwinder, mut files) = (UnwinderX86_64::new(), Vec::new());
-        // A line can be as long as a path, and a process can have 65 530 of them; see max_map_count in proc_sys_vm(5).
-        let lines = BufReader::new(maps.take(LONGEST_MAPS)).lines().map_while(Result::ok);
-        let parts = lines.filter_map(|line| part(&line)).take(MOST_PARTS);
-        for part in parts.take_while(|_| !budget.is_over()) {
+        let lines = maps.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
+        for part in lines.filter_map(part) {
             // The path is resolved as in the process, which may have its own view of the file system.
             let path = PathBuf::from(format!("/proc/{pid}/root{}", part.path));
-            if let Some((module, mapped)) = read(&part, path, &budget) {
+            if let Some((module, mapped)) = read(&part, path) {
                 unwinder.add_module(module);
                 files.push(mapped);
             }
         }
-        Some(Modules { memory, unwinder, files, budget })
+        Modules { unwinder, files }
     }
 
-    /// Returns the addresses of up to `most` calls of a thread, the innermost first. The thread must be stopped.
-    pub(super) fn calls(&self, at: &Registers, most: usize) -> Vec<u64> {
+    /// Returns the addresses of up to `most` calls of a thread, the innermost first. `stack` is the content of its stack
+    /// from the stack's register on.
+    pub(super) fn calls(&self, at: &Registers, stack: &[u8], most: usize) -> Vec<u64> {
         let mut cache = CacheX86_64::<_>::new();
         let registers = UnwindRegsX86_64::new(at.instruction, at.stack, at.frame);
-        let memory = &self.memory;
         let mut word = |address: u64| {
-            let mut bytes = [0; 8];
-            memory.read_exact_at(&mut bytes, address).map_err(|_| ())?;
-            Ok(u64::from_le_bytes(bytes))
+            let offset = address.checked_sub(at.stack).and_then(|offset| offset.try_into().ok());
+            let bytes = offset.and_then(|offset: usize| stack.get(offset..)?.first_chunk());
+            bytes.map(|bytes| u64::from_le_bytes(*bytes)).ok_or(())
         };
         let mut frames =
             self.unwinder.iter_frames(at.instruction, registers, &mut cache, &mut word);
         let mut calls = Vec::new();
         while calls.len() < most
-            && !self.budget.is_over()
             && let Ok(Some(frame)) = frames.next()
         {
             // A return address may be behind the last instruction of its function; this address is not.
@@ -112,15 +97,14 @@ impl Modules {
         calls
     }
 
-    /// Returns the function at an address and its file, or as much of that as is known. When the budget is used up, no
-    /// more symbol tables are read.
+    /// Returns the function at an address and its file, or as much of that as is known.
     pub(super) fn named(&self, address: u64) -> String {
         let file = self.files.iter().find(|file| file.at.contains(&address));
-        let Some(file) = file.filter(|_| !self.budget.is_over()) else {
+        let Some(file) = file else {
             return format!("{address:#x}");
         };
         let inside = address.wrapping_sub(file.bias);
-        let symbols = file.symbols.get_or_init(|| symbols(&file.path, &self.budget));
+        let symbols = file.symbols.get_or_init(|| symbols(&file.path));
         let before = symbols.partition_point(|symbol| symbol.at.start <= inside);
         let symbol = symbols[..before].iter().rev().find(|symbol| symbol.at.contains(&inside));
         match symbol.and_then(|symbol| name(&file.path, symbol.name)) {
@@ -130,9 +114,22 @@ impl Modules {
     }
 }
 
+/// Text that does not grow beyond [`LONGEST`]: a short mangled name can stand for an endless plain one.
+struct BoundedText(String);
+
+impl fmt::Write for BoundedText {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        if self.0.len() + part.len() > LONGEST {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(part);
+        Ok(())
+    }
+}
+
 /// Demangles the name of a C++ or Rust function.
 fn plain(name: &str) -> String {
-    let mut plain = BoundedText { text: String::new(), most: LONGEST };
+    let mut plain = BoundedText(String::new());
     // Try Rust first, because its older mangled names look like C++ names.
     let rust = rustc_demangle::try_demangle(name).ok();
     let written = match rust.map(|symbol| write!(plain, "{symbol:#}")) {
@@ -144,8 +141,8 @@ fn plain(name: &str) -> String {
         }
     };
     match written {
-        Some(Ok(())) => plain.text,
-        Some(Err(_)) if !plain.text.is_empty() => plain.text + "...",
+        Some(Ok(())) => plain.0,
+        Some(Err(_)) if !plain.0.is_empty() => plain.0 + "...",
         _ => name.chars().take(LONGEST).collect(),
     }
 }
@@ -164,22 +161,25 @@ fn part(line: &str) -> Option<Part> {
     path.starts_with('/').then(|| Part { at, offset, path: path.to_owned() })
 }
 
+/// Opens a plain file. The process may have put something else in its place, such as a FIFO.
+fn open(path: &Path) -> Option<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
+    file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(file)
+}
+
 /// Reads the unwind tables of a part.
-fn read(part: &Part, path: PathBuf, budget: &Budget) -> Option<(Module<Vec<u8>>, Mapped)> {
-    let (bias, sections) = unwind_tables(part, &File::open(&path).ok()?, budget)?;
+fn read(part: &Part, path: PathBuf) -> Option<(Module<Vec<u8>>, Mapped)> {
+    let (bias, sections) = unwind_tables(part, &open(&path)?)?;
     let name = part.path.rsplit('/').next().unwrap_or_default().to_owned();
     let module = Module::new(name.clone(), part.at.clone(), bias, sections);
     Some((module, Mapped { at: part.at.clone(), name, bias, path, symbols: OnceCell::new() }))
 }
 
 /// Returns the difference between addresses in memory and in the file, and the sections with unwind tables.
-fn unwind_tables(
-    part: &Part,
-    file: &File,
-    budget: &Budget,
-) -> Option<(u64, ExplicitModuleSectionInfo<Vec<u8>>)> {
+fn unwind_tables(part: &Part, file: &File) -> Option<(u64, ExplicitModuleSectionInfo<Vec<u8>>)> {
     let cache = ReadCache::new(file);
-    let elf = object::File::parse(Bounded { file: &cache, budget }).ok()?;
+    let elf = object::File::parse(&cache).ok()?;
     // Find the segment whose bytes are mapped there. Segments begin anywhere in a page, so two may share a page.
     let segment = elf.segments().find(|segment| {
         let (offset, size) = segment.file_range();
@@ -211,11 +211,10 @@ fn unwind_tables(
 }
 
 /// Returns the functions of a file, in the order of their addresses.
-fn symbols(path: &Path, budget: &Budget) -> Vec<Symbol> {
-    let Ok(file) = File::open(path) else { return Vec::new() };
+fn symbols(path: &Path) -> Vec<Symbol> {
+    let Some(file) = open(path) else { return Vec::new() };
     let cache = ReadCache::new(&file);
-    let bounded = Bounded { file: &cache, budget };
-    let Ok(elf) = ElfFile64::<Endianness, _>::parse(bounded) else { return Vec::new() };
+    let Ok(elf) = ElfFile64::<Endianness, _>::parse(&cache) else { return Vec::new() };
     let endian = elf.endian();
     let mut symbols = BTreeMap::new();
     for table in [elf.elf_dynamic_symbol_table(), elf.elf_symbol_table()] {
@@ -239,15 +238,13 @@ fn symbols(path: &Path, budget: &Budget) -> Vec<Symbol> {
 /// Reads the name that begins at an offset in a file.
 fn name(path: &Path, at: u64) -> Option<String> {
     let mut bytes = vec![0; LONGEST_MANGLED];
-    let read = File::open(path).ok()?.read_at(&mut bytes, at).ok()?;
+    let read = open(path)?.read_at(&mut bytes, at).ok()?;
     let end = bytes[..read].iter().position(|byte| *byte == 0)?;
     String::from_utf8(bytes[..end].to_vec()).ok().filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use super::*;
 
     #[test]
@@ -302,21 +299,6 @@ mod tests {
             rest = Some(n / 62).filter(|n| *n > 0);
         }
         format!("B{text}_")
-    }
-
-    #[test]
-    fn reads_no_tables_beyond_the_budget() {
-        let until = Instant::now() + Duration::from_secs(600);
-        let files = |bytes, until| {
-            let own = std::process::id() as i32;
-            let modules = Modules::of(own, Budget::new(bytes, until)).unwrap();
-            let named = modules.named(plain as *const () as u64);
-            (modules.files.len(), named.contains("modules::plain"))
-        };
-        let (all, named) = files(u64::MAX, until);
-        assert!(all > 1 && named, "{all} files");
-        assert_eq!(files(1 << 10, until), (0, false));
-        assert_eq!(files(u64::MAX, Instant::now()), (0, false));
     }
 
     #[test]

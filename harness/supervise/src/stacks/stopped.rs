@@ -6,16 +6,10 @@ use nix::sys::ptrace::{self, Options};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
+use super::copies::Registers;
+
 /// Maximum time for a thread to stop. A thread in an uninterruptible wait of a driver stops only after that wait.
 const PATIENCE: Duration = Duration::from_millis(200);
-
-/// Registers that locate a thread: its next instruction, its stack and its frame.
-#[derive(Debug)]
-pub(super) struct Registers {
-    pub(super) instruction: u64,
-    pub(super) stack: u64,
-    pub(super) frame: u64,
-}
 
 /// A stopped thread. It continues when this is dropped, or when this process ends.
 pub(super) struct Stopped {

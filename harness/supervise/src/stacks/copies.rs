@@ -1,0 +1,88 @@
+//! Copies of a child's registers, stacks and list of mappings, as one process sends them to another.
+
+use std::io::{self, BufRead, Read as _};
+
+use serde::{Deserialize, Serialize};
+
+/// A call in the chain of a thread, for example `hipMalloc (libamdhip64.so.7)`.
+pub(super) type Call = String;
+
+/// Registers that locate a thread: its next instruction, its stack and its frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Registers {
+    pub(super) instruction: u64,
+    pub(super) stack: u64,
+    pub(super) frame: u64,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct CopiedProcess {
+    pub(super) pid: i32,
+    /// Number of bytes of `/proc/PID/maps`.
+    pub(super) maps: usize,
+    pub(super) threads: Vec<CopiedThread>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct CopiedThread {
+    pub(super) registers: Registers,
+    /// Number of bytes of the stack.
+    pub(super) bytes: usize,
+}
+
+/// Copies of several processes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Copies {
+    pub(super) processes: Vec<CopiedProcess>,
+    /// For each process its maps, and then the stacks of its threads.
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Copies {
+    /// Returns a line of JSON, followed by the bytes.
+    pub(super) fn to_orders(&self) -> Vec<u8> {
+        // Numbers and lists can always be written.
+        let mut orders = serde_json::to_vec(&self.processes).unwrap_or_default();
+        orders.push(b'\n');
+        orders.extend_from_slice(&self.bytes);
+        orders
+    }
+
+    /// Reads what [`to_orders`](Self::to_orders) returned. The input may go on behind it.
+    ///
+    /// # Errors
+    /// Fails if the input ends early or is not of this form.
+    pub(super) fn read(mut input: impl BufRead) -> io::Result<Copies> {
+        let mut line = Vec::new();
+        input.read_until(b'\n', &mut line)?;
+        let processes: Vec<CopiedProcess> = serde_json::from_slice(&line)?;
+        let sizes = processes.iter().flat_map(|process| {
+            process.threads.iter().map(|thread| thread.bytes).chain([process.maps])
+        });
+        let size: u64 = sizes.map(|size| size as u64).sum();
+        let mut bytes = Vec::new();
+        input.take(size).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 != size {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(Copies { processes, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_round_trip_through_bytes() {
+        let registers = Registers { instruction: u64::MAX, stack: 1, frame: 2 };
+        let threads = vec![CopiedThread { registers, bytes: 3 }];
+        let processes = vec![CopiedProcess { pid: 7, maps: 2, threads }];
+        let copies = Copies { processes, bytes: b"ab\n\0\xff".to_vec() };
+        let orders = copies.to_orders();
+        assert_eq!(Copies::read(&[&orders[..], b"\nmore"].concat()[..]).unwrap(), copies);
+        for length in 0..orders.len() {
+            assert!(Copies::read(&orders[..length]).is_err(), "{length}");
+        }
+    }
+}
