@@ -7,8 +7,9 @@ use crate::Identity;
 /// initialises the device. Programs and their children need no changes for this.
 pub const WITNESS_VARIABLE: &str = "ROCREPRO_DEVICE_WITNESS";
 
-/// Environment variable with the build id of the requested stack's libamdhip64. A process that uses another one reports
-/// it on standard error, unless [`WITNESS_VARIABLE`] is set.
+/// Environment variable of programs with the build id of the requested stack's libamdhip64, empty if it has none. A
+/// process that uses another one reports it on standard error, and so does a process that loads HIP but never initialises
+/// the device, unless [`WITNESS_VARIABLE`] is set.
 pub const RUNTIME_VARIABLE: &str = "ROCREPRO_DEVICE_RUNTIME";
 
 /// Statement of the emulated device about a process in which it is loaded: whether work reached the device, and from
