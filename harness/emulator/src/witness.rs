@@ -46,6 +46,7 @@ pub(crate) fn initialised(identity: &Identity) {
     let witness = found.witness(identity, true);
     if !write(&witness) {
         if let (Some(hip), Ok(requested)) = (witness.hip(), std::env::var(RUNTIME_VARIABLE))
+            && !requested.is_empty()
             && hip.build_id.as_deref() != Some(requested.as_str())
         {
             let (path, build_id) = (&hip.path, hip.build_id.as_deref().unwrap_or("none"));
@@ -76,7 +77,9 @@ extern "C" fn ended() {
         return;
     }
     found.report_others();
-    if let (Some(hip), false) = (hip, reached) {
+    // A worker may end before it needs the device, for example if the stack lacks a library of its case.
+    let is_program = std::env::var_os(RUNTIME_VARIABLE).is_some();
+    if let (Some(hip), false, true) = (hip, reached, is_program) {
         let pid = std::process::id();
         report::note(format_args!(
             "process {pid} loaded {hip} and never reached the emulated device: it ran nothing on it"

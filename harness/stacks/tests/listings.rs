@@ -242,6 +242,8 @@ fn lists_pushes_in_their_order() {
         told(&history),
         ["fbb gfx1151 [commits:2 commits:2]", "0aa gfx1151 [commits:2 commits:2]"]
     );
+    // A night's last push may be ten days older than the night.
+    assert_eq!(server.requests()[0], "GET /runs?created=2026-06-21..2026-07-03");
     let known = read_components(&sources, &mut history, 0..2);
     assert_eq!(known, 1);
     assert_eq!(history.builds[1].components.as_ref().unwrap().therock, fake.therock);
@@ -319,7 +321,29 @@ fn finds_builds_by_the_names_that_users_type() {
     check("7.16", "there are 3, from 7.15.0a20260702 to 10.0.0a20260730");
 }
 
-/// The host sends nothing, or stops in the middle of its list.
+#[test]
+fn leaves_out_builds_of_other_branches_unless_an_end_names_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["10.1.0a20260811", "10.1.0a20260811+bkc.20260813", "10.1.0a20260812"];
+    for name in names {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    let source = format!("dir:{}", folder.path().display());
+    let sources = Sources::load(None).unwrap().select(&[source]).unwrap();
+    let ids = |history: &History| -> Vec<String> {
+        history.builds.iter().map(|build| build.id.clone()).collect()
+    };
+    let history = list(&sources, &all("gfx1151")).unwrap();
+    assert_eq!(ids(&history), [names[0], names[2]]);
+    let told = "1 builds that are not nights of the main branch (+bkc, .dev0) were left out";
+    assert!(history.silent.iter().any(|text| text.starts_with(told)), "{:?}", history.silent);
+    // The day of the other branch's build is its last one, the 13th.
+    let history = list(&sources, &BuildQuery::between("gfx1151", names[0], names[1])).unwrap();
+    assert_eq!(ids(&history).len(), 3, "{history:?}");
+    assert!(!history.silent.iter().any(|text| text.contains("left out")), "{:?}", history.silent);
+}
+
+/// The host is silent, or stops in the middle of its list.
 #[test]
 fn cancels_a_listing_at_once() {
     for trouble in [Trouble::Silent, Trouble::Stall(10)] {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use stacks::{
-    Build, BuildEvent, BuildLocation, BuildQuery, Component, History, ObtainError, ObtainedBuild,
-    Sources, list_builds,
+    Build, BuildEvent, BuildLocation, BuildQuery, Component, Hint as _, History, ObtainError,
+    ObtainedBuild, Sources, list_builds,
 };
 use standin::{Entry, Fake, Listing, Server, Site, Trouble, pack, runtime, tar};
 
@@ -212,6 +212,7 @@ fn checksums_are_checked_and_remembered() {
     let error = store.obtain(&one, &|_| ()).unwrap_err();
     let ObtainError::Republished { record, .. } = &error else { panic!("{error}") };
     assert!(!error.is_environment());
+    assert_eq!(error.hint(), Some(format!("remove {} to accept it", record.display())));
     fs::remove_file(record).unwrap();
     assert!(store.obtain(&one, &|_| ()).is_ok(), "a person can accept it");
 }
@@ -264,6 +265,28 @@ fn every_archive_format_makes_the_same_prefix() {
         assert_eq!(probe.mode() & 0o777, 0o555, "{ending}: read-only and executable");
         assert_eq!(obtained.stack.rocm.unwrap().to_string(), "1.0.0", "{ending}");
     }
+}
+
+/// A wheel of a release may keep the symbolic links of its libraries; zip states them in the mode of a member.
+#[test]
+fn wheels_keep_links_and_modes() {
+    let wheel = [
+        Entry::file("_rocm_sdk_core/lib/libamdhip64.so.7", runtime("1.0.0")),
+        Entry::Link("_rocm_sdk_core/lib/libamdhip64.so".into(), "libamdhip64.so.7".into()),
+        Entry::file("_rocm_sdk_core/.info/version", "1.0.0\n"),
+        Entry::File("_rocm_sdk_core/bin/probe".into(), b"#!/bin/sh\n".into(), true),
+    ];
+    let mut site = Site::default();
+    site.file("/x.whl", pack(&wheel, "whl"));
+    let server = site.serve();
+    let folder = tempfile::tempdir().unwrap();
+    let one = build(&server, "x", &[("/x.whl", None)]);
+    let core = store(folder.path()).obtain(&one, &|_| ()).unwrap().prefix.join("_rocm_sdk_core");
+    let link = fs::read_link(core.join("lib/libamdhip64.so")).unwrap();
+    assert_eq!(link.to_str(), Some("libamdhip64.so.7"));
+    let mode = |file: &str| fs::metadata(core.join(file)).unwrap().mode() & 0o777;
+    assert_eq!(mode(".info/version"), 0o444);
+    assert_eq!(mode("bin/probe"), 0o555);
 }
 
 #[test]

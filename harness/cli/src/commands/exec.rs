@@ -68,9 +68,8 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
         return Err(no_verdict(why));
     }
     let identity = session.stack.identify();
-    if let Some(own) = identity.library("libamdhip64").and_then(|hip| hip.build_id.as_ref()) {
-        start.environment.insert(RUNTIME_VARIABLE.into(), own.into());
-    }
+    let own = identity.library("libamdhip64").and_then(|hip| hip.build_id.clone());
+    start.environment.insert(RUNTIME_VARIABLE.into(), own.unwrap_or_default().into());
     with_helper(&mut start, &session.folders.cache).map_err(no_verdict)?;
     settle(&mut start, args.home, &session, config.as_ref())?;
     let mut command = session.command(&start);

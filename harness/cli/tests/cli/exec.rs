@@ -9,7 +9,9 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// Beginning of the warning that only the program runs on the stack and its children do not.
+use crate::common::{check_command, rocrepro, session};
+
+/// Start of the warning that only the program itself, and none of its children, runs on the stack.
 const WITHOUT: &str =
     "rocrepro: without a namespace, the loader of the stack starts the program alone";
 
@@ -110,6 +112,35 @@ fn leaves_programs_that_never_use_the_device_unchanged() {
             assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{option} {given:?}");
         }
     }
+}
+
+/// The worker of a case loads HIP, too, and ends before it needs the device if the stack lacks a library.
+#[test]
+fn notes_an_unused_device_for_programs_but_not_for_skipped_trials() {
+    const NOTE: &str = "never reached the emulated device: it ran nothing on it";
+    if namespaces() {
+        let load = "import ctypes; ctypes.CDLL('libamdhip64.so.7')";
+        check(&["--", "python3", "-c", load], 0, &[], &[NOTE]);
+    }
+    let libraries = Path::new("usr/lib/x86_64-linux-gnu");
+    let stack = session(|_| {}).stack.root.join(libraries);
+    let folder = tempfile::tempdir().unwrap();
+    let partial = folder.path().join(libraries);
+    fs::create_dir_all(&partial).unwrap();
+    for entry in fs::read_dir(stack).unwrap().map(Result::unwrap) {
+        if !entry.file_name().to_string_lossy().starts_with("librocblas") {
+            symlink(entry.path(), partial.join(entry.file_name())).unwrap();
+        }
+    }
+    let (stack, record) = (folder.path().to_str().unwrap(), folder.path().join("record.jsonl"));
+    let case = "gemm/rocblas-handle[handles=1]";
+    let options = ["--device", "emulated", "--gfx", "gfx1151", "--rocm", stack, "--record"];
+    let mut run = rocrepro(&["run", case]);
+    run.args(options).arg(&record);
+    check_command(run, 4, &["librocblas"], &[]);
+    let record = fs::read_to_string(record).unwrap();
+    assert!(record.contains("\"skip:librocblas\""), "{record}");
+    assert!(!record.contains("stderr_tail"), "{record}");
 }
 
 #[test]

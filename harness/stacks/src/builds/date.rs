@@ -98,6 +98,8 @@ mod tests {
         check("-2026-7-02", "error");
         check("2026-7-002", "error");
         check("2026/07/02", "error");
+        check("2026 7 2", "error");
+        check("2026- 7- 2", "error");
         check("10000702", "error");
         check("", "error");
         check("２０２６", "error");

@@ -323,4 +323,33 @@ mod tests {
             ]
         );
     }
+
+    #[test]
+    fn tells_releases_from_nights_and_commits() {
+        let is_release = |version: &str| is_release(&Build::named(version.into(), version.into()));
+        assert!(is_release("7.14.0") && is_release("10.1.0rc3"));
+        for other in ["7.14.0a20260620", "7.10.0.dev0+361a3e79", "0aa9c1d", "prefix"] {
+            assert!(!is_release(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn lists_the_builds_of_a_day_if_there_are_several() {
+        let build = |id: &str, day: &str| Build {
+            date: day.parse().ok(),
+            ..Build::named(id.to_owned(), id.to_owned())
+        };
+        let builds = vec![
+            build("7.14.0a20260702", "2026-07-02"),
+            build("7.14.0", "2026-07-02"),
+            build("7.14.0a20260703", "2026-07-03"),
+        ];
+        let history = History { builds, ..History::default() };
+        let ids = |text: &str| -> Vec<_> {
+            history.of_day(text).into_iter().map(|build| build.id.as_str()).collect()
+        };
+        assert_eq!(ids("2026-07-02"), ["7.14.0a20260702", "7.14.0"]);
+        assert!(ids("2026-07-03").is_empty() && ids("2026-07-04").is_empty());
+        assert!(ids("last").is_empty());
+    }
 }

@@ -385,4 +385,12 @@ mod tests {
         assert_eq!(sources.families_of("gfx1151"), ["mine"]);
         assert!(Sources::load(Some(Path::new("/nowhere/x.toml"))).is_err());
     }
+
+    #[test]
+    fn wheels_of_an_index_have_the_runtime_as_their_part() {
+        let sources = parse(DEFAULTS).unwrap();
+        let of = |kind: &str| sources.select(&[format!("{kind}=http://host/")]).unwrap();
+        assert_eq!(of("simple-index").sources[0].parts, ["rocm-sdk-core"]);
+        assert!(of("index-html").sources[0].parts.is_empty());
+    }
 }

@@ -452,4 +452,13 @@ mod tests {
             assert!(release.standard.iter().all(|e| release.extra(*e).is_some()), "{release}");
         }
     }
+
+    #[test]
+    fn extras_name_the_suites_that_their_release_lacks() {
+        let release = RELEASES.iter().find(|release| release.version == "6.4.3").unwrap();
+        let suites = |extra: Extra| release.extra(extra).unwrap().suites;
+        assert_eq!(suites(Extra::Hipfft), ["sid"]);
+        assert_eq!(suites(Extra::Miopen), ["sid"]);
+        assert!(suites(Extra::Hipblas).is_empty());
+    }
 }

@@ -192,4 +192,10 @@ mod tests {
         assert_eq!(holders(locks, 5).collect::<Vec<_>>(), [12]);
         assert_eq!(holders(locks, 7).count(), 0);
     }
+
+    #[test]
+    fn waits_longer_than_the_largest_download_takes() {
+        let seconds_of_11_gb_at_4_mb_per_second = 11_000 / 4;
+        assert!(LONGEST_WAIT > Duration::from_secs(seconds_of_11_gb_at_4_mb_per_second));
+    }
 }

@@ -242,13 +242,8 @@ impl Stack {
                 command
             }
             None => {
-                let mut search = self.search(device);
-                if let Some(inherited) =
-                    std::env::var_os("LD_LIBRARY_PATH").filter(|v| !v.is_empty())
-                {
-                    search.push(":");
-                    search.push(inherited);
-                }
+                let inherited = std::env::var_os("LD_LIBRARY_PATH");
+                let search = with_inherited(self.search(device), inherited);
                 let mut command = Command::new(program);
                 command.env("LD_LIBRARY_PATH", search).env("ROCM_PATH", &self.root);
                 command.env_remove("HIP_PATH");
@@ -283,6 +278,15 @@ impl Stack {
     pub fn library(&self, soname: &str) -> Option<PathBuf> {
         self.libraries.iter().find_map(|directory| find(directory, soname))
     }
+}
+
+/// Appends the search path that this process inherited. An empty entry would name the working directory.
+fn with_inherited(mut search: OsString, inherited: Option<OsString>) -> OsString {
+    if let Some(inherited) = inherited.filter(|path| !path.is_empty()) {
+        search.push(":");
+        search.push(inherited);
+    }
+    search
 }
 
 #[cfg(test)]
@@ -382,6 +386,17 @@ mod tests {
             command.get_envs().find(|(name, _)| *name == "LD_LIBRARY_PATH").unwrap().1.unwrap();
         let first = std::env::split_paths(search).next().unwrap();
         assert_eq!(first, stack.root.join("lib"));
+    }
+
+    #[test]
+    fn appends_an_inherited_search_path_unless_it_is_empty() {
+        let check = |inherited: Option<&str>, expected: &str| {
+            let search = with_inherited("/a:/b".into(), inherited.map(OsString::from));
+            assert_eq!(search, expected, "{inherited:?}");
+        };
+        check(None, "/a:/b");
+        check(Some(""), "/a:/b");
+        check(Some("/c:/d"), "/a:/b:/c:/d");
     }
 
     #[test]
