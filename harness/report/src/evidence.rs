@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-pub use self::minimised::{Instead, Minimised, MinimisedProgram, Needed, Passes, Wrong};
+pub use self::minimised::{Instead, InvalidVariant, Minimised, MinimisedProgram, Needed, Passes};
 use crate::Record;
 
 /// File name of the minimal case.

@@ -195,7 +195,7 @@ fn watch(
                         let reason = suspension.map_or(reason, Reason::Suspended);
                         let reads = !limits.looker.is_empty();
                         if reads && matches!(reason, Reason::Total | Reason::Quiet) {
-                            stacks = stacks::of(pid, &limits.looker, cancel);
+                            stacks = stacks::of(pid, &limits.looker, cancel, run);
                         }
                         let now = start.elapsed();
                         send(pid, Signal::TERM);

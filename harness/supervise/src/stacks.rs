@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
-use crate::{Cancel, Ended, Limits, Reason, group, run};
+use crate::{Cancel, Ended, Limits, Line, Observed, Reason, group};
 use copies::{Call, CopiedProcess, CopiedThread, Copies};
 use stopped::Stopped;
 
@@ -57,9 +57,12 @@ struct Thread {
     is_copied: bool,
 }
 
+/// The function that runs a child, [`run`](crate::run). It calls this module itself.
+type Run = fn(Command, &[u8], &Limits, &Cancel, &mut dyn FnMut(&Line)) -> Observed;
+
 /// Returns one line for each thread of the group, beginning with the leader's first thread. Each thread is stopped for
 /// a moment to copy its registers and stack, and then continues. `looker` are the words that start [`look`].
-pub(crate) fn of(leader: Pid, looker: &[OsString], cancel: &Cancel) -> Vec<String> {
+pub(crate) fn of(leader: Pid, looker: &[OsString], cancel: &Cancel, run: Run) -> Vec<String> {
     let mut pids = group::numbers(leader);
     pids.sort_unstable_by_key(|pid| (*pid != leader.as_raw_pid(), *pid));
     pids.truncate(PROCESSES);
@@ -76,7 +79,7 @@ pub(crate) fn of(leader: Pid, looker: &[OsString], cancel: &Cancel) -> Vec<Strin
     let copied = threads.iter().filter(|thread| thread.is_copied).count();
     let (calls, failed) = match copied {
         0 => (Vec::new(), None),
-        _ => calls(&copies, looker, cancel),
+        _ => calls(&copies, looker, cancel, run),
     };
     let lacking = copied.saturating_sub(calls.len());
     let failed =
@@ -141,6 +144,7 @@ fn calls(
     copies: &Copies,
     looker: &[OsString],
     cancel: &Cancel,
+    run: Run,
 ) -> (Vec<Vec<Call>>, Option<String>) {
     let Some((program, arguments)) = looker.split_first() else {
         return (Vec::new(), Some("no program to read them is known".to_owned()));

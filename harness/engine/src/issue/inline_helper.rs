@@ -58,7 +58,7 @@ impl Plain {
         self.parts.iter().any(|(part, _)| *part == name)
     }
 
-    /// Returns these parts and all that they mention, without the head. `mentions` tells whether a text mentions a part.
+    /// Returns these parts and all that they mention, without the head. `mentions` returns true if a text mentions a part.
     fn with_needed(
         &self,
         mut names: BTreeSet<&str>,

@@ -8,7 +8,9 @@ use judge::{Kind, Outcome};
 use plan::Call;
 use report::{
     count,
-    evidence::{CASE_FILE, Instead, Minimised, Needed, OtherFailure, Passes, Rate, Setting, Wrong},
+    evidence::{
+        CASE_FILE, Instead, InvalidVariant, Minimised, Needed, OtherFailure, Passes, Rate, Setting,
+    },
 };
 use search::reduce::{
     Counts, InvalidReason, ReduceSettings, Reduced, Rejection, Runner, Seen, reduce,
@@ -274,11 +276,11 @@ fn setting(
     Ok(Setting { again: again(session, job), ..Setting::of(&record) })
 }
 
-fn wrong(why: InvalidReason) -> Wrong {
+fn wrong(why: InvalidReason) -> InvalidVariant {
     match why {
-        InvalidReason::Elsewhere => Wrong::Elsewhere,
-        InvalidReason::Answer => Wrong::Answer,
-        InvalidReason::Kernel => Wrong::Kernel,
+        InvalidReason::Elsewhere => InvalidVariant::Elsewhere,
+        InvalidReason::Answer => InvalidVariant::Answer,
+        InvalidReason::Kernel => InvalidVariant::Kernel,
     }
 }
 

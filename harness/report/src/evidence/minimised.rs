@@ -81,13 +81,13 @@ pub struct Instead {
     pub count: u32,
     /// Reason why the variant itself is invalid; `None` if it is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub own: Option<Wrong>,
+    pub own: Option<InvalidVariant>,
 }
 
 /// Reason why a failure of a variant says nothing about ROCm: the variant itself is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Wrong {
+pub enum InvalidVariant {
     /// The variant also fails on the configuration on which it must pass.
     Elsewhere,
     /// The variant states an expected result that may depend on what was removed.
@@ -96,13 +96,13 @@ pub enum Wrong {
     Kernel,
 }
 
-impl Wrong {
+impl InvalidVariant {
     /// Returns the label of this reason in a table.
     pub fn mark(self) -> &'static str {
         match self {
-            Wrong::Elsewhere => "own: fails elsewhere too",
-            Wrong::Answer => "own: states an answer",
-            Wrong::Kernel => "own: kernel out of bounds",
+            InvalidVariant::Elsewhere => "own: fails elsewhere too",
+            InvalidVariant::Answer => "own: states an answer",
+            InvalidVariant::Kernel => "own: kernel out of bounds",
         }
     }
 }

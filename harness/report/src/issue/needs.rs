@@ -7,7 +7,7 @@ use std::{
 
 use super::{Findings, write::place};
 use crate::{
-    evidence::{Instead, Minimised, Needed, Wrong},
+    evidence::{Instead, InvalidVariant, Minimised, Needed},
     words::{count, unique},
 };
 
@@ -45,7 +45,7 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
         );
     }
     let met = tested.iter().flat_map(|needed| &needed.instead);
-    let whys: BTreeSet<Wrong> = met.filter_map(|met| met.own).collect();
+    let whys: BTreeSet<InvalidVariant> = met.filter_map(|met| met.own).collect();
     text.push_str(&own(findings, found, &whys));
     if found.elements.iter().any(Needed::makes_it_more_frequent) {
         text.push_str(
@@ -119,17 +119,21 @@ fn other_failures(needed: &Needed) -> String {
 }
 
 /// Explains the labels that are used in the table.
-fn own(findings: &Findings, found: &Minimised, whys: &BTreeSet<Wrong>) -> String {
+fn own(findings: &Findings, found: &Minimised, whys: &BTreeSet<InvalidVariant>) -> String {
     if whys.is_empty() {
         return String::new();
     }
-    let why = |why: &Wrong| match (why, &found.passes) {
-        (Wrong::Elsewhere, Some(passes)) if findings.planted.is_empty() => {
+    let why = |why: &InvalidVariant| match (why, &found.passes) {
+        (InvalidVariant::Elsewhere, Some(passes)) if findings.planted.is_empty() => {
             format!("it fails on {} too, where the case passes", place(&passes.on))
         }
-        (Wrong::Elsewhere, _) => "it fails without the injected fault too".to_owned(),
-        (Wrong::Answer, _) => "it states an answer that may rest on what was left out".to_owned(),
-        (Wrong::Kernel, _) => "a kernel of its own touches memory that it may not".to_owned(),
+        (InvalidVariant::Elsewhere, _) => "it fails without the injected fault too".to_owned(),
+        (InvalidVariant::Answer, _) => {
+            "it states an answer that may rest on what was left out".to_owned()
+        }
+        (InvalidVariant::Kernel, _) => {
+            "a kernel of its own touches memory that it may not".to_owned()
+        }
     };
     let whys: Vec<_> = whys.iter().map(why).collect();
     format!(

@@ -5,8 +5,8 @@ use plan::Phase;
 use super::*;
 use crate::{
     evidence::{
-        Bisected, BuildRate, Exported, Factor, FactorKind, FactorVerdict, Instead, Minimised,
-        Mitigations, Needed, NotTried, OtherFailure, Passes, Rate, Setting, Skipped, Wrong,
+        Bisected, BuildRate, Exported, Factor, FactorKind, FactorVerdict, Instead, InvalidVariant,
+        Minimised, Mitigations, Needed, NotTried, OtherFailure, Passes, Rate, Setting, Skipped,
     },
     fixture::{failed, on_gpu, with_fault},
 };
@@ -94,7 +94,7 @@ fn planted() -> Findings {
                         Instead {
                             signature: "api-error:hipMalloc:hipErrorInvalidValue".to_owned(),
                             count: 6,
-                            own: Some(Wrong::Answer),
+                            own: Some(InvalidVariant::Answer),
                         },
                         Instead { signature: "crash:hipFree".to_owned(), count: 2, own: None },
                     ],
