@@ -159,8 +159,13 @@ pub fn report(
 
     events(IssueEvent::Step("running it under the sanitizer"));
     let mistake = mistake(&found, session, &options.session, cancel)?;
-    if let Some(Mistake { found, again }) = mistake.clone().filter(|_| !options.anyway) {
-        return Err(IssueError::OwnMistake { found, again }.into());
+    if let Some(Mistake { found: message, again }) = mistake.clone().filter(|_| !options.anyway) {
+        let what = match found.selected.case.is_program() {
+            true => "the program",
+            false => "a kernel of the case",
+        };
+        let found = message;
+        return Err(IssueError::OwnMistake { what, found, again }.into());
     }
     // The issue is about the program that it prints: its runs, its controls and its commands.
     let shorter = shortened

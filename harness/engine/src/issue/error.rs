@@ -38,10 +38,10 @@ pub enum IssueError {
     #[error("interrupted")]
     Interrupted,
     /// The sanitizer finds an error of the program.
-    #[error(
-        "no issue was written, because the sanitizer finds an error in the program itself: {found}"
-    )]
+    #[error("no issue was written, because the sanitizer finds an error in {what} itself: {found}")]
     OwnMistake {
+        /// The program, or the kernel of a case.
+        what: &'static str,
         /// The message of the sanitizer.
         found: String,
         /// The command that shows the error.
