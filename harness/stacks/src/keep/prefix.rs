@@ -6,10 +6,8 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use crate::{
-    Build, ObtainError,
-    watch::{Patience, remove_folder},
-};
+use super::folder::remove_folder;
+use crate::{Build, ObtainError, watch::Patience};
 
 /// Returns the name of a build's folder. Builds of one version for two families have two.
 pub(super) fn key(build: &Build) -> String {

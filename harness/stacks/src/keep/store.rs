@@ -13,10 +13,12 @@ use std::{
 
 use download::{Bound, DownloadError, Http};
 use parking_lot::Mutex;
+use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 
 use super::{
     blobs::Blobs,
+    folder::{Entry, check_no_links, create, entries, remove_folder},
     partial::{self, Partial},
     prefix::{cleaned, empty, key},
 };
@@ -25,7 +27,7 @@ use crate::{
     LONGEST_WAIT, LockMode, ObtainError, Spec, Stack, StackCache,
     locate::check_loads,
     unpack::prefix::{Format, Unpacker},
-    watch::{Patience, remove_folder},
+    watch::Patience,
 };
 
 /// File in a prefix that is written last, so that a prefix without it is incomplete.
@@ -423,7 +425,7 @@ impl BuildStore {
     }
 
     fn whole(&self, from: &mut dyn io::Read, at: &Path) -> Result<File, ObtainError> {
-        let mut file = File::create(at).map_err(ObtainError::io("create", at))?;
+        let mut file = create(at).map_err(ObtainError::io("create", at))?;
         io::copy(from, &mut file).map_err(ObtainError::io("write", at))?;
         File::open(at).map_err(ObtainError::io("open", at))
     }
@@ -491,12 +493,13 @@ impl BuildStore {
     /// Publishes a finished folder as the prefix of a key.
     fn publish(&self, work: &Path, key: &str, stop: &AtomicBool) -> Result<(), ObtainError> {
         let prefix = self.prefix(key);
-        if prefix.exists() {
-            let patience = Patience::new(stop);
-            remove_folder(&prefix, &patience).map_err(|error| match patience.is_over() {
-                true => ObtainError::Cancelled,
-                false => ObtainError::io("replace", &prefix)(error),
-            })?;
+        let patience = Patience::new(stop);
+        match remove_folder(&prefix, &patience) {
+            Err(_) if patience.is_over() => return Err(ObtainError::Cancelled),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(ObtainError::io("replace", &prefix)(error));
+            }
+            _ => {}
         }
         fs::rename(work, &prefix).map_err(ObtainError::io("publish", &prefix))
     }
@@ -518,7 +521,7 @@ impl BuildStore {
             self.publish(&work, &key, &never)
         });
         if made.is_err() {
-            let _ = fs::remove_dir_all(&work);
+            let _ = remove_folder(&work, &Patience::new(&never));
         }
         made?;
         lock.hold(LockMode::Shared, LONGEST_WAIT, &never, &|_| ())?;
@@ -559,16 +562,14 @@ impl BuildStore {
             evicted += 1;
             progress(BuildEvent::Evicted { id: &format!("the part of {url} that was downloaded") });
         }
-        let mut builds: Vec<(SystemTime, String)> = fs::read_dir(self.prefixes())
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| {
-                let entry = entry.ok()?;
-                let name = entry.file_name().into_string().ok().filter(|n| !n.starts_with('.'))?;
-                let used = fs::metadata(entry.path().join(RECORD)).and_then(|m| m.modified());
-                Some((used.unwrap_or(SystemTime::UNIX_EPOCH), name))
-            })
-            .collect();
+        let builds = entries(&self.prefixes()).into_iter().filter_map(|entry| {
+            let name = entry.name.into_string().ok().filter(|name| !name.starts_with('.'))?;
+            let is_record = |file: &Entry| file.name == RECORD;
+            let record = entries(&entry.path).into_iter().find(is_record);
+            let used = record.map_or(SystemTime::UNIX_EPOCH, |record| record.modified);
+            (entry.kind == FileType::Directory).then_some((used, name))
+        });
+        let mut builds: Vec<(SystemTime, String)> = builds.collect();
         builds.sort();
         for (_, key) in builds {
             if stop.load(Ordering::Relaxed) || bytes() <= limit {
@@ -608,7 +609,11 @@ impl BuildStore {
         self.prefixes().join(key)
     }
 
+    /// Opens the lock of a build, if the folders of the store are not links, through which files of others could be removed.
     fn lock(&self, key: &str) -> Result<Lock, ObtainError> {
+        for folder in [self.prefixes(), self.partial(), self.folder.join("files")] {
+            check_no_links(self.stacks.path(), &folder)?;
+        }
         Ok(Lock::open(self.prefixes().join(format!(".{key}.lock")))?)
     }
 }
