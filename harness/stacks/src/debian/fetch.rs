@@ -427,10 +427,7 @@ fn unpack_all(
         });
     }
     packages.sort_by(|a, b| a.name.cmp(&b.name));
-    deb::link(root, root, &deb::merged_links(), asked.stop)?;
-    for (deb, links) in links {
-        deb::link(&deb, root, &links, asked.stop)?;
-    }
+    deb::link(root, &links, asked.stop)?;
     (asked.progress)(FetchEvent::Unpack { done: total, total });
     Ok(packages)
 }
