@@ -348,6 +348,13 @@ fn attempts(outside: &str, port: u16, inherited: c_int) -> Vec<(&'static str, Tr
                     })
                     .and_then(|()| tried(libc::unlink(c"hidden".as_ptr())))
             }),
+            ("huge-page-file", {
+                let flags = libc::MFD_CLOEXEC | libc::MFD_HUGETLB;
+                let file = libc::memfd_create(c"huge".as_ptr(), flags);
+                tried(file).and_then(|()| tried(libc::close(file)))
+            }),
+            // ARCH_MAP_VDSO_64 maps nothing as long as the vDSO is mapped.
+            ("map-vdso", reached(libc::syscall(libc::SYS_arch_prctl, 0x2003, 0), libc::EEXIST)),
             ("poison-memory", {
                 let page = libc::mmap(
                     null_mut(),

@@ -5,6 +5,7 @@ mod cache;
 mod cross;
 mod error;
 mod file_lock;
+pub(crate) mod folder;
 mod partial;
 mod prefetch;
 mod prefix;

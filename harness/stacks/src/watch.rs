@@ -1,9 +1,7 @@
 //! Work that can be cancelled by a flag.
 
 use std::{
-    fs, io,
     ops::Deref,
-    path::Path,
     sync::{
         OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -33,27 +31,6 @@ impl<S: Deref<Target = AtomicBool>> Patience<S> {
     pub fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed) && self.since.get_or_init(Instant::now).elapsed() >= GRACE
     }
-}
-
-/// Removes a folder with at most some hundred levels, without following symbolic links.
-///
-/// # Errors
-/// The patience is over, so that a part stays; otherwise the error of the file system.
-pub(crate) fn remove_folder<S: Deref<Target = AtomicBool>>(
-    folder: &Path,
-    patience: &Patience<S>,
-) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        if patience.is_over() {
-            return Err(io::Error::other("the removal was cancelled"));
-        }
-        let entry = entry?;
-        match entry.file_type()?.is_dir() {
-            true => remove_folder(&entry.path(), patience)?,
-            false => fs::remove_file(entry.path())?,
-        }
-    }
-    fs::remove_dir(folder)
 }
 
 /// Interval between two checks of the flag.

@@ -5,6 +5,7 @@ mod common;
 
 use std::{
     fs,
+    os::unix::fs::symlink,
     path::Path,
     sync::{Mutex, atomic::AtomicBool},
     time::{Duration, SystemTime},
@@ -213,4 +214,57 @@ fn removes_unfinished_downloads_after_two_weeks() {
         fs::read_dir(partial).unwrap().count()
     };
     assert_eq!((kept_after(13), kept_after(15)), (2, 0));
+}
+
+/// Obtains build 0, and then build 1 with no budget, while links to folders of the user are in the cache.
+#[test]
+fn keeps_what_links_in_the_cache_lead_to() {
+    let (server, builds) = row(2);
+    let folder = tempfile::tempdir().unwrap();
+    let theirs = folder.path().join("theirs");
+    let precious = theirs.join("sub/precious");
+    fs::create_dir_all(theirs.join("sub")).unwrap();
+    fs::write(&precious, "x").unwrap();
+    fs::write(theirs.join("precious"), "x").unwrap();
+    let old = Duration::from_secs(100 * 24 * 3600);
+    set_age(&precious, old);
+    set_age(&theirs.join("precious"), old);
+    let at = |path: &str| folder.path().join("cache/builds").join(path);
+    let kept = || precious.exists() && theirs.join("precious").exists();
+    drop(store(folder.path()).obtain(&builds[0], &|_| ()).unwrap());
+    for link in ["files/mine", "partial/mine", "prefixes/mine", "prefixes/.mine.work"] {
+        fs::create_dir_all(at(link).parent().unwrap()).unwrap();
+        symlink(&theirs, at(link)).unwrap();
+    }
+    symlink(theirs.join("precious"), at("partial/file")).unwrap();
+    symlink(theirs.join("precious"), at("files/file")).unwrap();
+    symlink(&theirs, at("prefixes/0-gfx1151/mine")).unwrap();
+    let tight = store(folder.path()).with_budget(1);
+    assert_eq!(evicted_for(&tight, &builds[1]), ["0-gfx1151"]);
+    assert!(kept(), "an eviction");
+    let missing = build(&server, "2", &[("/row/2.tar.gz", None)]);
+    tight.obtain(&missing, &|_| ()).unwrap_err();
+    assert!(kept(), "a fetch that fails");
+
+    // The places of a build that is fetched are links.
+    for link in ["prefixes/.0-gfx1151.work", "prefixes/0-gfx1151"] {
+        symlink(&theirs, at(link)).unwrap();
+        let error = tight.obtain(&builds[0], &|_| ()).unwrap_err();
+        assert!(matches!(error, ObtainError::File(_)), "{error:?}");
+        assert!(kept(), "{link}");
+        fs::remove_file(at(link)).unwrap();
+    }
+    // A folder of the store is a link.
+    for name in ["files", "partial", "prefixes"] {
+        let (real, aside) = (at(name), folder.path().join("aside"));
+        fs::rename(&real, &aside).unwrap();
+        symlink(&theirs, &real).unwrap();
+        let error = tight.obtain(&builds[0], &|_| ()).unwrap_err();
+        assert!(matches!(error, ObtainError::File(error) if error.path() == real));
+        assert!(kept(), "{name}");
+        fs::remove_file(&real).unwrap();
+        fs::rename(&aside, &real).unwrap();
+    }
+    tight.obtain(&builds[0], &|_| ()).unwrap();
+    assert!(kept(), "the last fetch");
 }

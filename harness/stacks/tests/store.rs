@@ -141,6 +141,28 @@ fn archives_are_not_trusted() {
         vec![Entry::file("top/x", "x"), link("p/q/r", "../../top"), link("evil", "p/q/r/../..")],
         "links to what is outside",
     );
+    // Where the last one leads is missing, and would be outside.
+    evil(
+        vec![link("p/q/r/s", "../../.."), link("p/q/r/leak", "s/../../../later")],
+        "p/q/r/leak links to what is outside",
+    );
+    // The third would be made in a folder outside.
+    evil(
+        vec![
+            link("p/q/r/s", "../../.."),
+            link("p/q/r/leak", "s/../.."),
+            link("p/q/r/leak/new/link", "x"),
+        ],
+        "below a symbolic link",
+    );
+    let deep = vec![Entry::file(&format!("_rocm_sdk_core/{}f", "d/".repeat(900)), "x")];
+    check(
+        &move |site: &mut Site, _: &str| {
+            site.file("/a/one.whl", pack(&deep, "whl"));
+        },
+        &[("/a/one.whl", None)],
+        "is in too many folders",
+    );
     evil(vec![Entry::Hard("evil".into(), "../../x".into())], "leads out of the prefix");
     evil(vec![Entry::Hard("evil".into(), "not-there".into())], "a link to what it does not hold");
     evil(vec![Entry::Pipe("pipe".into())], "pipe is neither a file nor a link");

@@ -99,9 +99,16 @@ const ABSENT: [i32; 5] = [
     libc::EOPNOTSUPP,
 ];
 
-/// Attempts that some machines disable, or allow only for root.
-const PRIVILEGED: [&str; 5] =
-    ["raw-socket", "io-uring", "make-device", "poison-memory", "move-shared-memory"];
+/// Attempts that some machines disable or allow only for root.
+const PRIVILEGED: [&str; 7] = [
+    "raw-socket",
+    "io-uring",
+    "make-device",
+    "poison-memory",
+    "move-shared-memory",
+    "map-vdso",
+    "huge-page-file",
+];
 
 #[test]
 fn confines_workers_of_untrusted_cases_as_security_md_says() {

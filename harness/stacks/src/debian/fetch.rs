@@ -16,8 +16,9 @@ use crate::debian::apt::{Apt, Trust};
 use crate::debian::lock::{ExtraGroup, ReleaseLock};
 use crate::debian::packages::Mirrors;
 use crate::debian::planned::{Absent, Planned, verify};
+use crate::keep::folder::remove_folder;
 use crate::unpack::deb;
-use crate::watch::{Patience, remove_folder};
+use crate::watch::Patience;
 use crate::{
     Extra, FetchError, FetchEvent, FetchProgress, LockReleaseError, Manifest, Package, RELEASES,
     Release, Spec, Stack, StackCache, locate,
@@ -426,10 +427,7 @@ fn unpack_all(
         });
     }
     packages.sort_by(|a, b| a.name.cmp(&b.name));
-    deb::link(root, root, &deb::merged_links(), asked.stop)?;
-    for (deb, links) in links {
-        deb::link(&deb, root, &links, asked.stop)?;
-    }
+    deb::link(root, &links, asked.stop)?;
     (asked.progress)(FetchEvent::Unpack { done: total, total });
     Ok(packages)
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use download::{Bound, DownloadError, Http};
 
 use crate::debian::planned::{Absent, Planned, verify};
+use crate::keep::folder::{create, no_link};
 use crate::transfer::{CopyError, copy};
 use crate::{FetchError, FetchEvent, FetchProgress, watch::watched};
 
@@ -194,15 +195,12 @@ impl<'a> Mirrors<'a> {
                         return Err(Trouble::Silent(format!("{}: {error}", root.display())));
                     }
                 };
-                let mut to = File::create(&part).map_err(disk("create"))?;
-                // One more byte than the expected size is read, because a longer file is a different file.
+                let mut to = create(&part).map_err(disk("create"))?;
+                // One byte more shows that the file is another one.
                 copy(&mut from.take(package.size.saturating_add(1)), &mut to, count)
             }
             Place::Url(address) => {
-                let mut to = File::options()
-                    .create(true)
-                    .read(true)
-                    .append(true)
+                let mut to = no_link(File::options().create(true).read(true).append(true))
                     .open(&part)
                     .map_err(disk("create"))?;
                 let have = to.metadata().map_err(disk("read"))?.len();

@@ -1,15 +1,18 @@
 //! Store of files that are named by a hash of their content, because neighbouring nightly builds have most files in
 //! common.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{self, Read};
 use std::ops::Deref;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use rustix::fs::FileType;
 use xxhash_rust::xxh3::Xxh3;
 
+use super::folder::{Entry, Folder, create};
 use crate::PathError;
 use crate::transfer::{CopyError, copy};
 use crate::watch::Patience;
@@ -63,7 +66,7 @@ impl Blobs {
         executable: bool,
     ) -> Result<(), AddError> {
         fs::create_dir_all(&self.folder).map_err(failed("create", &self.folder))?;
-        let mut file = File::create(temporary).map_err(failed("create", temporary))?;
+        let mut file = create(temporary).map_err(failed("create", temporary))?;
         let mut hash = Xxh3::new();
         let mut length = 0u64;
         copy(content, &mut file, |chunk| {
@@ -92,26 +95,30 @@ impl Blobs {
 
     /// Returns the total size of all files in bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        self.each().map(|(_, metadata)| metadata.len()).sum()
+        self.each().map(|(_, file)| file.bytes).sum()
     }
 
     /// Removes files that no prefix uses. A later sweep removes those that stay when the patience is over.
     pub(crate) fn sweep<S: Deref<Target = AtomicBool>>(&self, patience: &Patience<S>) {
-        for (path, metadata) in self.each().take_while(|_| !patience.is_over()) {
-            if metadata.nlink() == 1 {
-                // If another process begins to use the file at this moment, it already has a link of its own.
-                let _ = fs::remove_file(path);
+        for (folder, file) in self.each().take_while(|_| !patience.is_over()) {
+            if file.links == 1 {
+                // Another process that started to use it just now has a link of its own.
+                let _ = folder.remove_file(&file);
             }
         }
     }
 
-    fn each(&self) -> impl Iterator<Item = (PathBuf, fs::Metadata)> {
-        let folders = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let folders = folders.filter(|entry| entry.path().is_dir());
-        let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten());
-        files.filter_map(|entry| {
-            let entry = entry.ok()?;
-            Some((entry.path(), entry.metadata().ok()?))
-        })
+    /// Returns each file and its folder.
+    fn each(&self) -> impl Iterator<Item = (Rc<Folder>, Entry)> {
+        let folders = Folder::open(&self.folder).ok().into_iter().flat_map(|top| {
+            let entries = top.entries().unwrap_or_default();
+            entries.into_iter().filter_map(move |entry| top.folder(&entry).ok())
+        });
+        let files = folders.flat_map(|folder| {
+            let folder = Rc::new(folder);
+            let entries = folder.entries().unwrap_or_default();
+            entries.into_iter().map(move |entry| (Rc::clone(&folder), entry))
+        });
+        files.filter(|(_, entry)| entry.kind == FileType::RegularFile)
     }
 }

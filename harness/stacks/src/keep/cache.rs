@@ -5,8 +5,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use rustix::fs::FileType;
+
 use super::file_lock::{FileLock, LONGEST_WAIT, LockMode};
-use crate::watch::{Patience, remove_folder};
+use super::folder::{Entry, check_no_links, entries, remove_folder};
+use crate::watch::Patience;
 use crate::{FetchError, Manifest, NoCacheError, Release};
 
 /// Cache directory. `stacks/` contains the stacks, and `apt/` a separate state of apt with downloaded packages for each
@@ -69,13 +72,16 @@ impl StackCache {
         stop: &AtomicBool,
         waiting: &dyn Fn(&str),
     ) -> Result<File, FetchError> {
+        for folder in [self.stacks(), self.apt(release).join("archives")] {
+            check_no_links(&self.cache, &folder)?;
+        }
         let lock = FileLock::open(self.stacks().join(format!(".{}.lock", name(release))))?;
         lock.hold(LockMode::Alone, LONGEST_WAIT, stop, waiting)?;
         Ok(lock.into_file())
     }
 
     /// Removes roots of killed fetches and of replaced stacks. They are not removed when they are replaced, because programs may
-    /// still be running in them. A symbolic link is not a root: what it leads to belongs to somebody else.
+    /// still be running in them. A symbolic link is not a root, because its target belongs to another user or program.
     ///
     /// # Errors
     /// [`FetchError::Cancelled`] if `stop` became true; otherwise a folder that cannot be removed.
@@ -87,9 +93,9 @@ impl StackCache {
     ) -> Result<(), FetchError> {
         let patience = Patience::new(stop);
         let current = fs::canonicalize(self.link(release)).ok();
-        for (_, path) in self.roots(release) {
-            let is_folder = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir());
-            if is_folder && fs::canonicalize(&path).ok() != current {
+        for (_, root) in self.roots(release) {
+            let path = root.path;
+            if root.kind == FileType::Directory && fs::canonicalize(&path).ok() != current {
                 remove_folder(&path, &patience).map_err(|error| match patience.is_over() {
                     true => FetchError::Cancelled,
                     false => FetchError::io("remove", &path)(error),
@@ -121,17 +127,11 @@ impl StackCache {
         fs::rename(&temporary, &link).map_err(FetchError::io("publish", &link))
     }
 
-    fn roots(&self, release: &Release) -> Vec<(u32, PathBuf)> {
+    fn roots(&self, release: &Release) -> Vec<(u32, Entry)> {
         let prefix = format!(".{}.", name(release));
-        fs::read_dir(self.stacks())
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| {
-                let path = entry.ok()?.path();
-                let number = path.file_name()?.to_str()?.strip_prefix(&prefix)?.parse().ok()?;
-                Some((number, path))
-            })
-            .collect()
+        let number = |entry: &Entry| entry.name.to_str()?.strip_prefix(&prefix)?.parse().ok();
+        let numbered = |entry: Entry| Some((number(&entry)?, entry));
+        entries(&self.stacks()).into_iter().filter_map(numbered).collect()
     }
 }
 
@@ -219,6 +219,21 @@ mod tests {
         assert!(theirs.join("file").exists());
         let next = store.new_root(release, &lock).unwrap();
         assert!(next.ends_with(".debian-7.2.4.8"), "{}", next.display());
+    }
+
+    #[test]
+    fn refuses_folders_of_the_cache_that_are_links() {
+        let (directory, store, release) = store();
+        let theirs = directory.path().join("theirs");
+        fs::create_dir_all(theirs.join(".debian-7.2.4.7")).unwrap();
+        fs::create_dir_all(store.path()).unwrap();
+        symlink(&theirs, store.stacks()).unwrap();
+        let error = store.lock(release, &NEVER, &|_| ()).unwrap_err();
+        assert!(matches!(error, FetchError::File(error) if error.path() == store.stacks()));
+        fs::remove_file(store.stacks()).unwrap();
+        fs::create_dir_all(store.apt(release)).unwrap();
+        symlink(&theirs, store.apt(release).join("archives")).unwrap();
+        assert!(store.lock(release, &NEVER, &|_| ()).is_err());
     }
 
     #[test]

@@ -8,9 +8,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use download::{Bound, Download, DownloadError, DownloadProgress, Http, PartialDownload};
+use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::folder::{Entry, create, entries, no_link};
 use crate::transfer::hex;
 use crate::{FileLock as Lock, LockMode};
 
@@ -63,7 +65,7 @@ impl<'a> Partial<'a> {
             match http.resume(url, name, part, bound, cancel, progress) {
                 Ok(download) => {
                     let opened = File::open(&bytes).map(|file| file.take(there));
-                    let keep = File::options().append(true).open(&bytes);
+                    let keep = no_link(File::options().append(true)).open(&bytes);
                     if let (Ok(file), Ok(keep)) = (opened, keep) {
                         let (there, keep) = (Some(file), lock.take().map(|lock| (keep, lock)));
                         let hash = Sha256::new();
@@ -82,7 +84,7 @@ impl<'a> Partial<'a> {
         });
         let begin = |again: Known| {
             atomic::write(&known, serde_json::to_vec(&again).ok()?).ok()?;
-            File::create(&bytes).ok()
+            create(&bytes).ok()
         };
         let keep = lock.and_then(|lock| match again.and_then(begin) {
             Some(file) => Some((file, lock)),
@@ -137,7 +139,7 @@ impl Read for Partial<'_> {
 /// Returns the description and the length of the part that an earlier process has left.
 fn left(bytes: &Path, known: &Path) -> Option<(Known, u64)> {
     let before: Known = serde_json::from_slice(&fs::read(known).ok()?).ok()?;
-    let there = fs::metadata(bytes).ok()?.len();
+    let there = no_link(File::options().read(true)).open(bytes).ok()?.metadata().ok()?.len();
     let fits = before.etag.is_some() && before.size.is_none_or(|size| there <= size);
     (there > 0 && fits).then_some((before, there))
 }
@@ -159,23 +161,23 @@ fn remove(bytes: &Path, known: &Path) {
     let _ = fs::remove_file(known);
 }
 
-/// Returns the total size of all kept parts in bytes.
+/// Returns the plain files of the folder, the oldest first.
+fn files(folder: &Path) -> Vec<Entry> {
+    let mut files = entries(folder);
+    files.retain(|entry| entry.kind == FileType::RegularFile);
+    files.sort_by(|a, b| (a.modified, &a.name).cmp(&(b.modified, &b.name)));
+    files
+}
+
+/// Returns the bytes of all kept parts.
 pub(crate) fn bytes(folder: &Path) -> u64 {
-    let files = fs::read_dir(folder).into_iter().flatten().flatten();
-    files.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
+    files(folder).iter().map(|file| file.bytes).sum()
 }
 
 /// Removes the oldest part that no process has locked and whose address is not in `spared`. Returns the address.
 pub(crate) fn evict(folder: &Path, spared: &[&str]) -> Option<String> {
-    let mut each: Vec<_> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|entry| entry.path().extension().is_none())
-        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
-        .collect();
-    each.sort();
-    each.into_iter().find_map(|(_, bytes)| {
+    let parts = files(folder).into_iter().filter(|file| file.path.extension().is_none());
+    parts.map(|part| part.path).find_map(|bytes| {
         let known = bytes.with_extension("json");
         let _lock = alone(&bytes)?;
         let text = fs::read(&known).unwrap_or_default();
@@ -189,11 +191,9 @@ pub(crate) fn evict(folder: &Path, spared: &[&str]) -> Option<String> {
 }
 
 fn sweep(folder: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let touched = entry.metadata().and_then(|metadata| metadata.modified());
-        let age = touched.ok().and_then(|touched| SystemTime::now().duration_since(touched).ok());
-        if age.is_some_and(|age| age > OLD) {
-            let _ = fs::remove_file(entry.path());
+    for file in files(folder) {
+        if SystemTime::now().duration_since(file.modified).is_ok_and(|age| age > OLD) {
+            let _ = fs::remove_file(file.path);
         }
     }
 }

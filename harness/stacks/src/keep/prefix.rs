@@ -6,10 +6,8 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use crate::{
-    Build, ObtainError,
-    watch::{Patience, remove_folder},
-};
+use super::folder::remove_folder;
+use crate::{Build, ObtainError, watch::Patience};
 
 /// Returns the name of a build's folder. It contains the family, because builds of one version exist for several
 /// families.

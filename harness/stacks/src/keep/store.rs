@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     blobs::Blobs,
+    folder::{check_no_links, create, remove_folder},
     partial::Partial,
     prefix::{cleaned, empty, key},
 };
@@ -24,7 +25,7 @@ use crate::{
     LONGEST_WAIT, LockMode, ObtainError, Spec, Stack, StackCache,
     locate::check_loads,
     unpack::prefix::{Format, Unpacker},
-    watch::{Patience, remove_folder},
+    watch::Patience,
 };
 
 /// Name of a file that is written into a prefix last. A prefix without this file is incomplete.
@@ -426,7 +427,7 @@ impl BuildStore {
     }
 
     fn whole(&self, from: &mut dyn io::Read, at: &Path) -> Result<File, ObtainError> {
-        let mut file = File::create(at).map_err(ObtainError::io("create", at))?;
+        let mut file = create(at).map_err(ObtainError::io("create", at))?;
         io::copy(from, &mut file).map_err(ObtainError::io("write", at))?;
         File::open(at).map_err(ObtainError::io("open", at))
     }
@@ -495,12 +496,13 @@ impl BuildStore {
     /// Publishes a finished folder as the prefix of a key.
     fn publish(&self, work: &Path, key: &str, stop: &AtomicBool) -> Result<(), ObtainError> {
         let prefix = self.prefix(key);
-        if prefix.exists() {
-            let patience = Patience::new(stop);
-            remove_folder(&prefix, &patience).map_err(|error| match patience.is_over() {
-                true => ObtainError::Cancelled,
-                false => ObtainError::io("replace", &prefix)(error),
-            })?;
+        let patience = Patience::new(stop);
+        match remove_folder(&prefix, &patience) {
+            Err(_) if patience.is_over() => return Err(ObtainError::Cancelled),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(ObtainError::io("replace", &prefix)(error));
+            }
+            _ => {}
         }
         fs::rename(work, &prefix).map_err(ObtainError::io("publish", &prefix))
     }
@@ -522,7 +524,7 @@ impl BuildStore {
             self.publish(&work, &key, &never)
         });
         if made.is_err() {
-            let _ = fs::remove_dir_all(&work);
+            let _ = remove_folder(&work, &Patience::new(&never));
         }
         made?;
         lock.hold(LockMode::Shared, LONGEST_WAIT, &never, &|_| ())?;
@@ -547,7 +549,11 @@ impl BuildStore {
         self.prefixes().join(key)
     }
 
+    /// Opens the lock of a build, if the folders of the store are not links, through which files of others could be removed.
     fn lock(&self, key: &str) -> Result<Lock, ObtainError> {
+        for folder in [self.prefixes(), self.partial(), self.folder.join("files")] {
+            check_no_links(self.stacks.path(), &folder)?;
+        }
         Ok(Lock::open(self.prefixes().join(format!(".{key}.lock")))?)
     }
 }

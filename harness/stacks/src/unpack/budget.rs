@@ -2,13 +2,19 @@
 
 use std::cell::Cell;
 use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::paths::relative;
 
 /// Bytes that any archive may unpack to.
 const FREE: u64 = 1 << 30;
 
 /// Additional bytes for each byte of the archive. The most compressible files of ROCm, its kernel libraries, need eight.
 const EACH: u64 = 30;
+
+/// Folders and file names in the path of a member. Those of ROCm have at most 20.
+const DEEPEST: usize = 64;
 
 /// Members that an archive may have. No archive of ROCm has as many.
 const MOST_MEMBERS: u64 = 1_000_000;
@@ -36,6 +42,17 @@ pub(crate) enum Ended {
     Cancelled,
     /// The decompression needs more memory than [`super::decode::MEMORY`].
     Starved,
+}
+
+/// Member that is refused.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// A mistake of the archive.
+    Archive(io::Error),
+    /// The path leads out of the folder.
+    Outside,
+    /// The path is deeper than [`DEEPEST`].
+    Deep,
 }
 
 impl<'s> Budget<'s> {
@@ -99,29 +116,55 @@ impl<'s> Budget<'s> {
         )))
     }
 
-    /// Begins the headers of a member, whose bytes are few.
-    pub(crate) fn begin_header(&self) {
-        self.header.set(Some(LONGEST_HEADER));
-    }
-
-    /// Ends the headers of a member.
-    pub(crate) fn end_header(&self) {
-        self.header.set(None);
-    }
-
-    /// Counts one member.
+    /// Counts one member of any kind of archive, and returns its path relative to the folder that the archive is unpacked to.
     ///
     /// # Errors
-    /// There are more than [`MOST_MEMBERS`], or the caller cancelled.
-    pub(crate) fn member(&self) -> io::Result<()> {
-        self.go_on()?;
+    /// There are more than [`MOST_MEMBERS`], the path is deeper than [`DEEPEST`] or leads out, or the caller cancelled.
+    pub(crate) fn member(&self, named: &Path) -> Result<PathBuf, Refused> {
+        self.go_on().map_err(Refused::Archive)?;
         self.members.set(self.members.get() + 1);
-        if self.members.get() <= MOST_MEMBERS {
-            return Ok(());
+        if self.members.get() > MOST_MEMBERS {
+            let reason = format!("it has more than {MOST_MEMBERS} members");
+            return Err(Refused::Archive(io::Error::other(reason)));
         }
-        Err(io::Error::other(format!("it has more than {MOST_MEMBERS} members")))
+        let path = relative(named).ok_or(Refused::Outside)?;
+        match path.components().count() > DEEPEST {
+            true => Err(Refused::Deep),
+            false => Ok(path),
+        }
+    }
+
+    /// Calls a function for each member of a tar, with its path, until one fails. Returns the number of members.
+    ///
+    /// # Errors
+    /// Those of [`Budget::member`] and of the function. `refused` gets the path as the archive has it.
+    pub(crate) fn each_of_tar<R: Read, E>(
+        &self,
+        archive: &mut tar::Archive<R>,
+        refused: &dyn Fn(&Path, Refused) -> E,
+        each: &mut OnMember<'_, R, E>,
+    ) -> Result<u64, E> {
+        let damaged = |error| refused(Path::new(""), Refused::Archive(error));
+        let mut entries = archive.entries().map_err(damaged)?;
+        let mut members = 0;
+        loop {
+            self.header.set(Some(LONGEST_HEADER));
+            let next = entries.next();
+            self.header.set(None);
+            let Some(entry) = next else { return Ok(members) };
+            let mut entry = entry.map_err(damaged)?;
+            members += 1;
+            let named = entry.path().map_err(damaged)?.into_owned();
+            let path = self.member(&named).map_err(|error| refused(&named, error))?;
+            each(path, &mut entry)?;
+            // The rest of the content does not belong to the next header.
+            io::copy(&mut entry, &mut io::sink()).map_err(damaged)?;
+        }
     }
 }
+
+/// Function that is called with the path and the content of a member.
+type OnMember<'f, R, E> = dyn FnMut(PathBuf, &mut tar::Entry<'_, R>) -> Result<(), E> + 'f;
 
 /// Reader of an archive that counts its bytes.
 #[derive(Debug)]
@@ -181,10 +224,15 @@ mod tests {
     }
 
     #[test]
-    fn limits_the_number_of_members() {
+    fn limits_the_number_and_depth_of_members() {
         let stop = AtomicBool::new(false);
         let budget = Budget::new(&stop);
-        assert!((0..MOST_MEMBERS).all(|_| budget.member().is_ok()));
-        assert!(budget.member().is_err());
+        let deep = |folders: usize| PathBuf::from("d/".repeat(folders) + "f");
+        assert_eq!(budget.member(Path::new("./a//b/")).unwrap(), Path::new("a/b"));
+        assert!(budget.member(&deep(DEEPEST - 1)).is_ok());
+        assert!(matches!(budget.member(&deep(DEEPEST)), Err(Refused::Deep)));
+        assert!(matches!(budget.member(Path::new("a/../b")), Err(Refused::Outside)));
+        assert!((4..MOST_MEMBERS).all(|_| budget.member(Path::new("a")).is_ok()));
+        assert!(matches!(budget.member(Path::new("a")), Err(Refused::Archive(_))));
     }
 }

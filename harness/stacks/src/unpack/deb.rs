@@ -10,10 +10,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use super::budget::{Budget, Ended, Packed, Plain};
+use super::budget::{Budget, Ended, Packed, Plain, Refused};
 use super::decode::{MEMORY, xz};
 use super::kernels::Targets;
-use super::paths::{LinkError, make_link, make_room, relative, stays_inside};
+use super::paths::{LinkError, leads_inside, make_link, make_room, relative, stays_inside};
 use crate::transfer::{CopyError, copy};
 use crate::{FetchError, PathError};
 
@@ -121,15 +121,26 @@ fn members_of(
     Err(archive(deb, "it has no data.tar".into()))
 }
 
-/// Makes the links that the packages brought, and those of the merged /usr.
+/// Makes symbolic links in a root whose files are all there: those of the merged /usr, and of each package.
+///
+/// # Errors
+/// [`FetchError::Archive`] with the package of a link that leads out of the root, [`FetchError::Cancelled`], and errors of
+/// files.
 pub(crate) fn link(
-    deb: &Path,
     root: &Path,
-    links: &[(PathBuf, PathBuf)],
+    packages: &[(PathBuf, Vec<(PathBuf, PathBuf)>)],
     stop: &AtomicBool,
 ) -> Result<(), FetchError> {
-    for (path, target) in links {
-        Budget::new(stop).go_on().map_err(|_| FetchError::Cancelled)?;
+    let merged: Vec<_> =
+        MERGED.iter().map(|name| (PathBuf::from(name), Path::new("usr").join(name))).collect();
+    let merged = merged.iter().map(|link| (root, link));
+    let of_packages = packages
+        .iter()
+        .flat_map(|(deb, links)| links.iter().map(move |link| (deb.as_path(), link)));
+    let links: Vec<_> = merged.chain(of_packages).collect();
+    let go_on = || Budget::new(stop).go_on().map_err(|_| FetchError::Cancelled);
+    for &(deb, (path, target)) in &links {
+        go_on()?;
         let refused = |reason: &str| archive(deb, format!("{} {reason}", path.display()));
         let target = inside(path, target).ok_or_else(|| refused("leads out of the root"))?;
         match make_link(root, path, &target) {
@@ -141,12 +152,13 @@ pub(crate) fn link(
             Ok(()) => {}
         }
     }
+    for &(deb, (path, _)) in &links {
+        go_on()?;
+        if !leads_inside(root, path)? {
+            return Err(archive(deb, format!("{} leads out of the root", path.display())));
+        }
+    }
     Ok(())
-}
-
-/// Returns the links of the merged /usr.
-pub(crate) fn merged_links() -> Vec<(PathBuf, PathBuf)> {
-    MERGED.iter().map(|name| (PathBuf::from(name), Path::new("usr").join(name))).collect()
 }
 
 /// Returns the target of a link as a relative path, because an absolute one would lead to the host. Returns nothing if the
@@ -163,9 +175,12 @@ fn inside(link: &Path, target: &Path) -> Option<PathBuf> {
 
 /// Returns a path of a package as a path in the root, with /usr merged; nothing if it is absolute or leads out.
 fn merged(path: &Path) -> Option<PathBuf> {
-    let path = relative(path)?;
+    relative(path).map(in_usr)
+}
+
+fn in_usr(path: PathBuf) -> PathBuf {
     let is_merged = MERGED.iter().any(|name| path.starts_with(name));
-    Some(if is_merged { Path::new("usr").join(path) } else { path })
+    if is_merged { Path::new("usr").join(path) } else { path }
 }
 
 /// Returns the architecture of a kernel file of a math library, if it is for only one. For example,
@@ -198,21 +213,29 @@ struct Unpacker<'a> {
 
 impl Unpacker<'_> {
     fn tar(mut self, data: impl Read) -> Result<Unpacked, FetchError> {
+        let (deb, budget) = (self.deb, self.budget);
+        let refused = |named: &Path, error| {
+            let reason = match error {
+                Refused::Archive(error) => return archive(deb, error.to_string()),
+                Refused::Outside => "leads out of the root",
+                Refused::Deep => "is in too many folders",
+            };
+            archive(deb, format!("{} {reason}", named.display()))
+        };
         let mut archive = tar::Archive::new(data);
-        let damaged = |error: io::Error| self::archive(self.deb, error.to_string());
-        for entry in archive.entries().map_err(damaged)? {
-            self.budget.member().map_err(damaged)?;
-            self.entry(entry.map_err(damaged)?)?;
-        }
+        budget.each_of_tar(&mut archive, &refused, &mut |path, entry| self.entry(path, entry))?;
         Ok(self.out)
     }
 
-    fn entry<R: Read>(&mut self, mut entry: tar::Entry<'_, R>) -> Result<(), FetchError> {
+    fn entry<R: Read>(
+        &mut self,
+        path: PathBuf,
+        entry: &mut tar::Entry<'_, R>,
+    ) -> Result<(), FetchError> {
         let deb = self.deb;
         let damaged = |error: io::Error| archive(deb, error.to_string());
-        let named = entry.path().map_err(damaged)?.into_owned();
-        let hostile = || archive(deb, format!("{} leads out of the root", named.display()));
-        let path = merged(&named).ok_or_else(hostile)?;
+        let path = in_usr(path);
+        let hostile = || archive(deb, format!("{} leads out of the root", path.display()));
         if let Some(architecture) = kernel_architecture(&path) {
             self.out.architectures.insert(architecture.to_owned());
             if !self.architectures.wants(architecture) {
@@ -228,19 +251,17 @@ impl Unpacker<'_> {
         }
         if kind.is_symlink() {
             let target = entry.link_name().map_err(damaged)?.ok_or_else(hostile)?;
-            self.out.links.push((path, target.into_owned()));
+            self.out.links.push((path.clone(), target.into_owned()));
             return Ok(());
         }
         make_room(self.root, &at)?;
         if kind.is_file() {
             let mut file = File::create(&at).map_err(FetchError::io("create", &at))?;
             let mut targets = Targets::default();
-            copy(&mut entry, &mut file, |chunk| targets.see(chunk)).map_err(
-                |error| match error {
-                    CopyError::Read(error) => damaged(error),
-                    CopyError::Write(error) => PathError::new("write", &at, error).into(),
-                },
-            )?;
+            copy(entry, &mut file, |chunk| targets.see(chunk)).map_err(|error| match error {
+                CopyError::Read(error) => damaged(error),
+                CopyError::Write(error) => PathError::new("write", &at, error).into(),
+            })?;
             if path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so")) {
                 self.out.inside.extend(targets.end());
             }
@@ -252,7 +273,7 @@ impl Unpacker<'_> {
             let source = self.root.join(merged(&target).ok_or_else(hostile)?);
             fs::hard_link(&source, &at).map_err(FetchError::io("create", &at))
         } else {
-            Err(archive(deb, format!("{} is neither a file nor a link", named.display())))
+            Err(archive(deb, format!("{} is neither a file nor a link", path.display())))
         }
     }
 }
@@ -287,7 +308,7 @@ mod tests {
         let root = top.join("root");
         prepare(&root).unwrap();
         let wanted: Vec<_> = wanted.iter().map(|name| (*name).to_owned()).collect();
-        let mut all = Unpacked { links: merged_links(), ..Unpacked::default() };
+        let mut all = Unpacked::default();
         let path = top.join("package.deb");
         let result = debs.iter().try_for_each(|bytes| {
             fs::write(&path, bytes).unwrap();
@@ -297,7 +318,9 @@ mod tests {
             all.inside.extend(one.inside);
             Ok(())
         });
-        let result = result.and_then(|()| link(&path, &root, &all.links, &NEVER)).map(|()| all);
+        let result = result
+            .and_then(|()| link(&root, &[(path.clone(), std::mem::take(&mut all.links))], &NEVER));
+        let result = result.map(|()| all);
         (directory, result)
     }
 
@@ -342,6 +365,13 @@ mod tests {
         check(&[Item::Link("./usr/evil", "../../evil")], "leads out");
         check(&[Item::Hard("./usr/evil", "../../../etc/passwd")], "leads out");
         check(&[Item::Link("./a", "usr"), Item::Link("./a/b", "x")], "below a symbolic link");
+        // Only the links that later ones lead through show where these lead, and their targets are missing.
+        let root = Item::Link("./usr/p/q/s", "../../..");
+        check(&[Item::Link("./usr/p/q/leak", "s/../../../missing"), root], "leads out");
+        let deep = "d/".repeat(80);
+        check(&[Item::File(&deep, "x")], "too many folders");
+        let long = "x".repeat(5 << 20);
+        check(&[Item::File(&long, "x")], "a header of it has more than");
         check(&[Item::Pipe("./usr/pipe")], "neither a file nor a link");
         // The link is made last, so the file is written to a directory of that name.
         check(&[Item::Link("./a", "/tmp"), Item::File("./a", "x")], "in another package");

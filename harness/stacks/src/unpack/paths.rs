@@ -56,10 +56,18 @@ pub(super) fn make_link(folder: &Path, path: &Path, target: &Path) -> Result<(),
         move |error| LinkError::File(PathError::new(action, &at, error))
     };
     let at = folder.join(path);
-    let parent = at.parent().unwrap_or(folder);
-    fs::create_dir_all(parent).map_err(file("create", parent))?;
-    if fs::canonicalize(parent).map_err(file("find", parent))? != parent {
-        return Err(LinkError::BelowLink);
+    let mut parent = folder.to_owned();
+    for name in path.parent().into_iter().flatten() {
+        parent.push(name);
+        match fs::create_dir(&parent) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let found = fs::symlink_metadata(&parent).map_err(file("find", &parent))?;
+                if found.is_symlink() {
+                    return Err(LinkError::BelowLink);
+                }
+            }
+            made => made.map_err(file("create", &parent))?,
+        }
     }
     match symlink(target, &at) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -70,6 +78,54 @@ pub(super) fn make_link(folder: &Path, path: &Path, target: &Path) -> Result<(),
         }
         other => other.map_err(file("create", &at)),
     }
+}
+
+/// Symbolic links that Linux follows for one path.
+const MOST_LINKS: usize = 40;
+
+/// Returns true if a path leads to a place in the folder by the links that are there, one step after the other. The place
+/// may be missing: a file that is made there later is in the folder too. A path that has too many links for Linux is true.
+///
+/// # Errors
+/// The file system refuses to read a link.
+pub(super) fn leads_inside(folder: &Path, path: &Path) -> Result<bool, PathError> {
+    let steps = |path: &Path| -> Vec<PathBuf> {
+        path.components().rev().map(|step| PathBuf::from(step.as_os_str())).collect()
+    };
+    // The last step is the next one.
+    let mut left = steps(path);
+    let mut at = folder.to_owned();
+    let mut links = 0;
+    while let Some(step) = left.pop() {
+        match step.components().next() {
+            Some(Component::Normal(name)) => at.push(name),
+            Some(Component::CurDir) => continue,
+            Some(Component::ParentDir) if at != folder => {
+                at.pop();
+                continue;
+            }
+            _ => return Ok(false),
+        }
+        match fs::read_link(&at) {
+            Ok(target) => {
+                links += 1;
+                if links > MOST_LINKS {
+                    return Ok(true);
+                }
+                left.extend(steps(&target));
+                at.pop();
+            }
+            Err(error) => match error.kind() {
+                // A file or a folder, or what is missing, also because its name is too long.
+                io::ErrorKind::InvalidInput
+                | io::ErrorKind::NotFound
+                | io::ErrorKind::NotADirectory
+                | io::ErrorKind::InvalidFilename => {}
+                _ => return Err(PathError::new("read", &at, error)),
+            },
+        }
+    }
+    Ok(true)
 }
 
 /// Makes room for a file: its folder exists afterwards, and a file of that name does not. Of two members with one name the
@@ -149,5 +205,109 @@ mod tests {
         assert!(!at.exists());
         fs::create_dir(&at).unwrap();
         assert_eq!(make_room(folder.path(), &at).unwrap_err().action(), "replace");
+    }
+
+    /// A generator of the same numbers in each run.
+    fn numbers(seed: u64) -> impl FnMut(usize) -> usize {
+        let mut count = 0_u64;
+        move |below| {
+            count += 1;
+            let bytes = [seed.to_le_bytes(), count.to_le_bytes()].concat();
+            (xxhash_rust::xxh3::xxh3_64(&bytes) % below as u64) as usize
+        }
+    }
+
+    /// Returns where the kernel says that a path leads, if it may not leave the folder.
+    fn kernel(folder: &Path, path: &Path) -> Result<(), rustix::io::Errno> {
+        use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+        let top = open(folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        loop {
+            match openat2(&top, path, flags, Mode::empty(), ResolveFlags::BENEATH) {
+                // The kernel could not exclude that a folder was moved meanwhile.
+                Err(rustix::io::Errno::AGAIN) => {}
+                other => return other.map(drop),
+            }
+        }
+    }
+
+    #[test]
+    fn resolves_links_as_the_kernel_does() {
+        use rustix::io::Errno;
+        let (mut inside, mut outside, mut missing, mut loops) = (0, 0, 0, 0);
+        for seed in 0..300 {
+            let mut number = numbers(seed);
+            let top = tempfile::tempdir().unwrap();
+            let folder = top.path().join("a/b/top");
+            let mut paths = vec![PathBuf::new()];
+            for name in ["a", "b", "c", "d", "e", "f"] {
+                let path = paths[number(paths.len())].join(name);
+                fs::create_dir_all(folder.join(&path)).unwrap();
+                paths.push(path);
+            }
+            let mut links = Vec::new();
+            for _ in 0..12 {
+                let path = paths[number(paths.len())].join(["x", "y", "z"][number(3)]);
+                let names = ["..", "..", "..", "a", "b", "c", "d", "e", "x", "y", "z", ".", "gone"];
+                let target: PathBuf =
+                    (0..1 + number(5)).map(|_| names[number(names.len())]).collect();
+                if symlink(&target, folder.join(&path)).is_ok() {
+                    links.push(path);
+                }
+            }
+            for path in &links {
+                let found = leads_inside(&folder, path).unwrap();
+                let about = || format!("{seed}: {path:?} of {links:?}");
+                match kernel(&folder, path) {
+                    Ok(()) => {
+                        inside += 1;
+                        assert!(found, "{}", about());
+                    }
+                    Err(Errno::XDEV) => {
+                        outside += 1;
+                        assert!(!found, "{}", about());
+                    }
+                    Err(Errno::LOOP) => loops += 1,
+                    // The kernel gives up at the first missing folder, this function at the end.
+                    Err(Errno::NOENT | Errno::NOTDIR) => missing += 1,
+                    Err(error) => panic!("{error}: {}", about()),
+                }
+            }
+        }
+        assert!(
+            inside.min(outside).min(missing).min(loops) > 20,
+            "{inside} {outside} {missing} {loops}"
+        );
+    }
+
+    #[test]
+    fn finds_links_that_lead_out_to_missing_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().join("top");
+        fs::create_dir(&top).unwrap();
+        let link = |path: &str, target: &str| {
+            assert!(stays_inside(Path::new(path), Path::new(target)));
+            make_link(&top, Path::new(path), Path::new(target)).unwrap();
+        };
+        link("share/p/q/r/s", "../../../..");
+        link("share/p/q/r/leak", "s/../../../../later.txt");
+        link("share/p/q/r/well", "s/later.txt");
+        link("loop", "loop");
+        let leads = |path: &str| leads_inside(&top, Path::new(path)).unwrap();
+        assert!(!leads("share/p/q/r/leak"));
+        assert!(leads("share/p/q/r/well") && leads("share/p/q/r/s") && leads("loop"));
+        assert!(!leads("..") && !leads("/etc") && leads("share/missing/../x"));
+    }
+
+    #[test]
+    fn makes_no_folder_behind_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (top, outside) = (folder.path().join("top"), folder.path().join("outside"));
+        fs::create_dir(&top).unwrap();
+        fs::create_dir(&outside).unwrap();
+        make_link(&top, Path::new("a/leak"), Path::new("../../outside")).unwrap();
+        let below = make_link(&top, Path::new("a/leak/new/link"), Path::new("x"));
+        assert!(matches!(below, Err(LinkError::BelowLink)));
+        assert!(!outside.join("new").exists());
     }
 }

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use ruzstd::decoding::errors::FrameDecoderError;
 
-use super::budget::{Budget, Ended, Packed, Plain};
+use super::budget::{Budget, Ended, Packed, Plain, Refused};
 use super::decode::{MEMORY, xz, zstd};
-use super::paths::{LinkError, make_link, make_room, relative, stays_inside};
+use super::paths::{LinkError, leads_inside, make_link, make_room, relative, stays_inside};
 use crate::ObtainError;
 use crate::keep::{AddError, Blobs};
 
@@ -39,6 +39,9 @@ impl Format {
 /// part of the prefix (TheRock's `fileset_tool.py artifact-flatten`).
 const PART_MANIFEST: &str = "artifact_manifest.txt";
 
+/// Mistake of a link.
+const OUTSIDE: &str = "links to what is outside the prefix";
+
 /// A CI part's manifest is a few lines.
 const LONGEST_MANIFEST: u64 = 1 << 20;
 
@@ -51,9 +54,6 @@ pub(crate) struct Unpacker<'a> {
     /// Links still to be made. They come last, so that nothing is ever written through one.
     links: Vec<(PathBuf, PathBuf)>,
 }
-
-/// Maximum number of folders and file names in the path of an entry. Those of ROCm have at most 20.
-const DEEPEST: usize = 64;
 
 impl<'a> Unpacker<'a> {
     /// Returns an unpacker that ends early once `stop` is true.
@@ -96,30 +96,21 @@ impl<'a> Unpacker<'a> {
         };
         let mut plain = Plain { inner: plain, budget };
         let mut strip: Vec<PathBuf> = Vec::new();
+        let mut first = true;
         let mut archive = tar::Archive::new(&mut plain);
-        let mut members = 0;
-        let mut entries = archive.entries().map_err(|error| broken(&error))?;
-        loop {
-            budget.begin_header();
-            let Some(entry) = entries.next() else { break };
-            budget.end_header();
-            let mut entry = entry.map_err(|error| broken(&error))?;
-            members += 1;
-            budget.member().map_err(|error| broken(&error))?;
-            let named = entry.path().map_err(|error| broken(&error))?.into_owned();
-            if members == 1 && named == Path::new(PART_MANIFEST) {
+        let refused = |named: &Path, error| refused(name, named, error);
+        let members = budget.each_of_tar(&mut archive, &refused, &mut |path, entry| {
+            if std::mem::take(&mut first) && path == Path::new(PART_MANIFEST) {
                 let mut text = String::new();
-                let mut limited = (&mut entry).take(LONGEST_MANIFEST);
+                let mut limited = entry.take(LONGEST_MANIFEST);
                 limited.read_to_string(&mut text).map_err(|error| broken(&error))?;
                 strip = text.lines().filter(|l| !l.is_empty()).map(PathBuf::from).collect();
-            } else {
-                let inner = strip.iter().find_map(|s| named.strip_prefix(s).ok());
-                let inner = inner.map_or_else(|| named.clone(), Path::to_owned);
-                self.entry(name, &named, &inner, &mut entry, budget)?;
+                return Ok(());
             }
-            io::copy(&mut entry, &mut io::sink()).map_err(|error| broken(&error))?;
-        }
-        budget.end_header();
+            let inner = strip.iter().find_map(|s| path.strip_prefix(s).ok());
+            let inner = inner.map_or_else(|| path.clone(), Path::to_owned);
+            self.entry(name, inner, entry, budget)
+        })?;
         if members == 0 {
             return Err(damaged(name, "it is empty"));
         }
@@ -131,16 +122,11 @@ impl<'a> Unpacker<'a> {
     fn entry<R: Read>(
         &mut self,
         name: &str,
-        named: &Path,
-        inner: &Path,
+        path: PathBuf,
         entry: &mut tar::Entry<'_, R>,
         budget: &Budget<'_>,
     ) -> Result<(), ObtainError> {
-        let hostile = || hostile(name, named, "leads out of the prefix");
-        let path = relative(inner).ok_or_else(hostile)?;
-        if path.components().count() > DEEPEST {
-            return Err(self::hostile(name, named, "is in too many folders"));
-        }
+        let hostile = || hostile(name, &path, "leads out of the prefix");
         let at = self.prefix.join(&path);
         let kind = entry.header().entry_type();
         if kind.is_dir() {
@@ -167,7 +153,7 @@ impl<'a> Unpacker<'a> {
             // The holes of a sparse file are in no stream; what is in one is counted once more.
             self.file(name, &at, &mut Plain { inner: entry, budget }, mode & 0o111 != 0)
         } else {
-            Err(self::hostile(name, named, "is neither a file nor a link"))
+            Err(self::hostile(name, &path, "is neither a file nor a link"))
         }
     }
 
@@ -191,10 +177,8 @@ impl<'a> Unpacker<'a> {
         let mut archive = zip::ZipArchive::new(BufReader::new(file)).map_err(broken)?;
         for index in 0..archive.len() {
             let mut entry = archive.by_index(index).map_err(broken)?;
-            budget.member().map_err(|error| damaged(name, &error))?;
             let named = PathBuf::from(&*entry.name().map_err(broken)?);
-            let path =
-                relative(&named).ok_or_else(|| hostile(name, &named, "leads out of the prefix"))?;
+            let path = budget.member(&named).map_err(|error| refused(name, &named, error))?;
             let at = self.prefix.join(&path);
             let mode = entry.unix_mode().unwrap_or(0o644);
             // S_IFMT and S_IFLNK of stat(2).
@@ -215,7 +199,7 @@ impl<'a> Unpacker<'a> {
 
     fn link(&mut self, name: &str, path: PathBuf, target: PathBuf) -> Result<(), ObtainError> {
         if !stays_inside(&path, &target) {
-            return Err(hostile(name, &path, "links to what is outside the prefix"));
+            return Err(hostile(name, &path, OUTSIDE));
         }
         self.links.push((path, target));
         Ok(())
@@ -252,15 +236,22 @@ impl<'a> Unpacker<'a> {
                 LinkError::File(error) => error.into(),
             })?;
         }
-        // A `..` after a link counts from where that leads, which only the file system knows.
         for (path, _) in &self.links {
             go_on()?;
-            let leads = fs::canonicalize(self.prefix.join(path));
-            if leads.is_ok_and(|leads| !leads.starts_with(self.prefix)) {
-                return Err(hostile(name, path, "links to what is outside the prefix"));
+            if !leads_inside(self.prefix, path).map_err(ObtainError::from)? {
+                return Err(hostile(name, path, OUTSIDE));
             }
         }
         Ok(())
+    }
+}
+
+/// Returns the error of a member that was refused.
+fn refused(name: &str, named: &Path, error: Refused) -> ObtainError {
+    match error {
+        Refused::Archive(error) => damaged(name, &error),
+        Refused::Outside => hostile(name, named, "leads out of the prefix"),
+        Refused::Deep => hostile(name, named, "is in too many folders"),
     }
 }
 

@@ -31,10 +31,18 @@ pub(crate) fn deb(items: &[Item<'_>]) -> Vec<u8> {
             Item::Hard(path, target) => (tar::EntryType::Link, path, target, ""),
             Item::Pipe(path) => (tar::EntryType::Fifo, path, "", ""),
         };
+        if path.len() > 100 {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(tar::EntryType::GNULongName);
+            header.set_size(path.len() as u64);
+            header.set_cksum();
+            data.append(&header, path.as_bytes()).unwrap();
+        }
         let mut header = tar::Header::new_gnu();
         // The builder refuses the paths that matter here, so the fields are filled in directly.
         let fields = header.as_gnu_mut().unwrap();
-        fields.name[..path.len()].copy_from_slice(path.as_bytes());
+        let short = &path.as_bytes()[..path.len().min(100)];
+        fields.name[..short.len()].copy_from_slice(short);
         fields.linkname[..target.len()].copy_from_slice(target.as_bytes());
         header.set_entry_type(kind);
         header.set_mode(0o4755);

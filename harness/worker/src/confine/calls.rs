@@ -48,8 +48,7 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_unlinkat,
     libc::SYS_rename,
     libc::SYS_renameat,
-    libc::SYS_memfd_create,
-    // Queries of attributes by path, which Landlock does not restrict.
+    // Attributes of paths, which Landlock does not restrict.
     libc::SYS_stat,
     libc::SYS_fstat,
     libc::SYS_lstat,
@@ -109,7 +108,6 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_set_tid_address,
     libc::SYS_set_robust_list,
     libc::SYS_rseq,
-    libc::SYS_arch_prctl,
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigreturn,
@@ -166,7 +164,16 @@ const FCNTLS: [libc::c_int; 14] = [
 const PRCTLS: [libc::c_int; 4] =
     [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_CAPBSET_READ, libc::PR_SET_VMA];
 
-/// Lowest number of the advice values of `madvise(2)` that inject errors into memory.
+/// Requests of `arch_prctl` by glibc, from `asm/prctl.h`: `ARCH_SET_GS`, `ARCH_SET_FS`, `ARCH_GET_FS`, `ARCH_GET_GS`,
+/// `ARCH_CET_STATUS` and `ARCH_SHSTK_STATUS`. Those that map the vDSO again are not counted by any limit.
+const ARCH_PRCTLS: [u64; 6] = [0x1001, 0x1002, 0x1003, 0x1004, 0x3001, 0x5005];
+
+/// Flags of `memfd_create` of ordinary memory. The size of a file in huge pages (`MFD_HUGETLB`) has no limit, because a
+/// mapping makes it larger.
+const MEMORY_FILE: libc::c_uint =
+    libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | libc::MFD_NOEXEC_SEAL | libc::MFD_EXEC;
+
+/// Lowest number of the advices that inject errors into memory; see `madvise(2)`.
 const MADV_HWPOISON: u64 = 100;
 
 /// Flag of `mbind(2)` that also moves pages which other processes share.
@@ -243,7 +250,10 @@ fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
     rules.insert(libc::SYS_renameat2, vec![no_device]);
     // Other modes can allocate space beyond the size limit of a file.
     rules.insert(libc::SYS_fallocate, any(1, &[0])?);
-    // Advice values from this number on take memory of the machine out of use.
+    let ordinary = one(1, Width::Dword, Is::MaskedEq(u64::from(!MEMORY_FILE)), 0)?;
+    rules.insert(libc::SYS_memfd_create, vec![ordinary]);
+    rules.insert(libc::SYS_arch_prctl, any(0, &ARCH_PRCTLS)?);
+    // Advice of higher numbers takes memory of the machine out of use.
     rules.insert(libc::SYS_madvise, vec![one(2, Width::Dword, Is::Lt, MADV_HWPOISON)?]);
     // A process of root could otherwise move memory that it shares with other processes.
     rules.insert(libc::SYS_mbind, vec![one(5, Width::Dword, Is::MaskedEq(MPOL_MF_MOVE_ALL), 0)?]);
@@ -266,4 +276,62 @@ fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
 #[cfg(not(target_arch = "x86_64"))]
 fn allowed(_: bool) -> Result<Rules, seccompiler::BackendError> {
     Err(seccompiler::BackendError::InvalidTargetArch(std::env::consts::ARCH.to_owned()))
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use std::{io, thread};
+
+    use super::*;
+
+    /// Returns the result of a call, or the number of its error.
+    fn call(number: libc::c_long, first: usize, second: usize) -> Result<libc::c_long, i32> {
+        // SAFETY: the calls of these tests get addresses of places that are large enough, or none.
+        match unsafe { libc::syscall(number, first, second) } {
+            -1 => Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)),
+            done => Ok(done),
+        }
+    }
+
+    /// The filter stays with the thread until that ends.
+    fn in_a_restricted_thread(attempts: impl FnOnce() + Send + 'static) {
+        let thread = thread::spawn(|| {
+            restrict(false).unwrap();
+            attempts();
+        });
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn allows_memory_files_only_of_ordinary_pages() {
+        let memory_file = |flags: libc::c_uint| {
+            call(libc::SYS_memfd_create, c"x".as_ptr() as usize, flags as usize)
+        };
+        in_a_restricted_thread(move || {
+            for flags in [0, libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING] {
+                let file = memory_file(flags).unwrap();
+                call(libc::SYS_close, file as usize, 0).unwrap();
+            }
+            for flags in [libc::MFD_HUGETLB, libc::MFD_HUGETLB | libc::MFD_HUGE_2MB, 1 << 5] {
+                assert_eq!(memory_file(flags), Err(libc::EPERM), "{flags:#x}");
+            }
+        });
+    }
+
+    #[test]
+    fn allows_only_the_requests_of_arch_prctl_that_the_c_library_makes() {
+        in_a_restricted_thread(|| {
+            let mut base = 0_usize;
+            call(libc::SYS_arch_prctl, 0x1003, &raw mut base as usize).unwrap();
+            assert_ne!(base, 0, "the address of the thread's own data");
+            // ARCH_MAP_VDSO_X32, ARCH_MAP_VDSO_32, ARCH_MAP_VDSO_64, ARCH_SET_CPUID, ARCH_REQ_XCOMP_PERM.
+            for request in [0x2001, 0x2002, 0x2003, 0x1012, 0x1023] {
+                assert_eq!(
+                    call(libc::SYS_arch_prctl, request, 0),
+                    Err(libc::EPERM),
+                    "{request:#x}"
+                );
+            }
+        });
+    }
 }

@@ -6,11 +6,16 @@ use std::{
     time::SystemTime,
 };
 
+use rustix::fs::FileType;
+
 use super::{BuildStore, RECORD};
 use crate::{
     Archive, BuildEvent, BuildProgress, LockMode,
-    keep::partial,
-    watch::{Patience, remove_folder},
+    keep::{
+        folder::{Entry, entries, remove_folder},
+        partial,
+    },
+    watch::Patience,
 };
 
 impl BuildStore {
@@ -47,16 +52,14 @@ impl BuildStore {
             evicted += 1;
             progress(BuildEvent::Evicted { id: &format!("the part of {url} that was downloaded") });
         }
-        let mut builds: Vec<(SystemTime, String)> = fs::read_dir(self.prefixes())
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| {
-                let entry = entry.ok()?;
-                let name = entry.file_name().into_string().ok().filter(|n| !n.starts_with('.'))?;
-                let used = fs::metadata(entry.path().join(RECORD)).and_then(|m| m.modified());
-                Some((used.unwrap_or(SystemTime::UNIX_EPOCH), name))
-            })
-            .collect();
+        let builds = entries(&self.prefixes()).into_iter().filter_map(|entry| {
+            let name = entry.name.into_string().ok().filter(|name| !name.starts_with('.'))?;
+            let is_record = |file: &Entry| file.name == RECORD;
+            let record = entries(&entry.path).into_iter().find(is_record);
+            let used = record.map_or(SystemTime::UNIX_EPOCH, |record| record.modified);
+            (entry.kind == FileType::Directory).then_some((used, name))
+        });
+        let mut builds: Vec<(SystemTime, String)> = builds.collect();
         builds.sort();
         for (_, key) in builds {
             if stop.load(Ordering::Relaxed) || bytes() <= limit {
