@@ -36,7 +36,7 @@ pub struct Header {
     pub related: Vec<String>,
     /// Other sources, for example documents and header files.
     pub source: Vec<String>,
-    /// Sources of the case's expectations other than documents.
+    /// Sources, other than documents, for what the case expects.
     pub expectation: Vec<Expectation>,
     /// Requirements. The libraries and functions in this field are ignored; the writer uses those of the plan.
     pub needs: Needs,

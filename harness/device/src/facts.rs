@@ -44,7 +44,7 @@ pub enum Microcode {
     Gfx11,
     /// RDNA 4.
     Gfx12,
-    /// GFX12 with new instructions, literals of 64 bits and modifiers (`scale_offset`).
+    /// GFX12 with new instructions, 64-bit literals and new modifiers (`scale_offset`).
     Gfx1250,
 }
 

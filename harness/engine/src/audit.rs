@@ -351,7 +351,7 @@ fn sample(files: &[PathBuf], request: &Request) -> Vec<bool> {
     chosen
 }
 
-/// Returns true if a file of a kernel folder has code; other files select the kernel for a problem.
+/// Returns true if a file of a kernel folder has code. The other files are tables that say which kernel solves which problem.
 fn is_code(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "co" || extension == "hsaco")
 }

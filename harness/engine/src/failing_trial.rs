@@ -121,7 +121,7 @@ impl<'a> Subjects<'a> {
 /// A trial with its injected faults, which fails.
 #[derive(Clone)]
 pub struct FailingTrial<'a> {
-    /// The library that has its case.
+    /// The library that contains the case of the trial.
     pub library: &'a CaseLibrary,
     /// The trial.
     pub selected: Selected<'a>,

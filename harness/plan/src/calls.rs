@@ -383,7 +383,7 @@ impl Buffers for Place {
     }
 }
 
-/// A [`Box3d`] has more keys than buffer and offset. The crate `case` reads and writes them.
+/// Besides buffer and offset, a [`Box3d`] has further YAML keys, which the crate `case` reads and writes.
 impl Buffers for Box3d {
     const IS_PLACE: bool = true;
 
@@ -529,7 +529,7 @@ fn sorted_unique(lists: &[&[&'static str]]) -> impl Iterator<Item = &'static str
     all.into_iter()
 }
 
-/// Returns all verbs of the steps of a case.
+/// Returns every verb that a step of a case can have.
 pub fn verbs() -> impl Iterator<Item = &'static Verb> + Clone {
     OWN_VERBS.iter().copied().flatten()
 }

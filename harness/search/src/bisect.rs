@@ -69,9 +69,9 @@ const STRICTER: f64 = 0.2;
 /// independent evidence for them.
 const MODEL_MISFIT: [f64; 2] = [0.03, 0.12];
 
-/// Additional doubt, proportional to the failure rate that the last good build's own runs do not exclude: the build
-/// may be a bad one that rarely fails. Tuned on the one model of the calibration table whose answers were wrong too
-/// often without it.
+/// Additional doubt that the last good build is good, because it may be a bad build that rarely fails. The doubt is
+/// proportional to the highest failure rate that its runs do not exclude. The factor is tuned on the only model of the
+/// calibration table whose answers were wrong too often without it.
 const UNEXCLUDED_RATE: f64 = 0.04;
 
 /// Number of runs between two checks for several changes in the history.

@@ -35,7 +35,7 @@ impl Cancel {
         Ok(Cancel(Arc::new(Inner { requested: Arc::default(), wake })))
     }
 
-    /// Makes the request. Each [`run`](crate::run) ends its process group (SIGTERM, then SIGKILL) and returns, and
+    /// Requests cancellation. Each [`run`](crate::run) ends its process group (SIGTERM, then SIGKILL) and returns, and
     /// [`for_each`](crate::for_each) starts no further job. A signal handler may call this function.
     pub fn cancel(&self) {
         if !self.0.requested.swap(true, Ordering::SeqCst) {

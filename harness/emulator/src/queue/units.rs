@@ -34,7 +34,7 @@ impl Mask {
     }
 }
 
-/// Returns a word with the lowest `count` bits set, at most 32.
+/// Returns a word with the lowest `count` bits set. `count` must not be 0; values above 32 count as 32.
 fn ones(count: u32) -> u32 {
     u32::MAX >> (u32::BITS - count.min(u32::BITS))
 }

@@ -311,7 +311,8 @@ pub(super) struct Runs<'a> {
     last: Option<(String, Result<PathBuf, String>)>,
     /// Results of programs on the oracle, by their text.
     passes: HashMap<String, bool>,
-    /// Further modes in which programs must pass on the oracle, if the first program does; none before it has run.
+    /// Other modes. If the first program passes in a mode on the oracle, later programs must pass in it too. A mode has no
+    /// value before the first program has run.
     others: [(RunMode, Cell<Option<bool>>); 2],
 }
 

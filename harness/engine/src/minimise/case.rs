@@ -117,7 +117,7 @@ fn failing<'j, 'a>(
 pub(super) struct Search<'s> {
     pub(super) session: &'s Session,
     pub(super) library: &'s CaseLibrary,
-    /// The releases among which one is searched on which candidates must pass; none to search nowhere.
+    /// Releases among which one is searched on which every candidate must pass; without them, none is searched.
     pub(super) releases: Option<&'s PassingReleaseSearch>,
     pub(super) limits: RunLimits,
     pub(super) cancel: &'s Cancel,

@@ -21,7 +21,7 @@ use super::{
 const A: u32 = 16;
 const B: u32 = 24;
 const C: u32 = 32;
-/// Number of bytes of memory for each lane, which contain v16 to v47.
+/// Bytes of memory per lane: room for v16 to v47.
 const LANE: usize = 128;
 const VECTOR: u32 = 256;
 const EXEC_LO: u32 = 126;

@@ -67,7 +67,7 @@ enum ScalarOffset {
     Constant(u64),
 }
 
-/// Returns true on architectures with descriptors of GFX9. Returns an error if the layout of descriptors is unknown.
+/// Returns true if the architecture uses buffer descriptors in the layout of GFX9. Returns an error if the layout of descriptors is unknown.
 pub(super) fn is_of_gfx9(text: &Text) -> Result<bool, Unsupported> {
     match text.site.arch.facts().descriptors {
         Descriptors::Gfx9 => Ok(true),

@@ -1,7 +1,8 @@
 //! Mitigations that do the same work with other calls.
 //!
 //! A mitigation edits only the body of a plan. The result is then written as a case and lowered again, which adds
-//! set-up, guards and teardown and rejects invalid plans. Therefore an edit may break the rules of captures and races.
+//! set-up, guards and teardown and rejects invalid plans. So an edit need not respect the rules of
+//! stream captures and races: lowering rejects a plan that breaks them.
 
 use std::collections::BTreeSet;
 

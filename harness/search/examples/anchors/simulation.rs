@@ -110,7 +110,7 @@ fn repetitions(p: f64, q: f64, allowed: f64) -> (u32, u32) {
     unreachable!("enough runs decide everything")
 }
 
-/// Bisects by repeating each build until the number of failures decides.
+/// Bisects by running the case on each build until the number of failures decides whether the build is good.
 pub(crate) fn repeated(model: &Model, random: &mut Random) -> Spent {
     let (most, failures) = repetitions(model.p, model.q, allowed(model.builds));
     let mut runs = 0;

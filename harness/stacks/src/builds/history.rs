@@ -166,7 +166,7 @@ fn in_order(builds: Vec<Build>) -> Vec<Build> {
     nights
 }
 
-/// Compares by day, because versions of different lines are not ordered (7.15 was followed by 10.0).
+/// Compares by day, because a later build of another release line can have a lower version.
 fn order(a: &Build, b: &Build) -> Ordering {
     let version = |build: &Build| build.version.parse::<Version>().ok();
     // Builds of one day are ordered by the numbers of their CI runs, because versions that are commits have no order.

@@ -39,7 +39,7 @@ pub(super) struct Part<'a> {
     pub(super) start: u64,
     pub(super) size: u64,
     pub(super) cells: &'a mut [Cell],
-    /// Address at which the rest of the range starts.
+    /// End address of this part, at which the next part of the range starts.
     pub(super) end: u64,
 }
 
