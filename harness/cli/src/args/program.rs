@@ -9,7 +9,7 @@ pub(crate) struct OwnProgram {
     #[command(flatten)]
     pub(crate) judged: Judged,
 
-    /// Instead of a case, a program of yours with its arguments, which fails when it is run in the current folder
+    /// A program of yours, run in the current folder instead of a case
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) command: Vec<OsString>,
 }
