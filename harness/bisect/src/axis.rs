@@ -310,8 +310,8 @@ impl Axis {
         u32::try_from(days).unwrap_or(u32::MAX).saturating_sub(1).max(1)
     }
 
-    /// Returns prior weights; none if all are equal. A build with the relevant components of its neighbour is an
-    /// unlikely cause.
+    /// Returns prior weights; none if all are equal. A build whose relevant components are those
+    /// of its neighbour is an unlikely cause.
     pub(crate) fn weights(&self, relevant: &dyn Fn(&str) -> bool) -> Option<Vec<f64>> {
         const UNMOVED: f64 = 0.05;
         let weight = |n: usize| {

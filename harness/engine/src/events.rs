@@ -30,7 +30,7 @@ pub enum EngineEvent<'a> {
         file: &'a Path,
         /// The number of these trials.
         trials: usize,
-        /// The last of them.
+        /// The last of these trials.
         last: &'a str,
     },
     /// The files of a stack contradict each other; the name of libamdhip64 decides.
@@ -51,7 +51,7 @@ pub enum EngineEvent<'a> {
     ReleaseUnknown {
         /// The reason why no file does.
         doubt: &'a str,
-        /// The result of asking the runtime, if it was asked.
+        /// The reason why the runtime did not report its version; none if it was not asked.
         why: Option<&'a str>,
         /// The release that programs are exported for.
         assumed: Version,

@@ -43,7 +43,8 @@ const QUERIES: &[&str] = &[
 /// Module calls, which a program with inline kernels does not make.
 const MODULES: &[&str] = &["hipModuleLoadData", "hipModuleGetFunction", "hipModuleUnload"];
 
-/// Parses a log. `inline_kernels` omits the calls that only one of the two forms of kernels makes.
+/// Parses a log of HIP calls. `inline_kernels` omits the calls that occur only when kernels are loaded as modules or only
+/// when they are part of the program, so that logs of both kinds compare equal.
 pub fn parse_trace(log: &str, inline_kernels: bool) -> Trace {
     let mut trace = Trace::default();
     let mut ids = AddressNumbers::default();

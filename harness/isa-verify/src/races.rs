@@ -24,8 +24,8 @@ enum Said {
     Waves,
     /// A wave does not wait for its loads from memory to the LDS. Expected only on architectures with such loads.
     Moves,
-    /// Workgroups race that synchronise only with workgroup scope. Expected only on architectures whose instructions
-    /// contain the scope.
+    /// Workgroups that synchronise only with workgroup scope race with each other. Expected only on architectures whose
+    /// instructions contain the scope.
     Within,
 }
 use Said::{Moves, Nothing, Races, Waves, Within};

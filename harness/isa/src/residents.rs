@@ -170,7 +170,7 @@ pub fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Workgroups that one thread executes.
+/// Workgroups that one thread of the host executes.
 pub(crate) struct Residents<'a, 'b> {
     pub(crate) group: Group<'a>,
     pub(crate) progress: &'b Progress,

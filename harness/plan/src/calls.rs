@@ -383,7 +383,7 @@ impl Buffers for Place {
     }
 }
 
-/// Besides buffer and offset, a [`Box3d`] has further YAML keys, which the crate `case` reads and writes.
+/// A [`Box3d`] has YAML keys in addition to buffer and offset. The crate `case` reads and writes them.
 impl Buffers for Box3d {
     const IS_PLACE: bool = true;
 

@@ -1,4 +1,5 @@
-//! Options of the commands about the emulated device, and their processes inside the stack.
+//! Options of the commands about the emulated device, and the processes that these commands start with the stack's
+//! libraries.
 
 mod compare;
 

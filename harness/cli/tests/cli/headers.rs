@@ -40,7 +40,8 @@ fn fetched() -> PathBuf {
 }
 
 /// A C++ compiler checks the type of each function, and that each struct fits into the buffer for a value. The header does
-/// not declare the `_spt` variants (default stream per thread), so their lines must equal those of the base functions.
+/// not declare the `_spt` variants (default stream per thread), so their rows in the function table
+/// must equal those of the base functions.
 #[test]
 fn declares_functions_with_the_types_of_the_header() {
     let root = fetched();

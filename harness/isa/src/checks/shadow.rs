@@ -88,7 +88,8 @@ impl Shadow {
         found
     }
 
-    /// Finds the tracking data for all accesses of a piece at once, because most pieces access one allocation.
+    /// Finds the tracking data for all accesses of one part of an instruction at once, because most parts access one
+    /// allocation.
     fn book(&mut self, touches: &[Touch], bytes: u64, space: Space<'_>) -> Book {
         let (mut least, mut greatest, mut local) = (u64::MAX, 0, false);
         for touch in touches {

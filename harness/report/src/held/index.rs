@@ -222,7 +222,7 @@ pub struct RecordIndex {
     pub torn: OddLines,
     /// Lines that are not from rocrepro.
     pub foreign: OddLines,
-    /// Number of records without a planned run, or of a trial that already has a record.
+    /// Number of ignored records: those without a planned run, and those whose trial already has a record.
     pub left_out: usize,
     /// Position in `runs` of each run and of the runs that resumed it.
     places: BTreeMap<String, usize>,

@@ -241,7 +241,7 @@ impl Joint {
     }
 }
 
-/// Combines each rate with the hypotheses without and with outliers.
+/// Expands each rate into two hypotheses: one without and one with outliers.
 fn hypotheses(rates: &[(f64, f64)], outliers: &Outliers) -> Vec<RateHypothesis> {
     let both = |(rate, prior): &(f64, f64)| {
         [(0.0, 1.0 - outliers.prior), (outliers.share, outliers.prior)].map(|(share, part)| {

@@ -217,7 +217,7 @@ impl<C: Clone> Sampler<C> {
         evidence(counts.same, counts.not, self.rate, self.rate * SHARE)
     }
 
-    /// Counts the failures of a candidate from which the search continues.
+    /// Accepts a candidate from which the search continues, and adds its failures to the running total.
     pub(super) fn accept(&mut self, key: &str) {
         self.row += self.counts(key).same;
     }
