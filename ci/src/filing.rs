@@ -124,7 +124,7 @@ fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, 
         &folder,
     ])?;
     let report = std::fs::read_to_string(out.join("report.md")).map_err(|e| e.to_string())?;
-    for needed in [fault, "planted", "Built and run before filing"] {
+    for needed in [fault, "no fault injected", "Built and run before filing"] {
         if !report.contains(needed) {
             return Err(format!("the report does not say `{needed}`:\n{report}"));
         }
