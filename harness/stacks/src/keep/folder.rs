@@ -48,7 +48,7 @@ impl Folder {
     /// Opens a folder.
     ///
     /// # Errors
-    /// It is missing, a symbolic link, or no folder.
+    /// The path is missing, a symbolic link, or not a folder.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Self::open_at(CWD, path, path.to_owned())
     }

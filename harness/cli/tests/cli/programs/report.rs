@@ -402,7 +402,7 @@ fn reports_what_earlier_commands_found_about_a_program() {
     }
     assert!(!report.contains("padding") && !report.contains("not finished"), "{report}");
 
-    // A folder may come from somebody else: a program with other lines is not run.
+    // The user may have received the folder, so a program with other lines is not run.
     fs::write(out.join("plain.py"), format!("open('seen', 'w')\n{shorter}")).unwrap();
     let printed = on_program(folder.path(), &[&["report"], &fault[..]].concat(), "plain.py", 0);
     assert!(printed.contains("the report is not about the shorter program"), "{printed}");
