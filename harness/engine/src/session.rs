@@ -219,8 +219,11 @@ impl Session {
     pub fn private_values(&self) -> Vec<String> {
         let foreign =
             self.given.environment.iter().filter(|(name, _)| !report::issue::concerns_rocm(name));
-        let words = self.given.launcher.iter().flat_map(|word| word.split('=')).skip(1);
-        foreign.map(|(_, value)| value.clone()).chain(words.map(str::to_owned)).collect()
+        let words = self.given.launcher.iter().flat_map(|word| word.split('='));
+        // The name of a program such as `srun` is public, the folder of one is not.
+        let words = words.enumerate().filter(|(at, word)| *at > 0 || word.contains('/'));
+        let words = words.map(|(_, word)| word.to_owned());
+        foreign.map(|(_, value)| value.clone()).chain(words).collect()
     }
 
     pub(crate) fn programs_in(&self) -> Option<&Path> {

@@ -30,7 +30,7 @@ pub use form::Form;
 pub use home::{Home, home};
 pub use program::{is_of_a_library, may_be_its_own};
 pub use publish::{private_values, publish, publish_file, publish_json};
-pub use redact::{Identity, redact};
+pub use redact::{Identity, redact, redact_program};
 pub use summary::summary;
 
 use form::{Content, Field};

@@ -45,29 +45,41 @@ pub(super) fn identity() -> Identity {
             .filter(|u| !u.is_empty())
             .unwrap_or_else(|| variable("LOGNAME")),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        folders: folders(|name| std::env::var(name).ok()),
+        folders: folders(std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        })),
         serials: serials.collect(),
         users: logins(),
         values: Vec::new(),
     }
 }
 
-/// Returns private folders, each with the name that replaces it.
-fn folders(variable: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
-    const NAMED: [&str; 6] = [
-        "TMPDIR",
-        "XDG_CACHE_HOME",
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-        "XDG_RUNTIME_DIR",
-        "XDG_STATE_HOME",
-    ];
-    let named = NAMED.into_iter().map(|name| (name, format!("${name}")));
-    let all = std::iter::once(("HOME", "~".to_owned())).chain(named);
-    // The name of /tmp is not private.
-    all.filter_map(|(name, word)| Some((variable(name)?, word)))
-        .filter(|(folder, _)| folder.starts_with('/') && folder != "/tmp")
-        .collect()
+/// Returns private folders, each with the name that replaces it: those in `HOME`, `TMPDIR` and the `XDG_` variables.
+/// Folders of the system in lists such as `XDG_DATA_DIRS` are not private.
+fn folders(variables: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
+    const SYSTEM: [&str; 6] = ["usr", "etc", "opt", "var", "snap", "nix"];
+    let is_system = |path: &str| {
+        path.split('/').find(|part| !part.is_empty()).is_none_or(|top| SYSTEM.contains(&top))
+    };
+    let mut found = Vec::new();
+    for (name, value) in variables {
+        let word = match name.as_str() {
+            "HOME" => "~".to_owned(),
+            "TMPDIR" => "$TMPDIR".to_owned(),
+            name if name.starts_with("XDG_") => format!("${name}"),
+            _ => continue,
+        };
+        let paths: Vec<&str> = match name.ends_with("_DIRS") {
+            true => value.split(':').filter(|path| !is_system(path)).collect(),
+            false => vec![&value],
+        };
+        // The name of /tmp is not private.
+        let paths = paths.into_iter().filter(|path| path.starts_with('/') && *path != "/tmp");
+        found.extend(paths.map(|path| (path.to_owned(), word.clone())));
+    }
+    // Two variables may hold the same folder. The name of the home folder is the best one.
+    found.sort_by_key(|(_, word)| (word != "~", word.clone()));
+    found
 }
 
 /// Returns login names: those of the environment, of the user id, and of the owner of the current folder.
@@ -166,15 +178,27 @@ mod tests {
 
     #[test]
     fn folders_are_called_by_their_variables() {
-        let named = folders(|name| match name {
-            "HOME" => Some("/home/jane".to_owned()),
-            "XDG_CACHE_HOME" => Some("/fast/jane".to_owned()),
-            "TMPDIR" => Some("/tmp".to_owned()),
-            "XDG_STATE_HOME" => Some("state".to_owned()),
-            _ => None,
-        });
+        let named = folders(
+            [
+                ("XDG_CACHE_HOME", "/fast/jane"),
+                ("HOME", "/home/jane"),
+                ("TMPDIR", "/tmp"),
+                ("XDG_STATE_HOME", "state"),
+                ("XDG_PROJECTS_DIR", "/work/jane"),
+                ("XDG_DATA_DIRS", "/usr/local/share:/var/lib/flatpak:/apps/jane/share:/"),
+                ("PATH", "/secret/jane"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into_iter(),
+        );
         let named: Vec<_> = named.iter().map(|(folder, word)| (&**folder, &**word)).collect();
-        assert_eq!(named, [("/home/jane", "~"), ("/fast/jane", "$XDG_CACHE_HOME")]);
+        let expected = [
+            ("/home/jane", "~"),
+            ("/fast/jane", "$XDG_CACHE_HOME"),
+            ("/apps/jane/share", "$XDG_DATA_DIRS"),
+            ("/work/jane", "$XDG_PROJECTS_DIR"),
+        ];
+        assert_eq!(named, expected);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use plan::Plan;
 use report::{
     Record,
     evidence::{CASE_FILE, Exported, Minimised, Passes, Rate, Setting},
-    issue::{Identity, Program, redact},
+    issue::{Identity, Program, redact_program},
 };
 use supervise::Cancel;
 
@@ -213,9 +213,7 @@ impl ProgramMaker<'_> {
 
     /// Writes the program to the folder.
     fn keep(&self, text: &str, exported: Exported) -> Result<Program, Stop> {
-        // A word of the program that equals the user's name is not the name of a person.
-        let who = Identity { user: String::new(), host: String::new(), ..self.who.clone() };
-        let text = redact(text, &who);
+        let text = redact_program(text, self.who);
         let file = Form::Hiprtc.file();
         evidence::write_text(self.folder, file, &text)?;
         evidence::write(self.folder, &exported)?;

@@ -5,17 +5,17 @@ use serde_json::{Map, Value};
 use super::{
     Block, Issue, concerns_rocm,
     redact::{
-        Identity,
+        Identity, is_value,
         names::{Private, is_harmless, is_plural, private},
-        redact, redact_name,
+        patterns, redact_name, redact_program, values,
     },
 };
 use crate::text::visible;
 
 /// Prepares a text for publication: removes names, addresses and secrets, escapes control characters (including those
-/// that reorder text), and changes commands so that other people can run them.
+/// that reorder text), and makes commands runnable for others. Given values are replaced before anything is rewritten.
 pub fn publish(text: &str, who: &Identity) -> String {
-    visible(&redact(&commands(text), who))
+    visible(&patterns(&commands(&values(text, who)), who))
 }
 
 /// Prepares the text of a file for publication. In JSON, each text is prepared separately, because the name of its
@@ -168,6 +168,7 @@ pub fn publish_json(value: Value, who: &Identity) -> Value {
             }
             Value::Object(fields)
         }
+        Value::Number(number) if is_value(&number, who) => "<value>".into(),
         other => other,
     }
 }
@@ -249,7 +250,9 @@ fn without(private: Private, value: Value, who: &Identity) -> Value {
     let replaced = |text: &str| (!is_harmless(private, text)).then(|| private.word().into());
     match value {
         Value::String(text) => replaced(&text).unwrap_or_else(|| publish(&text, who).into()),
-        Value::Number(number) => replaced(&number.to_string()).unwrap_or(number.into()),
+        Value::Number(number) => {
+            replaced(&number.to_string()).unwrap_or_else(|| publish_json(number.into(), who))
+        }
         Value::Array(all) => all.into_iter().map(|value| without(private, value, who)).collect(),
         Value::Object(all) => {
             let is_whole = private.is_secret();
@@ -274,12 +277,11 @@ impl Issue {
     /// Returns the issue with all texts redacted. `program` is the name of the block with the program.
     pub fn published(mut self, who: &Identity, program: Option<&str>) -> Issue {
         self.title = publish(&self.title, who);
-        // In a program, a word that equals the name of the user or host is an identifier.
-        let unnamed =
-            Identity { user: String::new(), users: Vec::new(), host: String::new(), ..who.clone() };
         for Block { name, text, .. } in self.sections.iter_mut().flat_map(|(_, blocks)| blocks) {
-            let of_program = program == Some(name.as_str());
-            *text = publish(text, if of_program { &unnamed } else { who });
+            *text = match program == Some(name.as_str()) {
+                true => visible(&redact_program(&commands(&values(text, who)), who)),
+                false => publish(text, who),
+            };
         }
         self
     }

@@ -5,7 +5,11 @@ mod forms;
 mod keys;
 pub(super) mod names;
 mod people;
+mod program;
+mod values;
 mod xml;
+
+pub use program::redact_program;
 
 /// Names that must not be published.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,18 +38,23 @@ const SHORTEST: usize = 4;
 ///
 /// Only words are replaced, so lines and layout stay; a PEM block becomes one word.
 pub fn redact(text: &str, who: &Identity) -> String {
-    let mut text = text.to_owned();
-    for serial in who.serials.iter().filter(|s| s.len() >= SHORTEST) {
-        text = text.replace(serial.as_str(), "<serial>");
-    }
-    let mut values: Vec<&str> = who.values.iter().flat_map(|value| value.lines()).collect();
-    values.retain(|value| value.len() >= SHORTEST);
-    // A value may contain another one, so the longest is replaced first.
-    values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-    for value in values {
-        text = text.replace(value, "<value>");
-    }
-    let text = fields::fields(&xml::xml(&keys::keys(&text)));
+    patterns(&values(text, who), who)
+}
+
+/// Replaces given values and serial numbers, in each spelling of them. Other rewriting of a text may change a value, so this
+/// comes first.
+pub(super) fn values(text: &str, who: &Identity) -> String {
+    people::known(who, |known| known.values.replaced(text))
+}
+
+/// Returns true if a number of JSON is a given value.
+pub(super) fn is_value(number: &serde_json::Number, who: &Identity) -> bool {
+    people::known(who, |known| known.values.has_number(number))
+}
+
+/// Replaces what [`redact`] replaces, except given values.
+pub(super) fn patterns(text: &str, who: &Identity) -> String {
+    let text = fields::fields(&xml::xml(&keys::keys(text)));
     people::known(who, |known| {
         // Addresses may contain names, so they are replaced first.
         known.names(&forms::forms(&known.folders(&text)))
@@ -54,7 +63,7 @@ pub fn redact(text: &str, who: &Identity) -> String {
 
 /// Replaces private values in the name of a case or kernel. Its form decides nothing: `a/x.local` is not a machine.
 pub(super) fn redact_name(text: &str, who: &Identity) -> String {
-    people::known(who, |known| known.names(&known.folders(text)))
+    people::known(who, |known| known.names(&known.folders(&known.values.replaced(text))))
 }
 
 #[cfg(test)]

@@ -452,3 +452,24 @@ fn forms_are_found_by_name() {
     }
     assert!("rocblas".parse::<Form>().is_err_and(|e| e.contains("rocm-libraries")));
 }
+
+#[test]
+fn nothing_of_a_given_value_is_published() {
+    let values =
+        ["zq1x|zq1x", "zq1x`zq1x", "zq1x  zq1x", "zq1x --launcher ssh zq1x", "<zq1x> @zq1x \\"];
+    for (value, form) in values.iter().flat_map(|value| Form::ALL.map(|form| (value, form))) {
+        let mut findings = planted();
+        let command = format!("rocrepro run a --env {}", shell::quote(&format!("K={value}")));
+        findings.variables = vec![("K".to_owned(), (*value).to_owned())];
+        findings.about = Some(format!("with {value} in it"));
+        findings.record.title = format!("Title {value}");
+        findings.record.outcome.summary = format!("got `{value}`");
+        findings.record.outcome.signature = format!("wrong-data:{value}:zero");
+        findings.record.again.clone_from(&command);
+        findings.again = command;
+        let who = Identity { values: vec![(*value).to_owned()], ..Identity::default() };
+        let issue = Issue::new(&findings, Some(form)).published(&who, None);
+        let page = issue.markdown();
+        assert!(!page.contains("zq1x") && !issue.title.contains("zq1x"), "{value}: {page}");
+    }
+}

@@ -424,11 +424,14 @@ fn is_service_key(value: &str, _: &str, _: &str) -> bool {
     })
 }
 
-/// Returns true unless the domain ends as the name of a library or source file does, and for `git@github.com`.
+/// Returns false for `git@github.com` and for symbols of source files and libraries, such as `main@libx.so`.
 fn is_mail(value: &str, _: &str, _: &str) -> bool {
     let (name, domain) = value.rsplit_once('@').unwrap_or_default();
     let top = domain.rsplit('.').next().unwrap_or_default();
-    name != "git" && !["so", "cpp", "hip", "hpp", "py", "rs"].contains(&top)
+    name != "git"
+        && !["cpp", "hip", "hpp"].contains(&top)
+        // `so`, `py` and `rs` are countries too.
+        && !(top == "so" && domain.starts_with("lib"))
 }
 
 /// Returns true for an address, and false for a version: numbers after a word such as `version`, and small numbers

@@ -4,7 +4,7 @@ use std::{cell::RefCell, rc::Rc};
 
 use regex::{Captures, Regex, escape};
 
-use super::{Identity, names::is_ordinary};
+use super::{Identity, names::is_ordinary, values::Values};
 
 /// Login name that identifies no person.
 const ROOT: &str = "root";
@@ -19,6 +19,7 @@ const COMMON: [&str; 22] = [
 
 /// Patterns of the names in an [`Identity`].
 pub(super) struct Known {
+    pub(super) values: Values,
     folders: Vec<(Regex, String)>,
     names: Vec<(Regex, &'static str)>,
 }
@@ -54,8 +55,9 @@ impl Known {
             std::iter::once(&who.user).chain(&who.users).map(|user| (user.as_str(), "<user>"));
         let hosts = [(who.host.as_str(), "<host>"), (short, "<host>")];
         let names = hosts.into_iter().chain(users).filter_map(|(n, word)| Some((name(n)?, word)));
-        let below = domain.contains('.').then(|| below(domain)).flatten();
+        let below = is_domain(domain).then(|| below(domain)).flatten();
         Known {
+            values: Values::of(who),
             folders: folders.collect(),
             names: below.map(|pattern| (pattern, "<host>")).into_iter().chain(names).collect(),
         }
@@ -92,7 +94,14 @@ fn replace(pattern: &Regex, text: String, by: &str) -> String {
     once(&once(&text))
 }
 
-/// Pattern of a folder, whose slashes may be repeated or escaped.
+/// Returns true unless names below the domain may be something else: a file or a name of a product.
+fn is_domain(domain: &str) -> bool {
+    const FILES: [&str; 8] = ["c", "cpp", "h", "hip", "hpp", "py", "rs", "so"];
+    let domain = domain.to_lowercase();
+    !domain.is_empty() && !COMMON.contains(&&*domain) && !FILES.contains(&&*domain)
+}
+
+/// Pattern of a folder in any case, whose slashes may be repeated or escaped.
 fn folder(path: &str) -> Option<Regex> {
     const SLASH: &str = r"(?:(?:\\?/)+(?:\.(?:\\?/)+)*|%2[Ff])";
     let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).map(escape).collect();
@@ -105,7 +114,7 @@ fn folder(path: &str) -> Option<Regex> {
         _ => "()",
     };
     let end = r"($|[^\p{L}\p{N}_.-]|[.-](?:$|[^\p{L}\p{N}_]))";
-    Regex::new(&format!("{before}{SLASH}{}{end}", parts.join(SLASH))).ok()
+    Regex::new(&format!("(?i){before}{SLASH}{}{end}", parts.join(SLASH))).ok()
 }
 
 /// Pattern of a name as a whole word. Unless it is short or common, its case does not count, and underscores may be

@@ -46,6 +46,8 @@ sip:«bob@example.com»:5060
 git clone «bob@git.example.com»:team/repo.git
 to «bob@müller.de» and «böb@example.com»
 "«bob smith»"@example.com
+«bob@firma.rs», «bob@x.py», «bob@acme.so»
+/Work/People/«BSmith2»/x
 /scratch/users/«bob»/x
 /global/homes/b/«bob»
 /home/b/«bob»
@@ -146,6 +148,7 @@ sk-learn-1.2.3-abcdefghijklmnop
 Linux kernel 6.8.0-45-generic is used
 git@github.com:ROCm/rocm-systems.git
 call <hipMalloc@plt> and dead::beef
+hipMalloc@libamdhip64.so main@a.cpp
 token: ${TOKEN}, $(cat file) and {{ secret }}
 CACHE_KEY=abc
 password: <secret>

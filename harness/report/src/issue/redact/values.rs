@@ -1,0 +1,463 @@
+//! Redaction of known values in all spellings that JSON, XML, Markdown, shells and this program give them.
+
+use std::collections::HashSet;
+
+use serde_json::Number;
+
+use super::{Identity, SHORTEST};
+use crate::text::visible;
+
+/// Values that are replaced wherever they occur, the longest first, because a value may contain another one.
+pub(super) struct Values {
+    all: Vec<Value>,
+    /// Bytes with which a spelling of a value can begin.
+    begins: [bool; 256],
+    /// Values that are numbers.
+    numbers: Vec<f64>,
+}
+
+struct Value {
+    parts: Vec<Part>,
+    /// Text that replaces the value.
+    word: &'static str,
+    any_case: bool,
+}
+
+/// A character of a value, or a run of white space.
+struct Part {
+    /// The character; a space for white space.
+    plain: char,
+    /// Escape sequences for the character.
+    escaped: Vec<String>,
+    /// True for characters that a writer may leave out, for example because XML cannot hold them.
+    optional: bool,
+}
+
+impl Values {
+    pub(super) fn of(who: &Identity) -> Values {
+        let values = who.values.iter().flat_map(|value| value.lines());
+        let values = values.map(|text| (text, "<value>", false));
+        let serials = who.serials.iter().map(|text| (text.as_str(), "<serial>", true));
+        let mut texts: Vec<_> = values
+            .chain(serials)
+            .map(|(text, word, any_case)| (text.trim(), word, any_case))
+            .filter(|(text, ..)| text.len() >= SHORTEST)
+            .collect();
+        texts.sort_by_key(|(text, ..)| std::cmp::Reverse(text.len()));
+        let numbers = texts.iter().filter_map(|(text, ..)| text.parse().ok()).collect();
+        let all = texts.into_iter().map(|(text, word, any_case)| Value::of(text, word, any_case));
+        let all: Vec<Value> = all.collect();
+        let mut begins = [false; 256];
+        for byte in [b'&', b'\\', b'%', b'<', b'\''] {
+            begins[usize::from(byte)] = true;
+        }
+        for c in all.iter().filter_map(|value| value.parts.first()).map(|part| part.plain) {
+            for c in c.to_lowercase().chain(c.to_uppercase()).chain([c]) {
+                begins[usize::from(c.encode_utf8(&mut [0; 4]).as_bytes()[0])] = true;
+            }
+        }
+        Values { all, begins, numbers }
+    }
+
+    /// Replaces all values in a text.
+    pub(super) fn replaced(&self, text: &str) -> String {
+        if self.all.is_empty() {
+            return text.to_owned();
+        }
+        let mut out = String::with_capacity(text.len());
+        // End of what is written, and the place of the next look.
+        let (mut done, mut at) = (0, 0);
+        while at < text.len() {
+            if !self.begins[usize::from(text.as_bytes()[at])] || !text.is_char_boundary(at) {
+                at += 1;
+                continue;
+            }
+            let rest = &text[at..];
+            if let Some(word) = ["<value>", "<serial>"].iter().find(|word| rest.starts_with(**word))
+            {
+                at += word.len();
+                continue;
+            }
+            let found = self.all.iter().find_map(|value| Some((value, value.end(text, at)?)));
+            let Some((value, end)) = found else {
+                at += 1;
+                continue;
+            };
+            // The first character may be escaped.
+            let before = &text[done..at];
+            let plain = value.parts.first().is_some_and(|part| part.plain.is_alphanumeric());
+            out.push_str(if plain { before } else { before.trim_end_matches('\\') });
+            out.push_str(value.word);
+            out.push_str(quote_left_open(&text[at..end], value));
+            (done, at) = (end, end);
+        }
+        out + &text[done..]
+    }
+
+    /// Returns true if a number of JSON equals a value, apart from its sign.
+    pub(super) fn has_number(&self, number: &Number) -> bool {
+        let number = number.as_f64().map(f64::abs);
+        number.is_some_and(|number| self.numbers.iter().any(|value| value.abs() == number))
+    }
+}
+
+/// Returns the quote that has to follow the word in place of a spelling, so that quotes of a shell stay in pairs.
+fn quote_left_open(spelling: &str, value: &Value) -> &'static str {
+    let own = value.parts.iter().filter(|part| "'`".contains(part.plain)).count();
+    let found = spelling.matches('\'').count();
+    let escaped = spelling.matches("\\'").count();
+    if found > own && (found - escaped) % 2 == 1 { "'" } else { "" }
+}
+
+impl Value {
+    fn of(text: &str, word: &'static str, any_case: bool) -> Value {
+        let mut parts: Vec<Part> = Vec::new();
+        let mut colour_ends = 0;
+        for (at, c) in text.char_indices() {
+            if c == '\u{1b}' {
+                colour_ends = at + colour(&text[at..]);
+            }
+            // The title of an issue has no backticks.
+            let optional = at < colour_ends || is_optional(c) || c == '`';
+            match parts.last_mut() {
+                Some(space) if c.is_whitespace() && space.plain == ' ' => {
+                    space.escaped.extend(escaped(c));
+                    space.optional &= c.is_control();
+                }
+                _ if c.is_whitespace() => {
+                    let all = [' ', '\t', c].into_iter().flat_map(escaped).collect();
+                    parts.push(Part { plain: ' ', escaped: all, optional: c.is_control() });
+                }
+                _ => parts.push(Part { plain: c, escaped: escaped(c), optional }),
+            }
+        }
+        // A value may begin with a part that was left out.
+        let begins = |part: &Part| !part.optional && part.plain != ' ';
+        parts.drain(..parts.iter().position(begins).unwrap_or(0));
+        if parts.iter().filter(|part| !part.optional).count() < SHORTEST {
+            parts.iter_mut().for_each(|part| part.optional = false);
+        }
+        Value { parts, word, any_case }
+    }
+
+    /// Returns the end of a spelling of the value that begins at a position.
+    fn end(&self, text: &str, at: usize) -> Option<usize> {
+        // Positions in the text and in the value from which the search can go on, the best one last.
+        let mut open = vec![(at, 0)];
+        let mut seen = HashSet::new();
+        let mut steps = 100 + 16 * self.parts.len();
+        while let Some((at, done)) = open.pop() {
+            let Some(part) = self.parts.get(done) else {
+                // Each backslash at the end may be doubled.
+                let ends_escaped = self.parts.last().is_some_and(|part| part.plain == '\\');
+                let more = text[at..].len() - text[at..].trim_start_matches('\\').len();
+                return Some(if ends_escaped { at + more } else { at });
+            };
+            if done > 0 && !seen.insert((at, done)) {
+                continue;
+            }
+            steps -= 1;
+            if steps == 0 {
+                return None;
+            }
+            let found = text[at..].chars().next();
+            if done > 0
+                && let Some(next) = after_mark(text, at)
+            {
+                open.push((next, done));
+            }
+            if part.optional {
+                open.push((at, done + 1));
+            }
+            let mut ends = Vec::new();
+            if let Some(c) = found.filter(|c| part.is(*c, self.any_case)) {
+                ends.push(at + c.len_utf8());
+            }
+            if matches!(found, Some('&' | '\\' | '%')) {
+                ends.extend(part.escaped.iter().filter_map(|escaped| after(text, at, escaped)));
+                let mut end = at + 1;
+                while part.plain == '&' && text[end..].starts_with("amp;") {
+                    end += "amp;".len();
+                    ends.push(end);
+                }
+            }
+            for end in ends {
+                open.push((end, done + 1));
+                if part.plain == ' ' {
+                    open.push((end, done));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Part {
+    fn is(&self, c: char, any_case: bool) -> bool {
+        c == self.plain
+            || (any_case && c.to_lowercase().eq(self.plain.to_lowercase()))
+            || (self.plain == ' ' && c.is_whitespace())
+            // Inline code in Markdown has other quotes.
+            || (self.plain == '`' && c == '\'')
+    }
+}
+
+/// Returns true for characters that affect the display, which writers escape or leave out.
+fn is_optional(c: char) -> bool {
+    c != '\n' && c != '\t' && !visible(c.encode_utf8(&mut [0; 4])).starts_with(c)
+}
+
+/// Returns the length of the code of a colour, such as `ESC[31m`, which writers of XML leave out as a whole.
+fn colour(text: &str) -> usize {
+    let Some(codes) = text.strip_prefix("\u{1b}[") else { return '\u{1b}'.len_utf8() };
+    let rest = codes.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+    text.len() - rest.len() + usize::from(rest.starts_with(|c: char| c.is_ascii_alphabetic()))
+}
+
+/// Returns the escape sequences of a character. The entity `&amp;` is not among them, because it may be repeated.
+fn escaped(c: char) -> Vec<String> {
+    let code = u32::from(c);
+    let bytes = |form: fn(u8) -> String| -> String {
+        c.encode_utf8(&mut [0; 4]).bytes().map(form).collect()
+    };
+    let units: String =
+        c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
+    let named = match c {
+        '<' => "&lt;",
+        '>' => "&gt;",
+        '"' => "&quot;",
+        // Inline code in Markdown has other quotes.
+        '`' => "&#39;",
+        '\'' => "&apos;",
+        '\t' => "\\t",
+        ' ' => "&nbsp;",
+        '\r' => "\\r",
+        '\u{8}' => "\\b",
+        '\u{c}' => "\\f",
+        _ => "",
+    };
+    let mut all = vec![
+        format!("\\u{{{code:x}}}"),
+        units,
+        bytes(|byte| format!("\\{byte:03o}")),
+        bytes(|byte| format!("\\x{byte:02x}")),
+        bytes(|byte| format!("%{byte:02x}")),
+        format!("&#{code};"),
+        format!("&#x{code:x};"),
+        named.to_owned(),
+    ];
+    all.retain(|text| !text.is_empty());
+    all
+}
+
+/// Number of marks of quoting that an escape sequence may have.
+const MOST_MARKS: usize = 32;
+
+/// Returns the end of an escape sequence that begins at a position. Parts of it may be escaped or quoted again.
+fn after(text: &str, mut at: usize, escaped: &str) -> Option<usize> {
+    let mut marks = 0;
+    for (n, c) in escaped.char_indices() {
+        while !text[at..].starts_with(|found: char| found.eq_ignore_ascii_case(&c)) {
+            marks += 1;
+            at = after_mark(text, at).filter(|_| n > 0 && marks <= MOST_MARKS)?;
+        }
+        at += c.len_utf8();
+        while c == '&' && text[at..].starts_with("amp;") {
+            at += "amp;".len();
+        }
+    }
+    Some(at)
+}
+
+/// Returns the end of a mark of quoting that may be in the middle of a value: a backslash, a quote, or a part of
+/// `"$(printf '\033')"`.
+fn after_mark(text: &str, at: usize) -> Option<usize> {
+    let rest = &text[at..];
+    if rest.starts_with(['\\', '\'', '"']) {
+        return Some(at + 1);
+    }
+    if rest.starts_with("$(printf ") {
+        return Some(at + "$(printf ".len());
+    }
+    if rest.starts_with(')') && text[..at].ends_with(['\'', ';']) {
+        return Some(at + 1);
+    }
+    // Entities of quotes, also escaped again.
+    ["&quot;", "&apos;", "&#39;", "&#34;", "&#x27;", "&#x22;"]
+        .iter()
+        .filter(|_| rest.starts_with('&'))
+        .find_map(|entity| {
+            let name = rest[1..].trim_start_matches("amp;");
+            let name = name.strip_prefix(&entity[1..])?;
+            Some(text.len() - name.len())
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        fixture,
+        issue::publish_file,
+        junit,
+        text::{code, html, markdown, one_line},
+    };
+
+    /// Words that identify nothing else. They are what must not stay of a value.
+    const WORDS: [&str; 8] = ["zq1x", "Wv8K", "kjq", "7yzq", "éßq", "qxzj", "0zqj", "jvv"];
+
+    /// Parts that writers treat in a special way.
+    const SPECIAL: [&str; 34] = [
+        "|",
+        "`",
+        "  ",
+        " --launcher ssh ",
+        " --env A=",
+        "&",
+        "<",
+        ">",
+        "\"",
+        "'",
+        "\\",
+        "\\\\",
+        "\t",
+        "$",
+        "!",
+        "%",
+        "@",
+        "#",
+        "](",
+        "![",
+        "=",
+        "\u{1b}[31m",
+        "\u{202e}",
+        "\u{7f}",
+        "&amp;",
+        "\\n",
+        "''",
+        "``",
+        "$(x)",
+        "{a,b}",
+        "\u{1f600}",
+        "中",
+        "-",
+        "*",
+    ];
+
+    /// Returns a value without end that depends on the seed alone.
+    fn random(seed: &mut u64) -> String {
+        let mut next = |most: usize| {
+            *seed =
+                seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+            (*seed >> 33) as usize % most
+        };
+        let mut value = String::new();
+        for _ in 0..next(4) + 2 {
+            for _ in 0..next(3) {
+                value.push_str(SPECIAL[next(SPECIAL.len())]);
+            }
+            value.push_str(WORDS[next(WORDS.len())]);
+        }
+        for _ in 0..next(3) {
+            value.push_str(SPECIAL[next(SPECIAL.len())]);
+        }
+        value
+    }
+
+    type Writer = fn(&str) -> String;
+
+    /// Writers of texts, each with a value in the middle of something.
+    const WRITERS: [(&str, Writer); 9] = [
+        ("JSON", |text| serde_json::json!({ "a": format!("x {text} y") }).to_string()),
+        ("Markdown", |text| format!("some {} more", markdown(text))),
+        ("Markdown code", |text| format!("| n | `{}` |", code(text))),
+        ("HTML", |text| format!("<td>{}</td>", html(text))),
+        ("shell", |text| format!("run --exact {} b", shell::quote(text))),
+        ("variable", |text| format!("run --env {} b", shell::quote(&format!("K={text}")))),
+        ("command", |text| shell::unsplit(["run", "--launcher", text, "b"])),
+        ("text", |text| format!("got {}!", visible(text))),
+        ("name", |text| format!("in {}:", one_line(text))),
+    ];
+
+    fn in_junit(text: &str) -> String {
+        let mut record = fixture::failed("a/b");
+        record.title = text.to_owned();
+        record.stderr_tail = format!("x {text} y");
+        record.outcome.summary = text.to_owned();
+        junit(&[record]).unwrap()
+    }
+
+    fn kept(value: &str, text: &str) -> bool {
+        let rest = publish_file(text, &of(value));
+        WORDS.iter().any(|word| value.contains(word) && rest.contains(word))
+    }
+
+    fn of(value: &str) -> Identity {
+        Identity { values: vec![value.to_owned()], ..Identity::default() }
+    }
+
+    #[test]
+    fn nothing_of_a_value_stays_after_two_writers() {
+        let mut seed = 1;
+        let mut failures = Vec::new();
+        for n in 0..200 {
+            let value = random(&mut seed);
+            let (first, write) = WRITERS[n % WRITERS.len()];
+            let once = write(&value);
+            let twice = WRITERS.iter().map(|(second, write)| (*second, write(&once)));
+            let all = twice.chain([("nothing", once.clone()), ("JUnit", in_junit(&once))]);
+            for (second, text) in all {
+                if kept(&value, &text) {
+                    failures.push(format!("{first}, {second}: {value:?} in {text}"));
+                }
+            }
+            if kept(&value, &in_junit(&value)) {
+                failures.push(format!("JUnit: {value:?} in {}", in_junit(&value)));
+            }
+        }
+        assert!(failures.is_empty(), "{} kept\n{}", failures.len(), failures.join("\n"));
+    }
+
+    #[track_caller]
+    fn check(value: &str, text: &str, expected: &str) {
+        assert_eq!(publish_file(text, &of(value)), expected);
+    }
+
+    #[test]
+    fn the_text_around_a_value_stays() {
+        check("a|b`c", "x a\\|b'c y", "x <value> y");
+        check("it's me", "run 'K=it'\\''s me' z", "run 'K=<value>' z");
+        check("abc\\", "run 'K=abc'\\\\ z", "run 'K=<value>' z");
+        check("abc\\", "run --env 'K=abc'\\\\ z", "run --env \"K=$K\" z");
+        check("two  blanks", "a two blanks b", "a <value> b");
+        check("--launcher ssh me", "x --launcher ssh me y", "x <value> y");
+        check("value", "a value, <value>", "a <value>, <value>");
+        check("a&b<c", "a&amp;b&lt;c a&b<c a&amp;amp;b&amp;lt;c", "<value> <value> <value>");
+        check("abcd", "abc 'ab' cd abce", "abc 'ab' cd abce");
+    }
+
+    #[test]
+    fn numbers_and_names_in_json_are_values_too() {
+        let record =
+            "{\"build\":\"48151623\",\"n\":[48151623,-48151623,4815162],\"seen\":48151623.0}\nx\n";
+        let expected = "{\"build\":\"<value>\",\"n\":[\"<value>\",\"<value>\",4815162],\"seen\":\"<value>\"}\nx\n";
+        check("48151623", record, expected);
+    }
+
+    #[test]
+    fn serial_numbers_have_any_case() {
+        let who = Identity { serials: vec!["PCB-021343x".to_owned()], ..Identity::default() };
+        assert_eq!(publish_file("a pcb-021343X b", &who), "a <serial> b");
+    }
+
+    #[test]
+    fn long_texts_take_linear_time() {
+        let values = ["'''''''''''''x", "&&&&&&&&&&&&&&&&&&y", "    \t   \t z zz", "\\\\\\\\\\q"];
+        for value in values {
+            for text in ["'", "\\", "&amp;", "a&b", " ", "&"] {
+                let text = text.repeat(4000);
+                assert_eq!(Values::of(&of(value)).replaced(&text), text);
+            }
+        }
+    }
+}
