@@ -215,10 +215,12 @@ impl Session {
         self.given.environment.iter()
     }
 
-    /// Returns values that are private to this machine: foreign variables and launcher arguments.
+    /// Returns values that are private to this machine: those of variables that may not be published, and launcher
+    /// arguments.
     pub fn private_values(&self) -> Vec<String> {
-        let foreign =
-            self.given.environment.iter().filter(|(name, _)| !report::issue::concerns_rocm(name));
+        let is_private =
+            |(name, value): &(&String, &String)| !report::issue::is_public(name, value);
+        let foreign = self.given.environment.iter().filter(is_private);
         let words = self.given.launcher.iter().flat_map(|word| word.split('='));
         // The name of a program such as `srun` is public, the folder of one is not.
         let words = words.enumerate().filter(|(at, word)| *at > 0 || word.contains('/'));

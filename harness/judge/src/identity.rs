@@ -12,8 +12,8 @@ use std::fmt;
 
 use crate::phrases;
 
-pub use endings::last_words;
 pub(crate) use endings::{function, raised};
+pub use endings::{last_words, without_numbers};
 
 /// A place in the user's program.
 #[derive(Clone, Debug, PartialEq, Eq)]

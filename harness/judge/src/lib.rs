@@ -43,6 +43,7 @@ mod tests_proof;
 pub use fault::{expected_under, is_stated};
 pub use identity::{
     FailureIdentity, LastCall, Likeness, SourcePlace, last_words, likeness, may_be_same,
+    without_numbers,
 };
 pub use observation::{Able, Context, End, Limit, Observation};
 pub use outcome::{Kind, Location, Outcome};

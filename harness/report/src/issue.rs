@@ -17,12 +17,11 @@ mod quoted;
 mod redact;
 mod since;
 mod summary;
+mod variables;
 mod write;
 
 pub use address::{LIMIT, Link};
-pub use environment::{
-    Driver, Environment, NotRead, StackFound, Variable, concerns_rocm, is_gpu_line,
-};
+pub use environment::{Driver, Environment, NotRead, StackFound, Variable, is_gpu_line};
 pub use findings::{
     AsPrinted, Control, Duplicate, Findings, Log, Mistake, NotJudged, Own, Program,
 };
@@ -32,6 +31,7 @@ pub use program::{is_of_a_library, may_be_its_own};
 pub use publish::{private_values, publish, publish_file, publish_json};
 pub use redact::{Identity, redact, redact_program};
 pub use summary::summary;
+pub use variables::{concerns_rocm, is_public};
 
 use form::{Content, Field};
 

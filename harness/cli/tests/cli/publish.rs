@@ -156,7 +156,7 @@ fn redact_removes_private_fields_from_each_carrier() {
             lines,
             concat!(
                 r#"{"password":"<secret>","api_key":["<secret>","<secret>"],"hostname":"<host>","#,
-                r#""serial":"<serial>","user":"<user>","~/key":1,"signature":"wrong-data:zero"}"#,
+                r#""serial":"<serial>","user":"<user>","~/<path>":1,"signature":"wrong-data:zero"}"#,
                 "\n{\"n\":1}\n"
             ),
         ),

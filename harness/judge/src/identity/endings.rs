@@ -116,7 +116,7 @@ pub(super) fn normalised(line: &str) -> String {
         }
         if let Some(name) = secret(word) {
             is_value = word.len() == name.len() + 1;
-            words.push(numbers_out(name));
+            words.push(without_numbers(name));
             continue;
         }
         let path = word.trim_start_matches(['\'', '"', '`', '(']);
@@ -124,7 +124,7 @@ pub(super) fn normalised(line: &str) -> String {
             true => path.trim_end_matches('/').rsplit('/').next().unwrap_or(path),
             false => word,
         };
-        words.push(numbers_out(word));
+        words.push(without_numbers(word));
     }
     let text = words.join(" ");
     match text.char_indices().nth(LONGEST) {
@@ -147,7 +147,7 @@ pub(crate) fn function(name: &str) -> String {
 }
 
 /// Replaces every decimal or hexadecimal number by `#`.
-fn numbers_out(word: &str) -> String {
+pub fn without_numbers(word: &str) -> String {
     let (mut out, mut rest) = (String::new(), word);
     while let Some(first) = rest.chars().next() {
         let digits = |text: &str, of: fn(char) -> bool| text.find(|c| !of(c)).unwrap_or(text.len());

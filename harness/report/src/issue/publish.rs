@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Block, Issue, concerns_rocm,
+    Block, Issue, concerns_rocm, is_public,
     redact::{
-        Identity, is_value,
+        Identity, WORDS, is_value,
         names::{Private, is_harmless, is_plural, private},
         patterns, redact_name, redact_program, values,
     },
@@ -51,8 +51,6 @@ const TOO_DEEP: &str = "\"<JSON nested too deeply>\"";
 
 /// Prepares XML, such as JUnit, for publication. The words that replace private values are escaped.
 fn publish_xml(text: &str, who: &Identity) -> String {
-    const WORDS: [&str; 10] =
-        ["secret", "value", "user", "host", "serial", "uuid", "key", "mail", "mac", "ip"];
     // Attributes are in double quotes, so single quotes need no escape. Commands can be parsed only with plain quotes.
     let published = publish(&text.replace("&apos;", "'"), who);
     WORDS.iter().fold(published, |text, word| {
@@ -105,7 +103,7 @@ pub fn private_values(text: &str) -> Vec<String> {
 fn option_values(option: &str) -> Vec<String> {
     if let Some(variable) = option.strip_prefix("--env ") {
         let (name, value) = variable.split_once('=').unwrap_or_default();
-        let is_private = !is_publishable(name) && !value.is_empty();
+        let is_private = !is_public(name, value) && !value.is_empty();
         return if is_private { vec![value.to_owned()] } else { Vec::new() };
     }
     let Some(launcher) = option.strip_prefix("--launcher ") else { return Vec::new() };
@@ -127,7 +125,7 @@ fn publish_option(option: &str, who: &Identity) -> String {
         return "--launcher <value>".to_owned();
     }
     match option.strip_prefix("--env ").and_then(|variable| variable.split_once('=')) {
-        Some((name, _)) if !is_publishable(name) => format!("--env \"{name}=${name}\""),
+        Some((name, value)) if !is_public(name, value) => format!("--env \"{name}=${name}\""),
         _ => publish(option, who),
     }
 }
@@ -147,14 +145,23 @@ pub fn publish_json(value: Value, who: &Identity) -> Value {
             {
                 all.insert("value".to_owned(), without(private, value, who));
             }
+            if let (Some(name), Some(value)) = (all.get("name"), all.get("value"))
+                && let (Some(name), Some(value)) = (name.as_str(), value.as_str())
+                && concerns_rocm(name)
+                && !is_public(name, value)
+            {
+                all.insert("value".to_owned(), "<value>".into());
+            }
             let mut fields = Map::new();
             for (key, value) in all {
                 let value = match value {
                     Value::Object(variables) if key == "environment" => variables
                         .into_iter()
-                        .map(|(name, value)| match is_publishable(&name) {
-                            true => (name.clone(), publish_field(&name, value, who)),
-                            false => (name, "<value>".into()),
+                        .map(|(name, value)| {
+                            match value.as_str().is_some_and(|v| is_public(&name, v)) {
+                                true => (name.clone(), publish_field(&name, value, who)),
+                                false => (name, "<value>".into()),
+                            }
                         })
                         .collect(),
                     value => publish_field(&key, value, who),
@@ -287,11 +294,6 @@ impl Issue {
     }
 }
 
-/// Returns true if the value of the variable may be published, because it concerns ROCm.
-fn is_publishable(name: &str) -> bool {
-    concerns_rocm(name)
-}
-
 /// Rewrites commands so that others can run them: values of variables that do not concern ROCm become `$NAME`, and
 /// launchers are removed.
 fn commands(text: &str) -> String {
@@ -319,7 +321,7 @@ fn commands(text: &str) -> String {
         let plain = if quote.is_some() { word.to_owned() } else { plain.unwrap_or_default() };
         rest = after;
         match plain.split_once('=') {
-            Some((name, _)) if option == "--env" && is_publishable(name) => {
+            Some((name, value)) if option == "--env" && is_public(name, value) => {
                 let mark = quote.map(String::from).unwrap_or_default();
                 out.push_str(&format!("--env {mark}{word}{mark}"));
             }
@@ -388,7 +390,7 @@ mod tests {
         let text = "jane and jdoe on workhorse, /home/jane/x, the password hunter2, 10.1.2.3 \u{202e}\u{1b}[31m";
         check(
             text,
-            "<user> and <user> on <host>, ~/x, the password <value>, <ip> \\u{202e}\\u{1b}[31m",
+            "<user> and <user> on <host>, ~/<path>, the password <value>, <ip> \\u{202e}\\u{1b}[31m",
         );
     }
 
@@ -427,8 +429,8 @@ mod tests {
             "hostname": "<host>",
             "serial": "<serial>",
             "user": {"name": "<user>", "shell": "/bin/sh"},
-            "~/key": 1,
-            "~/key'": 2,
+            "~/<path>": 1,
+            "~/<path>'": 2,
             "signature": "wrong-data:zero",
             "tokens": 512,
             "host": "pageable",

@@ -4,12 +4,15 @@ mod fields;
 mod forms;
 mod keys;
 pub(super) mod names;
+mod paths;
 mod people;
 mod program;
 mod values;
 mod xml;
 
 pub use program::redact_program;
+
+use super::variables;
 
 /// Names that must not be published.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +31,10 @@ pub struct Identity {
     /// Private values that were passed to a run.
     pub values: Vec<String>,
 }
+
+/// Words that replace private values, without their angle brackets.
+pub(super) const WORDS: [&str; 11] =
+    ["host", "ip", "key", "mac", "mail", "path", "secret", "serial", "user", "uuid", "value"];
 
 /// Length in bytes from which values and serial numbers are replaced. Shorter ones occur in ordinary words.
 const SHORTEST: usize = 4;
@@ -55,15 +62,25 @@ pub(super) fn is_value(number: &serde_json::Number, who: &Identity) -> bool {
 /// Replaces what [`redact`] replaces, except given values.
 pub(super) fn patterns(text: &str, who: &Identity) -> String {
     let text = fields::fields(&xml::xml(&keys::keys(text)));
-    people::known(who, |known| {
+    let text = people::known(who, |known| {
         // Addresses may contain names, so they are replaced first.
         known.names(&forms::forms(&known.folders(&text)))
-    })
+    });
+    paths::paths(&variables::assignments(&text))
+}
+
+/// Replaces what [`patterns`] replaces in the code of a program, in which a path is a text in quotes.
+pub(super) fn code(text: &str, who: &Identity) -> String {
+    let text = fields::fields(&xml::xml(&keys::keys(text)));
+    let text = people::known(who, |known| forms::forms(&known.folders(&text)));
+    paths::quoted_paths(&text)
 }
 
 /// Replaces private values in the name of a case or kernel. Its form decides nothing: `a/x.local` is not a machine.
 pub(super) fn redact_name(text: &str, who: &Identity) -> String {
-    people::known(who, |known| known.names(&known.folders(&known.values.replaced(text))))
+    let text =
+        people::known(who, |known| known.names(&known.folders(&known.values.replaced(text))));
+    paths::paths(&text)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Findings, Issue, may_be_its_own};
+use super::{Findings, Issue, may_be_its_own, redact::WORDS};
 use crate::evidence::REPORT_FILE;
 
 impl Issue {
@@ -48,6 +48,19 @@ pub fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) ->
     for control in &findings.controls {
         let failure = control.failure(&findings.record.outcome.signature);
         text.push_str(&format!("  control     {}: {}; {failure}\n", control.what, control.rate));
+    }
+    let page = issue.markdown();
+    let replaced = WORDS.iter().map(|word| format!("<{word}>"));
+    let replaced = replaced.map(|word| (page.matches(&word).count(), word));
+    let replaced: Vec<_> = replaced
+        .filter(|(times, _)| *times > 0)
+        .map(|(times, word)| format!("{times} x {word}"))
+        .collect();
+    if !replaced.is_empty() {
+        text.push_str(&format!(
+            "  redacted    {}; read {REPORT_FILE} before you publish it\n",
+            replaced.join(", ")
+        ));
     }
     let missing =
         [(findings.minimised.is_none(), "minimise"), (findings.mitigations.is_none(), "mitigate")];

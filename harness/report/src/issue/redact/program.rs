@@ -1,23 +1,21 @@
 //! Redaction of programs, in which a word that equals a login or host name may be an identifier.
 
-use super::{Identity, patterns, people, values};
+use super::{Identity, code, paths::paths, people, values};
 
 /// Replaces private values in the text of a program, as [`super::redact`] does. The names of people and of the machine
 /// are replaced in comments and in the title of the program; in code they stay, because the program would change.
 pub fn redact_program(text: &str, who: &Identity) -> String {
-    let unnamed =
-        Identity { user: String::new(), users: Vec::new(), host: String::new(), ..who.clone() };
     let text = people::known(who, |known| {
         let mut out = String::with_capacity(text.len());
         let mut in_block = false;
         for line in values(text, who).split_inclusive('\n') {
-            let (code, comment) = line.split_at(comment(line, &mut in_block));
-            out.push_str(code);
-            out.push_str(&known.names(&known.folders(comment)));
+            let (before, comment) = line.split_at(comment(line, &mut in_block));
+            out.push_str(before);
+            out.push_str(&paths(&known.names(&known.folders(comment))));
         }
         out
     });
-    patterns(&text, &unnamed)
+    code(&text, who)
 }
 
 /// Returns the position at which a comment begins in a line, which is its end without one. `in_block` is true between

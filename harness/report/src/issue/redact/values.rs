@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use judge::without_numbers;
 use serde_json::Number;
 
 use super::{Identity, SHORTEST};
@@ -36,12 +37,15 @@ struct Part {
 impl Values {
     pub(super) fn of(who: &Identity) -> Values {
         let values = who.values.iter().flat_map(|value| value.lines());
-        let values = values.map(|text| (text, "<value>", false));
+        // Signatures have no numbers.
+        let values = values.flat_map(|text| [text.to_owned(), without_numbers(text)]);
+        let values: Vec<_> = values.collect();
+        let values = values.iter().map(|text| (text.as_str(), "<value>", false));
         let serials = who.serials.iter().map(|text| (text.as_str(), "<serial>", true));
         let mut texts: Vec<_> = values
             .chain(serials)
             .map(|(text, word, any_case)| (text.trim(), word, any_case))
-            .filter(|(text, ..)| text.len() >= SHORTEST)
+            .filter(|(text, ..)| text.len() >= SHORTEST && text.contains(|c| !"#.-".contains(c)))
             .collect();
         texts.sort_by_key(|(text, ..)| std::cmp::Reverse(text.len()));
         let numbers = texts.iter().filter_map(|(text, ..)| text.parse().ok()).collect();
@@ -196,7 +200,8 @@ impl Part {
     fn is(&self, c: char, any_case: bool) -> bool {
         c == self.plain
             || (any_case && c.to_lowercase().eq(self.plain.to_lowercase()))
-            || (self.plain == ' ' && c.is_whitespace())
+            // Signatures have dashes for blanks.
+            || (self.plain == ' ' && (c.is_whitespace() || c == '-'))
             // Inline code in Markdown has other quotes.
             || (self.plain == '`' && c == '\'')
     }
@@ -442,6 +447,11 @@ mod tests {
             "{\"build\":\"48151623\",\"n\":[48151623,-48151623,4815162],\"seen\":48151623.0}\nx\n";
         let expected = "{\"build\":\"<value>\",\"n\":[\"<value>\",\"<value>\",4815162],\"seen\":\"<value>\"}\nx\n";
         check("48151623", record, expected);
+    }
+
+    #[test]
+    fn signatures_lose_values_too() {
+        check("acme 2 x", "exit:3:in-acme-#-x. acme#", "exit:3:in-<value>. acme#");
     }
 
     #[test]

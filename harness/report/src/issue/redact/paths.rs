@@ -1,0 +1,233 @@
+//! Redaction of paths: only paths below known folders of the system stay, because every other folder may be named after
+//! a person or a project.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// Folders whose content is public: those of the system, of ROCm, and those in which ROCm and PyTorch are built, which
+/// are part of the messages of their libraries.
+const PUBLIC: [&str; 35] = [
+    "/__w/TheRock",
+    "/bin",
+    "/boot",
+    "/build",
+    "/dev",
+    "/etc",
+    "/gnu/store",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/longer_pathname_so_that_rpms_can_support_packaging_the_debug_info_for_all_os_profiles",
+    "/nix/store",
+    "/opt/amdgpu",
+    "/opt/conda",
+    "/opt/python",
+    "/opt/rocm",
+    "/opt/venv",
+    "/proc",
+    "/pytorch",
+    "/run/current-system",
+    "/run/lock",
+    "/sbin",
+    "/snap",
+    "/sys",
+    "/therock",
+    "/tmp/comgr",
+    "/tmp/hip",
+    "/tmp/rocrepro",
+    "/usr",
+    "/var/cache",
+    "/var/lib/dpkg",
+    "/var/lib/jenkins",
+    "/var/log",
+    "/var/run",
+    "/var/tmp/rocrepro",
+];
+
+/// Beginnings of the folders below the home folder whose content is public: hidden ones, which programs make, and ROCm.
+const PUBLIC_AT_HOME: [&str; 2] = [".", "rocm"];
+
+/// Folders of Python's packages. What is below them is public, wherever they are.
+const PACKAGES: [&str; 2] = ["/site-packages/", "/dist-packages/"];
+
+/// Replaces each path that is not public by `<path>`, or its part below the home folder. The extension of a file and the
+/// name of a shared library stay, and so do line numbers.
+pub(super) fn paths(text: &str) -> String {
+    let text = replaced(&QUOTED, text);
+    replaced(&PLAIN, &text)
+}
+
+/// Does the same to paths in the texts between quotes of a program. Outside of them, slashes may be divisions.
+pub(super) fn quoted_paths(code: &str) -> String {
+    let mut out = String::with_capacity(code.len());
+    // Quotes of the text of several lines in Python that is open.
+    let mut open = None;
+    for line in code.split_inclusive('\n') {
+        let mut rest = line;
+        while !rest.is_empty() {
+            let (inside, after) = match open {
+                Some(quotes) => split_at_end(rest, quotes),
+                None => {
+                    let at = rest.find(['"', '\'']).unwrap_or(rest.len());
+                    let (before, text) = rest.split_at(at);
+                    out.push_str(before);
+                    open =
+                        ["\"\"\"", "\'\'\'", "\"", "\'"].into_iter().find(|q| text.starts_with(q));
+                    let quotes = open.unwrap_or_default();
+                    out.push_str(quotes);
+                    rest = &text[quotes.len()..];
+                    continue;
+                }
+            };
+            out.push_str(&paths(inside));
+            if let Some(after) = after {
+                out.push_str(open.take().unwrap_or_default());
+                rest = after;
+            } else {
+                rest = "";
+            }
+        }
+        // Other texts end with their line.
+        open = open.filter(|quotes| quotes.len() == 3);
+    }
+    out
+}
+
+/// Splits a line at the quotes that end a text. Escaped quotes do not.
+fn split_at_end<'a>(line: &'a str, quotes: &str) -> (&'a str, Option<&'a str>) {
+    let mut from = 0;
+    while let Some(at) = line[from..].find(quotes).map(|at| from + at) {
+        let escapes = line[..at].len() - line[..at].trim_end_matches('\\').len();
+        if escapes % 2 == 0 {
+            return (&line[..at], Some(&line[at + quotes.len()..]));
+        }
+        from = at + 1;
+    }
+    (line, None)
+}
+
+/// A path up to a blank or a character that seldom occurs in one. At least two parts, because `/x` may be an option.
+static PLAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let part = r"[\p{L}\p{N}._@+%~#=-]+";
+    let before = r#"(?:^|file://|-[A-Za-z]|[^\p{L}\p{N}/._~$}\\>)<*?\]-])"#;
+    Regex::new(&format!(r"(?m){before}((?:~|\\?/{part})(?:(?:\\?/)+{part})+)")).ok()
+});
+
+/// A path in quotes, which may have blanks.
+static QUOTED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let part = r"[^\n/\\";
+    let quoted = |quote: &str, end: &str| {
+        format!(r"{quote}((?:~|\\?/{part}{end}:]+)(?:(?:\\?/)+{part}{end}:]+)+)(?:[:{end}])")
+    };
+    Regex::new(&format!("(?:{}|{}|{})", quoted("\"", "\""), quoted("'", "'"), quoted("`", "`")))
+        .ok()
+});
+
+fn replaced(pattern: &LazyLock<Option<Regex>>, text: &str) -> String {
+    let Some(pattern) = pattern.as_ref() else { return text.to_owned() };
+    let mut out = String::new();
+    let (mut at, mut last) = (0, 0);
+    while let Some(found) = pattern.captures_at(text, at) {
+        let Some(path) = found.iter().skip(1).flatten().next() else { break };
+        // What ends this path may begin the next one.
+        at = path.end();
+        if let Some(public) = public(path.as_str()) {
+            out.push_str(&text[last..path.start()]);
+            out.push_str(&public);
+            last = path.end();
+        }
+    }
+    out + &text[last..]
+}
+
+/// Returns the text that replaces a path, or `None` for one that stays.
+fn public(path: &str) -> Option<String> {
+    let plain = path.replace("\\/", "/");
+    let has_step = plain.split('/').any(|part| part == "..");
+    let below = |folder: &str| {
+        plain
+            .strip_prefix(folder)
+            .is_some_and(|rest| rest.starts_with(['/', '-', '.']) || rest.is_empty())
+    };
+    let at_home = plain.strip_prefix("~/");
+    let is_public = match at_home {
+        Some(rest) => PUBLIC_AT_HOME.iter().any(|start| rest.starts_with(start)),
+        None => PUBLIC.iter().any(|folder| below(folder)) || plain == "/tmp" || plain.contains('<'),
+    };
+    if is_public && !has_step {
+        return None;
+    }
+    let root = if at_home.is_some() { "~/<path>" } else { "<path>" };
+    if let Some(at) = PACKAGES.iter().filter_map(|folder| plain.find(folder)).min() {
+        return Some(format!("{root}{}", &plain[at..]));
+    }
+    let name = plain.rsplit('/').next().unwrap_or_default();
+    if name.starts_with("lib") && name.contains(".so") {
+        return Some(format!("{root}/{name}"));
+    }
+    Some(format!("{root}{}", extension(name)))
+}
+
+/// Returns the extension of a file with its dot, or nothing for one that is unusual.
+fn extension(name: &str) -> &str {
+    let at = name.rfind('.').filter(|at| *at > 0).unwrap_or(name.len());
+    let is_usual = |extension: &str| {
+        extension.len() <= 6
+            && extension.bytes().skip(1).all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+    };
+    if is_usual(&name[at..]) { &name[at..] } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_paths_of_the_system_stay() {
+        for (text, expected) in [
+            ("loaded /srv/people/mueller/x/model.bin", "loaded <path>.bin"),
+            ("/scratch/jdoe/run42/a.hip:12: error", "<path>.hip:12: error"),
+            ("\"/srv/My Project/a b.py\", line 3", "\"<path>.py\", line 3"),
+            ("/opt/customers/acme/lib/libfoo.so.1 (0x12)", "<path>/libfoo.so.1 (0x12)"),
+            ("LD=/srv/a/b:/usr/lib:/mnt/nas/c", "LD=<path>:/usr/lib:<path>"),
+            ("{\"a\":\"\\/srv\\/acme\\/x\"}", "{\"a\":\"<path>\"}"),
+            ("-I/work/acme/include", "-I<path>"),
+            ("file:///srv/acme/x", "file://<path>"),
+            (
+                "/venv/acme/lib/python3.12/site-packages/torch/a.py",
+                "<path>/site-packages/torch/a.py",
+            ),
+            ("~/customers/acme/a.py", "~/<path>.py"),
+            ("/usr/../srv/acme/x", "<path>"),
+        ] {
+            assert_eq!(paths(text), expected);
+        }
+        for text in [
+            "/usr/lib/x86_64-linux-gnu/libamdhip64.so.7",
+            "/opt/rocm-7.2.4/lib/llvm/bin/clang",
+            "/tmp/comgr-1-0-ab12/input/CompileSource",
+            "~/.cache/rocrepro/stacks/debian-7.2.4",
+            "https://github.com/ROCm/rocm-systems/issues/1 and ROCm/ROCm/x",
+            "5/5/5, read/write/execute, n/a, GB/s/GPU, </details></summary>",
+            "copies/small-sizes[bytes=2] and /dev/kfd and $XDG_CACHE_HOME/a/b",
+        ] {
+            assert_eq!(paths(text), text);
+        }
+    }
+
+    #[test]
+    fn programs_lose_only_paths_in_quotes() {
+        let code = "x = a /b/c; dlopen(\"/srv/acme/libx.so\"); // z";
+        assert_eq!(quoted_paths(code), "x = a /b/c; dlopen(\"<path>/libx.so\"); // z");
+        for (code, expected) in [
+            ("print('at /srv/a/b.py', x /y/z)", "print('at <path>.py', x /y/z)"),
+            ("\"\"\"in\n/srv/a/b\n\"\"\"\nx /y/z", "\"\"\"in\n<path>\n\"\"\"\nx /y/z"),
+            ("s = \"a\\\" /srv/a/b\"", "s = \"a\\\" <path>\""),
+            ("c = '\"'; d = a /b/c; e = \"\\\\\" /f/g", "c = '\"'; d = a /b/c; e = \"\\\\\" /f/g"),
+            ("it's a /b/c\nx", "it's a <path>\nx"),
+        ] {
+            assert_eq!(quoted_paths(code), expected);
+        }
+    }
+}
