@@ -14,6 +14,12 @@ use crate::{
 /// Maximum number of trials of one case. A matrix with more trials is reported as a mistake.
 const MOST_TRIALS: usize = 10_000;
 
+/// Largest length of a value of an axis in bytes.
+const MOST_VALUE: usize = 4096;
+
+/// Largest length in bytes of a text in which axes were replaced by values, which is that of a file.
+const MOST_TEXT: usize = 4 << 20;
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
     pub(crate) name: String,
@@ -166,6 +172,13 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
             if !before.insert(v) {
                 reader.mistake(value.at, format!("{what} has `{v}` twice"));
             }
+            if v.len() > MOST_VALUE {
+                let what = format!(
+                    "{what} has a value of {} bytes; a value has at most {MOST_VALUE}",
+                    v.len()
+                );
+                reader.mistake(value.at, what);
+            }
             if v.contains(char::is_control) {
                 let what = format!("value `{}` must not have control characters", v.escape_debug());
                 reader.mistake(value.at, what);
@@ -257,27 +270,35 @@ fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
     trials
 }
 
-/// Mistake: a text names an axis for which the trial has no value.
-pub(crate) struct NoValue {
+/// Mistake in a text that names axes.
+pub(crate) struct BadSubstitution {
     pub(crate) at: At,
-    axis: String,
+    /// Axis for which the trial has no value; `None` if the text is longer than [`MOST_TEXT`].
+    axis: Option<String>,
 }
 
-impl NoValue {
+impl BadSubstitution {
     pub(crate) fn mistake(&self, trial: &Trial, matrix: &Matrix) -> Option<Diagnostic> {
-        (!matrix.may_have(&self.axis)).then(|| Diagnostic {
+        let Some(axis) = &self.axis else {
+            let message = format!(
+                "with the values of its axes, the text has more than {} MiB",
+                MOST_TEXT >> 20
+            );
+            return Some(Diagnostic { at: self.at, message, help: None });
+        };
+        (!matrix.may_have(axis)).then(|| Diagnostic {
             at: self.at,
-            message: match self.axis.as_str() {
+            message: match axis.as_str() {
                 "" => "`$` must be followed by the name of an axis".to_owned(),
                 axis => format!("the matrix has no axis `{axis}`"),
             },
-            help: suggest(&self.axis, trial.values.iter().map(|(axis, _)| &**axis)),
+            help: suggest(axis, trial.values.iter().map(|(axis, _)| &**axis)),
         })
     }
 }
 
 /// Replaces `$axis` and `${axis}` in every text of the tree.
-pub(crate) fn substitute(node: &Node, trial: &Trial, missing: &mut Vec<NoValue>) -> Node {
+pub(crate) fn substitute(node: &Node, trial: &Trial, missing: &mut Vec<BadSubstitution>) -> Node {
     let value = match &node.value {
         Value::Scalar(text) => Value::Scalar(substitute_text(text, node, trial, missing)),
         Value::List(items) => {
@@ -298,10 +319,15 @@ pub(crate) fn substituted(text: &str, trial: &Trial) -> Result<String, String> {
     let node = Node { at: At::default(), value: Value::Scalar(String::new()) };
     let mut missing = Vec::new();
     let text = substitute_text(text, &node, trial, &mut missing);
-    missing.into_iter().next().map_or(Ok(text), |missing| Err(missing.axis))
+    missing.into_iter().next().map_or(Ok(text), |missing| Err(missing.axis.unwrap_or_default()))
 }
 
-fn substitute_text(text: &str, node: &Node, trial: &Trial, missing: &mut Vec<NoValue>) -> String {
+fn substitute_text(
+    text: &str,
+    node: &Node,
+    trial: &Trial,
+    missing: &mut Vec<BadSubstitution>,
+) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(i) = rest.find('$') {
@@ -320,7 +346,11 @@ fn substitute_text(text: &str, node: &Node, trial: &Trial, missing: &mut Vec<NoV
         rest = after;
         match trial.value(name) {
             Some(value) => out.push_str(value),
-            None => missing.push(NoValue { at: node.at, axis: name.to_owned() }),
+            None => missing.push(BadSubstitution { at: node.at, axis: Some(name.to_owned()) }),
+        }
+        if out.len() > MOST_TEXT {
+            missing.push(BadSubstitution { at: node.at, axis: None });
+            return String::new();
         }
     }
     out + rest

@@ -63,6 +63,9 @@ const VARIABLES: &[&str] = &[
 const HELP: &str =
     "a case from elsewhere may not do this; if you trust it as a program, give `--trust`";
 
+/// Largest size in bytes of the kernels of all trials of a case from elsewhere, which are read before any trial runs.
+const MOST_KERNELS: usize = 256 << 20;
+
 /// Returns all parts of a case that are forbidden in an untrusted case, as mistakes.
 pub fn foreign(case: &Case) -> Vec<Diagnostic> {
     let mut found = Vec::new();
@@ -83,8 +86,18 @@ pub fn foreign(case: &Case) -> Vec<Diagnostic> {
         && let Some((_, kernels)) = keys.iter().find(|(key, _)| key.text == "kernels")
     {
         // The kernels are checked for each trial, because the values of the trial are part of the compiled text.
+        let mut bytes = 0;
         for trial in case.trials() {
             let kernels = substitute(kernels, &trial, &mut Vec::new());
+            bytes += texts(&kernels, "").iter().map(|(_, (_, text))| text.len()).sum::<usize>();
+            if bytes > MOST_KERNELS {
+                let message = format!(
+                    "the kernels of all trials together have more than {} MiB",
+                    MOST_KERNELS >> 20
+                );
+                found.push(Diagnostic { at: kernels.at, message, help: Some(HELP.to_owned()) });
+                break;
+            }
             for diagnostic in foreign_kernels(&kernels) {
                 if !found.contains(&diagnostic) {
                     found.push(diagnostic);

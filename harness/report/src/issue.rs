@@ -7,12 +7,14 @@ mod address;
 mod environment;
 mod findings;
 mod form;
+mod given_values;
 mod home;
 mod known;
 mod markdown;
 mod needs;
 mod program;
 mod publish;
+mod published_xml;
 mod quoted;
 mod redact;
 mod since;
@@ -26,10 +28,11 @@ pub use findings::{
     AsPrinted, Control, Duplicate, Findings, Log, Mistake, NotJudged, Own, Program,
 };
 pub use form::Form;
+pub use given_values::private_values;
 pub use home::{Home, home};
 pub use program::{is_of_a_library, may_be_its_own};
-pub use publish::{private_values, publish, publish_file, publish_json};
-pub use redact::{Identity, redact, redact_program};
+pub use publish::{publish, publish_file, publish_json};
+pub use redact::{Identity, Syntax, redact, redact_program};
 pub use summary::summary;
 pub use variables::{concerns_rocm, is_public};
 

@@ -24,7 +24,7 @@ pub(crate) fn redact(args: &Redact) -> Result<ExitCode, Stop> {
         }
         None => {
             let text = read(&args.path)?;
-            who.values.extend(private_values(&text));
+            who.values.extend(private_values(text.as_bytes()));
             outputs::data(&publish_file(&text, &who))?;
         }
         Some(out) => {
@@ -71,10 +71,9 @@ fn collect_values(path: &Path, values: &mut Vec<String>) -> Result<(), Stop> {
                 collect_values(&entry.path(), values)?;
             }
         }
-    } else if kind.is_file()
-        && let Ok(text) = fs::read_to_string(path)
-    {
-        values.extend(private_values(&text));
+    } else if kind.is_file() {
+        let file = fs::read(path).map_err(|e| cannot("read", path, &e))?;
+        values.extend(private_values(&file));
     }
     Ok(())
 }
@@ -91,7 +90,11 @@ fn folder(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
         } else if kind.is_file() {
             file(&path, &at, who)?;
         } else {
-            outputs::note(format!("`{}` is left out: it is no plain file", path.display()));
+            outputs::note(format!(
+                "`{}` is left out: it is not a regular file. If it has records, the values of --env in them may stay in \
+                 other files",
+                path.display()
+            ));
         }
     }
     Ok(())
@@ -113,7 +116,13 @@ fn free(folder: &Path, name: &OsStr, who: &Identity) -> PathBuf {
 }
 
 fn file(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
-    let left_out = || outputs::note(format!("`{}` is left out: it is not text", from.display()));
+    let left_out = || {
+        outputs::note(format!(
+            "`{}` is left out: it is not text. If it has compressed records, the values of --env in them may stay in \
+             other files",
+            from.display()
+        ));
+    };
     match fs::read_to_string(from) {
         // Text in UTF-16 contains zero bytes, and no pattern finds a value in it.
         Ok(text) if text.contains('\0') => {

@@ -90,6 +90,18 @@ fn rejects_forbidden_content_of_untrusted_cases() {
 }
 
 #[test]
+fn rejects_folders_with_more_than_256_mib_of_cases() {
+    let at = folder(&[]);
+    let real = at.path().join("real.yaml");
+    std::fs::write(&real, vec![b' '; 4 << 20]).expect("a file");
+    for n in 0..70 {
+        symlink(&real, at.path().join(format!("l{n}.yaml"))).expect("a link");
+    }
+    let wanted = ["have more than 256 MiB", "name the folder of the cases"];
+    check(&["check", "--cases-from", text(at.path())], 2, &wanted);
+}
+
+#[test]
 fn rejects_special_files_without_blocking() {
     check(&["check", "--cases-from", "/dev/zero"], 2, &["`/dev/zero`: it is not a regular file"]);
     let outside = folder(&[("secret.yaml", CASE)]);

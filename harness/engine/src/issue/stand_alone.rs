@@ -8,7 +8,7 @@ use plan::Plan;
 use report::{
     Record,
     evidence::{CASE_FILE, Exported, Minimised, Passes, Rate, Setting},
-    issue::{Identity, Program, redact_program},
+    issue::{Identity, Program, Syntax, redact_program},
 };
 use supervise::Cancel;
 
@@ -213,7 +213,7 @@ impl ProgramMaker<'_> {
 
     /// Writes the program to the folder.
     fn keep(&self, text: &str, exported: Exported) -> Result<Program, Stop> {
-        let text = redact_program(text, self.who);
+        let text = redact_program(text, Syntax::Cpp, self.who);
         let file = Form::Hiprtc.file();
         evidence::write_text(self.folder, file, &text)?;
         evidence::write(self.folder, &exported)?;

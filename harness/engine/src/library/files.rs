@@ -26,6 +26,8 @@ pub(super) enum CaseFileError {
     NoCase(PathBuf),
     #[error("more than {MOST_FILES} files below `{}`", .0.display())]
     TooMany(PathBuf),
+    #[error("the cases, kernels and programs below `{}` have more than {} MiB", .0.display(), MOST_TOTAL >> 20)]
+    TooLarge(PathBuf),
     /// A symbolic link leads to a folder that was read.
     #[error("`{}` leads to a folder that was already read", .0.display())]
     FolderTwice(PathBuf),
@@ -55,7 +57,7 @@ impl FailedOperation for CaseFileError {
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::ControlCharacter(_) => "rename the file",
-            Self::TooMany(_) => "name the folder of the cases",
+            Self::TooMany(_) | Self::TooLarge(_) => "name the folder of the cases",
             Self::CaseTwice(..) => "rename one",
             Self::KernelTwice(..) => "rename this one",
             Self::ForeignKernel(..) => "if you trust it as a program, give `--trust`",
@@ -70,6 +72,9 @@ impl FailedOperation for CaseFileError {
 const MOST_BYTES: u64 = 4 << 20;
 
 pub(super) const PROGRAMS: [&str; 2] = ["py", "cpp"];
+
+/// Largest size in bytes of all files that are read.
+const MOST_TOTAL: u64 = 256 << 20;
 
 /// More files are probably in a folder that was not meant.
 const MOST_FILES: usize = 100_000;
@@ -106,7 +111,8 @@ pub(super) fn read(
     }
     let root = fs::canonicalize(path).map_err(|e| CaseFileError::unreadable(path, e))?;
     let (seen, own, cases, mistakes) = Default::default();
-    let mut walk = Walk { from, root, seen, cases, programs, kernels, own, mistakes, files: 0 };
+    let mut walk =
+        Walk { from, root, seen, cases, programs, kernels, own, mistakes, files: 0, bytes: 0 };
     walk.folder(path.clone())?;
     let Walk { cases, mut mistakes, .. } = walk;
     let texts = in_parallel(&cases, |_, path| read_text(path));
@@ -136,6 +142,7 @@ struct Walk<'w> {
     own: HashSet<String>,
     mistakes: Vec<CaseFileError>,
     files: usize,
+    bytes: u64,
 }
 
 impl Walk<'_> {
@@ -162,6 +169,12 @@ impl Walk<'_> {
                 // A file that is not a link lies in this resolved folder. Resolving each file takes long.
                 let kind = entry.file_type().ok().filter(|kind| !kind.is_symlink());
                 let is_folder = kind.map_or_else(|| path.is_dir(), |kind| kind.is_dir());
+                if !is_folder && is_read(&path) {
+                    self.bytes += fs::metadata(&path).map_or(0, |about| about.len());
+                    if self.bytes > MOST_TOTAL {
+                        return Err(CaseFileError::TooLarge(self.from.path.clone()));
+                    }
+                }
                 if (is_folder || is_read(&path))
                     && let Some(mistake) = bad_name(&stem)
                 {

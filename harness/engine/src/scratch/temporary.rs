@@ -32,7 +32,11 @@ impl Temporary {
         if let Some(lock) = &lock {
             // On a file system without locks the files stay.
             if flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                remove_left(&folder, &Patience::new(stop));
+                // A folder behind a link is another program's.
+                let is_own = |path: &Path| fs::symlink_metadata(path).is_ok_and(|at| at.is_dir());
+                if is_own(code_cache) && is_own(&folder) {
+                    remove_left(&folder, &Patience::new(stop));
+                }
             }
             let _ = flock(lock, FlockOperation::LockShared);
         }
@@ -46,10 +50,6 @@ impl Temporary {
 }
 
 fn remove_left(folder: &Path, patience: &Patience<&AtomicBool>) {
-    // A link to another folder is left alone.
-    if !fs::symlink_metadata(folder).is_ok_and(|folder| folder.is_dir()) {
-        return;
-    }
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries.take_while(|_| !patience.is_over()) {
         let name = entry.file_name();
@@ -68,6 +68,28 @@ fn remove_left(folder: &Path, patience: &Patience<&AtomicBool>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keeps_what_links_in_the_cache_lead_to() {
+        let top = tempfile::tempdir().unwrap();
+        let theirs = top.path().join("theirs");
+        let file = theirs.join("tmp/CompileSource-1");
+        fs::create_dir_all(theirs.join("tmp")).unwrap();
+        fs::write(&file, "").unwrap();
+        let link = |target: &Path, name: &str| {
+            std::os::unix::fs::symlink(target, top.path().join(name)).unwrap();
+        };
+        link(&theirs, "code");
+        fs::create_dir(top.path().join("other")).unwrap();
+        link(&theirs.join("tmp"), "other/tmp");
+        for cache in ["code", "other"] {
+            let cache = top.path().join(cache);
+            drop(Temporary::open(&cache, "tmp", &AtomicBool::new(false)).unwrap());
+            assert!(file.exists(), "{}", cache.display());
+        }
+        drop(Temporary::open(&theirs, "tmp", &AtomicBool::new(false)).unwrap());
+        assert!(!file.exists());
+    }
 
     #[test]
     fn last_user_removes_temporary_files() {

@@ -2,12 +2,13 @@
 
 use serde_json::{Map, Value};
 
+use super::published_xml::{is_xml, publish_xml};
 use super::{
     Block, Issue, concerns_rocm, is_public,
     redact::{
-        Identity, WORDS, is_value,
+        Identity, is_value,
         names::{Private, is_harmless, is_plural, private},
-        patterns, redact_name, redact_program, values,
+        patterns, redact_name, redact_program_block, values,
     },
 };
 use crate::text::visible;
@@ -24,7 +25,7 @@ pub fn publish_file(text: &str, who: &Identity) -> String {
     match object(text) {
         Parsed::Value(value) => return format!("{:#}\n", publish_json(value, who)),
         Parsed::TooDeep => return format!("{TOO_DEEP}\n"),
-        Parsed::Text if text.starts_with("<?xml") => return publish_xml(text, who),
+        Parsed::Text if is_xml(text) => return publish_xml(text, who),
         Parsed::Text => {}
     }
     let mut out = String::with_capacity(text.len());
@@ -49,15 +50,6 @@ pub fn publish_file(text: &str, who: &Identity) -> String {
 /// Replacement of JSON that is nested so deeply that it cannot be parsed.
 const TOO_DEEP: &str = "\"<JSON nested too deeply>\"";
 
-/// Prepares XML, such as JUnit, for publication. The words that replace private values are escaped.
-fn publish_xml(text: &str, who: &Identity) -> String {
-    // Attributes are in double quotes, so single quotes need no escape. Commands can be parsed only with plain quotes.
-    let published = publish(&text.replace("&apos;", "'"), who);
-    WORDS.iter().fold(published, |text, word| {
-        text.replace(&format!("<{word}>"), &format!("&lt;{word}&gt;"))
-    })
-}
-
 /// Result of parsing the text of a file or line as JSON.
 enum Parsed {
     Value(Value),
@@ -75,48 +67,6 @@ fn object(text: &str) -> Parsed {
         Err(error) if error.to_string().starts_with("recursion limit") => Parsed::TooDeep,
         Err(_) => Parsed::Text,
     }
-}
-
-/// Returns the private values of `--env` and `--launcher` in the records of a text.
-pub fn private_values(text: &str) -> Vec<String> {
-    let mut values = std::collections::BTreeSet::new();
-    let lines = text.lines().filter(|line| line.contains("--env") || line.contains("--launcher"));
-    for line in lines {
-        if let Parsed::Value(record) = object(line) {
-            let given = record["asked"]["given"].as_array().into_iter().flatten();
-            for option in given.filter_map(Value::as_str) {
-                values.extend(option_values(option));
-            }
-            // A trial that did not end has only its command.
-            let words = record["again"].as_str().and_then(|text| shell::split(text).ok());
-            let words = words.unwrap_or_default();
-            for pair in words.windows(2) {
-                values.extend(option_values(&pair.join(" ")));
-            }
-            words.iter().for_each(|word| values.extend(option_values(&word.replacen('=', " ", 1))));
-        }
-    }
-    values.into_iter().collect()
-}
-
-/// Returns the private values of an option with its value, `--env NAME=VALUE` or `--launcher COMMAND`.
-fn option_values(option: &str) -> Vec<String> {
-    if let Some(variable) = option.strip_prefix("--env ") {
-        let (name, value) = variable.split_once('=').unwrap_or_default();
-        let is_private = !is_public(name, value) && !value.is_empty();
-        return if is_private { vec![value.to_owned()] } else { Vec::new() };
-    }
-    let Some(launcher) = option.strip_prefix("--launcher ") else { return Vec::new() };
-    let words = shell::split(launcher).unwrap_or_default();
-    let mut values = vec![launcher.to_owned()];
-    for (at, word) in words.iter().enumerate() {
-        // The name of a program such as `srun` is public, but its folder is private.
-        let word = word.split_once('=').map_or(word.as_str(), |(_, value)| value);
-        if (at > 0 || word.contains('/')) && !word.starts_with('-') {
-            values.push(word.to_owned());
-        }
-    }
-    values
 }
 
 /// Prepares the options in a record for publication, like [`commands`] does for the options in a command.
@@ -286,7 +236,7 @@ impl Issue {
         self.title = publish(&self.title, who);
         for Block { name, text, .. } in self.sections.iter_mut().flat_map(|(_, blocks)| blocks) {
             *text = match program == Some(name.as_str()) {
-                true => visible(&redact_program(&commands(&values(text, who)), who)),
+                true => visible(&redact_program_block(&commands(&values(text, who)), who)),
                 false => publish(text, who),
             };
         }

@@ -7,10 +7,13 @@ pub(super) mod names;
 mod paths;
 mod people;
 mod program;
+mod source;
 mod values;
 mod xml;
 
 pub use program::redact_program;
+pub(super) use program::redact_program_block;
+pub use source::Syntax;
 
 use super::variables;
 
@@ -69,11 +72,10 @@ pub(super) fn patterns(text: &str, who: &Identity) -> String {
     paths::paths(&variables::assignments(&text))
 }
 
-/// Replaces what [`patterns`] replaces in the code of a program, in which a path is a text in quotes.
+/// Replaces what [`patterns`] replaces in a program whose comments and texts are redacted.
 pub(super) fn code(text: &str, who: &Identity) -> String {
     let text = fields::fields(&xml::xml(&keys::keys(text)));
-    let text = people::known(who, |known| forms::forms(&known.folders(&text)));
-    paths::quoted_paths(&text)
+    people::known(who, |known| forms::forms(&known.folders(&text)))
 }
 
 /// Replaces private values in the name of a case or kernel. Its form decides nothing: `a/x.local` is not a machine.

@@ -204,7 +204,13 @@ fn next_value(line: &str, from: usize) -> Option<Found> {
 
 /// Returns the text before a position, at most some hundred bytes of it.
 fn near(line: &str, at: usize) -> &str {
-    let mut from = at.saturating_sub(300);
+    since(line, 0, at)
+}
+
+/// Returns the text between two positions, at most some hundred bytes before the second one. Without a limit, the time
+/// for a line would be quadratic in its length.
+fn since(line: &str, from: usize, at: usize) -> &str {
+    let mut from = at.saturating_sub(300).max(from);
     while !line.is_char_boundary(from) {
         from -= 1;
     }
@@ -213,14 +219,18 @@ fn near(line: &str, at: usize) -> &str {
 
 /// Returns the value of `--name value`, and of `login name password value` in a `.netrc`.
 fn after_option(line: &str, from: usize, at: usize) -> Option<Found> {
-    let before = &line[from..at];
+    let before = since(line, from, at);
     let word = before.rsplit(|c: char| c.is_whitespace() || "\"'`([".contains(c)).next()?;
     let name = word.trim_start_matches('-');
     let dashes = word.len() - name.len();
+    if name.is_empty() || (dashes == 0 && !["login", "password"].contains(&name)) {
+        return None;
+    }
     if dashes == 0 {
         let rest = line[at..].trim_start();
         let is_netrc = name == "login" && rest.split_whitespace().nth(1) == Some("password")
-            || name == "password" && line[..at].split_whitespace().rev().nth(2) == Some("login");
+            || name == "password"
+                && near(line, at).split_whitespace().rev().nth(2) == Some("login");
         let private = if name == "login" { Private::Login } else { Private::Secret };
         return is_netrc.then(|| value(line, at, private, true)).flatten();
     }
@@ -258,7 +268,7 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
     if separator == b'=' && previous.is_some_and(|c| b"=!<>".contains(&c)) {
         return None;
     }
-    let before = line[from..at].trim_end_matches([':', '?', '+']);
+    let before = since(line, from, at).trim_end_matches([':', '?', '+']);
     let quoted = before.trim_end_matches([' ', '\t', '"', '\'', '*', '`', '\\', ']']);
     // An element of a list: `token[0]`.
     let digits = quoted.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -287,7 +297,8 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
     let private = private(name)
         .or_else(|| {
             // Two or three words: `Serial Number`, `API key`.
-            let words: Vec<&str> = lead.rsplit([' ', '"', '\'', '`', '(', '[']).take(2).collect();
+            let ends = |c: char| c.is_whitespace() || "\"'`([".contains(c);
+            let words: Vec<&str> = lead.rsplit(ends).take(2).collect();
             let is_word = |word: &&str| !word.is_empty() && word.chars().all(char::is_alphanumeric);
             let before = words.first().filter(|word| lead.ends_with(**word) && is_word(word));
             // `lead` ends with the space before the name.

@@ -127,8 +127,12 @@ fn name(name: &str) -> Option<Regex> {
     let is_exact = name.len() < 3 || COMMON.contains(&&*lower) || is_ordinary(&lower);
     let (flags, more) = if is_exact { ("", "_") } else { ("(?i)", "") };
     let name = escape(name);
-    Regex::new(&format!(r"{flags}(^|[^\p{{L}}\p{{N}}{more}]){name}($|[^\p{{L}}\p{{N}}{more}])"))
-        .ok()
+    // Codes of colours and escape sequences end with a letter.
+    let escape = r"\x1b\[[0-9;]*m|\\u001b\[[0-9;]*m|\\u\{1b\}\[[0-9;]*m|\\x1b\[[0-9;]*m|\\033\[[0-9;]*m|\\e\[[0-9;]*m|\\[nrt]|\\u000[9ad]";
+    Regex::new(&format!(
+        r"{flags}(^|[^\p{{L}}\p{{N}}{more}]|{escape}){name}($|[^\p{{L}}\p{{N}}{more}])"
+    ))
+    .ok()
 }
 
 /// Pattern of the names below a domain.

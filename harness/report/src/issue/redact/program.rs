@@ -1,53 +1,56 @@
 //! Redaction of programs, in which a word that equals a login or host name may be an identifier.
 
-use super::{Identity, code, paths::paths, people, values};
+use super::{
+    Identity, code, forms,
+    paths::paths,
+    people,
+    source::{Piece, Syntax, pieces},
+    values,
+};
 
 /// Replaces private values in the text of a program, as [`super::redact`] does. The names of people and of the machine
-/// are replaced in comments and in the title of the program; in code they stay, because the program would change.
-pub fn redact_program(text: &str, who: &Identity) -> String {
+/// are replaced in comments only, and paths in comments and texts between quotes: elsewhere the program would change.
+pub fn redact_program(program: &str, syntax: Syntax, who: &Identity) -> String {
+    let program = values(program, who);
     let text = people::known(who, |known| {
-        let mut out = String::with_capacity(text.len());
-        let mut in_block = false;
-        for line in values(text, who).split_inclusive('\n') {
-            let (before, comment) = line.split_at(comment(line, &mut in_block));
-            out.push_str(before);
-            out.push_str(&paths(&known.names(&known.folders(comment))));
-        }
-        out
+        let redacted = |(piece, text): (Piece, &str)| match piece {
+            Piece::Code => text.to_owned(),
+            Piece::Text => paths(&forms::forms(&known.folders(text))),
+            Piece::Comment => paths(&known.names(&forms::forms(&known.folders(text)))),
+        };
+        pieces(&program, syntax).into_iter().map(redacted).collect::<String>()
     });
     code(&text, who)
 }
 
-/// Returns the position at which a comment begins in a line, which is its end without one. `in_block` is true between
-/// `/*` and `*/`.
-fn comment(line: &str, in_block: &mut bool) -> usize {
-    if *in_block {
-        *in_block = !line.contains("*/");
-        return 0;
-    }
-    // The program is part of a page, under its title.
-    if line.starts_with("<details><summary>") {
-        return 0;
-    }
-    let mut before = ' ';
-    for (at, c) in line.char_indices() {
-        let rest = &line[at..];
-        let separate = before.is_whitespace() || ";{}(),".contains(before);
-        if separate && (rest.starts_with("//") || rest.starts_with("/*") || is_remark(rest)) {
-            *in_block = rest.starts_with("/*") && !rest.contains("*/");
-            return at;
+/// Replaces private values in the block of a page that has a program between fences.
+pub(in crate::issue) fn redact_program_block(block: &str, who: &Identity) -> String {
+    let mut out = String::with_capacity(block.len());
+    // Fence of the program that is open, its syntax, and its text.
+    let mut open: Option<(String, Syntax, String)> = None;
+    let mut around = String::new();
+    for line in block.split_inclusive('\n') {
+        let fence: String = line.chars().take_while(|c| *c == '`').collect();
+        match &mut open {
+            None if fence.len() >= 3 => {
+                let syntax = Syntax::of(line[fence.len()..].trim());
+                out.push_str(&super::redact(&std::mem::take(&mut around), who));
+                out.push_str(line);
+                open = Some((fence, syntax, String::new()));
+            }
+            Some((begun, syntax, program)) if *begun == line.trim_end() => {
+                out.push_str(&redact_program(program, *syntax, who));
+                out.push_str(line);
+                open = None;
+            }
+            Some((.., program)) => program.push_str(line),
+            None => around.push_str(line),
         }
-        before = c;
     }
-    line.len()
-}
-
-/// Returns true for a remark of Python or a shell, and false for a line of the C preprocessor.
-fn is_remark(text: &str) -> bool {
-    const PREPROCESSOR: [&str; 9] =
-        ["define", "el", "endif", "error", "if", "include", "line", "pragma", "undef"];
-    let word = text.strip_prefix('#').map(str::trim_start);
-    word.is_some_and(|word| !PREPROCESSOR.iter().any(|name| word.starts_with(name)))
+    if let Some((_, syntax, program)) = open {
+        out.push_str(&redact_program(&program, syntax, who));
+    }
+    out + &super::redact(&around, who)
 }
 
 #[cfg(test)]
@@ -63,27 +66,33 @@ mod tests {
             values: vec!["hunter2".to_owned()],
             ..Identity::default()
         };
-        for (text, expected) in [
+        let (cpp, python) = (Syntax::Cpp, Syntax::Python);
+        for (syntax, text, expected) in [
             (
+                cpp,
                 "// by jane on BOX7\nint jane; // box7",
                 "// by <user> on <host>\nint jane; // <host>",
             ),
             (
+                cpp,
                 "/* jane\n * box7.acmelab */ int box7;\nbox7",
-                "/* <user>\n * <host> */ int <host>;\nbox7",
+                "/* <user>\n * <host> */ int box7;\nbox7",
             ),
+            (cpp, "n = \"a // jane /srv/jane/x\" / jane;", "n = \"a // jane <path>\" / jane;"),
+            (python, "n = 100 // jane", "n = 100 // jane"),
             (
-                "#include <jane.h>\n# jane\nx = jane  # jane",
-                "#include <jane.h>\n# <user>\nx = jane  # <user>",
+                python,
+                "# if jane comes\n# jane\nx = jane  # jane",
+                "# if <user> comes\n# <user>\nx = jane  # <user>",
             ),
-            ("\"https://x.org/jane\" /data/jane/a", "\"https://x.org/jane\" ~/a"),
-            ("f(\"hunter2\", '10.1.2.3')", "f(\"<value>\", '<ip>')"),
-            (
-                "<details><summary><code>jane.py</code></summary>\njane = 1",
-                "<details><summary><code><user>.py</code></summary>\njane = 1",
-            ),
+            (cpp, "\"https://x.org/jane\" /data/jane/a", "\"https://x.org/jane\" ~/a"),
+            (python, "f(\"hunter2\", '10.1.2.3')", "f(\"<value>\", '<ip>')"),
         ] {
-            assert_eq!(redact_program(text, &who), expected);
+            assert_eq!(redact_program(text, syntax, &who), expected);
         }
+        assert_eq!(
+            redact_program_block("jane.py\n```python\njane // 1 # jane\n```\njane", &who),
+            "<user>.py\n```python\njane // 1 # <user>\n```\n<user>"
+        );
     }
 }

@@ -394,6 +394,8 @@ fn redacted_texts_stay_the_same() {
 #[test]
 fn long_lines_stay_the_same_once_redacted() {
     for part in [
+        " ",
+        ": ",
         "host: a ",
         "host=pinned ",
         "password=x,",
@@ -419,7 +421,7 @@ fn long_lines_stay_the_same_once_redacted() {
         "groups=1(a),",
         "https://",
     ] {
-        let once = redact(&part.repeat(20_000), &who());
+        let once = redact(&part.repeat(5_000), &who());
         assert!(redact(&once, &who()) == once, "{part}");
     }
 }

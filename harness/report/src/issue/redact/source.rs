@@ -1,0 +1,151 @@
+//! Comments and texts between quotes in programs of C++, Python and shells.
+
+/// Syntax of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syntax {
+    /// `//` and `/* */`, and texts between quotes, also raw ones.
+    Cpp,
+    /// `#` to the end of the line, and texts between quotes, also in three.
+    Python,
+}
+
+impl Syntax {
+    /// Returns the syntax of a language that has a block in Markdown, such as `cpp` and `python`.
+    pub fn of(language: &str) -> Syntax {
+        if matches!(language, "python" | "sh" | "bash") { Syntax::Python } else { Syntax::Cpp }
+    }
+}
+
+/// Kind of a piece of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    Code,
+    /// Text between quotes, without them.
+    Text,
+    Comment,
+}
+
+/// Splits a program into pieces. Their texts together are the program.
+pub(super) fn pieces(program: &str, syntax: Syntax) -> Vec<(Piece, &str)> {
+    let mut all = Vec::new();
+    // Beginning of the piece, and the position in it.
+    let (mut from, mut at) = (0, 0);
+    while let Some(c) = program[at..].chars().next() {
+        let rest = &program[at..];
+        let found = match (syntax, c) {
+            (Syntax::Cpp, '/') if rest.starts_with("//") => {
+                Some((Piece::Comment, 0, line(rest), 0))
+            }
+            (Syntax::Cpp, '/') if rest.starts_with("/*") => {
+                let end = rest[2..].find("*/").map_or(rest.len(), |end| 2 + end + 2);
+                Some((Piece::Comment, 0, end, 0))
+            }
+            (Syntax::Python, '#') => {
+                Some((Piece::Comment, 0, rest.find('\n').unwrap_or(rest.len()), 0))
+            }
+            (_, '"' | '\'') => text(&program[..at], rest, syntax),
+            _ => None,
+        };
+        let Some((piece, before, length, after)) = found else {
+            at += c.len_utf8();
+            continue;
+        };
+        let (begin, end) = (at + before, at + before + length);
+        all.push((Piece::Code, &program[from..begin]));
+        all.push((piece, &program[begin..end]));
+        from = end;
+        at = end + after;
+    }
+    all.push((Piece::Code, &program[from..]));
+    all.retain(|(_, text)| !text.is_empty());
+    all
+}
+
+/// Returns the length of a comment to the end of the line. In C++ a backslash at the end continues it.
+fn line(rest: &str) -> usize {
+    let ends = rest.match_indices('\n').map(|(at, _)| at);
+    let mut ends = ends.filter(|at| !rest[..*at].trim_end_matches('\r').ends_with('\\'));
+    ends.next().unwrap_or(rest.len())
+}
+
+/// Returns the piece for a text that begins with a quote, the lengths of its quotes, and its own length. `None` for a
+/// quote that begins no text: a separator of digits, or an apostrophe.
+fn text(before: &str, rest: &str, syntax: Syntax) -> Option<(Piece, usize, usize, usize)> {
+    let is_raw = syntax == Syntax::Cpp && before.ends_with('R') && rest.starts_with('"');
+    if is_raw && let Some((delimiter, body)) = rest[1..].split_once('(') {
+        let quotes = 1 + delimiter.len() + 1;
+        let end = format!("){delimiter}\"");
+        let length = body.find(&end).unwrap_or(body.len());
+        let after = if length == body.len() { 0 } else { end.len() };
+        return Some((Piece::Text, quotes, length, after));
+    }
+    let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_hexdigit());
+    let separates = syntax == Syntax::Cpp
+        && rest.starts_with('\'')
+        && digit(before.chars().next_back())
+        && digit(rest[1..].chars().next());
+    if separates {
+        return None;
+    }
+    let three = ["\"\"\"", "'''"].into_iter().find(|three| rest.starts_with(three));
+    let quotes = three.filter(|_| syntax == Syntax::Python).unwrap_or(&rest[..1]);
+    let body = &rest[quotes.len()..];
+    let mut is_escaped = false;
+    for (at, c) in body.char_indices() {
+        if !is_escaped && body[at..].starts_with(quotes) {
+            return Some((Piece::Text, quotes.len(), at, quotes.len()));
+        }
+        if c == '\n' && !is_escaped && quotes.len() == 1 {
+            return None;
+        }
+        is_escaped = c == '\\' && !is_escaped;
+    }
+    (quotes.len() == 3).then_some((Piece::Text, 3, body.len(), 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Marks comments with `«»` and texts with `‹›`.
+    fn marked(program: &str, syntax: Syntax) -> String {
+        let mark = |(piece, text): (Piece, &str)| match piece {
+            Piece::Code => text.to_owned(),
+            Piece::Text => format!("‹{text}›"),
+            Piece::Comment => format!("«{text}»"),
+        };
+        pieces(program, syntax).into_iter().map(mark).collect()
+    }
+
+    #[test]
+    fn comments_and_texts_of_cpp_are_found() {
+        for (program, expected) in [
+            ("y[0]// a\nb", "y[0]«// a»\nb"),
+            ("/* a */ int g; /* b\n c */ d", "«/* a */» int g; «/* b\n c */» d"),
+            ("// a \\\n b\nc", "«// a \\\n b»\nc"),
+            ("s = \"( /* \"; x = 1; // c", "s = \"‹( /* ›\"; x = 1; «// c»"),
+            ("\"a\\\"// b\" 'c' '\"' // d", "\"‹a\\\"// b›\" '‹c›' '‹\"›' «// d»"),
+            ("R\"x(a )\" // b)x\" c", "R\"x(‹a )\" // b›)x\" c"),
+            ("1'000'000 // a", "1'000'000 «// a»"),
+            ("#error it's // a\nx", "#error it's «// a»\nx"),
+            ("a / b /c/ d", "a / b /c/ d"),
+            ("/* open", "«/* open»"),
+        ] {
+            assert_eq!(marked(program, Syntax::Cpp), expected);
+        }
+    }
+
+    #[test]
+    fn comments_and_texts_of_python_are_found() {
+        for (program, expected) in [
+            ("# if a comes\nx=1# b", "«# if a comes»\nx=1«# b»"),
+            ("n = 100 // a", "n = 100 // a"),
+            ("s = 'x # a' # b", "s = '‹x # a›' «# b»"),
+            ("f\"\"\"a\n# b \"c\"\n\"\"\" # d", "f\"\"\"‹a\n# b \"c\"\n›\"\"\" «# d»"),
+            ("r'\\' # a' # b", "r'‹\\' # a›' «# b»"),
+            ("'''open", "'''‹open›"),
+        ] {
+            assert_eq!(marked(program, Syntax::Python), expected);
+        }
+    }
+}
