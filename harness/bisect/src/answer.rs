@@ -35,10 +35,10 @@ pub(crate) fn keep_record(folder: &Path, label: &str, record: &Record) -> Result
 /// Returns the exit code of the command for an answer.
 pub fn exit_code(answer: &Answer) -> u8 {
     match answer {
-        Answer::Found(_) | Answer::Worse { .. } => 0,
+        Answer::Found(_) | Answer::Increase { .. } | Answer::Worse { .. } => 0,
         Answer::NotReproducible { .. } => 1,
         Answer::GoodEndFails { .. } | Answer::EndUnusable { .. } | Answer::Exchanged { .. } => 3,
-        Answer::Range { .. } | Answer::Several { .. } => 4,
+        Answer::Range { .. } | Answer::Several { .. } | Answer::OtherLine { .. } => 4,
         Answer::Wedged { .. } => 5,
     }
 }
@@ -169,7 +169,7 @@ impl FinishedSearch<'_> {
 
     /// Weakens the sentence if builds may be missing between the two builds of the answer.
     fn with_holes(&self, sentence: String) -> String {
-        let Answer::Found(Edge { last_good, first_bad, confidence, .. }) = self.answer else {
+        let Some(Edge { last_good, first_bad, confidence, .. }) = self.answer.edge() else {
             return sentence;
         };
         let holes = self.axis.holes_between(*last_good, *first_bad);
@@ -177,12 +177,17 @@ impl FinishedSearch<'_> {
             return sentence;
         }
         let names: Vec<_> = holes.iter().map(|hole| hole.source.as_str()).collect();
+        let place = match self.answer {
+            Answer::Found(_) => format!(
+                "with {:.1} % the change is between {} and {}",
+                100.0 * confidence,
+                self.axis.label(*last_good),
+                self.axis.label(*first_bad)
+            ),
+            _ => sentence,
+        };
         format!(
-            "with {:.1} % the change is between {} and {}; there may be builds between these two, because {} did not list all of \
-             its builds",
-            100.0 * confidence,
-            self.axis.label(*last_good),
-            self.axis.label(*first_bad),
+            "{place}; there may be builds between these two, because {} did not list all of its builds",
             names.join(" and ")
         )
     }
@@ -204,7 +209,7 @@ impl FinishedSearch<'_> {
 
     fn edge(&self) -> Option<(usize, usize)> {
         match self.answer {
-            Answer::Found(edge) | Answer::Worse { edge, .. } => {
+            Answer::Found(edge) | Answer::Increase { edge } | Answer::Worse { edge, .. } => {
                 Some((edge.last_good, edge.first_bad))
             }
             Answer::Several { edges } => edges.first().map(|e| (e.last_good, e.first_bad)),
@@ -261,7 +266,7 @@ impl FinishedSearch<'_> {
             .iter()
             .filter_map(|t| Some(Skipped { version: t.label.clone(), why: t.skipped.clone()? }));
         let confidence = match self.answer {
-            Answer::Found(edge) | Answer::Worse { edge, .. } => {
+            Answer::Found(edge) | Answer::Increase { edge } | Answer::Worse { edge, .. } => {
                 let hidden = self.axis.hidden(edge.last_good, edge.first_bad);
                 Some(edge.confidence_in_first_bad(hidden))
             }
@@ -289,6 +294,7 @@ impl FinishedSearch<'_> {
                 }))
                 .collect(),
             fix: self.axis.is_fix(),
+            worse: edge.is_some_and(|(good, _)| self.failed_up_to(good)),
             confidence,
             signature: self.signature(sentences, edge),
             on: self.setting(edge, pair.1, &rerun),
@@ -298,6 +304,14 @@ impl FinishedSearch<'_> {
             rerun,
             within: self.within.clone(),
         }
+    }
+
+    /// Returns whether a usable point up to this one has failed.
+    fn failed_up_to(&self, point: usize) -> bool {
+        let failed = |(at, tally): (usize, ::search::bisect::Tally)| {
+            at <= point && tally.bad > 0 && !tally.unusable()
+        };
+        self.state.tallies().any(failed)
     }
 
     /// Returns the signature of the bad build, or else the one that the search followed.

@@ -300,6 +300,14 @@ impl Axis {
         self.holes.iter().filter(|hole| hole.between(older, newer)).collect()
     }
 
+    /// Returns for the good and the bad end whether it is a release and its neighbour is not.
+    pub(crate) fn other_line(&self) -> [bool; 2] {
+        let last = self.point_count() - 1;
+        let release = |point: usize| self.build(point).map(Build::is_release);
+        [(0, 1), (last, last - 1)]
+            .map(|(end, next)| release(end) == Some(true) && release(next) == Some(false))
+    }
+
     /// Returns the number of builds that may be missing: one for each day between the points, at least one.
     pub(crate) fn hidden(&self, good: usize, bad: usize) -> u32 {
         if self.holes_between(good, bad).is_empty() {

@@ -64,12 +64,20 @@ pub struct BisectHeader {
     /// True if the search looks for a fix.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) fix: bool,
+    /// For the good and the bad end, true if it is a release and its neighbour is not. A release is from a branch of its
+    /// own.
+    #[serde(default, skip_serializing_if = "no_end")]
+    pub(crate) other_line: [bool; 2],
     #[serde(default, skip_serializing_if = "Files::is_empty")]
     pub(crate) files: Files,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) weights: Option<Vec<f64>>,
     /// Budget, which may change when a journal is continued.
     pub(crate) budget: JournalBudget,
+}
+
+fn no_end(ends: &[bool; 2]) -> bool {
+    *ends == [false; 2]
 }
 
 /// The budget as the journal stores it.
@@ -100,6 +108,7 @@ impl BisectHeader {
             rate: None,
             followed: None,
             fix: false,
+            other_line: [false; 2],
             files: Files::new(),
             weights: None,
             budget: JournalBudget::default(),
@@ -113,6 +122,7 @@ impl BisectHeader {
         }
         setup.install_cost = self.install_cost;
         setup.rate = self.rate;
+        setup.other_line = self.other_line;
         let JournalBudget { runs, installs, seconds } = self.budget;
         setup.budget = SearchBudget { runs, installs, seconds };
         State::new(setup)
@@ -126,6 +136,7 @@ impl BisectHeader {
             budget: JournalBudget::default(),
             // Digests are compared separately, and older journals lack them.
             fix: false,
+            other_line: [false; 2],
             files: Files::new(),
             ..begun.clone()
         };

@@ -174,7 +174,7 @@ impl<'a> Bisection<'a> {
             }
         };
         let crossed = match &answer {
-            Answer::Found(edge) if wanted.cross => {
+            Answer::Found(edge) | Answer::Increase { edge } if wanted.cross => {
                 let tally = state.tally(edge.first_bad);
                 bench.cross(edge, f64::from(tally.bad) / f64::from(tally.runs().max(1)))?
             }
@@ -198,8 +198,8 @@ impl<'a> Bisection<'a> {
             rerun: &|ends| rerun(&axis, &device, &skipped, ends),
         };
         let (text, problems) = found.write(&folder);
-        let nights = match &answer {
-            Answer::Found(edge) | Answer::Worse { edge, .. } => {
+        let nights = match answer.edge() {
+            Some(edge) => {
                 let night = |point: usize| {
                     axis.build(point).map(|build| Night {
                         id: build.id.clone(),
@@ -216,7 +216,7 @@ impl<'a> Bisection<'a> {
                     folder: folder.clone(),
                 })
             }
-            _ => None,
+            None => None,
         };
         Ok(BisectResult { text, problems, answer, nights })
     }
@@ -358,6 +358,7 @@ fn begun(
         seconds: wanted.budget_seconds,
     };
     begun.fix = axis.is_fix();
+    begun.other_line = axis.other_line();
     if let Subject::Command(command) = subject {
         begun.files = identity::files(command)?;
     }

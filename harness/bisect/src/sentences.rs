@@ -60,6 +60,8 @@ impl Sentences<'_> {
                 let between = self.between(*last_good, *first_bad);
                 format!("{good} {}, {bad} {}{between}", name(*last_good), name(*first_bad))
             }
+            Answer::Increase { edge } => self.increase(edge),
+            Answer::OtherLine { edge } => self.other_line(edge),
             Answer::Worse { after, until, rate, edge } if self.begun.fix => {
                 format!(
                     "it gets better between {} and {}; after that it still fails, in about {:.0} % of runs, and \
@@ -127,11 +129,46 @@ impl Sentences<'_> {
             ),
             Answer::EndUnusable { end } => self.unusable(*end),
             Answer::Wedged { passes, failures } => format!(
-                "the good end passed {} and then failed {} in a row: the device may be broken",
+                "the good end passed {} and then failed {} in a row: the device may be broken, or the failure does not depend on \
+                 the build",
                 count(*passes, "time"),
                 count(*failures, "time")
             ),
         }
+    }
+
+    fn increase(&self, edge: &Edge) -> String {
+        let (mut runs, mut failures) = (0, 0);
+        for observation in self.seen {
+            if let Event::Ran { build, seen, .. } = observation.event
+                && build <= edge.last_good
+                && seen != Seen::Other
+            {
+                runs += 1;
+                failures += u32::from(seen == Seen::Bad);
+            }
+        }
+        let (good, bad) = ((self.name)(edge.last_good), (self.name)(edge.first_bad));
+        let runs = count(runs, "run");
+        match self.begun.fix {
+            true => format!(
+                "it gets better between {bad} and {good}; after that it still failed, in {failures} of {runs}"
+            ),
+            false => format!(
+                "it gets worse between {good} and {bad}; before that it failed too, in {failures} of {runs}"
+            ),
+        }
+    }
+
+    fn other_line(&self, edge: &Edge) -> String {
+        let [good, bad] = [edge.last_good, edge.first_bad].map(self.name);
+        let (of_good, fix) = (self.begun.other_line[0] && edge.last_good == 0, self.begun.fix);
+        let (release, option) = if of_good { (&good, "--good") } else { (&bad, "--bad") };
+        let age = if of_good != fix { "an older" } else { "a newer" };
+        format!(
+            "{good} passes and {bad} fails, but {release} is a release, from a branch of its own, so this is not a change between \
+             two builds of one branch; name {age} nightly build as {option}"
+        )
     }
 
     fn between(&self, last_good: usize, first_bad: usize) -> String {
@@ -191,7 +228,7 @@ impl Sentences<'_> {
     /// Returns notes about the uncertainty of the answer and about other failures.
     pub(crate) fn notes(&self, answer: &Answer, state: &State) -> Vec<String> {
         let mut notes = Vec::new();
-        let (Answer::Found(edge) | Answer::Worse { edge, .. }) = answer else { return notes };
+        let Some(edge) = answer.edge() else { return notes };
         let (name, fix) = (self.name, self.begun.fix);
         let percent = |share: f64| format!("{:.0} %", (100.0 * share).ceil());
         notes.push(format!(
@@ -400,6 +437,12 @@ mod tests {
         let better = "it gets better between b7 and b6; after that it still fails, in about 10 % of runs, and that \
                       ends between b3 and b2";
         check(true, &worse, better);
+        check(
+            false,
+            &Answer::Increase { edge: edge(6) },
+            "it gets worse between b6 and b7; before that it failed too, in 0 of 0 runs",
+        );
+        check(true, &Answer::Increase { edge: edge(6) }, "it gets better between b7 and b6; after");
         check(
             false,
             &several,

@@ -37,6 +37,11 @@ impl Fetching {
             BuildEvent::Waiting { holder } => {
                 outputs::note(format_args!("waiting for {holder}, which is using this build"));
             }
+            BuildEvent::WaitingForPrefetch { id } => {
+                outputs::note(format_args!(
+                    "{id} is being downloaded already; waiting for the rest"
+                ));
+            }
             BuildEvent::Download { name, done, total } => self.download(name, done, total),
             BuildEvent::Retry { reason, after } => {
                 outputs::note(format_args!("{reason}; again in {:.0} s", after.as_secs_f64()));

@@ -26,8 +26,11 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
             format!("{label}   {}", runs(rate.unwrap_or_default()))
         })
     };
-    let (good, bad) =
-        if found.fix { ("first good", "last bad") } else { ("last good", "first bad") };
+    let (good, bad) = match (found.worse, found.fix) {
+        (true, _) => ("fails less", "fails more"),
+        (false, true) => ("first good", "last bad"),
+        (false, false) => ("last good", "first bad"),
+    };
     let ends = [(good, &found.last_good), (bad, &found.first_bad)];
     for (name, label) in ends.into_iter().filter(|_| found.band.is_none()) {
         if let Some(text) = build(label) {

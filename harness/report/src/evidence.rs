@@ -248,6 +248,10 @@ pub struct Bisected {
     /// True if the search was for a fix: then the good build is the later one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fix: bool,
+    /// True if tested builds on the good side of the change have failed too, so that the failure only becomes more
+    /// frequent there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub worse: bool,
     /// Probability that the change is between the two builds, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,

@@ -19,7 +19,8 @@
 //!   failure, pass, failure between the last good and the first bad build, which a drifting machine would not show.
 //!   More is needed if builds of one side have different rates.
 //! * Failures before the first bad build are classified (`earlier_failures`): noise of all builds, single builds, or
-//!   the same failure at a lower rate.
+//!   the same failure at a lower rate. If no build has failed there, the last good build is run until a failure rate
+//!   of a tenth would have shown.
 //! * The answer claims a change at one place and reports the rate that the last good build's own runs exclude
 //!   ([`Edge::last_good_rate_below`]). A failure rate too low to show in so few runs is never excluded.
 
@@ -87,8 +88,13 @@ const EXCHANGED_RUNS: u32 = 4;
 /// If this many different builds fail in a row, the good end is run to check whether the device still works.
 const SUSPICIOUS_BUILDS: usize = 4;
 
-/// Failures in a row of a good end that passed before, after which the device is reported as out of order.
+/// Failures in a row of a good end that only passed before, after which the device may be reported as out of order.
 const WEDGED_FAILURES: u32 = 3;
+
+/// The device is reported as out of order if the passes and failures of a good end with a constant failure rate would
+/// be in this order, all failures last, with at most this probability. With 2 passes this takes 9 failures, with 4
+/// passes 4.
+const WEDGED_CHANCE: f64 = 0.02;
 
 /// Next step for the caller.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,17 +134,22 @@ pub fn next(state: &State) -> Action {
     let posterior = Posterior::from_state(state);
     let good_end = state.tally(0);
     let (passes, failures) = state.good_end_turned();
-    if passes >= GOOD_END_RUNS && failures >= WEDGED_FAILURES {
-        return Action::Finish(Answer::Wedged { passes, failures });
+    // A good end that failed before its last pass fails at times, so the device is not the cause.
+    let only_passed = passes >= GOOD_END_RUNS && failures == good_end.bad && failures > 0;
+    if only_passed {
+        if failures >= WEDGED_FAILURES && order_chance(passes, failures) <= WEDGED_CHANCE {
+            return Action::Finish(Answer::Wedged { passes, failures });
+        }
+        return within_budget(state, 0, Some(&posterior));
     }
     if posterior.good_end_fails() >= setup.confidence && good_end.bad >= GOOD_END_RUNS {
         return Action::Finish(Answer::GoodEndFails { runs: good_end.runs(), bad: good_end.bad });
     }
-    let turned = passes >= GOOD_END_RUNS && failures > 0;
-    if turned || state.suspicious(SUSPICIOUS_BUILDS) {
+    if state.suspicious(SUSPICIOUS_BUILDS) {
         return within_budget(state, 0, Some(&posterior));
     }
     match settled_edge(state, &posterior) {
+        Some(edge) if is_other_line(state, &edge) => Action::Finish(Answer::OtherLine { edge }),
         Some(edge) => match closing_build(state, &edge) {
             Some(build) => within_budget(state, build, Some(&posterior)),
             None => match posterior.several(state) {
@@ -157,6 +168,17 @@ pub fn next(state: &State) -> Action {
             None => within_budget(state, choose(state, &posterior), Some(&posterior)),
         },
     }
+}
+
+/// Returns the probability that all failures come last if passes and failures are in random order.
+fn order_chance(passes: u32, failures: u32) -> f64 {
+    (1..=failures).map(|n| f64::from(n) / f64::from(passes + n)).product()
+}
+
+/// Returns whether a build of the edge is an end from another line of history.
+fn is_other_line(state: &State, edge: &Edge) -> bool {
+    let [good, bad] = state.setup().other_line;
+    good && edge.last_good == 0 || bad && edge.first_bad == state.setup().bad()
 }
 
 /// Runs the good end if the bad end only passes at the start, in case the user exchanged the two.

@@ -51,10 +51,13 @@ const BIG: [&str; 3] = [
     "p rises from .1 to 1 over 60 builds",
 ];
 
+/// Runs that the last good build needs in addition, to show a failure rate of a tenth.
+const RARE_RUNS: f64 = 26.0;
+
 /// Checks that simple models stay within the run limits of `examples/anchors`, with a margin for chance.
 #[test]
 fn simple_changes_cost_no_more_than_the_limits() {
-    for (name, most) in [("always", 19.0 * 1.15), ("p .2", 174.0 * 1.25)] {
+    for (name, most) in [("always", 19.0 * 1.15 + RARE_RUNS), ("p .2", 174.0 * 1.25)] {
         let model = MODELS.iter().find(|model| model.name == name).expect("a model");
         let runs: u32 = (1..=40).map(|seed| bisect(model, seed).runs).sum();
         let mean = f64::from(runs) / 40.0;

@@ -129,6 +129,37 @@ fn places_a_release_where_its_branch_began() {
     exchanged.check(2, &[], &["7.15.0a20260706 is after 7.14.0"]);
 }
 
+/// The release passes, but all nightly builds behind it fail: the failure began before them, on the other branch.
+#[test]
+fn does_not_call_a_release_the_last_good_night() {
+    let mut site = Site::default();
+    nights(&mut site, "/bucket/", 1..=6, 1);
+    site.file(&format!("/bucket/{}", tarball("7.14.0")), fake("7.14.0", false).tarball());
+    let server = site.serve();
+    let printed = Search::new().bisect(&[&source(&server), "--good=7.14.0", "--bad=last"]);
+    let why = "7.14.0 is a release, from a branch of its own, so this is not a change between two builds of one branch; name \
+               an older nightly build as --good";
+    printed.check(4, &["7.14.0 passes and 7.15.0a20260701 fails, but", why], &[]);
+    assert!(!printed.out.contains("last good"), "{}", printed.out);
+}
+
+/// Builds fail in half of their runs from the third day on, and always from the seventh day on.
+#[test]
+fn does_not_call_a_build_good_that_has_failed() {
+    let mut site = Site::default();
+    for day in 1..=9 {
+        let per_mille = [0, 500, 1000][usize::from(day >= 3) + usize::from(day >= 7)];
+        let build = Fake { conf: per_mille.to_string(), ..Fake::new(&night(day)) };
+        site.file(&format!("/bucket/{}", tarball(&build.version)), build.tarball());
+    }
+    site.listing("/bucket/", Listing::S3(100));
+    let server = site.serve();
+    let printed = Search::new().bisect(&[&source(&server), ALL[0], ALL[1], "--budget-runs=400"]);
+    let called_good = |day: u32| printed.out.contains(&format!("last good   {}", night(day)));
+    assert!((3..=9).all(|day| !called_good(day)), "{}", printed.out);
+    assert!(matches!(printed.code, Some(0 | 4)), "{}{}", printed.out, printed.err);
+}
+
 #[test]
 fn orders_two_builds_of_one_day() {
     let mut site = Site::default();

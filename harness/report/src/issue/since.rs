@@ -30,6 +30,16 @@ fn answer(found: &Bisected) -> String {
             let band = found.band.as_ref().map(|band| band.sentence());
             text.push_str(&sentence_from(&band.unwrap_or_default()));
         }
+        (Some(a), Some(b)) if found.worse => {
+            let (change, from, to, side) = match found.fix {
+                true => ("better", b, a, "after"),
+                false => ("worse", a, b, "before"),
+            };
+            let _ = write!(
+                text,
+                "It gets {change} between **{from}** and **{to}**; builds {side} that have failed too."
+            );
+        }
         (Some(a), Some(b)) => {
             let _ = write!(text, "{good}: **{a}**. {bad}: **{b}**.");
         }

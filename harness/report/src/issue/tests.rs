@@ -156,6 +156,7 @@ fn planted() -> Findings {
             ],
             notes: vec!["the confidence is of the change, not of the build".to_owned()],
             fix: false,
+            worse: false,
             confidence: Some(0.995),
             signature: record.outcome.signature.clone(),
             on,
@@ -221,6 +222,23 @@ fn shows_the_finer_search_of_the_reported_answer() {
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part}: {text}"));
     assert!(at("Until when") < at("First good: **6.4.3**. Last bad: **7.2.4**."));
     assert!(at("#### Between these two") < at("First good: **361a3e7**. Last bad: **9f00d11**."));
+}
+
+/// A build that has failed is not called good.
+#[test]
+fn failures_before_the_change_make_it_worse() {
+    let mut findings = planted();
+    let found = findings.bisected.as_mut().expect("a bisection");
+    (found.worse, found.rates[0].rate.failed) = (true, 2);
+    let plain = crate::bisected(found, "it gets worse", "40 runs");
+    assert!(plain.contains("fails less  6.4.3   2 of 30 runs failed"), "{plain}");
+    assert!(!plain.contains("last good"), "{plain}");
+    let text = super::since::versions(&findings).expect("a section");
+    assert!(
+        text.contains("It gets worse between **6.4.3** and **7.2.4**; builds before"),
+        "{text}"
+    );
+    assert!(!text.contains("Last good"), "{text}");
 }
 
 /// Findings for a crash on a GPU, with only the required parts.

@@ -1,6 +1,6 @@
 //! Simulates a history, and bisects it with three strategies.
 
-use search::bisect::{Action, Answer, Event, Seen, Setup, State, next};
+use search::bisect::{Action, Event, Seen, Setup, State, next};
 
 /// SplitMix64 generator. It makes the same bisects in every run, on every machine.
 pub(crate) struct Random(u64);
@@ -66,10 +66,7 @@ pub(crate) fn ours(model: &Model, random: &mut Random) -> Spent {
         state.observe(event);
     };
     let between = state.tallies().filter(|(build, _)| *build != 0 && *build != model.builds);
-    let answer = match answer {
-        Answer::Found(edge) => Some(edge.first_bad),
-        _ => None,
-    };
+    let answer = answer.edge().map(|edge| edge.first_bad);
     Spent { runs: state.runs(), builds: between.count(), answer }
 }
 

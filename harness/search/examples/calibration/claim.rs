@@ -62,7 +62,7 @@ fn check_claim(answer: &Answer, world: &World, listed: &[usize]) -> Claim {
     };
     let first = world.changes[0];
     match answer {
-        Answer::Found(edge) => Claim::Place {
+        Answer::Found(edge) | Answer::Increase { edge } => Claim::Place {
             stated: edge.confidence_in_first_bad(hidden(edge)),
             right: brings(edge),
             first: listed[edge.last_good] < first && first <= listed[edge.first_bad],

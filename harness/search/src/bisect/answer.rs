@@ -30,8 +30,21 @@ impl Edge {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum Answer {
-    /// The change is at one place.
+    /// The change is at one place. None of the tested builds before it has failed.
     Found(Edge),
+    /// The failure becomes more frequent at this edge, but builds before it have failed too, and the runs do not show
+    /// where that began: at the good end already, or only in single builds.
+    Increase {
+        /// Edge at which the failure becomes more frequent.
+        edge: Edge,
+    },
+    /// One of the two builds is an end that is from another line of history ([`super::Setup::other_line`]), so the
+    /// failure begins outside of the builds between the ends.
+    OtherLine {
+        /// The two builds: the good end and the first build after it that fails, or the last build that passes and
+        /// the bad end.
+        edge: Edge,
+    },
     /// The failure begins at a low rate in `after + 1 ..= until` and becomes much more frequent at `edge`.
     Worse {
         /// Last build that is certainly good.
@@ -94,6 +107,19 @@ pub enum Answer {
         /// Failures in a row since then.
         failures: u32,
     },
+}
+
+impl Answer {
+    /// Returns the two builds between which the failure begins or becomes more frequent, if the answer has one such
+    /// place.
+    pub fn edge(&self) -> Option<&Edge> {
+        match self {
+            Answer::Found(edge) | Answer::Increase { edge } | Answer::Worse { edge, .. } => {
+                Some(edge)
+            }
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

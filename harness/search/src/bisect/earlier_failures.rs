@@ -1,9 +1,22 @@
 //! Classifies failures before the first bad build: noise of all builds, single builds that fail too, or the same
 //! failure at a lower rate.
 //!
-//! Runs right after a failure do not count here, because that failure may have left something behind.
+//! Runs right after a failure do not count here, because that failure may have left something behind. But even such a
+//! failure prevents the plain answer that all builds before the edge are good.
 
 use super::{Answer, Edge, State};
+use crate::sequential::passes_needed;
+
+/// Failure rate that the last good build must have shown with probability `1 - RARE_MISSED` before it is called good.
+/// Without these runs, a failure that occurs at this rate for some builds and always after them would be reported at
+/// the wrong build.
+const RARE_RATE: f64 = 0.1;
+const RARE_MISSED: f64 = 0.05;
+
+/// Returns the number of passes after which the last good build is called good.
+pub(super) fn rare_passes() -> u32 {
+    passes_needed(RARE_RATE, RARE_MISSED)
+}
 
 /// Probability of missing a failure: a build counts as clean once it would have failed with probability `1 - MISSED`.
 const MISSED: f64 = 0.01;
@@ -22,18 +35,28 @@ pub(super) enum Classification {
     Done(Answer),
 }
 
-/// Classifies the failures before the edge. Requests runs of the good end and of the last good build first, until each
-/// has failed once or has passed so often that a failure at the observed rate would have shown.
+/// Classifies the failures before the edge.
+///
+/// If no build has failed there, the last good build is run until it would have shown a failure rate of
+/// [`RARE_RATE`]. Otherwise the good end and the last good build are run until each has failed once or has passed so
+/// often that a failure at the observed rate would have shown; a last good build that has failed is run until the
+/// number of failures is not chance.
 pub(super) fn classify(state: &State, edge: Edge) -> Classification {
-    let tested =
-        state.tallies().filter(|(build, tally)| *build <= edge.last_good && !tally.unusable());
+    let before =
+        || state.tallies().filter(|(build, tally)| *build <= edge.last_good && !tally.unusable());
+    if before().all(|(_, tally)| tally.bad == 0) {
+        return match state.tally(edge.last_good).good < rare_passes() {
+            true => Classification::NeedsRun(edge.last_good),
+            false => Classification::Done(Answer::Found(edge)),
+        };
+    }
     let own: Vec<_> =
-        tested.map(|(build, _)| (build, state.tally_not_after_failure(build))).collect();
-    let before = || own.iter().copied();
-    let Some((failing, _)) = before().find(|(build, tally)| *build > 0 && tally.bad > 0) else {
-        return Classification::Done(Answer::Found(edge));
+        before().map(|(build, _)| (build, state.tally_not_after_failure(build))).collect();
+    let own = || own.iter().copied();
+    let Some((failing, _)) = own().find(|(build, tally)| *build > 0 && tally.bad > 0) else {
+        return Classification::Done(Answer::Increase { edge });
     };
-    let from_there = before().filter(|(build, _)| *build >= failing);
+    let from_there = own().filter(|(build, _)| *build >= failing);
     let (runs, bad) = from_there.fold((0, 0), |(n, k), (_, t)| (n + t.runs(), k + t.bad));
     let rate = (f64::from(bad) + 0.5) / (f64::from(runs) + 1.0);
     let enough = (MISSED.ln() / (-rate).ln_1p()).ceil().min(MOST) as u32;
@@ -43,12 +66,18 @@ pub(super) fn classify(state: &State, edge: Edge) -> Classification {
             return Classification::NeedsRun(build);
         }
     }
+    let last_good = state.tally_not_after_failure(edge.last_good);
     // If the good end fails too, every build may fail. If the last good build does not, only single builds do.
-    let single = bad < FAILURES || state.tally_not_after_failure(edge.last_good).bad == 0;
-    if state.tally_not_after_failure(0).bad > 0 || single {
-        return Classification::Done(Answer::Found(edge));
+    if state.tally(0).bad > 0 || last_good.bad == 0 {
+        return Classification::Done(Answer::Increase { edge });
     }
-    let clean = before().filter(|(build, tally)| *build < failing && tally.runs() >= enough);
+    if bad < FAILURES {
+        return match last_good.runs() < enough {
+            true => Classification::NeedsRun(edge.last_good),
+            false => Classification::Done(Answer::Increase { edge }),
+        };
+    }
+    let clean = own().filter(|(build, tally)| *build < failing && tally.runs() >= enough);
     let after = clean.map(|(build, _)| build).max().unwrap_or(0);
     Classification::Done(Answer::Worse { after, until: failing, rate, edge })
 }

@@ -2,7 +2,7 @@
 
 use super::{
     BAD_END_FAILURES, GOOD_END_RUNS, GOOD_RUNS, Interval, Posterior, State, closing_failures,
-    math::entropy,
+    earlier_failures::rare_passes, math::entropy,
 };
 
 /// Factor between the runs that a search takes and those it would take if each gave the most information that a run
@@ -53,6 +53,7 @@ impl Posterior {
             ),
         };
         let enough = (MISSED.ln() / (-rate).ln_1p()).ceil().max(f64::from(GOOD_RUNS));
+        let enough = enough.max(f64::from(rare_passes()));
         let closing = (enough - f64::from(passes)).max(0.0)
             + f64::from(closing_failures(rate).saturating_sub(failures)) / rate;
         Remaining { runs: (ends + WASTE * bits / bits_per_run + closing).max(1.0), builds: bits }

@@ -31,6 +31,10 @@ pub struct Setup {
     pub patience: u32,
     /// Limits of the search.
     pub budget: SearchBudget,
+    /// For the good and the bad end, true if it is from another line of history than the builds between the ends, for
+    /// example a release among nightly builds. A difference between such an end and its neighbour is not a change of
+    /// that line.
+    pub other_line: [bool; 2],
 }
 
 /// Limits of a search; `None` means unlimited.
@@ -59,6 +63,7 @@ impl Setup {
             confidence: 0.99,
             patience: 150,
             budget: SearchBudget { runs: Some(DEFAULT_RUNS), ..SearchBudget::default() },
+            other_line: [false; 2],
         }
     }
 

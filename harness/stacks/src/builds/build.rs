@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use version::Version;
 
 use super::names;
 use crate::{Components, Date};
@@ -83,6 +84,13 @@ impl Build {
     pub fn is_push(&self) -> bool {
         let hexadecimal = |c: char| c.is_ascii_hexdigit();
         self.run.is_some() && self.id.len() == 40 && self.id.chars().all(hexadecimal)
+    }
+
+    /// Returns true if the build is from a release branch. The version of such a build contains neither a day nor a
+    /// commit.
+    pub fn is_release(&self) -> bool {
+        let version = self.version.parse::<Version>();
+        version.is_ok() && names::day(&self.version).is_none() && !self.version.contains(".dev")
     }
 
     /// Returns true if a text is a name of this build: its id, its version, the part of its id after the colon (`6.4.3`

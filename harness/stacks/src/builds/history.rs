@@ -115,11 +115,11 @@ pub fn list_builds(
         ));
     }
     history.builds = in_order(merged.into_values().collect());
-    if let Some(release) = history.builds.iter().find(|build| is_release(build))
+    if let Some(release) = history.builds.iter().find(|build| build.is_release())
         && history
             .builds
             .iter()
-            .any(|build| !is_release(build) && names::day(&build.version).is_some())
+            .any(|build| !build.is_release() && names::day(&build.version).is_some())
     {
         history.silent.push(format!(
             "{} is a release, from a branch of its own: it stands behind the last night of its version, whenever it was \
@@ -135,16 +135,11 @@ pub fn list_builds(
     Ok(history)
 }
 
-/// Returns true if a build is from a release branch. The version of such a build contains neither a day nor a commit.
-fn is_release(build: &Build) -> bool {
-    let version = build.version.parse::<Version>();
-    version.is_ok() && names::day(&build.version).is_none() && !build.version.contains(".dev")
-}
-
 /// Sorts nightly builds by day. Each release follows the last nightly build of its version or of an earlier version.
 /// The day of a release's upload is not used, because it does not show when its branch was created.
 fn in_order(builds: Vec<Build>) -> Vec<Build> {
-    let (mut releases, mut nights): (Vec<_>, Vec<_>) = builds.into_iter().partition(is_release);
+    let (mut releases, mut nights): (Vec<_>, Vec<_>) =
+        builds.into_iter().partition(Build::is_release);
     let numbers = |build: &Build| {
         let text = build.version.as_str();
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -326,7 +321,7 @@ mod tests {
 
     #[test]
     fn tells_releases_from_nights_and_commits() {
-        let is_release = |version: &str| is_release(&Build::named(version.into(), version.into()));
+        let is_release = |version: &str| Build::named(version.into(), version.into()).is_release();
         assert!(is_release("7.14.0") && is_release("10.1.0rc3"));
         for other in ["7.14.0a20260620", "7.10.0.dev0+361a3e79", "0aa9c1d", "prefix"] {
             assert!(!is_release(other), "{other}");

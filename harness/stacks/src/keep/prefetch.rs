@@ -23,7 +23,14 @@ impl BuildStore {
         let cancel = Arc::new(AtomicBool::new(false));
         let thread = std::thread::Builder::new().name("prefetch".into()).spawn({
             let (store, build, cancel) = (self.clone(), build.clone(), Arc::clone(&cancel));
-            move || drop(store.obtain_unless(&build, &cancel, &|_| ()))
+            move || {
+                store.ahead.lock().push(build.id.clone());
+                drop(store.obtain_unless(&build, &cancel, &|_| ()));
+                let mut ahead = store.ahead.lock();
+                if let Some(at) = ahead.iter().position(|id| *id == build.id) {
+                    ahead.swap_remove(at);
+                }
+            }
         });
         // If no thread can be started, the build is only not fetched in advance.
         Prefetch { id: build.id.clone(), cancel, thread: thread.ok() }

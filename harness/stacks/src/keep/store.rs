@@ -56,13 +56,20 @@ pub struct BuildStore {
     budget: Option<u64>,
     http: Http,
     pins: Arc<Mutex<Vec<Lock>>>,
+    /// Ids of the builds that this process is prefetching.
+    pub(super) ahead: Arc<Mutex<Vec<String>>>,
 }
 
 /// Events of [`BuildStore::obtain`]. Sizes are in bytes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BuildEvent<'a> {
-    /// Another process, or a prefetch of this process, is fetching the same build.
+    /// A prefetch of this process is fetching the same build.
+    WaitingForPrefetch {
+        /// Id of the build.
+        id: &'a str,
+    },
+    /// Another process is fetching the same build.
     Waiting {
         /// Name of the process, for example `rocrepro (process 4711)`.
         holder: &'a str,
@@ -131,8 +138,8 @@ impl BuildStore {
     /// Returns the store in the folder next to the fetched stacks.
     pub fn new(stacks: StackCache) -> Self {
         let folder = stacks.path().join("builds");
-        let pins = Arc::default();
-        Self { stacks, folder, budget: None, http: Http::new(BACKOFF), pins }
+        let (pins, ahead) = Default::default();
+        Self { stacks, folder, budget: None, http: Http::new(BACKOFF), pins, ahead }
     }
 
     /// Sets the disk budget for builds and unfinished downloads, in bytes. Builds that are pinned or in use are kept
@@ -266,7 +273,13 @@ impl BuildStore {
     ) -> Result<ObtainedBuild, ObtainError> {
         let key = key(build);
         let lock = self.lock(&key)?;
-        let waiting = |holder: &str| progress(BuildEvent::Waiting { holder });
+        let waiting = |holder: &str| {
+            let ahead = self.ahead.lock().contains(&build.id);
+            progress(match ahead {
+                true => BuildEvent::WaitingForPrefetch { id: &build.id },
+                false => BuildEvent::Waiting { holder },
+            });
+        };
         let mut downloaded = 0;
         loop {
             lock.hold(LockMode::Shared, LONGEST_WAIT, cancel, &waiting)?;
