@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use case::{Case, Trial};
 use device::Planted;
 use judge::{FailureIdentity, Kind, Likeness, Outcome};
 use plan::Plan;
@@ -174,6 +175,33 @@ impl<'a> FailingTrial<'a> {
         }
         Ok(records)
     }
+}
+
+/// Another trial of the same case.
+pub(crate) struct NearTrial {
+    /// Number of axis values that differ.
+    pub(crate) values: usize,
+    /// The values that differ, for example `host=pinned instead of host=pageable`.
+    pub(crate) what: String,
+    /// The trial.
+    pub(crate) trial: Trial,
+}
+
+/// Returns the other trials of a case, the most similar first.
+pub(crate) fn nearest_trials(case: &Case, own: &Trial) -> Vec<NearTrial> {
+    let near = case.trials().into_iter().map(|trial| {
+        let differ = trial.values.iter().filter(|(axis, value)| own.value(axis) != Some(value));
+        let words: Vec<_> = differ
+            .map(|(axis, value)| match own.value(axis) {
+                Some(mine) => format!("{axis}={value} instead of {axis}={mine}"),
+                None => format!("{axis}={value}"),
+            })
+            .collect();
+        NearTrial { values: words.len(), what: words.join(", "), trial }
+    });
+    let mut near: Vec<_> = near.filter(|near| near.values > 0).collect();
+    near.sort_by_key(|near| near.values);
+    near
 }
 
 /// Repeated runs of one trial.

@@ -5,6 +5,7 @@ mod controls;
 mod error;
 mod inline_helper;
 mod logs;
+mod minimal_case;
 mod program;
 mod shorter_program;
 mod stand_alone;
@@ -31,7 +32,10 @@ use report::{
 use supervise::Cancel;
 
 pub use self::error::IssueError;
-use self::{controls::Controls, logs::ProgramLog, shorter_program::ShorterProgram};
+use self::{
+    controls::Controls, logs::ProgramLog, minimal_case::MinimalCase,
+    shorter_program::ShorterProgram,
+};
 use crate::{
     CaseLibrary, Session, SessionOptions, Stop,
     command_line::CommandLine,
@@ -48,6 +52,9 @@ pub const REPEAT: u32 = 5;
 
 /// Default number of runs of a failing program on each release.
 pub const PROGRAM_REPEAT: u32 = 3;
+
+/// Least runs of a minimal case whose trial fails only in a part of its runs.
+const LOOKS: u32 = 20;
 
 /// Default of the longest time of the search for a shorter program.
 pub const BUDGET: Duration = Duration::from_secs(180);
@@ -192,6 +199,26 @@ pub fn report(
             }
         }
     };
+    let minimal = minimised.and_then(|minimised| MinimalCase::read(minimised, &folder));
+    let smaller = minimal.as_ref().and_then(|minimal| Some((minimal, minimal.subject(&found)?)));
+    let (subject, runs, minimised) = match smaller {
+        None => (subject, runs, None),
+        Some((minimal, smaller)) => {
+            let rare = runs.rate.failed < runs.rate.runs;
+            let runs_of_it = if rare { repeat.max(LOOKS) } else { repeat };
+            let mut records = smaller.run(session, runs_of_it, 0, &[], cancel)?;
+            minimal.describe(&mut records, &smaller, session);
+            let signature = Some(failed.outcome.signature.clone());
+            let runs_of_it = TrialRuns::with_signature(records, signature);
+            if runs_of_it.failed().is_some() {
+                (smaller, runs_of_it, Some(minimal.found.clone()))
+            } else {
+                let why = "the minimal case no longer fails in the same way";
+                events(IssueEvent::ShorterProgramNotUsed { why });
+                (subject, runs, None)
+            }
+        }
+    };
     let failed = runs.failed().cloned().ok_or(IssueError::NoFailure)?;
 
     let uptime = kernel_log::uptime();
@@ -222,6 +249,7 @@ pub fn report(
     let runs_alone = Findings {
         mistake,
         program,
+        minimised,
         shortened,
         mitigations,
         finer,
@@ -250,6 +278,7 @@ pub fn report(
     unfinished(&common, "a stand-alone program")?;
     events(IssueEvent::Step("searching for a short stand-alone program"));
     let maker = stand_alone::ProgramMaker {
+        trial: &found,
         subject: &subject,
         session,
         options: &options.session,
@@ -261,7 +290,7 @@ pub fn report(
         cancel,
         events,
     };
-    let (program, log, stacks) = match maker.program(minimised.as_ref())? {
+    let (program, log, stacks) = match maker.program()? {
         Some(found) => (Some(found.program), found.log, found.stacks),
         None => (None, None, String::new()),
     };
@@ -275,7 +304,6 @@ pub fn report(
     logs.extend(common.logs);
     let findings = Findings {
         program,
-        minimised,
         kernel_log: kernel_log::of_processes(uptime, &session.processes.all(), &who),
         logs,
         libraries: plan.libraries.clone(),

@@ -3,6 +3,8 @@
 
 use device::{Arch, Sanitize};
 use judge::Kind;
+use plan::Version;
+use stacks::Stack;
 use supervise::Cancel;
 use thiserror::Error;
 
@@ -63,8 +65,38 @@ impl PassingReleaseSearch {
     ) -> Result<Option<Session>, Stop> {
         let specs = match &self.named {
             Some(spec) => vec![spec.clone()],
-            None => nearest(failing),
+            None => nearest(failing).into_iter().map(|stack| stack.spec).collect(),
         };
+        self.first_of(specs, job, cancel)
+    }
+
+    /// Returns a second release on which the trial passes: the nearest one on the other side of the failing release. A program that
+    /// passes on an older release because that refuses nothing may still be wrong. None if the user named a release.
+    ///
+    /// # Errors
+    /// Does not fail for trouble of a release: such a release proves nothing.
+    pub fn beyond(
+        &self,
+        failing: &Session,
+        found: &Session,
+        job: &Job<'_>,
+        cancel: &Cancel,
+    ) -> Result<Option<Session>, Stop> {
+        if self.named.is_some() {
+            return Ok(None);
+        }
+        let is_older = |rocm: &Option<Version>| *rocm <= failing.rocm;
+        let others = nearest(failing).into_iter();
+        let specs = others.filter(|stack| is_older(&stack.rocm) != is_older(&found.rocm));
+        self.first_of(specs.map(|stack| stack.spec).collect(), job, cancel)
+    }
+
+    fn first_of(
+        &self,
+        specs: Vec<String>,
+        job: &Job<'_>,
+        cancel: &Cancel,
+    ) -> Result<Option<Session>, Stop> {
         let mut outcome = String::new();
         for spec in specs {
             for options in self.settings(&spec) {
@@ -132,13 +164,13 @@ impl PassingReleaseSearch {
 }
 
 /// Lists the other releases of this machine: older ones from the newest on, then newer ones from the oldest on.
-fn nearest(failing: &Session) -> Vec<String> {
+fn nearest(failing: &Session) -> Vec<Stack> {
     let own = failing.rocm.clone();
     let (mut older, mut newer): (Vec<_>, Vec<_>) =
         failing.other_stacks().into_iter().partition(|stack| stack.rocm <= own);
     older.sort_by(|a, b| b.rocm.cmp(&a.rocm));
     newer.sort_by(|a, b| a.rocm.cmp(&b.rocm));
-    older.into_iter().chain(newer).map(|stack| stack.spec).collect()
+    older.into_iter().chain(newer).collect()
 }
 
 /// Returns the outcome of the first run that does not pass as an error.

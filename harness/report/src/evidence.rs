@@ -108,14 +108,26 @@ impl Rate {
         (runs > 0).then(|| judge::Rate { hits, runs }.interval())
     }
 
-    /// Compares two rates. The result is `Equal` if their intervals overlap.
+    /// Compares two rates by Fisher's exact test. The result is `Equal` if equal probabilities lead to such counts, or
+    /// to less likely ones, in at least 5 % of all experiments.
     pub fn compared(self, other: Rate) -> Ordering {
-        match (self.interval(), other.interval()) {
-            (Some((_, high)), Some((low, _))) if high < low => Ordering::Less,
-            (Some((low, _)), Some((_, high))) if low > high => Ordering::Greater,
-            _ => Ordering::Equal,
-        }
+        let (failed, runs) = (self.failed + other.failed, self.runs + other.runs);
+        // The probability of `n` failures among the runs of `self`, given all failures: a hypergeometric distribution.
+        let chance = |n: u32| {
+            let rest = ln_choose(other.runs, failed - n);
+            (ln_choose(self.runs, n) + rest - ln_choose(runs, failed)).exp()
+        };
+        let possible = failed.saturating_sub(other.runs)..=failed.min(self.runs);
+        let own = chance(self.failed) * (1.0 + 1e-9);
+        let p: f64 = possible.map(chance).filter(|chance| *chance <= own).sum();
+        let (one, two) = (self.failed * other.runs, other.failed * self.runs);
+        if p < 0.05 { one.cmp(&two) } else { Ordering::Equal }
     }
+}
+
+/// Returns the logarithm of the number of ways to choose `n` of `all`.
+fn ln_choose(all: u32, n: u32) -> f64 {
+    (1..=n).map(|k| (f64::from(all - n + k) / f64::from(k)).ln()).sum()
 }
 
 /// Failure with another signature that occurred during a search. It is probably another bug.

@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
 pub mod mitigations;
+pub mod premise;
 pub mod reduce;
 mod shorten;
 pub mod statements;

@@ -38,6 +38,7 @@ mod old_names;
 mod order;
 mod outcomes;
 mod own_kernels;
+mod premises;
 mod programs;
 mod publish;
 mod repeat_command;

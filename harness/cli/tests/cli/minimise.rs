@@ -49,12 +49,12 @@ fn resumes_a_search_from_its_journal() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let base = ["minimise", FORK, "--fault", "kernel.drop", "--out", "out"];
-    let stopped: Vec<_> = base.iter().copied().chain(["--budget-runs", "4"]).collect();
+    let stopped: Vec<_> = base.iter().copied().chain(["--budget-runs", "8"]).collect();
     check(at, &stopped, 1, &["may not be minimal"]);
     let journal = at.join("out/minimise.jsonl");
     // A killed writer leaves an incomplete last line.
     let mut text = std::fs::read_to_string(&journal).expect("a journal");
-    assert_eq!(text.lines().count(), 5, "{text}");
+    assert_eq!(text.lines().count(), 9, "{text}");
     text.push_str("{\"run\":{\"candidate\":\"ab");
     std::fs::write(&journal, text).expect("written");
     let resumed: Vec<_> = base.iter().copied().chain(["--resume"]).collect();
@@ -62,7 +62,7 @@ fn resumes_a_search_from_its_journal() {
     let json = found(at);
     let lines = std::fs::read_to_string(&journal).expect("a journal").lines().count() as u64;
     // The journal has a first line, the incomplete line, and one line for each run of both searches.
-    assert_eq!(json["runs"].as_u64().map(|runs| runs + 4 + 2), Some(lines), "{json}");
+    assert_eq!(json["runs"].as_u64().map(|runs| runs + 8 + 2), Some(lines), "{json}");
     let other = ["minimise", FORK, "--fault", "copy.zero", "--out", "out", "--resume"];
     check(at, &other, 2, &["leave `--resume` out"]);
 }

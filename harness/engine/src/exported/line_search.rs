@@ -28,7 +28,16 @@ impl Lines {
 pub(super) struct LineRemoval(BTreeSet<usize>);
 
 /// The search space of programs with fewer lines.
-struct Texts;
+struct Texts {
+    /// Functions of the calls on which the expected result rests, each with the number of lines that name it.
+    calls: Vec<(&'static str, usize)>,
+}
+
+/// Counts the lines that call a function.
+fn lines_that_call(program: &Lines, function: &str) -> usize {
+    let called = format!("{function}(");
+    program.0.iter().filter(|(_, line)| line.contains(&called)).count()
+}
 
 impl Space for Texts {
     type Candidate = Lines;
@@ -50,7 +59,11 @@ impl Space for Texts {
             return Made::IllFormed("the rest needs these lines".to_owned());
         }
         let kept = program.0.iter().filter(|(number, _)| !goes(number)).cloned();
-        Made::Candidate(Lines(kept.collect()))
+        let kept = Lines(kept.collect());
+        match self.calls.iter().find(|(call, lines)| lines_that_call(&kept, call) < *lines) {
+            Some((call, _)) => Made::IllFormed(format!("the expected result depends on {call}")),
+            None => Made::Candidate(kept),
+        }
     }
 
     fn key(&self, program: &Lines) -> String {
@@ -58,14 +71,18 @@ impl Space for Texts {
     }
 }
 
-/// Leaves out lines as long as the program shows the failure as often as before, and passes on the oracle.
+/// Leaves out lines as long as the program shows the failure as often as before, and passes on the oracle. Lines that call one of
+/// `calls` stay.
 pub(super) fn fewer_lines(
     runs: &mut Runs<'_>,
     text: &str,
+    calls: &BTreeSet<&'static str>,
     settings: ReduceSettings,
 ) -> Result<Reduced<Lines, LineRemoval>, Stop> {
     let start = line_removal::strip_main(text).lines().map(str::to_owned).enumerate().collect();
-    let found = reduce(&Texts, Lines(start), settings, runs);
+    let start = Lines(start);
+    let calls = calls.iter().map(|call| (*call, lines_that_call(&start, call))).collect();
+    let found = reduce(&Texts { calls }, start, settings, runs);
     match runs.trouble.take() {
         Some(stop) => Err(stop),
         None => Ok(found),

@@ -4,7 +4,7 @@
 use std::{
     cell::{Cell, OnceCell},
     cmp::Ordering,
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fs,
     path::{Path, PathBuf},
     time::Duration,
@@ -13,9 +13,9 @@ use std::{
 use ::export::Form;
 use device::{Config, Sanitize, Schedule};
 use judge::{Kind, Outcome};
-use plan::{Plan, Version};
+use plan::{Call, Plan, Version};
 use report::evidence::Rate;
-use rewrite::ShortenEdit;
+use rewrite::{ShortenEdit, premise::Premises};
 use search::reduce::{Made, ReduceSettings, Runner, Seen, Space, Tree, reduce};
 use supervise::Cancel;
 
@@ -33,6 +33,8 @@ use crate::{Job, Session, Stop, TrialFolder, toolchain::Toolchain};
 const MOST_TRIES: u32 = 3000;
 /// Runs of the finished program, on each release.
 const RUNS: u32 = 3;
+/// Least runs of a finished program whose case fails only in a part of its runs: fewer say little about a rate.
+const RUNS_OF_RARE: u32 = 20;
 /// Failures required of a finished program that fails only in a part of its runs.
 const FAILURES: u32 = 3;
 /// Most runs of a program that fails only in a part of its runs.
@@ -247,6 +249,8 @@ struct Programs<'a> {
     version: &'a Version,
     session: &'a Session,
     failing: Option<u32>,
+    /// The premise of the failing call, if the failure is a wrong result.
+    premise: Premises,
 }
 
 impl Programs<'_> {
@@ -281,7 +285,8 @@ impl Space for Programs<'_> {
         if smaller == *plan {
             return Made::Unchanged;
         }
-        match rewrite::used_before_creation(&smaller) {
+        let lost = self.premise.lost(&smaller, self.failing).map(|lost| lost.to_string());
+        match lost.or_else(|| rewrite::used_before_creation(&smaller)) {
             Some(why) => Made::IllFormed(why),
             None => match self.print(&smaller, Vec::new(), Vec::new()) {
                 Ok(_) => Made::Candidate(smaller),
@@ -458,7 +463,10 @@ pub fn shortest(
         return Ok(None);
     }
     let (session, version) = (failing.session, &failing.version);
-    let space = Programs { job, version, session, failing: goal.at.step };
+    let states = goal.at.step.filter(|_| states_a_result(&job.lowered.plan, goal));
+    let premise = states.map_or(Premises::default(), |id| Premises::of_step(&job.lowered.plan, id));
+    let calls = states.map_or(BTreeSet::new(), |id| Premises::functions(&job.lowered.plan, id));
+    let space = Programs { job, version, session, failing: goal.at.step, premise };
     // The sanitizer knows the bounds of the library's kernels only, not those of the case's own.
     let own = rewrite::launches_own(&job.lowered.plan);
     let mut runs = Runs {
@@ -508,13 +516,21 @@ pub fn shortest(
     if let Some(shorter) = with_bytes(&mut runs, &text)? {
         text = shorter;
     }
-    let found = fewer_lines(&mut runs, &text, settings)?;
+    let found = fewer_lines(&mut runs, &text, &calls, settings)?;
     if found.with.same == 0 {
         return Ok(None);
     }
     let complete = complete && found.complete;
     let short = finished(&runs, &found.candidate.text(), reported)?;
     Ok(short.map(|short| ShortestProgram { complete, ..short }))
+}
+
+/// Returns true if the failure is a wrong result, which rests on a premise: a status, a value, or a comparison of two buffers.
+fn states_a_result(plan: &Plan, goal: &Outcome) -> bool {
+    let step = goal.at.step.and_then(|id| plan.step(id));
+    let compares =
+        |step: &plan::Step| matches!(step.call, Call::Equal { .. } | Call::Differ { .. });
+    goal.kind == Kind::ApiError || step.is_some_and(compares)
 }
 
 /// The rate in a header whose numbers are not known yet.
@@ -538,8 +554,9 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Shorte
     };
     let Ok(program) = runs.failing.compile(text, plan)? else { return Ok(None) };
     let (mut failed, mut ended) = (Rate::default(), String::new());
+    let least = if reported.failed == reported.runs { RUNS } else { RUNS_OF_RARE };
     let enough = |found: Rate| {
-        found.runs >= RUNS
+        found.runs >= least
             && found.failed >= FAILURES
             && found.compared(reported) == Ordering::Equal
     };

@@ -1,6 +1,5 @@
 //! Controls: runs that differ from the failing ones in one aspect.
 
-use case::Trial;
 use device::Arch;
 use report::{
     evidence::Rate,
@@ -12,7 +11,7 @@ use supervise::Cancel;
 use super::{IssueError, IssueEvent, IssueOptions, IssueReporter};
 use crate::{
     Selected, Session, SessionOptions, Stop,
-    failing_trial::{FailingTrial, TrialRuns},
+    failing_trial::{FailingTrial, NearTrial, TrialRuns, nearest_trials},
     passing_release::PassingReleaseSearch,
     stop::explained,
 };
@@ -90,18 +89,8 @@ fn neighbours(
     cancel: &Cancel,
 ) -> Result<Vec<Control>, Stop> {
     let (case, own) = (subject.selected.case, &subject.selected.trial);
-    let mut near: Vec<(usize, String, Trial)> = case
-        .trials()
-        .into_iter()
-        .map(|trial| {
-            let (count, words) = difference(own, &trial);
-            (count, words, trial)
-        })
-        .filter(|(count, ..)| *count > 0)
-        .collect();
-    near.sort_by_key(|(count, ..)| *count);
     let mut found = Vec::new();
-    for (_, what, trial) in near.into_iter().take(NEIGHBOURS) {
+    for NearTrial { what, trial, .. } in nearest_trials(case, own).into_iter().take(NEIGHBOURS) {
         let neighbour = subject.with(Selected { case, trial }, subject.faults.clone());
         let looks = TrialRuns::of(neighbour.run(session, 1, 0, &[], cancel)?);
         if looks.rate.runs == 0 || looks.signature.is_some() {
@@ -117,20 +106,6 @@ fn neighbours(
     // A neighbour that fails in a later run is not a control.
     found.retain(|control| control.rate.failed == 0);
     Ok(found)
-}
-
-/// Counts and describes the values that differ, for example `host=pinned instead of host=pageable`.
-fn difference(own: &Trial, other: &Trial) -> (usize, String) {
-    let words: Vec<_> = other
-        .values
-        .iter()
-        .filter(|(axis, value)| own.value(axis) != Some(value))
-        .map(|(axis, value)| match own.value(axis) {
-            Some(mine) => format!("{axis}={value} instead of {axis}={mine}"),
-            None => format!("{axis}={value}"),
-        })
-        .collect();
-    (words.len(), words.join(", "))
 }
 
 /// Returns the other releases of this machine, each on the device of the failing runs and on other architectures.

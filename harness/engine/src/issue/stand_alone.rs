@@ -7,16 +7,16 @@ use judge::{Outcome, api};
 use plan::Plan;
 use report::{
     Record,
-    evidence::{CASE_FILE, Exported, Minimised, Passes, Rate, Setting},
+    evidence::{Exported, Passes, Rate, Setting},
     issue::{Identity, Program, Syntax, redact_program},
 };
 use supervise::Cancel;
 
 use super::{IssueEvent, IssueReporter};
 use crate::{
-    CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop, evidence,
+    Session, SessionOptions, Stop, evidence,
     exported::{ProgramRunner, ShortenBudget, printed, program_folder, shortest, verify},
-    failing_trial::{FailingTrial, TrialRuns},
+    failing_trial::FailingTrial,
     passing_release::PassingReleaseSearch,
     probe::release_of_programs,
     toolchain::Toolchain,
@@ -24,11 +24,11 @@ use crate::{
 
 /// Runs of a program that fails every time.
 const RUNS: u32 = 3;
-/// Runs of a minimal case that fails only in a part of its runs.
-const LOOKS: u32 = 20;
 
 /// The failure for which a program is made.
 pub(super) struct ProgramMaker<'a> {
+    /// The trial that the user named, from which a minimal case was reduced.
+    pub(super) trial: &'a FailingTrial<'a>,
     pub(super) subject: &'a FailingTrial<'a>,
     pub(super) session: &'a Session,
     pub(super) options: &'a SessionOptions,
@@ -51,35 +51,9 @@ pub(super) struct Found {
 }
 
 impl ProgramMaker<'_> {
-    /// Makes a program of the minimal case, or without one of the trial, and writes it to the folder; none if it cannot be written
-    /// as a program.
-    pub(super) fn program(&self, minimised: Option<&Minimised>) -> Result<Option<Found>, Stop> {
-        let case = self.folder.join(CASE_FILE);
-        if minimised.is_some()
-            && let Ok(library) = CaseLibrary::load(Some(&CasesFrom { path: case, trusted: false }))
-            && let Some(case) = library.cases().next()
-            && let Some(trial) = case.trials().into_iter().next()
-        {
-            let faults = self.subject.faults.clone();
-            let selected = Selected { case, trial };
-            let minimal = FailingTrial { library: &library, selected, faults, command: None };
-            let signature = Some(self.failed.outcome.signature.clone());
-            let runs = TrialRuns::with_signature(
-                minimal.run(self.session, LOOKS.min(self.looks()), 0, &[], self.cancel)?,
-                signature,
-            );
-            if let Some(failed) = runs.failed()
-                && let Some(found) = self.of(&minimal, &failed.outcome, runs.rate)?
-            {
-                return Ok(Some(found));
-            }
-        }
+    /// Makes a program of the subject of the report and writes it to the folder; none if it cannot be written as a program.
+    pub(super) fn program(&self) -> Result<Option<Found>, Stop> {
         self.of(self.subject, &self.failed.outcome, self.rate)
-    }
-
-    /// Returns the number of runs that show whether a minimal case fails.
-    fn looks(&self) -> u32 {
-        if self.rate.failed == self.rate.runs { RUNS } else { LOOKS }
     }
 
     fn of(
@@ -104,13 +78,13 @@ impl ProgramMaker<'_> {
     ) -> Result<Option<Found>, Stop> {
         let mut job = subject.job()?;
         // The program names the reported trial, even if it is made from the minimal case.
-        job.lowered.plan.trial = self.subject.id();
+        job.lowered.plan.trial = self.trial.id();
         let version = release_of_programs(self.session);
         let runner = ProgramRunner::new(self.session, version.clone())?;
         let releases = PassingReleaseSearch { options: self.options.clone(), named: None };
         let release = match job.faults.is_empty() {
             // A smaller case may pass on a release on which the trial fails in another way.
-            true => releases.find(self.session, &self.subject.job()?, self.cancel)?,
+            true => releases.find(self.session, &self.trial.job()?, self.cancel)?,
             false => None,
         };
         let other = match &release {
@@ -196,7 +170,7 @@ impl ProgramMaker<'_> {
             found.unwrap_or_default().trim().to_owned()
         };
         Exported {
-            trial: self.subject.id(),
+            trial: self.trial.id(),
             form: Form::Hiprtc.name().to_owned(),
             path: Form::Hiprtc.file().to_owned(),
             build: line("Build:"),

@@ -6,8 +6,11 @@ use std::{collections::BTreeSet, rc::Rc};
 use case::{Case, Header, Kernels, Lowered, Trial, lower, write};
 use device::{Place, Planted};
 use judge::{Kind, Outcome};
-use plan::{Call, Plan, Step, may_succeed};
-use rewrite::reduce::{Edit, apply, reductions};
+use plan::{Call, Plan, Step};
+use rewrite::{
+    premise::Premises,
+    reduce::{Edit, apply, reductions},
+};
 use search::reduce::{Made, Space, Tree};
 
 use crate::Job;
@@ -28,6 +31,20 @@ pub(super) struct Plans {
     pub(super) failing: Option<u32>,
     /// Steps that must stay, because the status or value that the failing step expects depends on them.
     pub(super) kept: BTreeSet<u32>,
+    /// The premises of the expected results in the trial, which every candidate must have too.
+    pub(super) premises: Premises,
+    /// The failing step, if it fails although its call must succeed.
+    pub(super) must_succeed: Option<u32>,
+    /// Trials that pass, and that every candidate is compared with.
+    pub(super) neighbours: Vec<Neighbour>,
+}
+
+/// A trial of the case that differs in one axis value and passes. The same reduction of it must pass, too.
+pub(super) struct Neighbour {
+    /// The difference, for example `host=pinned instead of host=pageable`.
+    pub(super) what: String,
+    /// The plan, with the same steps as that of the failing trial.
+    pub(super) plan: Plan,
 }
 
 /// A plan, both as edited and as lowered for a run.
@@ -37,6 +54,10 @@ pub(super) struct Candidate(Rc<Inner>);
 struct Inner {
     /// The edited plan, with step ids of the original plan.
     plan: Plan,
+    /// The edits of the original plan.
+    edits: Vec<Edit>,
+    /// Neighbours of the trial, reduced in the same way, with the difference of each.
+    neighbours: Vec<(String, Candidate)>,
     text: String,
     key: String,
     case: Case,
@@ -53,6 +74,11 @@ impl Candidate {
     /// Returns the text of the case.
     pub(super) fn text(&self) -> &str {
         &self.0.text
+    }
+
+    /// Returns the neighbours of the trial, reduced in the same way, with the difference of each.
+    pub(super) fn neighbours(&self) -> &[(String, Candidate)] {
+        &self.0.neighbours
     }
 
     /// Returns the first run of the candidate with these injected faults.
@@ -105,14 +131,11 @@ pub(super) fn is_block(call: &Call) -> bool {
 }
 
 impl Plans {
-    /// Writes, reads and lowers an edited plan.
+    /// Writes, reads and lowers an edited plan that can fail as the trial does.
     ///
     /// # Errors
     /// The first mistake of a plan that is not well-formed, or the reason why it cannot fail in the same way.
-    pub(super) fn candidate(&self, plan: &Plan) -> Result<Candidate, String> {
-        let first = |mistakes: Vec<case::Diagnostic>| {
-            mistakes.into_iter().next().map_or_else(String::new, |m| m.message)
-        };
+    pub(super) fn candidate(&self, plan: &Plan, edits: Vec<Edit>) -> Result<Candidate, String> {
         let ids: BTreeSet<u32> = all_steps(&plan.body).iter().map(|s| s.id).collect();
         if ids.is_empty() {
             return Err("no step is left".to_owned());
@@ -121,25 +144,59 @@ impl Plans {
         if self.failing.is_some_and(|failing| !ids.contains(&failing)) {
             return Err("the failing call is left out".to_owned());
         }
+        if !self.kept.is_subset(&ids) {
+            return Err("the result that the failing call expects depends on it".to_owned());
+        }
+        if let Some(lost) = self.premises.lost(plan, self.must_succeed) {
+            return Err(lost.to_string());
+        }
+        let mut candidate = self.written(plan, edits)?;
+        if !self.may_fail(&candidate.lowered().plan) {
+            return Err("no remaining step can produce this failure".to_owned());
+        }
+        let neighbours = self.neighbours.iter();
+        let reduced =
+            neighbours.filter_map(|one| Some((one.what.clone(), self.reduced(one, &candidate)?)));
+        let reduced = reduced.collect();
+        if let Some(inner) = Rc::get_mut(&mut candidate.0) {
+            inner.neighbours = reduced;
+        }
+        Ok(candidate)
+    }
+
+    /// Writes, reads and lowers an edited plan.
+    ///
+    /// # Errors
+    /// The first mistake of a plan that is not well-formed.
+    fn written(&self, plan: &Plan, edits: Vec<Edit>) -> Result<Candidate, String> {
+        let first = |mistakes: Vec<case::Diagnostic>| {
+            mistakes.into_iter().next().map_or_else(String::new, |m| m.message)
+        };
         let text = write(plan, &self.header, &self.kernels);
         let case = Case::parse(&self.id, &text).map_err(first)?;
         let trial = case.trials().swap_remove(0);
         let lowered = lower(&case, &trial, &self.kernels, &self.faults).map_err(first)?;
-        if !self.may_fail(&lowered.plan) {
-            return Err("no remaining step can produce this failure".to_owned());
-        }
-        if !self.kept.is_subset(&ids) {
-            return Err("the result that the failing call expects depends on it".to_owned());
-        }
-        if let Some(buffer) = never_freed(&lowered.plan) {
-            return Err(format!(
-                "`{buffer}` is not freed before the check that all memory was returned"
-            ));
-        }
         // The key does not depend on the header, which can change between runs of one plan.
         let key = plan::digest(write(plan, &Header::default(), &self.kernels).as_bytes());
         let plan = plan.clone();
-        Ok(Candidate(Rc::new(Inner { plan, text, key, case, trial, lowered })))
+        Ok(Candidate(Rc::new(Inner {
+            plan,
+            edits,
+            neighbours: Vec::new(),
+            text,
+            key,
+            case,
+            trial,
+            lowered,
+        })))
+    }
+
+    /// Reduces a neighbour as a candidate was reduced. Returns none if the result is not well-formed, or if it is the candidate
+    /// itself: then the axis is not part of the candidate.
+    pub(super) fn reduced(&self, neighbour: &Neighbour, like: &Candidate) -> Option<Candidate> {
+        let edits = like.0.edits.clone();
+        let reduced = self.written(&apply(&neighbour.plan, &edits), edits).ok()?;
+        (reduced.0.key != like.0.key).then_some(reduced)
     }
 
     pub(super) fn run_key(&self, candidate: &Candidate) -> String {
@@ -188,19 +245,6 @@ impl Plans {
     }
 }
 
-/// Returns a buffer that is not freed, in a plan that checks that all memory was returned.
-fn never_freed(plan: &Plan) -> Option<&str> {
-    let steps = all_steps(&plan.body);
-    let wanted = steps.iter().any(|s| matches!(s.call, Call::MemGetInfo) && s.gives.is_some());
-    let freed = |name: &str| {
-        steps.iter().any(|s| matches!(&s.call, Call::Free { buffer, .. } if buffer == name))
-    };
-    steps.iter().filter(|_| wanted).find_map(|s| match &s.call {
-        Call::Alloc { buffer, .. } if may_succeed(s) && !freed(buffer) => Some(buffer.as_str()),
-        _ => None,
-    })
-}
-
 impl Space for Plans {
     type Candidate = Candidate;
     type Edit = Edit;
@@ -214,7 +258,8 @@ impl Space for Plans {
         if plan == *candidate.plan() {
             return Made::Unchanged;
         }
-        match self.candidate(&plan) {
+        let all = [candidate.0.edits.as_slice(), edits].concat();
+        match self.candidate(&plan, all) {
             Ok(candidate) => Made::Candidate(candidate),
             Err(why) => Made::IllFormed(why),
         }

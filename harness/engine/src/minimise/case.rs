@@ -2,16 +2,17 @@
 
 use std::{collections::BTreeSet, time::Instant};
 
-use ::case::{FaultEntry, Header, Kernels, Lowered};
+use ::case::{FaultEntry, Header, Kernels, Lowered, lower};
 use device::Planted;
 use judge::{Kind, Outcome};
-use plan::Call;
+use plan::{Call, Plan};
 use report::{
     count,
     evidence::{
         CASE_FILE, Instead, InvalidVariant, Minimised, Needed, OtherFailure, Passes, Rate, Setting,
     },
 };
+use rewrite::premise::Premises;
 use search::reduce::{
     Counts, InvalidReason, ReduceSettings, Reduced, Rejection, Runner, Seen, reduce,
 };
@@ -19,14 +20,14 @@ use supervise::Cancel;
 
 use super::{
     MinimiseReporter, MinimiseResult, Minimiser,
-    candidate::{Candidate, Plans, all_steps, calls, is_block},
+    candidate::{Candidate, Neighbour, Plans, all_steps, calls, is_block},
     error::MinimiseError,
     identity::Identity,
     runs::{self, RunLimits, Runs, SearchConditions},
 };
 use crate::{
     CaseLibrary, Job, Session, Stop, evidence,
-    failing_trial::states_an_answer,
+    failing_trial::{nearest_trials, states_an_answer},
     passing_release::{Oracle, PassingReleaseSearch},
     rerun::{Rerun, What, again},
     run_trial,
@@ -37,6 +38,12 @@ const TRIES: u32 = 30;
 
 /// Rounds over all trials in search of one that fails.
 const ROUNDS: u32 = 5;
+
+/// Trials with another axis value that are tried.
+const NEIGHBOURS: usize = 4;
+
+/// Passing trials with another axis value that every reduction is compared with.
+const REPORTED: usize = 2;
 
 /// Runs of the minimal case on the configuration on which it must pass.
 const PASSES: u32 = 3;
@@ -172,8 +179,12 @@ impl<'s> Search<'s> {
             signature: None,
             failing: None,
             kept: BTreeSet::new(),
+            premises: Premises::default(),
+            must_succeed: None,
+            neighbours: Vec::new(),
         };
-        let start = space.candidate(&job.lowered.plan).map_err(MinimiseError::NotACase)?;
+        let start =
+            space.candidate(&job.lowered.plan, Vec::new()).map_err(MinimiseError::NotACase)?;
         let oracle = match releases {
             Some(releases) => releases.oracle(session, job, cancel)?,
             None if !job.faults.is_empty() => Oracle::Healthy,
@@ -193,6 +204,9 @@ impl<'s> Search<'s> {
         space.signature = Some(first.signature.clone());
         // A reader who runs the reduced case wants a failure, not an expected failure.
         space.header.known.clear();
+        if let (Oracle::Release(found), Some(releases)) = (&oracle, releases) {
+            runs.beyond = releases.beyond(session, found, job, cancel)?;
+        }
         runs.oracle = oracle;
         // If the trial also fails without the fault, the healthy device is not an oracle.
         let passes = runs.elsewhere(&start, &space.run_key(&start)).flatten();
@@ -211,14 +225,67 @@ impl<'s> Search<'s> {
             // Without an oracle a wrong expectation cannot be distinguished from the failure.
             space.kept = before(&job.lowered.plan.body, space.failing);
         }
+        space.must_succeed = space.failing.filter(|_| first.kind == Kind::ApiError);
+        space.premises = Premises::of(&job.lowered.plan, space.must_succeed);
         runs.identity = Some(Identity::of(&start, &first));
+        if releases.is_some() {
+            space.neighbours = self.neighbours(&mut runs, &space, &start, job)?;
+        }
         runs.found(&first.signature);
         // An injected fault need not make every run fail: the effect depends on the runtime and the device.
         let settings = ReduceSettings::default();
         // The header has changed, and with it the text.
-        let start = space.candidate(&job.lowered.plan).map_err(MinimiseError::NotACase)?;
+        let start =
+            space.candidate(&job.lowered.plan, Vec::new()).map_err(MinimiseError::NotACase)?;
         Ok(Prepared { space, start, runs, first, settings })
     }
+
+    /// Returns trials that differ in one axis value and pass where this trial always fails. Passes next to a failure that comes and
+    /// goes prove nothing.
+    fn neighbours(
+        &self,
+        runs: &mut Runs<'_>,
+        space: &Plans,
+        start: &Candidate,
+        job: &Job<'_>,
+    ) -> Result<Vec<Neighbour>, Stop> {
+        let mut found = Vec::new();
+        for _ in 1..PASSES {
+            let key = space.run_key(start);
+            let again = runs.outcome(start, &key).ok_or(MinimiseError::Interrupted)?;
+            if !again.kind.is_failure() {
+                return Ok(found);
+            }
+        }
+        let trials = nearest_trials(job.case, job.trial).into_iter();
+        for near in trials.take_while(|near| near.values == 1).take(NEIGHBOURS) {
+            // A case that lowers for one value only has no neighbour.
+            let kernels = self.library.kernels();
+            let Ok(lowered) = lower(job.case, &near.trial, kernels, &job.faults) else { continue };
+            if !have_same_steps(&lowered.plan, &job.lowered.plan) {
+                continue;
+            }
+            let neighbour = Neighbour { what: near.what, plan: lowered.plan };
+            let Some(candidate) = space.reduced(&neighbour, start) else { continue };
+            let passes = runs.passes(&candidate, &space.run_key(&candidate), PASSES);
+            if passes.ok_or(MinimiseError::Interrupted)? {
+                found.push(neighbour);
+            }
+            if found.len() == REPORTED {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Returns true if two plans have the same steps, apart from their values.
+fn have_same_steps(one: &Plan, other: &Plan) -> bool {
+    let steps = |plan: &Plan| {
+        let all = all_steps(&plan.body).into_iter();
+        all.map(|step| (step.id, std::mem::discriminant(&step.call))).collect::<Vec<_>>()
+    };
+    steps(one) == steps(other)
 }
 
 /// Returns the calls before a step, except checks and work of the host.
@@ -377,6 +444,9 @@ impl Runner<Candidate> for Runs<'_> {
             Some(other) if other.kind != Kind::Pass => Seen::Pass,
             // The candidate is also wrong if its kernels access memory out of bounds.
             _ if !self.is_clean(candidate, key)? => Seen::Invalid(signature, InvalidReason::Kernel),
+            _ if wanted && !self.neighbours_pass(candidate, key)? => {
+                Seen::Invalid(signature, InvalidReason::Elsewhere)
+            }
             _ if wanted => Seen::Same,
             _ => Seen::Other(signature),
         })

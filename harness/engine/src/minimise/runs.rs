@@ -98,6 +98,8 @@ pub(super) struct Runs<'s> {
     signature: Option<String>,
     /// The configuration on which each failing candidate is run as well.
     pub(super) oracle: Oracle,
+    /// Another release on which the trial passes, on the other side of the failing one.
+    pub(super) beyond: Option<Session>,
     /// A session in which the sanitizer finds nothing in the trial. It must find nothing either in candidates that launch kernels
     /// of the case's own.
     pub(super) watch: Option<Session>,
@@ -166,6 +168,7 @@ impl<'s> Runs<'s> {
             before: Vec::new(),
             signature: None,
             oracle: Oracle::None,
+            beyond: None,
             watch: None,
             verdicts: HashMap::new(),
             identity: None,
@@ -218,8 +221,8 @@ impl<'s> Runs<'s> {
         }
     }
 
-    /// Returns the outcome of a candidate on the oracle, where it is run once; the inner option is none without an oracle, and the
-    /// outer one like that of [`Runs::outcome`].
+    /// Returns the outcome of a candidate on the oracle, where it is run once, and on the release beyond the failing one, if it
+    /// passes on the oracle. The inner option is none without an oracle, and the outer one like that of [`Runs::outcome`].
     pub(super) fn elsewhere(
         &mut self,
         candidate: &Candidate,
@@ -230,7 +233,38 @@ impl<'s> Runs<'s> {
             Oracle::Healthy => "healthy".to_owned(),
             Oracle::Release(session) => format!("on {}", session.stack.spec),
         };
-        self.once(format!("{key} {name}"), |runs| runs.consult(candidate)).map(Some)
+        let seen = self.once(format!("{key} {name}"), |runs| runs.consult(candidate))?;
+        let Some(beyond) = self.beyond.take_if(|_| seen.kind == Kind::Pass) else {
+            return Some(Some(seen));
+        };
+        let name = format!("{key} on {}", beyond.stack.spec);
+        let seen = self.once(name, |runs| runs.unplanted(&beyond, candidate));
+        self.beyond = Some(beyond);
+        seen.map(Some)
+    }
+
+    /// Returns true if the reduced neighbours of a candidate still pass; none like [`Runs::outcome`].
+    pub(super) fn neighbours_pass(&mut self, candidate: &Candidate, key: &str) -> Option<bool> {
+        for (what, neighbour) in candidate.neighbours() {
+            let job = neighbour.job(self.faults.to_vec());
+            let run = |runs: &Self| run_trial(runs.session, &job, runs.cancel);
+            if self.once(format!("{key} with {what}"), run)?.kind.is_failure() {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+
+    /// Returns true if a neighbour of the trial passes in several runs; none like [`Runs::outcome`].
+    pub(super) fn passes(&mut self, neighbour: &Candidate, key: &str, runs: u32) -> Option<bool> {
+        for n in 0..runs {
+            let job = neighbour.job(self.faults.iter().map(|p| p.of_run(n.into())).collect());
+            let run = |runs: &Self| run_trial(runs.session, &job, runs.cancel);
+            if self.once(format!("{key} as a neighbour, run {n}"), run)?.kind != Kind::Pass {
+                return Some(false);
+            }
+        }
+        Some(true)
     }
 
     /// Searches for a session in which the sanitizer finds nothing in the trial: on the oracle, or else on the failing release.

@@ -310,17 +310,19 @@ fn program_rate_is_compared_with_the_trial_rate() {
     let same = said((4, 9), (10, 20), false);
     assert!(
         same.contains(
-            "and that of the test 10/20 (95 % interval 27 % to 73 %): the intervals overlap."
+            "and that of its case 10/20 (95 % interval 27 % to 73 %): these runs do not show a difference."
         ),
         "{same}"
     );
     assert!(same.contains("failed as described in 4 of 9 fresh"), "{same}");
     let rarer = said((3, 60), (20, 20), false);
-    assert!(rarer.contains("**It fails less often than the test**: its rate is 3/60"), "{rarer}");
+    assert!(rarer.contains("**It fails less often than its case**: its rate is 3/60"), "{rarer}");
+    let decided = said((20, 20), (12, 20), false);
+    assert!(decided.contains("It fails more often than its case"), "{decided}");
     let never = said((0, 60), (20, 20), false);
     assert!(never.contains("run 60 times and did not show this failure"), "{never}");
     let oftener = said((20, 20), (3, 60), true);
-    assert!(oftener.contains("It fails more often than the test: its rate is 20/20"), "{oftener}");
+    assert!(oftener.contains("It fails more often than its case: its rate is 20/20"), "{oftener}");
     assert!(oftener.contains("the search for one was ended after 900 runs."), "{oftener}");
 }
 

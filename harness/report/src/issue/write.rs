@@ -63,8 +63,7 @@ pub(super) fn title(findings: &Findings) -> String {
     let record = &findings.record;
     let values =
         record.trial.split_once('[').map_or("", |(_, values)| values.trim_end_matches(']'));
-    // An axis value is named in the title if the minimal case still contains it, or if another value of the axis
-    // passes.
+    // A minimal case has no axes. A value of the original case is named only if another one passes.
     let decides = |value: &&str| {
         let axis = value.split('=').next().unwrap_or_default();
         let other = |control: &Control| {
@@ -406,7 +405,7 @@ pub(super) fn steps(findings: &Findings) -> String {
     }
     let _ = write!(text, "\n\n{}", ran(exported, verified, findings.rate));
     if exported.traces_equal == Some(true) && verified.failed == verified.runs {
-        text.push_str(" Its API calls are those of the test, in the same order (traces compared).");
+        text.push_str(" Its API calls are those of its case, in the same order (traces compared).");
     }
     match &exported.passes {
         Some(Passes { on, rate, otherwise }) => {
@@ -450,18 +449,18 @@ fn ran(exported: &Exported, verified: Rate, reported: Rate) -> String {
         let _ = write!(text, " A failing run ended so: `{ended}`.");
     }
     let rates =
-        || format!("{}, and that of the test {}", with_interval(verified), with_interval(reported));
+        || format!("{}, and that of its case {}", with_interval(verified), with_interval(reported));
     match verified.compared(reported) {
         Ordering::Equal if failed == runs && reported.failed == reported.runs => {}
         Ordering::Equal => {
-            let _ = write!(text, " Its rate is {}: the intervals overlap.", rates());
+            let _ = write!(text, " Its rate is {}: these runs do not show a difference.", rates());
         }
         Ordering::Less => {
             let _ =
-                write!(text, " **It fails less often than the test**: its rate is {}.", rates());
+                write!(text, " **It fails less often than its case**: its rate is {}.", rates());
         }
         Ordering::Greater => {
-            let _ = write!(text, " It fails more often than the test: its rate is {}.", rates());
+            let _ = write!(text, " It fails more often than its case: its rate is {}.", rates());
         }
     }
     if failed < runs {
@@ -553,10 +552,8 @@ pub(super) fn case(findings: &Findings) -> String {
             &format!("{again}\n\n{}", fenced("yaml", &findings.case)),
         );
     };
-    let trial = shell::quote(&record.trial);
-    let smaller = record.again.replacen(&trial, "--cases-from case.yaml", 1);
-    let again =
-        fenced("sh", &format!("{smaller}   # reduced\n{}   # as it was found", record.again));
+    let (smaller, found) = (&record.again, &minimal.on.again);
+    let again = fenced("sh", &format!("{smaller}   # reduced\n{found}   # as it was found"));
     folded(
         "The reduced case, case.yaml, for rocrepro",
         &format!("{again}\n\n{}", fenced("yaml", &minimal.yaml)),

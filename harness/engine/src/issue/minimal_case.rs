@@ -1,0 +1,52 @@
+//! The minimal case of an earlier search, as the subject of a report.
+
+use std::path::Path;
+
+use report::{
+    Record,
+    evidence::{CASE_FILE, Minimised},
+};
+
+use crate::{
+    CaseLibrary, CasesFrom, Selected, Session,
+    failing_trial::FailingTrial,
+    rerun::{Rerun, What},
+};
+
+/// A minimal case with the result of the search.
+pub(super) struct MinimalCase {
+    pub(super) found: Minimised,
+    library: CaseLibrary,
+}
+
+impl MinimalCase {
+    /// Reads the minimal case from the evidence folder; none if it is not a case that can be read.
+    pub(super) fn read(found: Minimised, folder: &Path) -> Option<MinimalCase> {
+        let from = CasesFrom { path: folder.join(CASE_FILE), trusted: false };
+        let library = CaseLibrary::load(Some(&from)).ok()?;
+        Some(MinimalCase { found, library })
+    }
+
+    /// Returns the only trial of the minimal case, with the faults of the trial that it was reduced from.
+    pub(super) fn subject<'a>(&'a self, found: &FailingTrial<'a>) -> Option<FailingTrial<'a>> {
+        let case = self.library.cases().next()?;
+        let trial = case.trials().into_iter().next()?;
+        let selected = Selected { case, trial };
+        Some(FailingTrial { library: &self.library, selected, ..found.clone() })
+    }
+
+    /// Gives the records of the minimal case the name of the trial that it was reduced from, and the command that runs its file.
+    pub(super) fn describe(
+        &self,
+        records: &mut [Record],
+        subject: &FailingTrial<'_>,
+        on: &Session,
+    ) {
+        let (what, faults) = (Path::new(CASE_FILE), subject.faults.as_slice());
+        let rerun = Rerun { command: "run", what: What::File(what), late: on.late, faults };
+        for record in records {
+            record.trial.clone_from(&self.found.trial);
+            record.again = rerun.of(on);
+        }
+    }
+}
