@@ -71,7 +71,8 @@ fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<S
             "the parameters of kernel `{name}` cannot be read from its source, so `computes` cannot be used; compare its output \
              by `equal`"
         );
-        reader.mistake(node.at, message);
+        let help = "give each parameter a type in plain words and a name that is not itself a type, as `half` is";
+        reader.mistake_with_help(node.at, message, Some(help.to_owned()));
         return Vec::new();
     };
     let parameters = flat_parameters(&parameters);

@@ -347,6 +347,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
 
+    /// Write a report in the Test Anything Protocol, version 14
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tap: Option<PathBuf>,
+
     /// Show each trial instead of a line per case
     #[arg(long)]
     pub(crate) trials: bool,

@@ -56,9 +56,17 @@ pub enum OutputFileError {
         /// The cause.
         error: io::Error,
     },
-    /// The JUnit report would overwrite the records.
-    #[error("`{}` is the file of the records; JUnit needs another", path.display())]
+    /// A report would overwrite the records.
+    #[error("`{}` is the file of the records; {format} needs another", path.display())]
     SameAsRecords {
+        /// The file.
+        path: PathBuf,
+        /// Name of the report's format.
+        format: &'static str,
+    },
+    /// Two reports would have the same file.
+    #[error("`{}` is the file of two reports; each needs its own", path.display())]
+    SameForTwo {
         /// The file.
         path: PathBuf,
     },
@@ -97,6 +105,7 @@ pub struct FileMark {
 /// Mark of a record file.
 pub(crate) const RECORDS: FileMark = FileMark { what: "a file of records", says: "{\"format\":" };
 const JUNIT: FileMark = FileMark { what: "a JUnit report", says: "<testsuites name=\"rocrepro\"" };
+const TAP: FileMark = FileMark { what: "a TAP report", says: "TAP version 14\n# rocrepro\n" };
 /// Mark of a page of `matrix`.
 pub const PAGE: FileMark = FileMark { what: "a page", says: "<title>rocrepro: " };
 /// Mark of an exported program.
@@ -135,35 +144,88 @@ pub fn new_file(path: &Path, text: &str) -> Result<(), OutputFileError> {
     atomic::write_new(path, text).map_err(cannot)
 }
 
-/// A JUnit report that is still to be written.
-pub struct Junit<'a>(&'a Path);
+/// Formats of the reports that other programs read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReportFormat {
+    /// JUnit, as XML.
+    Junit,
+    /// Version 14 of the Test Anything Protocol.
+    Tap,
+}
 
-impl<'a> Junit<'a> {
-    /// Opens the file of the report, which must differ from the files of the records.
-    pub fn open(path: &'a Path, records: &[&Path]) -> Result<Junit<'a>, OutputFileError> {
-        let place = |path: &Path| path.canonicalize().ok();
-        if records.iter().any(|record| {
-            *record == path || (place(path).is_some() && place(record) == place(path))
-        }) {
-            return Err(OutputFileError::SameAsRecords { path: path.to_owned() });
+impl ReportFormat {
+    fn name(self) -> &'static str {
+        match self {
+            ReportFormat::Junit => "JUnit",
+            ReportFormat::Tap => "TAP",
         }
-        ours(path, JUNIT)?;
-        OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
-            .map_err(|error| OutputFileError::NotCreated { path: path.to_owned(), error })?;
-        Ok(Junit(path))
     }
 
-    /// Writes the report of these records.
+    fn mark(self) -> FileMark {
+        match self {
+            ReportFormat::Junit => JUNIT,
+            ReportFormat::Tap => TAP,
+        }
+    }
+
+    fn text(self, records: &[Record]) -> Result<String, OutputFileError> {
+        match self {
+            ReportFormat::Junit => {
+                report::junit(records).map_err(|error| OutputFileError::Junit(error.to_string()))
+            }
+            ReportFormat::Tap => Ok(report::tap(records)),
+        }
+    }
+}
+
+/// Reports that are still to be written, each with its file.
+pub struct ReportFiles<'a>(Vec<(&'a Path, ReportFormat)>);
+
+impl<'a> ReportFiles<'a> {
+    /// Opens the files of the reports. They must differ from each other and from the files of the records.
+    pub fn open(
+        files: [(Option<&'a Path>, ReportFormat); 2],
+        records: &[&Path],
+    ) -> Result<ReportFiles<'a>, OutputFileError> {
+        let place = |path: &Path| path.canonicalize().ok();
+        let same = |one: &Path, other: &Path| {
+            one == other || (place(one).is_some() && place(one) == place(other))
+        };
+        let mut opened: Vec<(&Path, ReportFormat)> = Vec::new();
+        for (path, format) in files {
+            let Some(path) = path else { continue };
+            let path_of = || path.to_owned();
+            if records.iter().any(|record| same(record, path)) {
+                let format = format.name();
+                return Err(OutputFileError::SameAsRecords { path: path_of(), format });
+            }
+            if opened.iter().any(|(other, _)| same(other, path)) {
+                return Err(OutputFileError::SameForTwo { path: path_of() });
+            }
+            ours(path, format.mark())?;
+            OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path)
+                .map_err(|error| OutputFileError::NotCreated { path: path_of(), error })?;
+            opened.push((path, format));
+        }
+        Ok(ReportFiles(opened))
+    }
+
+    /// Returns true if no report is to be written.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Writes the reports of these records.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be written.
+    /// Returns an error if a file cannot be written.
     pub fn write(self, records: &[Record]) -> Result<(), OutputFileError> {
-        let Junit(path) = self;
-        let xml =
-            report::junit(records).map_err(|error| OutputFileError::Junit(error.to_string()))?;
-        replace(path, JUNIT, &xml)
+        for (path, format) in self.0 {
+            replace(path, format.mark(), &format.text(records)?)?;
+        }
+        Ok(())
     }
 }

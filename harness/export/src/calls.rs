@@ -304,8 +304,8 @@ impl Printer<'_> {
                 self.status(step, &format!("hipModuleUnload({kernel}_module)"), HIP);
             }
             Call::Compile { .. } | Call::Load { .. } | Call::Unload { .. } => {}
-            Call::Launch { kernel, grid, block, args, shared, stream } => {
-                self.launch(step, kernel, (*grid, *block, *shared), args, stream);
+            Call::Launch { kernel, grid, block, args, shared, cooperative, stream } => {
+                self.launch(step, kernel, (*grid, *block, *shared), *cooperative, args, stream);
             }
             Call::FindSymbol { kernel, symbol, variable } => {
                 self.find_symbol(step, kernel, symbol, *variable);
@@ -327,6 +327,7 @@ impl Printer<'_> {
         step: &Step,
         kernel: &str,
         (grid, block, shared): ([u32; 3], [u32; 3], u32),
+        cooperative: bool,
         args: &[Arg],
         stream: &str,
     ) {
@@ -337,18 +338,26 @@ impl Printer<'_> {
             Form::Hiprtc if self.is_emptied(kernel) => {
                 let function = self.name(NameKind::Kernel, kernel);
                 let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
+                let (name, extra) = match cooperative {
+                    true => ("hipModuleLaunchCooperativeKernel", ""),
+                    false => ("hipModuleLaunchKernel", ", nullptr"),
+                };
                 let call = format!(
-                    "hipModuleLaunchKernel({function}, {gx}, {gy}, {gz}, {bx}, {by}, {bz}, {shared}, {stream}, &no_arguments, nullptr)"
+                    "{name}({function}, {gx}, {gy}, {gz}, {bx}, {by}, {bz}, {shared}, {stream}, &no_arguments{extra})"
                 );
                 self.status(step, &call, HIP);
             }
             Form::Hiprtc => {
-                self.need(Helper::LaunchModule);
+                let (helper, launch) = match cooperative {
+                    true => (Helper::LaunchCooperative, "launch_cooperative"),
+                    false => (Helper::LaunchModule, "launch"),
+                };
+                self.need(helper);
                 let function = self.name(NameKind::Kernel, kernel);
                 self.status(
                     step,
                     &format!(
-                        "launch({function}, {}, {}, {shared}, {stream}{behind})",
+                        "{launch}({function}, {}, {}, {shared}, {stream}{behind})",
                         dim(grid),
                         dim(block)
                     ),

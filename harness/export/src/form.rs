@@ -52,12 +52,15 @@ fn needs_pointer(arg: &Arg) -> bool {
     }
 }
 
-/// Returns whether a case's own kernel must be compiled at run time, because of its options or its arguments.
+/// Returns whether a case's own kernel must be compiled at run time, because of its options, its arguments, or a
+/// cooperative launch, for which `<<<>>>` has no form.
 fn needs_module(plan: &Plan, kernel: &str) -> bool {
     let options = plan.own_kernels.get(kernel).is_some_and(|own| !own.options.is_empty());
     options
         || plan.steps().iter().any(|step| {
-            let Call::Launch { kernel: name, args, .. } = step.call.work() else { return false };
-            name == kernel && args.iter().any(needs_pointer)
+            let Call::Launch { kernel: name, args, cooperative, .. } = step.call.work() else {
+                return false;
+            };
+            name == kernel && (*cooperative || args.iter().any(needs_pointer))
         })
 }

@@ -55,6 +55,7 @@ helpers! {
     Postponed "postponed" []
     Compile "compile" [NameRtc Require]
     LaunchModule "launch_module" []
+    LaunchCooperative "launch_cooperative" []
     LaunchKernel "launch_kernel" []
     AddKernel "add_kernel" []
     AddOne "add_one" []

@@ -74,7 +74,12 @@ pub fn parse_trace(log: &str, inline_kernels: bool) -> Trace {
                 if inline_kernels && after_launch && name == "hipGetLastError" {
                     continue;
                 }
-                if matches!(name, "hipLaunchKernel" | "hipModuleLaunchKernel") {
+                if matches!(
+                    name,
+                    "hipLaunchKernel"
+                        | "hipModuleLaunchKernel"
+                        | "hipModuleLaunchCooperativeKernel"
+                ) {
                     launched = name == "hipLaunchKernel";
                     trace.calls.push(launch(name, arguments, inline_kernels, &mut ids));
                     // The log does not contain the return of a module launch.
@@ -253,12 +258,17 @@ fn launch(name: &str, arguments: &str, inline_kernels: bool, ids: &mut AddressNu
         })
         .collect();
     let number = |index: usize| flat.get(index).cloned().unwrap_or_default();
-    // hipModuleLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, args, extra), hipLaunchKernel(f, grid, block, args, shared, stream).
+    // hipModuleLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, args, extra), hipModuleLaunchCooperativeKernel
+    // without `extra`, hipLaunchKernel(f, grid, block, args, shared, stream).
     let stream = if name == "hipLaunchKernel" { number(9) } else { number(8) };
     let function =
         if inline_kernels { String::new() } else { format!("{}, ", ids.number(&number(0))) };
     let sizes: Vec<String> = (1..7).map(number).collect();
-    format!("launch({function}{}, {})", sizes.join(", "), normal(&stream, ids))
+    let verb = match name {
+        "hipModuleLaunchCooperativeKernel" => "launch_cooperative",
+        _ => "launch",
+    };
+    format!("{verb}({function}{}, {})", sizes.join(", "), normal(&stream, ids))
 }
 
 /// Splits arguments at commas outside braces and parentheses.

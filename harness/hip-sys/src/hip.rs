@@ -73,6 +73,14 @@ functions! {
         parameters: *mut *mut c_void,
         extra: *mut *mut c_void,
     ) -> c_int;
+    fn hipModuleLaunchCooperativeKernel(
+        function: *mut c_void,
+        grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
+        block_x: c_uint, block_y: c_uint, block_z: c_uint,
+        shared_bytes: c_uint,
+        stream: *mut c_void,
+        parameters: *mut *mut c_void,
+    ) -> c_int;
     fn hipStreamCreateWithFlags(stream: *mut *mut c_void, flags: c_uint) -> c_int;
     fn hipStreamDestroy(stream: *mut c_void) -> c_int;
     fn hipStreamSynchronize(stream: *mut c_void) -> c_int;

@@ -94,7 +94,15 @@ pub(crate) fn launch(id: u32, line: u32, kernel: &str, args: Vec<Arg>) -> Step {
     step(
         id,
         line,
-        Call::Launch { kernel, grid: [4, 1, 1], block: [64, 1, 1], args, shared: 0, stream },
+        Call::Launch {
+            kernel,
+            grid: [4, 1, 1],
+            block: [64, 1, 1],
+            args,
+            shared: 0,
+            cooperative: false,
+            stream,
+        },
     )
 }
 

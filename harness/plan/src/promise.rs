@@ -7,7 +7,7 @@
 //! | hipMemcpyAsync, hipMemcpy2DAsync | its stream | no, but a pageable source has been read \[3\] |
 //! | hipMemset, hipMemsetD32 | null stream | no \[2\] |
 //! | hipMemsetAsync, hipMemsetD16Async, hipMemsetD32Async | its stream | no |
-//! | hipModuleLaunchKernel, hipLaunchHostFunc, hipStreamAddCallback, hipGraphLaunch, GEMMs | its stream | no |
+//! | hipModuleLaunchKernel, hipModuleLaunchCooperativeKernel, hipLaunchHostFunc, hipStreamAddCallback, hipGraphLaunch, GEMMs | its stream | no |
 //! | hiprandGenerate | the generator's stream | no \[4\] |
 //! | hipMallocAsync, hipFreeAsync | its stream | no |
 //! | hipFree, hipHostFree | | yes, all work of the device \[6\] |

@@ -36,6 +36,7 @@ mod search_page;
 mod shard;
 mod sink;
 mod table;
+mod tap;
 mod text;
 mod words;
 
@@ -76,5 +77,6 @@ pub use search_page::{Dot, SearchPage, Stretch, Tested};
 pub use shard::Shard;
 pub use sink::{note, print};
 pub use table::{Rows, run_view, sentence};
+pub use tap::tap;
 pub use text::{one_line, terminal, visible};
 pub use words::{count, how_long, without_lines};

@@ -29,8 +29,8 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step) -> Result<Answer, Broken>
             machine.gone(Kind::Function, kernel, code);
             Ok(Answer::hip(code))
         }
-        Call::Launch { kernel, grid, block, args, shared, stream } => {
-            launch(machine, kernel, (*grid, *block, *shared), args, stream)
+        Call::Launch { kernel, grid, block, args, shared, cooperative, stream } => {
+            launch(machine, kernel, (*grid, *block, *shared), *cooperative, args, stream)
         }
         Call::FindSymbol { kernel, symbol, variable } => find(machine, kernel, symbol, *variable),
         other => Err(Broken(format!("{other:?} is not about kernels"))),
@@ -137,6 +137,7 @@ fn launch(
     machine: &Machine<'_>,
     kernel: &str,
     (grid, block, shared): ([u32; 3], [u32; 3], u32),
+    cooperative: bool,
     args: &[Arg],
     stream: &str,
 ) -> Result<Answer, Broken> {
@@ -144,21 +145,20 @@ fn launch(
     let mut values = values(machine, args);
     let mut parameters = pointers(&mut values);
     let stream = machine.stream(stream);
+    let ([gx, gy, gz], [bx, by, bz], parameters) = (grid, block, parameters.as_mut_ptr());
+    let hip = &machine.libraries.hip;
     // SAFETY: the function is null or of a loaded module; the parameters outlive the call, which copies them.
     let code = unsafe {
-        machine.libraries.hip.hipModuleLaunchKernel(
-            function,
-            grid[0],
-            grid[1],
-            grid[2],
-            block[0],
-            block[1],
-            block[2],
-            shared,
-            stream,
-            parameters.as_mut_ptr(),
-            ptr::null_mut(),
-        )
+        if cooperative {
+            hip.hipModuleLaunchCooperativeKernel(
+                function, gx, gy, gz, bx, by, bz, shared, stream, parameters,
+            )
+        } else {
+            let extra = ptr::null_mut();
+            hip.hipModuleLaunchKernel(
+                function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra,
+            )
+        }
     }?;
     Ok(Answer::hip(code))
 }

@@ -19,6 +19,7 @@ impl Args<'_, '_, '_, '_> {
             None => Some(None),
         };
         let (shared, stream) = (self.number("shared", Some(0)), self.stream("stream"));
+        let cooperative = self.flag("cooperative");
         if let (Some(_), Some(node)) = (self.get("grid"), self.get("items")) {
             self.reader.mistake(node.at, "give `items` or `grid`, not both");
             return None;
@@ -34,8 +35,8 @@ impl Args<'_, '_, '_, '_> {
             (None, Some(items)) => [items.div_ceil(block[0].max(1)).max(1), 1, 1],
             (None, None) => [1; 3],
         };
-        let (args, shared, stream) = (args?, shared?, stream?);
-        Some(Call::Launch { kernel, grid, block, args, shared, stream })
+        let (args, shared, cooperative, stream) = (args?, shared?, cooperative?, stream?);
+        Some(Call::Launch { kernel, grid, block, args, shared, cooperative, stream })
     }
 
     /// Reads one to three sizes. Returns `Some(None)` if the key is missing.

@@ -10,7 +10,7 @@ impl Args<'_, '_, '_, '_> {
         let Some(_) = self.get("graph") else { return Some(call) };
         let graph = self.thing("graph", Thing::Graph)?;
         let mut refused = false;
-        for key in ["stream", "async", "api"] {
+        for key in ["stream", "async", "api", "cooperative"] {
             if let Some(given) = self.get(key) {
                 let what = &self.what;
                 let message = format!(

@@ -267,6 +267,7 @@ impl WriteVerb for Line<'_> {
         block: &[u32; 3],
         args: &Vec<Arg>,
         shared: &u32,
+        cooperative: &bool,
         stream: &Name,
     ) -> String {
         let own = self.plan.own_kernels.get(kernel).and_then(|own| own.parameters.as_ref());
@@ -288,6 +289,7 @@ impl WriteVerb for Line<'_> {
         let mut fields = vec![("kernel", plain(kernel)), ("args", flow_list(texts))];
         fields.extend(geometry(kernel, *grid, *block, args));
         fields.extend((*shared != 0).then(|| ("shared", shared.to_string())));
+        fields.extend(flag("cooperative", *cooperative));
         fields.extend(self.on(stream));
         verb("launch", fields)
     }

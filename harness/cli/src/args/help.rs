@@ -98,6 +98,7 @@ const HEADINGS: [(&str, &[&str]); 6] = [
         &[
             "record",
             "junit",
+            "tap",
             "trials",
             "resume",
             "out",

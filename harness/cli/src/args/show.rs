@@ -5,6 +5,7 @@ use clap::Args;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   rocrepro records show runs.jsonl --junit report.xml          nothing runs
+  rocrepro records show runs.jsonl --tap report.tap            the same in the Test Anything Protocol
   rocrepro records show runs.jsonl --write-baseline fails.txt  what failed
   rocrepro records show part-1.jsonl part-2.jsonl              two shards as one
   rocrepro run --baseline fails.txt            a run in which these failures are expected
@@ -23,6 +24,10 @@ pub(crate) struct Show {
     /// Write a JUnit report
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
+
+    /// Write a report in the Test Anything Protocol, version 14
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tap: Option<PathBuf>,
 
     /// Write the trials that failed to a new file, as `run --baseline` and deqp-runner read them
     #[arg(long, value_name = "FILE")]

@@ -26,7 +26,7 @@ use engine::{
     baseline::Baseline,
     batch::{Batch, RunLimits, over, run_batch},
     card, jobs_with, machine,
-    output_files::Junit,
+    output_files::{ReportFiles, ReportFormat},
     record,
     record_file::{self, RecordFile},
 };
@@ -50,8 +50,9 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     options.cases_from = args.selection.from.chosen();
     let once = jobs_with(&library, &selected, &faults)?;
     let record = args.on.record.as_deref();
-    let junit =
-        args.junit.as_deref().map(|path| Junit::open(path, record.as_slice())).transpose()?;
+    let reports = [(&args.junit, ReportFormat::Junit), (&args.tap, ReportFormat::Tap)];
+    let reports = reports.map(|(path, format)| (path.as_deref(), format));
+    let reports = ReportFiles::open(reports, record.as_slice())?;
     if let Some(path) = record.filter(|path| args.resume && path.exists()) {
         record_file::plain(path)?;
     }
@@ -103,9 +104,9 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let rows = if args.trials { Rows::Trials } else { Rows::Cases };
     let view = report::run_view(&records, rows, Some(wall.elapsed()));
     let shown = outputs::print(&view);
-    if let Some(junit) = junit {
+    if !reports.is_empty() {
         records.extend(not_run);
-        junit.write(&records)?;
+        reports.write(&records)?;
     }
     shown?;
     match (trouble, left_out) {

@@ -10,7 +10,7 @@ use report::{Builds, Record, Rows, count};
 use crate::{args::Show, outputs};
 use engine::{
     Stop, baseline,
-    output_files::{self, Junit},
+    output_files::{self, ReportFiles, ReportFormat},
     record_file::RecordFile,
 };
 
@@ -31,7 +31,9 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
         runs.iter().map(|(file, run)| (file.name.clone(), run.identity.clone())).collect();
     report::shards(&identities).map_err(|e| Stop::usage(format!("error: {e}")))?;
     let records: Vec<&Path> = args.paths.iter().map(PathBuf::as_path).collect();
-    let junit = args.junit.as_deref().map(|path| Junit::open(path, &records)).transpose()?;
+    let reports = [(&args.junit, ReportFormat::Junit), (&args.tap, ReportFormat::Tap)];
+    let reports =
+        ReportFiles::open(reports.map(|(path, format)| (path.as_deref(), format)), &records)?;
 
     // Keep the first record complete: trials that were not run get its stack and device.
     let first = runs.iter().find_map(|(file, run)| file.records(run).next()).transpose()?;
@@ -53,8 +55,8 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
         all_missing = all_missing.saturating_add(left.count);
     }
     builds.warning().iter().for_each(outputs::note);
-    let not_run = match (&junit, &first) {
-        (Some(_), Some(like)) => {
+    let not_run = match (reports.is_empty(), &first) {
+        (false, Some(like)) => {
             let missing = missing.iter().map(|(number, trial)| (*number, trial.as_str()));
             report::not_run_of(missing, &records, like)
         }
@@ -66,20 +68,18 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
     let rows = if args.trials { Rows::Trials } else { Rows::Cases };
     let shown = outputs::print(&report::run_view(&records, rows, None));
     let status = report::exit_status(&records);
-    if let Some(junit) = junit {
+    if !reports.is_empty() {
         if first.is_none() {
-            return Err(Stop::no_verdict(
-                "error: no trial is over, so there is nothing for a JUnit report",
-            ));
+            return Err(Stop::no_verdict("error: no trial is over, so there is nothing to report"));
         }
         if all_missing > not_run.len() as u64 {
             outputs::note(format!(
-                "the JUnit report names {} of {all_missing} trials that were not run",
+                "the report names {} of {all_missing} trials that were not run",
                 not_run.len()
             ));
         }
         records.extend(not_run);
-        junit.write(&records)?;
+        reports.write(&records)?;
     }
     shown?;
     if all_missing == 0 {

@@ -20,9 +20,10 @@ fn rocrepro(folder: &Path, words: &[&str]) -> Output {
 #[test]
 fn refuses_to_overwrite_foreign_files() {
     let trial = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
-    let commands: [&[&str]; 8] = [
+    let commands: [&[&str]; 9] = [
         &["run", "errors/names", "--record", "mine"],
         &["run", "errors/names", "--junit", "mine"],
+        &["run", "errors/names", "--tap", "mine"],
         &["export", trial, "--out", "mine"],
         &["matrix", "errors/names", "--rocm", "debian:7.2.4", "--out", "site"],
         &["minimise", trial, "--fault", "copy.zero", "--out", "evidence"],
@@ -57,7 +58,7 @@ fn replaces_files_that_rocrepro_wrote() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let commands: [&[&str]; 4] = [
-        &["run", "errors/names", "--record", "records", "--junit", "junit.xml"],
+        &["run", "errors/names", "--record", "records", "--junit", "junit.xml", "--tap", "run.tap"],
         &["export", "errors/names", "--out", "program.cpp"],
         &["matrix", "errors/names", "--rocm", "debian:7.2.4", "--gfx", "gfx1151", "--out", "site"],
         &["report", "errors/names", "--fault", "value.wrong", "--out", "evidence"],

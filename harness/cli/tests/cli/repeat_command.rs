@@ -52,6 +52,7 @@ const OTHERS: &[&str] = &[
     "--resume",
     "--shard",
     "--skips",
+    "--tap",
     "--trials",
     "--with",
 ];

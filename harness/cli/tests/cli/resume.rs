@@ -128,6 +128,9 @@ fn refuses_record_files_in_use_and_pipes() {
     let path = |name: &str| at(name).display().to_string();
     let junit = rocrepro(&["show", &path("record"), "--junit", &path("record")]).output();
     refused(junit.expect("it starts"), "is the file of the records");
+    let both = ["show", &path("record"), "--junit", &path("new"), "--tap", &path("new")];
+    refused(rocrepro(&both).output().expect("it starts"), "is the file of two reports");
+    fs::remove_file(at("new")).expect("it was empty");
     assert!(Command::new("mkfifo").arg(at("pipe")).status().expect("mkfifo").success());
     refused(show(&[&at("pipe")]), "is not a plain file, and records need one");
     refused(run(&at("pipe"), &["--resume"]).output().expect("it starts"), "is not a plain file");

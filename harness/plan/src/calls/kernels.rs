@@ -29,7 +29,8 @@ family! { kernels
         words: (""); cpp: Kernel;
 
     /// Launches a kernel. `grid` is in workgroups, `block` in work-items per workgroup, and `shared` in bytes of
-    /// dynamic LDS per workgroup.
+    /// dynamic LDS per workgroup. The runtime keeps all workgroups of a `cooperative` launch resident at the same time,
+    /// or refuses the launch.
     Launch {
         kernel: Name as uses(Kernel),
         grid: [u32; 3] as plain,
@@ -37,11 +38,17 @@ family! { kernels
         args: Vec<Arg> as arguments(kernel),
         #[serde(default)]
         shared: u32 as plain,
+        #[serde(default)]
+        cooperative: bool as flag,
         stream: Name as uses(Stream),
     }
-        verb: by_hand launch [kernel, args, items, grid, block, shared, stream, graph]
-            "launch a kernel; with `graph`, a node of that graph does it";
-        makes: ["hipModuleLaunchKernel"];
+        verb: by_hand launch [kernel, args, items, grid, block, shared, cooperative, stream, graph]
+            "launch a kernel; with `graph`, a node of that graph does it. The workgroups of a `cooperative` launch run \
+             at the same time, so that they can wait for each other";
+        makes: { |_plan| cooperative => {
+            false => ["hipModuleLaunchKernel"],
+            true => ["hipModuleLaunchCooperativeKernel"],
+        } };
         in_capture: Node; by_hand: ["hipGraphAddKernelNode"]; gives: Nothing;
         effect: {
             memory: Launch { kernel, grid, block, args },

@@ -62,6 +62,7 @@ fn compare(
         block: [items, 1, 1],
         args,
         shared: 0,
+        cooperative: false,
         stream: "s".to_owned(),
     };
     let reads = launch.named().iter().any(|named| named.name == "out" && named.is_read());

@@ -221,6 +221,7 @@ fn launch() -> impl Strategy<Value = Call> {
                 block,
                 args,
                 shared: 0,
+                cooperative: false,
                 stream,
             }
         },

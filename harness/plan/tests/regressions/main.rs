@@ -281,6 +281,7 @@ fn rejects_launches_whose_inputs_and_outputs_overlap() {
             block: [64, 1, 1],
             args,
             shared: 0,
+            cooperative: false,
             stream,
         })
     };
@@ -352,6 +353,7 @@ fn launches(of: &[(Option<&str>, u64, u32)]) -> Plan {
             block: [16, 1, 1],
             args: vec![Arg::Address(at("dev", *offset)), Arg::Input(at("other", 0)), Arg::u32(*n)],
             shared: 0,
+            cooperative: false,
             stream: "default".to_owned(),
         });
         let own = OwnKernel {

@@ -84,6 +84,7 @@ pub(crate) fn add(to: &str, from: &str, stream: &str) -> Call {
         block: [64, 1, 1],
         args: vec![Arg::Address(at(to, 0)), Arg::Address(at(from, 0)), Arg::u32(16), Arg::u32(1)],
         shared: 0,
+        cooperative: false,
         stream: stream.to_owned(),
     }
 }

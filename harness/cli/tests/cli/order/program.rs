@@ -431,6 +431,7 @@ fn launch(numbers: &mut Numbers, stream: String) -> Call {
         block: [256, 1, 1],
         args,
         shared: 0,
+        cooperative: false,
         stream,
     }
 }
