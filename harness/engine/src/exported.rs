@@ -5,6 +5,7 @@ mod budget;
 mod error;
 mod line_search;
 mod observed;
+mod short_programs;
 mod shortest;
 mod thread_stacks;
 

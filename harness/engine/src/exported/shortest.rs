@@ -15,16 +15,18 @@ use device::{Config, Sanitize, Schedule};
 use judge::{Kind, Outcome};
 use plan::{Call, Plan, Version};
 use report::evidence::Rate;
-use rewrite::{ShortenEdit, premise::Premises};
-use search::reduce::{Made, ReduceSettings, Runner, Seen, Space, Tree, reduce};
+use rewrite::premise::Premises;
+use search::reduce::{ReduceSettings, Runner, Seen, reduce};
 use supervise::Cancel;
 
 use super::{
-    ExportError, RunSettings, ShortenBudget, goes_wrong, header, limits,
+    ExportError, RunSettings, ShortenBudget, goes_wrong, limits,
     line_search::{fewer_lines, with_bytes},
     log_environment, measured,
     observed::{FAILED, ObservedProgram},
-    printed, program_folder, read_log, read_trace, run_program, thread_stacks,
+    printed, program_folder, read_log, read_trace, run_program,
+    short_programs::Programs,
+    thread_stacks,
 };
 use crate::{Job, Session, Stop, TrialFolder, toolchain::Toolchain};
 
@@ -243,63 +245,6 @@ impl<'s> ProgramRunner<'s> {
     }
 }
 
-/// The search space of short programs.
-struct Programs<'a> {
-    job: &'a Job<'a>,
-    version: &'a Version,
-    session: &'a Session,
-    failing: Option<u32>,
-    /// The premise of the failing call, if the failure is a wrong result.
-    premise: Premises,
-}
-
-impl Programs<'_> {
-    fn print(
-        &self,
-        plan: &Plan,
-        tested: Vec<String>,
-        wrong: Vec<String>,
-    ) -> Result<String, String> {
-        let header = header(self.session, self.job, tested, wrong);
-        export::print_short(plan, self.version, &header, self.failing)
-    }
-
-    /// Prints the program with its full header. The numbers follow later and do not change the line numbers.
-    fn finished(&self, runs: &Runs<'_>, plan: &Plan) -> Result<String, String> {
-        let tested = runs.measured(UNKNOWN, runs.healthy().map(|_| UNKNOWN));
-        self.print(plan, tested, vec![goes_wrong(runs.goal)])
-    }
-}
-
-impl Space for Programs<'_> {
-    type Candidate = Plan;
-    type Edit = ShortenEdit;
-
-    fn edits(&self, plan: &Plan) -> Tree<ShortenEdit> {
-        rewrite::shorten_edits(plan, self.failing)
-    }
-
-    fn apply(&self, plan: &Plan, edits: &[ShortenEdit]) -> Made<Plan> {
-        let mut smaller = plan.clone();
-        edits.iter().for_each(|edit| rewrite::apply_shorten_edit(&mut smaller, edit));
-        if smaller == *plan {
-            return Made::Unchanged;
-        }
-        let lost = self.premise.lost(&smaller, self.failing).map(|lost| lost.to_string());
-        match lost.or_else(|| rewrite::used_before_creation(&smaller)) {
-            Some(why) => Made::IllFormed(why),
-            None => match self.print(&smaller, Vec::new(), Vec::new()) {
-                Ok(_) => Made::Candidate(smaller),
-                Err(why) => Made::IllFormed(why),
-            },
-        }
-    }
-
-    fn key(&self, plan: &Plan) -> String {
-        self.print(plan, Vec::new(), Vec::new()).unwrap_or_default()
-    }
-}
-
 /// Runs programs on the failing release and on the oracle: the configuration on which they must pass.
 pub(super) struct Runs<'a> {
     job: &'a Job<'a>,
@@ -492,7 +437,7 @@ pub fn shortest(
     let (mut text, complete) = match (start, runs.healthy().is_some()) {
         // Without an oracle, a call whose absence makes the program wrong cannot be distinguished from one that can be left out.
         (Some(start), false) => {
-            let text = space.finished(&runs, &start).map_err(Stop::no_verdict)?;
+            let text = printed_in_full(&space, &runs, &start).map_err(Stop::no_verdict)?;
             return finished(&runs, &text, reported);
         }
         (None, false) => return Ok(None),
@@ -504,7 +449,8 @@ pub fn shortest(
             if found.with.same == 0 {
                 return Ok(None);
             }
-            let text = space.finished(&runs, &found.candidate).map_err(Stop::no_verdict)?;
+            let text =
+                printed_in_full(&space, &runs, &found.candidate).map_err(Stop::no_verdict)?;
             (text, found.complete)
         }
         // A program without a short form can still be shortened line by line.
@@ -523,6 +469,12 @@ pub fn shortest(
     let complete = complete && found.complete;
     let short = finished(&runs, &found.candidate.text(), reported)?;
     Ok(short.map(|short| ShortestProgram { complete, ..short }))
+}
+
+/// Prints the program with its full header. The numbers follow later and do not change the line numbers.
+fn printed_in_full(space: &Programs<'_>, runs: &Runs<'_>, plan: &Plan) -> Result<String, String> {
+    let tested = runs.measured(UNKNOWN, runs.healthy().map(|_| UNKNOWN));
+    space.print(plan, tested, vec![goes_wrong(runs.goal)])
 }
 
 /// Returns true if the failure is a wrong result, which rests on a premise: a status, a value, or a comparison of two buffers.

@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value};
 
-use super::published_xml::{is_xml, publish_xml};
 use super::{
     Block, Issue, concerns_rocm, is_public,
     redact::{
@@ -17,56 +16,6 @@ use crate::text::visible;
 /// that reorder text), and makes commands runnable for others. Given values are replaced before anything is rewritten.
 pub fn publish(text: &str, who: &Identity) -> String {
     visible(&patterns(&commands(&values(text, who)), who))
-}
-
-/// Prepares the text of a file for publication. In JSON, each text is prepared separately, because the name of its
-/// field may make it private. All other content is prepared as text.
-pub fn publish_file(text: &str, who: &Identity) -> String {
-    match object(text) {
-        Parsed::Value(value) => return format!("{:#}\n", publish_json(value, who)),
-        Parsed::TooDeep => return format!("{TOO_DEEP}\n"),
-        Parsed::Text if is_xml(text) => return publish_xml(text, who),
-        Parsed::Text => {}
-    }
-    let mut out = String::with_capacity(text.len());
-    // Lines that are not JSON belong together: a key in PEM has several.
-    let mut rest = String::new();
-    for line in text.split_inclusive('\n') {
-        let replaced = match object(line) {
-            Parsed::Value(value) => publish_json(value, who).to_string(),
-            Parsed::TooDeep => TOO_DEEP.to_owned(),
-            Parsed::Text => {
-                rest.push_str(line);
-                continue;
-            }
-        };
-        out.push_str(&publish(&std::mem::take(&mut rest), who));
-        out.push_str(&replaced);
-        out.push('\n');
-    }
-    out + &publish(&rest, who)
-}
-
-/// Replacement of JSON that is nested so deeply that it cannot be parsed.
-const TOO_DEEP: &str = "\"<JSON nested too deeply>\"";
-
-/// Result of parsing the text of a file or line as JSON.
-enum Parsed {
-    Value(Value),
-    TooDeep,
-    Text,
-}
-
-/// Parses a JSON object or list; other values are text.
-fn object(text: &str) -> Parsed {
-    if !text.trim_start().starts_with(['{', '[']) {
-        return Parsed::Text;
-    }
-    match serde_json::from_str(text) {
-        Ok(value) => Parsed::Value(value),
-        Err(error) if error.to_string().starts_with("recursion limit") => Parsed::TooDeep,
-        Err(_) => Parsed::Text,
-    }
 }
 
 /// Prepares the options in a record for publication, like [`commands`] does for the options in a command.
@@ -386,12 +335,5 @@ mod tests {
             "host": "pageable",
         });
         assert_eq!(publish_json(record, &who()), expected);
-    }
-
-    #[test]
-    fn files_may_mix_json_and_text() {
-        let text = "{\"user\":\"alice\"}\nhostname: box\n{torn\n[\"jane\"]\n";
-        let expected = "{\"user\":\"<user>\"}\nhostname: <host>\n{torn\n[\"<user>\"]\n";
-        assert_eq!(publish_file(text, &who()), expected);
     }
 }

@@ -1,0 +1,59 @@
+//! The search space of short programs: plans whose edits keep the reason of the failing call.
+
+use plan::{Plan, Version};
+use rewrite::{ShortenEdit, premise::Premises};
+use search::reduce::{Made, Space, Tree};
+
+use super::header;
+use crate::{Job, Session};
+
+/// The search space of short programs.
+pub(super) struct Programs<'a> {
+    pub(super) job: &'a Job<'a>,
+    pub(super) version: &'a Version,
+    pub(super) session: &'a Session,
+    pub(super) failing: Option<u32>,
+    /// The premise of the failing call, if the failure is a wrong result.
+    pub(super) premise: Premises,
+}
+
+impl Programs<'_> {
+    pub(super) fn print(
+        &self,
+        plan: &Plan,
+        tested: Vec<String>,
+        wrong: Vec<String>,
+    ) -> Result<String, String> {
+        let header = header(self.session, self.job, tested, wrong);
+        export::print_short(plan, self.version, &header, self.failing)
+    }
+}
+
+impl Space for Programs<'_> {
+    type Candidate = Plan;
+    type Edit = ShortenEdit;
+
+    fn edits(&self, plan: &Plan) -> Tree<ShortenEdit> {
+        rewrite::shorten_edits(plan, self.failing)
+    }
+
+    fn apply(&self, plan: &Plan, edits: &[ShortenEdit]) -> Made<Plan> {
+        let mut smaller = plan.clone();
+        edits.iter().for_each(|edit| rewrite::apply_shorten_edit(&mut smaller, edit));
+        if smaller == *plan {
+            return Made::Unchanged;
+        }
+        let lost = self.premise.lost(&smaller, self.failing).map(|lost| lost.to_string());
+        match lost.or_else(|| rewrite::used_before_creation(&smaller)) {
+            Some(why) => Made::IllFormed(why),
+            None => match self.print(&smaller, Vec::new(), Vec::new()) {
+                Ok(_) => Made::Candidate(smaller),
+                Err(why) => Made::IllFormed(why),
+            },
+        }
+    }
+
+    fn key(&self, plan: &Plan) -> String {
+        self.print(plan, Vec::new(), Vec::new()).unwrap_or_default()
+    }
+}
