@@ -60,7 +60,8 @@ pub(super) fn paths(text: &str) -> String {
 
 /// A path up to a blank or a character that seldom occurs in one. At least two parts, because `/x` may be an option.
 static PLAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let part = r"[\p{L}\p{N}._@+%~#=-]+";
+    // A name of a person in the path is replaced already.
+    let part = r"(?:[\p{L}\p{N}._@+%~#=-]|<user>)+";
     let before = r#"(?:^|file://|-[A-Za-z]|[^\p{L}\p{N}/._~$}\\>)<*?\]-])"#;
     Regex::new(&format!(r"(?m){before}((?:~|\\?/{part})(?:(?:\\?/)+{part})+)")).ok()
 });
@@ -104,7 +105,7 @@ fn public(path: &str) -> Option<String> {
     let at_home = plain.strip_prefix("~/");
     let is_public = match at_home {
         Some(rest) => PUBLIC_AT_HOME.iter().any(|start| rest.starts_with(start)),
-        None => PUBLIC.iter().any(|folder| below(folder)) || plain == "/tmp" || plain.contains('<'),
+        None => PUBLIC.iter().any(|folder| below(folder)) || plain == "/tmp",
     };
     if is_public && !has_step {
         return None;
@@ -151,6 +152,7 @@ mod tests {
             ),
             ("~/customers/acme/a.py", "~/<path>.py"),
             ("/usr/../srv/acme/x", "<path>"),
+            ("/scratch/<user>/run42/a.hip", "<path>.hip"),
         ] {
             assert_eq!(paths(text), expected);
         }
