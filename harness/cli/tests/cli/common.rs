@@ -40,6 +40,23 @@ pub(crate) fn session(change: impl FnOnce(&mut SessionOptions)) -> Session {
     Session::open(options).expect("the stack can be had")
 }
 
+/// Runs the named test in a process of its own and returns true, or returns false in that process. A session adopts the
+/// orphans of its process, so those of other tests would count as processes that its worker left behind.
+#[track_caller]
+pub(crate) fn ran_in_own_process(test: &str) -> bool {
+    const OWN: &str = "ROCREPRO_TEST_IN_OWN_PROCESS";
+    if std::env::var_os(OWN).is_some() {
+        return false;
+    }
+    let this = std::env::current_exe().expect("the path of this test");
+    let output = Command::new(this).args(["--exact", "--nocapture", test]).env(OWN, "1").output();
+    let output = output.expect("the test starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}\n{errors}");
+    true
+}
+
 /// Returns [`CASE`] with a step that fails: the case expects an error, but the free returns hipSuccess.
 pub(crate) fn failing_case() -> String {
     let case = CASE.replace("- check: dst\n", "- free: dst\n    returns: hipErrorInvalidValue\n");

@@ -15,7 +15,7 @@ use std::{
 
 use rocrepro::{CaseLibrary, CasesFrom, Job, lower_all, run_trial, select};
 
-use crate::common::{CASE, never, session, wait_until};
+use crate::common::{CASE, never, ran_in_own_process, session, wait_until};
 
 /// Returns the path of the library that makes the attempts. `cargo test` builds it as an example.
 fn library() -> PathBuf {
@@ -112,6 +112,9 @@ const PRIVILEGED: [&str; 7] = [
 
 #[test]
 fn confines_workers_of_untrusted_cases_as_security_md_says() {
+    if ran_in_own_process("escapes::confines_workers_of_untrusted_cases_as_security_md_says") {
+        return;
+    }
     let (confined, said) = attempts(false);
     if said.contains("NOT confined") {
         assert!(said.contains("kernel") || said.contains("seccomp"), "{said}");
@@ -150,13 +153,7 @@ fn processes_with(variable: &str) -> Vec<i32> {
 fn ends_workers_of_untrusted_cases_with_a_killed_command() {
     // The kernel makes the nearest subreaper the parent of orphans. The test runs in a process of its own, because
     // sessions of other tests in this process kill all their orphans.
-    const NAME: &str = "escapes::ends_workers_of_untrusted_cases_with_a_killed_command";
-    if env::var_os("ESCAPES_OWN_PROCESS").is_none() {
-        let mut own = Command::new(env::current_exe().expect("the path of this test"));
-        let own = own.args(["--exact", NAME]).env("ESCAPES_OWN_PROCESS", "1");
-        let output = own.output().expect("the test starts");
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    if ran_in_own_process("escapes::ends_workers_of_untrusted_cases_with_a_killed_command") {
         return;
     }
     let this = Some(rustix::process::getpid());

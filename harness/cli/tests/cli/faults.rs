@@ -4,7 +4,7 @@ use device::Planted;
 use judge::Kind;
 use rocrepro::{Job, lower_all, run_trial, select};
 
-use crate::common::{library, never, session};
+use crate::common::{library, never, ran_in_own_process, session};
 
 /// Number of graph launches in [`TRIAL`]. Each launches one kernel, and no other kernel runs.
 const REPLAYS: u64 = 50;
@@ -58,6 +58,9 @@ fn drawn(runs: std::ops::Range<u64>, fault: &str, opportunities: u64) -> Vec<u64
 
 #[test]
 fn fails_exactly_in_the_runs_that_the_seed_draws() {
+    if ran_in_own_process("faults::fails_exactly_in_the_runs_that_the_seed_draws") {
+        return;
+    }
     for fault in [
         "graph.launch-lost,probability=0.02,seed=3",
         "graph.launch-lost,probability=0.4,per=process,seed=5",
@@ -72,12 +75,18 @@ fn fails_exactly_in_the_runs_that_the_seed_draws() {
 
 #[test]
 fn fails_again_in_the_same_runs_with_the_same_seed() {
+    if ran_in_own_process("faults::fails_again_in_the_same_runs_with_the_same_seed") {
+        return;
+    }
     let fault = "graph.launch-lost,probability=0.01,seed=9";
     assert_eq!(failing(0..8, &[fault]), failing(0..8, &[fault]));
 }
 
 #[test]
 fn combines_faults() {
+    if ran_in_own_process("faults::combines_faults") {
+        return;
+    }
     let never = "graph.launch-lost,probability=0.000001";
     let (one, other) = (
         "graph.launch-lost,probability=0.01,seed=1",

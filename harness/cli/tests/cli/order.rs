@@ -20,7 +20,7 @@ use plan::{Call, Plan, Step, analyse, races, reference};
 use rocrepro::{Job, Session, run_trial};
 
 use self::program::{FRAME, Program, steps};
-use crate::common::{library, never, session};
+use crate::common::{library, never, ran_in_own_process, session};
 
 const SCHEDULES: [Schedule; 5] = [
     Schedule::Eager,
@@ -137,6 +137,9 @@ fn drawn(frame: &Frame) -> (Drawn, Drawn) {
 
 #[test]
 fn accepts_only_programs_that_pass_on_every_schedule() {
+    if ran_in_own_process("order::accepts_only_programs_that_pass_on_every_schedule") {
+        return;
+    }
     let frame = Frame::new();
     let (accepted, refused) = drawn(&frame);
     eprintln!("{} accepted, {} refused of {}", accepted.len(), refused.len(), wanted());
@@ -175,6 +178,9 @@ fn accepts_only_programs_that_pass_on_every_schedule() {
 /// see accesses of the host, and because ROCm 7.2.4 keeps more order than the interface promises.
 #[test]
 fn refuses_mostly_programs_that_show_a_race() {
+    if ran_in_own_process("order::refuses_mostly_programs_that_show_a_race") {
+        return;
+    }
     let frame = Frame::new();
     let (_, mut refused) = drawn(&frame);
     refused.truncate((wanted() / 10) as usize);
@@ -211,6 +217,9 @@ faults: [copy.zero]
 
 #[test]
 fn refuses_an_unordered_copy_on_a_non_blocking_stream() {
+    if ran_in_own_process("order::refuses_an_unordered_copy_on_a_non_blocking_stream") {
+        return;
+    }
     let frame = Frame::new();
     let read = |text: &str| {
         let case = Case::parse("copies/inside", text).expect("its header is good");
