@@ -66,7 +66,7 @@ pub struct BisectHeader {
     pub(crate) fix: bool,
     /// For the good and the bad end, true if it is a release and its neighbour is not. A release is from a branch of its
     /// own.
-    #[serde(default, skip_serializing_if = "no_end")]
+    #[serde(default, skip_serializing_if = "has_no_release")]
     pub(crate) other_line: [bool; 2],
     #[serde(default, skip_serializing_if = "Files::is_empty")]
     pub(crate) files: Files,
@@ -76,7 +76,7 @@ pub struct BisectHeader {
     pub(crate) budget: JournalBudget,
 }
 
-fn no_end(ends: &[bool; 2]) -> bool {
+fn has_no_release(ends: &[bool; 2]) -> bool {
     *ends == [false; 2]
 }
 

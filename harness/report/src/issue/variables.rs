@@ -52,7 +52,12 @@ pub fn is_public(variable: &str, value: &str) -> bool {
 /// Returns true if each part of the value is a number, a known word, an architecture or a path. Private paths
 /// are replaced by the redaction of paths.
 fn is_known(value: &str) -> bool {
-    const WORDS: [&str; 67] = [
+    const WORDS: [&str; 72] = [
+        "nccl",
+        "rccl",
+        "warn",
+        "warning",
+        "yes",
         "abort",
         "algo",
         "all",
@@ -125,10 +130,6 @@ fn is_known(value: &str) -> bool {
         part.is_empty()
             || is_number(part)
             || WORDS.iter().any(|word| part.eq_ignore_ascii_case(word))
-            || matches!(
-                part.to_ascii_lowercase().as_str(),
-                "warn" | "warning" | "yes" | "nccl" | "rccl"
-            )
             || part.strip_prefix("gfx").is_some_and(|digits| {
                 digits.len() <= 5 && digits.bytes().all(|b| b.is_ascii_hexdigit())
             })
