@@ -70,7 +70,7 @@ pub struct IssueOptions {
     pub budget: Duration,
     /// Further releases, `RELEASE` or `RELEASE@GFX`; empty for those of this machine.
     pub also: Vec<String>,
-    /// Writes the issue even if the sanitizer finds an error in the program itself.
+    /// Writes the issue even if the program itself may be the cause.
     pub anyway: bool,
     /// The form of the issue; by default that of the repository to which the failure belongs.
     pub form: Option<Form>,
@@ -200,6 +200,14 @@ pub fn report(
         }
     };
     let minimal = minimised.and_then(|minimised| MinimalCase::read(minimised, &folder));
+    let minimal = match minimal {
+        Some(minimal) if !minimal.has_only_code_of(&found)? => {
+            let why = "the minimal case has a kernel or a variable that the case does not have";
+            events(IssueEvent::ShorterProgramNotUsed { why });
+            None
+        }
+        minimal => minimal,
+    };
     let smaller = minimal.as_ref().and_then(|minimal| Some((minimal, minimal.subject(&found)?)));
     let (subject, runs, minimised) = match smaller {
         None => (subject, runs, None),
@@ -231,6 +239,8 @@ pub fn report(
         folder: &folder,
         form,
         open: options.open,
+        anyway: options.anyway,
+        is_of_the_user: subject.command.is_some() || options.session.cases_from.is_some(),
     };
     let (environment, who) = draft.machine();
     let job = subject.job()?;
@@ -323,6 +333,8 @@ struct Draft<'a> {
     folder: &'a Path,
     form: Option<Form>,
     open: bool,
+    anyway: bool,
+    is_of_the_user: bool,
 }
 
 impl Draft<'_> {
@@ -348,6 +360,8 @@ impl Draft<'_> {
             planted: self.subject.faults.iter().map(ToString::to_string).collect(),
             about: self.subject.selected.case.about.clone(),
             mistake: None,
+            anyway: self.anyway,
+            is_of_the_user: self.is_of_the_user,
             unfinished: None,
             open_call: None,
             rate: self.runs.rate,

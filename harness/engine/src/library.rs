@@ -54,10 +54,7 @@ impl CaseLibrary {
     /// # Errors
     /// Returns all mistakes of all files.
     pub fn load_named(from: Option<&CasesFrom>, named: &[&str]) -> Result<CaseLibrary, Stop> {
-        let mut kernels = Kernels::new();
-        embedded(&KERNELS, "hip", "", &mut |id, _, text| {
-            kernels.insert(id, text.to_owned());
-        });
+        let mut kernels = CaseLibrary::shipped_kernels();
         let (mut sources, mut programs) = (BTreeMap::new(), BTreeMap::new());
         let mut mistakes = Vec::new();
         match from {
@@ -128,6 +125,15 @@ impl CaseLibrary {
     /// Returns the case with this id.
     pub fn case(&self, id: &str) -> Option<&Case> {
         self.cases.get(id)
+    }
+
+    /// Returns the kernel sources that are part of rocrepro, by name.
+    pub fn shipped_kernels() -> Kernels {
+        let mut kernels = Kernels::new();
+        embedded(&KERNELS, "hip", "", &mut |id, _, text| {
+            kernels.insert(id, text.to_owned());
+        });
+        kernels
     }
 
     /// Returns kernel sources by name.

@@ -31,7 +31,7 @@ pub use findings::{
 pub use form::Form;
 pub use given_values::private_values;
 pub use home::{Home, home};
-pub use program::{is_of_a_library, may_be_its_own};
+pub use program::is_of_a_library;
 pub use publish::{publish, publish_json};
 pub use publish_file::publish_file;
 pub use redact::{Identity, Syntax, redact, redact_program};
@@ -52,6 +52,8 @@ pub struct Issue {
     pub repository: &'static str,
     /// Title, including the form's prefix.
     pub title: String,
+    /// True if nothing shows yet that ROCm caused the failure. A draft must not be filed.
+    pub is_draft: bool,
     sections: Vec<(Field, Vec<Block>)>,
 }
 
@@ -88,10 +90,13 @@ impl Issue {
             let blocks = blocks(findings, &home, form, field.content);
             (*field, blocks)
         };
+        let is_draft = program::is_draft(findings);
+        let prefix = if is_draft { "Not an issue yet: " } else { form.title_prefix() };
         Issue {
             form,
             repository,
-            title: format!("{}{title}", form.title_prefix()),
+            title: format!("{prefix}{title}"),
+            is_draft,
             sections: form.fields().iter().map(section).collect(),
         }
     }

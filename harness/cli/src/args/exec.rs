@@ -74,7 +74,7 @@ pub(crate) struct Reporting {
     #[command(flatten)]
     pub(crate) judged: Judged,
 
-    /// Write the issue even if the sanitizer finds an error in the program itself
+    /// Write the issue even if the program itself may be the cause, not ROCm
     #[arg(long, requires = "report")]
     pub(crate) anyway: bool,
 

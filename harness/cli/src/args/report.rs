@@ -46,7 +46,7 @@ pub(crate) struct Report {
     #[arg(long)]
     pub(crate) open: bool,
 
-    /// Write the issue even if the sanitizer finds an error in the program itself or in a kernel of the case
+    /// Write the issue even if the program or a kernel of the case may be the cause, not ROCm
     #[arg(long)]
     pub(crate) anyway: bool,
 

@@ -2,6 +2,7 @@
 
 mod as_printed;
 mod helper;
+mod own_mistakes;
 mod report;
 
 use std::{

@@ -163,3 +163,33 @@ fn refuses_to_report_trials_that_do_not_fail() {
         assert!(stderr.contains("nothing failed in"), "{stderr}");
     }
 }
+
+/// The program of a report runs unconfined, so a folder that somebody else made must not bring its kernels.
+#[test]
+fn reports_no_minimal_case_with_a_kernel_that_the_case_does_not_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let trial = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
+    let on = [trial, "--fault", "copy.zero", "--device", "emulated", "--out", "found"];
+    let (code, _, stderr) = rocrepro(folder.path(), &[&["minimise"][..], &on].concat());
+    assert_eq!(code, Some(0), "{stderr}");
+    let report = || {
+        let few = ["--repeat", "1", "--budget-seconds", "1"];
+        let (code, _, stderr) = rocrepro(folder.path(), &[&["report"][..], &on, &few].concat());
+        assert_eq!(code, Some(0), "{stderr}");
+        (std::fs::read_to_string(folder.path().join("found/report.md")).expect("a report"), stderr)
+    };
+    let reason = "the minimal case has a kernel or a variable that the case does not have";
+    let (text, stderr) = report();
+    assert!(text.contains("minimal case") && !stderr.contains(reason), "{stderr}: {text}");
+
+    let path = folder.path().join("found/case.yaml");
+    let minimal = std::fs::read_to_string(&path).expect("a minimal case");
+    let changed = minimal
+        .replacen("buffers:\n", "buffers:\n  e: {on: device, bytes: 64, fill: zero}\n", 1)
+        .replacen("steps:\n", "steps:\n  - launch: {kernel: evil, args: [e], items: 1}\n", 1)
+        + "kernels:\n  evil: |\n    extern \"C\" __global__ void evil(unsigned *p) { p[0] = 1; }\n";
+    std::fs::write(&path, changed).expect("a file");
+    let (text, stderr) = report();
+    assert!(stderr.contains(reason), "{stderr}");
+    assert!(!text.contains("evil"), "{text}");
+}

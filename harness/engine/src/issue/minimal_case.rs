@@ -8,7 +8,7 @@ use report::{
 };
 
 use crate::{
-    CaseLibrary, CasesFrom, Selected, Session,
+    CaseLibrary, CasesFrom, Selected, Session, Stop,
     failing_trial::FailingTrial,
     rerun::{Rerun, What},
 };
@@ -33,6 +33,21 @@ impl MinimalCase {
         let trial = case.trials().into_iter().next()?;
         let selected = Selected { case, trial };
         Some(FailingTrial { library: &self.library, selected, ..found.clone() })
+    }
+
+    /// Returns true if all kernels and settings of the minimal case are those of the trial that it was reduced from, or
+    /// kernels of rocrepro.
+    ///
+    /// The user may have received the folder, and the exported program of this case will be compiled and run unconfined.
+    pub(super) fn has_only_code_of(&self, found: &FailingTrial<'_>) -> Result<bool, Stop> {
+        let Some(subject) = self.subject(found) else { return Ok(false) };
+        let (own, minimal) = (found.job()?.lowered.plan, subject.job()?.lowered.plan);
+        let shipped = CaseLibrary::shipped_kernels();
+        let is_known = |(name, source): (&String, &String)| {
+            own.kernels.values().any(|text| text == source) || shipped.get(name) == Some(source)
+        };
+        let is_set = |(name, value)| own.environment.get(name) == Some(value);
+        Ok(minimal.kernels.iter().all(is_known) && minimal.environment.iter().all(is_set))
     }
 
     /// Gives the records of the minimal case the name of the trial that it was reduced from, and the command that runs its file.

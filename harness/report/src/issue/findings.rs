@@ -20,6 +20,10 @@ pub struct Findings {
     pub about: Option<String>,
     /// Error that the sanitizer finds in the case's own kernels, without an injected fault.
     pub mistake: Option<Mistake>,
+    /// True if the user asked for an issue even if the program itself may be the cause.
+    pub anyway: bool,
+    /// True if nobody but the user says what the program must do: it is a command, or a case from elsewhere.
+    pub is_of_the_user: bool,
     /// HIP call of a program that had not returned when the program ended.
     pub open_call: Option<String>,
     /// The part that was still missing when the report was written. `None` for a finished report.

@@ -32,24 +32,66 @@ pub(super) fn own(findings: &Findings) -> Option<&Own> {
 const STATUSES: [&str; 6] =
     ["hipError", "HIP_ERROR_", "HIPRTC_ERROR_", "HSA_STATUS_", "rocblas_status_", "_STATUS_"];
 
-/// Returns true if the program itself may be the cause: it only ended badly, no check failed, no ROCm status was
-/// returned, the device reported nothing, and it passes on none of the tested configurations.
+/// Returns true if the user's program may be the cause of the failure: it passes on none of the tested configurations,
+/// no known failure has this signature, and the device found no error in a kernel of a library.
+///
+/// The checks of a program case of the library count as evidence against ROCm, because each names the source of what it
+/// expects. A command or a case of the user has no such source: output, exit status and statuses are the program's own
+/// words, and HIP also returns an error to a call that is not valid.
 pub fn may_be_its_own(findings: &Findings) -> bool {
     let Findings { record, controls, .. } = findings;
     let outcome = &record.outcome;
+    let passes_elsewhere =
+        controls.iter().any(|control| control.rate.runs > 0 && control.rate.failed == 0);
+    own(findings).is_some()
+        && (findings.is_of_the_user || is_only_by_its_end(outcome))
+        && is_of_a_library(&outcome.signature).is_none()
+        && findings.duplicates.is_empty()
+        && !passes_elsewhere
+}
+
+/// Returns true if the issue is not to be filed yet: the program may be the cause, and the user has not ruled that out.
+pub fn is_draft(findings: &Findings) -> bool {
+    !findings.anyway && may_be_its_own(findings)
+}
+
+/// Explains why the program itself may be the cause.
+pub(super) fn doubt(findings: &Findings) -> String {
+    let first = match is_draft(findings) {
+        true => "This is not an issue yet, because nothing",
+        false => "Nothing",
+    };
+    let tried = match findings.controls.is_empty() {
+        true => "was not tried on another release, architecture or device",
+        false => "passes on no other configuration on which it was tried",
+    };
+    let status = match names_a_status(&findings.record.outcome) {
+        true => {
+            " The program shows an error status of ROCm; ROCm also returns one if a call is not valid."
+        }
+        false => "",
+    };
+    format!(
+        "**{first} shows that ROCm caused this failure.** The program itself may be the cause: it {tried}, and the case library \
+         knows no such failure of ROCm.{status} Do not file this before you have ruled out the program, for example by a release \
+         or a machine on which it passes."
+    )
+}
+
+/// Returns true if the program only ended badly: no check failed, no ROCm status was returned, the device reported nothing.
+fn is_only_by_its_end(outcome: &Outcome) -> bool {
     let by_its_end = match outcome.kind {
         Kind::ApiError => ["exit:", "exception:"].iter().any(|s| outcome.signature.starts_with(s)),
         Kind::Crash | Kind::Hang | Kind::LibraryExit | Kind::TeardownCrash => true,
         _ => outcome.signature == "leak:process",
     };
-    let names_a_status = |text: &String| STATUSES.iter().any(|status| text.contains(status));
-    let texts = outcome.details.iter().chain([&outcome.summary]);
-    let passes_elsewhere =
-        controls.iter().any(|control| control.rate.runs > 0 && control.rate.failed == 0);
-    own(findings).is_some()
-        && by_its_end
-        && !texts.into_iter().any(names_a_status)
-        && !passes_elsewhere
+    by_its_end && !names_a_status(outcome)
+}
+
+/// Returns true if the output or the exception of the program names an error status of ROCm.
+fn names_a_status(outcome: &Outcome) -> bool {
+    let mut texts = outcome.details.iter().chain([&outcome.summary]);
+    texts.any(|text| STATUSES.iter().any(|status| text.contains(status)))
 }
 
 /// Describes the failure in a few words, for the title.

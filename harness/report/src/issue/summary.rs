@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Findings, Issue, may_be_its_own, redact::WORDS};
+use super::{Findings, Issue, redact::WORDS};
 use crate::evidence::REPORT_FILE;
 
 impl Issue {
@@ -12,7 +12,7 @@ impl Issue {
             "<!-- title: {} -->\n<!-- repository: {} -->\n\n{}",
             // The title must not end the comment, or be markup for a reader that ignores comments.
             self.title.replace("--", "- -").replace('<', "&lt;").replace("](", "] ("),
-            self.repository,
+            if self.is_draft { "none yet" } else { self.repository },
             self.markdown()
         )
     }
@@ -22,20 +22,23 @@ impl Issue {
 pub fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) -> String {
     let mut text = format!("{}\n", folder.join(REPORT_FILE).display());
     text.push_str(&format!("  title       {}\n", issue.title));
-    text.push_str(&format!(
-        "  belongs to  https://github.com/{} ({} form)\n",
-        issue.repository, issue.form
-    ));
+    if issue.is_draft {
+        text.push_str(
+            "  belongs to  no repository yet: nothing shows that ROCm caused this, so it may be an error of the program\n\
+             \x20 next        run it where it may pass, such as on another release or architecture (`--also`), or on a GPU;\n\
+             \x20             `--anyway` writes the issue if you have ruled out the program\n",
+        );
+    } else {
+        text.push_str(&format!(
+            "  belongs to  https://github.com/{} ({} form)\n",
+            issue.repository, issue.form
+        ));
+    }
     if let Some(mistake) = &findings.mistake {
         text.push_str(&format!(
             "  look first  {}: the case's own kernel is the first suspect, not ROCm\n              {}\n",
             mistake.found, mistake.again
         ));
-    }
-    if may_be_its_own(findings) {
-        text.push_str(
-            "  look first  the program itself: nothing that was seen shows that ROCm did this\n",
-        );
     }
     let mut issues: Vec<_> =
         findings.duplicates.iter().flat_map(|d| d.known.upstream.clone()).collect();
@@ -75,7 +78,9 @@ pub fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) ->
             missing.join("`, `")
         ));
     }
-    if open {
+    if open && issue.is_draft {
+        text.push_str("\nNo address, because a draft must not be filed.\n");
+    } else if open {
         let link = issue.link();
         text.push_str(&format!("\n{}\n", link.url));
         if !link.cut.is_empty() {

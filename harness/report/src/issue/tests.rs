@@ -195,6 +195,8 @@ fn planted() -> Findings {
             upstream: vec!["ROCm/rocm-systems#11617".to_owned()],
         }],
         mistake: None,
+        anyway: false,
+        is_of_the_user: false,
         again: "rocrepro report x".to_owned(),
         record,
     }

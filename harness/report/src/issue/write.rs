@@ -116,12 +116,7 @@ pub(super) fn notice(findings: &Findings) -> String {
         ));
     }
     if own_program::may_be_its_own(findings) {
-        notes.push(
-            "**Nothing that was seen shows that ROCm did this.** No check of the program, no status of a call and no finding of \
-             the device is part of it: the program may have done it itself. Do not file this before that is ruled out, by a \
-             release or a machine on which it passes."
-                .to_owned(),
-        );
+        notes.push(own_program::doubt(findings));
     }
     let device = &findings.record.device;
     if device.emulated {
@@ -498,11 +493,13 @@ pub(super) fn program(findings: &Findings) -> Option<String> {
 /// Explains the choice of the repository and lists the builds in the failing process.
 pub(super) fn repository_and_builds(findings: &Findings, home: &Home) -> String {
     let record = &findings.record;
-    let mut text = format!(
-        "**Filed here because** {} (component {}; {}).",
-        home.why, home.component, home.repository
-    );
-    text.push_str("\n\n#### Libraries in the failing process\n\n");
+    let mut text = String::new();
+    if !own_program::is_draft(findings) {
+        let Home { why, component, repository, .. } = home;
+        let _ =
+            write!(text, "**Filed here because** {why} (component {component}; {repository}).\n\n");
+    }
+    text.push_str("#### Libraries in the failing process\n\n");
     if record.stack.libraries.is_empty() {
         text.push_str("The process ended before it could tell.");
     } else {
