@@ -1,4 +1,4 @@
-//! The axis of a search: an ordered list of points, numbered from the good end to the bad one.
+//! The axis of a search: an ordered list of points, which are numbered from the good end to the bad end.
 
 use std::{
     path::Path,
@@ -26,18 +26,18 @@ pub(crate) enum Values {
     Range(u64, u64),
 }
 
-/// Positions of the good and the bad end.
+/// Indices of the good end and of the bad end, each of which may be an error.
 type Ends = (Result<usize, AxisError>, Result<usize, AxisError>);
 
-/// The searched part of an axis.
+/// The axis of a search, and the range of it that is searched.
 pub struct Axis {
-    /// Kind of the points.
+    /// Kind of the points, for example builds or values of a variable.
     pub kind: AxisKind,
     points: Points,
-    /// Positions of the ends in the axis' own order.
+    /// Index of the good end in `points`, whose order is that of the axis itself.
     good: usize,
     bad: usize,
-    /// Notes about the history.
+    /// Notes for the user about the history of builds.
     pub silent: Vec<String>,
     holes: Vec<ListingGap>,
 }
@@ -73,7 +73,7 @@ impl Axis {
         Axis::of_history(&sources, history, ends, stop)
     }
 
-    /// Returns the builds of another source between two builds.
+    /// Returns the builds that another download source has between the two given builds.
     pub(crate) fn finer(
         source: &str,
         file: Option<&Path>,
@@ -112,7 +112,7 @@ impl Axis {
         stop: &AtomicBool,
     ) -> Result<Axis, Stop> {
         if let (Ok(good), Ok(bad)) = &ends {
-            // Builds with known commits get prior weights.
+            // Builds whose commits are known get a prior weight in the search.
             let range = *good.min(bad)..good.max(bad) + 1;
             stacks::read_components(sources, &mut history, range, stop);
             if stop.load(Ordering::Relaxed) {
@@ -124,7 +124,7 @@ impl Axis {
             .map(|axis| Axis { holes, ..axis })
     }
 
-    /// Parses `NAME=V1,V2,...` or `NAME=LOW..HIGH`.
+    /// Parses an axis, written as `NAME=V1,V2,...` or `NAME=LOW..HIGH`.
     pub(crate) fn parse(text: &str, good: Option<&str>, bad: Option<&str>) -> Result<Axis, Stop> {
         let usage = |why: String| AxisError::Option("--axis", text.to_owned(), why);
         let (name, values) = text
