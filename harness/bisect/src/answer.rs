@@ -322,7 +322,7 @@ impl FinishedSearch<'_> {
         shown.unwrap_or(self.signature).to_owned()
     }
 
-    /// Returns the range of axis values of which some fail and some pass. There is none for builds: a build that fails
+    /// Returns the range of axis values of which some fail and some pass; `None` for builds, because a build that fails
     /// only sometimes is flaky instead.
     fn band(&self) -> Option<ThresholdBand> {
         if !matches!(self.axis.kind, AxisKind::Parameter(_) | AxisKind::Environment(_)) {

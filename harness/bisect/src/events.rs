@@ -24,7 +24,7 @@ pub enum BisectEvent<'a> {
         /// Number of builds that the earlier search installed.
         builds: u32,
     },
-    /// A point of the earlier search is no longer in the history, so its runs are ignored.
+    /// A point of the earlier search has left the history, so its runs are ignored.
     PointGone {
         /// Name of the point.
         label: &'a str,

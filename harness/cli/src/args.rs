@@ -218,8 +218,8 @@ impl Origin {
 /// Options about Debian mirrors.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Mirrors {
-    /// Debian mirrors to fetch from; each package comes from the first that has it [default: this machine's own if it runs
-    /// Debian, then Debian's, then Debian's archive of old versions]
+    /// Debian mirrors to fetch from; each package comes from the first that has it [default: this machine's own if it
+    /// runs Debian, then Debian's, then Debian's archive of old versions]
     #[arg(long, value_name = "URL", value_delimiter = ',', env = "ROCREPRO_MIRROR")]
     pub(crate) mirror: Vec<String>,
 }
@@ -289,8 +289,8 @@ pub(crate) struct On {
     #[arg(long, value_name = "LATE")]
     pub(crate) late: Option<String>,
 
-    /// Set a limit of each trial: `stack=64M`, `core=unlimited`, `files=4096`, `memory=8G` [default: stack=8M, core=0, files=1024,
-    /// and none of file-size, memory and data; processes: the machine's]
+    /// Set a limit of each trial: `stack=64M`, `core=unlimited`, `files=4096`, `memory=8G` [default: stack=8M, core=0,
+    /// files=1024, and none of file-size, memory and data; processes: the machine's]
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) limit: Vec<String>,
 
@@ -356,8 +356,8 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) trials: bool,
 
-    /// Run only this part of the trials: `2/5` is the second of five. Which trial is in which part depends on its name alone;
-    /// `rocrepro records show` puts the records of all parts together
+    /// Run only this part of the trials: `2/5` is the second of five. Which trial is in which part depends on its name
+    /// alone; `rocrepro records show` puts the records of all parts together
     #[arg(long, value_name = "NUMBER/OF")]
     pub(crate) shard: Option<::report::Shard>,
 

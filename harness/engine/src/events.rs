@@ -84,7 +84,7 @@ pub enum EngineEvent<'a> {
     GpuLeftOut {
         /// Name of the GPU.
         name: &'a str,
-        /// The reason why the GPU is no longer used.
+        /// The reason why the run continues without the GPU.
         why: &'a str,
     },
     /// The health check of the GPU fails on this stack even before any trial.

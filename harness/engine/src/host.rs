@@ -95,7 +95,7 @@ fn variables() -> Vec<Variable> {
     found
 }
 
-/// Returns PyTorch's own description of the machine, or the reason why there is none.
+/// Returns PyTorch's own description of the machine, or the reason why it is missing.
 fn torch() -> Result<String, String> {
     let cancel = Cancel::new().map_err(|e| e.to_string())?;
     let mut command = Command::new("python3");

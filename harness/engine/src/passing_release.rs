@@ -36,7 +36,7 @@ impl FailedOperation for NamedReleaseFails {
 
 /// The oracle: the configuration on which every program derived from a failing trial must pass.
 pub enum Oracle {
-    /// There is no such configuration, so a wrong program cannot be distinguished from one that shows a bug.
+    /// No such configuration exists, so a wrong program cannot be distinguished from one that shows a bug.
     None,
     /// The emulated device without the injected faults.
     Healthy,

@@ -7,7 +7,7 @@ use crate::{FailedOperation, FailureClass, Stop, card::Card};
 /// A choice of GPUs that is not possible.
 #[derive(Debug, Error)]
 enum SlotError {
-    /// This environment variable of the trials hides one of several GPUs.
+    /// An environment variable of the trials hides one of several GPUs.
     #[error("`--env {0}=...` hides GPUs, so the GPU of a trial would be unknown")]
     Hidden(String),
     /// The environment variable of the trials (first text) contradicts the option (second text).

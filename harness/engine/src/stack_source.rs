@@ -34,7 +34,7 @@ pub enum StackError {
     /// The stack cannot be fetched, or its folder cannot be read.
     #[error("{}", chain(.0))]
     Fetch(FetchError, FailureClass),
-    /// This machine does not have the stack.
+    /// The stack is not on this machine.
     #[error("{}", chain(.0))]
     Locate(LocateError),
     /// The build has not been fetched; the second text is the command that fetches it.

@@ -45,7 +45,7 @@ impl Stop {
         }
     }
 
-    /// Succeeds if there are no failures. Otherwise returns all of them, with the exit code of the first.
+    /// Succeeds if `failures` is empty. Otherwise returns all of them, with the exit code of the first.
     pub fn unless_empty<F: Into<Stop>>(failures: impl IntoIterator<Item = F>) -> Result<(), Stop> {
         match failures.into_iter().map(Into::into).reduce(Stop::and) {
             Some(stop) => Err(stop),

@@ -43,7 +43,7 @@ pub fn file(name: &Path) -> Result<PathBuf, ProgramError> {
 pub enum ProgramLocation {
     /// Path of the file on this machine.
     Here(PathBuf),
-    /// This machine does not have the program, but a stack may. The error applies if the stack does not have it either.
+    /// The program is not on this machine, but a stack may contain it. The error applies if the stack does not.
     Nowhere(ProgramError),
 }
 

@@ -269,7 +269,7 @@ fn reap(pid: Pid) -> io::Result<(ExitStatus, Usage)> {
         }
     };
     if reaped == 0 {
-        // The kernel reports the end of a traced process to the tracer before the parent.
+        // Linux reports the end of a traced process to the tracer before it reports it to the parent.
         return Err(io::Error::new(ErrorKind::WouldBlock, "it ended under a debugger's control"));
     }
     let time = |time: libc::timeval| {
@@ -283,13 +283,14 @@ fn reap(pid: Pid) -> io::Result<(ExitStatus, Usage)> {
     Ok((ExitStatus::from_raw(status), usage))
 }
 
-/// Returns the error for a child whose exit status the kernel did not keep, for example because SIGCHLD is ignored; see
+/// Returns the error for a child whose exit status Linux did not keep, for example because SIGCHLD is ignored; see
 /// NOTES of `wait4(2)`.
 fn reaped_by_the_kernel() -> io::Error {
     io::Error::other("SIGCHLD is ignored in this process, so no exit status is kept")
 }
 
-/// Reaps a child that was sent SIGKILL and for which no descriptor is available, if it ends within `limit`.
+/// Reaps a child that was sent SIGKILL and cannot be polled, because no file descriptor for it is available. Gives up
+/// after `limit`.
 fn reap_unwatched(child: &mut Child, limit: Duration) {
     let start = Instant::now();
     while let Ok(None) = child.try_wait()

@@ -36,8 +36,8 @@ pub(crate) struct Bisect {
     #[arg(value_name = "CASE", required_unless_present_any = ["command", "program", "replay"])]
     pub(crate) case: Option<String>,
 
-    /// A point where the trial passes; a build, a day, a push (`361a3e7`, `361a3e7@2026-07-04`), a value of the axis, `first` or
-    /// `last` [default with --axis: first]
+    /// A point where the trial passes; a build, a day, a push (`361a3e7`, `361a3e7@2026-07-04`), a value of the axis,
+    /// `first` or `last` [default with --axis: first]
     #[arg(long, value_name = "V")]
     pub(crate) good: Option<String>,
 
@@ -65,8 +65,9 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "SOURCE", conflicts_with_all = ["axis", "replay"])]
     pub(crate) to: Option<String>,
 
-    /// Search along values or LOW..HIGH instead of builds. NAME=V1,V2,... or NAME=LOW..HIGH, where NAME is an axis of the case,
-    /// `env:VARIABLE`, `rocm` (stacks in this order), `pypi:NAME` (versions of a Python package), or with a command any name
+    /// Search along values or LOW..HIGH instead of builds. NAME=V1,V2,... or NAME=LOW..HIGH, where NAME is an axis of
+    /// the case, `env:VARIABLE`, `rocm` (stacks in this order), `pypi:NAME` (versions of a Python package), or with a
+    /// command any name
     #[arg(long, value_name = "NAME=VALUES")]
     pub(crate) axis: Option<String>,
 
@@ -115,8 +116,8 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "S")]
     pub(crate) budget_seconds: Option<f64>,
 
-    /// Keep at most this many gibibytes of fetched builds and unfinished downloads; the last good and the first bad build stay in
-    /// any case
+    /// Keep at most this many gibibytes of fetched builds and unfinished downloads; the last good and the first bad
+    /// build stay in any case
     #[arg(long, value_name = "GIB")]
     pub(crate) disk_budget: Option<u32>,
 

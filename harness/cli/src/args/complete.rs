@@ -1,7 +1,7 @@
 //! Completion of commands in shells: names of cases, stacks, architectures, libraries and faults.
 //!
-//! `rocrepro completions SHELL` prints a script that calls this program at each press of the tab key, with the words typed so
-//! far and the name of the shell in [`VARIABLE`].
+//! `rocrepro completions SHELL` prints a script that calls this program at each press of the tab key, with the words
+//! typed so far and the name of the shell in [`VARIABLE`].
 
 use std::{ffi::OsStr, io};
 

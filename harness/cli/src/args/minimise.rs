@@ -33,7 +33,8 @@ pub(crate) struct Minimise {
     #[command(flatten)]
     pub(crate) emulation: Emulation,
 
-    /// Inject a fault, such as `copy.zero`; also with parameters: `copy.zero,probability=0.2,seed=7`; each run gets a seed of its own
+    /// Inject a fault, such as `copy.zero`; also with parameters: `copy.zero,probability=0.2,seed=7`; each run gets a
+    /// seed of its own
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 

@@ -76,7 +76,7 @@ pub(super) fn in_words(entry: &Expectation) -> String {
     format!("{}\t{about}\t{}{}", entry.kind.word(), entry.source, date.collect::<String>())
 }
 
-/// Returns one line for each expected result, other than plain success, in the steps of these trials. There are no
+/// Returns one line for each expected result, other than plain success, in the steps of these trials, without
 /// duplicates.
 fn deviating(library: &CaseLibrary, trials: &[Selected<'_>]) -> Vec<String> {
     let mut lines = BTreeSet::new();

@@ -437,7 +437,8 @@ pub fn shortest(
     let deterministic = rate.failed == rate.runs;
     let settings = ReduceSettings { deterministic, ..ReduceSettings::default() };
     let (mut text, complete) = match (start, runs.healthy().is_some()) {
-        // Without an oracle, a call whose absence makes the program wrong cannot be distinguished from one that can be left out.
+        // Without an oracle, a call whose absence makes the program wrong cannot be distinguished from one that can be
+        // left out.
         (Some(start), false) => {
             let text = printed_in_full(&space, &runs, &start).map_err(Stop::no_verdict)?;
             return finished(&runs, &text, reported);

@@ -260,7 +260,7 @@ impl<'s> Search<'s> {
         }
         let trials = nearest_trials(job.case, job.trial).into_iter();
         for near in trials.take_while(|near| near.values == 1).take(NEIGHBOURS) {
-            // If the case can be lowered with one axis value only, there is no other trial to compare with.
+            // If the case can be lowered with one axis value only, no other trial exists for a comparison.
             let kernels = self.library.kernels();
             let Ok(lowered) = lower(job.case, &near.trial, kernels, &job.faults) else { continue };
             if !have_same_steps(&lowered.plan, &job.lowered.plan) {

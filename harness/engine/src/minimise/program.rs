@@ -303,7 +303,8 @@ impl Search<'_> {
         });
     }
 
-    /// Returns true if a text passes on the oracle, or if there is no oracle; `None` if the search must end.
+    /// Returns true if a text passes on the oracle. Without an oracle, always returns true; `None` if the search must
+    /// end.
     fn passes_on_oracle(&mut self, text: &str) -> Option<bool> {
         let release = match std::mem::replace(&mut self.oracle, Oracle::None) {
             Oracle::None => return Some(true),
