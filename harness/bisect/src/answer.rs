@@ -109,7 +109,7 @@ impl FinishedSearch<'_> {
         (format!("{text}{:<11} {}\n", "files", folder.display()), problems)
     }
 
-    /// Returns the relative age of a point in the history, from 0 (oldest) to 1 (newest).
+    /// Returns the relative position of a point in the history, from 0 (oldest) to 1 (newest).
     fn place(&self, point: usize) -> f64 {
         let place = point as f64 / self.state.setup().bad() as f64;
         if self.axis.is_fix() { 1.0 - place } else { place }

@@ -153,7 +153,7 @@ pub(crate) struct PastSearch {
 }
 
 impl PastSearch {
-    /// Replaces the indices in the observations by the present indices of their builds, and reports builds that have
+    /// Replaces the indices in the observations by the current indices of their builds, and reports builds that have
     /// left the history.
     fn place(&mut self, position: &dyn Fn(&str) -> Option<usize>, report: Reporter<'_>) {
         let mut gone: Vec<&str> = Vec::new();
@@ -292,7 +292,7 @@ fn asked(action: &Action, observation: &PointObservation) -> bool {
     }
 }
 
-/// Opens a new journal, or continues an existing one. `position` returns the present index of the build with a given
+/// Opens a new journal, or continues an existing one. `position` returns the current index of the build with a given
 /// name; `None` if the build has left the history.
 pub(crate) fn open(
     folder: &Path,

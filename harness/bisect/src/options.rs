@@ -64,7 +64,7 @@ pub struct BisectOptions {
     pub rate: Option<f64>,
     /// The cost of obtaining a build, expressed as a number of runs.
     pub install_cost: f64,
-    /// Largest number of runs; `None` for no limit.
+    /// Largest number of runs; `None` for the default of the crate `search`.
     pub budget_runs: Option<u32>,
     /// Largest number of builds to install; `None` for no limit.
     pub budget_installs: Option<u32>,

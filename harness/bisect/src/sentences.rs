@@ -369,7 +369,7 @@ fn left(posterior: &Posterior, state: &State, seen: &[PointObservation]) -> Stri
     format!("about {}{of} left, {}", count(runs, "run"), how_long(seconds))
 }
 
-/// Returns a line about a new observation and the present state of the search.
+/// Returns a line about a new observation and the current state of the search.
 pub fn progress(
     state: &State,
     seen: &[PointObservation],

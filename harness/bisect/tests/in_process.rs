@@ -201,7 +201,7 @@ fn finds_the_first_value_that_fails() {
     let again = |_: &_, _: &_, _: &[usize], _: (usize, usize)| "the same".to_owned();
     let found = prepared.run(&again, &report).unwrap_or_else(|error| panic!("{error}"));
     let Answer::Found(edge) = &found.answer else { panic!("{}", found.text) };
-    // Points are numbered from the good end, whose number is 1.
+    // Points are numbered from 0, at the good end, whose value is 1.
     assert_eq!((edge.last_good, edge.first_bad), (21, 22));
     assert_eq!(bisect::exit_code(&found.answer), 0);
     assert!(found.text.contains("22") && found.text.contains("23"), "{}", found.text);

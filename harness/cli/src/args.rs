@@ -251,7 +251,7 @@ pub(crate) struct Target {
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
 
-    /// Start through another command, such as `srun` or `podman run ...`
+    /// Start the program through another command, such as `srun` or `podman run ...`
     #[arg(long, value_name = "COMMAND")]
     pub(crate) launcher: Option<String>,
 }

@@ -17,7 +17,7 @@ pub(crate) fn reporting() -> Reporting {
     Reporting::to(Arc::new(Console::default()))
 }
 
-/// Progress displays of the present stack download, of build downloads, and of the present batch.
+/// Progress displays of the current stack download, of build downloads, and of the current batch.
 #[derive(Default)]
 struct Console {
     stack: Mutex<Option<View>>,

@@ -98,7 +98,6 @@ const LIBRARIES: [(&str, &[&str], &str); 3] = [
     ("hipblaslt", &["libhipblaslt.so"], "hipblaslt"),
 ];
 
-/// Name and files of one library.
 #[derive(Debug, Serialize, Deserialize)]
 struct Library {
     name: String,
@@ -354,7 +353,7 @@ fn sample(files: &[PathBuf], request: &Request) -> Vec<bool> {
     chosen
 }
 
-/// Returns true if a file of a kernel folder has code. The other files in such a folder are tables that say which
+/// Returns true if a file in a library's kernel folder contains GPU code. The other files are tables that say which
 /// kernel solves which problem.
 fn is_code(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "co" || extension == "hsaco")

@@ -18,7 +18,6 @@ use crate::{
     CaseLibrary, FailedOperation, FailureClass, Selected, Stop, case_names, diagnostics, select,
 };
 
-/// A mistake in a baseline file.
 #[derive(Debug, Error)]
 enum BaselineError {
     #[error("cannot read `{0}`: {1}")]

@@ -1,4 +1,4 @@
-//! Formats the mistakes in case files for the terminal, with the lines around them.
+//! Formats the mistakes in case files for the terminal, each with its line.
 
 use std::io::IsTerminal;
 
@@ -15,7 +15,7 @@ pub(crate) fn render(path: &str, text: &str, mistakes: &[Diagnostic]) -> String 
         .iter()
         .take(MOST_SHOWN)
         .map(|mistake| {
-            // The renderer reads all the text that it is given once for each mistake, so it is given few lines.
+            // For each mistake, the renderer reads all the text that it is given, so it is given one line.
             let number = (mistake.at.line.max(1) as usize).min(lines.len());
             let line = lines[number - 1].trim_end_matches('\r');
             let snippet = Snippet::source(line)

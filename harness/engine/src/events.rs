@@ -63,14 +63,14 @@ pub enum EngineEvent<'a> {
     },
     /// A trial of the batch begins.
     TrialBegins {
-        /// Number of the trial in the run, from 1.
+        /// Number of the trial in the run, counted from 0.
         number: u64,
         /// Id of the trial.
         trial: &'a str,
     },
     /// A trial of the batch has ended.
     TrialEnds {
-        /// Number of the trial in the run, from 1.
+        /// Number of the trial in the run, counted from 0.
         number: u64,
     },
     /// A trial of the batch is complete: nothing remains to be done for it.

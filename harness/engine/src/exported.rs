@@ -328,7 +328,6 @@ fn limits(session: &Session, outcome: &Outcome, wall: Duration) -> Limits {
     Limits { quiet, ..session.limits.clone() }
 }
 
-/// The settings of one run of a program.
 struct RunSettings<'a> {
     folder: &'a Path,
     limits: &'a Limits,

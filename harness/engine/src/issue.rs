@@ -86,13 +86,13 @@ pub struct IssueOptions {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum IssueEvent<'a> {
-    /// The short program cannot be made.
+    /// No short program could be made.
     NoShortProgram(&'a Stop),
-    /// The short program cannot be tried on another release.
+    /// The short program that was found could not be run on another release.
     NotTriedOn {
-        /// The release.
+        /// Name of the release.
         release: &'a str,
-        /// The reason.
+        /// The reason why it could not be run there.
         why: &'a Stop,
     },
     /// The exported program could not be compared with its trial.
@@ -110,14 +110,14 @@ pub enum IssueEvent<'a> {
     },
     /// The shorter program that an earlier search found is not used.
     ShorterProgramNotUsed {
-        /// The reason.
+        /// The reason why it is not used.
         why: &'a str,
     },
-    /// No run on another release gave a verdict.
+    /// No run on another release had a verdict.
     NotJudged {
-        /// The release.
+        /// Name of the release.
         release: &'a str,
-        /// The reason.
+        /// The reason why no run had a verdict.
         why: &'a str,
     },
 }

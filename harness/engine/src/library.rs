@@ -136,7 +136,7 @@ impl CaseLibrary {
         &self.kernels
     }
 
-    /// Formats the mistakes in a case for the terminal, with the lines around them.
+    /// Formats the mistakes in a case for the terminal, each with its line.
     pub fn show(&self, id: &str, mistakes: &[case::Diagnostic]) -> String {
         match self.sources.get(id) {
             Some(source) => diagnostics::render(&source.path, &source.text, mistakes),

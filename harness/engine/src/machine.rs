@@ -17,8 +17,8 @@ use supervise::Cancel;
 
 use crate::DeviceChoice;
 
-/// Minimum of free space, in bytes, below which a failure has no verdict. HIP's compiler writes some hundred KiB for
-/// each GPU kernel.
+/// Minimum of free space in bytes, and of free files, below which a failure has no verdict. HIP's compiler writes some
+/// hundred KiB for each GPU kernel.
 const LEAST_BYTES: u64 = 4 << 20;
 const LEAST_FILES: u64 = 64;
 

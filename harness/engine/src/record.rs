@@ -98,8 +98,8 @@ pub fn window(known: &case::Known) -> judge::Known {
     judge::Known { gfx, rocm, card, driver, signature, upstream, difference: None }
 }
 
-/// Converts an expected difference from the specification to the form that the crate `judge` uses. A difference applies
-/// to all releases.
+/// Converts an expected difference of a case to the form that the crate `judge` uses. A difference applies to all
+/// releases.
 fn difference(entry: &case::Expectation) -> judge::Known {
     judge::Known {
         gfx: Vec::new(),

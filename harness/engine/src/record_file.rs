@@ -227,7 +227,7 @@ impl RecordFile {
     }
 }
 
-/// The present state of a process that began a trial.
+/// The current state of a process that began a trial.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// The machine has been restarted since then.

@@ -97,7 +97,7 @@ pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
     // Events may be missing, so nothing is concluded from those that arrived.
     let end = if left_out == LeftOut::default() { end } else { End::Lost(left_out.to_string()) };
     let end = if launched { end_below_a_launcher(&mut events, end) } else { end };
-    // A process that ended normally has completed its last line, so an incomplete one means lost output.
+    // A process that ended normally has completed its last event, so an incomplete line is not an event.
     if end == End::Exited(plan::WORKER_DONE) && !seen.torn.is_empty() {
         garbage.push(String::from_utf8_lossy(&seen.torn).into_owned());
     }

@@ -43,7 +43,7 @@ const MAPS_BYTES: u64 = 4 << 20;
 /// Maximum number of bytes that are copied from a thread's stack.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Maximum number of bytes that are copied from all stacks together. Further threads are listed without their calls.
+/// Maximum number of bytes that are copied altogether. Threads beyond that are listed without their calls.
 const COPIED_BYTES: usize = 32 << 20;
 
 /// A thread of the child, and what is known about it.

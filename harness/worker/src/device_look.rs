@@ -74,7 +74,7 @@ pub(crate) fn look(hip: &Hip) -> Result<Look, Broken> {
 
 type LineSymbol = unsafe extern "C" fn(u32);
 
-/// Function of the emulated device's library that receives the present line number of the case.
+/// Function of the emulated device's library that receives the current line number of the case.
 static LINE: OnceLock<LineSymbol> = OnceLock::new();
 
 pub(crate) fn at_line(line: u32) {

@@ -1,4 +1,4 @@
-//! Builds graphs node by node, with functions such as hipGraphAddMemcpyNode.
+//! Builds graphs node by node, with functions such as hipGraphAddKernelNode.
 
 use std::{ffi::c_void, ptr};
 

@@ -63,7 +63,7 @@ pub(crate) struct List {
     #[arg(long, conflicts_with = "trials")]
     pub(crate) faults: bool,
 
-    /// List the upstream issues that cases could show, and those that are related only
+    /// List the upstream issues that cases could show, and those that are only related
     #[arg(long, conflicts_with_all = ["trials", "faults"])]
     pub(crate) issues: bool,
 

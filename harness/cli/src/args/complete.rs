@@ -46,7 +46,7 @@ pub(crate) fn script(shell: clap_complete::Shell) -> io::Result<Vec<u8>> {
     Ok(script)
 }
 
-/// Adds the old names of commands, whose arguments complete like those of the present names.
+/// Adds the old names of commands, whose arguments complete like those of the new names.
 fn with_old_names(mut command: Command) -> Command {
     for (old, new) in OLD_NAMES {
         let found = new.iter().try_fold(&command, |command, name| command.find_subcommand(name));

@@ -51,7 +51,7 @@ impl Judged {
         all.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
-    /// Checks the command line of the user and makes a case from it.
+    /// Returns the options of a command line that consists of these, and of a program and its arguments.
     pub(crate) fn command(
         &self,
         program: PathBuf,

@@ -167,8 +167,7 @@ fn of_the_stack(name: &Path, session: &Session) -> Option<PathBuf> {
     Some(session.stack.root.join("usr/bin").join(name)).filter(|file| which::runs(file))
 }
 
-/// Parses the faults, and checks that the device can inject all of them. Faults at calls need a plan, which a program
-/// does not have.
+/// Checks that the device can inject all of the faults. Faults at calls need a plan, which a program does not have.
 fn of_the_device(texts: &[String]) -> Result<(), Stop> {
     let read = texts.iter().filter_map(|text| text.parse::<Planted>().ok());
     let problems: Vec<_> = read

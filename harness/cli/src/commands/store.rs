@@ -232,7 +232,7 @@ pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<
             let own = on.into_iter().filter(|(ground, _)| *ground == name);
             let mut records: Vec<Record> = own.flat_map(|(_, records)| records).collect();
             records.retain(|record| wanted(&record.trial));
-            // Results of an earlier version of the case do not belong to the history of the present one.
+            // Results of an earlier version of the case do not belong to the history of the current one.
             past.push(Past::of(records.iter().filter(|record| latest.may_go_on(record))));
             latest.take(records);
         }
@@ -269,7 +269,7 @@ impl Latest {
         }
     }
 
-    /// Returns true if an earlier record may be about the same version of its case as the present records of the trial.
+    /// Returns true if an earlier record may be about the same version of its case as the current records of the trial.
     fn may_go_on(&self, earlier: &Record) -> bool {
         let there = self.0.get(&earlier.trial);
         there.is_none_or(|all| all.iter().any(|record| report::may_be_one_text(record, earlier)))

@@ -9,7 +9,7 @@ use crate::common::CASE;
 
 const PAGE: &str = include_str!("../../../../docs/commands.md");
 
-/// Returns the old names in docs/commands.md, each with the present name.
+/// Returns the old names in docs/commands.md, each with the new name.
 fn table() -> Vec<(&'static str, &'static str)> {
     let (_, section) = PAGE.split_once("## Old names").expect("it has a section");
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix("` |"));

@@ -284,7 +284,8 @@ fn records_requested_runs_without_the_explaining_one() {
     ]);
     command.args(["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"]);
     command.current_dir(folder.path()).stdin(Stdio::null());
-    // On a busy machine the race may also show in the variant with the kernel first. Then there is nothing to compare.
+    // On a busy machine, the race may also show in the run on the healthy device, where the copy is first. Then there
+    // is nothing to compare.
     for _ in 0..20 {
         let output = command.output().expect("it starts");
         let stdout = String::from_utf8_lossy(&output.stdout);

@@ -20,7 +20,7 @@ pub enum ExportError {
     NotPrintable {
         /// Id of the trial.
         trial: String,
-        /// The reason.
+        /// The reason why it cannot be printed.
         why: String,
     },
     /// The folder of the program cannot be created.
@@ -39,7 +39,7 @@ pub enum ExportError {
     NoVerdict {
         /// Id of the trial.
         trial: String,
-        /// The reason.
+        /// The reason why a verdict is missing.
         why: String,
     },
     /// The compiler rejects the program.

@@ -93,7 +93,8 @@ impl ObservedProgram {
             }
             // A trial checks a value in a step of its own, but a program in the call that returned the value.
             Kind::ApiError if trial.place.starts_with("host-") => self.status == trial.status,
-            // If only a few bytes are wrong, the trial states no class, because they may be zero or poison by chance.
+            // A program prints only a few of the wrong bytes. They may be all zero or poison although the trial's wrong
+            // bytes as a whole are neither.
             Kind::WrongData if trial.status.is_none() => self.place == trial.place,
             _ => self.place == trial.place && self.status == trial.status,
         }

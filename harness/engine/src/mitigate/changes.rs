@@ -122,7 +122,8 @@ fn variables_of(
     Ok(())
 }
 
-/// Adds stack size limits, which bound the recursion of a library, for example along the nodes of a graph.
+/// Adds larger limits of the stack size. The default limit bounds the recursion of a library, for example along the
+/// nodes of a graph.
 fn limits(tried: &mut Vec<TriedChange>) {
     tried.extend(["64M", "512M"].map(|value| TriedChange {
         name: "stack".to_owned(),

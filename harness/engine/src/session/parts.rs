@@ -50,7 +50,7 @@ pub(crate) struct Gpus {
     pub(crate) checked: Mutex<BTreeMap<String, u32>>,
     /// First locks of the GPUs for which the recovery command was run.
     pub(crate) mended: Mutex<BTreeSet<String>>,
-    /// First locks of the GPUs that were reported as no longer used.
+    /// Names of the GPUs that were reported as no longer used.
     pub(crate) left_out: Mutex<BTreeSet<String>>,
 }
 

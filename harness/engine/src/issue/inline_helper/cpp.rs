@@ -9,12 +9,12 @@ use super::{Parameters, Plain, arguments, behind_imports, initializer};
 pub(super) static PLAIN: LazyLock<Plain> =
     LazyLock::new(|| Plain::parse(include_str!("plain.h"), "//: "));
 
-/// Standard headers that the plain version of the helper always needs.
+/// Headers that the plain version of the helper always needs.
 const HEADERS: [&str; 8] =
     ["hip/hip_runtime.h", "cmath", "cstdint", "cstdio", "cstdlib", "cstring", "string", "unistd.h"];
 
-/// Further standard headers that the helper includes. Each is kept if the program or the plain version contains one of
-/// the words after it.
+/// Further headers that the helper includes. Each is kept if the program or the plain version contains one of the words
+/// after it.
 const FURTHER: [(&str, &[&str]); 6] = [
     ("fcntl.h", &["open(", "fcntl(", "O_"]),
     ("limits", &["numeric_limits"]),
