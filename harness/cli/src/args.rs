@@ -247,11 +247,11 @@ pub(crate) struct Target {
     #[command(flatten)]
     pub(crate) mirrors: Mirrors,
 
-    /// Set an environment variable of the trials; their environment is otherwise clean
+    /// Set an environment variable; the environment is otherwise clean
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
 
-    /// Start the program through another command, such as `srun` or `podman run ...`
+    /// Start each process through another command, such as `srun` or `podman run ...`
     #[arg(long, value_name = "COMMAND")]
     pub(crate) launcher: Option<String>,
 }

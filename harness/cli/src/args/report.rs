@@ -50,8 +50,8 @@ pub(crate) struct Report {
     #[arg(long)]
     pub(crate) anyway: bool,
 
-    /// Run the trial on these releases, or on another architecture (`debian:6.4.3@gfx90a`) [default: for a case, the
-    /// releases of this machine]
+    /// Run the trial or program on these releases, or on another architecture (`debian:6.4.3@gfx90a`) [default: for a
+    /// case, the releases of this machine]
     #[arg(long, value_name = "SPEC", value_delimiter = ',')]
     pub(crate) also: Vec<String>,
 
