@@ -1,4 +1,4 @@
-//! The text, the page and the evidence of a finished search.
+//! Writes the answer of a finished search: the text for the terminal, the web page, and the evidence file.
 
 use std::{path::Path, sync::atomic::AtomicBool};
 
@@ -32,7 +32,7 @@ pub(crate) fn keep_record(folder: &Path, label: &str, record: &Record) -> Result
         .map_err(SearchError::NotWritten)
 }
 
-/// Returns the exit code of the command for an answer.
+/// Returns the exit code that the command has for an answer.
 pub fn exit_code(answer: &Answer) -> u8 {
     match answer {
         Answer::Found(_) | Answer::Increase { .. } | Answer::Worse { .. } => 0,
@@ -56,16 +56,17 @@ pub(crate) struct FinishedSearch<'a> {
     pub(crate) store: &'a stacks::BuildStore,
     pub(crate) stop: &'a AtomicBool,
     pub(crate) crossed: Vec<Crossed>,
-    /// The two builds of the search that this one continues.
+    /// Names of the two builds between which an earlier search ended, if this search continues it.
     pub(crate) within: Option<(String, String)>,
-    /// True if another search continues this one.
+    /// True if another search will continue this one.
     pub(crate) goes_on: bool,
-    /// Returns the command that searches between two points, the good one first.
+    /// Returns the command line that searches between two points. The first index is that of the good point.
     pub(crate) rerun: &'a dyn Fn((usize, usize)) -> String,
 }
 
 impl FinishedSearch<'_> {
-    /// Returns the text of the answer, and the failures to read or write its files.
+    /// Writes the answer's files to the folder. Returns the text of the answer, and the problems in reading or writing
+    /// the files.
     pub(crate) fn write(&self, folder: &Path) -> (String, Vec<String>) {
         let mut problems = Vec::new();
         let path = folder.join(RECORDS);
@@ -108,7 +109,7 @@ impl FinishedSearch<'_> {
         (format!("{text}{:<11} {}\n", "files", folder.display()), problems)
     }
 
-    /// Returns the position of a point in the history, from 0 (oldest) to 1 (newest).
+    /// Returns the relative position of a point in the history, from 0 (oldest) to 1 (newest).
     fn place(&self, point: usize) -> f64 {
         let place = point as f64 / self.state.setup().bad() as f64;
         if self.axis.is_fix() { 1.0 - place } else { place }
@@ -167,7 +168,8 @@ impl FinishedSearch<'_> {
         .html()
     }
 
-    /// Weakens the sentence if builds may be missing between the two builds of the answer.
+    /// Adds to the sentence that the change may be in a missing build, if the list of builds has a gap between the two
+    /// builds of the answer.
     fn with_holes(&self, sentence: String) -> String {
         let Some(Edge { last_good, first_bad, confidence, .. }) = self.answer.edge() else {
             return sentence;
@@ -306,7 +308,7 @@ impl FinishedSearch<'_> {
         }
     }
 
-    /// Returns whether a usable point up to this one has failed.
+    /// Returns true if a usable point with at most this index has failed.
     fn failed_up_to(&self, point: usize) -> bool {
         let failed = |(at, tally): (usize, ::search::bisect::Tally)| {
             at <= point && tally.bad > 0 && !tally.unusable()
@@ -314,13 +316,14 @@ impl FinishedSearch<'_> {
         self.state.tallies().any(failed)
     }
 
-    /// Returns the signature of the bad build, or else the one that the search followed.
+    /// Returns the signature with which the bad build failed. If it is unknown, returns the one that was searched for.
     fn signature(&self, sentences: &Sentences<'_>, edge: Option<(usize, usize)>) -> String {
         let shown = edge.and_then(|(_, bad)| sentences.counted(bad).first().copied());
         shown.unwrap_or(self.signature).to_owned()
     }
 
-    /// Returns the band of values of which some fail and some pass. A build that comes and goes is flaky instead.
+    /// Returns the range of axis values of which some fail and some pass; `None` for builds, because a build that fails
+    /// only sometimes is flaky instead.
     fn band(&self) -> Option<ThresholdBand> {
         if !matches!(self.axis.kind, AxisKind::Parameter(_) | AxisKind::Environment(_)) {
             return None;
@@ -346,7 +349,7 @@ impl FinishedSearch<'_> {
                 date: report::date(std::time::SystemTime::now()),
                 stack: edge.map_or(self.begun.bad.clone(), |(_, bad)| self.axis.label(bad)),
                 rocm: None,
-                // A command need not run on this architecture.
+                // A command line of the user need not use this architecture.
                 gfx: match self.subject {
                     Subject::Command(_) => String::new(),
                     Subject::Trial { .. } => self.gfx.to_owned(),
@@ -358,7 +361,7 @@ impl FinishedSearch<'_> {
         }
     }
 
-    /// Returns commands that repeat the two decisive runs and the search between them.
+    /// Returns the command lines that repeat the two decisive runs, and the one that repeats the search between them.
     fn rerun(
         &self,
         edge: Option<(usize, usize)>,
@@ -366,7 +369,7 @@ impl FinishedSearch<'_> {
     ) -> Vec<String> {
         let Some(edge) = edge else { return Vec::new() };
         let search = (self.rerun)(edge);
-        // A value outside the case's matrix has no trial of its own.
+        // A value outside of the case's matrix has no trial whose command could be repeated.
         match (&self.axis.kind, pair) {
             (
                 AxisKind::Builds
@@ -381,7 +384,7 @@ impl FinishedSearch<'_> {
         }
     }
 
-    /// Returns the commits of a build; none if it does not name them.
+    /// Returns the commits of a build's components; `None` if the build does not name them.
     pub(crate) fn commits(&self, point: usize) -> Option<stacks::Components> {
         let build = self.axis.build(point)?;
         let known = build.components.clone();
@@ -390,7 +393,8 @@ impl FinishedSearch<'_> {
         known.or_else(|| fetched.then(|| obtain().ok()?.components)?)
     }
 
-    /// Returns the commits that differ between the two builds, or else the libraries that the trial loaded.
+    /// Returns the components whose commits differ between the two builds. If the commits are unknown, returns the
+    /// libraries that the trial loaded.
     fn components(
         &self,
         edge: Option<(usize, usize)>,
@@ -403,7 +407,7 @@ impl FinishedSearch<'_> {
                 [good, bad].map(|n| packages::wanted(kind, &self.axis.label(n), &imports));
             return packages::moved(&good, &bad);
         }
-        // For a fix the bad build is the older one.
+        // In a search for a fix, the bad build is the older one.
         let (older, newer) = if self.axis.is_fix() { (bad, good) } else { (good, bad) };
         if let (Some(from), Some(to)) = (self.commits(older), self.commits(newer)) {
             let unknown = || "none".to_owned();

@@ -1,4 +1,4 @@
-//! The axis of a search: an ordered list of points, numbered from the good end to the bad one.
+//! The axis of a search: an ordered list of points, which are numbered from the good end to the bad end.
 
 use std::{
     path::Path,
@@ -26,18 +26,18 @@ pub(crate) enum Values {
     Range(u64, u64),
 }
 
-/// Positions of the good and the bad end.
+/// Indices of the good end and of the bad end, each of which may be an error.
 type Ends = (Result<usize, AxisError>, Result<usize, AxisError>);
 
-/// The searched part of an axis.
+/// The axis of a search, and the range of it that is searched.
 pub struct Axis {
-    /// Kind of the points.
+    /// Kind of the points, for example builds or values of a variable.
     pub kind: AxisKind,
     points: Points,
-    /// Positions of the ends in the axis' own order.
+    /// Index of the good end in `points`, whose order is that of the axis itself.
     good: usize,
     bad: usize,
-    /// Notes about the history.
+    /// Notes for the user about the history of builds.
     pub silent: Vec<String>,
     holes: Vec<ListingGap>,
 }
@@ -73,7 +73,7 @@ impl Axis {
         Axis::of_history(&sources, history, ends, stop)
     }
 
-    /// Returns the builds of another source between two builds.
+    /// Returns the builds that another download source has between the two given builds.
     pub(crate) fn finer(
         source: &str,
         file: Option<&Path>,
@@ -112,7 +112,7 @@ impl Axis {
         stop: &AtomicBool,
     ) -> Result<Axis, Stop> {
         if let (Ok(good), Ok(bad)) = &ends {
-            // Builds with known commits get prior weights.
+            // Builds whose commits are known get a prior weight in the search.
             let range = *good.min(bad)..good.max(bad) + 1;
             stacks::read_components(sources, &mut history, range, stop);
             if stop.load(Ordering::Relaxed) {
@@ -124,7 +124,7 @@ impl Axis {
             .map(|axis| Axis { holes, ..axis })
     }
 
-    /// Parses `NAME=V1,V2,...` or `NAME=LOW..HIGH`.
+    /// Parses an axis, written as `NAME=V1,V2,...` or `NAME=LOW..HIGH`.
     pub(crate) fn parse(text: &str, good: Option<&str>, bad: Option<&str>) -> Result<Axis, Stop> {
         let usage = |why: String| AxisError::Option("--axis", text.to_owned(), why);
         let (name, values) = text
@@ -202,12 +202,12 @@ impl Axis {
         }
     }
 
-    /// Returns the number of points from the good end to the bad one, both included.
+    /// Returns the number of points from the good end to the bad end, including both.
     pub fn point_count(&self) -> usize {
         self.good.abs_diff(self.bad) + 1
     }
 
-    /// Returns true if the bad end is older.
+    /// Returns true if the bad end is older than the good one, because the search is for a fix.
     pub(crate) fn is_fix(&self) -> bool {
         self.bad < self.good
     }
@@ -216,7 +216,7 @@ impl Axis {
         if self.is_fix() { self.good - n } else { self.good + n }
     }
 
-    /// Returns the name of a point, counted from the good end.
+    /// Returns the name of the point with index `n`. Points are numbered from the good end.
     pub fn label(&self, n: usize) -> String {
         self.points.label(self.position(n))
     }
@@ -227,7 +227,7 @@ impl Axis {
         (low..=high).contains(&at).then(|| at.abs_diff(self.good))
     }
 
-    /// Returns the points with these names or days. They must lie inside the searched part and not be its ends.
+    /// Returns the indices of the points with these names or dates. Each must be between the two ends.
     pub(crate) fn points_of(&self, names: &[String]) -> Result<Vec<usize>, Stop> {
         let (mut points, mut problems) = (Vec::new(), Vec::new());
         let skip = |name: &str, why| AxisError::Option("--skip", name.to_owned(), why);
@@ -256,7 +256,7 @@ impl Axis {
         Stop::unless_empty(problems).map(|()| points)
     }
 
-    /// Finds a point by its name, or by the part after the source (`6.4.3` of `debian:6.4.3`).
+    /// Finds a point by its full name, or by the part of the name after the colon (`6.4.3` for `debian:6.4.3`).
     fn named(&self, text: &str) -> Option<usize> {
         let behind = |label: &str| label.split_once(':').is_some_and(|(_, name)| name == text);
         let called = |n: &usize| match &self.points {
@@ -279,7 +279,7 @@ impl Axis {
         nearest(text, labels.iter().map(String::as_str).chain(behind)).map(str::to_owned)
     }
 
-    /// Returns the build of a point; none if the points are not builds.
+    /// Returns the build of the point with index `n`; `None` if the points are not builds.
     pub fn build(&self, n: usize) -> Option<&Build> {
         match &self.points {
             Points::Builds(builds) => builds.get(self.position(n)),
@@ -287,7 +287,7 @@ impl Axis {
         }
     }
 
-    /// Returns the sources that may have builds missing from the history.
+    /// Returns the gaps in the history: download sources that may have had more builds than they list.
     pub fn holes(&self) -> impl Iterator<Item = &ListingGap> {
         self.holes.iter()
     }
@@ -300,7 +300,8 @@ impl Axis {
         self.holes.iter().filter(|hole| hole.between(older, newer)).collect()
     }
 
-    /// Returns for the good and the bad end whether it is a release and its neighbour is not.
+    /// Returns one flag for the good and one for the bad end, true if the end is a release and the point next to it is
+    /// not.
     pub(crate) fn other_line(&self) -> [bool; 2] {
         let last = self.point_count() - 1;
         let release = |point: usize| self.build(point).map(Build::is_release);
@@ -308,7 +309,8 @@ impl Axis {
             .map(|(end, next)| release(end) == Some(true) && release(next) == Some(false))
     }
 
-    /// Returns the number of builds that may be missing: one for each day between the points, at least one.
+    /// Returns the number of builds that may be missing between two points: one for each day between them, and at least
+    /// one. Returns 0 if the history has no gap there.
     pub(crate) fn hidden(&self, good: usize, bad: usize) -> u32 {
         if self.holes_between(good, bad).is_empty() {
             return 0;
@@ -318,8 +320,8 @@ impl Axis {
         u32::try_from(days).unwrap_or(u32::MAX).saturating_sub(1).max(1)
     }
 
-    /// Returns prior weights; none if all are equal. A build whose relevant components are those
-    /// of its neighbour is an unlikely cause.
+    /// Returns the prior weights of the points; `None` if all are equal. A build whose relevant components equal those
+    /// of the build before it is an unlikely cause.
     pub(crate) fn weights(&self, relevant: &dyn Fn(&str) -> bool) -> Option<Vec<f64>> {
         const UNMOVED: f64 = 0.05;
         let weight = |n: usize| {
@@ -374,7 +376,7 @@ fn unlisted(error: stacks::ListError) -> Stop {
     }
 }
 
-/// Parses `1..30000`, both ends included, or a list.
+/// Parses a range such as `1..30000`, which includes both ends, or a list of values.
 fn range(text: &str) -> Result<Values, String> {
     let Some((low, high)) = text.split_once("..") else {
         return Ok(Values::Listed(text.split(',').map(str::to_owned).collect()));

@@ -1,4 +1,4 @@
-//! Finds the component that brings the change, by running the good build with single components of the bad one.
+//! Finds the component that causes the change, by running the good build with single components of the bad build.
 
 use ::search::bisect::{Edge, Seen};
 use report::evidence::{Crossed, Rate};
@@ -14,11 +14,11 @@ use engine::{Stop, events::EngineEvent, stop::chain};
 
 const MOST_RUNS: u32 = 60;
 
-/// Largest probability that a component that brings the change passes all runs.
+/// Largest accepted probability that a component that causes the change passes all runs.
 const DOUBT: f64 = 0.01;
 
 impl Workbench<'_> {
-    /// Runs the last good build with each component of the first bad one.
+    /// Runs the last good build with each component of the first bad build in turn.
     pub(crate) fn cross(&mut self, edge: &Edge, rate: f64) -> Result<Vec<Crossed>, Stop> {
         self.ready = None;
         let (good, bad) = (edge.last_good, edge.first_bad);
@@ -59,7 +59,7 @@ impl Workbench<'_> {
         ready.map_err(|stop| stop.reason())
     }
 
-    /// Returns the rate of failures, and the reason if a run was inconclusive.
+    /// Returns the failure rate in `runs` runs, and the reason if a run was inconclusive.
     fn repeat(&self, ready: &Ready<'_>, runs: u32) -> Result<(Rate, Option<String>), SearchError> {
         let mut rate = Rate::default();
         for number in 0..runs {

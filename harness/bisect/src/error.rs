@@ -6,15 +6,15 @@ use engine::{FailedOperation, FailureClass, stop::chain};
 use supervise::JournalError;
 use thiserror::Error;
 
-/// An axis without the points that the user names.
+/// An axis that does not have the points that the user names.
 #[derive(Debug, Error)]
 pub(crate) enum AxisError {
-    /// The last text is the reason.
+    /// The option, its value, and the reason why the value is not valid.
     #[error("`{0} {1}`: {2}")]
     Option(&'static str, String, String),
     #[error("`{0} {1}` is not one of {2}")]
     NotListed(&'static str, String, String),
-    /// No push corresponds to a nightly build.
+    /// No push corresponds to the nightly build; the text explains why.
     #[error("{0}")]
     NoPush(String),
     #[error("{0} and {1} both hold {2} as their last build of {3}")]
@@ -36,7 +36,7 @@ impl FailedOperation for AxisError {
     }
 }
 
-/// Options that contradict each other or the subject.
+/// Options that contradict each other, or that the subject of the search does not allow.
 #[derive(Debug, Error)]
 pub(crate) enum OptionError {
     #[error("`--match`: {0}")]
@@ -53,12 +53,12 @@ pub(crate) enum OptionError {
     NoEnds,
     #[error("`--packages` needs versions of a package (`pypi:NAME`)")]
     PackagesOfNothing,
-    /// The bad end is newer than the good one.
+    /// `--fixed` requires a bad end that is older than the good end, but it is newer.
     #[error("with --fixed the bad end comes first, but {0} is after {1}")]
     NotFixed(String, String),
     #[error("`{0}` has no program whose `packages` name {1}, so its version changes nothing there")]
     UnrelatedPackage(String, String),
-    /// The last text suggests an axis.
+    /// The case and the name of an axis that it does not have. The last text suggests an axis.
     #[error("{0} has no axis `{1}`; {2}")]
     UnknownAxis(String, String, String),
     #[error("--cross exchanges components of builds, and this axis is not one of builds")]
@@ -87,10 +87,10 @@ impl FailedOperation for OptionError {
     }
 }
 
-/// The failure of a search.
+/// An error that ends a search.
 #[derive(Debug, Error)]
 pub(crate) enum SearchError {
-    /// The search stopped for this reason and can be resumed.
+    /// The search was stopped for this reason, and it can be resumed.
     #[error("{0}")]
     Interrupted(String),
     #[error("{}", chain(.0))]
@@ -105,7 +105,7 @@ pub(crate) enum SearchError {
     OtherDecision(usize, String, String),
     #[error("there is a bisect in `{}` already", .0.display())]
     Exists(PathBuf),
-    /// The texts describe the bisect of the folder.
+    /// The folder contains another search, which the texts describe.
     #[error("the bisect in `{}` is another one: {} on {} from {} to {}", .folder.display(), .texts[0], .texts[1], .texts[2], .texts[3])]
     Other { folder: PathBuf, texts: [String; 4] },
     #[error("cannot read `{}`: {}", .0.display(), .1)]
@@ -118,14 +118,14 @@ pub(crate) enum SearchError {
     Republished { build: String, now: String, before: String },
     #[error("cannot open `{}`: {}", .0.display(), .1)]
     LockFile(PathBuf, io::Error),
-    /// Another search has the lock.
+    /// Another search has locked the folder or the GPU.
     #[error("{} (`{}`)", .0, .1.display())]
     Locked(&'static str, PathBuf),
     #[error("cannot find this program: {0}")]
     OwnProgram(io::Error),
     #[error("no temporary file: {0}")]
     NoTemporaryFile(io::Error),
-    /// An end cannot be measured.
+    /// The run time at one end (first text) cannot be measured for the reason in the second text.
     #[error("{0}: {1}")]
     Untestable(String, String),
     #[error("{0} does not pass, so its time says nothing: {1}")]

@@ -8,50 +8,50 @@ use crate::observation::PointObservation;
 /// An event of a running search.
 #[non_exhaustive]
 pub enum BisectEvent<'a> {
-    /// The driver does not name the architecture of the GPU, so builds for this one are searched.
+    /// The driver does not report the architecture of the GPU, so builds for this architecture are searched.
     ArchitectureAssumed {
-        /// The architecture.
+        /// Name of the assumed architecture.
         gfx: &'a str,
     },
-    /// A fact about the history that is searched.
+    /// A note about the history of builds that is searched.
     HistoryNote(&'a str),
-    /// A source may have builds that it does not list.
+    /// A download source may have had builds that it does not list.
     BuildsMissing(&'a ListingGap),
-    /// The search continues an earlier one.
+    /// The search continues an earlier one, whose journal was read.
     Resumed {
-        /// Runs that the earlier one made.
+        /// Number of runs that the earlier search made.
         runs: u32,
-        /// Builds that it installed.
+        /// Number of builds that the earlier search installed.
         builds: u32,
     },
-    /// A point of the earlier search has left the history, and its runs no longer count.
+    /// A point of the earlier search has left the history, so its runs are ignored.
     PointGone {
-        /// The name of the point.
+        /// Name of the point.
         label: &'a str,
     },
-    /// A point that an earlier command of this search left out stays so.
+    /// A point that an earlier command of this search excluded remains excluded.
     StaysLeftOut {
-        /// The name of the point.
+        /// Name of the point.
         label: &'a str,
     },
     /// A point was installed or run, or cannot be tested.
     Observed {
-        /// The search after the observation.
+        /// State of the search after this observation.
         state: &'a State,
-        /// All observations, this one last.
+        /// All observations, of which this is the last.
         seen: &'a [PointObservation],
-        /// The observation.
+        /// The new observation.
         observation: &'a PointObservation,
-        /// Returns the name of a point.
+        /// Function that returns the name of the point with a given index.
         name: &'a dyn Fn(usize) -> String,
     },
-    /// The time of an end is known, which separates slow runs from fast ones.
+    /// The run time at one end was measured. From the times at both ends follows which runs count as slow.
     EndMeasured {
-        /// The name of the end.
+        /// Name of the end.
         label: &'a str,
-        /// The median of the runs in seconds.
+        /// Median time of the runs, in seconds.
         seconds: f64,
-        /// The number of runs.
+        /// Number of runs that were measured.
         runs: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! Identity of a bisected program, so that results of different programs are not mixed.
+//! The identity of the program that a search runs, by which a search notices that the program has changed.
 
 use std::{
     collections::BTreeMap,
@@ -12,11 +12,12 @@ use sha2::{Digest, Sha256};
 use crate::{command_spec::CommandSpec, error::SearchError};
 use engine::Stop;
 
-/// The digest of each file that decides what a command does, by its path.
+/// Digests of the files that determine what a command does, by path.
 pub(crate) type Files = BTreeMap<String, String>;
 
-/// Returns the digest of the program; else of the command's path; else, for a command from PATH, of the first file
-/// among its arguments. Further files may be data that every run writes.
+/// Returns the digest of the program. For a command line without `--program`, returns that of the command if it is a
+/// path, and otherwise that of the first argument that names a file. Further arguments may be data files that every run
+/// writes.
 pub(crate) fn files(wanted: &CommandSpec) -> Result<Files, SearchError> {
     let first = wanted.words.first().map(PathBuf::from);
     let own = wanted.program.clone().or_else(|| first.filter(|word| word.components().count() > 1));

@@ -1,4 +1,4 @@
-//! The journal of a search: a header and every observation, from which it is resumed or replayed.
+//! The journal of a search. It contains a header and every observation, so that the search can be resumed or replayed.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -22,7 +22,7 @@ const FORMAT: u32 = 1;
 #[serde(tag = "entry", rename_all = "kebab-case")]
 pub(crate) enum Entry {
     Begun(BisectHeader),
-    /// Time above which a run counts as slow, in seconds, measured at both ends.
+    /// Run time above which a run counts as slow, in seconds. It follows from the times measured at both ends.
     Threshold {
         seconds: f64,
     },
@@ -30,10 +30,10 @@ pub(crate) enum Entry {
     Seen(PointObservation),
 }
 
-/// The history of a later command, with the positions of the observed points in it.
+/// The history as a later command of the search found it, with the new indices of the observed points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Placed {
-    /// Number of points, both ends included.
+    /// Number of points, including both ends.
     points: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     weights: Option<Vec<f64>>,
@@ -41,38 +41,38 @@ pub(crate) struct Placed {
     places: BTreeMap<String, usize>,
 }
 
-/// The task of a search. A journal can only be continued with the same task.
+/// The task of a search, which begins its journal. A journal can only be continued with the same task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BisectHeader {
     pub(crate) format: u32,
-    /// The trial with its faults, or the command.
+    /// The trial with its injected faults, or the command line.
     pub subject: String,
-    /// The axis and the other options that define a point.
+    /// The axis, and the other options that define what a point is.
     pub(crate) axis: String,
     /// Names of the two ends.
     pub(crate) good: String,
     pub(crate) bad: String,
-    /// Number of points, both ends included.
+    /// Number of points, including both ends.
     pub points: usize,
     pub(crate) regress: String,
-    /// Cost of obtaining a build, in runs.
+    /// Cost of obtaining a build, expressed as a number of runs.
     pub install_cost: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rate: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) followed: Option<String>,
-    /// True if the search looks for a fix.
+    /// True if the search is for a fix, so the bad end is older than the good one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) fix: bool,
-    /// For the good and the bad end, true if it is a release and its neighbour is not. A release is from a branch of its
-    /// own.
+    /// One flag for the good and one for the bad end, true if the end is a release and the point next to it is not.
+    /// Releases are built from a branch of their own.
     #[serde(default, skip_serializing_if = "has_no_release")]
     pub(crate) other_line: [bool; 2],
     #[serde(default, skip_serializing_if = "Files::is_empty")]
     pub(crate) files: Files,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) weights: Option<Vec<f64>>,
-    /// Budget, which may change when a journal is continued.
+    /// Budget of the search, which may change when a journal is continued.
     pub(crate) budget: JournalBudget,
 }
 
@@ -80,7 +80,7 @@ fn has_no_release(ends: &[bool; 2]) -> bool {
     *ends == [false; 2]
 }
 
-/// The budget as the journal stores it.
+/// The budget of a search as the journal stores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JournalBudget {
     pub(crate) runs: Option<u32>,
@@ -129,12 +129,12 @@ impl BisectHeader {
     }
 
     fn same(&self, other: &BisectHeader) -> bool {
-        // Nightly builds come and go, so observations are identified by build names.
+        // Nightly builds appear and disappear, so observations refer to the names of builds.
         let history = |begun: &BisectHeader| BisectHeader {
             points: 0,
             weights: None,
             budget: JournalBudget::default(),
-            // Digests are compared separately, and older journals lack them.
+            // Digests of files are compared separately, and older journals do not contain them.
             fix: false,
             other_line: [false; 2],
             files: Files::new(),
@@ -148,12 +148,13 @@ pub(crate) struct PastSearch {
     pub(crate) begun: BisectHeader,
     pub(crate) threshold: Option<f64>,
     pub(crate) seen: Vec<PointObservation>,
-    /// Continuations, each with the number of observations before it.
+    /// Later histories of the search, each with the number of observations before it.
     placed: Vec<(usize, Placed)>,
 }
 
 impl PastSearch {
-    /// Moves observations to the current positions of their builds, and reports builds that have left the history.
+    /// Replaces the indices in the observations by the current indices of their builds, and reports builds that have
+    /// left the history.
     fn place(&mut self, position: &dyn Fn(&str) -> Option<usize>, report: Reporter<'_>) {
         let mut gone: Vec<&str> = Vec::new();
         for observation in &self.seen {
@@ -177,11 +178,11 @@ impl PastSearch {
         }
     }
 
-    /// Replays the decisions of the journal.
+    /// Repeats the decisions that the search made for the observations in the journal.
     ///
     /// # Errors
-    /// Returns an error for an observation that the search would not have made: the journal was edited or is of another
-    /// version.
+    /// Returns an error for an observation that the search would not have made. In that case the journal was edited, or
+    /// another version of rocrepro wrote it.
     pub(crate) fn decide_again(&mut self) -> Result<State, SearchError> {
         let all = std::mem::take(&mut self.seen);
         let mut state = self.begun.state();
@@ -197,7 +198,7 @@ impl PastSearch {
             state.observe(observation.event);
             self.seen.push(observation);
         }
-        // A command may have ended before its first observation.
+        // A command may have ended before its first observation, so a history without observations can follow.
         for (_, now) in placed {
             state = self.continued(now);
         }
@@ -215,8 +216,8 @@ impl PastSearch {
 }
 
 impl PastSearch {
-    /// Reports points that an earlier command left out and this one does not. They stay left out, because decisions
-    /// depend on it.
+    /// Reports points that an earlier command excluded and this command does not. They remain excluded, because the
+    /// search has already made decisions without them.
     pub(crate) fn stays_left_out(&self, skipped: &[usize], report: Reporter<'_>) {
         for observation in &self.seen {
             let asked = matches!(observation.event, Event::Unusable { build, .. } if skipped.contains(&build));
@@ -244,7 +245,7 @@ fn place(seen: &mut Vec<PointObservation>, position: &dyn Fn(&str) -> Option<usi
     });
 }
 
-/// Reads a journal; none if its first line is incomplete or missing.
+/// Reads a journal; `None` if it does not exist or its first line is incomplete.
 pub(crate) fn read(path: &Path) -> Result<Option<PastSearch>, SearchError> {
     if !path.exists() {
         return Ok(None);
@@ -291,7 +292,8 @@ fn asked(action: &Action, observation: &PointObservation) -> bool {
     }
 }
 
-/// Opens a new journal, or continues one. `position` returns the current position of a point.
+/// Opens a new journal, or continues an existing one. `position` returns the current index of the build with a given
+/// name; `None` if the build has left the history.
 pub(crate) fn open(
     folder: &Path,
     begun: &BisectHeader,

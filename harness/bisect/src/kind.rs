@@ -1,30 +1,31 @@
-//! The kinds of axes.
+//! The kinds of axes along which a search runs.
 
 /// The kind of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AxisKind {
-    /// Builds of a history.
+    /// Builds in the history of a download source.
     Builds,
-    /// Stacks that a user names.
+    /// Stacks that the user lists.
     Stacks,
-    /// A variable of the trials' environment.
+    /// Values of an environment variable of the trials.
     Environment(String),
-    /// An axis of the case's matrix, or a name of the user for a command.
+    /// Values of an axis of the case's matrix. For a command line, the user chooses the name.
     Parameter(String),
-    /// Versions of a Python package, each in an environment of its own.
+    /// Versions of a Python package, each in a Python environment of its own.
     Package {
-        /// The package.
+        /// Name of the package.
         name: String,
-        /// Further packages of each environment.
+        /// Further packages that each environment contains.
         beside: Vec<String>,
     },
 }
 
-/// Axis whose values are folders of virtual environments. A command runs in each as under `rocrepro exec`.
+/// Name of the axis whose values are folders of Python virtual environments. At each point, the command runs in one of
+/// them, as under `rocrepro exec`.
 const VENV: &str = "venv";
 
 impl AxisKind {
-    /// Returns true if commands run as under `rocrepro exec` even without `--program`.
+    /// Returns true if command lines run on the device, as under `rocrepro exec`, even without `--program`.
     pub fn runs_on_device(&self) -> bool {
         self.is_venv() || matches!(self, AxisKind::Package { .. })
     }

@@ -1,12 +1,12 @@
 //! Bisects: searches along an axis for the point at which a trial or a command breaks.
 //!
-//! [`Bisection::prepare`] reads [`BisectOptions`]: the subject, the [`Axis`] with its points, the folder of the answer.
-//! [`Bisection::run`] installs and runs points in the order that the crate `search` asks for. Each observation is
-//! written to a journal before it counts, so that an interrupted search can be resumed and replayed. A search reports
-//! [`BisectEvent`]s and stops when a `Cancel` is cancelled.
+//! [`Bisection::prepare`] reads [`BisectOptions`]: the subject, the [`Axis`] with its points, and the folder for the
+//! answer. [`Bisection::run`] installs and runs points in the order that the crate `search` decides. Each observation
+//! is written to a journal before it counts, so that an interrupted search can be resumed and replayed. A search
+//! reports [`BisectEvent`]s and stops when a `Cancel` is cancelled.
 //!
-//! Modules use each other in one direction: axes, runs and verdicts at the bottom; the journal and the subject above;
-//! then the workbench, the answer and the search.
+//! Modules depend on each other in one direction. At the bottom are axes, runs and verdicts. Above them are the journal
+//! and the subject, then the workbench, the answer and the search.
 
 mod answer;
 mod axis;

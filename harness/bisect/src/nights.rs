@@ -1,26 +1,27 @@
-//! The second phase of `--to`: continues from two nightly builds to the pushes between them.
+//! The second search of `bisect --to`: the first one found two nightly builds, and the second one searches the pushes
+//! between them.
 
 use std::path::PathBuf;
 
 use stacks::Date;
 
-/// The result of the first phase.
+/// The result of the first search: two nightly builds.
 pub struct Nights {
-    /// The build that passes.
+    /// The nightly build that passes.
     pub good: Night,
-    /// The build that fails.
+    /// The nightly build that fails.
     pub bad: Night,
     pub(crate) signature: Option<String>,
-    /// Folder of the answer.
+    /// Folder with the answer of the first search.
     pub folder: PathBuf,
 }
 
 /// A nightly build.
 pub struct Night {
-    /// Name.
+    /// Name of the build.
     pub id: String,
     pub(crate) day: Option<Date>,
-    /// Commit in the manifest.
+    /// Commit from which the build was made, according to its manifest.
     pub(crate) commit: Option<String>,
 }
 
@@ -31,7 +32,9 @@ impl Nights {
 }
 
 impl Night {
-    /// Returns the corresponding build of another source: the push of its commit, else the last push of its day.
+    /// Returns the index of the build in `history`, from another download source, that corresponds to this nightly
+    /// build: the push of the nightly build's commit. If that push is missing, the last push of the nightly build's
+    /// day.
     pub(crate) fn among(
         &self,
         history: &stacks::History,

@@ -1,9 +1,9 @@
-//! Observations of points.
+//! Observations that a search makes at points of its axis.
 
 use ::search::bisect::Event;
 use serde::{Deserialize, Serialize};
 
-/// An observation of one point.
+/// One observation at a point: it was installed or run, or cannot be tested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PointObservation {
     #[serde(flatten)]
@@ -11,10 +11,10 @@ pub struct PointObservation {
     pub(crate) label: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) signature: String,
-    /// Reason why the point cannot be tested, or summary of the run.
+    /// The reason why the point cannot be tested, or a summary of the run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) why: String,
-    /// Digests of the build's archives, separated by commas.
+    /// SHA-256 digests of the build's archives, separated by commas.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) sha256: String,
 }

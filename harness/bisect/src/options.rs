@@ -1,91 +1,91 @@
-//! Options of a search.
+//! Options of a bisect.
 
 use std::path::PathBuf;
 
 use device::Planted;
 use engine::SessionOptions;
 
-/// Default cost of obtaining a build, in runs.
+/// Default cost of obtaining a build, expressed as a number of runs.
 pub const INSTALL_COST: f64 = 5.0;
 
-/// The failures that the search looks for.
+/// The choice of failures that count in a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureFilter {
-    /// Failures with the signature of the bad end.
+    /// Failures with the same signature as that of the bad end.
     Signature,
     /// All failures.
     Any,
-    /// Signals, memory faults, and a library that ends the process.
+    /// Crashes: signals, memory faults, and a library that ends the process.
     Crash,
-    /// Time limits.
+    /// Hangs: runs that exceed a time limit.
     Hang,
-    /// Wrong bytes and values.
+    /// Wrong results: bytes or values that differ from the expected ones.
     Wrong,
-    /// Runs that take longer than those of the good end.
+    /// Slow runs: runs that take longer than those of the good end.
     Perf,
 }
 
-/// Options of a search.
+/// Options of a bisect.
 #[derive(Clone, Debug)]
 pub struct BisectOptions {
-    /// The trial; if none, a command is bisected.
+    /// Id of the trial; `None` to bisect a command line.
     pub case: Option<String>,
-    /// The words of the command, or the arguments of the program.
+    /// The command line, or the arguments of `program`.
     pub command: Vec<String>,
-    /// A program that runs on the device.
+    /// Path of a program that runs on the device, if any.
     pub program: Option<PathBuf>,
-    /// The regular expression that the output of a failure matches.
+    /// Regular expression that the output must match so that a failure counts.
     pub matching: Option<String>,
     /// Injected faults.
     pub faults: Vec<Planted>,
     /// Options of `rocrepro exec` that choose the device and its faults for a program.
     pub device_options: Vec<String>,
-    /// The architecture of builds, if the driver does not report that of the GPU.
+    /// The architecture for which builds are searched if the driver does not report that of the GPU.
     pub gfx: String,
-    /// A point that passes.
+    /// Name of the good end, a point that passes.
     pub good: Option<String>,
-    /// A point that fails.
+    /// Name of the bad end, a point that fails.
     pub bad: Option<String>,
-    /// Rejects a good end that is older than the bad one.
+    /// True to reject a good end that is older than the bad one, because the user searches for a fix.
     pub fixed: bool,
-    /// Sources of builds.
+    /// Names of the download sources of builds.
     pub source: Vec<String>,
-    /// A file of further sources.
+    /// Path of a file that defines further download sources.
     pub sources_file: Option<PathBuf>,
     /// An axis other than builds, as `NAME=VALUES`.
     pub axis: Option<String>,
-    /// Further packages of each environment.
+    /// Further packages that each Python environment contains.
     pub packages: Vec<String>,
-    /// Points to leave out.
+    /// Names of points to exclude.
     pub skip: Vec<String>,
-    /// The failures that count.
+    /// The failures that count in the search.
     pub regress: FailureFilter,
-    /// The rate at which bad builds fail.
+    /// The expected rate at which bad builds fail, above 0 and at most 1.
     pub rate: Option<f64>,
-    /// The cost of obtaining a build, in runs.
+    /// The cost of obtaining a build, expressed as a number of runs.
     pub install_cost: f64,
-    /// Largest number of runs.
+    /// Largest number of runs; `None` for the default of the crate `search`.
     pub budget_runs: Option<u32>,
-    /// Largest number of installed builds.
+    /// Largest number of builds to install; `None` for no limit.
     pub budget_installs: Option<u32>,
-    /// Time limit in seconds.
+    /// Time limit of the search, in seconds.
     pub budget_seconds: Option<f64>,
-    /// Disk space for kept builds, in GiB.
+    /// Disk space for builds that are kept, in GiB.
     pub disk_budget: Option<u32>,
-    /// If true, also runs the last good build with each component of the first bad one.
+    /// True to run the last good build also with each component of the first bad build in turn.
     pub cross: bool,
-    /// True if another search continues from this one.
+    /// True if another search will continue this one.
     pub goes_on: bool,
-    /// The folder of the journal and the answer.
+    /// Folder for the journal and the answer.
     pub out: Option<PathBuf>,
-    /// If true, continues the search whose journal is in the folder.
+    /// True to continue the search whose journal is in the folder.
     pub resume: bool,
     /// The stack and device of the trials.
     pub session: SessionOptions,
 }
 
 impl BisectOptions {
-    /// Returns the options for a trial, with every other option at its default.
+    /// Returns the options for bisecting a trial, with the defaults for all other options.
     pub fn new(case: String, session: SessionOptions) -> BisectOptions {
         BisectOptions {
             case: Some(case),

@@ -1,4 +1,4 @@
-//! The estimated cost of a search, before anything runs.
+//! Estimates the cost of a search before anything runs.
 
 use std::fmt::Write;
 
@@ -7,18 +7,18 @@ use report::count;
 
 use crate::{axis::Axis, journal::BisectHeader};
 
-/// Failure rates of bad builds in tenths, each with its description.
+/// Failure rates of bad builds for which the estimate is made, in tenths, each with its description.
 const RATES: [(u32, &str); 3] =
     [(10, "at every run"), (5, "at every second run"), (2, "at every fifth run")];
 
-/// Number of simulated positions of the change for each rate.
+/// Number of simulated searches per rate. The change is at another point in each.
 const PLACES: usize = 16;
 
-/// Bytes per second of a slow and of a fast connection.
+/// Download rates of a slow and of a fast connection, in bytes per second.
 const LINES: [f64; 2] = [4e6, 25e6];
 
-/// Describes a search and estimates its runs, builds, bytes and time. `kept` returns true for builds that are on this machine; `to` is
-/// the source of a second search.
+/// Describes a search and estimates its number of runs and builds, its download size and its time. `kept` returns true
+/// for a build that this machine already has; `to` is the download source of a second search, if there is one.
 pub fn dry_run(
     begun: &BisectHeader,
     axis: &Axis,
@@ -64,10 +64,11 @@ pub fn dry_run(
     text
 }
 
-/// Simulates searches in which bad builds fail in `rate` tenths of their runs. Returns the mean numbers of runs and builds.
+/// Simulates searches in which bad builds fail in `rate` tenths of their runs. Returns the mean number of runs and the
+/// mean number of builds.
 fn mean_of(begun: &BisectHeader, rate: u32) -> (f64, f64) {
     let (mut runs, mut builds) = (0, 0);
-    // A fixed sequence gives the same estimate for the same command.
+    // The seed is fixed, so that the same command gives the same estimate.
     let mut state = 1_u64;
     let mut tenth = move || {
         state =

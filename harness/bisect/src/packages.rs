@@ -1,4 +1,4 @@
-//! Versions of a Python package as points of a search, with an environment for each.
+//! Bisects versions of a Python package. At each point, the subject runs in an environment with one version.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,12 +15,12 @@ use engine::{
     events::Reporting,
 };
 
-/// Prefix of a package's name in `--axis` and `--source`.
+/// Prefix of a package's name in the options `--axis` and `--source`.
 pub const PREFIX: &str = "pypi:";
 
 const PYTHON: &str = "python3";
 
-/// Returns the versions that pip lists for this machine's Python, the oldest first.
+/// Returns the versions of a package that pip lists for this machine's Python, the oldest first.
 pub(crate) fn versions(package: &str) -> Result<Vec<String>, AxisError> {
     let mut pip = Command::new(PYTHON);
     pip.args(["-m", "pip", "--disable-pip-version-check", "--no-input", "index", "versions"]);
@@ -38,7 +38,8 @@ pub(crate) fn versions(package: &str) -> Result<Vec<String>, AxisError> {
     Ok(versions)
 }
 
-/// Returns the searched package in this version, the imports of a program case, and the packages of `--packages`.
+/// Returns the packages of an environment: the searched package in this version, those that the program of a case
+/// imports, and those of `--packages`.
 pub(crate) fn wanted(kind: &AxisKind, version: &str, imports: &[String]) -> Vec<String> {
     let AxisKind::Package { name: package, beside } = kind else { return Vec::new() };
     let name = |text: &str| normal(text.split("==").next().unwrap_or(text));
@@ -56,7 +57,7 @@ pub(crate) fn unrelated(package: &str, imports: &[String]) -> bool {
     !imports.iter().any(|import| name(import) == normal(package))
 }
 
-/// Returns the name of an environment with exactly these packages, which may be new.
+/// Returns the name of a Python environment that was made for exactly these packages. Creates it if necessary.
 pub(crate) fn environment(wanted: &[String], reporting: &Reporting) -> Result<String, Refused> {
     let trouble = |stop: Stop| Refused::Trouble(stop.reason());
     let all = Environments::open().map_err(trouble)?;
@@ -67,7 +68,7 @@ pub(crate) fn environment(wanted: &[String], reporting: &Reporting) -> Result<St
     let digest = plan::digest(wanted.join(" ").as_bytes());
     let first = wanted[0].replace("==", "-");
     let name = format!("{first}-{}", digest.get(..8).unwrap_or(&digest));
-    // An interrupted search left the environment incomplete.
+    // An interrupted search has left the environment incomplete.
     if all.all().iter().any(|it| it.name == name && !it.mark.is_whole()) {
         all.remove(&name).map_err(|error| trouble(error.into()))?;
     }
@@ -75,7 +76,7 @@ pub(crate) fn environment(wanted: &[String], reporting: &Reporting) -> Result<St
         Ok(made) => Ok(made.name),
         Err(stop) => {
             let why = format!("no environment of {}: {}", wanted.join(" "), stop.reason());
-            // If pip can still list versions, this version cannot be installed.
+            // If pip can list the versions of the package, the network works and only this version cannot be installed.
             let package = wanted[0].split("==").next().unwrap_or_default();
             Err(match versions(package) {
                 Ok(_) => Refused::Unusable(why),
@@ -85,7 +86,7 @@ pub(crate) fn environment(wanted: &[String], reporting: &Reporting) -> Result<St
     }
 }
 
-/// Returns the packages that differ between the environments of two points. Dependencies may differ too.
+/// Returns all packages whose versions differ between the environments of two points, including dependencies.
 pub(crate) fn moved(good: &[String], bad: &[String]) -> Vec<Component> {
     let locks = || {
         let all = Environments::open().ok()?.all();

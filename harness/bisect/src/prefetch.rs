@@ -1,11 +1,11 @@
-//! Fetches the more likely next build while the current one runs.
+//! Downloads the build that is probably needed next while the current build runs.
 
 use ::search::bisect::{Action, Event, Seen, State, next};
 use stacks::{BuildLocation, BuildStore, Prefetch};
 
 use crate::{axis::Axis, kind::AxisKind};
 
-/// Number of future runs that a guess assumes.
+/// Number of further runs, with the same result, on which a guess of the next build is based.
 const RUNS: u32 = 8;
 
 #[derive(Default)]
@@ -15,10 +15,11 @@ pub(crate) struct NextBuild {
 }
 
 impl NextBuild {
-    /// Fetches the next build if the current one continues as it began.
+    /// Starts the download of the build that is needed next if the further runs of the current build have the same
+    /// result as so far.
     ///
-    /// Passes accumulate slowly on a good build, and one failure nearly decides about a bad one. So a build without a
-    /// failure is assumed to pass.
+    /// A good build needs many passes, but one failure almost decides that a build is bad. Therefore a build without a
+    /// failure so far is assumed to be good.
     pub(crate) fn look(&mut self, state: &State, point: usize, axis: &Axis, store: &BuildStore) {
         if axis.kind != AxisKind::Builds {
             return;
@@ -54,7 +55,8 @@ impl NextBuild {
         }
     }
 
-    /// Returns the fetch of this build, and cancels the fetch of another.
+    /// Returns the running download of this build, if it is the one that was guessed, and otherwise cancels the
+    /// download.
     pub(crate) fn take(&mut self, axis: &Axis, point: usize) -> Option<Prefetch> {
         self.guessed = None;
         let id = axis.build(point).map(|build| build.id.as_str());

@@ -1,4 +1,4 @@
-//! Replays of journals.
+//! Replays journals: repeats the decisions of a search and prints them, without running anything.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::{
 /// Replays the decisions of a journal. Returns the observations and the answer as text, and the exit code.
 ///
 /// # Errors
-/// Returns a usage error for a file that is not a journal, and no verdict for one with different decisions.
+/// Returns a usage error for a file that is not a journal, and "no verdict" for a journal whose decisions differ.
 pub fn replay(path: &Path) -> Result<(String, u8), Stop> {
     let past = journal::read(path)?;
     let mut past = past.ok_or_else(|| SearchError::NotJournal(path.to_owned()))?;

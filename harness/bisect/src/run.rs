@@ -1,4 +1,4 @@
-//! One run of a point.
+//! One run of the subject at a point, and its result.
 
 use judge::Kind as Outcome;
 use report::Record;
@@ -8,18 +8,18 @@ pub(crate) enum RunResult {
     Failed {
         signature: String,
         kind: Outcome,
-        /// True if the runtime found its device.
+        /// True if the HIP runtime found its device.
         started: bool,
     },
     Untestable,
-    /// The machine is at fault, so the run says nothing about any build.
+    /// A problem of the machine prevented the run, so it says nothing about any build.
     Trouble,
 }
 
 pub(crate) struct Run {
     pub(crate) shown: RunResult,
     pub(crate) why: String,
-    /// The time that `--regress perf` compares, in seconds.
+    /// Run time that `--regress perf` compares, in seconds.
     pub(crate) time: f64,
     pub(crate) record: Option<Record>,
 }

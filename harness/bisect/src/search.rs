@@ -31,8 +31,8 @@ use crate::{
     workbench::Workbench,
 };
 
-/// Returns the command that searches between two points, the good one first. The third argument are the points that are
-/// left out.
+/// Function that returns the command line that repeats the search between two points, of which the good one is first.
+/// The third argument contains the points that are excluded.
 pub type RerunCommand<'a> = &'a dyn Fn(&Axis, &DeviceChoice, &[usize], (usize, usize)) -> String;
 
 /// A search that is ready to run.
@@ -48,23 +48,23 @@ pub struct Bisection<'a> {
     cancel: Cancel,
 }
 
-/// A finished search.
+/// The result of a finished search.
 pub struct BisectResult {
-    /// Text of the answer.
+    /// The answer as text for people.
     pub text: String,
-    /// Failures to write the files of the answer.
+    /// Errors that occurred when the files of the answer were written.
     pub problems: Vec<String>,
-    /// The answer.
+    /// The answer of the search.
     pub answer: Answer,
-    /// The two builds of the answer, if it has two.
+    /// The two builds between which the change is, if the answer has two.
     pub nights: Option<Nights>,
 }
 
 impl<'a> Bisection<'a> {
-    /// Prepares a search. `before` is the result of a search over nightly builds.
+    /// Prepares a search. `before` is the result of an earlier search over nightly builds, which this one continues.
     ///
     /// # Errors
-    /// Returns an error for invalid options or if the history cannot be listed.
+    /// Returns an error if options are not valid, or if the history of builds cannot be listed.
     pub fn prepare(
         options: &'a BisectOptions,
         library: &'a CaseLibrary,
@@ -96,12 +96,12 @@ impl<'a> Bisection<'a> {
         Ok(Bisection { options, subject, axis, begun, folder, skipped, gfx, before, cancel })
     }
 
-    /// Returns the points that are searched.
+    /// Returns the axis with the points that are searched.
     pub fn axis(&self) -> &Axis {
         &self.axis
     }
 
-    /// Returns the description that begins the journal.
+    /// Returns the task of the search, which begins the journal.
     pub fn begun(&self) -> &BisectHeader {
         &self.begun
     }
@@ -109,7 +109,8 @@ impl<'a> Bisection<'a> {
     /// Runs the search.
     ///
     /// # Errors
-    /// Returns no verdict if another search uses the folder, the machine is at fault, or the search was cancelled.
+    /// Returns "no verdict" if another search uses the folder, if the machine prevents the search, or if the search was
+    /// cancelled.
     pub fn run(self, rerun: RerunCommand<'_>, report: Reporter<'_>) -> Result<BisectResult, Stop> {
         let Bisection { options, subject, axis, begun, folder, skipped, gfx, before, cancel } =
             self;
@@ -229,7 +230,7 @@ fn subject<'a>(
 ) -> Result<Subject<'a>, Stop> {
     let Some(wanted) = &options.case else { return command(options) };
     let selected = select(library, std::slice::from_ref(wanted))?;
-    // The axis replaces this value, so trials that differ only in it are the same.
+    // The search sets this axis itself, so trials that differ only in it are the same trial here.
     let free = options.axis.as_deref().and_then(|axis| axis.split('=').next()).unwrap_or_default();
     let mut trials: Vec<_> = selected.iter().collect();
     if let Some(first) = trials.first().map(|s| (s.case.id.clone(), s.trial.clone())) {
@@ -373,7 +374,7 @@ fn axis_name(place: &str, device: &str, options: &SessionOptions) -> String {
     name
 }
 
-/// Locks the GPU, because searches on it disturb each other.
+/// Locks the GPU, because two searches on one GPU would disturb each other.
 fn lock_device(options: &SessionOptions) -> Result<Option<File>, Stop> {
     if options.device != DeviceChoice::Gpu {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Observations and answers as sentences.
+//! Formats observations and answers as sentences for people.
 
 use std::collections::BTreeSet;
 
@@ -16,12 +16,12 @@ pub(crate) struct Sentences<'a> {
     pub(crate) name: &'a dyn Fn(usize) -> String,
 }
 
-/// A signature with which a point failed.
+/// A signature with which runs at one point failed, and the number of these runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FailureMode<'a> {
     pub(crate) signature: &'a str,
     pub(crate) runs: u32,
-    /// True if the search looks for this failure.
+    /// True if the search is for this failure.
     pub(crate) counts: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn ways(seen: &[PointObservation], point: usize) -> Vec<FailureMode<'
     ways
 }
 
-/// Returns a list, for example `a in 3, b in 1`.
+/// Returns signatures and numbers of runs as text, for example `a in 3, b in 1`.
 fn listed(ways: &[FailureMode<'_>]) -> String {
     let one = |way: &FailureMode<'_>| format!("{} in {}", way.signature, way.runs);
     ways.iter().map(one).collect::<Vec<_>>().join(", ")
@@ -85,7 +85,7 @@ impl Sentences<'_> {
                 )
             }
             Answer::Several { edges } if self.begun.fix => {
-                // Oldest first, which is the farthest from the good end.
+                // The list begins with the oldest change, which is the farthest from the good end.
                 let places: Vec<_> = edges
                     .iter()
                     .rev()
@@ -225,7 +225,7 @@ impl Sentences<'_> {
         )
     }
 
-    /// Returns notes about the uncertainty of the answer and about other failures.
+    /// Returns notes about what makes the answer uncertain, and about other failures.
     pub(crate) fn notes(&self, answer: &Answer, state: &State) -> Vec<String> {
         let mut notes = Vec::new();
         let Some(edge) = answer.edge() else { return notes };
@@ -273,7 +273,8 @@ impl Sentences<'_> {
         notes
     }
 
-    /// Returns the wanted signatures of a point, the most frequent first. A slow run has none.
+    /// Returns those signatures at a point that the search is for, the most frequent first. Slow runs have no
+    /// signature.
     pub(crate) fn counted(&self, point: usize) -> Vec<&str> {
         let ways = ways(self.seen, point).into_iter();
         ways.filter(|way| way.counts && !way.signature.is_empty())
@@ -307,7 +308,7 @@ impl Sentences<'_> {
         })
     }
 
-    /// Returns a note if a point failed with more signatures than the answer shows.
+    /// Returns a note if the first bad point failed with more signatures than the answer shows.
     fn several_ways(&self, first_bad: usize) -> Option<String> {
         let one = self.counted(first_bad);
         let all = |point: usize| {
@@ -325,7 +326,7 @@ impl Sentences<'_> {
     }
 }
 
-/// Returns an observation as a line of a replay.
+/// Formats an observation as one line, for `bisect --replay`.
 pub(crate) fn line(observation: &PointObservation) -> String {
     let (what, seconds) = match observation.event {
         Event::Installed { seconds, .. } => ("ready", seconds),
@@ -351,7 +352,7 @@ fn left(posterior: &Posterior, state: &State, seen: &[PointObservation]) -> Stri
         Event::Ran { seconds, .. } => Some(*seconds),
         _ => None,
     });
-    // An installed build is activated quickly, so each build counts once.
+    // A build that is already installed is activated quickly, so only the first installation of each build counts.
     let mut known = BTreeSet::new();
     let mut install = 0.0;
     for observation in seen {
@@ -368,7 +369,7 @@ fn left(posterior: &Posterior, state: &State, seen: &[PointObservation]) -> Stri
     format!("about {}{of} left, {}", count(runs, "run"), how_long(seconds))
 }
 
-/// Returns the line for a new observation and the current state.
+/// Returns a line about a new observation and the current state of the search.
 pub fn progress(
     state: &State,
     seen: &[PointObservation],
@@ -408,7 +409,7 @@ pub(crate) fn label_of(begun: &BisectHeader, seen: &[PointObservation], point: u
 mod tests {
     use super::*;
 
-    /// A search for a fix goes from new to old, but its sentences are in the order of time.
+    /// A search for a fix goes from new to old builds, but its sentences describe the builds from old to new.
     #[test]
     fn sentences_of_a_fix_are_in_order_of_time() {
         let ends = ("new".to_owned(), "old".to_owned());

@@ -1,9 +1,10 @@
-//! The identity of the failure of a command.
+//! The identity by which failures of a command line are compared.
 
 use judge::FailureIdentity;
 use regex::Regex;
 
-/// Returns the identity of a failure, or `match:` if its output contains the wanted text.
+/// Returns the identity of a failure. If the output matches the regular expression `wanted`, the identity is `match:`
+/// with the expression.
 pub(crate) fn signature(
     identity: FailureIdentity,
     errors: &str,

@@ -1,4 +1,4 @@
-//! The subject of a search, a trial or a command, which is run at each point of an axis.
+//! The subject of a search: a trial or a command line that is run at each point of an axis.
 
 use std::{
     ffi::OsString,
@@ -39,7 +39,7 @@ pub(crate) enum Subject<'a> {
 }
 
 pub(crate) struct Ready<'a> {
-    /// The build, which stays on disk while it is in use.
+    /// The build at the point, if the points are builds. It is not removed from the disk while it is in use.
     build: Option<ObtainedBuild>,
     job: Work<'a>,
 }
@@ -57,13 +57,13 @@ enum Work<'a> {
         variables: Vec<(OsString, OsString)>,
         limits: Limits,
         text: Option<Regex>,
-        /// File to which the device adds a line for each process that uses it.
+        /// File to which the emulated device adds a line for each process that uses it.
         witness: Option<NamedTempFile>,
     },
 }
 
 impl Subject<'_> {
-    /// Returns the name for the journal.
+    /// Returns the name of the subject in the journal.
     pub(crate) fn name(&self, axis: &Axis) -> String {
         match self {
             Subject::Trial { case, trial, faults, .. } => {
@@ -97,7 +97,8 @@ impl Subject<'_> {
 
     pub(crate) fn depends_on(&self, component: &str) -> bool {
         let Subject::Trial { case, .. } = self else { return true };
-        // The math libraries are a repository of their own since 2025-08. Cases without them do not load them.
+        // Since August 2025, the math libraries are in a repository of their own. A case that does not need them does
+        // not load them.
         component != "rocm-libraries" || !case.needs.libraries.is_empty()
     }
 }
@@ -305,19 +306,19 @@ fn command<'a>(
         variables.push(("ROCREPRO_LIBRARIES".into(), libraries));
         variables.push(("ROCM_PATH".into(), stack.root.into()));
     }
-    // Commands have no limit of silence, because they are not workers.
+    // A command line has no time limit for printing nothing, because it is not a worker.
     let limits = Limits { quiet: std::time::Duration::MAX, ..options.limits };
     Ok(Work::Command { command, variables, limits, text: wanted.text.clone(), witness })
 }
 
 impl Ready<'_> {
-    /// Returns the digests of the build's archives; empty for a build without archives.
+    /// Returns the SHA-256 digests of the build's archives; empty if the point is not a build with archives.
     pub(crate) fn sha256(&self) -> String {
         let archives = self.build.iter().flat_map(|build| &build.sha256);
         archives.map(|(_, sha256)| sha256.as_str()).collect::<Vec<_>>().join(",")
     }
 
-    /// Runs the point once. Returns none if the run was cancelled.
+    /// Runs the subject once. Returns `None` if the run was cancelled.
     pub(crate) fn run(&self, number: u32, cancel: &Cancel) -> Option<Run> {
         match &self.job {
             Work::Trial { session, case, trial, lowered, faults } => {
@@ -344,7 +345,8 @@ impl Ready<'_> {
     }
 }
 
-/// Returns the reason why a program's run is inconclusive, from the lines that the device wrote.
+/// Returns the reason why a program's run is inconclusive, according to the lines in `file` that the emulated device
+/// wrote; `None` if the run is conclusive.
 fn stray(file: &Path) -> Option<String> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let read = text.lines().filter_map(|line| serde_json::from_str::<Witness>(line).ok());
@@ -400,7 +402,7 @@ fn of_command(
     let last = judge::last_words(&tail).or_else(|| judge::last_words(&output)).unwrap_or_default();
     let failed = |kind, identity: FailureIdentity| {
         let signature = signature::signature(identity, &tail, &output, wanted);
-        // With `--match`, a failure without the text does not count.
+        // With `--match`, a failure whose output does not match is not counted.
         let kind =
             if wanted.is_some() && !signature.starts_with("match:") { Outcome::Skip } else { kind };
         RunResult::Failed { signature, kind, started: true }

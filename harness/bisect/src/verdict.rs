@@ -11,23 +11,23 @@ use crate::{
 
 const SLOW: &str = "slow";
 
-/// The meaning of a run for the search.
+/// The class of a run, which decides how it counts in the search.
 pub(crate) enum Classification {
     Run(Seen),
-    /// The build cannot be tested.
+    /// The build cannot be tested, so the run does not count.
     Nothing,
 }
 
 pub(crate) struct Verdicts {
     regress: FailureFilter,
-    /// Signature of the wanted failure.
+    /// Signature of the failure that the search is for, once it is known.
     reference: Option<String>,
-    /// Time above which a run is slow, in seconds.
+    /// Run time above which a run counts as slow, in seconds.
     threshold: Option<f64>,
 }
 
 impl Verdicts {
-    /// `followed` is the signature that an earlier search found.
+    /// Creates the classification of runs. `followed` is the signature that an earlier search found.
     pub(crate) fn new(
         regress: FailureFilter,
         threshold: Option<f64>,
@@ -45,12 +45,12 @@ impl Verdicts {
         self.threshold = Some(seconds);
     }
 
-    /// Returns the wanted signature; empty before the bad end has failed.
+    /// Returns the signature of the failure that the search is for; empty until the bad end has failed.
     pub(crate) fn signature(&self) -> &str {
         self.reference.as_deref().unwrap_or_default()
     }
 
-    /// Takes the first failure of the bad end as the wanted one.
+    /// If the observation is the first failure of the bad end, stores it as the failure that the search is for.
     pub(crate) fn learn(&mut self, observation: &PointObservation, bad_end: usize) {
         if let Event::Ran { build, seen: Seen::Bad, .. } = observation.event
             && build == bad_end
@@ -68,17 +68,18 @@ impl Verdicts {
             }
             RunResult::Passed => Classification::Run(Seen::Good),
             RunResult::Failed { signature, kind, started } => {
-                // The good end runs before a failure of the bad one only to see whether the ends are swapped.
+                // Before the bad end has failed, the good end runs only to see whether the two ends are swapped.
                 let first = self.reference.is_none() && (bad_end || *started);
-                // If only the exit status is known it is the user's own answer, as for git bisect.
+                // A failure that is known only by its exit status is the user's own verdict, as in git bisect.
                 let same = first
                     || self.reference.as_ref().is_some_and(|wanted| may_be_same(wanted, signature));
-                // A build whose runtime finds no device cannot be tested, unless this is the wanted failure.
+                // A build with which the HIP runtime finds no device cannot be tested, unless this is the failure that
+                // the search is for.
                 if !started && !same {
                     return Classification::Nothing;
                 }
                 let counts = match self.regress {
-                    // A failure whose output does not match `--match`.
+                    // The output of the failure does not match `--match`.
                     _ if *kind == Kind::Skip => false,
                     FailureFilter::Signature => same,
                     FailureFilter::Any => true,
@@ -145,7 +146,7 @@ mod tests {
         check(Wrong, ran("wrong-data:a:zero", Kind::WrongData, true), Some(Seen::Bad));
     }
 
-    /// A failure of the good end counts even if the bad end always passed.
+    /// If the bad end has never failed, the first failure of the good end defines the failure that the search is for.
     #[test]
     fn first_failure_of_the_good_end_counts() {
         let verdicts = Verdicts::new(FailureFilter::Signature, None, None);

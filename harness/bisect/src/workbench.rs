@@ -1,4 +1,5 @@
-//! Carries out the actions of the search, and writes each observation to the journal before it counts.
+//! Carries out what the search decides: installs and runs builds, and writes each observation to the journal before it
+//! counts.
 
 use std::{path::Path, time::Instant};
 
@@ -19,10 +20,10 @@ use crate::{
 };
 use engine::{SessionOptions, Stop, stop::chain};
 
-/// Number of attempts at a run without a verdict.
+/// Number of attempts to get a run with a verdict.
 const ATTEMPTS: u32 = 3;
 
-/// Number of runs of each end that `--regress perf` measures.
+/// Number of runs at each end whose time `--regress perf` measures.
 const MEASURED: u32 = 5;
 
 pub(crate) struct Workbench<'a> {
@@ -59,7 +60,7 @@ impl Workbench<'_> {
         Ok(())
     }
 
-    /// Protects the last build that passed and the first that failed from eviction.
+    /// Protects two builds from being removed from the disk: the last one that passed, and the first one that failed.
     pub(crate) fn pin(&self, state: &State) -> Result<(), SearchError> {
         let usable = || state.tallies().filter(|(_, tally)| !tally.unusable());
         let good = usable().filter(|(_, tally)| tally.good > 0 && tally.bad == 0).last();
@@ -71,7 +72,7 @@ impl Workbench<'_> {
 
     fn prepare(&mut self, point: usize) -> Result<Result<(), String>, Stop> {
         self.ready = None;
-        // Taking the fetch cancels it if it is of another build.
+        // If the download is of another build, taking it cancels it.
         let _ahead = self.ahead.take(self.axis, point);
         match self.subject.prepare(
             self.axis,
@@ -89,7 +90,7 @@ impl Workbench<'_> {
         }
     }
 
-    /// Rejects a build that was republished since it was observed.
+    /// Returns an error if the build was published again with another content since it was observed.
     fn refuse_rebuilt(&self, point: usize, ready: &Ready<'_>) -> Result<(), SearchError> {
         let label = self.axis.label(point);
         let now = ready.sha256();
@@ -129,7 +130,7 @@ impl Workbench<'_> {
             why,
             sha256: String::new(),
         };
-        // After a resume no point is prepared.
+        // When a search is resumed, no point is prepared yet.
         if self.ready.as_ref().is_none_or(|(active, _)| *active != point)
             && let Err(why) = self.prepare(point)?
         {
@@ -181,7 +182,7 @@ impl Workbench<'_> {
         Ok(last.unwrap_or_else(|| unreachable!("at least one attempt was made")))
     }
 
-    /// Sets the time that separates slow from fast runs.
+    /// Measures the run time at both ends, and sets the time above which a run counts as slow.
     pub(crate) fn measure(&mut self) -> Result<(), Stop> {
         let mut medians = Vec::new();
         for point in [0, self.axis.point_count() - 1] {
@@ -211,10 +212,10 @@ impl Workbench<'_> {
     }
 }
 
-/// Delay of a process start on a busy machine, in seconds.
+/// Time by which a busy machine may delay the start of a process, in seconds.
 const START: f64 = 0.05;
 
-/// Returns the geometric mean of two times, each including the delay of a start.
+/// Returns the geometric mean of two run times, calculated with the delay of the start included in each.
 fn between(one: f64, other: f64) -> f64 {
     ((one + START) * (other + START)).sqrt() - START
 }

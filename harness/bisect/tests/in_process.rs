@@ -1,5 +1,5 @@
-//! A bisect, a run with an expected failure and a health check without child processes: a scripted runner replaces the
-//! workers.
+//! Runs a bisect, a run with an expected failure, and a health check without child processes: a scripted runner
+//! replaces the workers.
 
 use std::{fmt, path::Path, sync::Mutex, time::Duration};
 
@@ -34,10 +34,10 @@ known:
   - {rocm: \"*\", on: {bytes: 2}, signature: \"wrong-data:dst:zero\", about: \"A test expects it.\"}
 ";
 
-/// Returns the failure of a trial, by its id.
+/// Function that returns the failure of the trial with a given id; `None` if it passes.
 type Script = dyn Fn(&str) -> Option<(Kind, &'static str)> + Send + Sync;
 
-/// A runner without processes. Trials fail as the script says.
+/// A runner that starts no processes. Trials fail as the script says.
 struct Scripted {
     script: Box<Script>,
     ran: Mutex<Vec<String>>,
@@ -201,7 +201,7 @@ fn finds_the_first_value_that_fails() {
     let again = |_: &_, _: &_, _: &[usize], _: (usize, usize)| "the same".to_owned();
     let found = prepared.run(&again, &report).unwrap_or_else(|error| panic!("{error}"));
     let Answer::Found(edge) = &found.answer else { panic!("{}", found.text) };
-    // Points are counted from the good end, which is 1.
+    // Points are numbered from 0, at the good end, whose value is 1.
     assert_eq!((edge.last_good, edge.first_bad), (21, 22));
     assert_eq!(bisect::exit_code(&found.answer), 0);
     assert!(found.text.contains("22") && found.text.contains("23"), "{}", found.text);

@@ -1,5 +1,5 @@
-//! Compares the minimiser with plain delta debugging on injected bugs: `cargo bench --bench minimiser`. Further
-//! arguments are parts of the names of the trials to measure.
+//! Compares the minimiser with plain delta debugging on injected bugs: `cargo bench --bench minimiser`. Only trials
+//! whose id contains one of the further arguments are measured.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -24,7 +24,7 @@ const RATES: &[f64] = &[0.5, 0.2];
 const REPEATS: u32 = 20;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Cargo passes `--bench`, which is not a name.
+    // Cargo passes the option `--bench`, which is not part of a trial's id.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let library = CaseLibrary::load(None)?;
     let mut options =

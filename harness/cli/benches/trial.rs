@@ -1,5 +1,5 @@
-//! Time that the harness needs per trial, compared with starting a process that does nothing. The runtime and the
-//! device are not measured: the worker is `/bin/true`, or no process is started.
+//! Measures the time that the harness needs per trial, compared with starting a process that does nothing. The HIP
+//! runtime and the device are not measured: the worker is `/bin/true`, or no process is started.
 
 use std::{collections::BTreeMap, path::Path, process::Command, time::Duration};
 
@@ -12,14 +12,14 @@ use supervise::Cancel;
 
 const NONCE: &str = "0123456789abcdef0123456789abcdef";
 
-/// A typical trial: two buffers, a copy and a check.
+/// Id of a typical trial: two buffers, a copy and a check.
 const TRIAL: &str = "copies/device-to-device";
 
 fn library() -> CaseLibrary {
     CaseLibrary::load(None).expect("the built-in cases")
 }
 
-/// Measures all steps from a case to a verdict, without a process.
+/// Measures all steps from a case to a verdict, without starting a process.
 fn pure(criterion: &mut Criterion) {
     let library = library();
     let selected = &select(&library, &[TRIAL.to_owned()]).expect("a case of the library")[0];
@@ -84,7 +84,7 @@ fn observation(events: Vec<Event>) -> Observation {
     }
 }
 
-/// Returns the events of a worker for which every call of the plan succeeds with the right bytes.
+/// Returns the events of a worker in which every call of the plan succeeds and has the right bytes.
 fn events(lowered: &Lowered, wanted: &[(u32, u32, String)]) -> Vec<Event> {
     let library = |name: &str| LoadedLibrary {
         name: name.to_owned(),
@@ -153,9 +153,9 @@ fn call(step: &Step, wanted: &[(u32, u32, String)], events: &mut Vec<Event>) {
     });
 }
 
-/// Measures a trial whose worker ends at once, and the start of the worker's program alone.
+/// Measures a trial whose worker ends immediately, and, for comparison, only the start of the worker's program.
 fn process(criterion: &mut Criterion) {
-    // A folder is a stack if it contains this file. The worker does not load the file.
+    // A folder that contains this file is recognised as a stack. The worker does not load the file.
     let stack = tempfile::tempdir().expect("a temporary folder");
     let lib = stack.path().join("lib");
     std::fs::create_dir(&lib).expect("a folder");

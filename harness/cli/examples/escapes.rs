@@ -1,5 +1,5 @@
-//! A library that tries to break out of the process that loads it. A kernel that defeats all checks of the device could
-//! make the same attempts.
+//! A library that tries to break out of the process that loads it. A GPU kernel that evades all checks of the emulated
+//! device could make the same attempts.
 //!
 //! The test `escapes` preloads the library into workers, where its `hsa_init` takes the place of the real one. The HIP
 //! runtime calls this function after the worker has confined itself. The library then prints one line, for example
@@ -22,7 +22,7 @@ static ONCE: Once = Once::new();
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_init() -> u32 {
     ONCE.call_once(attempt);
-    // SAFETY: the next symbol of this name is the function of the real library, which has this type.
+    // SAFETY: the next symbol with this name is the function in the real library, which has this type.
     unsafe {
         let real = libc::dlsym(libc::RTLD_NEXT, c"hsa_init".as_ptr());
         assert!(!real.is_null(), "no hsa_init");
@@ -48,8 +48,8 @@ fn attempt() {
     eprintln!("{line}");
 }
 
-/// Stops every other thread of the worker, including the one that ends the worker with its parent. Ignores all signals
-/// and never returns.
+/// Stops every other thread of the worker, including the thread that would end the worker together with its parent
+/// process. Ignores all signals and never returns.
 fn outlive() -> ! {
     extern "C" fn stay(_: c_int) {
         loop {
@@ -82,12 +82,13 @@ fn last() -> c_int {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// Converts the result of a call that returns -1 on failure.
+/// Converts the result of a system call that returns -1 on failure.
 fn tried(result: impl Into<i64>) -> Tried {
     if result.into() == -1 { Err(last()) } else { Ok(()) }
 }
 
-/// Converts the result of a call that the kernel rejects with the error `with` if no filter stopped the call before.
+/// Converts the result of a system call. If no filter stops the call, the Linux kernel rejects it with the error
+/// `with`, which therefore means that the call was not prevented.
 fn reached(result: impl Into<i64>, with: c_int) -> Tried {
     tried(result).or_else(|error| if error == with { Ok(()) } else { Err(error) })
 }
@@ -100,23 +101,23 @@ fn open(path: &CString, flags: c_int) -> Tried {
     // SAFETY: the path ends with a zero byte.
     let file = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, 0o600) };
     tried(file)?;
-    // SAFETY: no other code has this descriptor.
+    // SAFETY: no other code uses this file descriptor.
     tried(unsafe { libc::close(file) })
 }
 
 /// Opens a socket, calls `then` with it, and closes it.
 fn socket(family: c_int, kind: c_int, protocol: c_int, then: impl FnOnce(c_int) -> c_int) -> Tried {
-    // SAFETY: the call gets numbers only.
+    // SAFETY: all arguments are numbers.
     let socket = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) };
     tried(socket)?;
     let done = tried(then(socket));
-    // SAFETY: no other code has this descriptor.
+    // SAFETY: no other code uses this file descriptor.
     unsafe { libc::close(socket) };
     done
 }
 
 fn to_port(port: u16) -> libc::sockaddr_in {
-    // SAFETY: an address of zeros is valid.
+    // SAFETY: a socket address that consists of zeros is valid.
     let mut address: libc::sockaddr_in = unsafe { zeroed() };
     address.sin_family = libc::AF_INET as u16;
     address.sin_port = port.to_be();
@@ -125,7 +126,7 @@ fn to_port(port: u16) -> libc::sockaddr_in {
 }
 
 fn connect(port: u16) -> impl FnOnce(c_int) -> c_int {
-    // SAFETY: the address has the length that is passed.
+    // SAFETY: the address has the size that is passed.
     move |socket| unsafe {
         let address = to_port(port);
         libc::connect(socket, (&raw const address).cast(), size_of::<libc::sockaddr_in>() as u32)
@@ -133,7 +134,7 @@ fn connect(port: u16) -> impl FnOnce(c_int) -> c_int {
 }
 
 fn connect_by_path(at: &CString) -> impl FnOnce(c_int) -> c_int {
-    // SAFETY: the address has the length that is passed, and room for the path.
+    // SAFETY: the address has the size that is passed, which is large enough for the path.
     move |socket| unsafe {
         let mut address: libc::sockaddr_un = zeroed();
         address.sun_family = libc::AF_UNIX as u16;
@@ -145,7 +146,7 @@ fn connect_by_path(at: &CString) -> impl FnOnce(c_int) -> c_int {
 }
 
 fn fork() -> Tried {
-    // SAFETY: the raw call runs no handlers of the C library, and the child ends at once.
+    // SAFETY: the raw system call runs no handlers of the C library, and the child ends immediately.
     unsafe {
         let child = libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0);
         if child == 0 {
@@ -325,7 +326,8 @@ fn attempts(outside: &str, port: u16, inherited: c_int) -> Vec<(&'static str, Tr
             ),
             ("new-namespace", tried(libc::unshare(0))),
             ("thread-namespace", {
-                // The kernel rejects this combination of flags, but only after the filter has let the call through.
+                // The Linux kernel rejects this combination of flags, but only after the filter has let the call
+                // through.
                 let thread = libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND;
                 let flags = thread | libc::CLONE_NEWPID | libc::CLONE_NEWUTS;
                 reached(libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0), libc::EINVAL)
@@ -371,7 +373,7 @@ fn attempts(outside: &str, port: u16, inherited: c_int) -> Vec<(&'static str, Tr
                 let page = libc::mmap(null_mut(), 4096, libc::PROT_READ, 0x22, -1, 0);
                 tried(libc::syscall(libc::SYS_mbind, page, 4096, 0, null::<u8>(), 0, 4))
             }),
-            // Attempts that the confinement does not prevent.
+            // The following attempts are those that the confinement does not prevent.
             ("see-file", {
                 let mut about: libc::stat = zeroed();
                 tried(libc::stat(secret.as_ptr(), &raw mut about))

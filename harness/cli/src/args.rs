@@ -1,4 +1,4 @@
-//! The command line: subcommands and options. The modules of `commands` execute them.
+//! Defines the command line: subcommands and options. The modules of `commands` execute the subcommands.
 
 mod baseline;
 mod bisect;
@@ -160,10 +160,10 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Write manual pages, for packages of distributions
+    /// Write manual pages, for the packages of distributions
     #[command(after_help = MAN, hide = true)]
     Man {
-        /// The folder
+        /// The folder for the manual pages
         folder: PathBuf,
     },
 }
@@ -183,27 +183,27 @@ pub(crate) struct Selection {
     pub(crate) from: Origin,
 }
 
-/// Options that select the source of the cases.
+/// Options that select where the cases come from.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Origin {
     /// Read cases from this folder or file; the built-in cases are then left out
     #[arg(long, value_name = "PATH")]
     cases_from: Option<PathBuf>,
 
-    /// Trust the cases of --cases-from like a program of your own; they may set any variable, include any header and
-    /// write files anywhere
+    /// Trust the cases of --cases-from like a program of your own; such cases may set any variable, include any header
+    /// and write files anywhere
     #[arg(long, requires = "cases_from")]
     trust: bool,
 }
 
 impl Origin {
-    /// Returns the chosen source; `None` means the built-in library.
+    /// Returns the file or folder that the options select; `None` means the built-in cases.
     pub(crate) fn chosen(&self) -> Option<CasesFrom> {
         let path = self.cases_from.clone()?;
         Some(CasesFrom { path, trusted: self.trust })
     }
 
-    /// Returns the source as options with values, for a command that repeats this one.
+    /// Returns these options and their values, for a command line that repeats this one.
     pub(crate) fn words(&self) -> Vec<(&'static str, String)> {
         let path = self.cases_from.iter();
         path.map(|path| ("--cases-from", path.display().to_string())).collect()
@@ -218,8 +218,8 @@ impl Origin {
 /// Options about Debian mirrors.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Mirrors {
-    /// Debian mirrors to fetch from; each package comes from the first that has it [default: this machine's own if it runs
-    /// Debian, then Debian's, then Debian's archive of old versions]
+    /// Debian mirrors to fetch from; each package comes from the first that has it [default: this machine's own if it
+    /// runs Debian, then Debian's, then Debian's archive of old versions]
     #[arg(long, value_name = "URL", value_delimiter = ',', env = "ROCREPRO_MIRROR")]
     pub(crate) mirror: Vec<String>,
 }
@@ -247,11 +247,11 @@ pub(crate) struct Target {
     #[command(flatten)]
     pub(crate) mirrors: Mirrors,
 
-    /// Set a variable in the otherwise clean environment
+    /// Set an environment variable; the environment is otherwise clean
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
 
-    /// Start through another command, such as `srun` or `podman run ...`
+    /// Start each process through another command, such as `srun` or `podman run ...`
     #[arg(long, value_name = "COMMAND")]
     pub(crate) launcher: Option<String>,
 }
@@ -262,14 +262,15 @@ pub(crate) struct On {
     #[command(flatten)]
     pub(crate) target: Target,
 
-    /// Number of trials that run at once [default: one more than there are processors on the emulated device; 1 on a
-    /// GPU, or one on each of `--cards`]
+    /// Number of trials that run at once [default: on the emulated device, one more than there are processors; on a GPU
+    /// 1, or one on each of `--cards`]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
 
-    /// Run on these GPUs, one trial at a time on each; a trial sees only its own GPU: `all`, or numbers, PCI addresses or UUIDs,
-    /// with commas. Without it, trials on a GPU run on those that ROCREPRO_CARDS names, or else ROCR_VISIBLE_DEVICES; without
-    /// these they see every GPU, use the first, and run one at a time
+    /// Run on these GPUs, one trial at a time on each; a trial sees only its own GPU: `all`, or numbers, PCI addresses
+    /// or UUIDs, with commas. Without this option, trials run on the GPUs that ROCREPRO_CARDS names, or else on those
+    /// that ROCR_VISIBLE_DEVICES names; without these variables, trials see every GPU, use the first, and run one at a
+    /// time
     #[arg(long, value_name = "GPUS", value_delimiter = ',')]
     pub(crate) cards: Vec<String>,
 
@@ -277,28 +278,28 @@ pub(crate) struct On {
     #[arg(long, value_name = "SECONDS", default_value_t = On::TIMEOUT, value_parser = seconds)]
     pub(crate) timeout: u32,
 
-    /// Longest silence of one trial, in seconds; a trial that is silent for longer counts as a hang. While a trial
-    /// computes, its processor time counts instead of the time of the clock
+    /// Longest silence of one trial, in seconds; a trial that reports nothing for longer counts as a hang. While a
+    /// trial computes, its processor time counts instead of the time of the clock
     #[arg(long, value_name = "SECONDS", default_value_t = On::QUIET_TIMEOUT, value_parser = seconds)]
     pub(crate) quiet_timeout: u32,
 
     /// Delay work on purpose, for times that a seed determines: `seeded=7` launches kernels that spin before the
-    /// copies, sets, launches, host functions and graph launches of the body. A missing synchronisation then shows more
-    /// often, on a GPU too
+    /// copies, memory sets, kernel launches, host functions and graph launches of the trial's body. A missing
+    /// synchronisation then shows more often, on a GPU too
     #[arg(long, value_name = "LATE")]
     pub(crate) late: Option<String>,
 
-    /// Set a limit of each trial: `stack=64M`, `core=unlimited`, `files=4096`, `memory=8G` [default: stack=8M, core=0, files=1024,
-    /// and none of file-size, memory and data; processes: the machine's]
+    /// Set a limit of each trial: `stack=64M`, `core=unlimited`, `files=4096`, `memory=8G` [default: stack=8M, core=0,
+    /// files=1024, and none of file-size, memory and data; processes: the machine's]
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) limit: Vec<String>,
 
-    /// Run program cases in this environment of `rocrepro stack env`, whatever package versions the cases name
+    /// Run program cases in this Python environment of `rocrepro stack env`, whatever package versions the cases name
     #[arg(long = "in", value_name = "NAME")]
     pub(crate) environment: Option<String>,
 
-    /// If a GPU fails the health check after a failed trial, run this command once, such as a reset, and check again. Without it
-    /// no further trial runs on that GPU
+    /// If a GPU fails the health check after a failed trial, run this command once, such as a reset, and check again.
+    /// Without this option, no further trial runs on that GPU
     #[arg(long, value_name = "COMMAND")]
     pub(crate) recover: Option<String>,
 
@@ -314,7 +315,7 @@ pub(crate) struct On {
 impl On {
     /// Default time limit of a trial, in seconds.
     pub(crate) const TIMEOUT: u32 = engine::session::TIMEOUT;
-    /// Default time limit of a trial without any event, in seconds.
+    /// Default time for which a trial may report nothing, in seconds.
     pub(crate) const QUIET_TIMEOUT: u32 = engine::session::QUIET_TIMEOUT;
 }
 
@@ -355,8 +356,8 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) trials: bool,
 
-    /// Run only this part of the trials: `2/5` is the second of five. Which trial is in which part depends on its name alone;
-    /// `rocrepro records show` puts the records of all parts together
+    /// Run only this part of the trials: `2/5` is the second of five. Which trial is in which part depends on its name
+    /// alone; `rocrepro records show` puts the records of all parts together
     #[arg(long, value_name = "NUMBER/OF")]
     pub(crate) shard: Option<::report::Shard>,
 
@@ -379,7 +380,7 @@ pub(crate) struct Run {
     #[arg(long, requires = "record")]
     pub(crate) resume: bool,
 
-    /// Process that started this one; when that process ends, this one ends too
+    /// Id of the process that started this one; when that process ends, this one ends too
     #[arg(long, value_name = "PID", hide = true)]
     pub(crate) below: Option<i32>,
 }
@@ -420,13 +421,13 @@ pub(crate) struct Prove {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub(crate) schedules: u32,
 
-    /// Remove each check and each expected status and value of the cases, one at a time, and report those without which
-    /// every declared fault is still detected; `--record` leaves these runs out
+    /// Test the checks of the cases: remove each check, expected status and expected value in turn, and report those
+    /// that are not needed to detect any declared fault; `--record` does not record these runs
     #[arg(long)]
     pub(crate) mutate: bool,
 }
 
-/// Answers a completion script and ends the process, if a completion script started it.
+/// If a completion script started this process, prints the completions and exits.
 pub(crate) fn complete() {
     complete::answer(command);
 }
@@ -436,14 +437,14 @@ fn rocm() -> String {
     format!("The ROCm to run on: {}", forms.join(", "))
 }
 
-/// Describes `--rocm` with every spelling of a stack.
+/// Returns the long help of `--rocm`, which lists every spelling of a stack.
 fn rocm_in_full() -> String {
     let one = |spelling: &stacks::Spelling| format!("\n* {}: {}", spelling.form, spelling.about);
     let all: String = stacks::spellings().iter().map(one).collect();
     format!("The ROCm to run on, fetched when needed:{all}")
 }
 
-/// Parses a number of seconds: `120` or `120s`.
+/// Parses a number of seconds, written as `120` or `120s`.
 fn seconds(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix('s').unwrap_or(text).parse().ok().filter(|n| *n > 0);
     number.ok_or_else(|| "write seconds, such as 120 or 120s".to_owned())

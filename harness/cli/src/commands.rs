@@ -1,4 +1,4 @@
-//! One module per subcommand.
+//! Executes the subcommands, one module for each.
 
 mod bisect;
 mod check;

@@ -12,12 +12,12 @@ use crate::{
     ticker::Ticker,
 };
 
-/// Returns a receiver that shows events of the engine to the user.
+/// Returns a receiver that shows the engine's events to the user.
 pub(crate) fn reporting() -> Reporting {
     Reporting::to(Arc::new(Console::default()))
 }
 
-/// Progress displays of the current fetch, of downloads and of the current batch.
+/// Progress displays of the current stack download, of build downloads, and of the current batch.
 #[derive(Default)]
 struct Console {
     stack: Mutex<Option<View>>,
@@ -60,7 +60,7 @@ impl EventSink for Console {
 
 impl Console {
     fn in_batch(&self, tell: impl FnOnce(&Ticker)) {
-        // Release the lock before the call, so that events of other trials need not wait.
+        // The lock is released before the call, so that events of other trials need not wait.
         let ticker = self.batch.lock().clone();
         if let Some(ticker) = ticker {
             tell(&ticker);

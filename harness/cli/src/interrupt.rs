@@ -1,4 +1,4 @@
-//! The process's cancellation, which the user requests with a signal.
+//! The cancellation of the whole process, which the user requests by a signal, for example with Ctrl-C.
 
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -6,7 +6,7 @@ use engine::{Stop, stop::chain};
 use parking_lot::Mutex;
 use supervise::Cancel;
 
-/// The cancellation, and whether signal handlers request it.
+/// The cancellation. The flag is true if signal handlers have been installed.
 static REQUEST: Mutex<Option<(Cancel, bool)>> = Mutex::new(None);
 
 /// Returns the cancellation. The first call installs the handlers: the first signal requests the cancellation, and a
@@ -24,8 +24,8 @@ pub(crate) fn cancel() -> Result<Cancel, Stop> {
     Ok(cancel)
 }
 
-/// Returns the flag of the cancellation. Until [`cancel`] installs the handlers, a signal ends the process instead,
-/// which is as quick.
+/// Returns the flag of the cancellation. Until [`cancel`] installs the handlers, a signal ends the process, which
+/// serves the same purpose.
 pub(crate) fn flag() -> Arc<AtomicBool> {
     let mut request = REQUEST.lock();
     if request.is_none() {
@@ -34,8 +34,8 @@ pub(crate) fn flag() -> Arc<AtomicBool> {
     request.as_ref().map(|(cancel, _)| Arc::clone(cancel.flag())).unwrap_or_default()
 }
 
-/// Returns the flag for fetching a stack. Installs the handlers before the fetch of a build, because a signal must not
-/// end the process in the middle of that fetch.
+/// Returns the flag that cancels the download of a stack. For a build, installs the signal handlers first, because a
+/// signal must not end the process in the middle of that download.
 pub(crate) fn flag_for(spec: &str) -> Arc<AtomicBool> {
     if engine::stack_source::is_night(spec) {
         // If the handlers cannot be installed, a signal ends the process.

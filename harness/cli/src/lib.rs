@@ -48,8 +48,8 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(stop) => outputs::stopped(&stop),
     };
-    // A stack limit of the user is meant for the user's programs. The command needs its own size, because it reads and
-    // lowers cases recursively.
+    // A limit that the user sets on the stack size is meant for the user's programs. rocrepro itself needs a certain
+    // size, because it reads and lowers cases recursively.
     let done = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(work).map(|t| t.join());
     match done {
         Ok(Ok(code)) => code,

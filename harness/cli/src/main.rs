@@ -1,4 +1,4 @@
-//! The program `rocrepro`. Its code is in the library of this package.
+//! The program `rocrepro`. All of its code is in the library of this package.
 
 fn main() -> std::process::ExitCode {
     rocrepro::main()

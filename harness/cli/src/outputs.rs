@@ -1,4 +1,4 @@
-//! Standard output and standard error.
+//! Writes to standard output and standard error, fitted to the terminal.
 
 use std::{
     io::{ErrorKind, Write},
@@ -10,8 +10,8 @@ use engine::Stop;
 use crate::width::{columns, fitted};
 
 /// Writes text for people to standard output. Removes styles unless the output is a terminal, and all other control
-/// sequences. On a terminal, long lines are broken between words. A closed pipe is not an error, because its reader has
-/// seen enough.
+/// sequences. On a terminal, long lines are broken between words. A closed pipe is not an error: the program that reads
+/// it needs no more.
 pub(crate) fn print(text: &str) -> Result<(), Stop> {
     written(report::print(&fitted(text, columns(std::io::stdout()))))
 }

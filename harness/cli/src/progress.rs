@@ -1,4 +1,4 @@
-//! Progress of fetching a stack: a bar on a terminal, plain lines in a pipe.
+//! Shows the progress of downloading a stack: a bar on a terminal, plain lines in a pipe.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ pub(crate) struct Fetching {
 
 struct Archive {
     begun: Instant,
-    /// Bytes that an earlier, interrupted download had left.
+    /// Number of bytes that an earlier, interrupted download has left.
     from: u64,
     told: Instant,
 }
@@ -97,12 +97,12 @@ fn so_far(name: &str, done: u64, total: Option<u64>, new: u64, seconds: f64) -> 
     text
 }
 
-/// Progress display of the fetch of one stack.
+/// Progress display for the download of one stack.
 pub(crate) struct View {
     spec: String,
     bar: ProgressBar,
     terminal: bool,
-    /// Stage of the last event that was shown.
+    /// Name of the stage of the last event that was shown.
     stage: Mutex<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! Reads the options of a session.
+//! Converts the command-line options to the options of a session.
 
 use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, time::Duration};
 
@@ -15,8 +15,8 @@ use crate::{
     console, interrupt,
 };
 
-/// Returns the options of a command without arguments, including those from environment variables such as
-/// `ROCREPRO_ROCM`. `program` is the file of the command.
+/// Returns the options of a command that was given no arguments, including those from environment variables such as
+/// `ROCREPRO_ROCM`. `program` is the path of rocrepro's executable.
 ///
 /// # Errors
 /// Returns an error if an environment variable has an invalid value.
@@ -96,7 +96,7 @@ impl TryFrom<&On> for SessionOptions {
                 Stop::usage(format!("error: `--recover` is no command of a shell: {error}"))
             }),
         };
-        // Report an unknown environment here. Otherwise each trial that needs one would be skipped.
+        // An unknown Python environment is reported here. Otherwise each trial that needs one would be skipped.
         let named = on.environment.as_ref().map(|name| Environments::open()?.whole(name));
         let given = Stop::both(late, Stop::both(resources(&on.limit), recovery));
         let given = Stop::both(given, named.transpose());

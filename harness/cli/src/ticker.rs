@@ -1,4 +1,4 @@
-//! Progress of a run of trials: a bar with the remaining time on a terminal, or a line every 30 s in a pipe.
+//! Shows the progress of a run of trials: a bar with the remaining time on a terminal, or a line every 30 s in a pipe.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use report::{count, how_long};
 
 use crate::outputs;
 
-/// Time between two lines in a pipe.
+/// Time between two progress lines in a pipe.
 const PAUSE: Duration = Duration::from_secs(30);
 
 /// Numbers of finished and running trials, and their display.
@@ -26,7 +26,7 @@ pub(crate) struct Ticker {
     bar: ProgressBar,
     begun: Instant,
     running: Mutex<BTreeMap<u64, (Instant, String)>>,
-    /// Thread that prints lines. Dropping the sender ends the thread.
+    /// Thread that prints progress lines. Dropping the sender ends the thread.
     lines: Mutex<Option<(Sender<()>, thread::JoinHandle<()>)>>,
 }
 
@@ -76,7 +76,7 @@ impl Ticker {
         }
         if let Some((over, thread)) = self.lines.lock().take() {
             drop(over);
-            // If the thread panicked, its message was printed then.
+            // If the thread panicked, it has printed a message.
             let _ = thread.join();
         }
     }

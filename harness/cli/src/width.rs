@@ -74,7 +74,7 @@ fn words(line: &str) -> Vec<(&str, &str)> {
             quoted ^= char == '`';
             matches!(char, ' ' | '\t') && !quoted && !is_command
         });
-        // A backquote without a closing one does not quote.
+        // A backquote that is not followed by another one does not begin a quotation.
         let end = match end {
             None if quoted => word.find([' ', '\t']),
             end => end,

@@ -15,12 +15,12 @@ use supervise::Cancel;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    // nextest starts a process for each trial and passes the trial's name, so only that case is loaded.
+    // nextest starts a process for each trial and passes the trial's name, so only the case of that trial is loaded.
     let named: Vec<&str> = match arguments.exact {
         true => arguments.filter.iter().map(String::as_str).collect(),
         false => Vec::new(),
     };
-    // Tests must own their data or borrow it for the life of the process.
+    // Tests must own their data or borrow it for the whole life of the process.
     let library: &'static CaseLibrary = match CaseLibrary::load_named(None, &named) {
         Ok(library) => Box::leak(Box::new(library)),
         Err(stop) => return rocrepro::stopped(&stop),
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Session of all tests. The first test opens it, so that `--list` needs no ROCm.
+/// The session that all tests share. The first test opens it, so that `--list` needs no ROCm.
 type Shared = OnceLock<Result<(Session, Cancel), String>>;
 
 fn open(shared: &Shared) -> Result<&(Session, Cancel), Failed> {

@@ -1,5 +1,5 @@
-//! The audit of the emulated device: a process inside the stack reads kernels of libraries with the stack's disassembler, and lists
-//! the opcodes that the interpreter does not support.
+//! The audit of the emulated device: a process that runs with the stack's libraries disassembles the GPU kernels of
+//! libraries, and lists the opcodes that the interpreter does not support.
 
 mod code_objects;
 
@@ -20,22 +20,22 @@ use thiserror::Error;
 
 use crate::{Stop, device_library, own_program, stop::explained};
 
-/// The failure to audit the emulated device.
+/// An error that prevents the audit of the emulated device.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AuditError {
     /// A named library does not exist.
     #[error("`{name}` is neither a file nor one of {known}")]
     UnknownLibrary {
-        /// The name.
+        /// The name as typed.
         name: String,
-        /// The known libraries.
+        /// Names of the known libraries, as one text.
         known: String,
     },
     /// A named file cannot be opened.
     #[error("cannot open `{path}`: {error}")]
     CannotOpen {
-        /// The file.
+        /// Path of the file.
         path: String,
         /// The cause.
         error: std::io::Error,
@@ -43,21 +43,21 @@ pub enum AuditError {
     /// The stack has none of the libraries.
     #[error("nothing to read: {0} has none of the libraries")]
     NoLibraries(String),
-    /// The libraries have no code for the architectures.
+    /// The libraries have no code for the requested architectures.
     #[error("nothing to read: the files hold no code for the architecture")]
     NoCode,
-    /// The process inside the stack cannot be used.
+    /// The process that runs with the stack's libraries cannot be started, or its output cannot be read.
     #[error("the audit's process {step}: {error}")]
     Process {
-        /// The step that failed.
+        /// The operation that failed.
         step: &'static str,
         /// The cause.
         error: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The process inside the stack failed.
+    /// The process that runs with the stack's libraries failed.
     #[error("the audit's process ended: {0}")]
     Ended(ExitStatus),
-    /// The request to the process inside the stack is not valid.
+    /// The request to the process that runs with the stack's libraries is not valid.
     #[error("no request: {0}")]
     Request(Box<dyn std::error::Error + Send + Sync>),
     /// The library of the emulated device cannot be loaded.
@@ -66,7 +66,7 @@ pub enum AuditError {
     /// The stack's disassembler cannot be used.
     #[error("no disassembler: {0}")]
     Disassembler(String),
-    /// The answer cannot be written.
+    /// The result of the audit cannot be written.
     #[error("no answer: {0}")]
     Answer(serde_json::Error),
 }
@@ -90,21 +90,21 @@ impl From<AuditError> for Stop {
     }
 }
 
-/// The libraries with kernels, each with its files (by the start of their names) and its folder of kernel files.
+/// The libraries that contain GPU kernels. Each has its name, the prefixes of its file names, and the name of its
+/// folder of kernel files.
 const LIBRARIES: [(&str, &[&str], &str); 3] = [
     ("hiprand", &["librocrand.so", "libhiprand.so"], ""),
     ("rocblas", &["librocblas.so"], "rocblas"),
     ("hipblaslt", &["libhipblaslt.so"], "hipblaslt"),
 ];
 
-/// The files of one library.
 #[derive(Debug, Serialize, Deserialize)]
 struct Library {
     name: String,
     files: Vec<PathBuf>,
 }
 
-/// The request to the process inside the stack.
+/// The request to the process that runs with the stack's libraries.
 #[derive(Serialize, Deserialize)]
 struct Request {
     /// The library of the emulated device.
@@ -117,7 +117,7 @@ struct Request {
 /// The result of an audit.
 #[derive(Serialize, Deserialize)]
 pub struct AuditAnswer {
-    /// The opcodes of each library and architecture.
+    /// The unsupported opcodes, by library and architecture.
     pub findings: Vec<AuditFinding>,
     /// Files that could not be read, each with the reason.
     pub unreadable: Vec<String>,
@@ -126,7 +126,7 @@ pub struct AuditAnswer {
 /// Checks the names of libraries, files and folders.
 ///
 /// # Errors
-/// Each name that is neither a known library nor a path.
+/// Returns one error for each name that is neither a known library nor a path.
 pub fn check_names(names: &[String]) -> Vec<AuditError> {
     let is_known = |name: &&String| {
         LIBRARIES.iter().any(|(library, ..)| library == name) || Path::new(name).exists()
@@ -136,8 +136,8 @@ pub fn check_names(names: &[String]) -> Vec<AuditError> {
     unknown.map(|name| AuditError::UnknownLibrary { name, known: known.clone() }).collect()
 }
 
-/// Audits the emulated device with the kernels of these libraries, or of all. A `sample` is the largest number of files to read of each
-/// library and architecture.
+/// Audits the emulated device with the kernels of the named libraries, or of all libraries if none is named. `sample`
+/// is the largest number of files to read for each library and architecture.
 ///
 /// # Errors
 /// No code to read, or trouble of this machine.
@@ -156,7 +156,7 @@ pub fn audit(
 }
 
 impl AuditAnswer {
-    /// Checks that some code was read.
+    /// Checks that the audit read code for at least one architecture.
     ///
     /// # Errors
     /// No code for the architectures.
@@ -166,7 +166,7 @@ impl AuditAnswer {
     }
 }
 
-/// Returns the files of the wanted libraries, sorted.
+/// Returns the requested libraries, each with its files in sorted order.
 fn libraries(stack: &Stack, wanted: &[String]) -> Result<Vec<Library>, AuditError> {
     let mut libraries = Vec::new();
     for (name, files, folder) in LIBRARIES {
@@ -193,7 +193,7 @@ fn libraries(stack: &Stack, wanted: &[String]) -> Result<Vec<Library>, AuditErro
     Ok(libraries)
 }
 
-/// Resolves links and returns each file once, in order.
+/// Resolves symbolic links, and returns each file once, in sorted order.
 fn unique(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut files: Vec<_> = paths.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
     files.sort();
@@ -212,7 +212,8 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Runs the audit inside the stack, whose disassembler the host's loader could not load.
+/// Runs the audit in a process that is started with the stack's libraries, because the loader of the host could not
+/// load the stack's disassembler.
 fn ask(stack: &Stack, request: &Request) -> Result<AuditAnswer, AuditError> {
     fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         step: &'static str,
@@ -238,7 +239,7 @@ fn ask(stack: &Stack, request: &Request) -> Result<AuditAnswer, AuditError> {
     serde_json::from_slice(&output.stdout).map_err(failed("gave a bad answer"))
 }
 
-/// Answers a request, in the process inside the stack. Returns the answer as JSON.
+/// Executes a request in the process that runs with the stack's libraries. Returns the result as JSON.
 ///
 /// # Errors
 /// A request that is not valid, or a device or disassembler that cannot be used.
@@ -255,7 +256,7 @@ pub fn answer(mut request: impl Read) -> Result<String, AuditError> {
     serde_json::to_string(&answer).map_err(AuditError::Answer)
 }
 
-/// Reads one library on all architectures.
+/// Audits one library on all requested architectures.
 fn read(
     library: &Library,
     request: &Request,
@@ -263,7 +264,7 @@ fn read(
     answer: &mut AuditAnswer,
 ) -> Result<(), AuditError> {
     let mut tallies: BTreeMap<Arch, (OpcodeCounter<'_>, AuditFinding)> = BTreeMap::new();
-    // Kernel files name their architecture, so a sample can be chosen before they are opened.
+    // The name of a kernel file contains its architecture, so the sample can be chosen before files are opened.
     let chosen = sample(&library.files, request);
     for (path, is_chosen) in library.files.iter().zip(chosen) {
         let named = named_arch(path);
@@ -334,7 +335,8 @@ fn read(
     Ok(())
 }
 
-/// Returns true for each file to read: all, or as many per architecture as the sample allows, evenly spread.
+/// Returns one flag per file, true if the file is read: all of them, or for each architecture as many as the sample
+/// allows, evenly spread.
 fn sample(files: &[PathBuf], request: &Request) -> Vec<bool> {
     let Some(limit) = request.sample else { return vec![true; files.len()] };
     let mut chosen: Vec<bool> = files.iter().map(|path| named_arch(path).is_none()).collect();
@@ -351,12 +353,14 @@ fn sample(files: &[PathBuf], request: &Request) -> Vec<bool> {
     chosen
 }
 
-/// Returns true if a file of a kernel folder has code. The other files are tables that say which kernel solves which problem.
+/// Returns true if a file in a library's kernel folder contains GPU code. The other files are tables that say which
+/// kernel solves which problem.
 fn is_code(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "co" || extension == "hsaco")
 }
 
-/// Returns the architecture in the name of a kernel file, for example of `TensileLibrary_..._gfx90a.co` or `..._gfx90a-xnack-.hsaco`.
+/// Returns the architecture in the name of a kernel file, for example `gfx90a` for `TensileLibrary_..._gfx90a.co` and
+/// `..._gfx90a-xnack-.hsaco`.
 fn named_arch(path: &Path) -> Option<&str> {
     let name = path.file_name()?.to_str()?;
     let start = name.rfind("gfx")?;
@@ -366,7 +370,7 @@ fn named_arch(path: &Path) -> Option<&str> {
     Some(&name[start..end])
 }
 
-/// Returns true for graphics, image and ray-tracing instructions.
+/// Returns true for graphics, image and ray-tracing instructions, which the audit lists separately.
 fn is_aside(opcode: &str) -> bool {
     const ASIDE: [&str; 9] = [
         "image_",

@@ -18,12 +18,11 @@ use crate::{
     CaseLibrary, FailedOperation, FailureClass, Selected, Stop, case_names, diagnostics, select,
 };
 
-/// A mistake in the files of a baseline.
 #[derive(Debug, Error)]
 enum BaselineError {
     #[error("cannot read `{0}`: {1}")]
     Unreadable(String, io::Error),
-    /// The line is invalid, from a column on.
+    /// The line is invalid from this column on.
     #[error("{0}:{1}: {2}")]
     Line(Place, usize, String),
     /// Another line names the same trial.
@@ -59,7 +58,7 @@ enum Status {
     Fail,
     Crash,
     Timeout,
-    /// Fails in several ways, or only sometimes.
+    /// The trial fails in several ways, or only sometimes.
     Flake,
 }
 
@@ -71,7 +70,7 @@ impl Status {
         ("Flake", Status::Flake),
     ];
 
-    /// Returns the status of a failure.
+    /// Returns the baseline status of a kind of outcome; `None` if it is not a failure.
     fn of(kind: Kind) -> Option<Status> {
         match kind {
             Kind::Pass | Kind::Skip | Kind::NoVerdict => None,
@@ -107,7 +106,7 @@ impl std::fmt::Display for Place {
 #[derive(Debug)]
 struct Names {
     regex: Regex,
-    /// The trial with exactly this id, in which `[` is not special.
+    /// Id of the trial, if the line is one. In an id `[` is not a special character.
     trial: Option<String>,
     place: Place,
 }
@@ -121,7 +120,7 @@ impl Names {
 /// The files of a baseline, in the formats of deqp-runner.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BaselineFiles {
-    /// Files with a line `TRIAL,STATUS` for each expected failure.
+    /// Files with one line `TRIAL,STATUS` for each expected failure.
     pub fails: Vec<PathBuf>,
     /// Files with one regular expression per line. Failures of matching trials are expected.
     pub flakes: Vec<PathBuf>,
@@ -135,7 +134,7 @@ pub struct Baseline {
     fails: BTreeMap<String, (Status, Place)>,
     flakes: Vec<Names>,
     skips: Vec<Names>,
-    /// Text of all files, for comparing two runs.
+    /// Content of all files, from which a run can be compared with a later one.
     pub text: String,
     /// Warnings about lines that match no trial. In a skip file such a line is an error.
     pub idle: Vec<String>,
@@ -144,7 +143,7 @@ pub struct Baseline {
 const MAX_LISTED: usize = 10;
 
 impl Baseline {
-    /// Reads the files.
+    /// Reads the baseline files.
     ///
     /// # Errors
     /// Returns all mistakes, each with file, line and column.
@@ -205,7 +204,7 @@ impl Baseline {
         for path in paths {
             for (place, line) in self.lines(path, problems) {
                 let trial = ids.contains(&line).then(|| line.clone());
-                // An id need not be a valid expression, for example `[n=9-1]`.
+                // A trial's id need not be a valid regular expression, for example `[n=9-1]`.
                 let alone = trial.as_ref().map(|trial| Regex::new(&regex::escape(trial)));
                 match Regex::new(&line).or_else(|error| alone.unwrap_or(Err(error))) {
                     Ok(regex) => all.push(Names { regex, trial, place }),
@@ -239,7 +238,7 @@ impl Baseline {
         lines
     }
 
-    /// Removes skipped trials, and returns a note with their number.
+    /// Removes the trials that the baseline skips, and returns a note with their number.
     ///
     /// # Errors
     /// Returns an error if no trial is left.
@@ -309,7 +308,7 @@ fn without_a_trial(lines: &[(String, String)], ids: &BTreeSet<String>) -> Vec<St
     listed.chain(more).collect()
 }
 
-/// Splits a line into trial and status. Only the trial may contain commas.
+/// Splits a line into its trial and its status. Only the trial may contain commas.
 fn status(line: &str) -> Result<(&str, Status), (usize, String)> {
     let words = || Status::ALL.map(|(word, _)| word).join(", ");
     let Some((name, word)) = line.rsplit_once(',') else {
@@ -324,8 +323,8 @@ fn status(line: &str) -> Result<(&str, Status), (usize, String)> {
     }
 }
 
-/// Returns the failed trials as a baseline in the order of ids. Trials that did not always fail in one way get the
-/// status Flake.
+/// Returns a baseline that expects the failures in `records`, in the order of trial ids. Trials that did not always
+/// fail in one way get the status Flake.
 pub fn written(records: &[Record]) -> String {
     let mut trials: BTreeMap<&str, (usize, Vec<Status>)> = BTreeMap::new();
     for record in records {

@@ -1,4 +1,4 @@
-//! Batches of trials: thread pool, journal, progress.
+//! Runs batches of trials in a thread pool, writes their journal, and reports their progress.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,10 +20,11 @@ use crate::{
     trial::run_trial_reporting_end,
 };
 
-/// Runs the jobs and returns their records in order.
+/// Runs the jobs and returns their records in the order of the jobs.
 ///
 /// The journal gets a line before each trial, so that a trial that crashes the machine is known, and the record after
-/// it, so that a killed run loses no finished trial. Records of finished trials are returned even with an error.
+/// it, so that a killed run loses no finished trial. Records of finished trials are returned even if the batch ends
+/// with an error.
 pub fn run_jobs(
     session: &Session,
     jobs: Vec<Job<'_>>,
@@ -36,16 +37,16 @@ pub fn run_jobs(
     (batch.records, batch.trouble.or(left_out))
 }
 
-/// Limits of a run, after which it leaves trials out.
+/// Limits of a run. After a limit is reached, the remaining trials are left out.
 #[derive(Debug, Default)]
 pub struct RunLimits {
-    /// Expected failures.
+    /// Expected failures, which do not count as unexpected results.
     pub known: Baseline,
-    /// If true, no trial begins after the first unexpected result.
+    /// True if no trial may begin after the first unexpected result.
     pub fail_fast: bool,
-    /// Number of hangs of a case after which its remaining trials are left out.
+    /// Number of hangs in one case after which its remaining trials are left out.
     pub hangs: Option<u32>,
-    /// Time after which no trial begins.
+    /// Time since the start of the run after which no trial may begin.
     pub time: Option<Duration>,
 }
 
@@ -53,7 +54,7 @@ struct LimitState<'p> {
     limits: &'p RunLimits,
     begun: Instant,
     ended: OnceLock<String>,
-    /// Per case, the number of hangs and of trials left out because of them.
+    /// Per case, the number of its hangs, and the number of its trials that were left out because of them.
     hangs: Mutex<BTreeMap<String, (u32, usize)>>,
 }
 
@@ -109,16 +110,16 @@ impl LimitState<'_> {
 pub struct Batch {
     /// Records of the finished trials.
     pub records: Vec<Record>,
-    /// Records of the trials that did not finish.
+    /// Records of the trials that did not run to their end.
     pub not_run: Vec<Record>,
-    /// The reason why the limits of the run left trials out.
+    /// The reason why trials were left out, if a limit of the run was reached.
     pub left_out: Option<String>,
-    /// The error of the batch itself.
+    /// The error that ended the batch early, if any.
     pub trouble: Option<Stop>,
 }
 
-/// Runs numbered jobs like [`run_jobs`], and also returns records of the trials that were not run. `head` begins the
-/// journal. `let_go` may drop fields of a record after it was written.
+/// Runs numbered jobs like [`run_jobs`], and also returns records for the trials that were not run. The journal begins
+/// with the lines `head`. `let_go` may drop fields of a record after the record was written.
 pub fn run_batch(
     session: &Session,
     jobs: &[(u64, Job<'_>)],
@@ -162,7 +163,8 @@ pub fn run_batch(
                 if !limit_state.may_begin(&job.case.id) {
                     return None;
                 }
-                // A trial without its line could not be identified after a crash, so it does not run.
+                // Without its line in the journal, a trial could not be identified after a crash of the machine, so it
+                // does not run.
                 if !journal.keep(|| begun(session, job, number), cancel) {
                     return None;
                 }
@@ -219,7 +221,7 @@ pub fn run_batch(
 
 #[derive(Debug, Error)]
 enum BatchError {
-    /// The limits of the run left trials out.
+    /// A limit of the run was reached, for this reason.
     #[error("{0}")]
     LeftOut(String),
     #[error("{}", chain(.0))]
@@ -240,8 +242,8 @@ struct Lines {
 }
 
 impl Lines {
-    /// Writes a line, which serialises like [`Line`]. A failure cancels the batch, because later records would be lost
-    /// too.
+    /// Appends a line, which serialises like [`Line`], to the journal. A failure cancels the batch, because later
+    /// records would be lost too.
     fn keep<T: Serialize>(&self, line: impl FnOnce() -> T, cancel: &Cancel) -> bool {
         let Some(journal) = &self.journal else { return true };
         let mut trouble = self.trouble.lock();
@@ -275,7 +277,7 @@ fn ended(record: Record) -> Ended {
     Ended { format, ended: report::date(SystemTime::now()), run, number, record }
 }
 
-/// Returns the line that ends a run.
+/// Returns the journal's last line, which marks the run as complete.
 pub fn over(run: &str) -> Over {
     Over { format: report::FORMAT, over: report::date(SystemTime::now()), run: run.to_owned() }
 }

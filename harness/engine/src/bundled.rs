@@ -1,4 +1,4 @@
-//! ROCm that a program brings itself, which replaces the stack's.
+//! Detects a ROCm that a program brings itself, for example in a Python package, and that replaces the stack.
 
 use std::{
     ffi::OsStr,
@@ -13,8 +13,8 @@ use crate::Session;
 
 const NAME: &str = "bundled:";
 
-/// Returns the reason why the device cannot run a program of a virtual environment: its ROCm needs functions that the
-/// device lacks.
+/// Returns the reason why the emulated device's library cannot run a program from a Python virtual environment: the
+/// ROCm in the environment needs HSA functions that the library does not offer.
 pub fn refused(session: &Session, start: &Start) -> Option<String> {
     let (device, venv) = (session.device_library()?, environment_of(start)?);
     let missing = stacks::missing_functions(&venv, &stacks::offered_functions(&device));

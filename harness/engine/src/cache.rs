@@ -1,10 +1,10 @@
-//! The folder of files that are kept between runs.
+//! Finds the user's cache folder, in which rocrepro keeps files between runs.
 
 use std::path::PathBuf;
 
 use crate::stack_source::StackError;
 
-/// Returns the cache folder.
+/// Returns the user's cache folder for rocrepro.
 pub(crate) fn folder() -> Result<PathBuf, StackError> {
     stacks::StackCache::from_environment()
         .map(|store| store.path().to_path_buf())

@@ -1,4 +1,4 @@
-//! The GPUs and their driver, read from sysfs.
+//! Reads facts about the GPUs of this machine and their driver from sysfs.
 
 use std::{
     fs,
@@ -16,12 +16,12 @@ mod kfd;
 
 pub use kfd::{Card, cards, first, large_bar};
 
-/// AMD's PCI vendor id.
+/// PCI vendor id of AMD.
 const AMD: &str = "1002";
 
-/// Returns the GPUs below a root folder, and their serial numbers.
+/// Returns the GPUs that sysfs below the folder `root` describes, and their serial numbers.
 ///
-/// Sources: Documentation/gpu/amdgpu/driver-misc.rst of the kernel for `/sys/class/drm`,
+/// Files of the Linux kernel that define the formats: Documentation/gpu/amdgpu/driver-misc.rst for `/sys/class/drm`,
 /// drivers/gpu/drm/amd/amdkfd/kfd_topology.c for `/sys/class/kfd`.
 pub fn gpus(root: &Path, not_read: &mut Vec<NotRead>) -> (Vec<Gpu>, Vec<String>) {
     let (mut gpus, mut serials) = (Vec::new(), Vec::new());
@@ -73,7 +73,7 @@ pub fn gpus(root: &Path, not_read: &mut Vec<NotRead>) -> (Vec<Gpu>, Vec<String>)
     (gpus, serials)
 }
 
-/// Returns the driver, with the reasons why this user may not access its devices.
+/// Returns the state of the GPU driver, with the reasons why this user may not access its devices.
 pub fn driver(root: &Path, not_read: &mut Vec<NotRead>) -> Driver {
     let module = root.join("sys/module/amdgpu");
     let version = text(&module.join("version"));
@@ -115,7 +115,7 @@ fn render_minor(device: &Path) -> Option<u32> {
         .find_map(|entry| entry.file_name()?.to_str()?.strip_prefix("renderD")?.parse().ok())
 }
 
-/// Returns the PCI address, from a line like `PCI_SLOT_NAME=0000:03:00.0`.
+/// Returns a GPU's PCI address, from a line such as `PCI_SLOT_NAME=0000:03:00.0`.
 fn slot(device: &Path) -> Option<String> {
     let uevent = text(&device.join("uevent"));
     uevent.lines().find_map(|line| Some(line.strip_prefix("PCI_SLOT_NAME=")?.to_owned()))
@@ -126,7 +126,8 @@ fn anonymous_id(serial: &str) -> String {
     sum.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the PCIe link. A speed reads as `16.0 GT/s PCIe`, or as `Unknown` inside an APU.
+/// Returns the state of a GPU's PCIe link. The driver writes the speed as `16.0 GT/s PCIe`, or as `Unknown` inside an
+/// APU.
 fn link(device: &Path) -> Option<Link> {
     let words = |which: &str| {
         let read = |what: &str| text(&device.join(format!("{which}_link_{what}")));
@@ -148,7 +149,7 @@ fn sensors(device: &Path, name: &str) -> impl Iterator<Item = u32> {
     wanted.filter_map(|file| text(&file).parse().ok())
 }
 
-/// Returns the counted errors, from files `ras/UNIT_err_count` with lines `ue: 0` and `ce: 0`.
+/// Returns the numbers of hardware errors, from files `ras/UNIT_err_count` with lines such as `ue: 0` and `ce: 0`.
 fn errors(device: &Path) -> Vec<Errors> {
     let files = sorted(&device.join("ras"));
     let counted = files.iter().filter_map(|file| {
@@ -170,14 +171,14 @@ fn firmware(device: &Path) -> Vec<(String, String)> {
         .filter_map(|file| {
             let part = file.file_name()?.to_str()?.strip_suffix("_fw_version")?.to_owned();
             let version = text(file);
-            // A part that the GPU lacks has version zero.
+            // The driver reports version zero for firmware that the GPU does not have.
             let none = version.trim_start_matches("0x").bytes().all(|b| b == b'0');
             (!none).then_some((part, version))
         })
         .collect()
 }
 
-/// Returns the name from libdrm's table, whose lines are `device,\trevision,\tname`.
+/// Returns the GPU's marketing name from libdrm's table, whose lines are `device,\trevision,\tname`.
 fn marketing_name(root: &Path, product: &str, revision: &str) -> String {
     let tables = ["opt/amdgpu/share/libdrm/amdgpu.ids", "usr/share/libdrm/amdgpu.ids"];
     let found = tables.iter().find_map(|table| {
@@ -227,7 +228,7 @@ pub fn advice(root: &Path, gpus: &[Gpu], driver: &Driver, set: &[Variable]) -> V
                 "the hardware of {at} counted uncorrected errors ({errors}); check the card before you trust its results"
             ));
         }
-        // The speed falls when the GPU is idle, the width does not.
+        // The link speed falls when the GPU is idle, but the link width does not.
         let width = |link: &str| link.rsplit_once('x').map(|(_, width)| width.to_owned());
         if let Some(link) = gpu.link.as_ref().filter(|link| width(&link.now) != width(&link.most)) {
             advice.push(format!(

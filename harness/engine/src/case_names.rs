@@ -1,4 +1,4 @@
-//! Parsing of selections, and suggestions for misspelt names.
+//! Parses the selections of cases and trials that a user types, and suggests corrections of misspelt names.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,16 @@ use crate::{FailedOperation, FailureClass};
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SelectionError {
-    /// The bracket of the values is not closed.
+    /// The selection has an opening bracket without a closing one.
     #[error("`{0}` lacks its `]`")]
     Unclosed(String),
-    /// The first text in the brackets of the second has no equals sign.
+    /// In the second text, a selection, the first text has no equals sign. The brackets contain `AXIS=VALUE` pairs.
     #[error("`{0}` in `{1}` is not `axis=value`")]
     NoValue(String, String),
-    /// No case matches; the second text is a suggestion.
+    /// No case matches the first text; the second text is a suggestion.
     #[error("no case is called `{0}`; {1}")]
     UnknownCase(String, String),
-    /// No trial has the values; the second text explains why.
+    /// No trial of the case has the requested axis values; the second text explains why.
     #[error("no trial fits `{0}`; {1}")]
     NoTrial(String, String),
     /// A command that needs steps was given a program case.
@@ -44,9 +44,9 @@ impl FailedOperation for SelectionError {
 }
 
 pub(crate) struct Named<'t> {
-    /// A case, a folder or a pattern.
+    /// Name of a case or of a folder, or a pattern.
     pub(crate) case: &'t str,
-    /// Axes with the values that trials must have.
+    /// Names of axes, each with the value that the trials must have.
     pub(crate) values: Vec<(&'t str, &'t str)>,
 }
 
@@ -73,7 +73,7 @@ impl<'t> Named<'t> {
     }
 }
 
-/// Returns the selected cases; none without a selection, or if a selection matches nothing.
+/// Returns the cases that selections name. The result is empty without a selection, or if a selection matches nothing.
 pub(crate) fn named_by<'i>(
     wanted: &[&str],
     ids: impl Iterator<Item = &'i String> + Clone,
@@ -88,7 +88,7 @@ pub(crate) fn named_by<'i>(
     (!named.is_empty()).then_some(named)
 }
 
-/// Suggests the nearest name, or lists all names.
+/// Returns a hint for a misspelt name: the nearest of the valid names, or all of them.
 pub fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
     match nearest(word, names.clone()) {
         Some(name) => format!("did you mean `{name}`?"),

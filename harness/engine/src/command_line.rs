@@ -1,4 +1,5 @@
-//! A command line of the user's, made into a case with one trial, so that every command that works on a case works on it too.
+//! Makes a case with one trial from a command line of the user, so that every command that works on a case works on the
+//! program too.
 
 use std::{
     ffi::OsString,
@@ -21,22 +22,22 @@ use crate::{
     stop::explained,
 };
 
-/// A command line that cannot be run and judged.
+/// The reason why a command line cannot be run or judged.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CommandLineError {
-    /// A GPU does not report which programs use it.
+    /// The device is a GPU, which does not report which programs use it.
     #[error(
         "a run of a program is judged on a device that says which program used it, and a GPU does not"
     )]
     OnGpu,
-    /// The program would run outside of a namespace.
+    /// The user asked for a run outside of a namespace.
     #[error("a program that is judged runs in a namespace")]
     OutsideNamespace,
-    /// A word of the command line is not text.
+    /// An argument of the command line is not valid UTF-8.
     #[error("`{0}` is not UTF-8 text, so it could not be printed")]
     NotText(String),
-    /// The source of the program cannot be shown.
+    /// The source file of the program cannot be read or shown in a report.
     #[error("`{0}` is not a text file of at most 64 KiB")]
     Source(String),
     /// The program needs a compiler at run time.
@@ -45,7 +46,7 @@ pub enum CommandLineError {
     /// A folder cannot be created or found.
     #[error("{folder}: {error}")]
     Folder {
-        /// The description of the folder.
+        /// The purpose of the folder, for messages.
         folder: &'static str,
         /// The cause.
         error: std::io::Error,
@@ -75,18 +76,18 @@ impl From<CommandLineError> for Stop {
     }
 }
 
-/// A command line as typed, and the requirements on its run.
+/// A command line as typed, and what its run must show to pass.
 #[derive(Clone, Debug)]
 pub struct CommandOptions {
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
     /// Arguments of the program.
     pub arguments: Vec<OsString>,
-    /// The environment in which the program is searched.
+    /// Name of the Python environment in which the program is looked up.
     pub environment: Option<String>,
-    /// Requests a run outside of a namespace, which is refused.
+    /// True if the user asked for a run outside of a namespace, which is refused.
     pub outside_namespace: bool,
-    /// The required exit status.
+    /// The exit status that the program must have.
     pub exit: u32,
     /// Texts that the output must contain.
     pub says: Vec<String>,
@@ -94,11 +95,12 @@ pub struct CommandOptions {
     pub never: Vec<String>,
     /// The expected behaviour, as one sentence.
     pub title: Option<String>,
-    /// The file of the program's text; by default the first word of the command line that is a text file.
+    /// The file with the source of the program. By default, the first argument of the command line that names a text
+    /// file.
     pub source: Option<PathBuf>,
 }
 
-/// A command line that can be run and judged.
+/// A command line that can be run and judged like a case.
 pub struct CommandLine {
     options: CommandOptions,
     words: Vec<String>,
@@ -110,10 +112,10 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// Reads a command line.
+    /// Checks a command line and makes a case from it.
     ///
     /// # Errors
-    /// Options that are not valid, or a missing compiler that the program needs when it runs.
+    /// Options that are not valid, or a missing compiler that the program needs at run time.
     pub fn read(options: CommandOptions, session: &SessionOptions) -> Result<CommandLine, Stop> {
         let given = Stop::both(words(&options).map_err(Stop::from), possible(&options, session));
         let (words, ()) = given?;
@@ -137,37 +139,37 @@ impl CommandLine {
     pub fn in_session(&self, options: SessionOptions) -> Result<SessionOptions, Stop> {
         let here = std::env::current_dir()
             .map_err(|error| CommandLineError::Folder { folder: "no current folder", error })?;
-        // All runs share the current folder.
+        // All runs use the current folder, so only one may run at a time.
         Ok(SessionOptions { programs_in: Some(here), jobs: Some(NonZeroUsize::MIN), ..options })
     }
 
-    /// Returns the library with the only case, which runs the command line.
+    /// Returns a library with one case, which runs the command line.
     pub(crate) fn library(&self) -> &CaseLibrary {
         &self.library
     }
 
-    /// Returns the words of the command line.
+    /// Returns the program and its arguments.
     pub(crate) fn words(&self) -> &[String] {
         &self.words
     }
 
-    /// Returns the name of the program: the stem of its file.
+    /// Returns the name of the program: the file name without its extension.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the text of the program, if its file was found.
+    /// Returns the source of the program, if the source file was found.
     pub(crate) fn text(&self) -> Option<&ProgramText> {
         self.text.as_ref()
     }
 
-    /// Returns the position of the program's text file among the words; none if no word names it.
+    /// Returns the index of the argument that names the program's source file; `None` if no argument does.
     pub(crate) fn text_word(&self) -> Option<usize> {
         let file = &self.text.as_ref()?.file;
         self.words.iter().position(|word| Path::new(word) == file)
     }
 
-    /// Returns the command line with another file instead of the program's.
+    /// Returns the command line with another file in place of the program's source file.
     ///
     /// # Errors
     /// Those of [`CommandLine::read`].
@@ -196,7 +198,7 @@ impl CommandLine {
         self.options.title.clone().unwrap_or_else(|| expectation(&self.options, &self.name))
     }
 
-    /// Writes into each record the command that repeats the run, and the Python packages of the program.
+    /// Adds to each record the command that repeats the run, and the Python packages that the program can import.
     pub(crate) fn describe(&self, records: &mut [Record], session: &Session, faults: &[Planted]) {
         let again = self.rerun("exec", Vec::new(), session, faults);
         let mut found = None;
@@ -209,7 +211,7 @@ impl CommandLine {
         }
     }
 
-    /// Returns a command of rocrepro on this command line, with the options on which every run depends.
+    /// Returns the rocrepro command that runs `command` on this command line, with the options that affect every run.
     pub(crate) fn rerun(
         &self,
         command: &'static str,
@@ -224,7 +226,7 @@ impl CommandLine {
         Rerun { command, what, late: None, faults }.of(session)
     }
 
-    /// Returns the options that state the requirements on the run.
+    /// Returns the options that state what a run must show to pass.
     pub(crate) fn requirements(&self) -> Vec<(&'static str, String)> {
         let CommandOptions { exit, says, never, title, .. } = &self.options;
         let mut options = Vec::new();
@@ -238,7 +240,7 @@ impl CommandLine {
     }
 }
 
-/// Refuses runs that cannot be judged.
+/// Returns an error for a run that could not be judged.
 fn possible(options: &CommandOptions, session: &SessionOptions) -> Result<(), Stop> {
     let on_gpu = session.device == DeviceChoice::Gpu;
     let on_gpu = if on_gpu { Err(CommandLineError::OnGpu.into()) } else { Ok(()) };
@@ -247,7 +249,7 @@ fn possible(options: &CommandOptions, session: &SessionOptions) -> Result<(), St
     Stop::both(on_gpu, outside).map(|_| ())
 }
 
-/// Checks that the compiler exists that a Python program needs at run time.
+/// Checks that the compiler that a Python program needs at run time exists.
 fn find_compiler(program: &Path) -> Result<(), CommandLineError> {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     if !name.starts_with("python") {
@@ -262,7 +264,7 @@ fn find_compiler(program: &Path) -> Result<(), CommandLineError> {
     }
 }
 
-/// Returns the command line as text.
+/// Returns the program and its arguments as text.
 fn words(options: &CommandOptions) -> Result<Vec<String>, CommandLineError> {
     let all = std::iter::once(options.program.clone().into_os_string());
     let all = all.chain(options.arguments.iter().cloned()).map(OsString::into_string);
@@ -270,7 +272,7 @@ fn words(options: &CommandOptions) -> Result<Vec<String>, CommandLineError> {
         .map_err(|word| CommandLineError::NotText(word.to_string_lossy().into_owned()))
 }
 
-/// Returns the program's text: the named file, or the first word that is a text file.
+/// Returns the program's source: the file that the user named, or the first argument that names a text file.
 fn source(
     options: &CommandOptions,
     words: &[String],
@@ -283,7 +285,8 @@ fn source(
     }
 }
 
-/// Returns the name of the program: the stem of its file, in characters that every file system accepts.
+/// Returns the name of the program: the file name without its extension, with only those characters that every file
+/// system accepts.
 fn name(file: &Path) -> String {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
@@ -291,10 +294,11 @@ fn name(file: &Path) -> String {
     if name.is_empty() { "program".to_owned() } else { name }
 }
 
-/// Returns the command line as a case, so that it is run and judged like any other. A case must declare a fault; none is injected.
+/// Returns the YAML of a case that runs the command line, so that it is run and judged like any other case. A case must
+/// declare a fault, so this one does; the fault is not injected.
 fn case(options: &CommandOptions, name: &str, words: &[String]) -> String {
     let title = options.title.clone().unwrap_or_else(|| expectation(options, name));
-    // A dollar in a case refers to its matrix.
+    // In a case, a dollar sign refers to an axis of the matrix.
     let plain =
         |texts: &[String]| texts.iter().map(|text| text.replace('$', "$$")).collect::<Vec<_>>();
     let mut program = json!({"command": plain(words), "exit": options.exit});
@@ -306,7 +310,7 @@ fn case(options: &CommandOptions, name: &str, words: &[String]) -> String {
     if let Some(environment) = &options.environment {
         program["env"] = json!(environment);
     }
-    // JSON is YAML.
+    // Every JSON document is also a YAML document.
     json!({
         "title": title,
         "source": ["a command line"],
@@ -316,7 +320,7 @@ fn case(options: &CommandOptions, name: &str, words: &[String]) -> String {
     .to_string()
 }
 
-/// Returns the default title.
+/// Returns the title of a case whose user gave none.
 fn expectation(options: &CommandOptions, name: &str) -> String {
     let mut text = format!("{name} ends with exit status {}", options.exit);
     if !options.says.is_empty() || !options.never.is_empty() {
@@ -325,8 +329,8 @@ fn expectation(options: &CommandOptions, name: &str) -> String {
     text
 }
 
-/// Lists the packages of the environment of a Python; none if Python is that of the machine, whose packages are private, or if the
-/// program is not Python.
+/// Lists the Python packages that the program can import. The result is empty for the Python of the machine, whose
+/// packages are private, and for a program that is not Python.
 fn packages(program: &Path) -> Vec<String> {
     const ASK: &str = "\
 import importlib.metadata as m, os, sys

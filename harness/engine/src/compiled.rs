@@ -1,4 +1,4 @@
-//! C++ programs of cases, which are compiled once per stack and kept.
+//! Compiles the C++ programs of cases, once per stack, and keeps the executables.
 
 use std::{collections::BTreeMap, fs, io, path::PathBuf, sync::Arc};
 
@@ -9,28 +9,28 @@ use stacks::Stack;
 
 use crate::{Stop, helper, toolchain::Toolchain};
 
-/// The reason why a program is not started.
+/// The reason why a program cannot be started.
 #[derive(Clone, Debug)]
 pub(crate) enum Unready {
-    /// A prerequisite is missing; the text says how to get it.
+    /// A prerequisite is missing; the text says how to install it.
     Missing(String),
-    /// The machine prevents it.
+    /// A problem of this machine prevents the compilation.
     Trouble(String),
-    /// The program does not compile; the text is the compiler's.
+    /// The program does not compile; the text is the compiler's output.
     Refused(String),
 }
 
 pub(crate) struct Compiler {
     toolchain: Toolchain,
-    /// Folder of the helper's header, which is removed with the session.
+    /// Folder with the C++ header that programs include, which is removed with the session.
     headers: PathBuf,
     kept: PathBuf,
-    /// One lock per program, so that trials wait only for their own.
+    /// One lock per program, so that a trial waits only while its own program is compiled.
     turns: Mutex<BTreeMap<String, Arc<Mutex<()>>>>,
 }
 
 impl Compiler {
-    /// Finds the compiler, and writes the helper's header.
+    /// Finds the stack's compiler, and writes the C++ header that programs include.
     pub(crate) fn find(stack: &Stack, headers: PathBuf, kept: PathBuf) -> Result<Self, Unready> {
         let trouble =
             |error: io::Error| Unready::Trouble(format!("no folder for headers: {error}"));
@@ -73,13 +73,13 @@ impl Compiler {
         let (text, built) = (place.path().join(name), place.path().join("program"));
         fs::write(&text, &source.text).map_err(trouble)?;
         let mut words = vec!["-I".to_owned(), self.headers.display().to_string()];
-        // Messages show the file name of the case.
+        // Compiler messages then show the file name that the case states, not the path of the copy.
         words.push(format!("-ffile-prefix-map={}/=", place.path().display()));
         words.extend(options.iter().flat_map(|option| self.linked(option)));
         let done = self.toolchain.compile_program(&text, &built, arch, &words);
         match done.map_err(|error| Unready::Trouble(error.to_string()))? {
             Ok(()) => fs::rename(&built, &program).map_err(trouble)?,
-            // An older clang expects another layout than Debian's, so the program is not at fault.
+            // An old clang expects a folder layout that differs from Debian's, so this error is not one of the program.
             Err(log) if log.contains("cannot find HIP runtime") => {
                 return Err(Unready::Missing(format!(
                     "the compiler of `{}` does not find its HIP runtime, so it cannot compile C++ programs",
@@ -99,7 +99,7 @@ impl Compiler {
         Ok(program)
     }
 
-    /// Returns the interposer library for faults at calls, if there are any.
+    /// Returns the interposer library that injects faults at calls; `None` if no fault needs it.
     pub(crate) fn interposer(&self, faults: &[Planted]) -> Result<Option<PathBuf>, Unready> {
         let texts: Vec<String> = faults.iter().filter_map(case::stand_in).collect();
         if texts.is_empty() {
@@ -111,7 +111,7 @@ impl Compiler {
         self.compiled(&source, &[], &options).map(Some)
     }
 
-    /// Replaces a library option by the stack's file, because linkers do not search the stack.
+    /// Replaces an option such as `-lrocblas` by the path of the stack's file, because linkers do not search the stack.
     fn linked(&self, option: &str) -> Vec<String> {
         let file = option.strip_prefix("-l").map(|name| match name.strip_prefix(':') {
             Some(file) => file.to_owned(),

@@ -1,4 +1,4 @@
-//! The device for trials: the emulated device, or a GPU of this machine.
+//! The choice of the device for trials: the emulated device, or a GPU of this machine.
 
 use device::Arch;
 
@@ -12,12 +12,12 @@ pub enum DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// Returns the GPU of this machine if it has one, else this emulated device.
+    /// Chooses the GPU of this machine if it has one, and otherwise the emulated device of architecture `arch`.
     pub fn detect(arch: Arch) -> DeviceChoice {
         if gpu_present() { DeviceChoice::Gpu } else { DeviceChoice::Emulated(arch) }
     }
 
-    /// Returns the architecture that device 0 must have; none on a GPU.
+    /// Returns the architecture that device 0 must report; `None` for a GPU.
     pub(crate) fn gfx(&self) -> Option<&'static str> {
         match self {
             DeviceChoice::Emulated(arch) => Some(arch.name()),
@@ -26,7 +26,7 @@ impl DeviceChoice {
     }
 }
 
-/// Returns true if this user can open the driver's device file for compute.
+/// Returns true if this user can open the driver's device file for compute, `/dev/kfd`.
 fn gpu_present() -> bool {
     std::fs::OpenOptions::new().read(true).write(true).open("/dev/kfd").is_ok()
 }

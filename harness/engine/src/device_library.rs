@@ -1,4 +1,4 @@
-//! The embedded library of the emulated device, which is unpacked under the name that HIP looks for.
+//! Unpacks the emulated device's library, which is embedded in the program, under the file name that HIP loads.
 
 use std::{
     fs,
@@ -23,26 +23,26 @@ fn unpacked() -> io::Result<Vec<u8>> {
     Ok(library)
 }
 
-/// File with the digest of the installed library.
+/// Name of the file that contains the digest of the installed library.
 const DIGEST: &str = "digest";
 
-/// The failure to install the library of the emulated device.
+/// An error that prevents the installation of the emulated device's library.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DeviceLibraryError {
-    /// The dynamic loader cannot search the folder.
+    /// The dynamic loader cannot search the folder, because its path contains a special character.
     #[error(
         "the dynamic loader cannot search `{}`, because its path has a colon, semicolon or dollar",
         folder.display()
     )]
     UnusablePath {
-        /// The folder.
+        /// The folder for the library.
         folder: PathBuf,
     },
-    /// The library cannot be written.
+    /// The library cannot be written to its folder.
     #[error("cannot install the emulated device in {}: {why}", folder.display())]
     NotInstalled {
-        /// The folder.
+        /// The folder for the library.
         folder: PathBuf,
         /// The cause.
         why: String,
@@ -52,7 +52,7 @@ pub enum DeviceLibraryError {
     /// The library that ROCREPRO_DEVICE_LIBRARY names cannot be read.
     #[error("cannot read the library that ROCREPRO_DEVICE_LIBRARY names, {}: {why}", path.display())]
     Unreadable {
-        /// The library.
+        /// Path of the library.
         path: PathBuf,
         /// The cause.
         why: String,
@@ -78,13 +78,14 @@ impl FailedOperation for DeviceLibraryError {
     }
 }
 
-/// Unpacks the library into the cache unless it is there undamaged, and returns its folder. Each build has a folder of
-/// its own, so that running programs are not disturbed.
+/// Unpacks the library into the cache folder unless an undamaged copy is already there, and returns the folder of the
+/// library. Each build of rocrepro uses a folder of its own, so that running programs are not disturbed.
 pub(crate) fn install(cache: &Path) -> Result<PathBuf, DeviceLibraryError> {
     let given = given()?;
     let build = given.as_deref().map_or_else(|| BUILT.0.to_owned(), plan::digest);
     let folder = cache.join("device").join(build);
-    // ld.so(8): colon and semicolon separate folders, a dollar begins a substitution, and none can be escaped.
+    // ld.so(8): colon and semicolon separate folders, a dollar begins a substitution, and none of the three can be
+    // escaped.
     if folder.to_string_lossy().contains([':', ';', '$']) {
         return Err(DeviceLibraryError::UnusablePath { folder });
     }
@@ -111,7 +112,7 @@ pub(crate) fn build_id(folder: &Path) -> Option<String> {
     stacks::build_id(&folder.join(FILE_NAME))
 }
 
-/// Returns true if a folder holds an undamaged library.
+/// Returns true if the folder contains an undamaged copy of the library.
 fn is_as_installed(folder: &Path) -> bool {
     let regular = |name| {
         let file = folder.join(name);
@@ -122,7 +123,7 @@ fn is_as_installed(folder: &Path) -> bool {
         .is_some_and(|(library, digest)| plan::digest(&library).as_bytes() == digest)
 }
 
-/// Returns the library that the user names instead.
+/// Returns the content of the library that the user named in place of the embedded one; `None` if the user named none.
 fn given() -> Result<Option<Vec<u8>>, DeviceLibraryError> {
     let Some(path) = std::env::var_os("ROCREPRO_DEVICE_LIBRARY").filter(|path| !path.is_empty())
     else {
@@ -136,7 +137,7 @@ fn given() -> Result<Option<Vec<u8>>, DeviceLibraryError> {
     read.map(Some).map_err(|why| DeviceLibraryError::Unreadable { path: path.into(), why })
 }
 
-/// Returns the installed device library of this user.
+/// Installs the emulated device's library in this user's cache folder, and returns its path.
 pub fn file() -> Result<PathBuf, Stop> {
     Ok(install(&cache::folder()?)?.join(FILE_NAME))
 }

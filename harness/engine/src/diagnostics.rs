@@ -1,4 +1,4 @@
-//! Rendering of mistakes in case files.
+//! Formats the mistakes in case files for the terminal, each with its line.
 
 use std::io::IsTerminal;
 
@@ -15,7 +15,7 @@ pub(crate) fn render(path: &str, text: &str, mistakes: &[Diagnostic]) -> String 
         .iter()
         .take(MOST_SHOWN)
         .map(|mistake| {
-            // The renderer reads its whole input for each mistake.
+            // For each mistake, the renderer reads all the text that it is given, so it is given one line.
             let number = (mistake.at.line.max(1) as usize).min(lines.len());
             let line = lines[number - 1].trim_end_matches('\r');
             let snippet = Snippet::source(line)
@@ -38,13 +38,13 @@ pub(crate) fn render(path: &str, text: &str, mistakes: &[Diagnostic]) -> String 
     shown.join("\n\n")
 }
 
-/// Returns the reason of an invalid regular expression.
+/// Returns the reason why a regular expression is invalid.
 pub(crate) fn regex_error(error: &regex::Error) -> String {
     let text = error.to_string();
     text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
-/// Returns the byte range of a mistake, whose columns count characters.
+/// Returns the byte range of a mistake in its line. The columns of a mistake count characters.
 fn span(line: &str, mistake: &Diagnostic) -> std::ops::Range<usize> {
     let offset = |characters: u32| {
         line.char_indices().nth(characters as usize).map_or(line.len(), |(at, _)| at)

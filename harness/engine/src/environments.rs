@@ -1,4 +1,5 @@
-//! Environments of Python packages, made by Python's own venv and pip, each in a folder with a mark.
+//! Creates, finds and removes environments of Python packages. Python's own venv and pip make each of them in a folder,
+//! and a marker file identifies the folder as made by rocrepro.
 
 use std::{
     fs::{self, File},
@@ -22,13 +23,13 @@ use crate::{
     which,
 };
 
-/// File that marks an environment of rocrepro, which may be removed.
+/// Name of the file that marks a folder as an environment made by rocrepro, which rocrepro may therefore remove.
 const MARK: &str = "rocrepro-environment.json";
 
-/// File with the installed packages, in pip's format.
+/// Name of the file that lists the installed packages, in pip's requirements format.
 const LOCK: &str = "requirements.txt";
 
-/// The failure to find, create or remove an environment.
+/// An error that prevents rocrepro from finding, creating or removing a Python environment.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum EnvironmentError {
@@ -38,16 +39,16 @@ pub enum EnvironmentError {
     /// A killed process left the environment incomplete.
     #[error("the environment `{0}` was not finished")]
     Unfinished(String),
-    /// No environment has the name; these exist.
+    /// No environment has the name in the first field; the second lists those that exist.
     #[error("no environment is called `{}`{}", .0, listed(.1))]
     Unknown(String, Vec<String>),
-    /// The folder has no mark of rocrepro.
+    /// The folder does not contain rocrepro's marker file.
     #[error("`{}` is not an environment of rocrepro", .0.display())]
     Foreign(PathBuf),
-    /// The folder of a new environment exists.
+    /// The folder for a new environment already exists.
     #[error("there is `{}` already", .0.display())]
     Exists(PathBuf, String),
-    /// Another process creates the environment.
+    /// Another process is creating the environment.
     #[error("another process is making the environment `{0}`")]
     Busy(String),
     /// A file operation failed.
@@ -114,19 +115,19 @@ pub struct PythonEnvironment {
     /// The name that the user gave it.
     pub name: String,
     folder: PathBuf,
-    /// The mark of the folder.
+    /// The content of the environment's marker file.
     pub mark: EnvironmentMark,
 }
 
-/// The content of the file that marks a folder as an environment of rocrepro.
+/// The content of the file that marks a folder as a Python environment of rocrepro.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentMark {
     made_by: String,
     python: PathBuf,
-    /// Requested packages.
+    /// The packages that the user requested, in pip's syntax.
     pub packages: Vec<String>,
-    /// True if all packages were installed.
+    /// True if all requested packages were installed.
     whole: bool,
 }
 
@@ -134,7 +135,7 @@ impl Environments {
     /// Returns the environments of this user.
     ///
     /// # Errors
-    /// Returns a usage error without a cache folder.
+    /// Returns a usage error if this user has no cache folder.
     pub fn open() -> Result<Self, Stop> {
         Ok(Self { folder: cache::folder()?.join("environments") })
     }
@@ -147,7 +148,7 @@ impl Environments {
         Ok(self.folder.join(name))
     }
 
-    /// Returns the complete environment of a name.
+    /// Returns the environment with this name, or an error if its installation is incomplete.
     pub fn whole(&self, name: &str) -> Result<PythonEnvironment, Stop> {
         let found = self.find(name)?;
         if found.mark.whole {
@@ -173,7 +174,8 @@ impl Environments {
         all
     }
 
-    /// Creates an environment. Removes an incomplete one first, and its own after a failure.
+    /// Creates an environment. Removes an incomplete one of the same name first, and removes the new one if its
+    /// installation fails.
     pub fn create(
         &self,
         name: &str,
@@ -197,14 +199,14 @@ impl Environments {
         let _lock = locked_folder(&folder).map_err(|e| cannot("lock", &e))?;
         let made = fill(&folder, &python, packages);
         if made.is_err() {
-            // The first error matters.
+            // The error of the installation matters more than one of the removal.
             let _ = self.remove(name);
         }
         made?;
         self.whole(name)
     }
 
-    /// Removes an incomplete environment of a killed process.
+    /// Removes the incomplete virtual environment that a killed process left behind.
     fn remove_unfinished(
         &self,
         name: &str,
@@ -229,7 +231,7 @@ impl Environments {
     /// Removes an environment.
     pub fn remove(&self, name: &str) -> Result<(), EnvironmentError> {
         let environment = self.find(name)?;
-        // Names with a leading dot are not environments, so one rename hides the folder.
+        // Names with a leading dot are not environments, so renaming the folder once hides it at once.
         let gone = self.folder.join(format!(".{name}.{}", std::process::id()));
         fs::rename(&environment.folder, &gone)
             .and_then(|()| fs::remove_dir_all(&gone))
@@ -250,18 +252,18 @@ impl PythonEnvironment {
         fs::read_to_string(self.folder.join(LOCK)).unwrap_or_default()
     }
 
-    /// Returns the folder of the virtual environment.
+    /// Returns the folder of the Python virtual environment.
     pub fn venv(&self) -> PathBuf {
         self.folder.join("venv")
     }
 
-    /// Returns a note about an incomplete environment; empty for a complete one.
+    /// Returns a note if the environment is incomplete, and an empty text if it is complete.
     pub fn doubt(&self) -> &'static str {
         if self.mark.whole { "" } else { "  (not finished)" }
     }
 }
 
-/// Returns the normal form of a package name (PEP 503).
+/// Returns the normalised form of a package name (PEP 503).
 pub fn normal(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")
 }
@@ -285,7 +287,7 @@ fn locked_folder(folder: &Path) -> Result<File, Errno> {
     let open = File::open(folder);
     let file = open.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        // The file system has no locks.
+        // The file system does not support locks.
         Err(Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS | Errno::INVAL) | Ok(()) => Ok(file),
         Err(error) => Err(error),
     }
@@ -316,7 +318,7 @@ fn fill(folder: &Path, python: &Path, packages: &[String]) -> Result<(), Environ
     write_mark(folder, &mark).map_err(|e| cannot("mark", &e))
 }
 
-/// Largest file that pip may write. The largest wheel of PyTorch for ROCm has 5 GB.
+/// Largest file that pip may write, in bytes. The largest wheel of PyTorch for ROCm has 5 GB.
 const LARGEST_FILE: u64 = 16 << 30;
 
 fn run(command: &mut Command) -> Result<(), EnvironmentError> {
@@ -335,7 +337,7 @@ fn run(command: &mut Command) -> Result<(), EnvironmentError> {
     }
 }
 
-/// Converts pip's "Installation Report" to a lock file: each package with the hash of its file.
+/// Converts pip's "Installation Report" to a lock file that lists each package with the hash of its file.
 fn locked(report: &[u8]) -> Result<String, String> {
     let report: serde_json::Value = serde_json::from_slice(report).map_err(|e| e.to_string())?;
     let packages = report["install"].as_array().ok_or("no list of packages")?;

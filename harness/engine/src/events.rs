@@ -1,4 +1,4 @@
-//! Events that operations report while they run.
+//! Events by which long operations of this crate report their progress.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -8,52 +8,52 @@ use plan::Version;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EngineEvent<'a> {
-    /// A stack of a distribution is being fetched.
+    /// A stack is being fetched from a distribution.
     Fetch {
-        /// The stack, as typed.
+        /// Name of the stack, as typed.
         spec: &'a str,
-        /// The step.
+        /// The step of the download.
         step: stacks::FetchEvent<'a>,
     },
-    /// The fetch of a stack has ended, with or without success.
+    /// The download of a stack has ended, successfully or not.
     FetchEnded,
     /// A build of a configured source is being fetched or removed.
     Build(stacks::BuildEvent<'a>),
-    /// An incomplete environment is created again.
+    /// An incomplete Python environment is being created again.
     EnvironmentRemade {
         /// The folder of the environment.
         folder: &'a Path,
     },
-    /// A record file has trials that never ended.
+    /// A record file contains trials that began and never ended.
     UnfinishedTrials {
-        /// The record file.
+        /// Path of the record file.
         file: &'a Path,
-        /// The number of these trials.
+        /// Number of the unfinished trials.
         trials: usize,
-        /// The last of these trials.
+        /// Id of the trial that began last.
         last: &'a str,
     },
-    /// The files of a stack contradict each other; the name of libamdhip64 decides.
+    /// The files of a stack contradict each other about its release, so the file name of libamdhip64 decides.
     ReleaseByName {
         /// The contradiction.
         doubt: &'a str,
         /// The release that is assumed.
         version: &'a Version,
     },
-    /// No file of a stack names its release; the HIP runtime decides.
+    /// No file of a stack names its release, so the version that the HIP runtime reports decides.
     ReleaseByRuntime {
-        /// The reason why no file does.
+        /// The reason why the files do not name the release.
         doubt: &'a str,
         /// The release that the HIP runtime reports.
         version: &'a Version,
     },
-    /// Neither the files of a stack nor its HIP runtime name its release.
+    /// The release of a stack is unknown: neither its files nor its HIP runtime name it.
     ReleaseUnknown {
-        /// The reason why no file does.
+        /// The reason why the files do not name the release.
         doubt: &'a str,
-        /// The reason why the runtime did not report its version; none if it was not asked.
+        /// The reason why the HIP runtime did not report a version; `None` if it was not asked.
         why: Option<&'a str>,
-        /// The release that programs are exported for.
+        /// The release that is assumed when programs are exported.
         assumed: Version,
     },
     /// A batch of trials begins.
@@ -63,63 +63,63 @@ pub enum EngineEvent<'a> {
     },
     /// A trial of the batch begins.
     TrialBegins {
-        /// Number of the trial in the run.
+        /// Number of the trial in the run, counted from 0.
         number: u64,
         /// Id of the trial.
         trial: &'a str,
     },
     /// A trial of the batch has ended.
     TrialEnds {
-        /// The number of the trial in the run.
+        /// Number of the trial in the run, counted from 0.
         number: u64,
     },
-    /// A trial of the batch needs no further work.
+    /// A trial of the batch is complete: nothing remains to be done for it.
     TrialOver {
-        /// Id of the trial; none if it did not run.
+        /// Id of the trial; `None` if it did not run.
         trial: Option<&'a str>,
     },
     /// The batch is over.
     BatchEnds,
-    /// The run continues without a GPU.
+    /// The run continues without one of the GPUs.
     GpuLeftOut {
-        /// The GPU.
+        /// Name of the GPU.
         name: &'a str,
-        /// Reason.
+        /// The reason why the run continues without the GPU.
         why: &'a str,
     },
-    /// The health check does not pass on this stack.
+    /// The health check of the GPU fails on this stack even before any trial.
     HealthCheckFails {
-        /// Reason.
+        /// The reason why the health check fails.
         why: &'a str,
     },
-    /// The recovery command has ended.
+    /// The user's recovery command for a GPU has ended.
     Recovered {
         /// The command as one line.
         command: &'a str,
-        /// The end, for example an exit code.
+        /// The way in which the command ended, for example its exit code.
         ended: &'a str,
-        /// The standard error.
+        /// The command's standard error.
         stderr: &'a str,
     },
 }
 
-/// A receiver of events. Threads of one operation call it at the same time.
+/// A receiver of events. Several threads of one operation may call it at the same time.
 pub trait EventSink: Send + Sync {
-    /// Receives an event, while the operation waits.
+    /// Receives an event. The operation continues when this function returns.
     fn event(&self, event: EngineEvent<'_>);
 }
 
-/// A handle of the receiver; the default handle drops events.
+/// A handle to a receiver of events; the default handle drops all events.
 #[derive(Clone, Default)]
 pub struct Reporting(Option<Arc<dyn EventSink>>);
 
 impl Reporting {
-    /// Returns the handle of a receiver.
+    /// Returns a handle to a receiver.
     pub fn to(sink: Arc<dyn EventSink>) -> Reporting {
         Reporting(Some(sink))
     }
 
-    /// Reports an event.
+    /// Passes an event to the receiver.
     pub fn event(&self, event: EngineEvent<'_>) {
         if let Some(sink) = &self.0 {
             sink.event(event);

@@ -1,4 +1,4 @@
-//! The evidence folder on disk.
+//! Creates, reads and writes evidence folders, into which minimise, bisect, report and others put their results.
 
 use std::{
     io::ErrorKind,
@@ -13,11 +13,11 @@ use thiserror::Error;
 
 use crate::{FailedOperation, FailureClass};
 
-/// The failure to use an evidence folder.
+/// An error that prevents the use of an evidence folder.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum EvidenceError {
-    /// The folder has other files.
+    /// The folder contains files that rocrepro did not write.
     #[error(
         "`{}` has files that rocrepro did not write",
         folder.display()
@@ -26,19 +26,19 @@ pub enum EvidenceError {
         /// The folder.
         folder: PathBuf,
     },
-    /// A file of the folder is a symbolic link, whose target would be overwritten.
+    /// A file in the folder is a symbolic link, whose target would be overwritten.
     #[error("`{}` is a symbolic link", path.display())]
     Link {
-        /// The link.
+        /// Path of the link.
         path: PathBuf,
     },
-    /// A file was written by another version of rocrepro.
+    /// Another version of rocrepro wrote a file in the folder.
     #[error(
         "`{}` is not what this version writes: {error}",
         path.display()
     )]
     OtherVersion {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The cause.
         error: String,
@@ -46,9 +46,9 @@ pub enum EvidenceError {
     /// A file operation failed.
     #[error("cannot {what} `{}`: {error}", path.display())]
     Failed {
-        /// The operation.
+        /// The operation, for messages.
         what: &'static str,
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
         /// The cause.
         error: String,
@@ -73,14 +73,15 @@ impl FailedOperation for EvidenceError {
     }
 }
 
-/// The file that marks an evidence folder.
+/// Name of the file that marks a folder as an evidence folder.
 const PRIVATE_FILE: &str = "PRIVATE.txt";
 const PRIVATE: &str = "\
 report.md and the program beside it are for others to read. Everything else in this folder is as it was measured: it may name people, machines
 and paths. `rocrepro records redact FOLDER --out NEW` makes a copy that can be published.
 ";
 
-/// Files that only an evidence folder has, even a published copy without the mark.
+/// Names of files that exist only in evidence folders, and also in a published copy from which the marker file was
+/// removed.
 const FOUND: [&str; 7] = [
     Minimised::FILE,
     MinimisedProgram::FILE,
@@ -91,16 +92,16 @@ const FOUND: [&str; 7] = [
     "bisect.jsonl",
 ];
 
-/// Returns the given folder, or the one named after the case.
+/// Returns the folder that the user named, or by default one with the name of the case.
 ///
 /// # Errors
-/// Returns an error if it has files and is not an evidence folder.
+/// Returns an error if the folder contains files and is not an evidence folder.
 pub fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, EvidenceError> {
     let folder = out.map_or_else(|| PathBuf::from(folder_name(case)), Path::to_path_buf);
     let files = || folder.read_dir().map_or(0, Iterator::count);
     let foreign = match std::fs::read_to_string(folder.join(PRIVATE_FILE)) {
         Ok(text) if text == PRIVATE => false,
-        // A killed process may have written part of the mark.
+        // A process that was killed may have written only the beginning of the marker file.
         Ok(text) => !PRIVATE.starts_with(&text) || files() > 1,
         Err(_) if FOUND.iter().any(|file| folder.join(file).exists()) => false,
         Err(_) => files() > 0,
@@ -115,7 +116,8 @@ pub fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, EvidenceError> 
     }
 }
 
-/// Creates and marks the folder. A complete mark is not written again, because a killed process would damage it.
+/// Creates the folder and its marker file. A complete marker file is not written again, because a process that is
+/// killed meanwhile would damage it.
 pub fn make(folder: &Path) -> Result<(), EvidenceError> {
     let mark = folder.join(PRIVATE_FILE);
     if std::fs::read_to_string(&mark).is_ok_and(|text| text == PRIVATE) {
@@ -126,13 +128,14 @@ pub fn make(folder: &Path) -> Result<(), EvidenceError> {
         .map_err(|e| cannot("make", folder, &e))
 }
 
-/// Writes a finding into its file, and creates a missing folder.
+/// Writes a result into its file in the folder, and creates the folder if it does not exist.
 pub fn write<E: Evidence>(folder: &Path, found: &E) -> Result<PathBuf, EvidenceError> {
     let text = found.to_json().map_err(|e| cannot("write", &folder.join(E::FILE), &e))?;
     write_text(folder, E::FILE, &text)
 }
 
-/// Writes a file, and creates a missing folder. An earlier file stays until the new one is complete.
+/// Writes a text file, and creates the folder if it does not exist. An earlier file stays until the new one is
+/// complete.
 pub fn write_text(folder: &Path, name: &str, text: &str) -> Result<PathBuf, EvidenceError> {
     make(folder)?;
     let path = folder.join(name);
@@ -140,7 +143,7 @@ pub fn write_text(folder: &Path, name: &str, text: &str) -> Result<PathBuf, Evid
     Ok(path)
 }
 
-/// Reads a finding; none if the folder does not have it.
+/// Reads a result from its file in the folder; `None` if the folder has no such file.
 pub fn read<E: Evidence>(folder: &Path) -> Result<Option<E>, EvidenceError> {
     let path = folder.join(E::FILE);
     match std::fs::read_to_string(&path) {

@@ -23,8 +23,8 @@ use crate::{
     worker_process::{WorkerOrder, not_started, observe},
 };
 
-/// Runs a trial by the session's runner, or else in a new process, and judges it. Returns none if the run was
-/// cancelled.
+/// Runs a trial by the session's runner if it has one, and otherwise in a new process, and judges it. Returns `None` if
+/// the run was cancelled.
 pub(crate) fn run_here(
     session: &Session,
     job: &Job<'_>,
@@ -58,7 +58,7 @@ fn in_a_process(
         plan: job.lowered.plan.clone(),
         faults: job.faults_of(Place::Call),
         late: job.late(session.late),
-        // The worker starts in its folder, whose absolute path may not be valid text.
+        // The worker is started in this folder. Its absolute path may not be valid UTF-8.
         spool: ".".to_owned(),
         code_cache: session.cache_name().to_str().map(str::to_owned),
         confinement: session.confinement(&session.stack),
@@ -116,8 +116,8 @@ fn in_a_process(
     Some(record)
 }
 
-/// Returns the outcome, or no verdict if this machine is at fault: a compiler that cannot write or start a thread says
-/// nothing about ROCm.
+/// Returns the outcome, or a "no verdict" outcome if a problem of this machine explains the failure. For example, a
+/// compiler that cannot write its output or start a thread says nothing about ROCm.
 pub(crate) fn unless_troubled(
     session: &Session,
     outcome: Outcome,
@@ -131,7 +131,7 @@ pub(crate) fn unless_troubled(
     }
 }
 
-/// Returns the size of the largest buffer or guard, in bytes.
+/// Returns the size of the plan's largest buffer, or of its guard if that is larger, in bytes.
 fn largest(plan: &Plan) -> u64 {
     let buffers = plan.buffers.values().map(|buffer| buffer.bytes);
     buffers.max().unwrap_or_default().max(2 * plan::GUARD_BYTES)

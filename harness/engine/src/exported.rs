@@ -1,5 +1,5 @@
-//! Exported programs: a trial printed as a program, which is compiled and run on the same stack and device and compared with its
-//! trial.
+//! Prints a trial as a C++ program, compiles and runs the program on the trial's stack and device, and compares it with
+//! the trial.
 
 mod budget;
 mod error;
@@ -33,31 +33,32 @@ use crate::{
     toolchain::Toolchain,
 };
 
-/// Most runs of a trial until it fails as it did before.
+/// Largest number of runs of a trial that are made to see it fail as before.
 const TRIES: u32 = 20;
 
-/// A trial as a program, with the result of the comparison of the two.
+/// A trial printed as a program, and how the runs of the program compare with the trial.
 pub struct VerifiedProgram {
-    /// The program. Its header states the result.
+    /// The source of the program. Its header states the result of the comparison.
     pub text: String,
-    /// The outcome of the trial.
+    /// The outcome of the trial's own run.
     pub outcome: Outcome,
-    /// Runs of the program with the same outcome.
+    /// Number of runs of the program that had the trial's outcome.
     pub verified: u32,
-    /// Runs of the program; 0 if the trial does not apply to this stack.
+    /// Number of runs of the program; 0 if the trial does not apply to this stack.
     pub of: u32,
-    /// The difference between program and trial, in one line; none if they agree.
+    /// The difference between program and trial, in one line; `None` if they agree.
     pub difference: Option<String>,
 }
 
 impl VerifiedProgram {
-    /// Returns true if every run of the program had the outcome of its trial, by the same calls.
+    /// Returns true if every run of the program had the trial's outcome, and the program made the same calls as the
+    /// trial.
     pub fn is_verified(&self) -> bool {
         self.difference.is_none() && self.verified == self.of && self.of > 0
     }
 }
 
-/// Prints a trial, without running anything.
+/// Prints a trial as a program, without running anything.
 ///
 /// # Errors
 /// A plan that cannot be written as a program (usage).
@@ -96,12 +97,12 @@ fn header(session: &Session, job: &Job<'_>, tested: Vec<String>, wrong: Vec<Stri
     }
 }
 
-/// Returns the failure for the header of a program, without line numbers: those are of the case.
+/// Returns the failure for the header of a program. Line numbers are left out, because they refer to the case file.
 fn goes_wrong(failure: &Outcome) -> String {
     format!("What goes wrong: {}.", report::without_lines(&failure.summary))
 }
 
-/// Returns the results of a program's runs for its header. The number of lines does not depend on the rates.
+/// Returns the results of a program's runs, for its header. The number of lines is the same whatever the rates are.
 fn measured(
     session: &Session,
     failed: Rate,
@@ -122,7 +123,7 @@ fn measured(
     lines
 }
 
-/// Returns release and device, for example `ROCm 7.2.4 (debian:7.2.4), emulated gfx1151, not a GPU`.
+/// Returns the names of release and device, for example `ROCm 7.2.4 (debian:7.2.4), emulated gfx1151, not a GPU`.
 fn place(session: &Session) -> String {
     let rocm = session.rocm.as_ref().map_or(String::new(), |v| format!("ROCm {v} "));
     let device = match session.gfx() {
@@ -137,7 +138,7 @@ fn today() -> String {
     date.split('T').next().unwrap_or_default().to_owned()
 }
 
-/// Creates a folder for compiled programs, which exists as long as the value.
+/// Creates a folder for compiled programs, which is removed when the returned value is dropped.
 ///
 /// # Errors
 /// A folder that cannot be created.
@@ -145,7 +146,8 @@ pub fn program_folder(session: &Session) -> Result<TrialFolder, ExportError> {
     session.folders.scratch.trial().map_err(ExportError::NoFolder)
 }
 
-/// Finds a compiler and verifies many trials at once, see [`verify`]. `report` receives the result of each trial, in their order.
+/// Finds a compiler and verifies many trials at once, as [`verify`] does for one. `report` receives the result of each
+/// trial, in the order of the trials.
 ///
 /// # Errors
 /// A machine without a compiler, or a stack without headers.
@@ -170,11 +172,11 @@ pub fn verify_all(
     Ok(())
 }
 
-/// Exports a trial and verifies the program: runs the trial once, and the program `repeat` times. Each run of the program must have
-/// the outcome of the trial's run, or with a `goal` that outcome.
+/// Exports a trial and verifies the program: runs the trial once, and the program `repeat` times. Each run of the
+/// program must have the outcome `goal`, or without a goal the outcome of the trial's run.
 ///
 /// # Errors
-/// No verdict: a trial without one, a program that does not compile, a request to stop.
+/// Returns "no verdict" if the trial has no verdict, if the program does not compile, or after a request to stop.
 pub fn verify(
     session: &Session,
     toolchain: &Toolchain,
@@ -187,7 +189,7 @@ pub fn verify(
     session.require_trust()?;
     let folder = program_folder(session)?;
     let at = folder.path();
-    // The runtime writes a log of the trial's calls.
+    // The HIP runtime writes a log of the calls that the trial makes.
     let mut logged = job.clone();
     logged.lowered.plan.environment.extend(log_environment(&at.join("trial.log")));
     let mut record = run_trial(session, &logged, cancel).ok_or(ExportError::Interrupted)?;
@@ -223,7 +225,7 @@ pub fn verify(
     for run in 0..repeat {
         let log = at.join("program.log");
         let variables = if run == 0 { log_environment(&log).to_vec() } else { Vec::new() };
-        // Without a goal, the program is compared with the one run of its trial, so it keeps the seeds of that run.
+        // Without a goal, the program is compared with one run of the trial, so it uses the random seeds of that run.
         let job = &goal.map_or_else(|| job.clone(), |_| job.of_run(run));
         let how = RunSettings {
             folder: at,
@@ -258,7 +260,7 @@ pub fn verify(
     Ok(VerifiedProgram { text, outcome, verified, of: repeat, difference })
 }
 
-/// Returns the lines of the header about the runs.
+/// Returns the lines of a program's header that report its runs.
 fn tested(
     session: &Session,
     outcome: &Outcome,
@@ -275,7 +277,7 @@ fn tested(
     lines
 }
 
-/// Returns the variables that make the runtime log its calls.
+/// Returns the environment variables that make the HIP runtime log its calls.
 fn log_environment(file: &Path) -> [(String, String); 3] {
     [
         ("AMD_LOG_LEVEL".to_owned(), "3".to_owned()),
@@ -284,12 +286,12 @@ fn log_environment(file: &Path) -> [(String, String); 3] {
     ]
 }
 
-/// Returns the calls that the runtime logged.
+/// Returns the calls that the HIP runtime logged.
 fn read_trace(file: &Path, form: Form) -> Trace {
     ::export::parse_trace(&read_log(file), form == Form::Hipcc)
 }
 
-/// Reads a log. The runtime appends the process id to the name of the file.
+/// Reads the text of a log. The HIP runtime appends the process id to the name of the log file.
 fn read_log(file: &Path) -> String {
     let prefix = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let found =
@@ -315,10 +317,10 @@ fn calls_differ(trial: &Trace, program: &Trace) -> Option<String> {
     ))
 }
 
-/// Returns the limits of a program whose trial took the time `wall`.
+/// Returns the time limits of a program whose trial took the time `wall`.
 fn limits(session: &Session, outcome: &Outcome, wall: Duration) -> Limits {
-    // A program prints nothing between its calls, so it may be silent as long as its whole trial runs. That time varies with the
-    // load of the machine.
+    // A program prints nothing between its calls, so it may print nothing for as long as its whole trial ran. The
+    // factor allows for a varying load of the machine.
     let quiet = match outcome.kind {
         Kind::Hang => session.limits.quiet,
         _ => (session.limits.quiet * 4).max(wall * 4),
@@ -326,12 +328,11 @@ fn limits(session: &Session, outcome: &Outcome, wall: Duration) -> Limits {
     Limits { quiet, ..session.limits.clone() }
 }
 
-/// The settings of one run of a program.
 struct RunSettings<'a> {
     folder: &'a Path,
     limits: &'a Limits,
     variables: &'a [(String, String)],
-    /// Converts the session's configuration of the emulated device to that of the run.
+    /// Returns the configuration of the emulated device for the run, given that of the session.
     device: fn(Config) -> Config,
 }
 
@@ -357,7 +358,7 @@ fn run_program(
     let seen = at_once(job.case.needs.processes, |nth| {
         let mut all = job.lowered.plan.environment.clone();
         if nth == 0 {
-            // Only one process may write the log.
+            // Only one process may write to the log.
             all.extend(how.variables.iter().cloned());
         }
         let mut start = session.start(program, config.as_deref(), &all);

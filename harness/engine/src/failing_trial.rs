@@ -1,4 +1,4 @@
-//! The one failing trial that a command works on, and repeated runs of it.
+//! Finds the one failing trial that a command such as `minimise` works on, and repeats its runs.
 
 use std::collections::BTreeMap;
 
@@ -19,43 +19,43 @@ use crate::{
     jobs_with, select, stop::explained,
 };
 
-/// The failure to find a failing trial.
+/// An error that prevents a command from finding a failing trial.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FailingTrialError {
     /// The case has no trial.
     #[error("the case has no trial")]
     NoTrial,
-    /// No run gave a verdict.
+    /// No run of the trials had a verdict.
     #[error("no run of {trials} gave a verdict; {why}")]
     NoVerdict {
-        /// The trials, counted in words.
+        /// The number of trials, for example "3 trials".
         trials: String,
-        /// The outcome of one of them.
+        /// The outcome of one of the trials.
         why: String,
     },
-    /// No run of the program gave a verdict.
+    /// No run of the user's program had a verdict.
     #[error("{runs} gave no verdict; {why}")]
     ProgramNotJudged {
-        /// The runs, counted in words.
+        /// The number of runs, for example "5 runs".
         runs: String,
-        /// The outcome of one of them.
+        /// The outcome of one of the runs.
         why: String,
     },
-    /// No run of the program failed.
+    /// No run of the user's program failed.
     #[error("the program passed in {passed} of {runs}")]
     ProgramPassed {
-        /// Runs that passed.
+        /// Number of runs that passed.
         passed: u32,
-        /// The runs, counted in words.
+        /// The number of runs, for example "5 runs".
         runs: String,
     },
     /// Every run passed.
     #[error("nothing failed in {runs} of {trials}")]
     NothingFailed {
-        /// The runs with a verdict, counted in words.
+        /// The number of runs with a verdict, for example "5 runs".
         runs: String,
-        /// The trials, counted in words.
+        /// The number of trials, for example "3 trials".
         trials: String,
     },
 }
@@ -84,12 +84,12 @@ impl From<FailingTrialError> for Stop {
     }
 }
 
-/// The trials of which a command works on the first that fails.
+/// The candidates for a command that works on one failing trial: it takes the first that fails.
 #[derive(Clone)]
 pub struct Subjects<'a> {
-    /// The library that has their cases.
+    /// The library that contains the cases of the trials.
     pub library: &'a CaseLibrary,
-    /// The trials.
+    /// The selected trials.
     pub selected: Vec<Selected<'a>>,
     /// Injected faults.
     pub faults: Vec<Planted>,
@@ -98,10 +98,10 @@ pub struct Subjects<'a> {
 }
 
 impl<'a> Subjects<'a> {
-    /// Returns the only trial of a command line.
+    /// Returns the only trial of a command line as the candidate.
     ///
     /// # Errors
-    /// Does not fail: the case of a command line has one trial.
+    /// Never returns an error: the case of a command line has one trial.
     pub fn of_command(line: &'a CommandLine, faults: Vec<Planted>) -> Result<Subjects<'a>, Stop> {
         let library = line.library();
         let selected = select(library, &[])?;
@@ -119,7 +119,7 @@ impl<'a> Subjects<'a> {
     }
 }
 
-/// A trial with its injected faults, which fails.
+/// A trial that failed, with its injected faults.
 #[derive(Clone)]
 pub struct FailingTrial<'a> {
     /// The library that contains the case of the trial.
@@ -133,12 +133,12 @@ pub struct FailingTrial<'a> {
 }
 
 impl<'a> FailingTrial<'a> {
-    /// Returns the id, for example `copies/small-sizes[bytes=2]`.
+    /// Returns the id of the trial, for example `copies/small-sizes[bytes=2]`.
     pub fn id(&self) -> String {
         self.selected.id()
     }
 
-    /// Returns the trial with other values or other faults.
+    /// Returns a copy with the given trial and faults in place of these.
     pub fn with(&self, selected: Selected<'a>, faults: Vec<Planted>) -> FailingTrial<'a> {
         FailingTrial { selected, faults, ..self.clone() }
     }
@@ -146,15 +146,15 @@ impl<'a> FailingTrial<'a> {
     /// Returns the trial as a job for one run.
     ///
     /// # Errors
-    /// Mistakes of the case, or a case without trials.
+    /// Mistakes in the case, or a case without trials.
     pub fn job(&self) -> Result<Job<'_>, Stop> {
         let selected = std::slice::from_ref(&self.selected);
         let job = jobs_with(self.library, selected, &self.faults)?.into_iter().next();
         Ok(job.ok_or(FailingTrialError::NoTrial)?)
     }
 
-    /// Runs the trial, each time in a fresh process. `from` is the number of earlier runs: a fault with a probability below 1 gets
-    /// another seed in each run, because the same seed would misbehave at the same calls.
+    /// Runs the trial, each time in a fresh process. `from` is the number of earlier runs: a fault with a probability
+    /// below 1 gets another seed in each run, because with the same seed it would act at the same calls in each run.
     ///
     /// # Errors
     /// Those of [`FailingTrial::job`] and [`run_all`].
@@ -177,17 +177,17 @@ impl<'a> FailingTrial<'a> {
     }
 }
 
-/// Another trial of the same case.
+/// Another trial of the same case, and its difference from the trial at hand.
 pub(crate) struct NearTrial {
-    /// Number of axis values that differ.
+    /// Number of axes on which the two trials differ.
     pub(crate) values: usize,
-    /// The values that differ, for example `host=pinned instead of host=pageable`.
+    /// The differing axis values, for example `host=pinned instead of host=pageable`.
     pub(crate) what: String,
-    /// The trial.
+    /// The other trial.
     pub(crate) trial: Trial,
 }
 
-/// Returns the other trials of a case, the most similar first.
+/// Returns the other trials of the case of `own`, the most similar first.
 pub(crate) fn nearest_trials(case: &Case, own: &Trial) -> Vec<NearTrial> {
     let near = case.trials().into_iter().map(|trial| {
         let differ = trial.values.iter().filter(|(axis, value)| own.value(axis) != Some(value));
@@ -206,11 +206,11 @@ pub(crate) fn nearest_trials(case: &Case, own: &Trial) -> Vec<NearTrial> {
 
 /// Repeated runs of one trial.
 pub struct TrialRuns {
-    /// All runs.
+    /// The records of all runs.
     pub records: Vec<Record>,
-    /// The most frequent failure; none if no run failed.
+    /// The signature that is counted; `None` if no run failed.
     pub signature: Option<String>,
-    /// Runs that failed with this signature.
+    /// Rate of the runs that failed with this signature.
     pub rate: Rate,
     /// Failures with other signatures.
     pub others: Vec<OtherFailure>,
@@ -241,15 +241,16 @@ impl TrialRuns {
     }
 }
 
-/// Returns true if the step at which a plan failed states what its call must return. After calls were changed or left out, the
-/// right result of the remaining calls can differ from the stated one.
+/// Returns true if the case states the result of the call at which a plan failed. After calls were changed or left out,
+/// the right result of the remaining calls can differ from the stated one.
 pub fn states_an_answer(plan: &Plan, outcome: &Outcome) -> bool {
     let step = outcome.at.step.and_then(|id| plan.step(id));
     step.is_some_and(|step| step.returns.is_some() || step.gives.is_some())
 }
 
-/// Returns true if two failures are the same although lines of the program were left out. The first errors of a compiler must be
-/// equal too, so that a text that does not parse does not count as a shorter program.
+/// Returns true if two outcomes are the same failure, where the second may come from the program with some lines left
+/// out. The first errors of a compiler must be equal too, so that a text that does not parse does not count as a
+/// shorter program.
 pub(crate) fn is_same_after_edit(one: &Outcome, other: &Outcome) -> bool {
     let identity = |outcome: &Outcome| FailureIdentity::parse(&outcome.signature);
     let error = |outcome: &Outcome| {
@@ -268,7 +269,7 @@ fn is_wanted(signature: &str, wanted: Option<&str>) -> bool {
     wanted.is_some_and(|wanted| judge::may_be_same(signature, wanted))
 }
 
-/// Counts the runs that passed or failed.
+/// Counts the runs with a verdict: those that passed or failed.
 fn verdicts(records: &[Record]) -> u32 {
     let proves = |r: &&Record| r.outcome.kind == Kind::Pass || r.outcome.kind.is_failure();
     records.iter().filter(proves).count() as u32
@@ -288,7 +289,7 @@ fn failures(records: &[Record]) -> Vec<OtherFailure> {
     counts
 }
 
-/// Runs jobs and returns the records of all.
+/// Runs jobs and returns their records.
 ///
 /// # Errors
 /// A job that could not be run, or a request to stop.
@@ -318,7 +319,7 @@ pub fn first_failing<'a>(
     let mut ran = 0;
     let mut why = String::new();
     for trial in &trials {
-        // Most of many trials pass, and one run shows that unless the failure is rare.
+        // Most trials pass. If there are several, each runs once at first, which detects all but rare failures.
         let looks = if trials.len() > 1 { 1 } else { repeat };
         let mut records = trial.run(session, looks, 0, &[], cancel)?;
         ran += verdicts(&records);

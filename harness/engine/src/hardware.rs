@@ -1,4 +1,4 @@
-//! Observations about a trial's GPU: its identity, its hardware errors, and the kernel's log.
+//! Observes a trial's GPU: its identity, its hardware errors, and what the Linux kernel logged about it.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -13,7 +13,7 @@ use crate::{
 
 pub(crate) const HARDWARE: &str = "no-verdict:hardware";
 
-/// Signature of a trial on the wrong GPU.
+/// Signature of a trial that ran on the wrong GPU.
 const OTHER: &str = "no-verdict:another-gpu";
 
 pub(crate) struct Before {
@@ -26,8 +26,8 @@ impl Before {
         Before { cards: cards(), uptime: kernel_log::uptime() }
     }
 
-    /// Adds lines that the driver logged meanwhile to the outcome. Only a trial with exclusive use of its GPU can
-    /// attribute lines.
+    /// Adds to the outcome what the driver logged during the trial. Only if the trial had exclusive use of its GPU can
+    /// lines be attributed to it.
     pub(crate) fn with_kernel_log(
         &self,
         outcome: Outcome,
@@ -58,7 +58,7 @@ impl Before {
         outcome.with_kernel_log(&lines, &Places::told(&observation.events, plan))
     }
 
-    /// Adds the GPU and its errors to the record, whose verdict is computed later.
+    /// Adds the GPU and its hardware errors to the record. Its verdict is computed afterwards.
     pub(crate) fn describe(&self, record: &mut Record, session: &Session, slot: Option<&Slot>) {
         if let Some(card) = slot.and_then(|slot| slot.card.as_ref()) {
             check_card(record, card);
@@ -82,8 +82,8 @@ fn names_another_gpu(line: &str, own: &str, all: &[&str]) -> bool {
     !named(own) && all.iter().any(|bdf| named(bdf))
 }
 
-/// Returns true if a line names a process (`in process Xorg pid 17 thread ...`) that is not in `own` and not called
-/// like a worker. In a container the kernel's process ids differ.
+/// Returns true if a log line names a process (`in process Xorg pid 17 thread ...`) that is not in `own` and is not
+/// called like a worker. In a container, process ids differ from those in the log.
 fn names_another_process(line: &str, ours: &str, own: &BTreeSet<u32>) -> bool {
     let Some((_, rest)) = line.split_once("process ") else { return false };
     let Some((name, rest)) = rest.split_once(" pid ") else { return false };
@@ -96,9 +96,10 @@ fn cards() -> Vec<Gpu> {
     card::gpus(Path::new("/"), &mut Vec::new()).0
 }
 
-/// Withdraws the verdict of a trial on the wrong GPU, which another trial may have used.
+/// Withdraws the verdict of a trial that ran on the wrong GPU, because another trial may have used that GPU at the same
+/// time.
 fn check_card(record: &mut Record, card: &Named) {
-    // The outcome may quote the UUID, which is a serial number.
+    // The outcome may quote the UUID of the GPU, which contains its serial number.
     if card.visible.parse::<u32>().is_err() {
         let Record { outcome, environment, stderr_tail, .. } = record;
         let texts = [&mut outcome.summary].into_iter().chain(&mut outcome.details);
@@ -116,7 +117,7 @@ fn check_card(record: &mut Record, card: &Named) {
     }
 }
 
-/// Adds the GPU to the record. A failure with uncorrected hardware errors gets no verdict.
+/// Adds the GPU to the record. A failure together with uncorrected hardware errors gets no verdict.
 fn describe(record: &mut Record, before: &[Gpu], after: &[Gpu]) {
     let device = &mut record.device;
     let here = |gpu: &&Gpu| !device.bdf.is_empty() && gpu.bdf.eq_ignore_ascii_case(&device.bdf);

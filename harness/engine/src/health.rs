@@ -1,9 +1,10 @@
 //! The health check: detects a GPU that stopped working after a trial.
 //!
-//! After each failure the health check, a trial that passed on this stack before, runs in a process of its own. If it
-//! fails, the trial before it becomes the suspect, and no further trial runs: its failure would be blamed on ROCm. The
-//! state is in a file of the cache next to the locks of the GPU, because several processes may share the GPU and a run
-//! may be killed before its health check.
+//! The health check is a trial that has passed on this stack before. After each failure of another trial, it runs in a
+//! process of its own. If it fails, the trial before it becomes the suspect, and no further trial runs on the GPU,
+//! because the failure of such a trial would be blamed on ROCm. The state is kept in a file in the cache folder, next
+//! to the locks of the GPU, because several processes may share the GPU and a run may be killed before its health
+//! check.
 
 mod gpu_turn;
 
@@ -24,12 +25,12 @@ use crate::{hardware::HARDWARE, processes::Stuck};
 
 pub(crate) const BROKEN: &str = "gpu-broken";
 
-/// Returns the signature of trials that do not run because the GPU is broken.
+/// Returns the signature of trials that are not run because the GPU is broken.
 pub(crate) fn broken() -> String {
     format!("no-verdict:{BROKEN}")
 }
 
-/// Returns the end of a trial that may have broken the GPU.
+/// Returns a summary of how a trial ended, if the trial may have broken the GPU.
 pub(crate) fn may_have_broken(record: &Record) -> Option<String> {
     let by_itself = matches!(record.exit, End::Exited(_) | End::NotStarted(_));
     let lost = record.outcome.kind == Kind::NoVerdict && !by_itself;
@@ -47,7 +48,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// Returns the health check, which a test parses.
+    /// Returns the health check. Its YAML is embedded, and a test checks that it can be parsed.
     pub(crate) fn new() -> Option<Check> {
         let case = Case::parse("rocrepro/health-check", include_str!("health/check.yaml")).ok()?;
         let trial = case.trials().into_iter().next()?;
@@ -60,27 +61,28 @@ impl Check {
 pub(crate) enum Checked {
     Passed,
     Failed(String),
-    /// The run was cancelled, or the machine prevented the check.
+    /// The health check did not run: the run was cancelled, or a problem of the machine prevented it.
     NotRun,
 }
 
-/// A trial after which the GPU may not work.
+/// A trial after which the GPU may no longer work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Suspect {
     pub(crate) trial: String,
     pub(crate) run: String,
     pub(crate) ended: String,
-    /// The failed health check after the trial, if it was made.
+    /// The health check after the trial, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failed: Option<Failed>,
-    /// True if the health check fails on this stack anyway, so that only an unkillable process closes the GPU.
+    /// True if the health check fails on this stack even without the suspect. Then it proves nothing, and only a
+    /// process that could not be killed makes the GPU unusable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     unwatched: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Failed {
-    /// Seconds since 1970.
+    /// Time of the health check, in seconds since 1970.
     at: u64,
     why: String,
 }
@@ -101,11 +103,11 @@ impl Suspect {
     }
 }
 
-/// The state of the GPU since the machine started.
+/// State of the GPU since the machine was started.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Known {
     boot: String,
-    /// Per stack folder, the reason why the first health check failed; none if it passed.
+    /// Per stack folder, the result of the first health check: the reason why it failed, or `None` if it passed.
     stacks: BTreeMap<String, Option<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     suspect: Option<Suspect>,
@@ -115,7 +117,7 @@ struct Known {
 }
 
 impl Known {
-    /// Makes a health check, which counts as failed while an unkillable process exists.
+    /// Runs the health check, which counts as failed while a process that could not be killed exists.
     fn checked(&mut self, check: &mut dyn FnMut() -> Checked) -> Checked {
         self.stuck.retain(Stuck::is_there);
         match self.stuck.first() {
@@ -131,7 +133,7 @@ impl Known {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Gate {
     Open,
-    /// The first health check on this stack failed for this reason.
+    /// The trial may run, but the health check is of no use on this stack: the first one failed for this reason.
     Unwatched(String),
     Closed(String),
 }
@@ -142,14 +144,14 @@ pub(crate) enum After {
     /// The GPU works again after the recovery command.
     Recovered(String),
     Broken(String),
-    /// The check has never passed on this stack, or could not run.
+    /// The health check has never passed on this stack, or could not run.
     Unknown,
 }
 
-/// The stored state of one GPU, whose locks the user must hold.
+/// The stored state of one GPU. Callers must hold the GPU's locks.
 pub(crate) struct Health {
     file: PathBuf,
-    /// Boot id of the kernel, with which the state expires.
+    /// Boot id of the Linux kernel. The stored state is valid only while it is unchanged.
     boot: String,
     stack: String,
 }
@@ -181,7 +183,7 @@ impl Health {
         }
     }
 
-    /// Decides whether a trial may run, after the health check that a killed run left pending.
+    /// Decides whether a trial may run. First makes the health check that an earlier, killed run did not make.
     pub(crate) fn before(
         &self,
         now: SystemTime,
@@ -220,7 +222,7 @@ impl Health {
         })
     }
 
-    /// Makes a health check after `suspect`. If it fails, runs the recovery command once and checks again.
+    /// Runs a health check after the trial `suspect`. If it fails, runs the recovery command once and checks again.
     fn look(
         &self,
         now: SystemTime,
@@ -262,27 +264,28 @@ impl Health {
         }
     }
 
-    /// Stores a suspect and its unkillable processes. Returns true if a health check should follow, which is useless on
-    /// a stack on which it always fails.
+    /// Stores a suspect and its processes that could not be killed. Returns true if a health check should follow. None
+    /// follows on a stack on which the health check always fails.
     pub(crate) fn suspect(&self, suspect: &Suspect, stuck: Vec<Stuck>) -> io::Result<bool> {
         let mut known = self.known();
         let unwatched = known.stacks.get(&self.stack) != Some(&None);
         if unwatched && stuck.is_empty() {
             return Ok(false);
         }
-        // The first of several suspects is the one to blame.
+        // If several trials are suspects, the first is to blame.
         known.suspect.get_or_insert_with(|| Suspect { unwatched, ..suspect.clone() });
         known.stuck.extend(stuck);
         self.keep(&known)?;
         Ok(true)
     }
 
-    /// Returns whether the health check passes on this stack, if it was made.
+    /// Returns true if the first health check on this stack passed, and `None` if it was not made.
     pub(crate) fn passes(&self) -> Option<bool> {
         Some(self.known().stacks.get(&self.stack)?.is_none())
     }
 
-    /// Stores that the GPU is broken, because the check passes on `another` with the same stack. Returns the reason.
+    /// Stores that the GPU is broken, because the health check fails on it but passes on the GPU `another` with the
+    /// same stack. Returns the reason.
     pub(crate) fn is_the_gpu(&self, now: SystemTime, another: &str) -> io::Result<String> {
         let mut known = self.known();
         let why = known.stacks.remove(&self.stack).flatten().unwrap_or_default();
@@ -296,8 +299,8 @@ impl Health {
         Ok(reason)
     }
 
-    /// Makes the health check after a suspect was stored. `recover` runs the recovery command, if any, and describes
-    /// its end.
+    /// Runs the health check after a suspect was stored. `recover` runs the user's recovery command, if there is one,
+    /// and describes how it ended.
     pub(crate) fn after(
         &self,
         now: SystemTime,
@@ -305,14 +308,14 @@ impl Health {
         recover: &mut dyn FnMut() -> Option<String>,
     ) -> io::Result<After> {
         let mut known = self.known();
-        // Another process made the check meanwhile.
+        // Another process has run the health check meanwhile.
         let Some(suspect) = known.suspect.take() else { return Ok(After::Works) };
         self.look(now, known, suspect, None, check, recover)
     }
 }
 
 impl Suspect {
-    /// Returns the last failed check if it is too recent to repeat, with the seconds left.
+    /// Returns the last failed health check if it is too recent to be repeated, with the remaining seconds.
     fn recent_failure(&self, now: SystemTime) -> Option<(&Failed, u64)> {
         let failed = self.failed.as_ref()?;
         let left = RECHECK_AFTER.as_secs().checked_sub(seconds(now).abs_diff(failed.at))?;

@@ -1,4 +1,4 @@
-//! The helpers by which programs report their checks, embedded in the command.
+//! The Python module and the C++ header with which programs report their checks. Both are embedded in rocrepro.
 
 /// File name and text of the Python module.
 pub(crate) const PYTHON: (&str, &str) =

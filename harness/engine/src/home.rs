@@ -1,7 +1,8 @@
 //! The view of the file system in which a user's program and its children find ROCm.
 //!
-//! A program starts through the loader of a Debian stack, but its children would not. In a [`View`] the stack's
-//! libraries cover the machine's, `/opt/rocm` is the stack, and `/sys/class/kfd` shows the emulated GPUs.
+//! rocrepro can start a program through the dynamic loader of a Debian stack, but the children of the program would use
+//! the machine's loader. In a [`View`] the stack's libraries hide those of the machine, `/opt/rocm` is the stack, and
+//! `/sys/class/kfd` shows the emulated GPUs.
 
 mod preload;
 mod quirks;
@@ -22,10 +23,10 @@ pub(crate) use self::preload::allow_preloading;
 use self::quirks::{QUIRKS, Quirk};
 use crate::helper;
 
-/// Library folder of Debian and its derivatives.
+/// The folder of libraries in Debian and its derivatives.
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 
-/// The loader that every x86-64 program names.
+/// Path of the dynamic loader that x86-64 programs name.
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
 /// Folder in which frameworks look for ROCm.
@@ -44,7 +45,7 @@ pub(crate) struct Home<'a> {
 }
 
 impl Home<'_> {
-    /// Returns the view.
+    /// Returns the view of the file system for programs on this stack.
     ///
     /// # Errors
     /// Returns the reason why this stack cannot have one here.
@@ -57,7 +58,7 @@ impl Home<'_> {
             view.made.insert(name.into(), Made::Link(target));
         };
         let root = &self.stack.root;
-        // Several releases may be installed, and the loader's cache may name any.
+        // Several releases may be installed in `/opt`, and the loader's cache may name any of them.
         for name in installed(Path::new("/opt"), root) {
             link(&format!("opt/{name}"), place.join("rocm"));
         }
@@ -68,7 +69,7 @@ impl Home<'_> {
             for name in ["bin", "libexec", "share"] {
                 link(&format!("rocm/{name}"), usr.join(name));
             }
-            // Headers of C and C++ belong to the system.
+            // The headers of the C and C++ libraries come from the machine, not from the stack.
             for (name, folder) in headers(&usr.join("include")) {
                 link(&format!("rocm/include/{name}"), as_seen(folder, root));
             }
@@ -76,20 +77,20 @@ impl Home<'_> {
                 link("rocm/amdgcn", as_seen(folder, root));
             }
             if let Some(folder) = llvm(&usr) {
-                // AMD's packages have it below `lib`, and Debian's hipcc looks there under Debian's name.
+                // AMD's packages have this folder below `lib`, and Debian's hipcc looks there under Debian's name.
                 let own = folder.file_name().unwrap_or_default().display().to_string();
                 for name in ["rocm/llvm", "libraries/llvm", &format!("libraries/{own}")] {
                     link(name, as_seen(folder.clone(), root));
                 }
             }
             for (name, file) in self.other_names()? {
-                // The loader treats two paths of a file as two libraries.
+                // The dynamic loader treats two paths of one file as two libraries.
                 let own = file.file_name().filter(|_| file.starts_with(root)).map(PathBuf::from);
                 link(&format!("libraries/{name}"), own.unwrap_or(file));
             }
             let (first, inner) =
                 self.stack.libraries.split_first().ok_or("the stack has no libraries")?;
-            // A folder inside another cannot be mounted, so its files are linked.
+            // A folder cannot be mounted inside another mounted one, so its files are linked.
             for folder in inner {
                 let within = folder.strip_prefix(first).map_err(|error| error.to_string())?;
                 for file in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -100,7 +101,7 @@ impl Home<'_> {
             let own = place.join("libraries");
             let over = [own.as_path()].into_iter().chain(self.device).chain([first.as_path()]);
             view.laid = vec![
-                // Files of the machine take precedence.
+                // The stack's `/usr` is mounted below the machine's, so files of the machine take precedence.
                 Laid { folder: "/usr".into(), over: Vec::new(), under: vec![usr] },
                 Laid {
                     folder: LIBRARIES.into(),
@@ -135,7 +136,8 @@ impl Home<'_> {
         view.laid.push(Laid { folder: folder.into(), over, under: Vec::new() });
     }
 
-    /// Returns library names that the stack lacks, each with the stack's file or a stub.
+    /// Returns the library names that programs look for and the stack does not have, each with the stack's equivalent
+    /// file or with a stub.
     fn other_names(&self) -> Result<Vec<(&'static str, PathBuf)>, String> {
         let mut names = Vec::new();
         for quirk in QUIRKS {
@@ -150,8 +152,8 @@ impl Home<'_> {
         Ok(names)
     }
 
-    /// Prepares a program without a view: the loader finds other names in a folder of the cache, and a variable
-    /// preloads the device.
+    /// Prepares a program that runs without a view. The dynamic loader finds the additional library names in a cache
+    /// folder, and an environment variable preloads the emulated device's library.
     pub(crate) fn without_view(&self, start: &mut Start) -> Result<(), String> {
         start.preload = self.preloaded_by_variable()?;
         let Some(path) = start.through.iter().position(|word| word == "--library-path") else {
@@ -184,7 +186,7 @@ impl Home<'_> {
     }
 }
 
-/// Writes an embedded file into a cache folder named after its digest.
+/// Writes an embedded file into a cache folder named after the file's digest.
 fn kept(cache: &Path, folder: &str, name: &str, text: &[u8]) -> Result<PathBuf, String> {
     let folder = cache.join(folder).join(plan::digest(text));
     let file = folder.join(name);
@@ -198,7 +200,7 @@ fn kept(cache: &Path, folder: &str, name: &str, text: &[u8]) -> Result<PathBuf, 
     Ok(file)
 }
 
-/// Makes `import rocrepro` work in a program and its children. The path is appended to PYTHONPATH.
+/// Makes `import rocrepro` work in a program and its children, by appending the folder of the module to PYTHONPATH.
 pub fn with_helper(start: &mut Start, cache: &Path) -> Result<(), String> {
     let (name, text) = helper::PYTHON;
     let file = kept(cache, "helper", name, text.as_bytes())?;
@@ -225,7 +227,8 @@ pub fn with_path<'n>(
     }
 }
 
-/// Returns the names in `/opt` that become the stack: `rocm` and every installed ROCm except the stack itself.
+/// Returns the names in `/opt` under which the view shows the stack: `rocm`, and every installed ROCm except the stack
+/// itself.
 fn installed(opt: &Path, root: &Path) -> Vec<String> {
     let entries = fs::read_dir(opt).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -239,7 +242,7 @@ fn installed(opt: &Path, root: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Checks that this machine's programs can run on the stack's C library, and that the library folders agree.
+/// Checks that the machine's programs can run on the stack's C library, and that both have the same library folders.
 fn same_layout(root: &Path) -> Result<(), String> {
     let loader = fs::canonicalize(LOADER).map_err(|error| format!("no `{LOADER}`: {error}"))?;
     if loader.parent() != Some(Path::new(LIBRARIES)) {
@@ -262,7 +265,8 @@ fn same_layout(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads the version from a text like `GNU C Library (Debian GLIBC 2.43-7) stable release version 2.43.`
+/// Returns the version of the C library, read from a text like `GNU C Library (Debian GLIBC 2.43-7) stable release
+/// version 2.43.`
 fn c_library(folder: &Path) -> Result<(u32, u32), String> {
     let file = folder.join("libc.so.6");
     let bytes =
@@ -277,8 +281,8 @@ fn c_library(folder: &Path) -> Result<(u32, u32), String> {
     version.ok_or_else(|| format!("`{}` has no version", file.display()))
 }
 
-/// Returns the path in the view, unless the machine has such a folder of its own. A compiler treats two paths as two
-/// folders.
+/// Returns the path under which the view shows a folder of the stack, unless the machine has a folder with that path. A
+/// compiler treats two paths as two folders.
 fn as_seen(folder: PathBuf, root: &Path) -> PathBuf {
     let seen = folder.strip_prefix(root).map(|within| Path::new("/").join(within));
     seen.ok().filter(|seen| !seen.exists()).unwrap_or(folder)
@@ -342,7 +346,7 @@ mod tests {
         };
         assert_eq!(names(Path::new("/a/stack")), ["rocm", "rocm-6.4.1", "rocm-7.0.2"]);
         assert_eq!(names(&opt.join("rocm-6.4.1")), ["rocm", "rocm-7.0.2"]);
-        // The stack itself keeps its place, under each of its names.
+        // The view does not replace the stack itself, under any of its names.
         assert_eq!(names(&opt.join("rocm-7.0.2")), ["rocm-6.4.1"]);
     }
 }

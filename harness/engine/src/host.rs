@@ -1,4 +1,4 @@
-//! The description of this machine, for `doctor` and for issues.
+//! Describes this machine, for `rocrepro doctor` and for issues.
 
 mod system;
 
@@ -13,11 +13,11 @@ use supervise::{Cancel, Ended, Limits};
 
 use crate::{card, kernel_log};
 
-/// Longest time that PyTorch may take to describe itself.
+/// Time limit for PyTorch's description of the machine.
 const TORCH: Duration = Duration::from_secs(60);
 
-/// Describes the machine, and returns the names of people and machines that a published text must not have. Files that cannot be
-/// read are part of the description.
+/// Describes the machine, and returns the names of people and machines that a published text must not contain. The
+/// description lists the files that could not be read.
 pub fn describe(with_torch: bool) -> (Environment, Identity) {
     let mut not_read = Vec::new();
     let mut machine = system::machine(&mut not_read);
@@ -46,7 +46,7 @@ pub fn describe(with_torch: bool) -> (Environment, Identity) {
     (machine, who)
 }
 
-/// Returns the names of people and machines that a published text must not have.
+/// Returns the names of people and machines that a published text must not contain.
 pub fn identity() -> Identity {
     let mut who = system::identity();
     who.serials.extend(card::gpus(Path::new("/"), &mut Vec::new()).1);
@@ -95,11 +95,11 @@ fn variables() -> Vec<Variable> {
     found
 }
 
-/// Returns PyTorch's description of the machine, or the reason why it is missing.
+/// Returns PyTorch's own description of the machine, or the reason why it is missing.
 fn torch() -> Result<String, String> {
     let cancel = Cancel::new().map_err(|e| e.to_string())?;
     let mut command = Command::new("python3");
-    // `supervise` reads events from standard output, so the module writes to standard error.
+    // `supervise` reads events from the process's standard output, so the module must write to standard error.
     command.args(["-c", "import sys; sys.stdout = sys.stderr; from torch.utils import collect_env; collect_env.main()"]);
     let limits = Limits { total: TORCH, quiet: TORCH, ..Limits::default() };
     let seen = supervise::run(command, b"", &limits, &cancel, &mut |_| {});

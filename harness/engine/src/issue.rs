@@ -1,4 +1,5 @@
-//! The upstream issue for a failing trial or a failing program: the runs it needs, and the files of the evidence folder.
+//! Writes the upstream issue for a failing trial or program: makes the runs that the issue needs, and writes the files
+//! of the evidence folder.
 
 mod as_printed;
 mod controls;
@@ -47,75 +48,76 @@ use crate::{
     rerun::{Rerun, What, quoted},
 };
 
-/// Default number of runs of the failing trial and of each control.
+/// Default number of runs for the failing trial, and for each control.
 pub const REPEAT: u32 = 5;
 
 /// Default number of runs of a failing program on each release.
 pub const PROGRAM_REPEAT: u32 = 3;
 
-/// Least runs of a minimal case whose trial fails only in a part of its runs.
+/// Minimum number of runs of a minimised case whose trial fails only in some of its runs.
 const LOOKS: u32 = 20;
 
-/// Default of the longest time of the search for a shorter program.
+/// Default time limit of the search for a shorter program.
 pub const BUDGET: Duration = Duration::from_secs(180);
 
-/// Options of a report of a failing trial.
+/// Options of a report about a failing trial.
 #[derive(Clone, Debug)]
 pub struct IssueOptions {
     /// The stack and device of the trials.
     pub session: SessionOptions,
-    /// Runs of the trial and of each control.
+    /// Number of runs of the trial, and of each control.
     pub repeat: u32,
-    /// Longest time of the search for a shorter program.
+    /// Time limit of the search for a shorter program.
     pub budget: Duration,
-    /// Further releases, `RELEASE` or `RELEASE@GFX`; empty for those of this machine.
+    /// Further releases for controls, as `RELEASE` or `RELEASE@GFX`. If empty, the releases that this machine has are
+    /// used.
     pub also: Vec<String>,
-    /// Writes the issue even if the program itself may be the cause.
+    /// True to write the issue even if the program itself may be the cause.
     pub anyway: bool,
-    /// The form of the issue; by default that of the repository to which the failure belongs.
+    /// The issue form to fill in; by default that of the repository to which the failure belongs.
     pub form: Option<Form>,
-    /// The evidence folder.
+    /// The evidence folder; by default it is named after the case.
     pub out: Option<PathBuf>,
-    /// Adds an address to the summary that opens the form with its fields filled in.
+    /// True to add a link to the summary that opens the issue form with its fields filled in.
     pub open: bool,
 }
 
-/// An event of a running report.
+/// An event that the report of an issue reports while it runs.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum IssueEvent<'a> {
-    /// The short program cannot be made.
+    /// No short program could be made.
     NoShortProgram(&'a Stop),
-    /// The short program cannot be tried on another release.
+    /// The short program that was found could not be run on another release.
     NotTriedOn {
-        /// The release.
+        /// Name of the release.
         release: &'a str,
-        /// The reason.
+        /// The reason why it could not be run there.
         why: &'a Stop,
     },
     /// The exported program could not be compared with its trial.
     NotVerified(&'a Stop),
     /// The trial cannot be written as a program.
     NotExported(&'a Stop),
-    /// A step begins.
+    /// A step with this description begins.
     Step(&'static str),
-    /// A shorter program was tried.
+    /// A candidate for a shorter program was tried.
     ShorterProgramTried {
-        /// Programs that were tried so far.
+        /// Number of candidates that were tried so far.
         tries: u32,
         /// Longest time until the search ends.
         left: Duration,
     },
-    /// The shorter program of an earlier search is not used.
+    /// The shorter program that an earlier search found is not used.
     ShorterProgramNotUsed {
-        /// The reason.
+        /// The reason why it is not used.
         why: &'a str,
     },
-    /// No run on another release gave a verdict.
+    /// No run on another release had a verdict.
     NotJudged {
-        /// The release.
+        /// Name of the release.
         release: &'a str,
-        /// The reason.
+        /// The reason why no run had a verdict.
         why: &'a str,
     },
 }
@@ -123,7 +125,7 @@ pub enum IssueEvent<'a> {
 /// A receiver of the events of a report.
 pub type IssueReporter<'a> = &'a dyn Fn(IssueEvent<'_>);
 
-/// Returns the mistakes of options that must be known before hours of runs.
+/// Returns the mistakes in the options that can be detected before any trial runs, because the runs may take hours.
 ///
 /// # Errors
 /// All releases that are not valid, or an evidence folder with files that rocrepro did not write.
@@ -157,7 +159,7 @@ pub fn report(
         return Err(IssueError::Difference { trial: failed.trial, difference }.into());
     }
 
-    // Unreadable files must be reported before hours of runs.
+    // A file that cannot be read is reported before hours of runs, not after them.
     let minimised = about::<Minimised>(&folder, &failed, |found| &found.trial)?;
     let shortened = about::<MinimisedProgram>(&folder, &failed, |found| &found.trial)?;
     let mitigations = about::<Mitigations>(&folder, &failed, |found| &found.trial)?;
@@ -269,7 +271,7 @@ pub fn report(
         duplicates: duplicates_of(if is_program { &[] } else { &plan.libraries }),
         ..draft.findings(environment, &who)
     };
-    // A complete report is there at every moment from here on, and further steps improve it.
+    // From here on, the folder contains a complete report at every moment, and further steps improve it.
     let unfinished = |findings: &Findings, unfinished| {
         draft.write(Findings { unfinished: Some(unfinished), ..findings.clone() }, &who)
     };
@@ -322,13 +324,13 @@ pub fn report(
     draft.write(findings, &who)
 }
 
-/// The parts of an issue that trials and programs have in common.
+/// Everything that issues for trials and issues for programs have in common.
 struct Draft<'a> {
     subject: &'a FailingTrial<'a>,
     session: &'a Session,
     runs: &'a TrialRuns,
     failed: &'a Record,
-    /// The command that writes the issue again.
+    /// The command that writes the issue once more.
     again: String,
     folder: &'a Path,
     form: Option<Form>,
@@ -338,23 +340,24 @@ struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// Describes this machine without irrelevant parts, and names the people and machines to hide.
+    /// Describes this machine without irrelevant facts, and returns the names of people and machines to redact.
     fn machine(&self) -> (Environment, Identity) {
-        // These forms ask for PyTorch's own description of the machine.
+        // The following issue forms ask for PyTorch's own description of the machine.
         let torch = |form| {
             matches!(form, Form::Pytorch | Form::PytorchPt2 | Form::Accelerate | Form::Triton)
         };
         let (machine, mut who) = host::describe(self.form.is_some_and(torch));
         who.values = self.session.private_values();
         let mut environment = machine.redacted(&who);
-        // Earlier messages of the kernel do not belong to this failure, and other fetched stacks did not take part in it.
+        // Earlier messages of the Linux kernel do not belong to this failure, and other fetched stacks did not take
+        // part in it.
         environment.kernel_log.clear();
         let own = &self.failed.stack.spec;
         environment.stacks.retain(|stack| stack.spec == *own || !stack.spec.starts_with("debian:"));
         (environment, who)
     }
 
-    /// Returns the findings of the runs alone.
+    /// Returns the findings as they are before any further search.
     fn findings(&self, environment: Environment, who: &Identity) -> Findings {
         Findings {
             planted: self.subject.faults.iter().map(ToString::to_string).collect(),
@@ -405,21 +408,21 @@ impl Draft<'_> {
     }
 }
 
-/// Returns the end of standard error of a failing run.
+/// Returns the last lines of a failing run's standard error.
 fn stderr(failed: &Record, who: &Identity) -> Option<Log> {
     let text = failed.stderr_tail.trim();
     let title = "The end of standard error of a failing run".to_owned();
     (!text.is_empty()).then(|| Log { title, text: redact(text, who) })
 }
 
-/// Returns the stacks of the threads of a run that hung.
+/// Returns the call stacks of the threads of a run that hung.
 fn threads(failed: &Record, who: &Identity) -> Option<Log> {
     let title = "Where the threads of a run that hung stood when it was ended".to_owned();
     (!failed.stacks.is_empty()).then(|| Log { title, text: redact(&failed.stacks.join("\n"), who) })
 }
 
-/// Returns the error that the sanitizer finds in the program, or in kernels of the case's own, on the emulated device of the failing
-/// release and without faults. An error in a kernel of a library is not one of the program.
+/// Returns the error that the sanitizer finds in the program, or in kernels that belong to the case, on the emulated
+/// device of the failing release and without faults. An error in a kernel of a library is not one of the program.
 fn mistake(
     subject: &FailingTrial<'_>,
     session: &Session,
@@ -428,7 +431,7 @@ fn mistake(
 ) -> Result<Option<Mistake>, Stop> {
     let is_program = subject.selected.case.is_program();
     if is_program && options.emulation.sanitize != Sanitize::Off {
-        // The finding of the sanitizer is the failure that the user reports.
+        // The sanitizer's finding is itself the failure that the user reports.
         return Ok(None);
     }
     let releases = PassingReleaseSearch { options: options.clone(), named: None };
@@ -444,7 +447,7 @@ fn mistake(
     Ok(found.map(|record| Mistake { found: record.outcome.summary, again: record.again }))
 }
 
-/// Reads the result of an earlier command, if it is about this trial.
+/// Reads a result of an earlier command from the evidence folder, if it is about this trial.
 fn about<E: Evidence>(
     folder: &Path,
     failed: &Record,
@@ -454,7 +457,7 @@ fn about<E: Evidence>(
     Ok(found.filter(|found| *trial(found) == failed.trial))
 }
 
-/// Reads the result of a second search between the two builds of this answer of the first.
+/// Reads the result of a second bisect that searched between the two builds found by the first one, `bisected`.
 fn finer(
     folder: &Path,
     bisected: Option<&Bisected>,
@@ -464,7 +467,8 @@ fn finer(
     Ok(finer.filter(|finer| bisected.is_some_and(|bisected| finer.went_on_from(bisected))))
 }
 
-/// Returns the packages of a fetched stack whose libraries the failing process loaded. The emulated device replaces libhsa-runtime64.
+/// Returns the packages of a fetched stack whose libraries the failing process loaded. libhsa-runtime64 does not count,
+/// because the emulated device replaces it.
 fn packages(session: &Session, failed: &Record) -> Vec<(String, String)> {
     let loaded: Vec<String> = failed
         .stack
@@ -474,7 +478,7 @@ fn packages(session: &Session, failed: &Record) -> Vec<(String, String)> {
         .filter(|name| !failed.device.emulated || *name != "libhsa-runtime64")
         .map(|name| name.replace('_', "-"))
         .collect();
-    // The name of a package is that of the library and the version of its interface.
+    // The name of a package consists of the library's name and its soname version.
     let of = |package: &str, library: &String| {
         let rest = package.to_lowercase();
         let rest = rest.strip_prefix(&library.to_lowercase()).map(str::to_owned);
@@ -487,14 +491,15 @@ fn packages(session: &Session, failed: &Record) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns the variables of the trial beyond a stock environment.
+/// Returns the environment variables of the trial that a default environment does not have.
 fn variables(session: &Session, of_case: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let mut all: Vec<_> = session.variables().chain(of_case).collect();
     all.dedup();
     all.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Returns expected failures of other cases that have the same signature, or the same failing function and kind.
+/// Returns the expected failures of other cases with the same signature, or with the same kind and the same failing
+/// function.
 fn duplicates(
     library: &CaseLibrary,
     subject: &FailingTrial<'_>,
@@ -508,7 +513,7 @@ fn duplicates(
             let own = case.id == subject.selected.case.id;
             let version = failed.stack.rocm.as_ref();
             let here = version.is_some_and(|version| known.rocm.contains(version));
-            // An entry that accepts every failure of a kind is not related to this one.
+            // An entry that accepts every failure of one kind need not be about this failure.
             let vague = known.signature.split(':').nth(1).is_none_or(|part| part == "*");
             if !here
                 || vague
@@ -518,7 +523,7 @@ fn duplicates(
             {
                 continue;
             }
-            // Upstream issues of the case itself may be about another failure.
+            // The upstream issues of the case as a whole may be about another failure.
             let upstream = known.upstream.iter().cloned().collect();
             found.push(Duplicate { case: case.id.clone(), known: record::window(known), upstream });
         }
@@ -526,7 +531,7 @@ fn duplicates(
     found
 }
 
-/// Returns the command that writes this report again.
+/// Returns the command that writes this issue once more.
 fn again(options: &IssueOptions, session: &Session, subject: &FailingTrial<'_>) -> String {
     let mut more = Vec::new();
     let usual = if subject.command.is_some() { PROGRAM_REPEAT } else { REPEAT };
@@ -558,7 +563,7 @@ fn again(options: &IssueOptions, session: &Session, subject: &FailingTrial<'_>) 
     text
 }
 
-/// Hides the names of people and machines in a record.
+/// Redacts the names of people and machines in a record.
 fn redacted(mut record: Record, who: &Identity) -> Record {
     let outcome = &mut record.outcome;
     let texts = [

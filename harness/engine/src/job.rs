@@ -5,34 +5,34 @@ use device::{Place, Planted};
 
 use crate::{CaseLibrary, Selected, Stop};
 
-/// One trial to run once.
+/// One run of a trial.
 #[derive(Clone)]
 pub struct Job<'a> {
-    /// The case.
+    /// The case of the trial.
     pub case: &'a Case,
-    /// The point of the matrix.
+    /// The axis values of the trial.
     pub trial: &'a Trial,
     /// The plan with its expected results.
     pub lowered: Lowered,
     /// Number of this run among repetitions, from 0. Each run draws its own delays.
     pub run: u32,
-    /// Injected faults. The plan holds their calls, but not how often they act.
+    /// Injected faults. The plan contains the calls at which they act, but not their probabilities.
     pub faults: Vec<Planted>,
 }
 
 impl Job<'_> {
-    /// Returns the id of the trial.
+    /// Returns the id of the trial, for example `copies/small-sizes[bytes=2]`.
     pub fn id(&self) -> String {
         self.case.trial_id(self.trial)
     }
 
-    /// Returns a digest of the calls or the program, without their positions.
+    /// Returns a digest of the plan and of the program, if the trial has one. Line numbers do not affect it.
     pub(crate) fn text(&self) -> String {
         let mut plan = self.lowered.plan.clone();
         let steps = [&mut plan.setup, &mut plan.body, &mut plan.verify, &mut plan.teardown];
         for step in steps.into_iter().flatten() {
             step.line = 0;
-            // A record lists its faults separately.
+            // A record lists its injected faults separately.
             step.planted.clear();
         }
         let mut text = serde_json::to_string(&plan).unwrap_or_default();
@@ -42,24 +42,24 @@ impl Job<'_> {
         plan::digest(text.as_bytes())
     }
 
-    /// Returns the faults of the device, or those of the worker's calls.
+    /// Returns the faults that are injected at `place`: in the emulated device, or at the worker's calls.
     pub(crate) fn faults_of(&self, place: Place) -> Vec<Planted> {
         self.faults.iter().filter(|planted| planted.fault.place() == place).cloned().collect()
     }
 
-    /// Returns the injected delays of this run.
+    /// Returns the delay injection for this run, given that of the session.
     pub fn late(&self, late: Option<plan::Late>) -> Option<plan::Late> {
         late.map(|late| late.of_run(self.run.into()))
     }
 
-    /// Returns the job of the nth run, with the faults that are drawn for it.
+    /// Returns the job of the nth run, with faults that are drawn for that run.
     pub fn of_run(&self, n: u32) -> Self {
         let faults = self.faults.iter().map(|planted| planted.of_run(n.into())).collect();
         Job { faults, run: n, ..self.clone() }
     }
 }
 
-/// Returns each trial without a fault, and with each fault that its case declares for it.
+/// Returns each trial once without faults, and once with each fault that its case declares.
 pub fn with_declared_faults<'s, 'a>(
     selected: &'s [Selected<'a>],
 ) -> Vec<(&'s Selected<'a>, Option<Planted>)> {
@@ -86,7 +86,7 @@ pub fn lower_all(
 /// Lowers trials, each with its injected faults.
 ///
 /// # Errors
-/// Returns all mistakes of all cases, each with its position.
+/// Returns all mistakes in all cases, each with its position.
 pub fn lower_each<'s, 'a: 's>(
     library: &CaseLibrary,
     planned: impl IntoIterator<Item = (&'s Selected<'a>, impl IntoIterator<Item = Planted>)>,

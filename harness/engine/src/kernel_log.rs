@@ -1,13 +1,13 @@
-//! Lines of the kernel log about GPUs.
+//! Reads the lines of the Linux kernel's log that are about GPUs.
 
 use std::{collections::BTreeSet, fs, io::Read, os::unix::fs::OpenOptionsExt};
 
 use report::issue::{Identity, NotRead, is_gpu_line};
 
-/// Largest number of lines that are kept.
+/// Largest number of log lines that are kept.
 const LOG_LINES: usize = 30;
 
-/// Returns the last lines about the GPU.
+/// Returns the last log lines that are about a GPU.
 pub fn last(not_read: &mut Vec<NotRead>) -> Vec<String> {
     match messages() {
         Ok(text) => {
@@ -22,21 +22,21 @@ pub fn last(not_read: &mut Vec<NotRead>) -> Vec<String> {
     }
 }
 
-/// Returns the seconds since the machine started, which is the clock of the kernel log.
+/// Returns the seconds since the machine started, the clock that the Linux kernel's log uses.
 pub fn uptime() -> f64 {
     let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
     text.split_whitespace().next().and_then(|t| t.parse().ok()).unwrap_or(0.0)
 }
 
-/// Returns the lines about the GPU and one of these processes. In a container no line is found, because process ids
-/// differ.
+/// Returns the log lines about the GPU since `then` that name one of these processes. In a container no line matches,
+/// because process ids differ from those in the log.
 pub fn of_processes(then: f64, processes: &BTreeSet<u32>, who: &Identity) -> Vec<String> {
     let lines = since(then).unwrap_or_default().into_iter();
     let lines = lines.filter(|line| names_one(line, processes));
     lines.map(|line| report::issue::redact(&line, who)).collect()
 }
 
-/// Returns the lines about the GPU since a time.
+/// Returns the log lines about the GPU since a time, in seconds after the start of the machine.
 pub(crate) fn since(then: f64) -> std::io::Result<Vec<String>> {
     let time = |line: &str| -> Option<f64> {
         line.trim_start_matches('[').split(']').next()?.trim().parse().ok()
@@ -47,7 +47,7 @@ pub(crate) fn since(then: f64) -> std::io::Result<Vec<String>> {
     Ok(lines.map(str::to_owned).collect())
 }
 
-/// Returns true for a line like `repro[17]: segfault` or `process repro pid 17`.
+/// Returns true if a log line names one of the processes, for example `repro[17]: segfault` or `process repro pid 17`.
 fn names_one(line: &str, processes: &BTreeSet<u32>) -> bool {
     let text = line.split_once("] ").map_or(line, |(_, text)| text);
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '[');
@@ -63,7 +63,7 @@ fn names_one(line: &str, processes: &BTreeSet<u32>) -> bool {
     })
 }
 
-/// Returns all messages of /dev/kmsg, which returns one per read.
+/// Returns all messages of `/dev/kmsg`. Each read returns one message.
 fn messages() -> std::io::Result<String> {
     let mut log = fs::OpenOptions::new()
         .read(true)
@@ -76,18 +76,19 @@ fn messages() -> std::io::Result<String> {
             Ok(0) => return Ok(text),
             Ok(len) => text.push_str(&message(&String::from_utf8_lossy(&record[..len]))),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(text),
-            // The record was overwritten meanwhile.
+            // The Linux kernel overwrote the record while it was being read.
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::PIPE.raw_os_error()) => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Converts `priority,sequence,microseconds,flags;text` (see the kernel's /dev/kmsg) to the format of dmesg.
+/// Converts a record of the form `priority,sequence,microseconds,flags;text` (see the Linux kernel's documentation of
+/// /dev/kmsg) to the format of dmesg.
 fn message(record: &str) -> String {
     let Some((head, text)) = record.split_once(';') else { return String::new() };
     let time: u64 = head.split(',').nth(2).and_then(|t| t.parse().ok()).unwrap_or(0);
-    // Lines that begin with a space are properties of the device.
+    // In a record, lines that begin with a space are properties of the device, not part of the message.
     let text: Vec<&str> = text.lines().filter(|line| !line.starts_with(' ')).collect();
     format!("[{:5}.{:06}] {}\n", time / 1_000_000, time % 1_000_000, text.join(" "))
 }

@@ -1,11 +1,12 @@
-//! The engine behind the command: sessions, trials, batches of trials, and the decisions about them.
+//! The engine behind the `rocrepro` command: opens sessions, runs trials and batches of trials, and decides what
+//! follows from their results.
 //!
 //! A [`Session`] holds a stack, a device and limits, which all trials of a run share. A [`Job`] is a trial that is
-//! ready to run, and [`batch`] runs many. Operations take plain values, report [`events`], and stop when a [`Cancel`]
-//! is cancelled. They neither print nor read a command line.
+//! ready to run, and [`batch`] runs many jobs. Operations take plain values, report [`events`], and stop when a
+//! [`Cancel`] is cancelled. They neither print nor read a command line.
 //!
-//! Modules use each other in one direction: errors, events, cases and the resources of this machine at the bottom; then
-//! the `session`, one trial (`job`, `execute`, `record`), and batches.
+//! Modules depend on each other in one direction. At the bottom are errors, events, cases and the resources of this
+//! machine. Above them are the `session`, then one trial (`job`, `execute`, `record`), then batches.
 
 pub mod audit;
 pub mod baseline;
@@ -78,12 +79,15 @@ pub use stop::{FailedOperation, FailureClass, Stop};
 pub use supervise::Cancel;
 pub use trial::run_trial;
 
-/// First argument that makes this program a worker, which so always matches the harness.
+/// First argument that makes this program a worker. The worker is the same program, so its version always matches that
+/// of the command.
 pub const WORKER_ARGUMENT: &str = "__worker";
 
-/// First argument that makes this program a starter, which reads the environment, limits and folder of another program
-/// from its arguments and becomes it, so that a launcher cannot drop them.
+/// First argument that makes this program a starter. A starter takes the environment, the limits and the working
+/// directory of another program from its arguments, applies them and executes that program, so that a launcher cannot
+/// drop any of them.
 pub const STARTER_ARGUMENT: &str = "__start";
 
-/// First argument that makes this program find the calls of a hung trial's threads, under limits of time and memory.
+/// First argument that makes this program read the call stacks of a hung trial's threads, under limits of time and
+/// memory.
 pub const LOOK_ARGUMENT: &str = "__look";

@@ -1,4 +1,4 @@
-//! The case library: the built-in cases, or those of a folder.
+//! Loads the case library: the built-in cases, or those in a folder of the user.
 
 mod files;
 
@@ -18,12 +18,12 @@ use crate::{Stop, case_names::named_by, diagnostics};
 static CASES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../cases");
 static KERNELS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../kernels");
 
-/// The source of cases other than the built-in ones.
+/// A file or folder of the user with cases, which replace the built-in ones.
 #[derive(Clone, Debug)]
 pub struct CasesFrom {
-    /// A folder, or one file.
+    /// Path of a folder, or of one case file.
     pub path: PathBuf,
-    /// True if the cases are trusted like programs.
+    /// True if the user trusts the cases like programs, so that they run with the rights of the user.
     pub trusted: bool,
 }
 
@@ -32,7 +32,7 @@ struct Source {
     text: String,
 }
 
-/// Cases and kernels. The project's own are embedded in the program.
+/// Cases, and the GPU kernels that they use. The project's own are embedded in the program.
 pub struct CaseLibrary {
     cases: BTreeMap<String, Case>,
     sources: BTreeMap<String, Source>,
@@ -40,19 +40,19 @@ pub struct CaseLibrary {
 }
 
 impl CaseLibrary {
-    /// Returns the built-in cases, or those of `from` with their kernels (`*.hip`).
+    /// Returns the built-in cases, or the cases in `from` with their GPU kernels (`*.hip`).
     ///
     /// # Errors
-    /// Returns all mistakes of all files.
+    /// Returns all mistakes in all files.
     pub fn load(from: Option<&CasesFrom>) -> Result<CaseLibrary, Stop> {
         CaseLibrary::load_named(from, &[])
     }
 
-    /// Loads cases like [`CaseLibrary::load`], but of the built-in ones only those selected, because reading all takes
-    /// longer than a trial.
+    /// Loads cases like [`CaseLibrary::load`], but reads only those built-in cases that `named` selects, because
+    /// reading all of them takes longer than a trial.
     ///
     /// # Errors
-    /// Returns all mistakes of all files.
+    /// Returns all mistakes in all files.
     pub fn load_named(from: Option<&CasesFrom>, named: &[&str]) -> Result<CaseLibrary, Stop> {
         let mut kernels = CaseLibrary::shipped_kernels();
         let (mut sources, mut programs) = (BTreeMap::new(), BTreeMap::new());
@@ -93,7 +93,8 @@ impl CaseLibrary {
         if mistakes.is_empty() {
             return Ok(library);
         }
-        // Lowering may find more mistakes in the other files.
+        // Some mistakes are found only when a case is lowered, and the files that could be parsed may contain such
+        // mistakes too.
         let all =
             library.cases().flat_map(|case| case.trials().into_iter().map(move |t| (case, t)));
         if let Err(more) = library.analyse(all) {
@@ -102,10 +103,10 @@ impl CaseLibrary {
         Err(Stop::usage(mistakes.join("\n\n")))
     }
 
-    /// Returns a library of one case that is not a file.
+    /// Returns a library with one case, whose YAML is `text` and not a file.
     ///
     /// # Errors
-    /// Returns the mistakes of the case.
+    /// Returns the mistakes in the case.
     pub fn of_text(id: &str, text: &str) -> Result<CaseLibrary, Stop> {
         let kernels = Kernels::new();
         let source = Source { path: id.to_owned(), text: text.to_owned() };
@@ -122,7 +123,7 @@ impl CaseLibrary {
         self.cases.values()
     }
 
-    /// Returns the case with this id.
+    /// Returns the case with this id; `None` if the library has none.
     pub fn case(&self, id: &str) -> Option<&Case> {
         self.cases.get(id)
     }
@@ -136,12 +137,12 @@ impl CaseLibrary {
         kernels
     }
 
-    /// Returns kernel sources by name.
+    /// Returns the sources of the GPU kernels, by the name of the kernel.
     pub fn kernels(&self) -> &Kernels {
         &self.kernels
     }
 
-    /// Renders the mistakes of a case with their positions.
+    /// Formats the mistakes in a case for the terminal, each with its line.
     pub fn show(&self, id: &str, mistakes: &[case::Diagnostic]) -> String {
         match self.sources.get(id) {
             Some(source) => diagnostics::render(&source.path, &source.text, mistakes),
@@ -149,10 +150,10 @@ impl CaseLibrary {
         }
     }
 
-    /// Makes the checks of lowering without computing contents of buffers.
+    /// Checks each case as lowering would, but does not compute the content of buffers.
     ///
     /// # Errors
-    /// Returns all mistakes of all cases.
+    /// Returns all mistakes in all cases.
     pub fn analyse<'c>(
         &self,
         trials: impl IntoIterator<Item = (&'c Case, impl Borrow<Trial>)>,
@@ -161,7 +162,8 @@ impl CaseLibrary {
         self.each(trials, |case, trial| checked(case, trial.borrow())).map(drop)
     }
 
-    /// Applies `make` to each case and its value, and renders all mistakes.
+    /// Calls `make` for each case with the value that accompanies it. Returns all results, or the formatted mistakes in
+    /// all cases.
     pub(crate) fn each<'c, Own, T>(
         &self,
         all: impl IntoIterator<Item = (&'c Case, Own)>,
@@ -182,7 +184,7 @@ impl CaseLibrary {
             .into_iter()
             .map(|(id, mut found)| {
                 found.sort();
-                // The same mistake may appear in many trials.
+                // Many trials of a case may report the same mistake.
                 found.dedup_by(|a, b| (a.at, &a.message) == (b.at, &b.message));
                 self.show(id, &found)
             })
@@ -190,7 +192,7 @@ impl CaseLibrary {
         Err(Stop::usage(shown.join("\n\n")))
     }
 
-    /// Returns the text of a case file.
+    /// Returns the YAML of a case.
     pub fn text(&self, id: &str) -> &str {
         self.sources.get(id).map_or("", |s| s.text.as_str())
     }
@@ -224,7 +226,7 @@ fn one(
 
 const FEW: usize = 64;
 
-/// Applies `give` to all sources, of which a folder may have tens of thousands, on all processors.
+/// Calls `give` for each entry of `sources` on all processors. A folder may have tens of thousands of case files.
 fn in_parallel<F: Sync, T: Send>(
     sources: &BTreeMap<String, F>,
     give: impl Fn(&str, &F) -> T + Sync,
@@ -238,7 +240,7 @@ fn in_parallel<F: Sync, T: Send>(
     };
     thread::scope(|scope| {
         let threads = others.chunks(part).map(|part| {
-            // If no thread can be started, this one does the work.
+            // If a thread cannot be started, this thread does its work.
             thread::Builder::new().spawn_scoped(scope, move || give(part)).map_err(|_| part)
         });
         let threads: Vec<_> = threads.collect();

@@ -1,4 +1,4 @@
-//! Influence of this machine on trials: whether it can run them and lets them write, and the locks of its GPUs.
+//! Checks whether this machine can run trials and lets them write files, and locks its GPUs.
 
 mod crowd;
 
@@ -17,14 +17,16 @@ use supervise::Cancel;
 
 use crate::DeviceChoice;
 
-/// Least free bytes and files for a verdict. HIP's compiler writes some hundred KiB for each kernel.
+/// Minimum of free space in bytes, and of free files, below which a failure has no verdict. HIP's compiler writes some
+/// hundred KiB for each GPU kernel.
 const LEAST_BYTES: u64 = 4 << 20;
 const LEAST_FILES: u64 = 64;
 
 /// Time between two attempts to take a lock.
 pub(crate) const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Returns trouble that may explain a failed trial: a folder that cannot be written, or a lack of threads.
+/// Returns a problem of this machine that may explain a failed trial: a folder that cannot be written to, or a lack of
+/// threads.
 pub(crate) fn trouble(folders: &[PathBuf]) -> Option<Trouble> {
     let of_folders = folders.iter().find_map(|folder| {
         let at = folder.display();
@@ -50,12 +52,13 @@ pub(crate) fn is_noexec(folder: &Path) -> bool {
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct Trouble {
-    /// Signature of the trial.
+    /// Signature of a trial that fails because of the problem.
     pub(crate) signature: &'static str,
     pub(crate) why: String,
 }
 
-/// Returns the free space or files if too low. File systems without a count of files report 0.
+/// Returns a description of the free space or the number of free files if one of them is too low. File systems without
+/// a limit on files report 0 files in total.
 fn left(system: &StatVfs) -> Option<String> {
     let free = system.f_bavail.saturating_mul(system.f_frsize);
     if free < LEAST_BYTES {
@@ -65,7 +68,7 @@ fn left(system: &StatVfs) -> Option<String> {
         .then(|| format!("{} files more", system.f_favail))
 }
 
-/// Stacks whose runtime has started in this process, with true for a GPU.
+/// Stacks whose HIP runtime has started in this process. The flag is true if it started on a GPU.
 static STARTED: Mutex<BTreeSet<(bool, PathBuf)>> = Mutex::new(BTreeSet::new());
 
 pub(crate) fn has_started(root: &Path, device: &DeviceChoice) {
@@ -73,7 +76,7 @@ pub(crate) fn has_started(root: &Path, device: &DeviceChoice) {
     STARTED.lock().insert(key);
 }
 
-/// Returns whether a runtime is known to start on this machine.
+/// Returns where the HIP runtime is known to start on this machine: on this stack, only on another one, or unknown.
 pub(crate) fn able(root: &Path, device: &DeviceChoice) -> Able {
     let gpu = *device == DeviceChoice::Gpu;
     let started = STARTED.lock();
@@ -86,21 +89,21 @@ pub(crate) fn able(root: &Path, device: &DeviceChoice) -> Able {
     }
 }
 
-/// Returns the kernel's boot id, which changes when the machine restarts.
+/// Returns the Linux kernel's boot id, which changes when the machine restarts.
 pub fn boot() -> String {
-    // The boot id cannot change during a process.
+    // The boot id cannot change while this process runs.
     static BOOT: OnceLock<String> = OnceLock::new();
     let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     BOOT.get_or_init(|| read().trim().to_owned()).clone()
 }
 
-/// Shared or exclusive locks on files, which the kernel releases with the process.
+/// Shared or exclusive locks on files. The Linux kernel releases them when the process ends.
 pub(crate) struct Locks(
     #[allow(dead_code, reason = "that they are open is what counts")] Vec<File>,
 );
 
-/// Locks files in order, against other processes too. Returns none if a lock is taken and `wait` is none, or if the run
-/// was cancelled.
+/// Locks files in the given order, also against other processes. Returns `None` if another process has a lock and
+/// `wait` is `None`, or if the run was cancelled.
 pub(crate) fn lock(
     files: &[PathBuf],
     alone: bool,
@@ -142,7 +145,7 @@ mod tests {
         let gone = folder.path().join("gone");
         let why = trouble(&[there, gone]).unwrap().why;
         assert!(why.contains("gone`, to which the worker writes, no longer exists"), "{why}");
-        // Not even root can write here.
+        // Not even root can write to this folder.
         let why = trouble(&["/proc/self/task".into()]).unwrap().why;
         assert!(why.contains("/proc/self/task"), "{why}");
     }
@@ -204,7 +207,7 @@ mod tests {
         let cancel = Cancel::new().unwrap();
         let first = lock(&file, true, Some(&cancel)).unwrap();
         assert!(first.is_some());
-        // Without `wait` the call returns at once.
+        // Without `wait`, `lock` returns immediately.
         assert!(lock(&file, true, None).unwrap().is_none());
         let second = std::thread::scope(|scope| {
             let second = scope.spawn(|| lock(&file, true, Some(&cancel)).unwrap().is_some());
@@ -220,7 +223,7 @@ mod tests {
         drop(held);
     }
 
-    /// A waiter keeps the locks that it has, so that others cannot overtake it.
+    /// A thread that waits for a lock keeps the locks that it already has, so that other threads cannot overtake it.
     #[test]
     fn exclusive_waiter_is_not_overtaken() {
         let folder = tempfile::tempdir().unwrap();

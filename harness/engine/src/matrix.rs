@@ -1,4 +1,5 @@
-//! The columns of a matrix: a run for each stack, device and environment, in a process of its own.
+//! Plans and runs the columns of `rocrepro matrix`: one run for each stack, device and Python environment, each in a
+//! process of its own.
 
 use std::{
     io,
@@ -18,17 +19,17 @@ use crate::{
     Stop, environments::Environments, own_program, record_file::RecordFile, stop::explained,
 };
 
-/// The failure to plan or run a column.
+/// An error that prevents a column from being planned or run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum MatrixError {
-    /// Architectures are named for a GPU.
+    /// The user named architectures, but the columns run on a GPU.
     #[error("a GPU has its own architecture")]
     ArchitectureOfGpu,
-    /// A column is not a stack and an architecture.
+    /// The name of a column does not consist of a stack and an architecture.
     #[error("`--on {0}` is not SPEC@GFX, such as debian:5.7.1@gfx1030")]
     NotAPair(String),
-    /// No column is named.
+    /// The options choose no column.
     #[error("no column is asked for")]
     NoColumn,
     /// The name of a stack is not valid.
@@ -40,19 +41,19 @@ pub enum MatrixError {
     /// Two columns would have the same record file.
     #[error("`{name}` and `{other}` would have the same file of records, `{}`", record.display())]
     SameFile {
-        /// A column.
+        /// Name of one column.
         name: String,
-        /// The other column.
+        /// Name of the other column.
         other: String,
-        /// The file.
+        /// Path of the record file.
         record: PathBuf,
     },
-    /// A record file lacks too many trials.
+    /// More planned trials have no record in a record file than a page can name.
     #[error("`{}` lacks {missing} planned trials, more than a page can name", record.display())]
     TooManyMissing {
-        /// The file.
+        /// Path of the record file.
         record: PathBuf,
-        /// The number of trials.
+        /// Number of trials without a record.
         missing: u64,
     },
     /// The process of a run cannot be started or watched.
@@ -81,43 +82,43 @@ impl From<MatrixError> for Stop {
     }
 }
 
-/// Options that choose the columns.
+/// Options that choose the columns of a matrix.
 #[derive(Clone, Debug)]
 pub struct MatrixOptions {
-    /// Runs the columns on a GPU instead of the emulated device.
+    /// True to run the columns on a GPU instead of the emulated device.
     pub on_gpu: bool,
-    /// Stacks; a column for each with each architecture.
+    /// Names of stacks. Each stack gets one column for each architecture.
     pub rocm: Vec<String>,
-    /// Architectures of the emulated device; `gfx1151` without any.
+    /// Architectures of the emulated device; `gfx1151` if empty.
     pub gfx: Vec<String>,
-    /// Further columns, each `SPEC@GFX`.
+    /// Further columns, each of the form `SPEC@GFX`.
     pub on: Vec<String>,
-    /// Environments; a column for each with each stack and architecture.
+    /// Names of Python environments. Each combination of stack and architecture gets one column for each environment.
     pub environments: Vec<String>,
-    /// The folder of the record files.
+    /// Folder for the record files.
     pub out: PathBuf,
-    /// Accepts options without any column.
+    /// True to accept options that choose no column.
     pub may_be_empty: bool,
 }
 
-/// A run that becomes a column.
+/// A run whose results become one column of the matrix.
 #[derive(Clone, Debug)]
 pub struct PlannedColumn {
     /// The heading of the column.
     pub name: String,
     spec: String,
-    /// The architecture; none on a GPU.
+    /// The architecture of the emulated device; `None` on a GPU.
     gfx: Option<String>,
-    /// The environment of program cases; without one, each case names its own.
+    /// Name of the Python environment of program cases; if `None`, each case names its own.
     environment: Option<String>,
-    /// The record file.
+    /// Path of the record file.
     pub record: PathBuf,
 }
 
-/// Returns the columns that the options choose, each once.
+/// Returns the columns that the options choose, without duplicates.
 ///
 /// # Errors
-/// All mistakes of the options.
+/// All mistakes in the options.
 pub fn planned_columns(options: &MatrixOptions) -> Result<Vec<PlannedColumn>, Stop> {
     let (mut columns, mut problems) = (Vec::<PlannedColumn>::new(), Vec::<Stop>::new());
     if options.on_gpu && !(options.gfx.is_empty() && options.on.is_empty()) {
@@ -179,8 +180,8 @@ pub fn planned_columns(options: &MatrixOptions) -> Result<Vec<PlannedColumn>, St
 }
 
 impl PlannedColumn {
-    /// Runs the remaining trials of the column in a process of its own, with these words of `rocrepro run`. Returns the reason if the
-    /// run did not end as it should.
+    /// Runs those trials of the column that have no record yet, in a `rocrepro run` process with the additional
+    /// arguments `words`. Returns the reason if the run did not end as it should.
     ///
     /// # Errors
     /// A process that cannot be started.
@@ -197,7 +198,7 @@ impl PlannedColumn {
             command.arg("--resume");
         }
         command.arg("--below").arg(std::process::id().to_string());
-        // The page shows the results, so the run's own table is dropped.
+        // The matrix page shows the results, so the output of the run is dropped.
         let run = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         let mut run = run.map_err(MatrixError::Run)?;
         let mut interrupted = false;
@@ -205,7 +206,7 @@ impl PlannedColumn {
             if let Some(status) = run.try_wait().map_err(MatrixError::Run)? {
                 break status;
             }
-            // A terminal interrupts both processes. A signal to this process alone is passed on.
+            // Ctrl-C in a terminal interrupts both processes, but a signal to this process alone has to be passed on.
             if cancel.is_cancelled() && !interrupted {
                 interrupted = kill_process(Pid::from_child(&run), Signal::INT).is_ok();
             }
@@ -219,10 +220,10 @@ impl PlannedColumn {
         })
     }
 
-    /// Reads the records of the column, and the names of planned trials without one.
+    /// Returns the records of the column, and the ids of planned trials without a record.
     ///
     /// # Errors
-    /// A file that cannot be read, or that lacks more trials than a page can name.
+    /// A file that cannot be read, or more trials without a record than a page can name.
     pub fn read(&self) -> Result<(Vec<Record>, Vec<String>), Stop> {
         let record = &self.record;
         if !record.exists() {

@@ -1,10 +1,11 @@
-//! Minimisation: the search for a smaller case, or a shorter program, that fails in the same way.
+//! Minimises a failing trial: searches for a smaller case, or a shorter program, that fails in the same way.
 //!
-//! [`Minimiser::prepare`] reads [`MinimiseOptions`] and opens the session. [`Minimiser::run`] finds the failure, makes the trial
-//! smaller as long as the failure stays, and writes the evidence folder. What to try next is decided in the crate `search`.
+//! [`Minimiser::prepare`] reads [`MinimiseOptions`] and opens the session. [`Minimiser::run`] finds the failure, makes
+//! the trial smaller as long as it still fails in the same way, and writes the evidence folder. The crate `search`
+//! decides what is tried next.
 //!
-//! The body of a case decides the kind of the search. Steps are reduced as a plan: every candidate is a case. A program is reduced
-//! as text: by an external reducer, then by lines and blocks.
+//! The body of a case decides how it is reduced. A case with steps is reduced as a plan, and every candidate is a case.
+//! A program is reduced as text: first by an external reducer, then line by line and block by block.
 
 mod candidate;
 mod case;
@@ -27,27 +28,28 @@ use crate::{
     passing_release::PassingReleaseSearch,
 };
 
-/// Options of a minimisation, as a user or a test chose them.
+/// Options of a minimisation.
 #[derive(Clone, Debug)]
 pub struct MinimiseOptions {
     /// The stack and device of the trials.
     pub session: SessionOptions,
-    /// Most processes to start.
+    /// Largest number of processes that the search may start.
     pub budget_runs: u32,
-    /// Longest time of the search.
+    /// Time limit of the search.
     pub budget: Duration,
-    /// The release on which every candidate must pass; without one, it is searched among those of this machine.
+    /// Name of the release on which every candidate must pass. If `None`, such a release is searched among those of
+    /// this machine.
     pub passes_on: Option<String>,
-    /// The external reducer of programs.
+    /// The choice of an external reducer for programs.
     pub reducer: ReducerChoice,
-    /// The evidence folder.
+    /// The evidence folder; by default it is named after the case.
     pub out: Option<PathBuf>,
-    /// Continues the search whose journal is in the folder.
+    /// True to continue the search whose journal is in the evidence folder.
     pub resume: bool,
 }
 
 impl MinimiseOptions {
-    /// Returns options with every option except the session at its default.
+    /// Returns options for this session, with the defaults for all other options.
     pub fn new(session: SessionOptions) -> MinimiseOptions {
         MinimiseOptions {
             session,
@@ -67,27 +69,27 @@ impl MinimiseOptions {
 pub enum MinimiseEvent<'a> {
     /// A trial has ended.
     TrialEnded,
-    /// The failure that must stay is known.
+    /// The failure that every candidate must show is known.
     FailureFound {
         /// The signature of the failure.
         signature: &'a str,
     },
-    /// A smaller case fails in the same way.
+    /// A smaller case that fails in the same way was found.
     Smaller {
         /// The signature of the failure.
         signature: &'a str,
-        /// Calls of the smaller case.
+        /// Number of calls in the smaller case.
         calls: u32,
-        /// Runs so far.
+        /// Number of runs so far.
         runs: u64,
     },
-    /// A shorter program fails in the same way.
+    /// A shorter program that fails in the same way was found.
     ShorterProgram {
         /// The signature of the failure.
         signature: &'a str,
-        /// Lines of the shorter program.
+        /// Number of lines in the shorter program.
         lines: usize,
-        /// Programs that were tried so far.
+        /// Number of programs that were tried so far.
         tries: u32,
     },
 }
@@ -98,9 +100,9 @@ pub type MinimiseReporter<'a> = &'a dyn Fn(MinimiseEvent<'_>);
 /// A finished minimisation.
 #[derive(Debug)]
 pub struct MinimiseResult {
-    /// The result for people.
+    /// The result as text for people.
     pub text: String,
-    /// True if nothing more can be left out; false if the budget was spent before that was shown.
+    /// True if the search has shown that nothing more can be left out; false if it reached its budget before.
     pub complete: bool,
 }
 
@@ -110,12 +112,12 @@ pub struct Minimiser<'a> {
     subjects: &'a Subjects<'a>,
     session: Session,
     releases: PassingReleaseSearch,
-    /// The trials as plans; none for programs.
+    /// The trials lowered to plans; `None` if their body is a program.
     plans: Option<Vec<Job<'a>>>,
 }
 
 impl<'a> Minimiser<'a> {
-    /// Prepares the minimisation of the first of several trials that fails.
+    /// Prepares the minimisation of the first failing trial among several.
     ///
     /// # Errors
     /// Options or cases that are not valid (usage), or a session that cannot be opened.
@@ -143,10 +145,10 @@ impl<'a> Minimiser<'a> {
         Ok(Minimiser { options, subjects, session, releases, plans })
     }
 
-    /// Searches, and writes the evidence folder.
+    /// Runs the search, and writes its result to the evidence folder.
     ///
     /// # Errors
-    /// Nothing that fails (nothing to run), trouble of this machine, or a request to stop (no verdict).
+    /// No failing trial (nothing to run), trouble of this machine, or a request to stop (no verdict).
     pub fn run(
         self,
         cancel: &supervise::Cancel,

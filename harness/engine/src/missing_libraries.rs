@@ -1,9 +1,9 @@
-//! Libraries and kernels that a stack lacks, with advice how to add them.
+//! Explains which libraries and GPU kernels a stack does not have, and how to add them.
 
 use case::Case;
 use stacks::{Extra, Manifest, Spec};
 
-/// Returns advice how to add a library to a stack.
+/// Returns advice on how to add a library to a stack.
 pub(crate) fn adding(spec: &str, library: &str) -> String {
     let Ok(Spec::Debian(release)) = spec.parse() else {
         return format!("install {library} in `{spec}`");
@@ -17,8 +17,8 @@ pub(crate) fn adding(spec: &str, library: &str) -> String {
     }
 }
 
-/// Returns the skip reason if a fetched library has no kernels for the architecture. Kernels of hipBLASLt and rocBLAS
-/// are files, those of hipRAND are inside rocRAND.
+/// Returns the skip reason if a fetched library has no GPU kernels for the architecture. The kernels of hipBLASLt and
+/// rocBLAS are files of their own, those of hipRAND are inside the library rocRAND.
 pub(crate) fn kernels(case: &Case, manifest: &Manifest, gfx: &str) -> Option<String> {
     let names = case.needs.libraries.iter().map(|library| library.name());
     names.into_iter().find_map(|name| kernels_of(name, manifest, gfx))
@@ -53,7 +53,7 @@ fn is_library(package: &str, name: &str) -> bool {
     number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns a size, for example `257 MB`.
+/// Returns a size in megabytes as text, for example `257 MB`.
 pub fn mb(bytes: u64) -> String {
     format!("{} MB", (bytes + 500_000) / 1_000_000)
 }
@@ -97,7 +97,7 @@ mod tests {
         check("hiprand", &rand, "gfx1151", "hiprand 1-2 has no kernels for gfx1151");
         check("hiprand", &manifest("librocrand1", &[], &["gfx11-generic"]), "gfx1151", "");
         check("hiprand", &manifest("librocrand1", &[], &[]), "gfx1151", "");
-        // Some kernels are inside the library too.
+        // Some GPU kernels are inside the library file, in addition to those in files of their own.
         let blas = manifest("librocblas4", &["gfx1030", "gfx90a"], &["gfx1030", "gfx1151"]);
         check("rocblas", &blas, "gfx90a", "");
         check("rocblas", &blas, "gfx1030", "rocblas was fetched without kernels for gfx1030");

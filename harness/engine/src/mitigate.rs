@@ -22,14 +22,14 @@ use crate::{
     failing_trial::{Subjects, first_failing, run_all, states_an_answer},
 };
 
-/// The failure to search for mitigations.
+/// An error that prevents the search for mitigations.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum MitigateError {
-    /// No run failed.
+    /// No run of the trials failed.
     #[error("no run failed")]
     NoFailure,
-    /// The trial no longer fails in the same way.
+    /// The trial with the named id no longer fails in the same way.
     #[error("`{0}` did not come again")]
     FailureGone(String),
 }
@@ -43,13 +43,13 @@ impl FailedOperation for MitigateError {
 /// Options of a search for mitigations.
 #[derive(Clone, Debug)]
 pub struct MitigateOptions {
-    /// Failures of the unchanged trial before changes are tried.
+    /// Number of failures of the unchanged trial that must be seen before changes are tried.
     pub failures: u32,
-    /// The evidence folder.
+    /// The evidence folder; by default it is named after the case.
     pub out: Option<PathBuf>,
 }
 
-/// Tries changes to the first of several trials that fails, and writes the result to the evidence folder.
+/// Tries changes to the first failing trial among several, and writes the result to the evidence folder.
 ///
 /// # Errors
 /// No trial that fails, trouble of this machine, or a request to stop.
@@ -104,7 +104,7 @@ pub fn mitigate(
     Ok(result)
 }
 
-/// Returns the trial with some changes.
+/// Returns the trial with the changes at the indices `set` applied.
 fn changed<'j>(job: &Job<'j>, tried: &'j [TriedChange], set: &[usize]) -> Job<'j> {
     let mut job = job.clone();
     if let Some(rewritten) = rewritten(tried, set) {
@@ -127,7 +127,8 @@ fn changed<'j>(job: &Job<'j>, tried: &'j [TriedChange], set: &[usize]) -> Job<'j
     job
 }
 
-/// Returns the new value of a variable that the trial sets to `has`. Flags are appended, because the last of two equal flags counts.
+/// Returns the value of an environment variable for a change that sets it to `value`, where the trial already sets it
+/// to `has`. To a list of flags, the new ones are appended, because the last of two contradictory flags takes effect.
 fn with(name: &str, has: &str, value: &str) -> String {
     match name.ends_with("_FLAGS") && !has.is_empty() {
         true => format!("{has} {value}"),
@@ -135,7 +136,7 @@ fn with(name: &str, has: &str, value: &str) -> String {
     }
 }
 
-/// Returns the trial with other calls; a set of changes has at most one.
+/// Returns the change of calls in a set of changes, which contains at most one.
 fn rewritten<'j>(tried: &'j [TriedChange], set: &[usize]) -> Option<&'j RewrittenTrial> {
     set.iter().find_map(|n| match &tried[*n].change {
         Change::Calls(rewritten) => Some(&**rewritten),
@@ -186,7 +187,7 @@ fn factor((tried, (effect, tally)): (&TriedChange, &(ChangeEffect, FactorRuns)))
     }
 }
 
-/// Returns the components of the changes that helped, the most frequent first.
+/// Returns the components of ROCm that the helpful changes affect, the most frequent first.
 fn points_to(tried: &[TriedChange], found: &Mitigation) -> Vec<String> {
     let alone =
         found.single.iter().enumerate().filter(|(_, (effect, _))| *effect == ChangeEffect::Helped);

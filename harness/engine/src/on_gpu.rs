@@ -1,4 +1,4 @@
-//! Steps around a trial on a GPU, which trials share and may break.
+//! Runs a trial on a GPU: waits until the GPU is free, and runs the health check afterwards.
 
 use report::Record;
 use supervise::Cancel;
@@ -10,11 +10,11 @@ use crate::{
     record::without,
 };
 
-/// State of the GPU in the record until the health check has ended.
+/// State of the GPU that a record contains until the health check has ended.
 const NOT_CHECKED: &str = "unknown: the run was interrupted during the health check";
 
-/// Runs a trial in its turn on a working GPU. After a failure it passes the provisional record to `report_end` and makes the
-/// health check.
+/// Runs a trial when the GPU is free and works. After a failure, passes the provisional record to `report_end` and then
+/// runs the health check.
 pub(crate) fn on_gpu(
     session: &Session,
     job: &Job<'_>,

@@ -1,4 +1,4 @@
-//! Opening of sessions: fetches the stack, installs the device, and finds out the release.
+//! Opens sessions: fetches the stack, installs the emulated device's library, and determines the ROCm release.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use crate::{
 };
 
 impl Session {
-    /// Opens a session for trials that are compared, which must run on one GPU.
+    /// Opens a session for trials whose results are compared with each other, and which must therefore run on one GPU.
     ///
     /// # Errors
-    /// Returns the errors of [`Session::open`], and a usage error for several GPUs.
+    /// Returns the errors of [`Session::open`], and a usage error if the options name several GPUs.
     pub fn open_on_one(options: SessionOptions) -> Result<Session, Stop> {
         match options.slots()?.len() {
             0 | 1 => Session::open(options),
@@ -21,10 +21,10 @@ impl Session {
         }
     }
 
-    /// Opens a session, with a stack that may have to be fetched.
+    /// Opens a session. Fetches the stack if this machine does not have it.
     ///
     /// # Errors
-    /// Returns a usage error for an unknown stack, and no verdict if the machine prevents the session.
+    /// Returns a usage error for an unknown stack, and "no verdict" if the machine prevents the session.
     pub fn open(options: SessionOptions) -> Result<Session, Stop> {
         if let DeviceChoice::Emulated(arch) = options.device
             && let Some(mistake) = (Config { arch, ..options.emulation.clone() }).mistake()

@@ -1,4 +1,5 @@
-//! Files that a command writes. They are opened before the trials, so that a misspelt path costs no time.
+//! Opens and writes the files that a command produces. They are opened before trials run, so that a misspelt path is
+//! reported at once.
 
 use std::{
     fs::{File, OpenOptions},
@@ -11,66 +12,66 @@ use thiserror::Error;
 
 use crate::{FailedOperation, FailureClass};
 
-/// The failure to open or write a file of results.
+/// An error that prevents a file of results from being opened or written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OutputFileError {
-    /// An earlier file cannot be read.
+    /// A file that already exists cannot be read.
     #[error("cannot read `{}`: {error}", path.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The cause.
         error: io::Error,
     },
-    /// The file exists and rocrepro did not write it.
+    /// The file already exists, and rocrepro did not write it.
     #[error(
         "`{}` exists, and is not {what} of rocrepro",
         path.display()
     )]
     Foreign {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The content that rocrepro would write.
+        /// The kind of file that rocrepro would write.
         what: &'static str,
     },
     /// A file exists where a new one is to be written.
     #[error("cannot write `{}`: it exists", path.display())]
     Exists {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// A file cannot be created.
     #[error("cannot write `{}`: {error}", path.display())]
     NotCreated {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The cause.
         error: io::Error,
     },
-    /// A file cannot be written after the trials.
+    /// A file cannot be written after the trials ran.
     #[error("cannot write `{}`: {error}", path.display())]
     NotWritten {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The cause.
         error: io::Error,
     },
-    /// A report would overwrite the records.
+    /// A report would overwrite the record file.
     #[error("`{}` is the file of the records; {format} needs another", path.display())]
     SameAsRecords {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Name of the report's format.
         format: &'static str,
     },
-    /// Two reports would have the same file.
+    /// Two reports would be written to the same file.
     #[error("`{}` is the file of two reports; each needs its own", path.display())]
     SameForTwo {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The JUnit report cannot be made.
+    /// The JUnit report cannot be created.
     #[error("cannot make the JUnit report: {0}")]
     Junit(String),
 }
@@ -95,7 +96,7 @@ impl FailedOperation for OutputFileError {
     }
 }
 
-/// Text near the beginning of a file that rocrepro wrote. Other files are never overwritten.
+/// A text near the beginning of a file that shows that rocrepro wrote it. Files without the text are never overwritten.
 #[derive(Clone, Copy)]
 pub struct FileMark {
     what: &'static str,
@@ -111,7 +112,7 @@ pub const PAGE: FileMark = FileMark { what: "a page", says: "<title>rocrepro: " 
 /// Mark of an exported program.
 pub const PROGRAM: FileMark = FileMark { what: "a program", says: "Printed by rocrepro from " };
 
-/// Rejects a file that rocrepro did not write. Empty files, devices and pipes are accepted.
+/// Returns an error for a file that rocrepro did not write. Empty files, devices and pipes are accepted.
 pub fn ours(path: &Path, mark: FileMark) -> Result<(), OutputFileError> {
     let cannot = |error| OutputFileError::Unreadable { path: path.to_owned(), error };
     if !path.is_file() {
@@ -120,21 +121,21 @@ pub fn ours(path: &Path, mark: FileMark) -> Result<(), OutputFileError> {
     let mut head = Vec::new();
     File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head)).map_err(cannot)?;
     let says = mark.says.as_bytes();
-    // A killed run may have written part of the mark.
+    // A process that was killed may have written only the beginning of the text.
     if says.starts_with(&head) || head.windows(says.len()).any(|text| text == says) {
         return Ok(());
     }
     Err(OutputFileError::Foreign { path: path.to_owned(), what: mark.what })
 }
 
-/// Writes a file, and replaces an earlier one of rocrepro once the new one is complete.
+/// Writes a file. An earlier file of rocrepro is replaced when the new one is complete.
 pub fn replace(path: &Path, mark: FileMark, text: &str) -> Result<(), OutputFileError> {
     ours(path, mark)?;
     atomic::write(path, text)
         .map_err(|error| OutputFileError::NotWritten { path: path.to_owned(), error })
 }
 
-/// Writes a new file, completely or not at all.
+/// Writes a file that does not exist yet, completely or not at all.
 pub fn new_file(path: &Path, text: &str) -> Result<(), OutputFileError> {
     let path_of = || path.to_owned();
     let cannot = |error: io::Error| match error.kind() {
@@ -144,7 +145,7 @@ pub fn new_file(path: &Path, text: &str) -> Result<(), OutputFileError> {
     atomic::write_new(path, text).map_err(cannot)
 }
 
-/// Formats of the reports that other programs read.
+/// Formats of reports for other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportFormat {
     /// JUnit, as XML.
@@ -178,11 +179,11 @@ impl ReportFormat {
     }
 }
 
-/// Reports that are still to be written, each with its file.
+/// Reports that are written after the trials, each with its path and format.
 pub struct ReportFiles<'a>(Vec<(&'a Path, ReportFormat)>);
 
 impl<'a> ReportFiles<'a> {
-    /// Opens the files of the reports. They must differ from each other and from the files of the records.
+    /// Opens the files of reports. They must differ from each other and from the record file.
     pub fn open(
         files: [(Option<&'a Path>, ReportFormat); 2],
         records: &[&Path],
@@ -218,7 +219,7 @@ impl<'a> ReportFiles<'a> {
         self.0.is_empty()
     }
 
-    /// Writes the reports of these records.
+    /// Writes the reports about these records.
     ///
     /// # Errors
     /// Returns an error if a file cannot be written.

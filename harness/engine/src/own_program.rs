@@ -1,4 +1,5 @@
-//! The file of this program, which may be replaced during a run, for example by `cargo build`.
+//! Keeps rocrepro's own executable file open, because the file may be replaced during a run, for example by `cargo
+//! build`.
 
 use std::{
     fs::{self, File},
@@ -10,10 +11,10 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-/// A program that is held open, so that all processes started from it are one build.
+/// An executable file that is kept open, so that all processes started from it are the same build.
 #[derive(Debug)]
 pub struct OwnProgram {
-    /// Open file behind [`held`](Self::held).
+    /// The open file that the path [`held`](Self::held) leads to.
     _file: File,
     path: PathBuf,
     held: PathBuf,
@@ -22,18 +23,18 @@ pub struct OwnProgram {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Build {
-    /// The GNU build id, which the running process can read.
+    /// The GNU build id, which a process can also read from its own memory.
     Id(String),
-    /// A digest of a file that has no build id.
+    /// A digest of the file, if it has no build id.
     Digest(String),
 }
 
 impl OwnProgram {
-    /// Opens the program at a path, or this process's own.
+    /// Opens the program at a path, or without a path the executable of this process.
     pub(crate) fn open(path: Option<PathBuf>) -> io::Result<OwnProgram> {
         let (path, file) = match path {
             Some(path) => (path.clone(), File::open(path)?),
-            // This link leads to the running file.
+            // This link leads to the executable that is running, even if another file has its name now.
             None => (std::env::current_exe()?, File::open("/proc/self/exe")?),
         };
         let held = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
@@ -41,12 +42,12 @@ impl OwnProgram {
         Ok(OwnProgram { _file: file, path, held, build })
     }
 
-    /// Returns a path by which other processes find the program while this process lives.
+    /// Returns a path by which other processes find the program as long as this process lives.
     pub(crate) fn held(&self) -> &Path {
         &self.held
     }
 
-    /// Returns the original path, for a launcher on another machine or in a container.
+    /// Returns the original path of the program, for a launcher that starts it on another machine or in a container.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -63,16 +64,16 @@ impl OwnProgram {
         }
     }
 
-    /// Returns true if the path leads to another build now.
+    /// Returns true if the original path now leads to another build.
     pub(crate) fn is_replaced(&self) -> bool {
         build_of(&self.path).ok().as_ref() != Some(&self.build)
     }
 }
 
-/// Returns a path by which other processes find this process's own program.
+/// Returns a path by which other processes find the executable of this process.
 ///
 /// # Errors
-/// Returns an error if it cannot be read.
+/// Returns an error if the executable cannot be read.
 pub fn held() -> io::Result<&'static Path> {
     static OWN: OnceLock<OwnProgram> = OnceLock::new();
     if OWN.get().is_none() {

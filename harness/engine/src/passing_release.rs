@@ -1,5 +1,5 @@
-//! The search for a release on which a failing trial passes. Every program that is derived from the trial must pass there too: a
-//! program that fails everywhere is wrong itself and shows no bug.
+//! Searches for a release on which a failing trial passes. Every program that is derived from the trial must pass there
+//! too, because a program that fails on every release is itself wrong and shows no bug.
 
 use device::{Arch, Sanitize};
 use judge::Kind;
@@ -12,13 +12,14 @@ use crate::{
     DeviceChoice, FailedOperation, FailureClass, Job, Session, SessionOptions, Stop, run_trial,
 };
 
-/// Consecutive passes required of the release.
+/// Number of consecutive passes that a release must show.
 const PASSES: u32 = 3;
 
-/// Architectures to try if a release does not support that of the failing trial, the most widely supported first.
+/// Architectures to try on a release that does not support the architecture of the failing trial, the most widely
+/// supported first.
 const OTHERS: [Arch; 2] = [Arch::Gfx1100, Arch::Gfx90a];
 
-/// The failure of a trial on the release that the user named.
+/// The trial fails on the release that the user named, so the release cannot be the oracle.
 #[derive(Debug, Error)]
 #[error("{trial} does not pass on {release}, so it cannot say which programs are right: {outcome}")]
 pub struct NamedReleaseFails {
@@ -33,27 +34,27 @@ impl FailedOperation for NamedReleaseFails {
     }
 }
 
-/// The configuration on which every program derived from a failing trial must pass.
+/// The oracle: the configuration on which every program derived from a failing trial must pass.
 pub enum Oracle {
-    /// Unknown, so a wrong program cannot be distinguished from one that shows a bug.
+    /// No such configuration exists, so a wrong program cannot be distinguished from one that shows a bug.
     None,
-    /// The device without the injected faults.
+    /// The emulated device without the injected faults.
     Healthy,
     /// A release on which the trial passes.
     Release(Box<Session>),
 }
 
-/// The releases among which one is searched on which a trial passes.
+/// The search for a release on which a failing trial passes.
 #[derive(Clone)]
 pub struct PassingReleaseSearch {
     /// Options of the session in which the trial fails.
     pub options: SessionOptions,
-    /// The release that the user named; without one, all fetched and installed releases are tried.
+    /// The release that the user named. If `None`, all fetched and installed releases are tried.
     pub named: Option<String>,
 }
 
 impl PassingReleaseSearch {
-    /// Returns the first release on which the trial passes every time, the nearest first.
+    /// Returns the nearest release on which every run of the trial passes.
     ///
     /// # Errors
     /// A named release on which the trial does not pass, or on which no session can be opened.
@@ -70,11 +71,12 @@ impl PassingReleaseSearch {
         self.first_of(specs, job, cancel)
     }
 
-    /// Returns a second release on which the trial passes: the nearest one on the other side of the failing release. A program that
-    /// passes on an older release because that refuses nothing may still be wrong. None if the user named a release.
+    /// Returns a second release on which the trial passes: if `found` is older than the failing release, the nearest
+    /// newer one, and vice versa. A wrong program may pass on an older release because that release checks less.
+    /// Returns `None` if the user named a release.
     ///
     /// # Errors
-    /// Does not fail for trouble of a release: such a release proves nothing.
+    /// A release that cannot be used is skipped and causes no error, because it proves nothing.
     pub fn beyond(
         &self,
         failing: &Session,
@@ -102,7 +104,8 @@ impl PassingReleaseSearch {
             for options in self.settings(&spec) {
                 let session = match Session::open_on_one(options) {
                     Ok(session) => session,
-                    // A broken release proves nothing about the trial, unless the user named it.
+                    // A release that cannot be used proves nothing about the trial, but if the user named it, the
+                    // problem is reported.
                     Err(stop) if self.named.is_some() => return Err(stop),
                     Err(_) => continue,
                 };
@@ -121,7 +124,8 @@ impl PassingReleaseSearch {
         }
     }
 
-    /// Returns the oracle of a failing trial: the healthy device if faults are injected, or else a release.
+    /// Returns the oracle of a failing trial: the healthy device if faults are injected, and otherwise a release on
+    /// which the trial passes.
     ///
     /// # Errors
     /// Those of [`PassingReleaseSearch::find`].
@@ -138,7 +142,8 @@ impl PassingReleaseSearch {
         Ok(release.map_or(Oracle::None, |session| Oracle::Release(Box::new(session))))
     }
 
-    /// Opens a session on the same release and emulated device under the sanitizer; none on a GPU, or if it cannot be opened.
+    /// Opens a session like `like` on which the emulated device's sanitizer is on. Returns `None` on a GPU, or if the
+    /// session cannot be opened.
     pub fn watched(&self, like: &Session) -> Option<Session> {
         if like.device == DeviceChoice::Gpu {
             return None;
@@ -153,7 +158,8 @@ impl PassingReleaseSearch {
         Session::open_on_one(options).ok()
     }
 
-    /// Returns the same device with another release, then other emulated architectures.
+    /// Returns the options for sessions on the release `spec`: first with the same device, then with other emulated
+    /// architectures.
     pub(crate) fn settings(&self, spec: &str) -> Vec<SessionOptions> {
         let base =
             SessionOptions { rocm: spec.to_owned(), with: Vec::new(), ..self.options.clone() };
@@ -163,7 +169,8 @@ impl PassingReleaseSearch {
     }
 }
 
-/// Lists the other releases of this machine: older ones from the newest on, then newer ones from the oldest on.
+/// Lists the other releases of this machine: first the older ones, the newest first, then the newer ones, the oldest
+/// first.
 fn nearest(failing: &Session) -> Vec<Stack> {
     let own = failing.rocm.clone();
     let (mut older, mut newer): (Vec<_>, Vec<_>) =
@@ -173,7 +180,7 @@ fn nearest(failing: &Session) -> Vec<Stack> {
     older.into_iter().chain(newer).collect()
 }
 
-/// Returns the outcome of the first run that does not pass as an error.
+/// Runs a trial several times on one release. Returns an error with the outcome of the first run that does not pass.
 fn passes(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Result<(), String> {
     for _ in 0..PASSES {
         let record = run_trial(session, job, cancel).ok_or_else(|| "interrupted".to_owned())?;

@@ -1,4 +1,4 @@
-//! Jobs for selected trials.
+//! Plans the jobs for selected trials.
 
 use device::Planted;
 

@@ -1,33 +1,13 @@
 //! Prerequisites of trials on this machine, apart from the stack. Each is checked before a trial, so that its absence
 //! is not reported as a failure of ROCm.
 //!
-//! | prerequisite
-//! of
-//! checked in
-//! |
-//! ---
-//! ---
-//! ---
-//! |
-//! basic system calls
-//! every trial
-//! `supervise::try_system_calls` here, and again by each worker and starter
-//! |
-//! a GPU
-//! trials on a GPU
-//! here
-//! |
-//! a C compiler, Python's headers
-//! programs that compile as they run, such as those of Triton
-//! here
-//! |
-//! an interpreter, an environment, a command, groups of the stack
-//! programs
-//! `program/packages.rs`
-//! |
-//! a view of the stack
-//! programs that are not compiled
-//! `program.rs` |
+//! | prerequisite | of | checked in |
+//! | --- | --- | --- |
+//! | basic system calls | every trial | `supervise::try_system_calls` here, and again by each worker and starter |
+//! | a GPU | trials on a GPU | here |
+//! | a C compiler, Python's headers | programs that compile code at run time, such as those of Triton | here |
+//! | an interpreter, an environment, a command, groups of the stack | programs | `program/packages.rs` |
+//! | a view of the stack | programs that are not compiled | `program.rs` |
 
 use std::{
     collections::BTreeMap,
@@ -45,7 +25,7 @@ use supervise::{Cancel, Ended, ForbiddenCall, Limits, Observed};
 
 use crate::{DeviceChoice, FailedOperation, FailureClass, SessionOptions, which};
 
-/// A missing prerequisite of every trial.
+/// A missing prerequisite that every trial needs.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PrerequisiteError {
     #[error("{0}")]
@@ -72,14 +52,15 @@ impl FailedOperation for PrerequisiteError {
     }
 }
 
-/// Device files of AMD GPUs: amdkfd, and the paravirtual GPU of WSL.
+/// Device files of AMD GPUs, relative to the root folder: that of the driver amdkfd, and that of the paravirtual GPU of
+/// WSL.
 const GPUS: [&str; 2] = ["dev/kfd", "dev/dxg"];
 
 const ASKED: Duration = Duration::from_secs(20);
 
 pub(crate) fn check_every_trial(options: &SessionOptions) -> Result<(), PrerequisiteError> {
     supervise::try_system_calls().map_err(PrerequisiteError::SystemCall)?;
-    // A launcher may start workers elsewhere, and the user's worker may need no GPU.
+    // With a launcher, workers may run on another machine. A worker of the user may not need a GPU.
     let here = options.launcher.is_empty() && options.worker.is_none();
     match options.device == DeviceChoice::Gpu && here {
         true => gpu(Path::new("/")),
@@ -99,7 +80,7 @@ fn gpu(root: &Path) -> Result<(), PrerequisiteError> {
     })
 }
 
-/// Returns true if a Python program compiles C as it runs, as Triton and PyTorch's compiler do.
+/// Returns true if a Python program compiles C code at run time, as Triton and PyTorch's compiler do.
 pub fn compiles(packages: &Packages, text: &str) -> bool {
     let is_triton = |package: &String| {
         matches!(package.split("==").next(), Some("triton" | "pytorch-triton-rocm"))
@@ -112,8 +93,8 @@ pub fn compiles(packages: &Packages, text: &str) -> bool {
     listed || text.lines().any(|line| imports(line) || line.contains("torch.compile("))
 }
 
-/// Returns what is missing for a program that compiles C: a compiler on `path` (or the one called `compiler`) or
-/// Python's headers. Writes into `folder`.
+/// Returns a description of what a program that compiles C code needs and this machine does not have: a compiler on
+/// `path` (the one called `compiler`, if given) or Python's headers. Compiles a test in `folder`.
 pub fn compiler_for(
     python: &Path,
     compiler: Option<&str>,
@@ -123,7 +104,7 @@ pub fn compiler_for(
     type Key = (PathBuf, Option<String>, OsString);
     static KNOWN: Mutex<BTreeMap<Key, Option<String>>> = Mutex::new(BTreeMap::new());
     let key = (python.to_owned(), compiler.map(str::to_owned), path.to_owned());
-    // Other threads wait for the first answer.
+    // Other threads wait until the first thread knows the result.
     let mut known = KNOWN.lock();
     known.entry(key).or_insert_with(|| missing_compiler(python, compiler, path, folder)).clone()
 }
@@ -134,7 +115,7 @@ fn missing_compiler(
     path: &OsStr,
     folder: &Path,
 ) -> Option<String> {
-    // Triton looks for these names.
+    // Triton looks for compilers with these names.
     let names = compiler.map_or(vec!["gcc", "clang"], |named| vec![named]);
     let find = |name: &&str| match which::program(Path::new(name), path) {
         Ok(which::ProgramLocation::Here(file)) => Some(file),
@@ -152,7 +133,7 @@ fn missing_compiler(
     asked.args(["-I", "-c", WHERE]).env("PATH", path);
     let headers = match asked_of(asked)? {
         seen if matches!(seen.ended, Ended::Exited(0)) => PathBuf::from(seen.stderr.to_text()),
-        // A broken interpreter is reported when it runs the program.
+        // A Python interpreter that does not work is reported when it runs the program.
         _ => return None,
     };
     if !headers.join("Python.h").is_file() {

@@ -1,4 +1,4 @@
-//! Probes of a stack, made by a worker with an empty plan.
+//! Probes a stack: runs a worker with an empty plan to see whether the HIP runtime starts, and which release it is.
 
 use judge::{Able, Context, Kind, Outcome};
 use plan::{Event, Order, Plan, Version};
@@ -13,11 +13,12 @@ use crate::{
 
 struct Probe {
     outcome: Outcome,
-    /// Release from hipRuntimeGetVersion; none if the worker did not get so far.
+    /// Version that hipRuntimeGetVersion returned; `None` if the worker did not call it.
     runtime: Option<Version>,
 }
 
-/// Returns whether this machine can run ROCm, after trying other stacks if necessary.
+/// Returns whether this machine can run the HIP runtime of this stack or of another one. Probes other stacks if that is
+/// unknown.
 pub(crate) fn able(session: &Session, cancel: &Cancel) -> Able {
     let mut others = session.other_stacks();
     while session.able() == Able::Unknown
@@ -31,7 +32,8 @@ pub(crate) fn able(session: &Session, cancel: &Cancel) -> Able {
     session.able()
 }
 
-/// Asks the runtime for the release if the files of the stack do not name it.
+/// Sets the session's release to the version that the HIP runtime reports, if the files of the stack do not name a
+/// release.
 pub(crate) fn find_release(session: &mut Session) -> Result<(), SessionError> {
     let Some(doubt) = &session.stack.doubt else { return Ok(()) };
     if let Some(version) = &session.rocm {
@@ -60,12 +62,12 @@ pub(crate) fn find_release(session: &mut Session) -> Result<(), SessionError> {
     Ok(())
 }
 
-/// Returns the release that programs are exported for.
+/// Returns the release for which programs are exported.
 pub fn release_of_programs(session: &Session) -> Version {
     session.rocm.clone().unwrap_or_else(assumed)
 }
 
-/// Runs an empty plan. Returns none if no worker started or the run was cancelled.
+/// Runs a worker with an empty plan. Returns `None` if no worker could be started, or if the run was cancelled.
 fn run_empty_plan(session: &Session, stack: &Stack, cancel: &Cancel) -> Option<Probe> {
     let nonce = nonce();
     let folder = session.folders.scratch.trial().ok()?;

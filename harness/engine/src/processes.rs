@@ -1,4 +1,5 @@
-//! The processes of a session, which the kernel log names and which may outlive SIGKILL.
+//! Keeps a list of the processes that a session started. The Linux kernel's log may name them, and some may outlive
+//! SIGKILL.
 
 use std::{collections::BTreeSet, fs};
 
@@ -6,11 +7,11 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use supervise::Observed;
 
-/// The processes that a session started.
+/// The processes that a session has started.
 #[derive(Default)]
 pub struct Processes {
     all: Mutex<BTreeSet<u32>>,
-    /// Unkillable processes, each with the first lock of its GPU.
+    /// Processes that outlived SIGKILL, each with the first lock of the GPU that it uses.
     stuck: Mutex<Vec<(String, Stuck)>>,
 }
 
@@ -18,7 +19,7 @@ pub struct Processes {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stuck {
     pub(crate) pid: i32,
-    /// Start time, because process ids are reused.
+    /// Start time of the process, which distinguishes it from a later process with the same id.
     started: String,
 }
 
@@ -33,7 +34,7 @@ impl Stuck {
 }
 
 impl Processes {
-    /// Records a process on the GPU with this lock.
+    /// Adds the process that was observed. `lock` is the lock of its GPU.
     pub fn note(&self, seen: &Observed, lock: Option<&str>) {
         self.all.lock().extend(seen.pid);
         let survived = seen.left_behind.iter().filter(|process| process.survived);
@@ -42,12 +43,12 @@ impl Processes {
         self.stuck.lock().extend(stuck);
     }
 
-    /// Returns the ids of all processes.
+    /// Returns the ids of all processes that the session started.
     pub fn all(&self) -> BTreeSet<u32> {
         self.all.lock().clone()
     }
 
-    /// Removes and returns the unkillable processes of a GPU.
+    /// Removes and returns the processes on a GPU that outlived SIGKILL. `lock` is the GPU's lock.
     pub(crate) fn take_stuck(&self, lock: &str) -> Vec<Stuck> {
         let mut stuck = self.stuck.lock();
         let taken = stuck.extract_if(.., |(on, _)| on == lock);
@@ -55,10 +56,10 @@ impl Processes {
     }
 }
 
-/// Returns the start time of a process that has not ended, see proc_pid_stat(5).
+/// Returns the start time of a process from its `stat` file, see proc_pid_stat(5); `None` if the process has ended.
 fn runs_since(pid: i32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // A name may contain spaces and parentheses.
+    // The name of a process may contain spaces and parentheses.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     (!["Z", "X"].contains(&state)).then(|| fields.nth(18).unwrap_or_default().to_owned())

@@ -1,4 +1,4 @@
-//! Trials whose body is a program, which runs in the stack's view.
+//! Runs the trials of program cases. A program runs in the stack's view of the file system.
 
 mod packages;
 mod printed;
@@ -34,29 +34,31 @@ use crate::{
     worker_process::{not_started, observation},
 };
 
-/// The file of the helper's reports, outside the folder that the program may clear.
+/// Name of the file in which the program reports its checks. The folder of the file is not the one that the program may
+/// clear.
 const REPORT: &str = "report.jsonl";
 
-/// The file of the device's reports, in the same folder.
+/// Name of the file in which the emulated device reports the processes that use it. It is in the same folder as the
+/// report of the checks.
 const WITNESS: &str = "device.jsonl";
 
 struct Ready {
     file: PathBuf,
-    /// Arguments before those of the case.
+    /// Arguments of the program that precede those of the case.
     words: Vec<String>,
     environment: Environment,
-    /// The interposer library for faults at calls.
+    /// The interposer library that injects faults at calls, if any.
     interposer: Option<PathBuf>,
 }
 
 struct Places<'a> {
-    /// Folder in which the program may write.
+    /// Folder to which the program may write.
     own: &'a Path,
-    /// Folder of the helper and of the reports.
+    /// Folder for the Python module and C++ header of programs, and for the reports.
     ours: &'a Path,
 }
 
-/// Runs the program of a trial. Returns none if the run was cancelled.
+/// Runs the program of a trial. Returns `None` if the run was cancelled.
 pub(crate) fn run(
     session: &Session,
     job: &Job<'_>,
@@ -129,7 +131,7 @@ pub(crate) fn run(
         observation: &observation,
     };
     let (mut outcome, mut red) = judge_program(&seen, &context);
-    // The unreadable line may be a failed check.
+    // A line that cannot be parsed may be a failed check.
     if let (Some(line), true) =
         (unread, outcome.kind == Kind::Pass || outcome.signature == judge::NO_CHECK)
     {
@@ -183,7 +185,7 @@ fn prepare(
         |error: std::io::Error| Unready::Trouble(format!("cannot write the program: {error}"));
     let environment = packages::find(&program.packages, session.given.packages_in.as_deref())?;
     fs::write(places.ours.join(helper::PYTHON.0), helper::PYTHON.1).map_err(trouble)?;
-    // A compiled program runs on the stack's loader, but an interpreter or a command needs a view.
+    // A compiled program is started through the stack's loader, but an interpreter or a command needs the stack's view.
     if !matches!(program.what, ProgramBody::Cpp { .. }) {
         session.views().map_err(|why| {
             Unready::Missing(format!(
@@ -239,18 +241,19 @@ fn output(seen: &Observed) -> String {
     stdout
 }
 
-/// A program with its place in the stack's view.
+/// A program that is ready to start, with everything that the start depends on.
 struct Launch<'a> {
     file: &'a Path,
     arguments: Vec<OsString>,
     directory: &'a Path,
     environment: &'a Environment,
-    /// The interposer library for faults at calls.
+    /// The interposer library that injects faults at calls, if any.
     interposer: Option<&'a Path>,
     config: &'a Config,
 }
 
-/// Returns the start of the program, with the variables of the helper and the device.
+/// Returns the start of a program. Its environment contains the variables by which the program and the emulated device
+/// report.
 fn start(
     session: &Session,
     job: &Job<'_>,
@@ -269,7 +272,7 @@ fn start(
         config,
     };
     let mut start = start_in(session, job, &launch)?;
-    // The verdict depends on these, so nothing replaces them.
+    // The verdict depends on these variables, so they replace any that the user or the case sets.
     let mut ours = |name: &str, value: &OsStr| {
         start.environment.insert(name.into(), value.into());
     };
@@ -279,7 +282,7 @@ fn start(
     for (axis, value) in &program.parameters {
         ours(&format!("ROCREPRO_PARAMETER_{axis}"), value.as_ref());
     }
-    // The program's children find the helper too.
+    // With this path, the program's children also find the Python module.
     let mut path = places.ours.as_os_str().to_owned();
     if let Some(more) = start.environment.get(OsStr::new("PYTHONPATH")) {
         path.push(":");
@@ -289,7 +292,7 @@ fn start(
     Ok(start)
 }
 
-/// Returns the start of a program in the stack's view, without the variables of the helper.
+/// Returns the start of a program in the stack's view. Its environment does not contain the variables for reports.
 fn start_in(session: &Session, job: &Job<'_>, launch: &Launch<'_>) -> Result<Start, String> {
     let text = serde_json::to_string(launch.config).map_err(|error| error.to_string())?;
     let mut start = session.start(launch.file, Some(&text), &job.lowered.plan.environment);
@@ -299,16 +302,16 @@ fn start_in(session: &Session, job: &Job<'_>, launch: &Launch<'_>) -> Result<Sta
     start.tell_end = session.is_launched();
     let kept = session.programs_folder();
     let mut set = |name: &str, value: &OsStr| {
-        // Values of the user take precedence.
+        // Variables that the user sets take precedence.
         start.environment.entry(name.into()).or_insert_with(|| value.into());
     };
-    // The user's packages and caches must not decide a trial.
+    // The packages and caches of the user must not affect the result of a trial.
     set("PYTHONNOUSERSITE", "1".as_ref());
     set("PYTHONDONTWRITEBYTECODE", "1".as_ref());
     for name in ["XDG_CACHE_HOME", "TRITON_CACHE_DIR", "CUPY_CACHE_DIR"] {
         set(name, kept.join(name.to_ascii_lowercase()).as_ref());
     }
-    // Its functions are found before those of libamdhip64.
+    // The dynamic loader must find the functions of the interposer library before those of libamdhip64.
     if let Some(library) = launch.interposer {
         set("LD_PRELOAD", library.as_ref());
     }
@@ -323,7 +326,7 @@ fn start_in(session: &Session, job: &Job<'_>, launch: &Launch<'_>) -> Result<Sta
     Ok(start)
 }
 
-/// Parses the complete lines of a file, and returns the first unreadable one.
+/// Parses the complete lines of a JSON Lines file. Also returns the first line that cannot be parsed.
 fn lines_of<T: serde::de::DeserializeOwned>(file: &Path) -> (Vec<T>, Option<String>) {
     let text = fs::read(file).unwrap_or_default();
     let (mut read, mut unread) = (Vec::new(), None);

@@ -1,23 +1,23 @@
-//! The text of a program's file.
+//! Reads the source file of a program, to be quoted in an issue.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// Largest text of a program in an issue, in bytes.
+/// Size of the largest source file that an issue quotes, in bytes.
 const LONGEST: u64 = 64 << 10;
 
-/// A program's file with its text.
+/// The source of a program, and the name of its file.
 #[derive(Clone, Debug)]
 pub(crate) struct ProgramText {
     pub(crate) file: PathBuf,
     pub(crate) text: String,
-    /// The language, as Markdown spells it; empty if it is unknown.
+    /// Name of the programming language for a Markdown code block; empty if it is unknown.
     pub(crate) language: &'static str,
 }
 
-/// Reads the text of a file; none if the file is too long or not text.
+/// Reads the source of a program; `None` if the file is too large or not text.
 pub(crate) fn read_text(file: &Path) -> Option<ProgramText> {
     let size = file.metadata().ok().filter(fs::Metadata::is_file)?.len();
     let text = (size <= LONGEST).then(|| fs::read_to_string(file).ok()).flatten()?;

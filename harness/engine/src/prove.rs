@@ -1,5 +1,5 @@
-//! The proof that cases can fail: their trials run on the healthy device and under each declared fault. On request they also run on
-//! other schedules, and without each of their statements.
+//! Proves that cases can fail: runs their trials on the healthy device and under each declared fault. On request, runs
+//! them also with other schedules, and with each of their statements left out in turn.
 
 mod mutation;
 
@@ -18,17 +18,17 @@ use crate::{
     record_file,
 };
 
-/// The failure to prove cases.
+/// An error that prevents the proof.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProveError {
-    /// A GPU cannot run the proof as requested.
+    /// The options need the emulated device, but the session uses a GPU.
     #[error(
         "`--schedules` and `--mutate` need the emulated device: a GPU has no order that could be chosen, and only faults at calls \
          can be injected there"
     )]
     NeedsEmulatedDevice,
-    /// The expected results depend on the unknown release of the stack.
+    /// The release of the stack is unknown, and the expected results depend on it.
     #[error("`--mutate` needs a stack whose ROCm version is known")]
     UnknownRelease,
 }
@@ -49,21 +49,21 @@ impl FailedOperation for ProveError {
 pub struct ProveOptions {
     /// The stack and device of the trials.
     pub session: SessionOptions,
-    /// Number of schedules in addition to the eager one.
+    /// Number of schedules to try in addition to the eager one.
     pub schedules: u32,
-    /// Also runs the trials without each of their statements.
+    /// True to run the trials also with each of their statements left out in turn.
     pub mutate: bool,
-    /// The record file.
+    /// Path of the record file, if records are written.
     pub record: Option<PathBuf>,
 }
 
-/// A finished or interrupted proof.
+/// The result of a proof, which may have been interrupted.
 pub struct ProveResult {
     /// The proof.
     pub proof: Proof,
-    /// Number of selected programs whose checks were not left out, if statements were.
+    /// Number of selected program cases. `--mutate` does not leave out their checks; 0 without `--mutate`.
     pub unmutated_programs: usize,
-    /// The reason why trials are missing.
+    /// The reason why some trials did not run, if any.
     pub trouble: Option<Stop>,
 }
 
@@ -80,7 +80,7 @@ pub struct Prover<'a> {
 }
 
 impl<'a> Prover<'a> {
-    /// Prepares the proof of these trials.
+    /// Prepares the proof for the selected trials.
     ///
     /// # Errors
     /// Options or cases that are not valid (usage), or a session that cannot be opened.
@@ -98,7 +98,8 @@ impl<'a> Prover<'a> {
         let journal =
             record_file::open(wanted.record.as_deref(), &options.device, &options.reporting)?;
         let session = Session::open(options.clone())?;
-        // Expected results can depend on the release. A fault of a result is injected if this release has that result.
+        // Expected results can depend on the release. A fault that changes a result is injected only if the case
+        // expects that result on this release.
         let concerned = |job: &Job<'_>| match (&job.faults[..], &session.rocm) {
             ([fault], Some(version)) if matches!(job.lowered.body, Body::Calls(_)) => {
                 can_act(&job.lowered.plan, fault.fault, version)
@@ -109,10 +110,10 @@ impl<'a> Prover<'a> {
         Ok(Prover { options, wanted, library, selected, session, jobs, left_out, journal })
     }
 
-    /// Runs the trials.
+    /// Runs the trials of the proof.
     ///
     /// # Errors
-    /// A session that cannot be opened, or cases that are not valid. Other trouble is part of the result.
+    /// A session that cannot be opened, or cases that are not valid. Any other problem becomes part of the result.
     pub fn run(self, cancel: &Cancel) -> Result<ProveResult, Stop> {
         let Prover { options, wanted, library, selected, session, jobs, left_out, journal } = self;
         let (records, mut trouble) = run_jobs(&session, jobs, journal, cancel);
@@ -145,8 +146,8 @@ impl<'a> Prover<'a> {
         }
         proof.racy = report::racy(&records, &orders);
         for racy in &mut proof.racy {
-            // The sanitizer finds unordered accesses on every schedule. Its run explains a result and is not part of the proof, so it is
-            // not recorded.
+            // The sanitizer finds unordered accesses on every schedule. This run explains a result, but is not part of
+            // the proof, so it is not recorded.
             let trial: Vec<_> = selected.iter().filter(|s| s.id() == racy.trial).cloned().collect();
             let config = Config { schedule: racy.schedule, ..options.sanitized(Sanitize::On) };
             let watched = SessionOptions { emulation: config, ..options.clone() };
@@ -161,8 +162,8 @@ impl<'a> Prover<'a> {
 /// A trial with its injected fault.
 type Planned<'s, 'a> = (&'s Selected<'a>, Vec<Planted>);
 
-/// Returns the trials whose faults the device can inject, and the other declared faults. Only the emulated device can inject faults below
-/// the HIP runtime.
+/// Returns the trials whose faults the device can inject, and the declared faults that it cannot. Below the HIP
+/// runtime, only the emulated device can inject faults.
 fn injectable<'s, 'a>(
     planned: Vec<(&'s Selected<'a>, Option<Planted>)>,
     device: &DeviceChoice,
@@ -179,7 +180,7 @@ fn injectable<'s, 'a>(
     (injected, left_out)
 }
 
-/// Runs each of these trials without a fault.
+/// Runs each trial once without a fault.
 fn run_healthy(
     library: &CaseLibrary,
     selected: &[Selected<'_>],
@@ -191,7 +192,7 @@ fn run_healthy(
     Ok(run_jobs(&session, jobs_with(library, selected, &[])?, journal, cancel))
 }
 
-/// Returns the schedules of a proof except the eager one.
+/// Returns the schedules of a proof other than the eager one.
 fn schedules(number: u32) -> impl Iterator<Item = Schedule> {
     let seeded = (1..u64::from(number)).map(Schedule::Seeded);
     (number > 0).then_some(Schedule::Lazy).into_iter().chain(seeded)
@@ -219,7 +220,8 @@ mod tests {
         assert!(places(&planned).len() > 100);
         assert!(places(&planned).iter().all(|place| *place == Place::Call));
         assert!(left_out.iter().all(|(_, fault)| fault.place() == Place::Device));
-        // Every trial runs without a fault, and every declared fault is injected or left out.
+        // Every trial must run once without a fault, and every declared fault must be either injected or listed as left
+        // out.
         let healthy = planned.iter().filter(|(_, faults)| faults.is_empty()).count();
         assert_eq!(healthy, selected.len());
         for (entry, fault) in all.iter().filter_map(|(e, f)| Some((e, f.as_ref()?.fault))) {

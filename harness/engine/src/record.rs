@@ -1,4 +1,4 @@
-//! The record of a trial: observations, configuration and verdict.
+//! Builds the record of a trial from the observations, the configuration and the verdict.
 
 use std::time::SystemTime;
 
@@ -10,7 +10,7 @@ use supervise::Usage;
 
 use crate::{Job, Session, rerun::again, worker_process::not_started};
 
-/// Returns the record of a trial with this observation.
+/// Returns the record of a trial that was observed.
 pub fn record(
     session: &Session,
     job: &Job<'_>,
@@ -70,7 +70,7 @@ pub fn record(
         device,
     };
     record.verdict = judged(session, job, &record);
-    // The worker and its libraries chose some names.
+    // Some texts come from the worker and its libraries, and may contain control characters.
     record.escape_names();
     record
 }
@@ -91,14 +91,15 @@ pub(crate) fn judged(session: &Session, job: &Job<'_>, record: &Record) -> Verdi
     verdict(&record.outcome, &known, &on, otherwise)
 }
 
-/// Converts an expected failure of a case for the judge.
+/// Converts an expected failure of a case to the form that the crate `judge` uses.
 pub fn window(known: &case::Known) -> judge::Known {
     let case::Known { gfx, rocm, card, driver, on: _, signature, upstream, about: _ } =
         known.clone();
     judge::Known { gfx, rocm, card, driver, signature, upstream, difference: None }
 }
 
-/// Converts an expected difference, which applies to all releases.
+/// Converts an expected difference of a case to the form that the crate `judge` uses. A difference applies to all
+/// releases.
 fn difference(entry: &case::Expectation) -> judge::Known {
     judge::Known {
         gfx: Vec::new(),
@@ -129,12 +130,12 @@ fn acts(events: &[Event]) -> Vec<Acts> {
     said.unwrap_or_default()
 }
 
-/// Returns the record of a planned trial that did not finish.
+/// Returns the record of a trial that was planned and did not finish.
 pub(crate) fn not_run(session: &Session, job: &Job<'_>) -> Record {
     without(session, job, "not-run", "the run ended before this trial was over".to_owned())
 }
 
-/// Returns the record of a trial during which the machine restarted.
+/// Returns the record of a trial during which the machine was restarted.
 pub fn lost(session: &Session, job: &Job<'_>, begun: &Begun) -> Record {
     let Begun { begun: when, run, .. } = begun;
     let why = format!(

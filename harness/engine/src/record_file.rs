@@ -1,4 +1,4 @@
-//! The file of a run's records, and trials that earlier runs began there and did not finish.
+//! Opens and reads the record file of a run, and finds trials that an earlier run began and did not finish.
 
 use std::{
     fs::{self, File},
@@ -18,14 +18,14 @@ use crate::{
     stop::chain,
 };
 
-/// The failure to read or open a record file.
+/// An error that prevents a record file from being opened or read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RecordFileError {
     /// The file cannot be written to.
     #[error(transparent)]
     Output(#[from] OutputFileError),
-    /// The journal cannot be opened.
+    /// The journal of records cannot be opened for appending.
     #[error("{}", chain(.0))]
     Journal(JournalError),
     /// The file cannot be opened.
@@ -36,33 +36,33 @@ pub enum RecordFileError {
         /// Cause.
         error: io::Error,
     },
-    /// The file is a device, a pipe or a folder.
+    /// The path leads to a device, a pipe or a folder, not to a regular file.
     #[error("`{name}` is not a plain file, and records need one")]
     NotPlain {
-        /// The file.
+        /// Path of the file.
         name: String,
     },
-    /// The file has no run.
+    /// The file contains no run.
     #[error("`{name}` has no run with a plan; {}", .invalid.as_ref().map_or_else(
         || "`rocrepro run --record FILE` writes one".to_owned(),
         |OddLine { line, what }| format!("line {line}: {what}"),
     ))]
     NoRun {
-        /// The file.
+        /// Path of the file.
         name: String,
-        /// First invalid line of the file.
+        /// The first line that is not valid, if any.
         invalid: Option<OddLine>,
     },
-    /// A line was not written by rocrepro; the last text says why.
+    /// A line (file, line number) was not written by rocrepro; the last text says why.
     #[error("{0}:{1}: {2}")]
     ForeignLine(String, usize, String),
-    /// Further lines were not written by rocrepro; the last text is their number.
+    /// The first text is the file; the second is the number of further lines that rocrepro did not write.
     #[error("{0}: {1} that no record file can have")]
     MoreForeignLines(String, String),
-    /// A record cannot be read.
+    /// A record in the file cannot be read.
     #[error("cannot read `{name}`: {error}")]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         name: String,
         /// The cause.
         error: io::Error,
@@ -86,8 +86,8 @@ impl FailedOperation for RecordFileError {
     }
 }
 
-/// Opens the journal of records for appending, and reports unfinished trials. On a GPU, where a trial may crash the
-/// machine, each record is flushed.
+/// Opens the journal of records for appending, and reports unfinished trials in it. On a GPU, where a trial may crash
+/// the machine, each record is written to the disk at once.
 ///
 /// # Errors
 /// Returns a usage error if the file was not written by rocrepro.
@@ -96,7 +96,7 @@ pub fn open(
     device: &DeviceChoice,
     reporting: &Reporting,
 ) -> Result<Option<Journal>, RecordFileError> {
-    // A device or a pipe may never end.
+    // Reading a device or a pipe may never end.
     if let Some(path) = path.filter(|path| path.is_file()) {
         report_unfinished(path, reporting);
     }
@@ -118,7 +118,7 @@ fn report_unfinished(path: &Path, reporting: &Reporting) {
     }
 }
 
-/// Returns the lines of a file until the first read error.
+/// Returns the lines of a file up to the first read error.
 pub fn lines(file: File) -> impl Iterator<Item = String> {
     let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
     lines.map(|line| String::from_utf8_lossy(&line).into_owned())
@@ -127,7 +127,7 @@ pub fn lines(file: File) -> impl Iterator<Item = String> {
 /// Opens a record file for reading.
 ///
 /// # Errors
-/// Returns an error for a device or a pipe, which may never end.
+/// Returns an error for a device or a pipe, because reading it may never end.
 pub fn plain(path: &Path) -> Result<File, RecordFileError> {
     let name = || path.display().to_string();
     let read = |error| RecordFileError::NotOpened { name: name(), error };
@@ -139,15 +139,15 @@ pub fn plain(path: &Path) -> Result<File, RecordFileError> {
 
 /// A record file and its index. Records are read on demand.
 pub struct RecordFile {
-    /// Path, for messages.
+    /// Path of the file, for messages.
     pub name: String,
     file: File,
-    /// Runs in the file.
+    /// Positions of the runs and records in the file.
     pub index: RecordIndex,
 }
 
 impl RecordFile {
-    /// Opens a file and reads its index.
+    /// Opens a record file and reads its index.
     pub fn open(path: &Path) -> Result<RecordFile, RecordFileError> {
         let (name, file) = (path.display().to_string(), plain(path)?);
         let index = RecordIndex::read(BufReader::new(&file))
@@ -155,13 +155,13 @@ impl RecordFile {
         Ok(RecordFile { name, file, index })
     }
 
-    /// Returns the shards of the last run that the file holds.
+    /// Returns the last run in the file. If it was split into shards, returns each shard that the file contains.
     pub fn last(&self) -> Result<Vec<&RunIndex>, RecordFileError> {
         let last = self.index.last();
         if last.is_empty() { Err(self.no_run()) } else { Ok(last) }
     }
 
-    /// Returns the error for a file without a run.
+    /// Returns the error for a record file without a run.
     pub fn no_run(&self) -> RecordFileError {
         RecordFileError::NoRun {
             name: self.name.clone(),
@@ -173,12 +173,12 @@ impl RecordFile {
         RecordFileError::Unreadable { name: self.name.clone(), error }
     }
 
-    /// Reads the plan of a run.
+    /// Reads the first line of a run, which lists the planned trials.
     pub fn opened(&self, run: &RunIndex) -> Result<Opened, RecordFileError> {
         run.opened(&self.file).map_err(|e| self.unread(e))
     }
 
-    /// Returns the records of a run by their numbers, read one at a time.
+    /// Returns the records of a run in the order of their numbers. They are read one at a time.
     pub fn records<'f>(
         &'f self,
         run: &'f RunIndex,
@@ -186,7 +186,7 @@ impl RecordFile {
         run.records(&self.file).map(move |record| record.map_err(|e| self.unread(e)))
     }
 
-    /// Returns the same records with plain I/O errors, for a store.
+    /// Returns the records of a run like `records`, but with plain I/O errors, as a results store needs them.
     pub fn unwrapped<'f>(
         &'f self,
         run: &'f RunIndex,
@@ -194,12 +194,12 @@ impl RecordFile {
         run.records(&self.file)
     }
 
-    /// Reads a run into memory.
+    /// Reads all records of a run into memory.
     pub fn held(&self, run: &RunIndex, trim: bool) -> Result<Held, RecordFileError> {
         run.held(&self.file, trim).map_err(|e| self.unread(e))
     }
 
-    /// Returns notes about incomplete lines.
+    /// Returns notes about incomplete lines in the file.
     pub fn incomplete_lines(&self) -> Vec<String> {
         let (name, torn) = (&self.name, &self.index.torn);
         let note = |OddLine { line, .. }: &OddLine| {
@@ -212,7 +212,7 @@ impl RecordFile {
         notes
     }
 
-    /// Returns the mistakes of lines that rocrepro did not write.
+    /// Returns messages about lines in the file that rocrepro did not write.
     pub fn foreign_lines(&self) -> Vec<String> {
         let (name, foreign) = (&self.name, &self.index.foreign);
         let problem = |OddLine { line, what }: &OddLine| {
@@ -227,14 +227,14 @@ impl RecordFile {
     }
 }
 
-/// The state of a process that ran a trial.
+/// The current state of a process that began a trial.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// The machine was started again since.
+    /// The machine has been restarted since then.
     Restarted,
     /// The process no longer exists.
     Gone,
-    /// The process is running.
+    /// The process is still running.
     Runs,
 }
 

@@ -1,4 +1,4 @@
-//! Commands that repeat a result, made from the session.
+//! Builds the command lines that repeat a result, from the options of the session.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ pub use shell::quote as quoted;
 
 use crate::{Job, Session};
 
-/// Returns the command that repeats a trial.
+/// Returns the command line that repeats a trial.
 pub fn again(session: &Session, job: &Job<'_>) -> String {
     let late = job.late(session.late);
     let trial = job.id();
     let rerun = Rerun { command: "run", what: What::Trial(&trial), late, faults: &job.faults };
     let mut text = rerun.of(session);
-    // The case sets these options; the reader of the command should see them.
+    // The case may set these options itself, but the command line shows them to its reader.
     if session.gfx().is_some() {
         for option in session.options_of(job.case, job.trial) {
             text.push_str(&format!(" --device-option {}", quoted(&option)));
@@ -24,30 +24,30 @@ pub fn again(session: &Session, job: &Job<'_>) -> String {
     text
 }
 
-/// The subject of a command.
+/// The subject of a rocrepro command line.
 pub enum What<'a> {
     /// A trial of the session's cases.
     Trial(&'a str),
-    /// All cases of this file.
+    /// All cases in this file.
     File(&'a Path),
-    /// A program with its arguments, and options of the command.
+    /// A program with its arguments, and the options for the rocrepro command.
     Program(&'a [String], &'a [(&'static str, String)]),
 }
 
-/// A command that repeats an action of a session.
+/// A command line that repeats an action of a session.
 pub struct Rerun<'a> {
-    /// Name of the subcommand.
+    /// Name of the rocrepro subcommand.
     pub command: &'static str,
-    /// The trial, file or program.
+    /// The trial, file or program that the command works on.
     pub what: What<'a>,
-    /// Injected delays.
+    /// Injected delays, if any.
     pub late: Option<Late>,
     /// Injected faults.
     pub faults: &'a [Planted],
 }
 
 impl Rerun<'_> {
-    /// Returns the command, with every option of the session on which a result depends.
+    /// Returns the command line, with every option of the session that affects the result.
     pub fn of(&self, session: &Session) -> String {
         let mut text = format!("rocrepro {}", self.command);
         let from = match self.what {

@@ -1,7 +1,7 @@
-//! The folders of trials, with a check for space.
+//! Creates and removes the temporary folders of runs and trials, and checks that there is enough space.
 //!
-//! The folder of a run is below the system's temporary folder and contains a [mark](mark::Mark). Nothing without a mark
-//! is ever removed.
+//! The folder of a run is below the system's temporary folder and contains a [marker file](mark::Mark). A folder
+//! without the marker file is never removed.
 
 mod mark;
 mod remove_tree;
@@ -35,7 +35,7 @@ pub(crate) enum ScratchError {
         base.display()
     )]
     NotCreated {
-        /// The system's temporary folder.
+        /// Path of the system's temporary folder.
         base: PathBuf,
         /// The cause.
         error: io::Error,
@@ -58,22 +58,24 @@ impl FailedOperation for ScratchError {
     }
 }
 
-/// Least free space in bytes for a verdict. HIP's compiler writes some hundred KiB for each kernel.
+/// Minimum of free space, in bytes, below which no folder is created. HIP's compiler writes some hundred KiB for each
+/// GPU kernel.
 const LEAST: u64 = 4 << 20;
 
 const PREFIX: &str = "run-";
 
-/// The folder of one run, which is removed when this is dropped.
+/// The temporary folder of one run, which is removed when this value is dropped.
 pub struct Scratch {
     folder: PathBuf,
-    /// Ends removals soon after a request to stop. What stays is removed by a later run.
+    /// Stops the removal of folders soon after a request to stop. A later run removes what remains.
     patience: Arc<Patience<Arc<AtomicBool>>>,
-    /// Shows other runs that this run is alive. The kernel releases the lock with the process.
+    /// While this lock is held, other runs know that this run is alive. The Linux kernel releases it when the process
+    /// ends.
     _lock: File,
 }
 
 impl Scratch {
-    /// Creates a folder for one trial.
+    /// Creates a temporary folder for one trial.
     ///
     /// # Errors
     /// Returns an error of the file system.
@@ -91,7 +93,7 @@ impl Scratch {
     }
 }
 
-/// The folder of one trial, which is removed when this is dropped.
+/// The temporary folder of one trial, which is removed when this value is dropped.
 #[derive(Debug)]
 pub struct TrialFolder {
     path: PathBuf,
@@ -107,23 +109,23 @@ impl TrialFolder {
 
 impl Drop for TrialFolder {
     fn drop(&mut self) {
-        // After a failure a later run tries again.
+        // If this fails, a later run tries again.
         let _ = remove_tree(&self.path, &self.patience);
     }
 }
 
 impl Drop for Scratch {
-    /// Removes the folder if possible. One that stays only takes space.
+    /// Removes the folder if possible. A folder that remains only takes up space.
     fn drop(&mut self) {
         let _ = remove(&self.folder, &self.patience);
         if let Some(home) = self.folder.parent() {
-            // This fails if other runs have folders in it.
+            // This fails if other runs have folders in the parent folder.
             let _ = fs::remove_dir(home);
         }
     }
 }
 
-/// Creates the folder of a run, and removes those of runs that ended without doing so.
+/// Creates the folder of a run, and removes the folders of runs that ended without removing theirs.
 pub(crate) fn create(stop: &Arc<AtomicBool>) -> Result<Scratch, ScratchError> {
     let base = std::env::temp_dir();
     let scratch = create_in(&base, stop)
@@ -137,7 +139,7 @@ pub(crate) fn create(stop: &Arc<AtomicBool>) -> Result<Scratch, ScratchError> {
 fn create_in(base: &Path, stop: &Arc<AtomicBool>) -> io::Result<Scratch> {
     let patience = Arc::new(Patience::new(Arc::clone(stop)));
     let home = std::path::absolute(base)?.join(home_name());
-    // Another run may remove the empty parent folder at any time.
+    // Another run may remove the parent folder whenever it is empty.
     for _ in 0..20 {
         own_folder(&home)?;
         remove_abandoned(&home, &patience);
@@ -150,7 +152,7 @@ fn create_in(base: &Path, stop: &Arc<AtomicBool>) -> io::Result<Scratch> {
 }
 
 fn fresh(home: &Path, patience: &Arc<Patience<Arc<AtomicBool>>>) -> io::Result<Scratch> {
-    // Without a mark the folder would never be removed, so it removes itself.
+    // Until it has a marker file, no later run would remove the folder, so it removes itself when dropped.
     let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(home)?;
     let lock = open_folder(folder.path())?;
     flock(&lock, FlockOperation::NonBlockingLockShared)?;
@@ -162,14 +164,14 @@ fn home_name() -> String {
     format!("rocrepro-scratch-{}", rustix::process::getuid().as_raw())
 }
 
-/// Creates a folder to which only this user can write, or checks an existing one.
+/// Creates a folder to which only this user can write. If the folder exists, checks that this is so.
 fn own_folder(at: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(at) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         other => return other,
     }
     let found = match fs::symlink_metadata(at) {
-        // Another run has just removed it.
+        // Another run has just removed the folder.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         found => found?,
     };
@@ -204,7 +206,7 @@ fn remove_abandoned(home: &Path, patience: &Patience<Arc<AtomicBool>>) {
     let entries = fs::read_dir(home).into_iter().flatten().flatten();
     for entry in entries.take_while(|_| !patience.is_over()) {
         let folder = entry.path();
-        // The lock is held until the folder is gone, so that only one run removes it.
+        // The lock is kept until the folder is removed, so that only one run removes it.
         if let Some(_lock) = abandoned(&folder) {
             let _ = remove(&folder, patience);
         }
@@ -221,7 +223,7 @@ fn abandoned(folder: &Path) -> Option<File> {
     Some(opened)
 }
 
-/// Removes a marked folder, the mark last, unless the patience is over before.
+/// Removes a folder with a marker file. The marker file is removed last. Stops early if `patience` ends.
 fn remove(folder: &Path, patience: &Patience<Arc<AtomicBool>>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

@@ -1,4 +1,4 @@
-//! Selections of trials by the words of a user.
+//! Finds the trials that the user selects on the command line.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,14 +12,14 @@ use crate::{
 /// One trial of the library.
 #[derive(Clone)]
 pub struct Selected<'a> {
-    /// The case.
+    /// The case of the trial.
     pub case: &'a Case,
-    /// The point of the matrix.
+    /// The trial: one value for each axis of the case's matrix.
     pub trial: Trial,
 }
 
 impl Selected<'_> {
-    /// Returns the id, for example `copies/small-sizes[bytes=2]`.
+    /// Returns the id of the trial, for example `copies/small-sizes[bytes=2]`.
     pub fn id(&self) -> String {
         self.case.trial_id(&self.trial)
     }
@@ -27,8 +27,8 @@ impl Selected<'_> {
 
 /// Returns the selected trials in the order of the library; all trials without a selection.
 ///
-/// A selection is a case (`copies/small-sizes`), a folder (`copies`) or a pattern with `*`, and may have values:
-/// `copies/small-sizes[bytes=2]`.
+/// A selection is the name of a case (`copies/small-sizes`) or of a folder (`copies`), or a pattern with `*`. It may be
+/// followed by axis values: `copies/small-sizes[bytes=2]`.
 ///
 /// # Errors
 /// Returns all selections that match nothing, each with the nearest name.
@@ -39,7 +39,7 @@ pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Sel
         return Ok(library.cases().flat_map(of).collect());
     }
     let mut problems = Vec::new();
-    // The list of a case stays empty if nothing selects it, so that its trials need not be expanded.
+    // The list of a case remains empty if nothing selects the case, so that its trials need not be expanded.
     let mut picked: Vec<Vec<bool>> = library.cases().map(|_| Vec::new()).collect();
     for text in wanted {
         match Named::read(text) {
@@ -56,7 +56,7 @@ pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Sel
     Ok(trials.collect())
 }
 
-/// Rejects program cases, for a command that works on the calls of a plan.
+/// Returns an error if program cases are selected, because `command` works on the calls of a plan.
 pub fn plans_only(command: &str, selected: &[Selected<'_>]) -> Result<(), SelectionError> {
     let Some(program) = selected.iter().find(|entry| entry.case.is_program()) else {
         return Ok(());

@@ -49,8 +49,9 @@ use crate::{
     slots::{self, Slot},
 };
 
-/// Default limits, as of a usual Linux, so that neither `ulimit` nor a batch system decides a trial. Core
-/// files are off, because a run would leave hundreds. The limit of processes is not set, because only root can raise it.
+/// Default resource limits: those of a usual Linux system, so that neither `ulimit` nor a batch system affects a
+/// result. Core files are off, because a run would leave hundreds of them. The limit on processes is not set, because
+/// only root can raise it.
 const USUAL: [(Resource, Limit); 6] = [
     (Resource::Stack, Limit(8 << 20)),
     (Resource::Core, Limit(0)),
@@ -63,39 +64,39 @@ const USUAL: [(Resource, Limit); 6] = [
 /// Default time limit of a trial, in seconds.
 pub const TIMEOUT: u32 = 300;
 
-/// Default time that a worker may be silent, in seconds.
+/// Default time for which a worker may report nothing, in seconds.
 pub const QUIET_TIMEOUT: u32 = 30;
 
-/// Default time that a case's program may be silent.
+/// Default time for which the program of a case may print nothing.
 const SILENT_PROGRAM: Duration = Duration::from_secs(120);
 
 const COMGR_CACHE: &str = "AMD_COMGR_CACHE_DIR";
 
 const TEMPORARY: &str = "tmp";
 
-/// A stack, a device and a worker, which all trials of a run share.
+/// A stack, a device, limits and options that all trials of a run share.
 pub struct Session {
     /// Id of the run.
     pub run: String,
     begun: AtomicU64,
-    /// The stack.
+    /// The ROCm stack of all trials.
     pub stack: Stack,
-    /// ROCm version of the stack, if its files or its runtime report it.
+    /// ROCm version of the stack; `None` if neither its files nor its HIP runtime report one.
     pub rocm: Option<plan::Version>,
-    /// The device.
+    /// The device of all trials.
     pub device: DeviceChoice,
     /// Number of trials that run at the same time.
     pub jobs: NonZeroUsize,
     /// Time limits of one trial.
     pub limits: Limits,
-    /// Injected delays.
+    /// Injected delays, if any.
     pub late: Option<Late>,
-    /// Options that a command which repeats a trial needs.
+    /// Options of the command line that a command to repeat a trial must contain.
     pub given: GivenOptions,
     pub(crate) emulated: Emulated,
     pub(crate) gpus: Gpus,
     pub(crate) programs: Programs,
-    /// Folders that the session writes to.
+    /// Folders to which the session writes.
     pub folders: Folders,
     /// Processes that the session started.
     pub processes: Processes,
@@ -104,10 +105,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// Creates a session on this stack and these GPUs.
+    /// Creates a session on a stack and on the chosen GPUs.
     ///
     /// # Errors
-    /// Returns an error for more simultaneous trials than GPUs, or if the machine prevents the session.
+    /// Returns an error if more trials are to run at the same time than there are GPUs, or if the machine prevents the
+    /// session.
     pub(crate) fn new(
         options: SessionOptions,
         stack: Stack,
@@ -118,7 +120,7 @@ impl Session {
         let mut limits = options.effective_limits();
         let processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let jobs = options.jobs.unwrap_or(match options.device {
-            // On two processors, three simultaneous trials took a tenth less time than two.
+            // On two processors, three simultaneous trials took a tenth less time than two did.
             DeviceChoice::Emulated(_) => processors.saturating_add(1),
             // Two trials on one GPU disturb each other.
             DeviceChoice::Gpu => NonZeroUsize::new(slots.len()).unwrap_or(NonZeroUsize::MIN),
@@ -146,7 +148,8 @@ impl Session {
         let scratch = scratch::create(&options.stop)?;
         let rocm = stack.rocm.clone();
         let foreign = options.cases_from.as_ref().is_some_and(|from| !from.trusted);
-        // Untrusted cases can write to their cache. It ends with this run, so that no other run reads it.
+        // Untrusted cases can write to the cache of compiled kernels. Theirs is removed after this run, so that no
+        // other run reads it.
         let code_cache = if foreign { scratch.path().join("code") } else { cache.join("code") };
         let temporary =
             Temporary::open(&code_cache, TEMPORARY, &options.stop).map_err(|error| {
@@ -205,24 +208,24 @@ impl Session {
         self.folders.scratch.path()
     }
 
-    /// Returns the emulated libhsa-runtime64; none on a GPU.
+    /// Returns the path of the emulated device's `libhsa-runtime64`; `None` on a GPU.
     pub fn device_library(&self) -> Option<PathBuf> {
         self.emulated.folder.as_ref().map(|folder| folder.join("libhsa-runtime64.so.1"))
     }
 
-    /// Returns the environment variables of trials that were given on the command line.
+    /// Returns the environment variables for trials that the user gave on the command line.
     pub fn variables(&self) -> impl Iterator<Item = (&String, &String)> {
         self.given.environment.iter()
     }
 
-    /// Returns values that are private to this machine: those of variables that may not be published, and launcher
-    /// arguments.
+    /// Returns values that are private to this machine: those of environment variables that must not be published, and
+    /// the arguments of the launcher.
     pub fn private_values(&self) -> Vec<String> {
         let is_private =
             |(name, value): &(&String, &String)| !report::issue::is_public(name, value);
         let foreign = self.given.environment.iter().filter(is_private);
         let words = self.given.launcher.iter().flat_map(|word| word.split('='));
-        // The name of a program such as `srun` is public, the folder of one is not.
+        // The name of a launcher such as `srun` is public, but its folder is not.
         let words = words.enumerate().filter(|(at, word)| *at > 0 || word.contains('/'));
         let words = words.map(|(_, word)| word.to_owned());
         foreign.map(|(_, value)| value.clone()).chain(words).collect()
@@ -239,13 +242,13 @@ impl Session {
         std::iter::once(path).chain(trust).collect()
     }
 
-    /// Returns the `--cards` option, which is not part of a trial's identity: the trial is the same on another GPU.
+    /// Returns the `--cards` option. It is not part of a trial's identity: on another GPU the trial is the same.
     pub(crate) fn cards(&self) -> Option<(&'static str, String)> {
         let cards = slots::names(&self.gpus.slots);
         (!cards.is_empty()).then(|| ("--cards", cards.join(",")))
     }
 
-    /// Returns the other options of the command line that a trial depends on.
+    /// Returns all other options of the command line that affect the result of a trial.
     pub fn given(&self) -> Vec<(&'static str, String)> {
         let environment = self.given.environment.iter().map(|(k, v)| ("--env", format!("{k}={v}")));
         let launcher = (!self.given.launcher.is_empty())
@@ -288,14 +291,14 @@ impl Session {
         start.directory = Some(folder.to_owned());
         self.name_cache(&mut start, folder)?;
         start.tell_end = true;
-        // Only this program's own worker applies its limits itself.
+        // rocrepro's own worker applies its limits itself, but a worker that the user provides does not.
         start.settles = self.programs.worker.is_none();
         start.limits = self.limits(&order.plan.limits)?;
         Ok(start)
     }
 
-    /// Returns the path of the compiled kernels for a worker. comgr crashes on folder names with special characters, so
-    /// for these it is a symbolic link in the worker's folder.
+    /// Returns the path at which a worker finds the cache of compiled GPU kernels. comgr crashes on folder names with
+    /// special characters. If the path has any, the result is a symbolic link in the worker's folder.
     pub(crate) fn cache_name(&self) -> &Path {
         if is_plain(&self.folders.code) { &self.folders.code } else { Path::new("cache") }
     }
@@ -315,7 +318,8 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the time limits of a program case, which may compile or read gigabytes of libraries without output.
+    /// Returns the time limits of a program case. Its program may compile code or read gigabytes of libraries without
+    /// printing anything.
     pub(crate) fn limits_of_programs(&self) -> Limits {
         let usual = self.given.limits.quiet.as_secs() == u64::from(QUIET_TIMEOUT);
         let quiet =
@@ -323,7 +327,7 @@ impl Session {
         Limits { quiet, ..self.limits.clone() }
     }
 
-    /// Returns the resource limits of a trial, with those that its plan asks for.
+    /// Returns the resource limits of a trial, including those that its plan sets.
     pub fn limits(
         &self,
         of_plan: &BTreeMap<String, String>,
@@ -337,8 +341,8 @@ impl Session {
         Ok(limits)
     }
 
-    /// Returns the start of a program in the stack and on the device, in a clean environment, so that HIP and HSA
-    /// settings of the user's shell have no effect.
+    /// Returns the start of a program with the stack's libraries and on the session's device. The environment is clean,
+    /// so that HIP and HSA variables in the user's shell have no effect.
     pub fn start(
         &self,
         program: &Path,
@@ -374,10 +378,10 @@ impl Session {
                 set(name, value);
             }
         }
-        // With a new path, which is part of the keys of comgr's cache, the runtime would compile its copy kernels
-        // again. That takes three times as long as the rest of a trial.
+        // The path is part of the keys of comgr's cache. With a new one, the HIP runtime would compile its copy kernels
+        // again, which takes three times as long as the rest of a trial.
         set("TMPDIR".as_ref(), self.folders.code.join(TEMPORARY).as_ref());
-        // HIP's compiler would share ~/.cache/comgr with other programs.
+        // Without this variable, HIP's compiler would share ~/.cache/comgr with other programs.
         set(COMGR_CACHE.as_ref(), self.folders.code.join("comgr").as_ref());
         set("AMD_COMGR_CACHE_POLICY".as_ref(), "prune_interval=1m:cache_size_bytes=32m".as_ref());
         if let Some(config) = device_config {
@@ -401,15 +405,16 @@ impl Session {
         }
     }
 
-    /// Returns the view of a program and its children.
+    /// Returns the view of the file system in which a program and its children find the stack.
     ///
     /// # Errors
-    /// Returns the reason why it cannot be prepared.
+    /// Returns the reason why the view cannot be prepared.
     pub fn home(&self, config: Option<&Config>) -> Result<View, String> {
         self.home_of(config).view()
     }
 
-    /// Prepares a program for a start without a view, by environment variables alone.
+    /// Prepares a program that runs without a view of the file system: it finds the stack by environment variables
+    /// alone.
     pub fn without_home(&self, start: &mut Start) -> Result<(), String> {
         self.home_of(None).without_view(start)
     }
@@ -419,7 +424,7 @@ impl Session {
         Home { stack, device, config, cache: &self.folders.cache }
     }
 
-    /// Tests once whether programs can start in a view.
+    /// Tests, once per session, whether programs can be started in a view of the file system.
     ///
     /// # Errors
     /// Returns the reason why they cannot.
@@ -437,7 +442,7 @@ impl Session {
         tried.clone()
     }
 
-    /// Returns the folder of compiled programs and of caches of frameworks, one per stack.
+    /// Returns the folder for compiled programs and for the caches of frameworks. Each stack has its own.
     pub(crate) fn programs_folder(&self) -> PathBuf {
         let stack = plan::digest(self.stack.root.to_string_lossy().as_bytes());
         self.folders.code.join("programs").join(&stack[..16])
@@ -451,12 +456,12 @@ impl Session {
         found.as_ref().map_err(Unready::clone)
     }
 
-    /// Returns the command for a start.
+    /// Returns the process command that starts a program.
     pub fn command(&self, start: &Start) -> Command {
         start.command(&[self.own().into(), STARTER_ARGUMENT.into()], &self.given.launcher)
     }
 
-    /// Returns the kernel's name of a worker, see proc_pid_comm(5).
+    /// Returns the name of a worker's process as the Linux kernel reports it, see proc_pid_comm(5).
     pub(crate) fn process_name(&self) -> String {
         let through = self.stack.through(self.emulated.folder.as_deref());
         let worker = self.programs.worker.as_deref().unwrap_or(self.own());
@@ -482,14 +487,14 @@ impl Session {
         all.filter(|stack| stack.root != self.stack.root).collect()
     }
 
-    /// Returns trouble of this machine that may explain a failed trial.
+    /// Returns a problem of this machine that may explain a failed trial.
     pub(crate) fn trouble(
         &self,
         spool: &Path,
         environment: &BTreeMap<String, String>,
     ) -> Option<Trouble> {
         let mut folders = vec![spool.to_owned(), self.folders.code.clone()];
-        // A case may set other folders, and the compiler creates a missing cache itself.
+        // A case may set other folders. A missing cache folder is not a problem, because the compiler creates it.
         let [temporary, cache] = ["TMPDIR", COMGR_CACHE].map(|name| environment.get(name));
         folders.extend(temporary.map(|folder| spool.join(folder)));
         folders.extend(cache.map(|folder| spool.join(folder)).filter(|folder| folder.exists()));
@@ -504,13 +509,13 @@ impl Session {
         !self.given.launcher.is_empty()
     }
 
-    /// Returns the architecture that device 0 must have; none on a GPU.
+    /// Returns the architecture that device 0 must report; `None` on a GPU.
     pub fn gfx(&self) -> Option<&'static str> {
         self.device.gfx()
     }
 }
 
-/// Returns true if a path stays one word when a program splits text.
+/// Returns true if a path has only plain characters. A program that splits a text into words then keeps it together.
 fn is_plain(path: &Path) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+@%,:=~".contains(byte);
     path.as_os_str().as_encoded_bytes().iter().all(plain)
@@ -521,8 +526,8 @@ fn run_id() -> String {
     format!("{when}-{}", &nonce()[..8])
 }
 
-/// Returns 128 random bits, which prove that a worker of this run answered. The standard library seeds its hasher
-/// randomly.
+/// Returns 128 random bits. A worker that repeats them proves that it belongs to this run. The standard library seeds
+/// its hasher randomly.
 pub(crate) fn nonce() -> String {
     let word = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", word(), word())

@@ -1,21 +1,21 @@
-//! The GPUs that trials run on, one trial at a time on each.
+//! Decides on which GPUs trials run. Each GPU runs one trial at a time.
 
 use thiserror::Error;
 
 use crate::{FailedOperation, FailureClass, Stop, card::Card};
 
-/// An impossible choice of GPUs.
+/// A choice of GPUs that is not possible.
 #[derive(Debug, Error)]
 enum SlotError {
-    /// A variable of the trials hides one of several GPUs.
+    /// An environment variable of the trials hides one of several GPUs.
     #[error("`--env {0}=...` hides GPUs, so the GPU of a trial would be unknown")]
     Hidden(String),
-    /// A variable of the trials contradicts the option.
+    /// The environment variable of the trials (first text) contradicts the option (second text).
     #[error("`--env {0}=...` and `{1}` both say which GPUs trials see")]
     Contradiction(String, String),
     #[error("`{0}`: the driver lists no GPU in /sys/class/kfd")]
     NoGpu(String),
-    /// The second text names no GPU; the third lists all.
+    /// The option (first text) contains a name (second text) that no GPU has. The third text lists all GPUs.
     #[error("`{0}`: no GPU is called `{1}`; there are {2}")]
     Unknown(String, String, String),
     #[error("`{0}` names {1} twice")]
@@ -36,26 +36,26 @@ impl FailedOperation for SlotError {
     }
 }
 
-/// Variable that restricts the GPUs of a process. HIP_VISIBLE_DEVICES takes no UUIDs before ROCm 6.
+/// Environment variable that restricts the GPUs of a process. Before ROCm 6, HIP_VISIBLE_DEVICES does not accept UUIDs.
 /// <https://rocm.docs.amd.com/en/latest/conceptual/gpu-isolation.html>
 pub(crate) const VISIBLE: &str = "ROCR_VISIBLE_DEVICES";
 
-/// Other variables that restrict the GPUs of a process.
+/// Other environment variables that restrict the GPUs of a process.
 const ALSO: [&str; 3] = ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"];
 
 const UNLISTED: &str = "turn-on-the-gpu";
 
-/// A place for one trial at a time.
+/// A place in which one trial runs at a time: one GPU, or all of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slot {
-    /// The only visible GPU; none if trials see all and use the first.
+    /// The only GPU that trials see; `None` if they see all GPUs and use the first.
     pub(crate) card: Option<Named>,
-    /// Locks of a trial, in an order that is the same for all slots.
+    /// Names of the locks that a trial takes. Their order is the same in all slots.
     pub(crate) locks: Vec<String>,
 }
 
 impl Slot {
-    /// Returns the lock that names the GPU's state.
+    /// Returns the name of the lock under which the GPU's state is stored.
     pub(crate) fn first_lock(&self) -> &str {
         self.locks.first().map_or("", String::as_str)
     }
@@ -63,18 +63,19 @@ impl Slot {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Named {
-    /// PCI address, with a slash and the number of a partition.
+    /// PCI address, followed by a slash and the number of a partition if the GPU has partitions.
     pub(crate) name: String,
-    /// PCI address as the runtime reports it.
+    /// PCI address as the HIP runtime reports it.
     pub(crate) bdf: String,
-    /// Value for [`VISIBLE`]: the UUID, because a number may change with a reset; else the number.
+    /// Value for the environment variable [`VISIBLE`]: the UUID, because the number of a GPU may change with a reset.
+    /// Without a UUID, the number.
     pub(crate) visible: String,
 }
 
-/// Returns the slot without a choice, whose trials may use all GPUs and take all locks.
+/// Returns the slot for a run whose user chose no GPU. Its trials may use all GPUs, so they take all locks.
 ///
 /// # Errors
-/// Returns an error for variables that hide GPUs, because the GPU of a trial would be unknown.
+/// Returns an error if environment variables hide GPUs, because the GPU of a trial would be unknown.
 pub(crate) fn without_choice<'a>(
     cards: &[Card],
     variables: impl Iterator<Item = &'a String>,
@@ -86,7 +87,8 @@ pub(crate) fn without_choice<'a>(
     Ok(vec![Slot { card: None, locks }])
 }
 
-/// Returns the slots for `--cards`, or for the variable `said`: `all`, or numbers, PCI addresses and UUIDs.
+/// Returns the slots for the GPUs that the user chose by `words`: `all`, or numbers, PCI addresses and UUIDs. Messages
+/// call the choice `said`: the option `--cards` or the name of a variable.
 pub(crate) fn chosen<'a>(
     words: &[String],
     said: &str,
@@ -129,7 +131,7 @@ pub(crate) fn chosen<'a>(
     Stop::unless_empty(problems).map(|()| slots)
 }
 
-/// Returns the slot of the GPU that a trial used, which need not be the first visible one.
+/// Returns the slot of the GPU with the PCI address `bdf`, which a trial used. It need not be the first visible GPU.
 pub(crate) fn of_card(slot: &Slot, cards: &[Card], bdf: &str) -> Slot {
     let named = named(cards);
     let card = named.into_iter().find(|card| card.bdf.eq_ignore_ascii_case(bdf));
@@ -149,7 +151,8 @@ pub(crate) fn names(slots: &[Slot]) -> Vec<&str> {
     slots.iter().filter_map(|slot| Some(slot.card.as_ref()?.name.as_str())).collect()
 }
 
-/// Returns true if a word names the GPU. Partitions share a PCI address, but neither number nor full name.
+/// Returns true if `word` names the GPU. Partitions of a GPU have the same PCI address, but different numbers and full
+/// names.
 fn is_called((number, card): &(usize, &Named), word: &str) -> bool {
     word == number.to_string()
         || [&card.name, &card.visible].iter().any(|name| name.eq_ignore_ascii_case(word))
@@ -246,7 +249,8 @@ mod tests {
         assert_eq!(none[0].locks, ["turn-on-the-gpu"]);
     }
 
-    /// The state of a GPU is stored under its own name, whichever GPU a trial used.
+    /// The state of a GPU is stored under the name of the GPU that the trial used, even if another one was the first
+    /// visible GPU.
     #[test]
     fn trial_is_attributed_to_the_gpu_that_it_used() {
         let all = without_choice(&machine(), [].iter()).unwrap().remove(0);

@@ -1,4 +1,4 @@
-//! Reads files of a worker. A hostile case may have written them, so no link is followed and no read blocks.
+//! Reads the files that a worker wrote. They may come from a malicious case, so no link is followed and no read blocks.
 
 use std::{
     fs::File,
@@ -11,7 +11,7 @@ use rustix::{
     fs::{Mode, OFlags, open, openat},
 };
 
-/// The folder of a trial, opened before its worker runs, so that a replaced folder is not read.
+/// The folder of a trial. It is opened before the worker runs, so that a folder that replaces it is not read.
 pub(crate) struct Spool {
     folder: Option<OwnedFd>,
     most: u64,
@@ -23,7 +23,7 @@ impl Spool {
         Spool { folder: open(folder, flags, Mode::empty()).ok(), most }
     }
 
-    /// Returns the content of a regular file in the folder; none if it is too large.
+    /// Returns the content of a regular file in the folder; `None` if it is too large.
     pub(crate) fn read(&self, name: &str) -> Option<Vec<u8>> {
         let mut parts = Path::new(name).components();
         let (Some(Component::Normal(name)), None) = (parts.next(), parts.next()) else {
@@ -79,7 +79,7 @@ mod tests {
         ] {
             assert_eq!(spool.read(name), None, "{name}");
         }
-        // The open folder is read, not the one that has its name now.
+        // The opened folder must be read, not the folder that has its name now.
         fs::rename(&folder, base.path().join("moved")).unwrap();
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("1-0-1.bin"), "other").unwrap();

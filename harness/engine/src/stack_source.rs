@@ -1,4 +1,4 @@
-//! Stacks by the names that users give them, which are located or fetched.
+//! Finds the stack that has the name given by a user, or fetches it.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,43 +18,43 @@ use crate::{
     stop::chain,
 };
 
-/// The failure to find, fetch or list stacks.
+/// An error that prevents a stack from being found, fetched or listed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StackError {
-    /// The environment names no cache folder.
+    /// The environment variables of this process name no cache folder.
     #[error("{}", chain(.0))]
     NoCache(NoCacheError),
-    /// The name is not a stack.
+    /// The text is not the name of a stack.
     #[error("{}", chain(.0))]
     Name(SpecError),
-    /// The name is not a library that can be fetched.
+    /// The text is not the name of a library that can be fetched.
     #[error("{0}")]
     Library(String),
-    /// The stack cannot be fetched, or the folder cannot be read.
+    /// The stack cannot be fetched, or its folder cannot be read.
     #[error("{}", chain(.0))]
     Fetch(FetchError, FailureClass),
     /// The stack is not on this machine.
     #[error("{}", chain(.0))]
     Locate(LocateError),
-    /// The build has not been fetched; the second text is the command.
+    /// The build has not been fetched; the second text is the command that fetches it.
     #[error("{0} has not been fetched")]
     NotFetched(String, String),
-    /// The architecture of a build is unknown.
+    /// The build is specific to an architecture, and the architecture of this machine's GPU is unknown.
     #[error(
         "`{0}` is built for one architecture, and the driver does not report that of this machine's GPU"
     )]
     UnknownArchitecture(String),
-    /// The history has no such build; the texts are its gaps.
+    /// No build with the name in the first text exists. The last texts name gaps in the list of builds.
     #[error("`{}`: {}{}", .0, chain(.1), .2.concat())]
     UnknownBuild(String, FindError, Vec<String>),
-    /// The configuration of sources is unusable.
+    /// The configuration file of download sources is not valid.
     #[error("{}", chain(.0))]
     Sources(SourcesError),
     /// The builds cannot be listed.
     #[error("{}", chain(.0))]
     List(ListError),
-    /// The build cannot be obtained.
+    /// The build with the name in the first text cannot be downloaded.
     #[error("{}: {}", .0, chain(.1))]
     Obtain(String, ObtainError),
 }
@@ -88,10 +88,10 @@ impl FailedOperation for StackError {
     }
 }
 
-/// Locates or fetches a stack, until `stop` becomes true.
+/// Finds a stack on this machine, or fetches it. Gives up when `stop` becomes true.
 ///
 /// # Errors
-/// Returns a usage error for a name that is not a stack, and no verdict if a fetch fails.
+/// Returns a usage error for a name that is not a stack, and "no verdict" if the stack cannot be fetched.
 pub fn get(
     spec: &str,
     with: &[String],
@@ -100,7 +100,7 @@ pub fn get(
     stop: &Arc<AtomicBool>,
     reporting: &Reporting,
 ) -> Result<Stack, Stop> {
-    // Packages may serve all architectures, a nightly build serves one.
+    // Packages of a distribution may support several architectures, but a nightly build supports one.
     let one = || architectures.first().cloned().or_else(|| card::first(Path::new("/")));
     if let Some(night) = night(spec, &one, stop)? {
         return obtained(spec, &night, stop, reporting);
@@ -118,7 +118,7 @@ pub fn get(
         reporting.event(EngineEvent::Fetch { spec: &name, step });
     });
     reporting.event(EngineEvent::FetchEnded);
-    // A folder that cannot be read is a mistake of the user.
+    // A folder of the user that cannot be read is a mistake of the user, not a problem of the machine.
     let fetched = matches!(spec, Spec::Debian(_));
     stack.map_err(|error| {
         let class = FailureClass::of(fetched && error.is_environment());
@@ -126,7 +126,7 @@ pub fn get(
     })
 }
 
-/// Returns true if a name is of a build of a configured source.
+/// Returns true if the name of a stack means a build of a configured download source.
 pub fn is_night(spec: &str) -> bool {
     spec.split_once(':').is_some_and(|(channel, _)| sources_of(spec, channel).is_some())
 }
@@ -161,7 +161,7 @@ pub fn located(
     obtained(spec, &night, stop, reporting).map(|stack| stack.root)
 }
 
-/// Returns the build that `nightly:2026-07-02` means; none for other names.
+/// Returns the build that a name such as `nightly:2026-07-02` means; `None` for names of other stacks.
 fn night(
     spec: &str,
     gfx: &dyn Fn() -> Option<String>,
@@ -170,7 +170,7 @@ fn night(
     let Some((channel, build)) = spec.split_once(':') else { return Ok(None) };
     let Some(sources) = sources_of(spec, channel) else { return Ok(None) };
     let gfx = gfx().ok_or_else(|| StackError::UnknownArchitecture(spec.to_owned()))?;
-    // All builds are listed, so that near ones can be suggested.
+    // All builds are listed, so that similar ones can be suggested.
     let wanted = BuildQuery { from: None, to: None, ..BuildQuery::between(&gfx, build, build) };
     let mut history = stacks::list_builds(&sources, &wanted, stop).map_err(unlisted)?;
     let at = history.find(build).map_err(|error| {
@@ -180,12 +180,12 @@ fn night(
     Ok(Some(history.builds.swap_remove(at)))
 }
 
-/// Returns the stop for an unusable configuration of sources.
+/// Returns the stop for a configuration of download sources that is not valid.
 pub fn bad_sources(error: SourcesError) -> Stop {
     StackError::Sources(error).into()
 }
 
-/// Returns the stop for a failed listing of builds.
+/// Returns the stop for a list of builds that could not be downloaded.
 pub fn unlisted(error: ListError) -> Stop {
     StackError::List(error).into()
 }

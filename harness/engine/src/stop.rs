@@ -1,8 +1,8 @@
-//! The error of a command, with its exit code.
+//! The error type of a command: its failures, hints and exit code.
 
 use std::fmt;
 
-/// The early end of a command: failures for the user and the exit code.
+/// The early end of a command: the failures that are reported to the user, and the exit code.
 #[derive(Debug)]
 pub struct Stop {
     code: u8,
@@ -17,7 +17,7 @@ enum Part {
 }
 
 impl Stop {
-    /// Returns a stop with exit code 2: the user asked for something impossible.
+    /// Returns a stop with exit code 2: the user asked for something that is not possible.
     pub fn usage(text: impl fmt::Display) -> Stop {
         Stop::text(2, text)
     }
@@ -27,7 +27,7 @@ impl Stop {
         Stop::text(3, text)
     }
 
-    /// Returns a stop with exit code 4: nothing was left to run.
+    /// Returns a stop with exit code 4: there was nothing to run.
     pub fn nothing(text: impl fmt::Display) -> Stop {
         Stop::text(4, text)
     }
@@ -36,7 +36,7 @@ impl Stop {
         Stop { code, parts: vec![Part::Text(text.to_string())] }
     }
 
-    /// Returns both values, or the failures of both with the exit code of the first.
+    /// Returns both values if both succeeded, and otherwise the failures of both, with the exit code of the first.
     pub fn both<A, B>(a: Result<A, Stop>, b: Result<B, Stop>) -> Result<(A, B), Stop> {
         match (a, b) {
             (Ok(a), Ok(b)) => Ok((a, b)),
@@ -45,7 +45,7 @@ impl Stop {
         }
     }
 
-    /// Succeeds without failures; else returns all of them, with the exit code of the first.
+    /// Succeeds if `failures` is empty. Otherwise returns all of them, with the exit code of the first.
     pub fn unless_empty<F: Into<Stop>>(failures: impl IntoIterator<Item = F>) -> Result<(), Stop> {
         match failures.into_iter().map(Into::into).reduce(Stop::and) {
             Some(stop) => Err(stop),
@@ -53,18 +53,18 @@ impl Stop {
         }
     }
 
-    /// Adds the failures of another stop.
+    /// Adds the failures of another stop, and keeps the exit code.
     pub fn and(mut self, other: Stop) -> Stop {
         self.parts.extend(other.parts);
         self
     }
 
-    /// Returns true if the user asked for something impossible.
+    /// Returns true if the user asked for something that is not possible (exit code 2).
     pub fn is_usage(&self) -> bool {
         self.code == 2
     }
 
-    /// Replaces exit code 3 by 5, for commands in which 3 has another meaning.
+    /// Replaces exit code 3 by 5, for commands in which exit code 3 has another meaning.
     pub fn trouble(self) -> Stop {
         Stop { code: if self.code == 3 { 5 } else { self.code }, ..self }
     }
@@ -84,30 +84,30 @@ impl Stop {
     }
 }
 
-/// The meaning of a failed operation for the command.
+/// The class of a failed operation, which decides the exit code of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureClass {
-    /// The user asked for something impossible.
+    /// The user asked for something that is not possible.
     Usage,
-    /// The machine did not let the operation finish.
+    /// The machine prevented the operation from finishing.
     NoVerdict,
-    /// Nothing was left to run.
+    /// There was nothing to run.
     Nothing,
 }
 
 impl FailureClass {
-    /// Returns the class of a failure by its cause: the environment, or else the request.
+    /// Returns the class of a failure: no verdict if the environment caused it, and otherwise a usage error.
     pub fn of(is_environment: bool) -> FailureClass {
         if is_environment { FailureClass::NoVerdict } else { FailureClass::Usage }
     }
 }
 
-/// A failed operation.
+/// An error with a class and a hint for the user.
 pub trait FailedOperation: std::error::Error {
-    /// Returns the meaning of the failure for the command.
+    /// Returns the class of the failure, which decides the exit code of the command.
     fn class(&self) -> FailureClass;
 
-    /// Returns advice for the user.
+    /// Returns advice for the user, if there is any.
     fn hint(&self) -> Option<String> {
         None
     }
@@ -124,7 +124,7 @@ impl<F: FailedOperation + Send + Sync + 'static> From<F> for Stop {
     }
 }
 
-/// Beginning of the line of a failure.
+/// Prefix of a printed line that reports a failure.
 const ERROR: &str = "error: ";
 
 fn with_hint(failure: &dyn FailedOperation, separator: &str) -> String {
@@ -151,7 +151,7 @@ impl fmt::Display for Stop {
 
 impl std::error::Error for Stop {}
 
-/// Returns an error with its causes on one line, for example `cannot write a.txt: permission denied`.
+/// Returns an error and its causes on one line, for example `cannot write a.txt: permission denied`.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -166,13 +166,13 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Returns an error with its causes, and its hint on a line of its own.
+/// Returns an error and its causes on one line, and its hint on a line of its own.
 pub fn explained(error: &dyn stacks::Hint) -> String {
     let hint = error.hint().map_or_else(String::new, |hint| format!("\nhint: {hint}"));
     chain(error) + &hint
 }
 
-/// Returns an error with its causes and its hint on one line.
+/// Returns an error, its causes and its hint on one line.
 pub fn in_one_line(error: &dyn stacks::Hint) -> String {
     let hint = error.hint().map_or_else(String::new, |hint| format!("; {hint}"));
     chain(error) + &hint

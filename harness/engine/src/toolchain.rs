@@ -1,4 +1,4 @@
-//! Compilers of HIP programs: this machine's, or the stack's own.
+//! Finds and runs compilers of HIP programs: the host compiler of this machine, or the stack's clang.
 
 use std::{
     fs, io,
@@ -15,20 +15,20 @@ use thiserror::Error;
 
 use crate::{FailedOperation, FailureClass};
 
-/// The failure to compile programs.
+/// An error that prevents programs from being compiled.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ToolchainError {
-    /// The stack has no headers.
+    /// The stack has no HIP headers.
     #[error("{0} has no HIP headers to compile with")]
     NoHeaders(String),
     /// Neither the stack nor this machine has a compiler.
     #[error("{0} has no clang, and this machine has no compiler that could serve")]
     NoCompiler(String),
-    /// The stack has no device libraries.
+    /// The stack has no device libraries, which clang needs for GPU code.
     #[error("{0} has no device libraries (ocml.bc)")]
     NoDeviceLibraries(String),
-    /// Files cannot be prepared, or the compiler cannot be started.
+    /// Files cannot be written, or the compiler cannot be started.
     #[error("cannot {0}: {1}")]
     Failed(&'static str, io::Error),
 }
@@ -51,8 +51,8 @@ impl FailedOperation for ToolchainError {
     }
 }
 
-/// Header folders that programs may include. The rest of a stack's `include` belongs to another C library than the host
-/// compiler's.
+/// Header folders of a stack that programs may include. The rest of the stack's `include` folder belongs to a C library
+/// that may differ from that of the host compiler.
 const HEADERS: &[&str] = &[
     "hip",
     "hiprand",
@@ -66,10 +66,10 @@ const HEADERS: &[&str] = &[
     "rocm-core",
 ];
 
-/// Options of the build line in exported programs.
+/// Compiler options in the build line that exported programs contain.
 const OPTIONS: [&str; 3] = ["-std=c++17", "-pthread", "-D__HIP_PLATFORM_AMD__"];
 
-/// A compiler, which is found once for all programs of a run.
+/// A compiler for HIP programs, which is found once for all programs of a run.
 pub struct Toolchain {
     pub(crate) stack: Stack,
     compiler: Compiler,
@@ -79,7 +79,7 @@ pub struct Toolchain {
 
 enum Compiler {
     Host(PathBuf),
-    /// The stack's clang, behind wrappers for the stack's loader.
+    /// The stack's clang. Wrapper scripts start it through the stack's loader.
     Stack {
         clang: PathBuf,
         device_libraries: PathBuf,
@@ -88,7 +88,7 @@ enum Compiler {
 }
 
 impl Toolchain {
-    /// Finds a compiler, and writes wrappers and links into `folder`.
+    /// Finds a compiler, and writes the wrapper scripts and links that it needs into `folder`.
     ///
     /// # Errors
     /// Returns a usage error if headers or a compiler are missing.
@@ -117,7 +117,7 @@ impl Toolchain {
         Ok(Toolchain { stack: stack.clone(), compiler, include, form })
     }
 
-    /// Compiles a program. The inner error is the text of the compiler.
+    /// Compiles a program. The inner error is the output of the compiler.
     ///
     /// # Errors
     /// Returns an error if the compiler cannot be started.
@@ -131,7 +131,7 @@ impl Toolchain {
         self.compile_behind(None, plan, source, program, gfx)
     }
 
-    /// Compiles a program of a case for these architectures.
+    /// Compiles the program of a case for these architectures.
     pub(crate) fn compile_program(
         &self,
         source: &Path,
@@ -145,7 +145,7 @@ impl Toolchain {
         self.link(command, source, program, &[])
     }
 
-    /// Compiles headers once for many programs, if the compiler supports it.
+    /// Compiles the program's headers once, for use by many programs; `None` if the compiler does not support it.
     pub fn precompiled(&self, text: &str, folder: &Path) -> Option<PathBuf> {
         let Compiler::Host(compiler) = &self.compiler else { return None };
         let headers: String =
@@ -154,13 +154,13 @@ impl Toolchain {
         fs::write(&file, headers).ok()?;
         let mut command = Command::new(compiler);
         command.args(OPTIONS).arg("-I").arg(&self.include).args(["-x", "c++-header"]);
-        // gcc and clang look for `.gch` next to the header of `-include`.
+        // For a header named by `-include`, gcc and clang look for a `.gch` file next to it.
         command.arg(&file).arg("-o").arg(folder.join("headers.h.gch"));
         let done = command.stdin(Stdio::null()).output().ok()?;
         done.status.success().then_some(file)
     }
 
-    /// Compiles a program with precompiled headers.
+    /// Compiles a program whose headers are precompiled.
     ///
     /// # Errors
     /// Returns an error if the compiler cannot be started.
@@ -185,7 +185,7 @@ impl Toolchain {
             Compiler::Host(path) => Command::new(path),
             Compiler::Stack { clang, sysroot, .. } => {
                 let mut command = Command::new(clang);
-                // Clang would follow /proc/self/exe to the loader.
+                // Without this option, clang would follow /proc/self/exe to the stack's loader.
                 command.arg("-no-canonical-prefixes").arg("-fuse-ld=lld");
                 if let Some(sysroot) = sysroot {
                     command.arg("--sysroot").arg(sysroot);
@@ -197,7 +197,7 @@ impl Toolchain {
         command
     }
 
-    /// Adds the options for device code if the program contains any.
+    /// Adds the options for GPU code if the program contains any.
     fn add_device_options(&self, command: &mut Command, arch: &[String]) {
         if let (Form::Hipcc, Compiler::Stack { clang, device_libraries, .. }) =
             (self.form, &self.compiler)
@@ -206,7 +206,7 @@ impl Toolchain {
             command.args(arch.iter().map(|gfx| format!("--offload-arch={gfx}")));
             command.arg(joined("--rocm-device-lib-path=", device_libraries));
             command.arg(joined("--hip-path=", &self.stack.root.join("usr")));
-            // Clang looks for its bundler on PATH only.
+            // Clang looks for clang-offload-bundler only on PATH.
             let path = std::env::var_os("PATH").unwrap_or_default();
             let beside = clang.parent().map(Path::to_path_buf);
             let folders = beside.into_iter().chain(std::env::split_paths(&path));
@@ -216,7 +216,7 @@ impl Toolchain {
         }
     }
 
-    /// Compiles and links a program with HIP, hipRTC and these libraries.
+    /// Compiles and links a program with HIP, hipRTC and the given libraries.
     fn link(
         &self,
         mut command: Command,
@@ -228,9 +228,9 @@ impl Toolchain {
         let libraries = ["libamdhip64.so".to_owned(), "libhiprtc.so".to_owned()]
             .into_iter()
             .chain(libraries.iter().map(|library| format!("lib{}.so", library.name())));
-        // A missing library is reported by the linker.
+        // If the stack does not have a library, the linker reports it.
         command.args(libraries.filter_map(|name| self.stack.library(&name)));
-        // The stack's libraries need functions of the stack's own C library.
+        // The stack's libraries need functions of the stack's own C library, which the linker does not see.
         command.arg("-Wl,--allow-shlib-undefined");
         let output = command.stdin(Stdio::null()).output();
         let output = output.map_err(|error| ToolchainError::Failed("start the compiler", error))?;
@@ -241,14 +241,14 @@ impl Toolchain {
     }
 }
 
-/// Returns the first error and the lines after it, because headers may cause many warnings.
+/// Returns the compiler's first error and the lines after it. Warnings about headers may precede it.
 fn first_error(words: &str) -> String {
     let lines: Vec<&str> = words.lines().collect();
     let first = lines.iter().position(|line| line.contains("error:")).unwrap_or(0);
     lines[first..].iter().take(30).copied().collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the clang of the stack's development packages.
+/// Returns the clang in the stack's development packages, if they are installed.
 fn stack_clang(
     stack: &Stack,
     folder: &Path,
@@ -275,7 +275,7 @@ fn stack_clang(
     })
 }
 
-/// Returns the folder of ocml.bc, which only newer Debian releases keep with clang.
+/// Returns the folder of ocml.bc and the other device libraries. Only newer releases of Debian keep it with clang.
 fn device_libraries(root: &Path, llvm: &Path) -> Option<PathBuf> {
     let versions = fs::read_dir(llvm.join("lib/clang")).into_iter().flatten().flatten();
     let with_clang = versions.map(|entry| entry.path().join("amdgcn/bitcode"));
@@ -285,7 +285,8 @@ fn device_libraries(root: &Path, llvm: &Path) -> Option<PathBuf> {
         .find(|place| place.join("ocml.bc").is_file())
 }
 
-/// Writes scripts that start clang's tools through the stack's loader, next to the files that clang looks for.
+/// Writes scripts that start clang's tools through the stack's loader. They are next to links to the files that clang
+/// looks for.
 fn wrappers(stack: &Stack, llvm: &Path, folder: &Path) -> std::io::Result<()> {
     let bin = folder.join("llvm/bin");
     fs::create_dir_all(&bin)?;
@@ -332,7 +333,7 @@ mod tests {
         let warnings: String = (0..40).map(|n| format!("a.h:{n}:1: warning: old\n")).collect();
         let words = format!("{warnings}p.cpp:7:3: error: no\n    7 | x\n");
         assert_eq!(first_error(&words), "p.cpp:7:3: error: no\n    7 | x");
-        // A text without `error:` is quoted from its beginning.
+        // Compiler output without `error:` is quoted from its first line.
         assert_eq!(first_error(&warnings).lines().count(), 30);
         assert!(first_error("killed").starts_with("killed"));
     }

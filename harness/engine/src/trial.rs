@@ -1,4 +1,4 @@
-//! One trial of any kind on any device, and the reasons for skipping it.
+//! Runs one trial of any kind on any device, or decides to skip it.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ use crate::{
     worker_process::not_started,
 };
 
-/// Runs one trial in a new process, or skips it, and judges it. Returns none if the run was cancelled.
+/// Runs one trial in a new process, or skips it, and judges it. Returns `None` if the run was cancelled.
 pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Record> {
     run_trial_reporting_end(session, job, &|_| {}, cancel)
 }
 
-/// Runs a trial like [`run_trial`]. The provisional record is passed to `ended` before the health check, so that it
-/// survives if this program is killed.
+/// Runs a trial like [`run_trial`], but passes a provisional record to `ended` before the health check, so that the
+/// record survives if this program is killed.
 pub(crate) fn run_trial_reporting_end(
     session: &Session,
     job: &Job<'_>,
@@ -61,7 +61,7 @@ pub(crate) fn run_trial_reporting_end(
     }
 }
 
-/// Returns the skip reason if stack or architecture are unsuitable.
+/// Returns the skip reason if the case does not support the stack's release or the device's architecture.
 fn unmet_requirement(
     case: &Case,
     rocm: Option<&plan::Version>,
@@ -93,7 +93,7 @@ fn missing_devices(case: &Case, devices: u32) -> Option<String> {
     })
 }
 
-/// Returns the skip reason if a case sets the visible GPUs against `--cards`.
+/// Returns the skip reason if the case itself sets the visible GPUs while `--cards` sets them for the trial.
 fn conflicting_device_selection(
     environment: &BTreeMap<String, String>,
     slots: &[Slot],

@@ -1,4 +1,4 @@
-//! Finds programs by name, as a shell does.
+//! Finds programs by their names, as a shell does.
 
 use std::{
     env,
@@ -12,11 +12,11 @@ use thiserror::Error;
 
 use crate::{FailedOperation, FailureClass};
 
-/// A program that cannot be run.
+/// The reason why a program cannot be run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// The file cannot be found or read.
+    /// The file of the program cannot be found or read.
     #[error("cannot run `{}`: {}", .0.display(), .1)]
     Failed(PathBuf, io::Error),
     /// The path is not a regular file.
@@ -30,7 +30,8 @@ impl FailedOperation for ProgramError {
     }
 }
 
-/// Returns the file of a program, without resolving links, by which a virtual environment's python identifies itself.
+/// Returns the path of a program without resolving symbolic links, because the python of a virtual environment
+/// recognises the environment by its unresolved path.
 pub fn file(name: &Path) -> Result<PathBuf, ProgramError> {
     match program(name, &search(None))? {
         ProgramLocation::Here(file) => Ok(file),
@@ -40,13 +41,13 @@ pub fn file(name: &Path) -> Result<PathBuf, ProgramError> {
 
 /// The location of a program.
 pub enum ProgramLocation {
-    /// The file on this machine.
+    /// Path of the file on this machine.
     Here(PathBuf),
-    /// A stack may have the program. The error is for the case that it does not.
+    /// The program is not on this machine, but a stack may contain it. The error applies if the stack does not.
     Nowhere(ProgramError),
 }
 
-/// Returns the search path: the virtual environment, then PATH.
+/// Returns the folders in which programs are searched: that of the virtual environment, then those of PATH.
 pub fn search(venv: Option<&Path>) -> OsString {
     let path = env::var_os("PATH").unwrap_or_default();
     let Some(venv) = venv else { return path };
@@ -56,10 +57,10 @@ pub fn search(venv: Option<&Path>) -> OsString {
     first
 }
 
-/// Finds a program along a search path.
+/// Finds a program in the folders of a search path.
 ///
 /// # Errors
-/// Returns an error for a file that cannot be run.
+/// Returns an error if the file is not executable or cannot be read.
 pub fn program(name: &Path, path: &OsStr) -> Result<ProgramLocation, ProgramError> {
     let named = env::split_paths(path).map(|folder| folder.join(name));
     let found = if is_bare(name) { named.into_iter().find(|file| runs(file)) } else { None };
@@ -73,12 +74,12 @@ pub fn program(name: &Path, path: &OsStr) -> Result<ProgramLocation, ProgramErro
     }
 }
 
-/// Returns true for a name that is searched, and false for a path.
+/// Returns true for a bare name, which is searched on PATH, and false for a path.
 fn is_bare(name: &Path) -> bool {
     name.components().count() == 1 && !name.starts_with(".") && !name.starts_with("..")
 }
 
-/// Returns true for an executable file.
+/// Returns true if the file is executable.
 pub fn runs(file: &Path) -> bool {
     file.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }

@@ -1,4 +1,4 @@
-//! The order of a worker, and the observation of its process.
+//! Starts a worker process, sends it its order, and turns what is observed into events for the judge.
 
 mod kept_events;
 
@@ -15,7 +15,8 @@ use crate::{
     slots::{self, Slot},
 };
 
-/// The order of a worker, with the digest that it must echo.
+/// Everything that a worker needs: its start, and the order (plan and settings) that it reads from its standard input.
+/// The worker must report the digest of the order.
 pub(crate) struct WorkerOrder {
     start: Start,
     order: Vec<u8>,
@@ -58,7 +59,7 @@ impl WorkerOrder {
     }
 }
 
-/// Runs a worker. Returns none if the run was cancelled.
+/// Runs a worker. Returns `None` if the run was cancelled.
 pub(crate) fn observe(
     session: &Session,
     order: &WorkerOrder,
@@ -82,7 +83,7 @@ pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
         Ended::Signalled { signal, .. } => End::Signalled { signal },
         Ended::Stopped { reason: Reason::Total, .. } => End::TimedOut { limit: Limit::Total },
         Ended::Stopped { reason: Reason::Quiet, .. } => End::TimedOut { limit: Limit::Quiet },
-        // A frozen process of a cgroup v1 survives SIGKILL.
+        // A process that a cgroup v1 has frozen survives SIGKILL.
         Ended::Stopped { reason: Reason::Suspended(cause), .. }
         | Ended::CouldNotBeKilled { reason: Reason::Suspended(cause) } => {
             End::Lost(format!("the process was suspended and did not go on in time: {cause}"))
@@ -93,10 +94,10 @@ pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
         Ended::Lost(error) => End::Lost(error.to_string()),
         _ => End::Lost("the worker ended in an unknown way".into()),
     };
-    // Other events may be missing then, so nothing is concluded from them.
+    // Events may be missing, so nothing is concluded from those that arrived.
     let end = if left_out == LeftOut::default() { end } else { End::Lost(left_out.to_string()) };
     let end = if launched { end_below_a_launcher(&mut events, end) } else { end };
-    // A process that ended normally has completed its last line.
+    // A process that ended normally has completed its last event, so an incomplete line is not an event.
     if end == End::Exited(plan::WORKER_DONE) && !seen.torn.is_empty() {
         garbage.push(String::from_utf8_lossy(&seen.torn).into_owned());
     }
@@ -113,7 +114,7 @@ pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
     }
 }
 
-/// Returns the end of the worker as its starter reports it, because the exit status is the launcher's.
+/// Returns how the worker ended according to its starter, because the observed exit status is that of the launcher.
 fn end_below_a_launcher(events: &mut Vec<Event>, seen: End) -> End {
     let by_itself = matches!(seen, End::Exited(_) | End::Signalled { .. });
     match events.last() {

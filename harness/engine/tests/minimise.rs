@@ -1,4 +1,5 @@
-//! A minimisation without worker processes: a scripted runner replaces them, and the path of the worker leads nowhere.
+//! Tests a minimisation without worker processes: a scripted runner replaces them, and the path of the worker does not
+//! exist.
 
 use std::{
     cell::{Cell, RefCell},
@@ -42,7 +43,8 @@ faults: [copy.zero]
 
 const SIGNATURE: &str = "wrong-data:dst.back:zero";
 
-/// Executes nothing. A trial with an injected fault fails at the check of `dst.back`, the copy of `dst` on the host, if it copies to `dst`.
+/// A runner that executes nothing. A trial that copies to `dst` under an injected fault fails at the check of
+/// `dst.back`, the copy of `dst` on the host.
 #[derive(Debug, Default)]
 struct Scripted {
     runs: AtomicU32,
@@ -92,7 +94,7 @@ impl TrialRunner for Scripted {
     }
 }
 
-/// Returns options for a stack in this folder that no process could use.
+/// Returns options for a stack in this folder. No process could use the stack, because it does not exist.
 fn options(folder: &Path, runner: &Arc<Scripted>) -> MinimiseOptions {
     let (stack, cache) = (folder.join("stack"), folder.join("cache"));
     std::fs::create_dir_all(&cache).unwrap();
@@ -162,7 +164,7 @@ fn leaves_out_calls_without_effect_on_the_failure() {
     assert!(found.calls_after < found.calls_before, "{}", result.text);
     assert!(found.yaml.contains("dst") && !found.yaml.contains("other"), "{}", found.yaml);
     assert_eq!(std::fs::read_to_string(out.join("case.yaml")).unwrap(), found.yaml);
-    // The healthy device is the oracle.
+    // The healthy device is the oracle here, and the minimal case passed on it.
     assert_eq!(found.passes.unwrap().rate.failed, 0);
     assert!(result.text.contains(&found.yaml.lines().last().unwrap().to_owned()));
     let smaller = smaller.into_inner();
@@ -182,12 +184,12 @@ fn resumes_without_repeating_runs() {
     };
     let resumed = MinimiseOptions { resume: true, ..options(folder.path(), &runner) };
     let second = minimise(&resumed, &report).unwrap();
-    // Only the runs after the search, which are not in the journal, are made again.
+    // The journal does not contain the runs after the search, so only these are made again.
     assert_eq!(ended.get(), 0);
     assert!(runner.runs.load(Ordering::Relaxed) < runs);
     let case = |text: &str| text.split("\n\n").nth(1).map(str::to_owned);
     assert_eq!(case(&first.text), case(&second.text));
-    // Under other conditions the journal is of no use.
+    // With another fault, the journal cannot be reused.
     let torn = vec![Planted::from(Fault::CopyTorn)];
     let error = minimise_with(&resumed, torn, &|_| {}).unwrap_err();
     assert_eq!(error.code(), 2, "{error}");

@@ -1,22 +1,24 @@
-//! Words of a command as text that people paste into a shell.
+//! Quotes the words of a command line so that people can paste it into their shell.
 
 use std::fmt::Write;
 
-/// Splits a text into words as a shell does, without any expansion.
+/// Splits a command line into words as a shell does, without any expansion.
 pub use shell_words::split;
 
-/// Joins words to a text that [`split`] splits into the same words. A person's shell may read it in another way.
+/// Joins words to a command line that [`split`] splits into the same words. A person's shell may read it differently;
+/// for that, use [`join`].
 pub use shell_words::join as unsplit;
 
-/// Returns a word quoted so that bash, dash, zsh and fish read exactly this word, also when the text is pasted into an
-/// interactive shell and when it was printed with control characters escaped.
+/// Returns a word quoted so that bash, dash, zsh and fish read exactly this word. This also holds if the result is
+/// pasted into an interactive shell, or if it was printed with control characters escaped.
 ///
-/// * Only words of ASCII letters, digits and `-_/.,:@+` stay as they are. In quotes no shell expands `!`, `{a,b}`, `~`,
-///   `*` or `=command`.
-/// * Single quotes and backslashes are outside of the quotes, because fish reads a backslash in single quotes.
-/// * Control characters, and all characters outside of ASCII that are neither a letter nor a digit, are printed by
-///   `printf`: a terminal would act on them, and some hide or reorder text. A newline stays, because `$(...)` would
-///   remove it at the end.
+/// * Only words that consist of ASCII letters, digits and `-_/.,:@+` are not quoted. In quotes, no shell expands `!`,
+///   `{a,b}`, `~`, `*` or `=command`.
+/// * Single quotes and backslashes are put outside of the quotes, because fish interprets a backslash inside single
+///   quotes.
+/// * Control characters, and all characters outside of ASCII that are neither a letter nor a digit, are written as
+///   calls of `printf`, because a terminal would interpret them, and some hide or reorder text. A newline is written as
+///   it is, because `$(...)` would remove it at the end.
 pub fn quote(word: &str) -> String {
     if !word.is_empty() && word.chars().all(is_safe) {
         return word.to_owned();
@@ -28,7 +30,8 @@ pub fn quote(word: &str) -> String {
     let (mut before, mut printed) = (None, false);
     for c in word.chars() {
         let style = match Style::of(c) {
-            // Fish 3.6 looks for variables also in single quotes, where `"$(...)"` precedes them in the word.
+            // Where `"$(...)"` precedes single quotes in a word, fish 3.6 looks for variables even inside the single
+            // quotes.
             Style::Quoted if c == '$' && printed => Style::Escaped,
             style => style,
         };
@@ -51,24 +54,24 @@ pub fn quote(word: &str) -> String {
     out + before.map_or("", Style::close)
 }
 
-/// Returns words as a command for a shell, each quoted by [`quote`].
+/// Returns a command line for a shell, in which each word is quoted by [`quote`].
 pub fn join<W: AsRef<str>>(words: impl IntoIterator<Item = W>) -> String {
     words.into_iter().map(|word| quote(word.as_ref())).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns true for characters that no shell treats specially in any place of an argument.
+/// Returns true for characters that no shell interprets, wherever in an argument they are.
 fn is_safe(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_/.,:@+".contains(c)
 }
 
-/// Way to write a character.
+/// The way in which a character is written in a quoted word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Style {
-    /// `'a'`
+    /// In single quotes: `'a'`
     Quoted,
-    /// `\'`
+    /// After a backslash: `\'`
     Escaped,
-    /// `"$(printf '\033')"`
+    /// As output of printf: `"$(printf '\033')"`
     Printed,
 }
 

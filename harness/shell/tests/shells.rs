@@ -1,14 +1,14 @@
-//! Pastes quoted words into real shells, and compares the words that these read.
+//! Pastes quoted words into real shells, and compares the words that the shells read with the original ones.
 
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Number of commands for each shell.
+/// Number of command lines that each shell reads.
 const COMMANDS: usize = 150;
 
-/// Pieces of words on which some shell acts somewhere.
+/// Pieces from which words are made. Each is special to some shell in some place.
 const PIECES: [&str; 62] = [
     "!",
     "!!",
@@ -74,18 +74,18 @@ const PIECES: [&str; 62] = [
     "中",
 ];
 
-/// Texts before the commands, where a shell has more expansions than by default.
+/// Shell commands that are read first. They switch on expansions that are off by default.
 const OPTIONS: [(&str, &str); 2] = [
     ("bash", "shopt -s extglob nullglob globstar; set -o histexpand\n"),
     ("zsh", "setopt extended_glob magic_equal_subst null_glob rc_quotes glob_subst\n"),
 ];
 
-/// Returns pseudo-random numbers below `n`, the same in each run.
+/// Generator of pseudo-random numbers, which are the same in each run.
 struct Numbers(u64);
 
 impl Numbers {
     fn below(&mut self, n: usize) -> usize {
-        // Knuth's constants of a linear congruential generator.
+        // The constants are those of Knuth's linear congruential generator.
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap_or(0) % n
@@ -103,8 +103,8 @@ impl Numbers {
     }
 }
 
-/// Returns the words that a shell reads from each command. The shell is interactive, and in a session of its own, so
-/// that it leaves the terminal alone.
+/// Returns the words that a shell reads from each command line. The shell is interactive, and in a session of its own,
+/// so that it cannot take over the terminal.
 fn read_by(shell: &[&str], commands: &[String]) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     for name in ["a", "b", "ab", "x!e"] {

@@ -8,7 +8,7 @@
 //! descends.
 //!
 //! A program that uses this library may have children of its own, even in groups of their own. This module does not
-//! touch them. The kernel makes orphans children of the first living thread. Therefore children of other threads, and
+//! touch them. Linux makes orphans children of the first living thread. Therefore children of other threads, and
 //! processes that are older than the first supervised child, are not leftovers of a supervised child.
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Environment variable that identifies the supervised child to which a process belongs.
 pub const RUN_VARIABLE: &str = "ROCREPRO_RUN";
 
-/// Leaders of process groups whose leftovers have not been cleared yet.
+/// Leaders of process groups whose leftover processes have not been killed yet.
 struct Running {
     /// Process id of each leader, with the value of its [`RUN_VARIABLE`].
     leaders: BTreeMap<i32, String>,
@@ -65,16 +65,16 @@ pub(crate) fn start(command: &mut Command) -> std::io::Result<(Child, Leader)> {
     let child = command.env(RUN_VARIABLE, &run).spawn()?;
     let pid = Pid::from_child(&child).as_raw_pid();
     if running.leaders.is_empty() {
-        // A child that has not been reaped has a line in /proc, even after it has ended.
+        // A child that has not been reaped still has an entry in /proc, even after it has ended.
         running.since = parse_start(&read_stat(Pid::from_child(&child))).unwrap_or_default();
     }
     running.leaders.insert(pid, run.clone());
     Ok((child, Leader { pid, run }))
 }
 
-/// Kills the orphans that an ended leader left to this process, and returns them. Processes without a [`RUN_VARIABLE`]
-/// are spared as long as another leader runs, because they may be descendants of that leader. `stays` is true if the
-/// leader or its group could not be killed.
+/// Kills the orphans that an ended leader left to this process, and returns them. As long as another leader runs,
+/// processes without a [`RUN_VARIABLE`] are not killed, because they may be descendants of that leader. `stays` is true
+/// if the leader or its group could not be killed.
 pub(crate) fn clear(leader: Leader, stays: bool, reap: Duration) -> Vec<Process> {
     clear_with(leader, stays, reap, &mut children)
 }
@@ -104,7 +104,7 @@ fn clear_with(
         }
         let over = begun.elapsed();
         for (pid, name) in &left {
-            // The process is a child of this process that has not been reaped, so the kernel has not reused its id.
+            // The process is a child of this process that has not been reaped, so Linux has not reused its id.
             if over >= SETTLE && !found.iter().any(|known| known.pid == pid.as_raw_pid()) {
                 found.push(Process { pid: pid.as_raw_pid(), name: name.clone(), survived: false });
                 let _ = kill_process(*pid, Signal::KILL);
@@ -120,9 +120,9 @@ fn clear_with(
     }
 }
 
-/// Reaps the ended processes among `children`, and returns the living ones that this process did not start. The second
-/// value is false if the list may be incomplete: a child that ended after the listing may have left children of its
-/// own.
+/// Reaps the ended processes among `children`, and returns those that are alive and that this process did not start.
+/// The second value is false if the list may be incomplete: a child that ended after the listing may have left children
+/// of its own.
 fn strangers(running: &Running, children: Vec<Pid>) -> (Vec<(Pid, String)>, bool) {
     if children.is_empty() {
         return (Vec::new(), true);
@@ -171,7 +171,7 @@ fn run_of(pid: Pid) -> Option<String> {
     Some(String::from_utf8_lossy(value).into_owned())
 }
 
-/// Returns the children of the first thread of this process, to which the kernel gives orphans.
+/// Returns the children of the first thread of this process, to which Linux gives orphans.
 fn children() -> Vec<Pid> {
     let id = std::process::id();
     let list = fs::read_to_string(format!("/proc/self/task/{id}/children")).unwrap_or_default();
@@ -185,7 +185,8 @@ mod tests {
 
     use super::*;
 
-    /// A process that ends after the listing leaves its children to this process. These children are not on the list.
+    /// A process that ends after the children were listed leaves its own children to this process. These are not in the
+    /// list.
     #[test]
     fn finds_children_of_a_process_that_died_after_the_listing() {
         let mut command = Command::new("sh");
@@ -197,7 +198,7 @@ mod tests {
         child.wait().unwrap();
         let mut ended = Command::new("true").process_group(0).spawn().unwrap();
         let dead = Pid::from_child(&ended);
-        // If another test reaps the process, it has ended too.
+        // If another test reaps the process, this also shows that it has ended.
         let stat = format!("/proc/{}/stat", dead.as_raw_pid());
         while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
             std::thread::sleep(PAUSE);
@@ -216,8 +217,8 @@ mod tests {
     fn foreign_children_are_neither_killed_nor_reaped() {
         let sleeper = || Command::new("sleep").arg("606").process_group(0).spawn().unwrap();
         let by_another = std::thread::Builder::new().spawn(move || {
-            // When this thread ends, the kernel gives its child to the first thread. `clear` in another test must not
-            // kill that child.
+            // When this thread ends, Linux gives its child to the first thread. `clear` in another test must not kill
+            // that child.
             let mut command = Command::new("sleep");
             let (child, leader) = start(command.arg("606").process_group(0)).unwrap();
             let listed = children().contains(&Pid::from_child(&child));
@@ -229,7 +230,7 @@ mod tests {
         let mut before = sleeper();
         let mut dead = Command::new("true").process_group(0).spawn().unwrap();
         let listed = [&before, &dead].map(Pid::from_child);
-        // The state Z in /proc shows that the process has ended.
+        // The state Z in /proc means that the process has ended.
         while !read_stat(listed[1]).contains(") Z ") {
             std::thread::sleep(PAUSE);
         }

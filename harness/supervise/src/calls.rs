@@ -1,8 +1,9 @@
 //! Tries the system calls that the supervisor and its children need, once before a trial.
 //!
-//! A container or a batch system may forbid some calls by a seccomp filter, which all children inherit. If `getcwd` is
-//! forbidden, a compiler in a worker crashes; if `prctl` is forbidden, leftover processes are not found. A filter that
-//! kills the caller (`SECCOMP_RET_KILL_PROCESS`) ends this process at the first such call, which cannot be reported.
+//! A container or a batch system may forbid some system calls by a seccomp filter, which all children inherit. If
+//! `getcwd` is forbidden, a compiler in a worker crashes; if `prctl` is forbidden, leftover processes are not found. A
+//! filter that kills the caller (`SECCOMP_RET_KILL_PROCESS`) ends this process at the first such call, which cannot be
+//! reported.
 
 use std::fmt;
 use std::fs;
@@ -10,16 +11,16 @@ use std::io::{self, ErrorKind};
 
 use rustix::process::{getpid, set_child_subreaper};
 
-/// A system call that is needed, and a function that tries it.
+/// A system call that is needed, with a function that tries it.
 struct Needed {
     name: &'static str,
-    /// Consequence if the call fails. It completes the sentence "without it ...".
+    /// Consequence if the system call fails. It completes the sentence "without it ...".
     otherwise: &'static str,
     attempt: fn() -> io::Result<()>,
 }
 
 /// System calls that this process and every worker or program need. `pidfd_open` is not in the list, because a thread
-/// can wait for the child instead.
+/// can wait for a child instead.
 const NEEDED: [Needed; 3] = [
     Needed {
         name: "getcwd",

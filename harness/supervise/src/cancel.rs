@@ -20,8 +20,8 @@ pub struct Cancel(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     requested: Arc<AtomicBool>,
-    /// A descriptor that becomes readable with the request. Nothing reads it, so it wakes every thread that polls it,
-    /// at the time of the request or later.
+    /// A file descriptor that becomes readable when the request is made. Nothing reads it, so it wakes every thread
+    /// that polls it, at the time of the request or later.
     wake: OwnedFd,
 }
 

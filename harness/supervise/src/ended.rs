@@ -1,4 +1,4 @@
-//! Opens a descriptor that becomes ready when a child has ended.
+//! Opens a file descriptor that becomes ready when a child has ended, so that the end of the child can be polled.
 
 use std::io::{self, pipe};
 use std::os::fd::OwnedFd;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 
-/// Opens a descriptor that becomes ready when a child of this process has ended. If `pidfd_open` is missing (before
-/// Linux 5.3) or a container forbids it, a thread waits for the child. The child still has to be reaped.
+/// Opens a file descriptor that becomes ready when a child of this process has ended. If `pidfd_open` is missing
+/// (before Linux 5.3) or a container forbids it, a thread waits for the child. The child still has to be reaped.
 ///
 /// # Errors
-/// Fails with `ESRCH` if the child has already been reaped, and with the kernel's error if no descriptor or thread is
-/// available.
+/// Fails with `ESRCH` if the child has already been reaped, and with the operating system's error if no descriptor or
+/// thread is available.
 pub(crate) fn descriptor(child: Pid) -> io::Result<OwnedFd> {
     match pidfd_open(child, PidfdFlags::empty()) {
         Err(error) if is_unavailable(error) => by_thread(child),
@@ -26,12 +26,12 @@ pub(crate) fn is_unavailable(error: Errno) -> bool {
     matches!(error, Errno::NOSYS | Errno::PERM | Errno::ACCESS)
 }
 
-/// Time between two checks of a child that another thread of this process has stopped to read its stacks. The kernel
-/// reports such stops to every thread that waits, whatever its options are (`wait_task_stopped` in Linux's
+/// Time between two checks of a child that another thread of this process has stopped to read the child's call stacks.
+/// Linux reports such stops to every thread that waits, whatever its options are (`wait_task_stopped` in Linux's
 /// kernel/exit.c).
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Returns a descriptor that a thread makes ready when the child has ended.
+/// Returns a file descriptor that a thread makes ready when the child has ended.
 pub(crate) fn by_thread(child: Pid) -> io::Result<OwnedFd> {
     let (ready, held) = pipe()?;
     let wait = move || {

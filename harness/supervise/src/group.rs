@@ -1,4 +1,4 @@
-//! Sends signals to the process group of a child. Finds and kills its members after the leader has ended.
+//! Sends signals to the process group of a child. Finds and kills the members of the group after its leader has ended.
 
 use std::fs;
 use std::io;
@@ -18,12 +18,12 @@ use crate::silence::Work;
 /// signal to the group has killed, end shortly after the leader.
 pub(crate) const SETTLE: Duration = Duration::from_millis(200);
 
-/// A process of the child's group that outlived the child.
+/// A process in the child's group that outlived the child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     /// Process id.
     pub pid: i32,
-    /// Command name that the kernel keeps, at most 15 bytes; see `proc_pid_comm(5)`.
+    /// Command name that the Linux kernel keeps, at most 15 bytes; see `proc_pid_comm(5)`.
     pub name: String,
     /// True if the process still existed after SIGKILL and the wait of [`Limits::reap`].
     ///
@@ -35,15 +35,15 @@ pub struct Process {
 /// child.
 pub(crate) type Send = fn(Pid, Signal);
 
-/// Sends a signal to a process group. The leader must not have been reaped, or a member must be alive. Otherwise the
-/// kernel may have reused the id of the group.
+/// Sends a signal to a process group. The leader must not have been reaped, or a member must be alive. Otherwise Linux
+/// may have reused the id of the group.
 pub(crate) fn send(group: Pid, signal: Signal) {
     // The last member may have ended in the meantime. A member that this process may not signal, because it runs as
     // another user, is reported as a survivor.
     let _ = kill_process_group(group, signal);
 }
 
-/// Waits until one of `sources` is ready or the time `until` has come, and returns the sources that are ready. A
+/// Waits until one of `sources` is ready or the time `until` has come, and returns the sources that are ready. A file
 /// descriptor whose other end is closed counts as ready.
 pub(crate) fn wait_ready<T: Copy>(
     sources: &[(T, BorrowedFd<'_>, PollFlags)],
@@ -66,7 +66,7 @@ pub(crate) fn wait_ready<T: Copy>(
 
 /// Kills the remaining members of a group whose leader has ended and been reaped, and returns them.
 ///
-/// The kernel does not reuse the id of a group that has members. The signal could only reach another group if, in the
+/// Linux does not reuse the id of a group that has members. The signal could reach another group only if, in the
 /// moments between the check and the kill, the last member ended and all other process ids were used up.
 pub(crate) fn clear(group: Pid, reap: Duration, send: Send) -> Vec<Process> {
     // This call takes a microsecond; reading /proc takes milliseconds on a large machine.
@@ -91,7 +91,7 @@ pub(crate) fn numbers(group: Pid) -> Vec<i32> {
     members(group).iter().map(|(process, _)| process.pid).collect()
 }
 
-/// A process, and a descriptor that becomes ready when the process has ended. The descriptor is `None` if the kernel
+/// A process, and a file descriptor that becomes ready when the process has ended. The descriptor is `None` if Linux
 /// does not support such descriptors.
 type Member = (Process, Option<OwnedFd>);
 
@@ -122,7 +122,7 @@ fn living_member(pid: i32, group: Pid) -> Option<String> {
     (of == group.as_raw_pid() && !matches!(state, "Z" | "X")).then(|| name.to_owned())
 }
 
-/// Returns the processor use of a process and its threads, or `None` if the kernel does not report it.
+/// Returns the processor use of a process and its threads, or `None` if Linux does not report it.
 pub(crate) fn work(pid: Pid) -> Option<Work> {
     let process = format!("/proc/{}", pid.as_raw_pid());
     let stat = fs::read(format!("{process}/stat")).ok()?;

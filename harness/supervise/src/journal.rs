@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Event that does not destroy a record, once [`Journal::write`] has returned.
+/// The event that a record survives once [`Journal::write`] has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// The end of this process, even by SIGKILL. The kernel has the bytes when `write` returns.
+    /// The end of this process, even by SIGKILL. The bytes are in the Linux kernel's memory when `write` returns.
     Process,
     /// A crash of the machine, which a test of a driver may cause. The bytes are on the disk when `write` returns
     /// (`fdatasync`, a few milliseconds per record on most disks).
@@ -68,7 +68,7 @@ pub enum JournalError {
     },
 }
 
-/// Contents of a journal that [`read`] returns.
+/// Content of a journal, as [`read`] returns it.
 #[derive(Debug)]
 pub struct Read<T> {
     /// Complete records, in the order of the file.

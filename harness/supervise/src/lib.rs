@@ -5,18 +5,18 @@
 //!
 //! # Requirements on the child
 //!
-//! * The child reads one line, its orders, from standard input. Standard input then stays open until the child has been
-//!   reaped or this process has ended. If standard input closes, the child has lost its parent and must kill its own
-//!   process group (`kill(0, SIGKILL)`). Thus even a parent that SIGKILL ends leaves no process behind. The alternative
-//!   `PR_SET_PDEATHSIG` would need `pre_exec`, with which the standard library forks instead of using `posix_spawn`. A
-//!   fork takes 70 ms in a parent of 2 GiB.
+//! * The child reads one line, the order that says what it has to do, from standard input. Standard input then stays
+//!   open until the child has been reaped or this process has ended. If standard input closes, the child has lost its
+//!   parent and must kill its own process group (`kill(0, SIGKILL)`). Thus even a parent that SIGKILL ends leaves no
+//!   process behind. The alternative `PR_SET_PDEATHSIG` would need `pre_exec`, with which the standard library forks
+//!   instead of using `posix_spawn`. A fork takes 70 ms in a parent of 2 GiB.
 //! * The child writes one event per line to standard output. A child that loads libraries first duplicates that
 //!   descriptor and points descriptor 1 at standard error, so that the output of libraries does not mix with events.
 //! * The child starts as the leader of a new process group and stays in it. The terminal does not send Ctrl-C to that
 //!   group. [`Cancel::on_signals`] ends the group instead. Descendants may leave the group. Descendants that outlive
 //!   the child become children of this process, which kills them.
 //!
-//! If the kernel lacks `pidfd_open` (before Linux 5.3, or in a container that forbids it), a thread waits for each
+//! If `pidfd_open` is not available (before Linux 5.3, or in a container that forbids it), a thread waits for each
 //! child instead.
 
 mod adopted;

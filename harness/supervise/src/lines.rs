@@ -1,4 +1,4 @@
-//! Splits a byte stream into event lines.
+//! Splits the bytes that a child writes into lines, each of which is one event, and limits their size.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub struct Line {
     pub text: Vec<u8>,
 }
 
-/// Complete lines, and the beginning of the next one.
+/// The complete lines that were read so far, and the beginning of the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     pub(crate) finished: Vec<Line>,
@@ -33,7 +33,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Returns the time of the last line, or zero before the first line.
+    /// Returns the time at which the last line was read, or zero before the first line.
     pub(crate) fn last_at(&self) -> Duration {
         self.finished.last().map_or(Duration::ZERO, |line| line.at)
     }

@@ -1,9 +1,9 @@
-//! Standard error of a child: its beginning, its end and its size.
+//! Keeps the standard error of a child: its beginning, its end and its size.
 
-/// Size of the retained beginning, in bytes.
+/// Number of bytes that are kept from the beginning of standard error.
 pub const LOG_HEAD_BYTES: usize = 256 << 10;
 
-/// Size of the retained end, in bytes. The end does not overlap the beginning.
+/// Number of bytes that are kept from the end of standard error. The end does not overlap the beginning.
 pub const LOG_TAIL_BYTES: usize = 1 << 20;
 
 /// A log of bounded size that keeps the beginning and the end. Among many errors, the first one usually names the
@@ -44,7 +44,7 @@ impl Log {
         self.total
     }
 
-    /// Returns the number of bytes between head and tail that were dropped.
+    /// Returns the number of bytes between head and tail that were not kept.
     pub fn dropped(&self) -> u64 {
         self.total - (self.head.len() + self.tail().len()) as u64
     }
@@ -68,7 +68,8 @@ impl Log {
 mod tests {
     use super::*;
 
-    /// Pushes `total` bytes in reads of `step` bytes and compares the log. Each byte is the low byte of its position.
+    /// Pushes `total` bytes in reads of `step` bytes and compares the log with them. The value of each byte is the low
+    /// byte of its offset.
     fn check(total: usize, step: usize, dropped: usize) {
         let all: Vec<u8> = (0..total).map(|position| position as u8).collect();
         let mut log = Log::default();

@@ -11,23 +11,23 @@ use crate::{Line, Log, Process, Suspension};
 pub struct Limits {
     /// Time from the start to the end of the child.
     pub total: Duration,
-    /// Maximum silence: the time from the start to the first event line, or from one event line to the next. While the
-    /// child computes, its processor time counts instead, but never more than the elapsed time. Time in which the child
-    /// waits for a processor does not count.
+    /// Maximum silence: the longest time from the start of the child to the first event line, or from one event line to
+    /// the next. While the child computes, its processor time counts instead, but never more than the elapsed time.
+    /// Time in which the child waits for a processor does not count.
     pub quiet: Duration,
-    /// Time from SIGTERM to SIGKILL.
+    /// Time from SIGTERM until SIGKILL is sent to a child that does not end.
     pub grace: Duration,
     /// Time from SIGKILL until the supervisor gives up. A process in an uninterruptible wait of a driver ends only
     /// after that wait.
     pub reap: Duration,
-    /// Command line of a process that calls [`look`](crate::look), by which the stacks of the child's threads are read
-    /// before it is ended at a time limit. If empty, they are not read.
+    /// Command line of a process that calls [`look`](crate::look). When the child reaches a time limit, the process
+    /// reads the call stacks of the child's threads before the child is killed. If empty, they are not read.
     pub looker: Vec<OsString>,
 }
 
 impl Default for Limits {
     /// Returns the default limits: ten minutes in total, two minutes of silence, two seconds from SIGTERM to SIGKILL,
-    /// ten seconds after SIGKILL. Stacks are not read.
+    /// ten seconds after SIGKILL. Call stacks are not read.
     fn default() -> Limits {
         Limits {
             total: Duration::from_secs(600),
@@ -42,7 +42,7 @@ impl Default for Limits {
 /// Everything that was observed about one child.
 #[derive(Debug)]
 pub struct Observed {
-    /// Process id of the child, which the kernel log uses. `None` if the child was not started.
+    /// Process id of the child, by which the Linux kernel's log names it. `None` if the child was not started.
     pub pid: Option<u32>,
     /// End of the child.
     pub ended: Ended,
@@ -52,16 +52,16 @@ pub struct Observed {
     pub torn: Vec<u8>,
     /// Standard error.
     pub stderr: Log,
-    /// Stack of each thread at the time limit, one line each, after the reason if some could not be read. Empty if no
-    /// limit was reached, or without [`Limits::looker`].
+    /// Call stack of each thread when a time limit was reached, one line each. If some could not be read, the first
+    /// line gives the reason. Empty if no limit was reached, or without [`Limits::looker`].
     pub stacks: Vec<String>,
     /// Time from just before the start until the child was reaped and its pipes were empty. The clock is monotonic and
     /// stops while the machine is suspended.
     pub wall: Duration,
     /// Resource usage, or `None` if the child was not reaped.
     pub usage: Option<Usage>,
-    /// Descendants of the child, inside or outside its group, that still existed after its end and were sent SIGKILL.
-    /// After [`Ended::CouldNotBeKilled`] the child itself is in this list.
+    /// Descendants of the child, in its process group or outside of it, that still existed after the end of the child
+    /// and were sent SIGKILL. After [`Ended::CouldNotBeKilled`], the child itself is in this list.
     pub left_behind: Vec<Process>,
 }
 
@@ -75,12 +75,12 @@ pub enum Ended {
     Signalled {
         /// Number of the signal.
         signal: i32,
-        /// True if the kernel wrote a core dump.
+        /// True if the Linux kernel wrote a core dump.
         core: bool,
     },
-    /// The supervisor ended the child by a signal to its group.
+    /// The supervisor ended the child with a signal to its process group.
     Stopped {
-        /// Reason for ending it.
+        /// Reason why the supervisor ended the child.
         reason: Reason,
         /// True if the child did not end within [`Limits::grace`] after SIGTERM, so that SIGKILL was needed.
         forced: bool,
@@ -88,13 +88,13 @@ pub enum Ended {
     /// The child still existed [`Limits::reap`] after SIGKILL. It may end later. Until then it keeps its resources,
     /// possibly including the device.
     CouldNotBeKilled {
-        /// Reason for ending it.
+        /// Reason why the supervisor tried to end the child.
         reason: Reason,
     },
     /// The child could not be started.
     SpawnFailed(io::Error),
     /// The child was started but could not be watched, and was killed. Possible causes: this process has no free file
-    /// descriptors or threads, or this process ignores SIGCHLD, so that the kernel keeps no exit status.
+    /// descriptors or threads, or this process ignores SIGCHLD, so that Linux keeps no exit status.
     Lost(io::Error),
 }
 
@@ -121,9 +121,9 @@ pub enum Reason {
 pub struct Usage {
     /// Processor time in user mode.
     pub user_cpu: Duration,
-    /// Processor time in the kernel.
+    /// Processor time in kernel mode, in system calls.
     pub system_cpu: Duration,
-    /// Largest resident set in bytes. The kernel starts with the resident set of this process at the start of the child
+    /// Largest resident set in bytes. Linux starts with the resident set of this process at the start of the child
     /// (`exec_mmap` keeps the larger value), so a small child of a large parent looks large.
     pub max_rss_bytes: u64,
 }

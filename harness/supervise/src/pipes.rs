@@ -27,15 +27,15 @@ pub(crate) enum Source {
     Cancel,
 }
 
-/// The parent's ends of the pipes, and the data read from them.
+/// The parent's ends of the pipes, and the data that was read from them.
 pub(crate) struct Pipes<'a> {
-    /// Standard input of the child. It stays open after the last byte of `orders`, until the child has been reaped.
+    /// Standard input of the child. It remains open after the order has been written, until the child has been reaped.
     pub(crate) stdin: Option<ChildStdin>,
-    /// Bytes of the orders that have not been written yet.
+    /// Rest of the order that must still be written to the child's standard input.
     orders: &'a [u8],
-    /// Standard output, or `None` after every writer has closed it.
+    /// Standard output of the child, or `None` after every writer has closed it.
     stdout: Option<ChildStdout>,
-    /// Standard error, or `None` after every writer has closed it.
+    /// Standard error of the child, or `None` after every writer has closed it.
     stderr: Option<ChildStderr>,
     pub(crate) lines: Lines,
     pub(crate) log: Log,
@@ -100,8 +100,8 @@ impl<'a> Pipes<'a> {
         }
     }
 
-    /// Writes as many bytes of the orders as fit into the pipe. If the child has closed its standard input, the other
-    /// bytes are dropped, because the end of the child will show what happened.
+    /// Writes as many bytes of the order as fit into the pipe of standard input. If the child has closed its standard
+    /// input, the other bytes are dropped, because the end of the child will show what happened.
     pub(crate) fn write(&mut self) {
         while let Some(stdin) = &mut self.stdin
             && !self.orders.is_empty()

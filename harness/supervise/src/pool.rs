@@ -1,4 +1,4 @@
-//! Runs many jobs on a few threads.
+//! Runs many jobs on a few threads, and stops when the run is cancelled.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -10,7 +10,7 @@ use crate::Cancel;
 /// index and the result of the job, in the order in which the jobs finish. [`in_order`] sorts the results into the
 /// order of the jobs. Jobs start in order. The iterator is asked for a job only when a thread is free to run it.
 ///
-/// After a cancel no further job starts, so the jobs that were not run are the last ones. Returns the number of
+/// After a cancellation no further job starts, so the jobs that were not run are the last ones. Returns the number of
 /// finished jobs.
 ///
 /// # Panics

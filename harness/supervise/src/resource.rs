@@ -7,7 +7,8 @@ use rustix::process::{Resource as System, Rlimit, getrlimit, setrlimit};
 /// A resource whose limit can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
-    /// Stack of the main thread, in bytes. Other threads get the same size unless the program sets another one.
+    /// Size of the main thread's call stack, in bytes. Other threads get the same size unless the program sets another
+    /// one.
     Stack,
     /// Size of a core file, in bytes.
     Core,
@@ -59,7 +60,7 @@ impl Resource {
         }
     }
 
-    /// Returns the current limit of this process.
+    /// Returns the current limit of this process for the resource.
     pub fn here(self) -> Limit {
         getrlimit(self.system()).current.map_or(Limit::NONE, Limit)
     }
@@ -98,7 +99,7 @@ impl FromStr for Resource {
     }
 }
 
-/// Limit of a resource, in the unit of the resource. Written as `1024`, `8M` (powers of 1024) or `unlimited`.
+/// Limit of a resource, in the unit of the resource. Users write it as `1024`, `8M` (powers of 1024) or `unlimited`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Limit(pub u64);
 

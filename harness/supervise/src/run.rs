@@ -1,4 +1,4 @@
-//! Runs one child from its start to the end of its last descendant.
+//! Supervises one child from its start to the end of its last descendant.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
@@ -32,7 +32,7 @@ enum Phase {
     Draining { end: End, until: Duration },
 }
 
-/// Reason why the leader ended.
+/// The way in which the leader of the process group ended.
 #[derive(Clone, Copy)]
 enum End {
     ByItself,
@@ -40,10 +40,10 @@ enum End {
     Stuck { reason: Reason },
 }
 
-/// Starts `command` as the leader of a new process group, writes `input` and a newline to its standard input, and
-/// returns when the child has ended or could not be killed. If `input` is empty, the child gets an empty standard
-/// input. Each event line is passed to `on_line` in this thread as soon as it is read. While `on_line` runs, nothing is
-/// read and no limit is enforced.
+/// Starts the program `command` as the leader of a new process group, writes `input` and a newline to its standard
+/// input, and returns when the child has ended or could not be killed. If `input` is empty, the child gets an empty
+/// standard input. Each event line is passed to `on_line` in this thread as soon as it is read. While `on_line` runs,
+/// nothing is read and no limit is enforced.
 ///
 /// When the leader has ended, the other members of its group have 200 ms to end before SIGKILL. The same applies to
 /// descendants that left the group. This process becomes a subreaper to find them.
@@ -87,7 +87,7 @@ fn run_with(
         return unstarted(Ended::Stopped { reason: Reason::Cancelled, forced: false });
     }
     command.process_group(0);
-    // A child without orders gets an empty standard input, because reading from an open pipe would never end.
+    // A child that gets no order has an empty standard input, because reading from an open pipe would never end.
     let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (mut child, leader) = match adopted::start(&mut command) {
@@ -114,7 +114,7 @@ fn run_with(
     let wall = start.elapsed();
     drop(pipes.stdin);
     let mut left_behind = group::clear(pid, limits.reap, send);
-    // A process that cannot be killed is still a member of this group and must not be reported twice.
+    // A process that could not be killed is still a member of this group and must not be reported twice.
     let stays = left_behind.iter().any(|process| process.survived);
     left_behind.extend(adopted::clear(leader, stays, limits.reap));
     Observed {
@@ -130,8 +130,8 @@ fn run_with(
     }
 }
 
-/// Reads, writes and sends signals until the leader has ended, without reaping it. Returns the reason of its end, and
-/// the stacks of its threads if a time limit was reached.
+/// Reads, writes and sends signals until the leader has ended, without reaping it. Returns how the leader ended, and
+/// the call stacks of its threads if a time limit was reached.
 fn watch(
     pid: Pid,
     pipes: &mut Pipes<'_>,
@@ -148,7 +148,7 @@ fn watch(
         opened => opened?,
     };
     pipes.set_nonblocking()?;
-    // The pipe usually has room for the whole line.
+    // The pipe usually has room for the whole order.
     pipes.write();
     let mut buffer = vec![0; READ_BYTES];
     let mut phase = Phase::Running;
@@ -269,7 +269,7 @@ fn reap(pid: Pid) -> io::Result<(ExitStatus, Usage)> {
         }
     };
     if reaped == 0 {
-        // The kernel reports the end of a traced process to the tracer before the parent.
+        // Linux reports the end of a traced process to the tracer before it reports it to the parent.
         return Err(io::Error::new(ErrorKind::WouldBlock, "it ended under a debugger's control"));
     }
     let time = |time: libc::timeval| {
@@ -283,13 +283,14 @@ fn reap(pid: Pid) -> io::Result<(ExitStatus, Usage)> {
     Ok((ExitStatus::from_raw(status), usage))
 }
 
-/// Returns the error for a child whose exit status the kernel did not keep, for example because SIGCHLD is ignored; see
+/// Returns the error for a child whose exit status Linux did not keep, for example because SIGCHLD is ignored; see
 /// NOTES of `wait4(2)`.
 fn reaped_by_the_kernel() -> io::Error {
     io::Error::other("SIGCHLD is ignored in this process, so no exit status is kept")
 }
 
-/// Reaps a child that was sent SIGKILL and for which no descriptor is available, if it ends within `limit`.
+/// Reaps a child that was sent SIGKILL and cannot be polled, because no file descriptor for it is available. Gives up
+/// after `limit`.
 fn reap_unwatched(child: &mut Child, limit: Duration) {
     let start = Instant::now();
     while let Ok(None) = child.try_wait()

@@ -1,9 +1,9 @@
-//! Measures for how long a child has been silent.
+//! Measures for how long a child has printed nothing, with a clock that takes the load of the machine into account.
 
 use std::{collections::BTreeMap, time::Duration};
 
-/// Maximum time between two checks of a silent child's processor time. If the limit is small, the time is a quarter of
-/// the limit.
+/// Maximum time between two checks of a silent child's processor time. If the limit of silence is small, the time is a
+/// quarter of that limit.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// A child is idle if it uses less than 1/20 of a processor.
@@ -14,7 +14,7 @@ pub(crate) struct Work {
     pub(crate) cpu: Duration,
     /// Time that each thread waited on a run queue, by thread id.
     pub(crate) queued: BTreeMap<String, Duration>,
-    /// Number of pages read from a disk.
+    /// Number of memory pages that were read from a disk.
     pub(crate) pages: u64,
 }
 
@@ -103,7 +103,7 @@ mod tests {
     fn silence_of_an_idle_child_is_elapsed_time() {
         check(&[(200, 0, Some(150)), (1200, 0, Some(160)), (2200, 0, Some(170))], 2150);
         check(&[(1000, 0, None), (2000, 0, None)], 2000);
-        // The next check is not due yet.
+        // The second check is not due yet, so it changes nothing.
         check(&[(1000, 0, Some(0)), (1100, 0, Some(0))], 1000);
     }
 
@@ -128,7 +128,7 @@ mod tests {
         // Two threads wait for a processor at the same time, and one of them sleeps in between.
         check(3000, 510, &[("1", 1500), ("2", 300)], 1210);
         check(4000, 510, &[("1", 1500), ("2", 600)], 1910);
-        // A thread that has ended is missing in the list.
+        // A thread that has ended is missing in the second list.
         check(5000, 510, &[("1", 1500)], 2910);
     }
 

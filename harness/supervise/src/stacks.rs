@@ -1,8 +1,9 @@
-//! Reads the stacks of a child that reached a time limit: the kernel function in which each thread waits, and its chain
-//! of calls.
+//! Reads the call stacks of a child that reached a time limit: for each thread, its chain of calls and the function of
+//! the Linux kernel in which it waits.
 //!
-//! The child may be hostile, and so may the files that it has mapped. This process only copies from it. The copies go
-//! to another process, which [`look`] is: it reads the files and finds the calls under the limits of the kernel.
+//! The child may be malicious, and so may the files that it has mapped. This process only copies memory and registers
+//! of the child, and sends the copies to another process, which runs [`look`]. That process reads the files and finds
+//! the calls, under limits that the operating system enforces.
 
 mod copies;
 mod looker;
@@ -30,38 +31,39 @@ const PROCESSES: usize = 16;
 /// Maximum number of threads of one process that are examined.
 const THREADS: usize = 64;
 
-/// Time limit for stopping the threads one after the other.
+/// Time limit for stopping all threads, one after the other.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Time limit of the process that finds the calls.
+/// Time limit of the process that finds the calls in the copies.
 const LOOK: Duration = Duration::from_secs(12);
 
-/// Maximum number of bytes that are copied of the list of mappings of a process.
+/// Maximum number of bytes that are copied from a process's list of mappings.
 const MAPS_BYTES: u64 = 4 << 20;
 
-/// Maximum number of bytes that are copied of the stack of a thread.
+/// Maximum number of bytes that are copied from a thread's stack.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Maximum number of bytes that are copied in all. Threads beyond that are listed without their calls.
+/// Maximum number of bytes that are copied altogether. Threads beyond that are listed without their calls.
 const COPIED_BYTES: usize = 32 << 20;
 
-/// A thread of the child.
+/// A thread of the child, and what is known about it.
 struct Thread {
     pid: i32,
     tid: i32,
     name: String,
     state: String,
-    /// Kernel function in which it sleeps.
+    /// Name of the Linux kernel's function in which the thread sleeps.
     waits: String,
-    /// True if its registers and its stack were copied.
+    /// True if the thread's registers and stack were copied.
     is_copied: bool,
 }
 
-/// The function that runs a child, [`run`](crate::run). It calls this module itself.
+/// Type of the function that runs a child, [`run`](crate::run). It calls this module, so it passes itself.
 type Run = fn(Command, &[u8], &Limits, &Cancel, &mut dyn FnMut(&Line)) -> Observed;
 
-/// Returns one line for each thread of the group, beginning with the leader's first thread. Each thread is stopped for
-/// a moment to copy its registers and stack, and then continues. `looker` are the words that start [`look`].
+/// Returns one line for each thread in the process group, beginning with the leader's first thread. Each thread is
+/// stopped for a moment to copy its registers and stack, and then continues. `looker` is the command line of a process
+/// that runs [`look`].
 pub(crate) fn of(leader: Pid, looker: &[OsString], cancel: &Cancel, run: Run) -> Vec<String> {
     let mut pids = group::numbers(leader);
     pids.sort_unstable_by_key(|pid| (*pid != leader.as_raw_pid(), *pid));
@@ -93,8 +95,8 @@ pub(crate) fn of(leader: Pid, looker: &[OsString], cancel: &Cancel, run: Run) ->
     failed.into_iter().chain(lines).chain(more).collect()
 }
 
-/// Copies a process, and returns the number of its threads that were left out. Threads are stopped only while `goes_on`
-/// returns true.
+/// Copies the threads of a process, and returns the number of those that were left out. Threads are stopped only while
+/// `goes_on` returns true.
 fn copy(
     pid: i32,
     threads: &mut Vec<Thread>,
@@ -139,7 +141,7 @@ fn copy(
     left_out
 }
 
-/// Returns the calls of the copied threads, in their order, and the reason if some are missing.
+/// Returns the calls of each copied thread, in the order of the threads, and the reason if some are missing.
 fn calls(
     copies: &Copies,
     looker: &[OsString],
@@ -182,10 +184,10 @@ fn calls(
     (calls, Some(why))
 }
 
-/// Describes one thread.
+/// Describes what one thread does, in one line.
 fn describe(thread: &Thread, calls: &[Call]) -> String {
     let Thread { pid, tid, name, state, waits, .. } = thread;
-    // The kernel writes `0` if it does not report where a thread sleeps.
+    // Linux writes `0` if it does not report where a thread sleeps.
     let does = match (state.as_str(), waits.as_str()) {
         ("R", _) => "runs".to_owned(),
         ("D", "" | "0") => "sleeps in the kernel and takes no signal".to_owned(),
@@ -238,7 +240,7 @@ mod tests {
         check("S", "0", &[], "process 7, thread 8 `a b` sleeps");
     }
 
-    /// Only kernels without `pidfd_open` need the thread.
+    /// Another thread waits for the child only if Linux does not support `pidfd_open`.
     #[test]
     fn stopped_child_has_not_ended() {
         let mut sleep = Command::new("sleep");

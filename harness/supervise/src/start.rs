@@ -1,4 +1,4 @@
-//! Starts a process in an exact environment, even through a launcher.
+//! Starts a process with an exactly defined environment, even through a launcher.
 //!
 //! A launcher (`srun`, `podman run`) passes on the arguments of a command. It may drop the environment, limits, working
 //! directory and personality of its caller, or start its child from a daemon that never had them. Therefore none of
@@ -25,13 +25,13 @@ use crate::{
     view::{NoView, TRY},
 };
 
-/// Exit status of a starter that could not execute its program. Shells use the same status.
+/// Exit status of a starter that could not execute the program. Shells use the same status.
 const NOT_STARTED: u8 = 127;
 
 /// Variables that every shell sets for itself. If the launcher is a shell script, they say nothing about its intention.
 const OF_SHELLS: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
 
-/// Word before words that are all encoded by [`encoded`].
+/// Argument that says that all arguments after it are encoded by [`encoded`].
 const ENCODED: &str = "--encoded";
 
 const DIRECTORY: &str = "--directory";
@@ -49,7 +49,7 @@ const END: &str = "--";
 pub struct Start {
     /// Path of the program.
     pub program: PathBuf,
-    /// Words in front of the program: a dynamic loader with its options. Not used with a view.
+    /// Program and arguments in front of the program: a dynamic loader with its options. Not used with a view.
     pub through: Vec<OsString>,
     /// View of the file system for the program and its children, which replaces folders of the machine.
     pub view: Option<View>,
@@ -63,17 +63,17 @@ pub struct Start {
     pub directory: Option<PathBuf>,
     /// Resource limits of the program. Resources that are not listed keep the limits of the machine.
     pub limits: BTreeMap<Resource, Limit>,
-    /// If true, address space randomisation is disabled if the kernel permits it.
+    /// True to disable address space randomisation, if Linux permits it.
     pub fixed_addresses: bool,
-    /// If true and a launcher is used, the starter reports on standard output how the program ended.
+    /// True if the starter must report on standard output how the program ended. It does so only if a launcher is used.
     pub tell_end: bool,
-    /// If true, the program itself first applies the limits that follow its own arguments; see [`Start::settle`].
+    /// True if the program itself first applies the limits that follow its own arguments; see [`Start::settle`].
     pub settles: bool,
 }
 
 impl Start {
-    /// Returns the command that starts the program by means of a starter, and by means of a launcher if `launcher` is
-    /// not empty. `starter` contains the first words of the starter's command line.
+    /// Returns the command that starts the program through a starter, and through a launcher if `launcher` is not
+    /// empty. `starter` contains the program and the first arguments of the starter's command line.
     ///
     /// The launcher is a tool of the user. It gets the environment of this process, but the starter does not pass that
     /// environment on to the program. A program that applies its limits itself (`settles`) needs no starter if nothing
@@ -99,7 +99,7 @@ impl Start {
         command
     }
 
-    /// Returns true if something must be set before the kernel or the loader starts the program.
+    /// Returns true if something must be set before Linux or the dynamic loader starts the program.
     fn is_set_before_loading(&self) -> bool {
         let later = [Resource::Core, Resource::Files];
         let mut limits = self.limits.iter().filter(|(resource, _)| !later.contains(resource));
@@ -118,10 +118,10 @@ impl Start {
         command
     }
 
-    /// Applies the limits that follow the own arguments of a program with [`settles`](Start::settles).
+    /// Applies the limits that follow the arguments of a program for which [`settles`](Start::settles) is true.
     ///
     /// # Errors
-    /// For an unknown word or a limit that is not allowed, prints an error and returns the exit status of a starter.
+    /// For an unknown argument or an invalid limit, prints an error and returns the exit status of a starter.
     pub fn settle(words: impl IntoIterator<Item = OsString>) -> Result<(), ExitCode> {
         let mut words = words.into_iter();
         let mut settle = || {
@@ -169,7 +169,7 @@ impl Start {
         words
     }
 
-    /// Parses the words that [`command`](Self::command) appends to the words of the starter. The second value contains
+    /// Parses the arguments that [`command`](Self::command) appends to those of the starter. The second value contains
     /// the options of a starter that a launcher has started.
     fn read(words: impl IntoIterator<Item = OsString>) -> Result<(Start, Launched), BadWords> {
         let mut words = words.into_iter();
@@ -223,13 +223,14 @@ impl Start {
         Ok((start, launched))
     }
 
-    /// Runs a starter: executes the program that `words` describe.
+    /// Acts as a starter: executes the program that the arguments `words` describe.
     ///
     /// The exit status of a launcher may differ from the program's. Therefore a starter that a launcher has started
     /// starts the program as a child, waits for it, and reports its end on standard output:
     /// `{"event":"ended","exited":0}` or `{"event":"ended","signal":11}`.
     ///
-    /// The process must have only one thread. `starter` contains the words of its command line that make it a starter.
+    /// The process must have only one thread. `starter` contains the program and the first arguments of this process's
+    /// command line, which make it a starter.
     pub fn enter(starter: &[OsString], words: impl IntoIterator<Item = OsString>) -> ExitCode {
         let mut words = words.into_iter().peekable();
         if words.next_if(|word| word == TRY).is_some() {
@@ -263,7 +264,7 @@ impl Start {
         self.environment.extend(self.preloading());
         let inherited = launched.inherited.chunks(MARK);
         let launchers = std::env::vars_os().filter(|(name, value)| {
-            // A launcher sets variables of the loader only for its own programs.
+            // Variables of the dynamic loader that a launcher sets are only for the launcher's own programs.
             let own = OF_SHELLS.iter().any(|shells| name == shells)
                 || name.as_bytes().starts_with(b"LD_");
             !own && !inherited.clone().any(|marked| marked == mark(name, value).as_bytes())
@@ -299,7 +300,7 @@ impl Start {
             (None, signal) => ("signal", signal.unwrap_or(0)),
         };
         let line = format!("{{\"event\":\"ended\",\"{how}\":{number}}}\n");
-        // If the reader has closed the pipe, it does not need the report.
+        // If the reader has closed the pipe, it does not need the report about the end.
         let _ = io::stdout().write_all(line.as_bytes()).and_then(|()| io::stdout().flush());
         let code = status.code().unwrap_or(128 + number);
         Ok(ExitCode::from(u8::try_from(code).unwrap_or(NOT_STARTED)))
@@ -308,7 +309,7 @@ impl Start {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Launched {
-    /// Marks of the variables that existed before the launcher started. The launcher has not set them.
+    /// Hashes of the environment variables that existed before the launcher started, so that it did not set them.
     inherited: Vec<u8>,
     tell: bool,
 }
@@ -320,7 +321,7 @@ fn limit_of(word: &OsStr) -> Result<(Resource, Limit), BadWords> {
     Ok((resource, Limit::parse(resource, limit).map_err(BadWords)?))
 }
 
-/// Tries to enter a view. Returns the exit status 0 if the view was entered.
+/// Tries to enter a view of the file system. Returns exit status 0 if that is possible.
 fn try_view(word: Option<OsString>) -> ExitCode {
     let view = View::from_word(&word.unwrap_or_default());
     match view.map_err(NoView::from).and_then(|view| view.enter()) {
@@ -353,9 +354,9 @@ fn assignment(name: &OsStr, value: &OsStr) -> OsString {
     word
 }
 
-/// Encodes a word so that no shell changes it. For example, `ssh` joins words with spaces, and a shell at the other end
-/// splits them. Every character that may be special to a shell becomes `%` and two hexadecimal digits for each byte. An
-/// empty word becomes `%`.
+/// Encodes an argument so that no shell changes it. For example, `ssh` joins arguments with spaces, and a shell at the
+/// other end splits them. Every character that may be special to a shell becomes `%` and two hexadecimal digits for
+/// each byte. An empty argument becomes `%`.
 fn encoded(word: &OsStr) -> OsString {
     if word.is_empty() {
         return "%".into();
@@ -368,7 +369,7 @@ fn encoded(word: &OsStr) -> OsString {
     bytes.collect::<String>().into()
 }
 
-/// Decodes the output of [`encoded`]. Other text is kept as far as possible.
+/// Decodes the output of [`encoded`]. Text that has not been encoded is kept as far as possible.
 fn decoded(word: &OsStr) -> OsString {
     let mut bytes = Vec::new();
     let mut rest = word.as_bytes();
@@ -389,10 +390,10 @@ fn decoded(word: &OsStr) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// Length of a [`mark`] in bytes.
+/// Length of a variable's [`mark`] in bytes.
 const MARK: usize = 8;
 
-/// Returns a hash of the name and value of a variable, 32 bits of FNV-1a. The hash does not reveal the value.
+/// Returns a hash of an environment variable's name and value, 32 bits of FNV-1a. It does not reveal the value.
 fn mark(name: &OsStr, value: &OsStr) -> OsString {
     let hash = assignment(name, value)
         .as_bytes()
@@ -413,7 +414,7 @@ fn fix_addresses() {
     }
 }
 
-/// Error for words that do not describe a [`Start`], because a launcher has changed them.
+/// Error for arguments that do not describe a [`Start`], because a launcher has changed them.
 #[derive(Debug, PartialEq, Eq)]
 struct BadWords(String);
 
@@ -544,8 +545,8 @@ mod tests {
         }
     }
 
-    /// `ssh` joins encoded words into a line. A shell that splits this line returns the same words, whatever bytes they
-    /// contain.
+    /// `ssh` joins encoded arguments into a line. A shell that splits this line returns the same arguments, whatever
+    /// bytes they contain.
     #[test]
     fn encoded_words_survive_a_shell() {
         let all: Vec<u8> = (1..=255).collect();
@@ -576,7 +577,7 @@ mod tests {
         refused(&[], "no program");
         refused(&["A=B"], "no program");
         refused(&["A=B", "--"], "no program");
-        // A launcher that splits words again makes these words of `A=one two` and of JSON text.
+        // A launcher that splits arguments again makes these arguments from `A=one two`, and from JSON text.
         refused(&["A=one", "two", "--", "p"], "`two`");
         refused(&["=", "--", "p"], "`=`");
         refused(&["--limit", "stack", "--", "p"], "`stack`");

@@ -20,8 +20,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::group;
 
-/// Maximum time between two checks of a child. If the child's shortest limit is small, the time is a quarter of that
-/// limit.
+/// Maximum time between two checks of a child. If the child's shortest time limit is small, the time is a quarter of
+/// that limit.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// If a check is late by this time or more, this process did not run. It was stopped or frozen with the child, or its
@@ -34,7 +34,7 @@ const ASLEEP: Duration = Duration::from_millis(100);
 /// Maximum number of processes that one check examines, because a program may have started many.
 const PROCESSES: usize = 16;
 
-/// Kernel functions in which a frozen thread sleeps. Source: `kernel/freezer.c` and `kernel/signal.c` of Linux.
+/// Functions of the Linux kernel in which a frozen thread sleeps; see `kernel/freezer.c` and `kernel/signal.c`.
 const FREEZERS: [&str; 3] = ["__refrigerator", "do_freezer_trap", "cgroup_enter_frozen"];
 
 /// Reason why a process could not make progress.
@@ -58,8 +58,8 @@ impl fmt::Display for Suspension {
     }
 }
 
-/// Returns the reason of a suspension. The arguments are the state of the process (`proc_pid_stat(5)`), the kernel
-/// function in which it sleeps, and whether its cgroup is frozen.
+/// Returns the reason why a process is suspended, `None` if it is not. The arguments are the state of the process
+/// (`proc_pid_stat(5)`), the function of the Linux kernel in which it sleeps, and whether its cgroup is frozen.
 fn decide(state: &str, sleeps_in: &str, cgroup_is_frozen: bool) -> Option<Suspension> {
     match state {
         "T" => Some(Suspension::Stopped),
@@ -75,7 +75,7 @@ fn says_frozen(text: &str) -> bool {
 }
 
 /// Returns the files that report whether the cgroups in a `/proc/PID/cgroup` are frozen, one file for each hierarchy.
-/// `mounts` is the text of a `/proc/PID/mountinfo`.
+/// `mounts` is the content of a `/proc/PID/mountinfo`.
 fn freezer_files(cgroup: &str, mounts: &str) -> Vec<PathBuf> {
     let mount = |version: &str, option: &str| {
         mounts.lines().find_map(|line| {
@@ -116,7 +116,7 @@ fn cgroup_is_frozen(pid: i32) -> bool {
     freezer_files(&cgroup, mounts).into_iter().any(says)
 }
 
-/// Returns the reason of the first process that is suspended.
+/// Returns the reason why the first suspended process among `pids` is suspended, `None` if no process is.
 fn of(pids: impl IntoIterator<Item = i32>) -> Option<Suspension> {
     pids.into_iter().find_map(|pid| {
         let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
@@ -127,8 +127,8 @@ fn of(pids: impl IntoIterator<Item = i32>) -> Option<Suspension> {
     })
 }
 
-/// Returns the reason if the leader or another member of its group is suspended. Reads the entries of all processes in
-/// /proc.
+/// Returns the reason if the leader or another member of its process group is suspended. Reads the entries of all
+/// processes in /proc.
 pub(crate) fn of_group(leader: Pid) -> Option<Suspension> {
     of(group::numbers(leader))
 }
@@ -165,17 +165,17 @@ pub(crate) fn asleep() -> Duration {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Look {
     pub(crate) suspension: Option<Suspension>,
-    /// Processor time of the child, or `None` if the kernel does not report it.
+    /// Processor time of the child, or `None` if Linux does not report it.
     pub(crate) cpu: Option<Duration>,
-    /// Total time that the machine has been suspended, as [`asleep`] returns it.
+    /// Total time for which the machine has been suspended since boot, as [`asleep`] returns it.
     pub(crate) asleep: Duration,
 }
 
-/// Clock that counts only the time which counts toward the limits of a child. All times are relative to the start of
-/// the child.
+/// Clock that counts only the time that counts toward the limits of a child. All times are relative to the start of the
+/// child.
 pub(crate) struct Clock {
     pause: Duration,
-    /// Time of the last check. `last` is its result.
+    /// Time of the last check of the child. `last` is the result of that check.
     at: Duration,
     last: Look,
     /// Time that does not count toward the limits.
@@ -183,7 +183,7 @@ pub(crate) struct Clock {
     /// Time for which the child has been suspended without a break. Time in which this process did not run is not
     /// included.
     suspended_for: Duration,
-    /// Time of the child's last line, first on the wall clock and then on this clock.
+    /// Time at which the child's last line was read: first on the wall clock, then on this clock.
     line: (Duration, Duration),
 }
 
@@ -205,7 +205,7 @@ impl Clock {
         self.at.saturating_add(self.pause)
     }
 
-    /// Records the result of a check at `now`.
+    /// Records the result of a check that was made at the time `now`.
     pub(crate) fn see(&mut self, now: Duration, look: Look) {
         let passed = now.saturating_sub(self.at);
         let expected = passed.min(self.pause);
@@ -224,7 +224,7 @@ impl Clock {
         (self.at, self.last) = (now, look);
     }
 
-    /// Returns how much of the time until `now` counts.
+    /// Returns how much of the time until `now` counts toward the limits.
     pub(crate) fn counted(&self, now: Duration) -> Duration {
         now.saturating_sub(self.excluded)
     }
@@ -303,8 +303,9 @@ mod tests {
         check("", both, &[]);
     }
 
-    /// Makes checks and compares the counted time. Each check consists of its time, whether the child is suspended, its
-    /// processor time, and the time that the machine has been suspended so far. All times are in milliseconds.
+    /// Makes checks and compares the counted time with the expected one. Each check consists of its time, whether the
+    /// child is suspended, its processor time, and the time for which the machine has been suspended so far. All times
+    /// are in milliseconds.
     #[track_caller]
     fn check(looks: &[(u64, bool, u64, u64)], expected: u64) -> Clock {
         let mut clock = Clock::new(ms(10_000), ms(5000));
@@ -333,9 +334,9 @@ mod tests {
     #[test]
     fn absence_of_the_supervisor_does_not_count() {
         check(&[(200, false, 0, 0), (3_600_000, false, 0, 0)], 400);
-        // On a busy machine a check comes late. This process was not absent.
+        // On a busy machine, the second check is late, but not late enough to show that this process did not run.
         check(&[(200, false, 0, 0), (1000, false, 0, 0)], 1000);
-        // This process was absent and did not observe the suspension.
+        // This process did not run, so it did not observe whether the child was suspended.
         let clock = check(&[(200, true, 0, 0), (3_600_000, true, 0, 0)], 200);
         assert_eq!(clock.suspended_for(ms(201)), None);
     }

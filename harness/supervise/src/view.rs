@@ -1,4 +1,4 @@
-//! A changed view of the file system for one process and its children.
+//! Gives one process and its children a changed view of the file system.
 //!
 //! A program and its children may have to find other libraries than those of the machine. The options of a dynamic
 //! loader affect only one program and not its children. In a mount namespace, all of them find the libraries at the
@@ -30,35 +30,35 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct View {
-    /// An empty folder. In the view, a file system in memory that contains `made` is mounted on it.
+    /// An empty folder. In the view, an in-memory file system that contains `made` is mounted on it.
     pub place: PathBuf,
-    /// Files and links by their paths relative to `place`.
+    /// Files and links that exist only in the view, by their paths relative to `place`.
     pub made: BTreeMap<PathBuf, Made>,
     /// Folders that are overlaid with others, in the order of mounting. The lower layer is always the original folder,
     /// even if an earlier entry changed the folder.
     pub laid: Vec<Laid>,
     /// Environment variables for programs inside the view.
     pub environment: BTreeMap<String, String>,
-    /// Message if the view cannot be entered and the program is started without it. `None` means that the program must
-    /// not be started without the view.
+    /// Message to print if the view cannot be entered and the program is started without it. `None` means that the
+    /// program must not be started without the view.
     pub otherwise: Option<String>,
 }
 
-/// File or link that exists only in the view.
+/// A file or link that exists only in the view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Made {
-    /// A file with this text.
+    /// A file with this content.
     Text(String),
     /// A symbolic link to this path.
     Link(PathBuf),
 }
 
-/// A folder that is overlaid with others. Of files with the same name the uppermost is visible. Folders with the same
-/// name are merged.
+/// A folder that is overlaid with others. If several contain a file with the same name, the uppermost one is visible.
+/// Folders with the same name are merged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Laid {
-    /// Folder that is overlaid.
+    /// The folder that is overlaid.
     pub folder: PathBuf,
     /// Folders above `folder`, the uppermost first.
     pub over: Vec<PathBuf>,
@@ -66,7 +66,7 @@ pub struct Laid {
     pub under: Vec<PathBuf>,
 }
 
-/// Error with the step that failed and the reason.
+/// Error of entering a view, with the step that failed and the reason.
 #[derive(Debug)]
 pub(crate) struct NoView(String);
 
@@ -88,8 +88,8 @@ fn failed<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> NoView 
 }
 
 impl View {
-    /// Moves this process into the view. The process must have only one thread, because the kernel requires that for a
-    /// user namespace.
+    /// Moves this process into the view. The process must have only one thread, because Linux requires that for a user
+    /// namespace.
     ///
     /// Entering cannot be undone. If entering fails halfway, the process can only report the error.
     pub(crate) fn enter(&self) -> Result<(), NoView> {
@@ -97,8 +97,8 @@ impl View {
         leave_the_mounts_of_others()?;
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
             .map_err(failed("cannot keep mounts to itself"))?;
-        // Each folder is opened in its original state, before an earlier overlay changes it, because the kernel allows
-        // only a few nested overlays.
+        // Each folder is opened in its original state, before an earlier overlay changes it, because Linux allows only
+        // a few nested overlays.
         let opened: Vec<_> =
             self.laid.iter().map(|laid| open(&laid.folder)).collect::<Result<_, _>>()?;
         let mounts = mount_points()?;
@@ -116,7 +116,7 @@ impl View {
                 .map(|point| Ok((point, open(point)?)))
                 .collect::<Result<_, NoView>>()?;
             laid.lay(folder)?;
-            // An overlay hides the mounts below its folder, so they are mounted again.
+            // An overlay hides the mounts below its folder, so these are mounted again.
             for (point, descriptor) in inner {
                 mount_bind_recursive(path_of(&descriptor), point)
                     .map_err(failed(format_args!("cannot keep `{}`", point.display())))?;
@@ -151,8 +151,8 @@ impl View {
         serde_json::from_slice(word.as_bytes()).map_err(|error| format!("the view: {error}"))
     }
 
-    /// Tries to enter the view in a child process, because entering cannot be undone. `starter` contains the first
-    /// words of this program's command line, which make it a starter.
+    /// Tries to enter the view in a child process, because entering cannot be undone. `starter` contains the program
+    /// and the first arguments of this process's command line, which make it a starter.
     pub(crate) fn try_it(&self, starter: &[OsString]) -> Result<(), NoView> {
         let mut command = Command::new("/proc/self/exe");
         command.args(starter).args([TRY, &self.to_word()]).stdin(Stdio::null());
@@ -164,7 +164,7 @@ impl View {
     }
 }
 
-/// Word before a view that the starter only tries to enter.
+/// Argument before a view that the starter only tries to enter.
 pub(crate) const TRY: &str = "--try-view";
 
 impl Laid {
@@ -189,11 +189,11 @@ impl Laid {
     }
 }
 
-/// Gives this process its own mount namespace and the right to mount. A process without the privilege also gets a user
-/// namespace, in which user and group ids stay the same.
+/// Gives this process a mount namespace of its own and the right to mount. A process without the privilege also gets a
+/// user namespace, in which user and group ids stay the same.
 fn leave_the_mounts_of_others() -> Result<(), NoView> {
     let unshare = |flags| {
-        // SAFETY: the descriptor table, which another thread could lose, stays shared.
+        // SAFETY: the file descriptor table, which another thread could lose, remains shared.
         unsafe { unshare_unsafe(flags) }
     };
     match unshare(UnshareFlags::NEWNS) {

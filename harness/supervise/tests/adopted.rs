@@ -1,5 +1,5 @@
-//! Children whose own children leave the process group and outlive them. These tests are a separate program, because
-//! tests in one process would find each other's children.
+//! Tests children whose own children leave the process group and outlive them. These tests are a separate program,
+//! because tests in one process would find each other's children.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -17,8 +17,8 @@ fn watch(script: &str, quiet: Duration) -> Observed {
     run(command, b"", &limits, &Cancel::new().unwrap(), &mut |_| {})
 }
 
-/// Runs a script that exits with 0, and checks the names of the processes that it left. All of them must have been
-/// killed.
+/// Runs a script that exits with 0, and checks the names of the processes that it left behind. All of them must have
+/// been killed.
 #[track_caller]
 fn check(script: &str, names: &[&str]) {
     let seen = watch(script, Duration::MAX);

@@ -1,4 +1,5 @@
-//! System calls that a seccomp filter forbids. A filter applies to one thread, so each test uses a thread of its own.
+//! Tests system calls that a seccomp filter forbids. A filter applies to one thread, so each test uses a thread of its
+//! own.
 
 use std::process::Command;
 
@@ -11,7 +12,7 @@ const ERRORS: [i32; 2] = [libc::EPERM, libc::ENOSYS];
 fn forbid(call: libc::c_long, error: i32) {
     let filter = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let mut program = [
-        // Loads the number of the system call.
+        // This instruction loads the number of the system call.
         filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32),
         filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | error as u32),

@@ -1,4 +1,4 @@
-//! Children in a frozen cgroup. Batch systems suspend jobs in this way. The tests need root and a cgroup freezer.
+//! Tests children in a frozen cgroup. Batch systems suspend jobs in this way. The tests need root and a cgroup freezer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,8 +38,8 @@ impl Freezer {
         fs::write(self.folder.join(self.file), state).unwrap();
     }
 
-    /// Runs a child that enters the cgroup, is frozen at its first line, and ends soon after the thaw. `thaws` is the
-    /// time until the thaw, or `None` for no thaw.
+    /// Runs a child that enters the cgroup, is frozen when it prints its first line, and ends soon after the thaw.
+    /// `thaws` is the time until the thaw, or `None` for no thaw.
     fn watch(&self, quiet: Duration, thaws: Option<Duration>) -> Observed {
         let procs = self.folder.join("cgroup.procs");
         let script = format!("echo $$ > {}; echo ready; sleep 0.05; echo over", procs.display());

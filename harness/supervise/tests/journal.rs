@@ -1,4 +1,4 @@
-//! A journal whose writer is killed. The writer is this test program, started again with an environment variable.
+//! Tests a journal whose writer is killed. The writer is this test program, started again with an environment variable.
 
 use std::env;
 use std::io::{BufRead, BufReader};

@@ -1,5 +1,5 @@
-//! A child whose parent receives a signal that asks it to end, or is killed. The parent is this test program, started
-//! again with an environment variable.
+//! Tests a child whose parent receives a signal that asks it to end, or is killed. The parent is this test program,
+//! started again with an environment variable.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -20,7 +20,7 @@ const IGNORING: &str = "SUPERVISE_TEST_IGNORES_SIGCHLD";
 /// Script of a child that ends when its standard input closes, as a child should.
 const OBEDIENT: &str = "read orders; echo $$; cat > /dev/null; exit 0";
 
-/// Script of a child that also ignores SIGTERM, so that a cancel has to wait for it.
+/// Script of a child that also ignores SIGTERM, so that a cancellation has to wait for it.
 const STUBBORN: &str = "trap '' TERM; read orders; echo $$; cat > /dev/null; exit 0";
 
 /// Acts as the parent. Does nothing unless another test starts it.
@@ -47,7 +47,7 @@ fn parent() {
 struct Family {
     parent: Child,
     output: BufReader<ChildStdout>,
-    /// `None` if the child has ended already.
+    /// File descriptor that becomes ready when the child has ended; `None` if it has already ended.
     child: Option<OwnedFd>,
 }
 
@@ -116,7 +116,8 @@ fn first_signal_cancels() {
 fn later_signal_ends_the_parent_at_once() {
     let mut family = start(STUBBORN, &[]);
     family.signal(Signal::INT);
-    // If the first signal was handled late, the second may arrive within the patience, but the third cannot.
+    // If the first signal was handled late, the second may still count as part of the same request, but the third
+    // cannot.
     for _ in 0..2 {
         std::thread::sleep(2 * supervise::PATIENCE);
         if family.parent.try_wait().unwrap().is_none() {

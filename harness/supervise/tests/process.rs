@@ -1,4 +1,4 @@
-//! Small shell scripts as children, each of which does one thing that a child may do.
+//! Tests small shell scripts as children, each of which does one thing that a child may do.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -7,11 +7,12 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use supervise::{Cancel, Ended, LOG_HEAD_BYTES, Limits, Line, Observed, Reason, run};
 
-/// A time that is longer than any of these scripts needs on a loaded machine, and shorter than `sleep 600`.
+/// A time that is longer than any of these scripts needs on a loaded machine, and shorter than the scripts' `sleep
+/// 600`.
 const LONG: Duration = Duration::from_secs(120);
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Limits that are not reached before the child has done its part.
+/// Limits that are so high that no child reaches them before it has done its part.
 const PATIENT: Limits =
     Limits { total: LONG, quiet: LONG, grace: LONG, reap: LONG, looker: Vec::new() };
 
@@ -25,7 +26,7 @@ fn watch(script: &str, input: &[u8], limits: &Limits) -> Observed {
     run(shell(script), input, limits, &Cancel::new().unwrap(), &mut |_| {})
 }
 
-/// Runs a script and cancels it at its first line.
+/// Runs a script and cancels it when it prints its first line.
 fn cancel_at_first_line(script: &str, limits: &Limits) -> Observed {
     let cancel = Cancel::new().unwrap();
     let handle = cancel.clone();
@@ -78,7 +79,7 @@ fn standard_input_stays_open() {
     assert!(!texts(&seen.lines).contains(&"closed"), "{seen:?}");
 }
 
-/// A child that reads orders would otherwise wait forever.
+/// Without a closed standard input, a child that reads an order would wait for ever.
 #[test]
 fn standard_input_is_empty_without_orders() {
     let seen = watch("read line || echo nothing", b"", &PATIENT);
@@ -105,7 +106,7 @@ fn total_limit_ends_the_child() {
 fn quiet_limit_ends_a_silent_child() {
     let limits = Limits { quiet: SHORT, ..PATIENT };
     assert_stopped(&watch("exec sleep 600", b"", &limits), Reason::Quiet, false);
-    // Standard error and an unfinished line do not count as events.
+    // Output on standard error, and an unfinished line, do not count as events.
     let muttering = "while :; do echo mutter >&2; printf .; sleep 0.05; done";
     assert_stopped(&watch(muttering, b"", &limits), Reason::Quiet, false);
 }
@@ -191,7 +192,7 @@ fn process_outside_the_group_may_keep_the_pipes() {
     assert!(matches!(seen.ended, Ended::Exited(0)), "{seen:?}");
     let pid: i32 = texts(&seen.lines)[0].parse().unwrap();
     let pid = Pid::from_raw(pid).unwrap();
-    // If the shell's child had not left the group in time, it has been killed with the group.
+    // If the shell's child did not leave the process group in time, it was killed with the group.
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
 }
 
@@ -264,7 +265,7 @@ fn ends(pid: i32, limit: Duration) -> bool {
     rustix::event::poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&limit)) == Ok(1)
 }
 
-/// Makes `pidfd_open` fail in this thread and its children, as on a kernel that lacks it.
+/// Makes `pidfd_open` fail in this thread and its children, as on a version of Linux that does not have it.
 fn without_pidfd_open() {
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     let equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -296,7 +297,7 @@ fn watches_children_without_pidfd_open() {
         check("kill -9 $$", "Signalled { signal: 9, core: false }", &[], "", "");
         let seen = watch("sleep 611", b"", &Limits { total: SHORT, ..PATIENT });
         assert_stopped(&seen, Reason::Total, false);
-        // The stops by which stacks are read are not its end.
+        // Threads are stopped when their stacks are read. Such a stop must not count as the end of the child.
         let looker = vec!["true".into()];
         let seen = watch("sleep 611", b"", &Limits { total: SHORT, looker, ..PATIENT });
         assert_stopped(&seen, Reason::Total, false);

@@ -1,5 +1,5 @@
-//! Stacks of children that reach a time limit. The process that reads them, and children that hang in a crafted file,
-//! are this test program, started again with a variable set.
+//! Tests the call stacks of children that reach a time limit. The process that reads them, and children that hang in a
+//! crafted file, are this test program, started again with an environment variable.
 
 use std::env;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use supervise::{Cancel, Ended, Limits, Observed, Reason, run};
 const ROLE: &str = "SUPERVISE_TEST_ROLE";
 const LOOKER: &str = "looker";
 
-/// Runs as another process. Does nothing unless another test starts it.
+/// Acts as the other process that an environment variable names. Does nothing unless another test starts it.
 #[test]
 fn role() {
     match env::var(ROLE) {
@@ -67,7 +67,7 @@ fn stacks_are_read_before_a_child_is_ended() {
     assert!(sleeping(Vec::new()).is_empty());
 }
 
-/// Checks that the thread is listed without calls, after the reason.
+/// Checks that the thread is listed without calls, after the reason `why`.
 #[track_caller]
 fn check_failed(stacks: &[String], why: &str) {
     let [failed, thread] = stacks else { panic!("{stacks:?}") };
@@ -113,10 +113,10 @@ fn cancel_ends_the_reading_of_stacks() {
 #[test]
 fn crafted_frames_end_the_process_that_reads_them() {
     let folder = tempfile::tempdir().unwrap();
-    // DW_CFA_def_cfa_expression with DW_OP_skip -3, which jumps to itself.
+    // The rule is DW_CFA_def_cfa_expression with DW_OP_skip -3, which jumps to itself.
     let file = write_elf(folder.path(), &[0x0f, 3, 0x2f, 0xfd, 0xff], 0);
     let seen = watch(&words(file.to_str().unwrap()), words(LOOKER), &Cancel::new().unwrap());
-    // The test program has other threads, whose calls may be read before.
+    // The test program has other threads, whose calls may be read before those of this one.
     let by = "the calls of 1 threads could not be read: the process that reads them took";
     let either = [format!("{by} 10 s of processor time"), format!("{by} 12 s")];
     assert!(either.contains(&seen.stacks[0]), "{:?}", seen.stacks);
@@ -143,10 +143,10 @@ const TEXT: u64 = 0x200;
 const FRAMES: u64 = 0x300;
 const PAGE: u64 = 0x1000;
 
-/// Maps a file from [`write_elf`], and hangs in it.
+/// Maps a file made by [`write_elf`], and hangs in its code.
 fn hang_in(file: &Path) {
     let file = File::open(file).unwrap();
-    // SAFETY: a new mapping of a page overlaps no other.
+    // SAFETY: a new mapping of a page does not overlap any other mapping.
     let page = unsafe {
         let rights = libc::PROT_READ | libc::PROT_EXEC;
         libc::mmap(
@@ -160,21 +160,22 @@ fn hang_in(file: &Path) {
     };
     assert_ne!(page, libc::MAP_FAILED);
     println!("hangs");
-    // SAFETY: `pause; jmp` at this place in the mapping changes nothing.
+    // SAFETY: the code at this offset of the mapping is `pause; jmp`, which changes nothing.
     let endless: extern "C" fn() =
         unsafe { std::mem::transmute(page.cast::<u8>().add(TEXT as usize)) };
     endless();
 }
 
-/// Writes a shared object whose only function does not end. `rule` are its instructions for call frames. The object has
-/// as many more sections as asked for, with names of up to 4096 bytes that overlap.
+/// Writes a shared object whose only function never returns. `rule` contains its call frame instructions. The object
+/// has `more` additional sections, whose names have up to 4096 bytes and overlap.
 fn write_elf(folder: &Path, rule: &[u8], more: u64) -> PathBuf {
     let mut bytes = vec![0; PAGE as usize];
     let mut put = |at: u64, part: &[u8]| {
         bytes[at as usize..][..part.len()].copy_from_slice(part);
     };
     put(TEXT, &[0xf3, 0x90, 0xeb, 0xfc]);
-    // A CIE: version 1, augmentation, factors 1 and -8, register 16, 4-byte relative pointers, then CFA = rsp + 8.
+    // The bytes are a CIE: version 1, augmentation, factors 1 and -8, register 16, 4-byte relative pointers, then CFA =
+    // rsp + 8.
     let cie = [1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
     put(FRAMES, &[&20_u32.to_le_bytes()[..], &[0; 4], &cie].concat());
     let fde = FRAMES + 24;
@@ -191,7 +192,7 @@ fn write_elf(folder: &Path, rule: &[u8], more: u64) -> PathBuf {
         table.extend([2, address, offset, size].map(u64::to_le_bytes).concat());
         table.extend([0; 24]);
     };
-    // The first header holds the number of sections.
+    // The first section header contains the number of sections.
     section(0, 0, 0, 0, sections);
     section(1, 1, TEXT, TEXT, 4);
     section(7, 1, FRAMES, FRAMES, 24 + 36 + 4);

@@ -1,5 +1,5 @@
-//! A `libamdhip64` with a few functions that only pretend to work. The tests of the worker load it. It shows nothing
-//! about HIP.
+//! A `libamdhip64` with a few functions that only pretend to work, for the tests of the worker. It says nothing about
+//! HIP.
 
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
@@ -19,7 +19,7 @@ extern "C" fn hipInit(_: c_uint) -> c_int {
 /// `version` must point to writable space for one number.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hipRuntimeGetVersion(version: *mut c_int) -> c_int {
-    // SAFETY: HIP has the caller pass a place for the number.
+    // SAFETY: callers of HIP pass an address at which the number can be stored.
     unsafe { version.write(1) };
     SUCCESS
 }
@@ -28,7 +28,7 @@ unsafe extern "C" fn hipRuntimeGetVersion(version: *mut c_int) -> c_int {
 /// `count` must point to writable space for one number.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hipGetDeviceCount(count: *mut c_int) -> c_int {
-    // SAFETY: HIP has the caller pass a place for the number.
+    // SAFETY: callers of HIP pass an address at which the number can be stored.
     unsafe { count.write(1) };
     SUCCESS
 }
@@ -38,7 +38,7 @@ unsafe extern "C" fn hipGetDeviceCount(count: *mut c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hipGetDevicePropertiesR0600(properties: *mut c_void, _: c_int) -> c_int {
     let gcn_arch_name = properties.wrapping_byte_add(1160).cast::<u8>();
-    // SAFETY: HIP has the caller pass a structure of properties, in which this field has 256 bytes.
+    // SAFETY: callers of HIP pass the address of a structure of properties, in which this field has 256 bytes.
     unsafe { ptr::copy_nonoverlapping(b"gfx0".as_ptr(), gcn_arch_name, 4) };
     SUCCESS
 }
@@ -53,8 +53,8 @@ extern "C" fn hipGetErrorName(status: c_int) -> *const c_char {
     name.as_ptr()
 }
 
-/// Reports 1 MiB, all of it free. If `PRETEND_OTHERS` is set, the free memory shrinks by 4096 bytes at each call, as if
-/// another process allocated.
+/// Reports 1 MiB of memory, all of it free. If `PRETEND_OTHERS` is set, the free memory shrinks by 4096 bytes at each
+/// call, as if another process allocated.
 ///
 /// # Safety
 /// `free` and `total` must each point to writable space for one number.
@@ -63,7 +63,7 @@ unsafe extern "C" fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> c_int
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     let calls = CALLS.fetch_add(1, Ordering::Relaxed);
     let taken = if std::env::var_os("PRETEND_OTHERS").is_some() { calls * 4096 } else { 0 };
-    // SAFETY: HIP has the caller pass a place for each of the two numbers.
+    // SAFETY: callers of HIP pass an address for each of the two numbers.
     unsafe {
         free.write((1 << 20) - taken);
         total.write(1 << 20);

@@ -2,7 +2,7 @@ use std::io;
 
 use hip_sys::LoadError;
 
-/// Reason why the order cannot be executed: the plan itself is wrong, or the machine has a problem. Such a reason says
+/// Reason why a plan cannot be executed: the plan itself is wrong, or the machine has a problem. Such a reason says
 /// nothing about the stack.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Broken(pub(crate) String);

@@ -8,7 +8,7 @@ use crate::tell::tell;
 const COMPILERS: [&str; 5] = ["libamdhip64", "libhiprtc", "libamd_comgr", "libLLVM", "libclang"];
 
 /// Returns the file name of a compiled kernel: a digest of everything that determines its code. Returns `None` if the
-/// compiler cannot be identified, because the cache could then return code of another compiler.
+/// compiler cannot be identified, because the cache could then return code that another compiler generated.
 pub(crate) fn key(
     source: &str,
     options: &[String],
@@ -25,7 +25,7 @@ pub(crate) fn key(
     compilers.dedup();
     // If comgr is not in the process, the compiler is not loaded yet.
     compilers.iter().find(|(name, _)| name.starts_with("libamd_comgr"))?;
-    // The debug format separates and escapes the parts, so that different lists produce different strings.
+    // The debug format separates and escapes the elements, so that different lists produce different strings.
     let variables: Vec<_> =
         environment.iter().filter(|(name, _)| !NO_MATTER.contains(&name.as_str())).collect();
     let identity = format!("{FORMAT} {source:?} {options:?} {variables:?} {compilers:?}");
@@ -36,7 +36,7 @@ pub(crate) fn key(
 /// the file.
 const FORMAT: u32 = 2;
 
-/// Environment variables that no kernel compiler reads. Any other variable may change the compiler's options.
+/// Environment variables that no GPU kernel compiler reads. Any other variable may change the compiler's options.
 const NO_MATTER: [&str; 11] = [
     "PATH",
     "HOME",
@@ -51,8 +51,8 @@ const NO_MATTER: [&str; 11] = [
     "ROCREPRO_TRIAL",
 ];
 
-/// Reads a compiled kernel from a file, which contains the code followed by its [`seal`]. Returns `None` if the file is
-/// missing or damaged.
+/// Reads a compiled GPU kernel from a file of the cache, which contains the code followed by its [`seal`]. Returns
+/// `None` if the file is missing or damaged.
 pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
     // Only regular files are read, because a device file may be endless and reading a pipe may block.
     let mut code = fs::symlink_metadata(file)
@@ -67,7 +67,7 @@ pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
     Some(code)
 }
 
-/// Length in bytes of a digest in hexadecimal.
+/// Length of a digest in hexadecimal, in bytes.
 const SEAL: usize = 32;
 
 /// Returns a digest of the code and of its file name, so that a copy of another kernel's file is detected.
@@ -76,8 +76,8 @@ fn seal(file: &Path, code: &[u8]) -> String {
     digest(&[name, b"\0", code].concat())
 }
 
-/// Writes a compiled kernel. If several trials write the same file at the same time, the last one wins. If writing
-/// fails, the next trial only has to compile again.
+/// Writes a compiled GPU kernel to a file of the cache. If several trials write the same file at the same time, the
+/// last one wins. If writing fails, the next trial only has to compile again.
 pub(crate) fn write(file: &Path, code: &[u8]) {
     if let Err(error) = atomic::write(file, [code, seal(file, code).as_bytes()].concat()) {
         tell(format_args!("{} is not cached: {error}", file.display()));

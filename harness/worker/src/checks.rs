@@ -11,10 +11,10 @@ use crate::{
     tell::tell,
 };
 
-/// Maximum size in bytes of content that is kept although the order has no right digest to compare it with.
+/// Maximum size in bytes of a buffer's content that is kept although its right digest is unknown.
 const KEPT_UNASKED: usize = 64 << 10;
-/// Maximum number of spool files of one process. Without a limit, a case that fails in every iteration could fill the
-/// disk.
+/// Maximum number of files with buffer contents that one process writes. Without a limit, a case that fails in every
+/// iteration could fill the disk.
 const MAX_FILES: u32 = 16;
 
 /// Reads the buffer of a check and reports its digest. Keeps the bytes if the judge may need them.
@@ -71,7 +71,7 @@ fn guards(machine: &Machine<'_>, name: &str) -> Result<(Answer, Option<Vec<u8>>)
     let starts = [0, GUARD_BYTES + buffer.bytes];
     for (part, start) in bytes.chunks_mut(GUARD_BYTES as usize).zip(starts) {
         let from = base.wrapping_byte_add(start as usize);
-        // SAFETY: the part has the size of a guard, and the source lies in the allocation.
+        // SAFETY: the destination has the size of a guard, and the source is inside the allocation.
         let code = unsafe {
             machine.libraries.hip.hipMemcpy(
                 part.as_mut_ptr().cast(),
@@ -87,8 +87,8 @@ fn guards(machine: &Machine<'_>, name: &str) -> Result<(Answer, Option<Vec<u8>>)
     Ok((Answer::hip(0), Some(bytes)))
 }
 
-/// Returns true if bytes are to be kept: all bytes with a wrong digest, and small contents whose right digest is
-/// unknown.
+/// Returns true if the content of a buffer is to be kept: any content with a wrong digest, and small contents whose
+/// right digest is unknown.
 fn kept(
     wanted: &[(u32, u32, String)],
     step: u32,
@@ -103,7 +103,7 @@ fn kept(
     }
 }
 
-/// Writes bytes to the spool folder if [`kept`] says so, and returns the name of the file.
+/// Writes the content of a buffer to a file if [`kept`] returns true, and returns the name of the file.
 fn spool(
     machine: &Machine<'_>,
     step: u32,
@@ -126,7 +126,7 @@ fn spool(
     match fs::write(Path::new(&machine.order.spool).join(&name), bytes) {
         Ok(()) => Some(name),
         Err(error) => {
-            // The judge can judge the bytes by their digest alone.
+            // Without the bytes, the judge can still use their digest.
             tell(format_args!("the bytes of step {step} are not kept: {error}"));
             None
         }

@@ -1,5 +1,5 @@
-//! Reads the descriptions of kernels from the metadata of a code object. The metadata is a note in MessagePack format,
-//! described in LLVM's AMDGPU usage guide ("Code Object V3 Metadata" and its successors).
+//! Reads the descriptions of GPU kernels from the metadata of a code object. The metadata is a note in MessagePack
+//! format, described in LLVM's AMDGPU usage guide ("Code Object V3 Metadata" and its successors).
 
 use object::{
     LittleEndian as LE, elf,
@@ -38,7 +38,7 @@ struct Parameter {
 }
 
 impl Parameter {
-    /// Returns true if the compiler added the parameter. The runtime passes the value of such a parameter.
+    /// Returns true if the compiler added the parameter. The HIP runtime passes the value of such a parameter.
     fn is_hidden(&self) -> bool {
         self.kind.starts_with("hidden_")
     }
@@ -55,7 +55,7 @@ impl Parameter {
         }
     }
 
-    /// Returns true if an argument fits the parameter. An address may be passed as an integer of the same size.
+    /// Returns true if the parameter can take the argument. An address may be passed as an integer of the same size.
     fn takes(&self, arg: &Arg) -> bool {
         match arg {
             Arg::Address(_) => self.size == 8,
@@ -70,8 +70,9 @@ impl Parameter {
     }
 }
 
-/// Explains why the launches of a kernel in the plan do not fit the kernel's code object. `place` is the position of
-/// the kernel in the case. Returns an empty list if the metadata cannot be read, because the runtime then decides.
+/// Explains why the arguments in the plan's launches of a kernel do not fit the kernel's code object. `place` is the
+/// position of the kernel in the case file. Returns an empty list if the metadata cannot be read, because the HIP
+/// runtime then decides.
 pub(crate) fn mistakes(code: &[u8], kernel: &str, place: &str, plan: &Plan) -> Vec<String> {
     let Some(metadata) = metadata(code) else { return Vec::new() };
     let Some(found) = metadata.kernels.iter().find(|found| found.name == kernel) else {

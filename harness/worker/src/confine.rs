@@ -1,5 +1,5 @@
-//! Restricts the worker of an untrusted case to the files, system calls and amounts that it needs. Landlock restricts
-//! files, seccomp restricts system calls, and resource limits restrict amounts.
+//! Restricts the worker of an untrusted case to the files, system calls and resources that it needs. Landlock restricts
+//! files, seccomp restricts system calls, and resource limits restrict memory, threads and file sizes.
 //!
 //! SECURITY.md lists the guarantees. Tests try to break each guarantee from within such a worker
 //! (`harness/cli/tests/cli/escapes.rs`).
@@ -18,15 +18,15 @@ use rustix::process::{
     Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit,
 };
 
-/// Requested Landlock version: the one of Linux 6.12. An older kernel enforces only a part of its rules.
+/// Requested Landlock version: that of Linux 6.12. An older version of Linux enforces only a part of its rules.
 const ASKED: ABI = ABI::V6;
 
-/// Number of threads that are allowed in addition to those that exist. The worker starts fewer, but the limit of the
-/// kernel counts the threads of all programs of the user.
+/// Number of threads that are allowed in addition to those that exist. The worker starts fewer, but Linux counts the
+/// threads of all programs of the user.
 const THREADS: u64 = 1024;
 
-/// Confines this thread and everything that it starts later. Only `pipe` and the three standard descriptors stay open.
-/// Returns an event that reports how much of the confinement the kernel enforces.
+/// Confines this thread and everything that it starts later. Only `pipe` and the three standard file descriptors stay
+/// open. Returns an event that reports how much of the confinement Linux enforces.
 pub(crate) fn confine(to: &Confinement, pipe: RawFd) -> Event {
     end_with_parent();
     close_inherited(pipe);
@@ -88,16 +88,15 @@ fn allow(
         let (Ok(place), Ok(about)) = (PathFd::new(path), fs::metadata(path)) else { continue };
         let access = if about.is_dir() { access } else { access & AccessFs::from_file(ASKED) };
         rules = rules.add_rule(PathBeneath::new(&place, access))?;
-        // A rule applies to an inode. For a file in `/proc`, the kernel creates a new inode at each look-up, unless the
-        // file is open. Therefore the file stays open.
+        // A rule applies to an inode. For a file in `/proc`, Linux creates a new inode at each look-up, unless the file
+        // is open. Therefore the file stays open.
         std::mem::forget(place);
     }
     Ok(rules)
 }
 
-/// Asks the kernel to kill this process when its parent ends. Untrusted code could stop the thread that otherwise waits
-/// for the end of the parent. The seccomp filter, which is installed later, prevents the code from undoing this
-/// request.
+/// Asks Linux to kill this process when its parent ends. Untrusted code could stop the thread that otherwise waits for
+/// the end of the parent. The seccomp filter, which is installed later, prevents the code from undoing this request.
 fn end_with_parent() {
     // The call fails only for an invalid signal.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
@@ -109,20 +108,21 @@ fn end_with_parent() {
     }
 }
 
-/// Closes descriptors that were inherited from a shell or a launcher, because Landlock does not restrict files that are
-/// already open.
+/// Closes file descriptors that were inherited from a shell or a launcher, because Landlock does not restrict files
+/// that are already open.
 fn close_inherited(pipe: RawFd) {
     let pipe = pipe.unsigned_abs();
     for (first, last) in [(3, pipe - 1), (pipe + 1, u32::MAX)] {
         if first <= last {
-            // SAFETY: no other value of this process owns a descriptor yet, except the pipe and the standard three.
+            // SAFETY: no other value in this process owns a file descriptor yet, except the pipe and the three standard
+            // ones.
             unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
         }
     }
 }
 
 /// Sets the hard limit of each resource to its soft limit, and limits the number of threads. Errors are ignored,
-/// because the seccomp filter also rejects changes of limits.
+/// because the seccomp filter rejects changes of limits anyway.
 fn freeze_limits() {
     let tasks = fs::read_to_string("/proc/loadavg").ok().and_then(|line| tasks(&line));
     for resource in [
@@ -145,8 +145,8 @@ fn freeze_limits() {
     }
 }
 
-/// Parses the number of processes and threads of the machine from a line of proc_loadavg(5). For `0.01 0.02 0.00 1/234
-/// 5678` the number is 234.
+/// Parses the number of all processes and threads on the machine from a line of proc_loadavg(5). For `0.01 0.02 0.00
+/// 1/234 5678`, the number is 234.
 fn tasks(loadavg: &str) -> Option<u64> {
     loadavg.split(' ').nth(3)?.split_once('/')?.1.parse().ok()
 }

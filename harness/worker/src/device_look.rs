@@ -12,11 +12,11 @@ use plan::{Event, RefusedCall};
 
 use crate::{broken::Broken, loaded};
 
-/// Device that the runtime reported after its initialisation.
+/// The device that the HIP runtime reported after its initialisation.
 pub(crate) struct Look {
     runtime: i32,
     count: i32,
-    /// Properties of device 0, or `None` if the runtime has no device.
+    /// Properties of device 0, or `None` if the HIP runtime has no device.
     pub(crate) properties: Option<DeviceProperties>,
     bdf: String,
     nodes: Vec<String>,
@@ -45,7 +45,7 @@ impl Look {
     }
 }
 
-/// Initialises the runtime and queries device 0. A runtime without devices is not an error.
+/// Initialises the HIP runtime and queries device 0. A runtime without devices is not an error.
 pub(crate) fn look(hip: &Hip) -> Result<Look, Broken> {
     let (mut runtime, mut count) = (0, 0);
     // SAFETY: the calls need no state, and the results go to separate variables.
@@ -74,7 +74,7 @@ pub(crate) fn look(hip: &Hip) -> Result<Look, Broken> {
 
 type LineSymbol = unsafe extern "C" fn(u32);
 
-/// Function of the emulated device that receives the current line of the case.
+/// Function of the emulated device's library that receives the current line number of the case.
 static LINE: OnceLock<LineSymbol> = OnceLock::new();
 
 pub(crate) fn at_line(line: u32) {
@@ -86,7 +86,7 @@ pub(crate) fn at_line(line: u32) {
 
 type NeverWrittenSymbol = unsafe extern "C" fn(*const c_void, usize);
 
-/// Function of the emulated device that marks memory as uninitialised.
+/// Function of the emulated device's library that marks memory as uninitialised.
 static NEVER_WRITTEN: OnceLock<NeverWrittenSymbol> = OnceLock::new();
 
 /// Marks memory in the emulated device as never written by the program.
@@ -100,7 +100,7 @@ pub(crate) fn never_written(start: *const c_void, bytes: usize) {
 
 type BufferSymbol = unsafe extern "C" fn(*const c_void, usize, usize, *const c_char);
 
-/// Function of the emulated device that receives a description of each buffer.
+/// Function of the emulated device's library that receives a description of each buffer.
 static BUFFER: OnceLock<BufferSymbol> = OnceLock::new();
 
 /// Describes a buffer to the emulated device by its start, its size in bytes, the size in bytes of the guard on each
@@ -132,8 +132,8 @@ fn identity() -> Result<Option<Identity>, Broken> {
     };
     // SAFETY: with RTLD_NOLOAD no initialiser runs, because opening fails unless the library is already loaded.
     let opened = unsafe { Library::open(Some(&hsa), RTLD_LAZY | libc::RTLD_NOLOAD) };
-    // If the query fails, the library could be the emulated device, which must never be mistaken for a GPU. Therefore
-    // the failure is an error.
+    // If the query fails, the library may still be that of the emulated device, which must never be mistaken for a GPU.
+    // Therefore the failure is an error.
     let library = opened.map_err(|error| {
         Broken(format!("`{}` is loaded but cannot be queried: {error}", hsa.display()))
     })?;
@@ -149,16 +149,16 @@ fn identity() -> Result<Option<Identity>, Broken> {
     if let Ok(line) = unsafe { library.get::<LineSymbol>(LINE_SYMBOL.as_bytes()) } {
         let _ = LINE.set(*line);
     }
-    // SAFETY: as for the symbol of the line.
+    // SAFETY: as for the line symbol above.
     let never = unsafe { library.get::<NeverWrittenSymbol>(NEVER_WRITTEN_SYMBOL.as_bytes()) };
     if let Ok(never) = never {
         let _ = NEVER_WRITTEN.set(*never);
     }
-    // SAFETY: as for the symbol of the line.
+    // SAFETY: as for the line symbol above.
     if let Ok(buffer) = unsafe { library.get::<BufferSymbol>(BUFFER_SYMBOL.as_bytes()) } {
         let _ = BUFFER.set(*buffer);
     }
-    // SAFETY: as for the symbol of the line.
+    // SAFETY: as for the line symbol above.
     if let Ok(acts) = unsafe { library.get::<ActsSymbol>(ACTS_SYMBOL.as_bytes()) } {
         let _ = ACTS.set(*acts);
     }

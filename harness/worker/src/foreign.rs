@@ -11,7 +11,7 @@ use crate::{
     machine::{Answer, Machine},
 };
 
-/// Returns the 64-bit value of an argument. Returns 0 for arguments that do not fit into 64 bits.
+/// Returns the 64-bit value that is passed for an argument. Returns 0 for arguments that do not fit into 64 bits.
 fn word(machine: &Machine<'_>, arg: &HipArg) -> u64 {
     let address = match arg {
         HipArg::Number(number) => return number.bits,
@@ -30,8 +30,8 @@ fn word(machine: &Machine<'_>, arg: &HipArg) -> u64 {
     address as u64
 }
 
-/// Returns the word to pass for an argument. An argument that does not fit into a word is stored in a
-/// [`Room`](crate::given::Room), and the word is the address of the room.
+/// Returns the machine word to pass for an argument. An argument that does not fit into a word is stored in a
+/// [`Room`](crate::given::Room), whose address is passed.
 fn argument(machine: &Machine<'_>, place: &str, arg: &HipArg, role: &HipRole) -> usize {
     let behind = matches!(role, HipRole::In(_) | HipRole::Keeps | HipRole::Text);
     let (key, bytes) = match arg {
@@ -63,9 +63,9 @@ pub(crate) fn call(
         .collect();
     let shared = machine.libraries.hip.shared();
     // SAFETY: applies to both calls. The table declares the parameters as the header does, which a test compares, and
-    // each parameter is an integer or a pointer. A word is an integer, null, a handle or address from the runtime or of
-    // a buffer of the plan, or the address of a room. A room is never freed. It is larger than any struct of the header
-    // and than any count that is passed with its address.
+    // each parameter is an integer or a pointer. A machine word is an integer, null, a handle or address from the HIP
+    // runtime, the address of a buffer of the plan, or the address of a room. A room is never freed. It is larger than
+    // any struct of the header and than any count that is passed with its address.
     let code = unsafe {
         if *gives_text {
             return Ok(Answer::NONE.with(shared.call_for_text(function.name(), &words)?));
@@ -85,7 +85,7 @@ pub(crate) fn call(
     Ok(Answer::hip(code).with(value))
 }
 
-/// Formats the value at the start of `bytes`.
+/// Formats the value of this sort that is at the start of `bytes`.
 fn text(bytes: &[u8], sort: Sort) -> String {
     match sort {
         Sort::Number(ty) => {
@@ -109,7 +109,7 @@ fn text(bytes: &[u8], sort: Sort) -> String {
     }
 }
 
-/// Returns a stored value, or the result of comparing it with another stored value.
+/// Returns a value that an earlier call stored, or the result of comparing it with another stored value.
 pub(crate) fn look(
     machine: &Machine<'_>,
     of: &str,

@@ -10,13 +10,14 @@ pub(crate) type Room = Box<[u64; MAX_VALUE_BYTES / 8]>;
 
 #[derive(Default)]
 pub(crate) struct Given {
-    /// The key is the name of the value, or the numbers of the step and the argument. A value that no call has returned
-    /// is zero, as in a C program that initialises its variables.
+    /// Memory of each value. The key is the name of the value, or the numbers of the step and the argument. A value
+    /// that no call has returned is zero, as in a C program that initialises its variables.
     rooms: HashMap<String, Room>,
 }
 
 impl Given {
-    /// Stores bytes in a room, followed by zeros up to the end of the room. Returns the address of the room.
+    /// Stores bytes in the room with this key, followed by zeros up to the end of the room. Returns the address of the
+    /// room.
     pub(crate) fn holding(&mut self, key: &str, bytes: &[u8]) -> usize {
         let room = self.room(key);
         let mut all = bytes.to_vec();
@@ -36,7 +37,7 @@ impl Given {
     }
 }
 
-/// Returns the number in the first 8 bytes, little-endian. Missing bytes count as zero.
+/// Returns the number in the first 8 bytes, in little-endian order. Missing bytes count as zero.
 pub(crate) fn word_of(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     for (to, from) in word.iter_mut().zip(bytes) {

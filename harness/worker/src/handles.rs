@@ -1,15 +1,15 @@
 use std::{collections::HashMap, ffi::c_void, ptr};
 
-/// Kind of object that a name in a plan refers to.
+/// Kind of object to which a name in a plan refers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// The whole allocation, including its guards.
+    /// The whole allocation of a buffer, including its guards.
     Buffer,
     Stream,
     Event,
     Graph,
     GraphExec,
-    /// The node that was added last to a graph, under the name of the graph.
+    /// The node that was last added to a graph. Its name is that of the graph.
     Node,
     Module,
     Function,
@@ -23,7 +23,7 @@ pub(crate) enum Kind {
 #[derive(Default)]
 pub(crate) struct Handles {
     live: HashMap<(Kind, String), Handle>,
-    /// Former values of handles that were destroyed.
+    /// The values that destroyed handles had before.
     gone: HashMap<(Kind, String), Handle>,
 }
 

@@ -1,4 +1,4 @@
-//! Host functions: work of the host that is enqueued in a stream.
+//! Host functions: functions on the host that are enqueued in a stream.
 
 use std::{
     ffi::{c_int, c_void},
@@ -18,7 +18,7 @@ pub(crate) extern "C" fn add_one(data: *mut c_void) {
     // SAFETY: `data` comes from `bytes_of` and is never freed.
     let bytes = unsafe { &*data.cast::<Bytes>() };
     for offset in 0..bytes.count {
-        // SAFETY: the byte lies in a host buffer of the plan, which is freed only after the work of its streams. The
+        // SAFETY: the byte is in a host buffer of the plan, which is freed only after the work of its streams. The
         // device may access it at the same time, so no reference to it is created.
         unsafe {
             let byte = bytes.first.add(offset);
@@ -51,7 +51,7 @@ pub(crate) fn host_func(
 ) -> Result<c_int, Broken> {
     let hip = &machine.libraries.hip;
     let (data, stream) = (bytes_of(machine, buffer)?, machine.stream(stream));
-    // SAFETY: the functions take the data that is passed here, and both stay until the process ends.
+    // SAFETY: the functions take the data that is passed here, and both remain valid until the process ends.
     let code = unsafe {
         match api {
             HostFuncApi::AddCallback => {

@@ -23,7 +23,7 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step) -> Result<Answer, Broken>
         Call::Load { kernel } => load(machine, step, kernel),
         Call::Unload { kernel } => {
             let module = machine.handle(Kind::Module, kernel);
-            // SAFETY: the module is null or was loaded and not unloaded.
+            // SAFETY: the module is null, or it was loaded and has not been unloaded.
             let code = unsafe { machine.libraries.hip.hipModuleUnload(module) }?;
             machine.gone(Kind::Module, kernel, code);
             machine.gone(Kind::Function, kernel, code);
@@ -54,14 +54,15 @@ fn compile(machine: &Machine<'_>, kernel: &str) -> Result<Answer, Broken> {
     }
 }
 
-/// Compiles a kernel and returns its code, or reads the code from the cache.
+/// Compiles a GPU kernel and returns its code, or reads the code from the cache.
 pub(crate) fn compiled(
     machine: &Machine<'_>,
     kernel: &str,
     source: &str,
 ) -> Result<Result<Vec<u8>, CompileError>, Broken> {
     let mut options = vec![format!("--offload-arch={}", machine.gfx), "-O3".to_owned()];
-    // Of two contradictory options the compiler uses the last, so the case's own options are appended at the end.
+    // If two options contradict each other, the compiler uses the last one, so the options of the case are appended at
+    // the end.
     let own = machine.plan().own_kernels.get(kernel);
     options.extend(own.iter().flat_map(|own| own.options.clone()));
     let file = machine.order.code_cache.as_deref().and_then(|folder| {
@@ -88,8 +89,8 @@ fn load(machine: &Machine<'_>, step: &Step, kernel: &str) -> Result<Answer, Brok
     let Some(code_object) = code_object else {
         return Err(Broken(format!("kernel `{kernel}` is loaded before it was compiled")));
     };
-    // If a launch does not fit its kernel, a failure is not a bug of the runtime. Only kernels that the case itself
-    // contains are checked here; tests check the kernels of the library.
+    // If the arguments of a launch do not fit the kernel, a failure is not a bug of the HIP runtime. Only kernels that
+    // the case itself contains are checked here, because tests check those of rocrepro.
     if let Some(own) = machine.plan().own_kernels.get(kernel) {
         let why = code_object::mistakes(&code_object, kernel, &own.place, machine.plan());
         if !why.is_empty() {
@@ -106,7 +107,7 @@ fn load(machine: &Machine<'_>, step: &Step, kernel: &str) -> Result<Answer, Brok
     }
     let name = text("the kernel's name", kernel)?;
     let mut function = ptr::null_mut();
-    // SAFETY: the module was loaded above, and the name is terminated.
+    // SAFETY: the module was loaded above, and the name is zero-terminated.
     let code = unsafe { hip.hipModuleGetFunction(&mut function, module, name.as_ptr()) }?;
     machine.made(Kind::Function, kernel, function, code);
     Ok(Answer::hip(code))
@@ -122,7 +123,7 @@ fn find(
     let module = machine.handle(Kind::Module, kernel);
     let name = text("the symbol's name", symbol)?;
     let (mut found, mut bytes) = (ptr::null_mut(), 0);
-    // SAFETY: the module is loaded, the name is terminated, and results go to separate variables.
+    // SAFETY: the module is loaded, the name is zero-terminated, and results go to separate variables.
     let code = unsafe {
         if variable {
             hip.hipModuleGetGlobal(&mut found, &mut bytes, module, name.as_ptr())?
@@ -147,7 +148,7 @@ fn launch(
     let stream = machine.stream(stream);
     let ([gx, gy, gz], [bx, by, bz], parameters) = (grid, block, parameters.as_mut_ptr());
     let hip = &machine.libraries.hip;
-    // SAFETY: the function is null or of a loaded module; the parameters outlive the call, which copies them.
+    // SAFETY: the function is null or belongs to a loaded module; the parameters outlive the call, which copies them.
     let code = unsafe {
         if cooperative {
             hip.hipModuleLaunchCooperativeKernel(
@@ -163,9 +164,9 @@ fn launch(
     Ok(Answer::hip(code))
 }
 
-/// Returns the bytes of kernel arguments. The runtime copies as many bytes of each argument as the kernel's metadata
-/// states, and [`load`] has compared the metadata with the case. Each argument is padded to a multiple of 8 bytes, so
-/// that the runtime cannot read past it for a kernel of the library.
+/// Returns the bytes of kernel arguments. The HIP runtime copies as many bytes of each argument as the kernel's
+/// metadata states, and [`load`] has compared the metadata with the case. Each argument is padded to a multiple of 8
+/// bytes, so that the runtime cannot read past it for a kernel of rocrepro.
 pub(crate) fn values(machine: &Machine<'_>, args: &[Arg]) -> Vec<Vec<u8>> {
     let value = |arg: &Arg| {
         let mut bytes = arg.to_bytes(&|place| machine.address(place) as u64);

@@ -1,4 +1,4 @@
-//! Injects delays: launches a kernel that spins before the calls of a case.
+//! Injects delays: launches a GPU kernel that spins before the calls of a case, so that missing synchronisation shows.
 
 use std::{
     collections::HashSet,
@@ -14,8 +14,8 @@ use crate::{broken::Broken, kernels, machine::Machine};
 
 const NAME: &std::ffi::CStr = c"rocrepro_late";
 
-/// Kernel that spins for `ticks` of the constant clock of 100 MHz (25 MHz on some older GPUs). If the clock does not
-/// advance, the kernel ends after a few seconds.
+/// Source of a GPU kernel that spins for `ticks` of the constant clock of 100 MHz (25 MHz on some older GPUs). If the
+/// clock does not advance, the kernel ends after a few seconds.
 const SOURCE: &str = r#"
 __device__ static unsigned long long now() {
 #if defined(__GFX11__) || defined(__GFX12__)
@@ -33,17 +33,18 @@ extern "C" __global__ void rocrepro_late(unsigned ticks) {
 
 const TICKS_PER_MICROSECOND: u32 = 100;
 
-/// Maximum total delay of the body, in microseconds. Without it, a body with thousands of calls would take too long.
+/// Maximum total delay of a trial's body, in microseconds. Without it, a body with thousands of calls would take too
+/// long.
 const MOST: u64 = 2_000_000;
 
 pub(crate) struct Lateness {
     late: Late,
     function: *mut c_void,
-    /// Code object, which must stay allocated as long as the module is loaded.
+    /// Code object of the delay kernel, which must stay allocated as long as the module is loaded.
     _code: Vec<u8>,
     on: AtomicBool,
-    /// Streams that are capturing, and streams whose capture could not be ended. In such a stream the kernel would
-    /// become part of the graph, or the runtime would refuse it.
+    /// Names of streams that are capturing, and of streams whose capture could not be ended. In such a stream, the
+    /// delay kernel would become part of the graph, or the HIP runtime would reject it.
     capturing: Mutex<HashSet<String>>,
     times: AtomicU64,
     micros: AtomicU64,
@@ -63,7 +64,7 @@ impl Lateness {
             0 => {}
             status => return Err(cannot("hipModuleLoadData", status)),
         }
-        // SAFETY: the module was loaded above, and the name is terminated.
+        // SAFETY: the module was loaded above, and the name is zero-terminated.
         match unsafe { hip.hipModuleGetFunction(&mut function, module, NAME.as_ptr()) }? {
             0 => {}
             status => return Err(cannot("hipModuleGetFunction", status)),
@@ -88,8 +89,8 @@ impl Lateness {
         self.times.load(Ordering::Relaxed)
     }
 
-    /// Launches the delay before a step. A status other than success means that the device or the stream is broken; the
-    /// status then becomes the result of the step.
+    /// Launches the delay kernel before a step. A status other than success means that the device or the stream is
+    /// broken; the status then becomes the result of the step.
     pub(crate) fn before(
         &self,
         machine: &Machine<'_>,

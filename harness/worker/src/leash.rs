@@ -9,7 +9,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getpgrp, getpid, kill_current_process_group, kill_process, waitpid,
 };
 
-/// Reads the order, a single line, from standard input.
+/// Reads the order (the plan and its settings), a single line, from standard input.
 pub(crate) fn first_line() -> io::Result<String> {
     let mut line = String::new();
     if io::stdin().lock().read_line(&mut line)? == 0 {
@@ -36,7 +36,7 @@ pub(crate) fn hold() -> io::Result<()> {
 pub(crate) fn end() -> ! {
     end_children();
     if getpgrp() == getpid() {
-        // Killing the own group cannot fail. If it did, the call of `_exit` below would end the process.
+        // Killing this process's own group cannot fail. If it did, the call of `_exit` below would end the process.
         let _ = kill_current_process_group(Signal::KILL);
     }
     // SAFETY: _exit takes any status. It does not run exit handlers, because a call that hangs could make the handlers
@@ -44,10 +44,10 @@ pub(crate) fn end() -> ! {
     unsafe { libc::_exit(plan::WORKER_ORPHANED) }
 }
 
-/// Kills descendants that have left the process group. This process is a subreaper (set by itself or by its starter),
-/// so a descendant becomes its child when the descendant's own parent ends.
+/// Kills descendants that have left the process group. This process is a subreaper, made one by itself or by its
+/// starter, so a descendant becomes its child when the descendant's own parent ends.
 fn end_children() {
-    // Stops after one second (200 times 5 ms), because a driver may keep a process from ending.
+    // The loop ends after one second (200 times 5 ms), because a driver may keep a process from ending.
     for _ in 0..200 {
         let children = children();
         if children.is_empty() {

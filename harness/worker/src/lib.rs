@@ -48,15 +48,16 @@ use crate::{
     tell::tell,
 };
 
-/// Exit status if the order cannot be executed, and neither the stack nor the device is the reason.
+/// Exit status if the order (the plan and its settings) cannot be executed, and neither the stack nor the device is the
+/// reason.
 const BROKEN: u8 = 2;
 
-/// Exit status if the order was executed as far as the stack allowed, for example up to a library that is missing.
+/// Exit status if the plan was executed as far as the stack allows, for example up to a call of a missing library.
 const DONE: u8 = plan::WORKER_DONE as u8;
 
 /// Runs the worker: reads an [`Order`] from standard input and writes [`Event`]s to the original standard output.
-/// Standard output is then redirected to standard error, because libraries print to standard output. `words` are
-/// resource limits for [`Start::settle`].
+/// Standard output is then redirected to standard error, because libraries print to standard output. The arguments
+/// `words` are resource limits for [`Start::settle`].
 ///
 /// The exit status is [`plan::WORKER_DONE`], whatever the calls of the plan returned. If the order could not be
 /// executed, the exit status is 2 and a message on standard error gives the reason.
@@ -85,7 +86,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     ExitCode::from(BROKEN)
 }
 
-/// Resets the signal handlers, so that signals end this process as they end any C++ program. A stack overflow in a
+/// Resets the signal handlers, so that signals end this process as they end any C++ program. A call stack overflow in a
 /// library then raises SIGSEGV, and not the SIGABRT of Rust's handler. Signals that nohup or a shell ignores for
 /// background jobs then have their default effect again.
 fn die_as_a_program_does() {
@@ -102,7 +103,8 @@ fn work(events: &Events) -> Result<(), Broken> {
     let line = leash::first_line()?;
     let order = parse(&line)?;
     let limits = limits();
-    // The confinement must start before the second thread, because it does not apply to threads that already run.
+    // The confinement must start before the second thread, because it does not apply to threads that are already
+    // running.
     let confined = order.confinement.as_ref().map(|to| confine::confine(to, events.pipe()));
     leash::hold()?;
     events.say(&Event::Hello {
@@ -188,8 +190,8 @@ fn counts_memory(plan: &plan::Plan) -> bool {
     plan.steps().iter().any(|step| step.call == plan::Call::MemGetInfo)
 }
 
-/// Number of queries that are compared to detect whether the amount of free memory changes without an action of the
-/// worker, and the time between two queries.
+/// Number of queries that are made to see whether the amount of free memory changes although the worker does nothing,
+/// and the time between two queries.
 const ANSWERS: usize = 6;
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
 
@@ -219,7 +221,7 @@ fn limits() -> BTreeMap<String, String> {
     Resource::ALL.iter().map(|r| (r.to_string(), r.here().to_string())).collect()
 }
 
-/// Parses an order. If it has another version, the error names both versions.
+/// Parses an order. If the order has another version than this worker, the error names both versions.
 fn parse(line: &str) -> Result<Order, Broken> {
     let version = |line: &str| {
         let value: serde_json::Value = serde_json::from_str(line).ok()?;

@@ -11,7 +11,7 @@ use crate::{
     needs::{self, Home},
 };
 
-/// Loaded libraries that a plan needs.
+/// The libraries that a plan needs, after they were loaded.
 pub(crate) struct Libraries {
     pub(crate) hip: Hip,
     rtc: Option<Rtc>,
@@ -28,7 +28,7 @@ impl Libraries {
         let hip = Hip::load(&Hip::SONAMES)?;
         let wants = |home| homes.contains(&home);
         let libraries = Libraries {
-            // Delay injection compiles a kernel.
+            // Delay injection compiles a GPU kernel.
             rtc: (late || wants(Home::Rtc)).then(|| Rtc::load(hip.shared())).transpose()?,
             rand: wants(Home::Rand).then(Rand::load).transpose()?,
             blaslt: wants(Home::Blaslt).then(Blaslt::load).transpose()?,
@@ -82,6 +82,6 @@ impl Libraries {
 }
 
 fn not_loaded(library: &str) -> Broken {
-    // `needs` should list the library of every call, so a missing library is a mistake in `needs`.
+    // The field `needs` should list the library of every call, so a missing library is a mistake in `needs`.
     Broken(format!("{library} was not loaded for a plan that calls it"))
 }

@@ -15,9 +15,9 @@ const PREFIXES: [&str; 6] = ["libamd", "libhip", "libhsa", "libroc", "libLLVM", 
 /// Type of the ELF note with a GNU build id (elf.h).
 const NT_GNU_BUILD_ID: u32 = 3;
 
-/// Returns the ROCm libraries in this process, in the loader's order.
+/// Returns the ROCm libraries in this process, in the order in which the dynamic loader lists them.
 ///
-/// The list comes from the loader, because /proc may be missing in a chroot.
+/// The list comes from the dynamic loader, because /proc may be missing in a chroot.
 pub(crate) fn rocm_libraries() -> Vec<LoadedLibrary> {
     let library = |found: Found| LoadedLibrary {
         name: found.name,
@@ -27,12 +27,13 @@ pub(crate) fn rocm_libraries() -> Vec<LoadedLibrary> {
     found().into_iter().map(library).collect()
 }
 
-/// Returns the path of the first library whose name starts with `name`, as the loader opened it.
+/// Returns the path of the first library whose name starts with `name`, in the form in which the dynamic loader opened
+/// it.
 pub(crate) fn file_of(name: &str) -> Option<PathBuf> {
     found().into_iter().find(|found| found.name.starts_with(name)).map(|found| found.file)
 }
 
-/// Returns the device nodes of GPU drivers that are mapped into this process. If no node is mapped, no work can reach a
+/// Returns the device files of GPU drivers that are mapped into this process. If none is mapped, no work can reach a
 /// GPU.
 pub(crate) fn driver_nodes() -> Vec<String> {
     let maps = fs::read("/proc/self/maps").unwrap_or_default();
@@ -47,7 +48,7 @@ pub(crate) fn driver_nodes() -> Vec<String> {
     nodes
 }
 
-/// Device nodes of the drivers amdkfd and amdgpu, and of the paravirtual GPU in WSL.
+/// Prefixes of the device files of the drivers amdkfd and amdgpu, and of the paravirtual GPU in WSL.
 const DRIVERS: [&str; 3] = ["/dev/kfd", "/dev/dri/", "/dev/dxg"];
 
 struct Found {
@@ -58,7 +59,7 @@ struct Found {
 
 fn found() -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
-    // SAFETY: the callback matches the declaration and gets this vector, which outlives the call.
+    // SAFETY: the callback has the declared type and gets this vector, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut found).cast()) };
     found
 }
@@ -71,7 +72,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, found: *mut 
     if info.dlpi_name.is_null() {
         return 0;
     }
-    // SAFETY: the loader's names are terminated strings.
+    // SAFETY: the loader's names are zero-terminated strings.
     let file = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes()));
     let Some(name) = file.file_name().map(|n| n.to_string_lossy().into_owned()) else {
         return 0;
@@ -79,16 +80,17 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, found: *mut 
     if !PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
         return 0;
     }
-    // SAFETY: the loader passes this description.
+    // SAFETY: dl_iterate_phdr passes this description.
     let build_id = unsafe { build_id_of(info) };
     found.push(Found { name, file: file.to_owned(), build_id });
     0
 }
 
-/// Returns the GNU build id of this program. If a loader started the program, `/proc/self/exe` would be the loader.
+/// Returns the GNU build id of this program. `/proc/self/exe` is not used, because it is the dynamic loader if that
+/// started the program.
 pub(crate) fn own_build_id() -> Option<String> {
     let mut own: Option<String> = None;
-    // SAFETY: the callback matches the declaration and gets this variable, which outlives the call.
+    // SAFETY: the callback has the declared type and gets this variable, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(visit_own), (&raw mut own).cast()) };
     own
 }
@@ -108,7 +110,7 @@ unsafe extern "C" fn visit_own(info: *mut libc::dl_phdr_info, _: usize, own: *mu
     if !headers.iter().any(holds) {
         return 0;
     }
-    // SAFETY: the loader passes this description.
+    // SAFETY: dl_iterate_phdr passes this description.
     *own = unsafe { build_id_of(info) };
     1
 }
@@ -122,7 +124,7 @@ unsafe fn build_id_of(info: &libc::dl_phdr_info) -> Option<String> {
     let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     headers.iter().filter(|h| h.p_type == libc::PT_NOTE).find_map(|header| {
         let address = (info.dlpi_addr + header.p_vaddr) as *const u8;
-        // SAFETY: a note segment lies in the first loaded segment of its file, which is readable.
+        // SAFETY: a note segment is inside the first loaded segment of its file, which is readable.
         let notes = unsafe { slice::from_raw_parts(address, header.p_memsz as usize) };
         build_id(notes, header.p_align as usize)
     })

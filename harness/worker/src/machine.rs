@@ -15,7 +15,7 @@ use crate::{
     pipe::Events,
 };
 
-/// Result of a call.
+/// Result of a call of the plan.
 pub(crate) struct Answer {
     /// Status code, and the library that returned it. `None` for calls that return no status.
     pub(crate) status: Option<(Home, c_int)>,
@@ -57,10 +57,10 @@ pub(crate) struct Machine<'a> {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) handles: Handles,
-    /// Code objects of compiled kernels. They are kept until the process ends, because a runtime may read an image
+    /// Code objects of compiled GPU kernels. They are kept until the process ends, because a runtime may read an image
     /// after loading it.
     pub(crate) code: HashMap<String, Arc<[u8]>>,
-    /// Number of files that were written to the spool folder.
+    /// Number of files with buffer contents that were written.
     pub(crate) spooled: u32,
     pub(crate) given: Given,
 }
@@ -79,12 +79,12 @@ impl<'a> Machine<'a> {
         &self.order.plan
     }
 
-    /// Locks the state for a short access. The lock must not be held during a call.
+    /// Locks the state for a short access. The lock must not be held during a HIP call.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    /// Returns the handle of a name, or null if such a handle does not exist.
+    /// Returns the handle that a name refers to, or null if no call has created one.
     pub(crate) fn handle(&self, kind: Kind, name: &str) -> *mut c_void {
         self.state().handles.get(kind, name)
     }
@@ -94,8 +94,8 @@ impl<'a> Machine<'a> {
         self.state().handles.old(Kind::Buffer, name)
     }
 
-    /// Returns the handle of a name. For a destroyed handle, returns its last value, because a variable of a C program
-    /// would still contain it.
+    /// Returns the handle that a name refers to. For a destroyed handle, returns its last value, because a variable of
+    /// a C program would still contain it.
     pub(crate) fn handle_or_old(&self, kind: Kind, name: &str) -> *mut c_void {
         let state = self.state();
         let live = state.handles.get(kind, name);

@@ -28,7 +28,7 @@ fn rand(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
     let rand = machine.libraries.rand()?;
     let handle = |name: &str| machine.handle(Kind::Generator, name);
     // SAFETY: applies to the whole block. Generators are null or live generators of the library, results are written to
-    // separate variables, and the output lies in a buffer of the plan.
+    // separate variables, and the output is inside a buffer of the plan.
     let code = unsafe {
         match call {
             Call::RandCreate { generator, kind, host } => {
@@ -142,8 +142,8 @@ fn matrices(machine: &Machine<'_>, operands: &Operands) -> MatrixPointers {
     }
 }
 
-/// Converts a problem to a [`MatrixProduct`]. The tuple contains the data types of A and B, of C and D, of alpha and
-/// beta, and of the accumulation.
+/// Converts a matrix multiplication of a plan to a [`MatrixProduct`]. The tuple contains the data types of A and B, of
+/// C and D, of alpha and beta, and of the accumulation.
 fn operation(problem: &MatmulProblem) -> MatrixProduct {
     use MatrixProduct as O;
     let (input, output, scale, compute) = match problem.dtype {

@@ -21,8 +21,8 @@ use crate::{
 /// on the host and on the device.
 const HOST_ALIGN: usize = 256;
 
-/// Returns the direction of a copy. For managed memory the runtime determines the direction, because the memory may be
-/// on the host or on the device.
+/// Returns the direction of a copy. For managed memory, the HIP runtime determines the direction, because the memory
+/// may be on the host or on the device.
 pub(crate) fn direction(to: Memory, from: Memory) -> MemcpyKind {
     if to == Memory::Managed || from == Memory::Managed {
         return MemcpyKind::Default;
@@ -42,7 +42,7 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
         Call::Alloc { buffer, stream } => allocate(machine, buffer, stream),
         Call::Free { buffer, stream } => free(machine, buffer, stream),
         Call::FreeAddress { address } => {
-            // SAFETY: the runtime looks up the address and does not dereference it.
+            // SAFETY: the HIP runtime looks up the address and does not dereference it.
             let code = unsafe { hip.hipFree(ptr::without_provenance_mut(*address as usize)) }?;
             Ok(Answer::hip(code))
         }
@@ -68,8 +68,8 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
             let (to_pitch, from_pitch) = (*to_pitch as usize, *from_pitch as usize);
             let (width, height) = (*width as usize, *height as usize);
             let stream = machine.stream(stream);
-            // SAFETY: the addresses lie in buffers of the plan, which live until the plan frees them. An extent that
-            // exceeds a buffer is a mistake that the plan makes on purpose.
+            // SAFETY: the addresses are inside buffers of the plan, which live until the plan frees them. An extent
+            // that exceeds a buffer is a deliberate mistake of the plan.
             let code = unsafe {
                 if *asynchronous {
                     hip.hipMemcpy2DAsync(
@@ -95,7 +95,7 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
                 kind: kind as c_int,
             };
             let stream = machine.stream(stream);
-            // SAFETY: as for rows above; the parameters live until the call has copied them.
+            // SAFETY: as for the copy of rows above; the parameters live until the call has copied them.
             let code = unsafe {
                 match asynchronous {
                     true => hip.hipMemcpy3DAsync(&params, stream),
@@ -113,7 +113,7 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
             };
             let (rows, address) = (*height as usize, place.address);
             let width_bytes = *width as usize;
-            // SAFETY: as for rows above.
+            // SAFETY: as for the copy of rows above.
             let code = unsafe {
                 match (depth, *asynchronous) {
                     (None, true) => {
@@ -136,7 +136,7 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
         Call::Set { to, value, words, bytes, asynchronous, stream } => {
             let (to, value, bytes) = (machine.address(to), value.cast_signed(), *bytes as usize);
             let stream = machine.stream(stream);
-            // SAFETY: as for rows above.
+            // SAFETY: as for the copy of rows above.
             let code = unsafe {
                 match (*words, *asynchronous) {
                     (true, true) => hip.hipMemsetD32Async(to, value, bytes / 4, stream),
@@ -177,7 +177,7 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
     }
 }
 
-/// Describes a buffer as slices of rows.
+/// Describes a buffer to HIP as pitched memory: slices that consist of rows.
 fn pitched(machine: &Machine<'_>, of: &Box3d) -> PitchedPtr {
     let place = Place { buffer: of.buffer.clone(), offset: 0 };
     let (pitch, rows) = (of.pitch as usize, of.rows as usize);
@@ -192,8 +192,8 @@ fn extent([width, height, depth]: [u64; 3]) -> Extent {
     Extent { width: width as usize, height: height as usize, depth: depth as usize }
 }
 
-/// Returns the value of the attribute in `hipDeviceAttribute_t` (hip/hip_runtime_api.h). These values have not changed
-/// since 5.2.3.
+/// Returns the value of the attribute in `hipDeviceAttribute_t` (hip/hip_runtime_api.h). The values have not changed
+/// since ROCm 5.2.3.
 fn attribute_code(attribute: DeviceAttribute) -> c_int {
     match attribute {
         DeviceAttribute::MaxThreadsPerBlock => 56,
@@ -202,7 +202,7 @@ fn attribute_code(attribute: DeviceAttribute) -> c_int {
     }
 }
 
-/// Returns the declaration of a buffer. `plan::impossible_steps` has checked that it exists.
+/// Returns the declaration of a buffer in the plan. `plan::impossible_steps` has checked that it exists.
 pub(crate) fn declared<'a>(machine: &Machine<'a>, name: &str) -> Result<&'a Buffer, Broken> {
     let found = machine.plan().buffers.get(name);
     found.ok_or_else(|| Broken(format!("unknown buffer `{name}`")))
@@ -227,8 +227,8 @@ fn copy(
     let on_host = machine.plan().ends_on_host(from, to);
     let (to, from) = (machine.address(to), machine.address(from));
     let stream = machine.stream(stream);
-    // SAFETY: the addresses lie in buffers of the plan. Host memory stays allocated until the plan frees it, even if a
-    // step stops the plan. An extent that exceeds a buffer is a mistake that the plan makes on purpose.
+    // SAFETY: the addresses are inside buffers of the plan. Host memory remains allocated until the plan frees it, even
+    // if a step stops the plan. An extent that exceeds a buffer is a deliberate mistake of the plan.
     let code = unsafe {
         match api {
             CopyApi::Memcpy => hip.hipMemcpy(to, from, bytes, kind),
@@ -299,11 +299,11 @@ fn free(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, Broke
     let hip = &machine.libraries.hip;
     let buffer = declared(machine, name)?;
     let base = machine.handle(Kind::Buffer, name);
-    // If the plan frees a buffer twice, the second call passes the old address. The runtime must recognise that it was
-    // freed.
+    // If the plan frees a buffer twice, the second call passes the old address. The HIP runtime must recognise that the
+    // memory was freed.
     let address = if base.is_null() { machine.old_buffer(name) } else { base };
-    // SAFETY: the address is null or came from the matching allocator. The runtime looks up the address before it uses
-    // the memory, so a freed address is harmless.
+    // SAFETY: the address is null or came from the matching allocator. The HIP runtime looks up the address before it
+    // uses the memory, so a freed address is harmless.
     let code = unsafe {
         match buffer.memory {
             Memory::Device | Memory::DevicePitched | Memory::Managed => hip.hipFree(address)?,
@@ -313,7 +313,7 @@ fn free(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, Broke
             Memory::HostPageable => 0,
         }
     };
-    // After this line no other thread finds the address.
+    // From here on, no other thread can find the address.
     machine.gone(Kind::Buffer, name, code);
     let of_this_process = matches!(buffer.memory, Memory::HostPageable | Memory::HostRegistered);
     if of_this_process && code == 0 && !base.is_null() {
@@ -340,7 +340,7 @@ fn poison(machine: &Machine<'_>, name: &str) -> Result<Answer, Broken> {
     let base = machine.handle(Kind::Buffer, name);
     let first = machine.address(&Place { buffer: name.to_owned(), offset: 0 });
     let set = |to, byte: u8, bytes: u64| {
-        // SAFETY: both ranges lie in the allocation, or the address is null, which the runtime rejects.
+        // SAFETY: both ranges are inside the allocation, or the address is null, which the HIP runtime rejects.
         unsafe { hip.hipMemset(to, byte.into(), bytes as usize) }
     };
     let mut code = 0;
@@ -357,8 +357,8 @@ fn poison(machine: &Machine<'_>, name: &str) -> Result<Answer, Broken> {
     Ok(Answer::hip(code))
 }
 
-/// Writes bytes from the host. `offset` is relative to the first byte after the low guard, so it is negative in the low
-/// guard.
+/// Writes bytes from the host to a buffer. `offset` is relative to the first byte after the low guard, so it is
+/// negative inside the low guard.
 fn store(machine: &Machine<'_>, name: &str, offset: i64, bytes: &[u8]) -> Result<(), Broken> {
     let to = host_address(machine, name, offset)?;
     // SAFETY: callers stay within the allocation, which is host-accessible. The device may read the memory at the same
@@ -367,7 +367,7 @@ fn store(machine: &Machine<'_>, name: &str, offset: i64, bytes: &[u8]) -> Result
     Ok(())
 }
 
-/// Reads bytes on the host. `offset` has the same meaning as in [`store`].
+/// Reads bytes of a buffer on the host. `offset` has the same meaning as in [`store`].
 pub(crate) fn load(
     machine: &Machine<'_>,
     name: &str,

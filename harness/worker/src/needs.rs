@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use plan::{Library, Plan};
 
-/// Library that a function belongs to.
+/// The library to which a function belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Home {
     Hip,
@@ -125,7 +125,7 @@ mod tests {
         for (table, home) in tables.into_iter().zip(homes) {
             assert!(table.iter().all(|function| Home::of(function) == home), "{home:?}");
         }
-        // Functions that the worker calls itself, before set-up or to get the name of a status.
+        // These are functions that the worker calls itself, before set-up or to get the name of a status.
         let own = [
             "hipInit",
             "hipRuntimeGetVersion",

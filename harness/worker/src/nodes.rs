@@ -1,4 +1,4 @@
-//! Builds graphs node by node.
+//! Builds graphs node by node, with functions such as hipGraphAddKernelNode.
 
 use std::{ffi::c_void, ptr};
 
@@ -21,7 +21,7 @@ pub(crate) fn add_child(machine: &Machine<'_>, graph: &str, child: &str) -> Resu
     let count = usize::from(!last.is_null());
     let mut node = ptr::null_mut();
     let hip = &machine.libraries.hip;
-    // SAFETY: the graphs are null or live graphs of the runtime, and `last` is a node of the first graph.
+    // SAFETY: the graphs are null or live graphs of the HIP runtime, and `last` is a node of the first graph.
     let code = unsafe { hip.hipGraphAddChildGraphNode(&mut node, handle, after, count, child) }?;
     machine.made(Kind::Node, graph, node, code);
     Ok(Answer::hip(code))
@@ -35,8 +35,8 @@ pub(crate) fn add(machine: &Machine<'_>, graph: &str, call: &Call) -> Result<Ans
     let after: *const *mut c_void = &raw const last;
     let count = usize::from(!last.is_null());
     let mut node = ptr::null_mut();
-    // SAFETY: the graph is null or a live graph of the runtime, `last` is a node of it, the parameters live until the
-    // call has copied them, and the data of a host node lives until the process ends.
+    // SAFETY: the graph is null or a live graph of the HIP runtime, `last` is a node of it, the parameters live until
+    // the call has copied them, and the data of a host node lives until the process ends.
     let code = unsafe {
         match call {
             Call::Launch { kernel, grid, block, args, shared, .. } => {

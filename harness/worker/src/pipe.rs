@@ -9,15 +9,14 @@ use plan::Event;
 
 use crate::{leash, tell::tell};
 
-/// First descriptor after the three standard descriptors.
+/// First file descriptor after the three standard ones.
 const FIRST_FREE: i32 = 3;
 
 pub(crate) struct Events(Mutex<File>);
 
 impl Events {
     /// Uses the original standard output as the pipe for events, and redirects all later output to standard error, so
-    /// that a message of a library never lands between two events. Programs that a library starts do not inherit the
-    /// pipe.
+    /// that a message of a library cannot mix with the events. Programs that a library starts do not inherit the pipe.
     pub(crate) fn instead_of_stdout() -> io::Result<Self> {
         let pipe = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), FIRST_FREE)?;
         rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
@@ -43,7 +42,7 @@ impl Events {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => leash::end(),
             Err(error) => {
                 tell(format_args!("the pipe of events was closed within this process: {error}"));
-                // SAFETY: _exit takes any status. No event can be reported any more, so the process ends here.
+                // SAFETY: _exit takes any status. Events can no longer be reported, so the process ends here.
                 unsafe { libc::_exit(plan::PIPE_CLOSED) }
             }
         }

@@ -18,7 +18,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Go,
-    /// A checked call failed, and the worker has reported it.
+    /// The plan stops: a call whose result is checked failed, and the worker has reported the failure.
     Stop,
 }
 
@@ -40,7 +40,7 @@ fn other_value(value: &str) -> String {
     }
 }
 
-/// Steps of one plan and their progress. Two host threads may share this value.
+/// The steps of one plan, and their progress. Two host threads may share this value.
 pub(crate) struct Steps<'a> {
     machine: Machine<'a>,
     /// Delay injection, or `None` if it was not requested.
@@ -58,7 +58,7 @@ struct Done {
 
 impl<'a> Steps<'a> {
     /// # Errors
-    /// Fails if the kernel for delay injection cannot be compiled or loaded.
+    /// Fails if the GPU kernel for delay injection cannot be compiled or loaded.
     pub(crate) fn new(machine: Machine<'a>) -> Result<Self, Broken> {
         let late = machine.order.late;
         let lateness = late.map(|late| Lateness::new(&machine, late)).transpose()?;
@@ -69,7 +69,7 @@ impl<'a> Steps<'a> {
         self.lateness.as_ref()
     }
 
-    /// Locks the progress for a short access. The lock must not be held during a call.
+    /// Locks the progress for a short access. The lock must not be held during a HIP call.
     fn done(&self) -> MutexGuard<'_, Done> {
         self.done.lock()
     }
@@ -123,7 +123,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// Executes the steps that an injected fault has postponed, oldest first.
+    /// Executes the steps that an injected fault has postponed, the oldest first.
     pub(crate) fn make_postponed(&self) -> Result<Flow, Broken> {
         let postponed = std::mem::take(&mut self.done().postponed);
         for step in &postponed {
@@ -134,8 +134,8 @@ impl<'a> Steps<'a> {
         Ok(Flow::Go)
     }
 
-    /// Returns the fault that takes effect at this call, if any. Each injected fault counts all calls that it applies
-    /// to, including calls at which another fault takes effect.
+    /// Returns the fault that takes effect at this call, if any. Each injected fault counts all calls to which it
+    /// applies, including calls at which another fault takes effect.
     fn drawn<'s>(&self, step: &'s Step) -> Option<Drawn<'s>> {
         if step.planted.is_empty() {
             return None;
@@ -153,7 +153,7 @@ impl<'a> Steps<'a> {
         drawn
     }
 
-    /// Returns how often each injected fault took effect, at calls and in the device.
+    /// Returns how often each injected fault took effect, at calls and in the emulated device.
     pub(crate) fn acts(&self) -> Vec<Acts> {
         let mut acts = device_look::acts();
         let done = self.done();
@@ -175,7 +175,7 @@ impl<'a> Steps<'a> {
         acts[at].note(drawn.opportunity, line);
     }
 
-    /// Executes one call and reports an event before and after it.
+    /// Executes one call, and reports an event before it and after it.
     fn make(&self, step: &Step, drawn: Option<&Drawn<'_>>) -> Result<Flow, Broken> {
         let occurrence = {
             let mut done = self.done();

@@ -1,8 +1,8 @@
-//! Compares the types with which the worker calls HIP functions with a table that was generated from HIP's header.
+//! Compares the Rust types with which the worker calls HIP functions with a table that was generated from HIP's header.
 
 use plan::{hip_declared, is_handle, is_struct, pointed, scalar};
 
-/// Class of a type: a number of a certain width in bytes, a pointer, or something else.
+/// Class of a C or Rust type: a number of a certain width in bytes, a pointer, or something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Bytes(usize),
@@ -13,7 +13,7 @@ enum Class {
     Other,
 }
 
-/// Class of a type, and for a pointer also the class of the type that it points to.
+/// Class of a type and, for a pointer, the class of the type to which it points.
 type Shape = (Class, Class);
 
 /// Explains why `rust`, a Rust type such as `fn(*mut c_void, u32) -> i32`, does not fit the declaration of a HIP
@@ -24,7 +24,7 @@ pub(crate) fn mistake(function: &str, rust: &str) -> Option<String> {
     let given: Vec<&str> = inside.split(',').map(str::trim).filter(|ty| !ty.is_empty()).collect();
     let agree = |c: &str, rust: &str| {
         let ((c, c_behind), (rust, rust_behind)) = (of_c(c), of_rust(rust));
-        // The parameter is a struct passed by value, or an enum.
+        // The parameter is an enum, or a struct that is passed by value.
         if c == Class::Other {
             return rust != Class::Pointer;
         }
@@ -42,7 +42,7 @@ fn of_c(ty: &str) -> Shape {
         ("void", _) => Class::Other,
         ("char", _) => Class::Bytes(1),
         ("float", _) => Class::Float(4),
-        // Types of functions of the host.
+        // These are types of pointers to host functions.
         ("hipStreamCallback_t" | "hipHostFn_t", _) => Class::Pointer,
         _ if is_struct(ty) => Class::Other,
         (_, Some(number)) => Class::Bytes(number.bytes()),
@@ -65,7 +65,7 @@ fn of_rust(ty: &str) -> Shape {
         }
         "f32" => Class::Float(4),
         _ if ty.starts_with('*') => Class::Pointer,
-        // Names that the worker gives to types of functions of the host.
+        // These are the worker's names for types of pointers to host functions.
         name if name.ends_with("Function") || name.ends_with("Callback") => Class::Pointer,
         _ => Class::Other,
     };
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn bindings_match_the_types_of_the_header() {
-        // One function, `hipGetDevicePropertiesR0600`, has a name that is not in the header.
+        // Only `hipGetDevicePropertiesR0600` has a name that is not in the header.
         let unknown = |name: &str| hip_declared(name).is_none() && !name.ends_with("R0600");
         let unknown: Vec<_> = hip_sys::Hip::FUNCTIONS.iter().filter(|name| unknown(name)).collect();
         assert!(unknown.is_empty(), "harness/plan/src/hip/steps.txt lacks {unknown:?}");

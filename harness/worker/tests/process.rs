@@ -1,4 +1,4 @@
-//! Tests of the worker as a process: its events and how it ends. ROCm is not needed. Tests that need an answer from a
+//! Tests the worker as a process: its events and how it ends. ROCm is not needed. Tests that need results from a HIP
 //! runtime load the library of `examples/pretend_hip.rs`.
 
 use std::{
@@ -40,8 +40,8 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// A folder that contains the pretended runtime under the file name of the real one. The folder is also the spool
-/// folder.
+/// A folder that contains the imitation of the HIP runtime under the file name of the real one. The worker also writes
+/// buffer contents to the folder.
 struct Stack(TempDir);
 
 impl Stack {
@@ -60,7 +60,7 @@ impl Stack {
     }
 }
 
-/// Returns the path of the pretended runtime. `cargo test` builds examples before tests run.
+/// Returns the path of the imitation of the HIP runtime. `cargo test` builds examples before tests run.
 fn pretend_hip() -> Result<PathBuf, Failed> {
     let this = env::current_exe()?;
     let profile = this.parent().and_then(Path::parent).ok_or("no build folder")?;
@@ -82,7 +82,7 @@ fn worker(libraries: &Path) -> Command {
     command
 }
 
-/// Sends `input`. Closes standard input only after the output of the worker has ended.
+/// Runs the worker and sends `input` to it. Standard input remains open until the worker has closed its output.
 fn talk(mut command: Command, input: &str) -> Result<Output, Failed> {
     let mut child = command.spawn()?;
     let mut stdin = child.stdin.take().ok_or("no pipe")?;
@@ -124,7 +124,7 @@ fn events(output: &Output) -> Result<Vec<Event>, Failed> {
     Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
 }
 
-/// Returns the events in a short form, without the events about the stack.
+/// Returns the events in a short form. Events about the stack are left out.
 fn short(events: &[Event]) -> Vec<String> {
     let mut out = Vec::new();
     for event in events {
@@ -160,8 +160,8 @@ fn short(events: &[Event]) -> Vec<String> {
     out
 }
 
-/// Runs a plan on the pretended runtime and compares the events after initialisation. Fails unless the worker ends
-/// normally.
+/// Runs a plan on the imitation of the HIP runtime, and compares the events after initialisation. Fails unless the
+/// worker ends normally.
 fn check(edit: &Value, expected: &[&str]) -> Result<(), Failed> {
     let output = Stack::new()?.talk(edit)?;
     let reported = short(&events(&output)?);
@@ -174,7 +174,7 @@ fn check(edit: &Value, expected: &[&str]) -> Result<(), Failed> {
 
 fn without_rocm_the_library_is_missing() -> Result<(), Failed> {
     if hip_sys::Hip::load(&hip_sys::Hip::SONAMES).is_ok() {
-        // If ROCm is installed in the loader's default folders, no library is missing.
+        // If ROCm is installed in the dynamic loader's default folders, no library is missing.
         return Ok(());
     }
     let empty = tempfile::tempdir()?;
@@ -332,7 +332,7 @@ fn only_wrong_or_unknown_bytes_are_kept() -> Result<(), Failed> {
     let mut filled = [0; 6];
     pattern(fill_stamp(3, 0), &mut filled);
     let guards = [plan::GUARD_BYTE; 2 * plan::GUARD_BYTES as usize];
-    // The first check reads the poison byte and not the pattern, although the digest of the pattern is expected.
+    // The first check reads the poison byte instead of the pattern, although the digest of the pattern is expected.
     let wanted = [(3, 0, digest(&filled)), (5, 0, digest(&filled)), (7, 0, digest(&guards))];
     let output = talk(worker(stack.0.path()), &order(&edit, stack.spool(), &wanted))?;
     let mut data = Vec::new();

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use clap::Args;
 use engine::baseline::BaselineFiles;
 
-/// Options for files of expected results, in deqp-runner's format.
+/// Options that name files of expected results, in deqp-runner's format.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub(crate) struct Baselines {
     /// Trials that are known to fail, a line `TRIAL,STATUS` for each; STATUS is Fail, Crash, Timeout, or Flake for any

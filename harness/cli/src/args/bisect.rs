@@ -32,16 +32,16 @@ there is more than one change), 5 trouble of this machine.";
 
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Bisect {
-    /// The trial, such as `graphs/long-chain[nodes=30000]`; a case that has only one needs no values
+    /// The trial, such as `graphs/long-chain[nodes=30000]`; a case that has only one trial needs no values
     #[arg(value_name = "CASE", required_unless_present_any = ["command", "program", "replay"])]
     pub(crate) case: Option<String>,
 
-    /// A point where the trial passes; a build, a day, a push (`361a3e7`, `361a3e7@2026-07-04`), a value of the axis, `first` or
-    /// `last` [default with --axis: first]
+    /// A point where the trial passes; a build, a day, a push (`361a3e7`, `361a3e7@2026-07-04`), a value of the axis,
+    /// `first` or `last` [default with --axis: first]
     #[arg(long, value_name = "V")]
     pub(crate) good: Option<String>,
 
-    /// A point where the trial fails; it is before the good one when you look for a fix [default with --axis: last]
+    /// A point where the trial fails; to look for a fix, name a point before the good one [default with --axis: last]
     #[arg(long, value_name = "V")]
     pub(crate) bad: Option<String>,
 
@@ -49,23 +49,25 @@ pub(crate) struct Bisect {
     #[arg(long)]
     pub(crate) fixed: bool,
 
-    /// Where builds come from, such as `debian`; `dir:FOLDER` with a folder per build, or a configured source; `pypi:NAME` for the versions of
-    /// a Python package [default: debian]
+    /// Where builds come from, such as `debian`; `dir:FOLDER` for a folder with one subfolder per build, or a
+    /// configured source; `pypi:NAME` for the versions of a Python package [default: debian]
     #[arg(long, value_name = "SOURCE", conflicts_with = "axis")]
     pub(crate) source: Vec<String>,
 
-    /// A file of sources, which adds to the built-in ones [default: rocrepro/sources.toml in the configuration folder]
+    /// A file of download sources, which adds to the built-in ones [default: rocrepro/sources.toml in the configuration
+    /// folder]
     #[arg(long, value_name = "FILE")]
     pub(crate) sources_file: Option<PathBuf>,
 
-    /// Then search the builds of this source between the two builds of the answer: `commits` for the pushes between two
-    /// nightly builds. Each of the two searches may spend the whole budget; the second keeps its files in the subfolder
-    /// `commits`
+    /// Afterwards, search the builds of this source between the two builds of the answer: `commits` for the pushes
+    /// between two nightly builds. Each of the two searches may spend the whole budget; the second keeps its files in
+    /// the subfolder `commits`
     #[arg(long, value_name = "SOURCE", conflicts_with_all = ["axis", "replay"])]
     pub(crate) to: Option<String>,
 
-    /// Search along values or LOW..HIGH instead of builds. NAME=V1,V2,... or NAME=LOW..HIGH, where NAME is an axis of the case,
-    /// `env:VARIABLE`, `rocm` (stacks in this order), `pypi:NAME` (versions of a Python package), or with a command any name
+    /// Search along values or LOW..HIGH instead of builds. NAME=V1,V2,... or NAME=LOW..HIGH, where NAME is an axis of
+    /// the case, `env:VARIABLE`, `rocm` (stacks in this order), `pypi:NAME` (versions of a Python package), or with a
+    /// command any name
     #[arg(long, value_name = "NAME=VALUES")]
     pub(crate) axis: Option<String>,
 
@@ -97,7 +99,8 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "P", value_parser = rate)]
     pub(crate) rate: Option<f64>,
 
-    /// Cost of getting a build, counted in runs; above 30 the search makes more runs on a build before it gets another
+    /// Cost of getting a build, expressed as a number of runs; above 30 the search makes more runs on a build before it
+    /// gets another
     #[arg(long, value_name = "RUNS", default_value_t = INSTALL_COST)]
     pub(crate) install_cost: f64,
 
@@ -113,17 +116,17 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "S")]
     pub(crate) budget_seconds: Option<f64>,
 
-    /// Keep at most this many gibibytes of fetched builds and unfinished downloads; the last good and the first bad build stay in
-    /// any case
+    /// Keep at most this many gibibytes of fetched builds and unfinished downloads; the last good and the first bad
+    /// build stay in any case
     #[arg(long, value_name = "GIB")]
     pub(crate) disk_budget: Option<u32>,
 
-    /// Afterwards, run the last good build with each component of the first bad one; HIP, the HSA runtime, the compiler,
-    /// the math libraries
+    /// Afterwards, run the last good build with each component of the first bad one; the components are HIP, the HSA
+    /// runtime, the compiler and the math libraries
     #[arg(long, conflicts_with = "axis")]
     pub(crate) cross: bool,
 
-    /// The folder of the journal and the answer [default: rocrepro-<case>]
+    /// The folder for the journal and the answer [default: rocrepro-<case>]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
@@ -145,7 +148,7 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "PATH", conflicts_with_all = ["case", "cases_from"])]
     pub(crate) program: Option<PathBuf>,
 
-    /// With a command or a program: only a run that prints a match of this regular expression counts as the failure
+    /// With a command or a program: only a run whose output matches this regular expression counts as the failure
     #[arg(long = "match", value_name = "REGEX", conflicts_with = "case")]
     pub(crate) matching: Option<String>,
 
@@ -157,13 +160,13 @@ pub(crate) struct Bisect {
 /// Failures that count as the one that is searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Regress {
-    /// Those with the signature of the bad end
+    /// Failures with the same signature as that of the bad end
     Signature,
-    /// All
+    /// All failures
     Any,
     /// Signals, memory faults, and a library that ends the process
     Crash,
-    /// Time limits
+    /// Runs that exceed a time limit
     Hang,
     /// Wrong bytes and values
     Wrong,

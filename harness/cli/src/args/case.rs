@@ -63,12 +63,12 @@ pub(crate) struct List {
     #[arg(long, conflicts_with = "trials")]
     pub(crate) faults: bool,
 
-    /// List the upstream issues that cases could show, and those that are related only
+    /// List the upstream issues that cases could show, and those that are only related
     #[arg(long, conflicts_with_all = ["trials", "faults"])]
     pub(crate) issues: bool,
 
-    /// List the source of each expectation: a document, a measurement on CUDA, releases that differ among themselves, or none of
-    /// these (a difference)
+    /// List the source of each expectation: a document, a measurement on CUDA, releases that differ from each other, or
+    /// none of these (a difference)
     #[arg(long, conflicts_with_all = ["trials", "faults", "issues"])]
     pub(crate) expectations: bool,
 }

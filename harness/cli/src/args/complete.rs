@@ -1,7 +1,7 @@
 //! Completion of commands in shells: names of cases, stacks, architectures, libraries and faults.
 //!
-//! `rocrepro completions SHELL` prints a script that calls this program at each press of the tab key, with the words typed so
-//! far and the name of the shell in [`VARIABLE`].
+//! `rocrepro completions SHELL` prints a script that calls this program at each press of the tab key, with the words
+//! typed so far and the name of the shell in [`VARIABLE`].
 
 use std::{ffi::OsStr, io};
 
@@ -17,14 +17,14 @@ use stacks::{Extra, RELEASES, Sources};
 
 use super::old_names::OLD_NAMES;
 
-/// Environment variable with which a completion script requests words.
+/// Environment variable by which a completion script requests completions.
 const VARIABLE: &str = "ROCREPRO_COMPLETE";
 
-/// Completion script for bash. Bash splits words at `:` and `=`, which occur in the names of stacks and trials; clap's
-/// own script does not join the parts again.
+/// Completion script for bash. Bash splits the command line at `:` and `=`, which occur in the names of stacks and
+/// trials. clap's own script does not join the parts again, but this one does.
 const BASH: &str = include_str!("complete.bash");
 
-/// Answers a completion script and ends the process, if a completion script started it.
+/// If a completion script started this process, prints the completions and exits.
 pub(super) fn answer(command: fn() -> Command) {
     CompleteEnv::with_factory(|| with_old_names(command())).var(VARIABLE).complete();
 }
@@ -46,7 +46,7 @@ pub(crate) fn script(shell: clap_complete::Shell) -> io::Result<Vec<u8>> {
     Ok(script)
 }
 
-/// Adds the old names of commands, which complete like the present ones.
+/// Adds the old names of commands, whose arguments complete like those of the new names.
 fn with_old_names(mut command: Command) -> Command {
     for (old, new) in OLD_NAMES {
         let found = new.iter().try_fold(&command, |command, name| command.find_subcommand(name));
@@ -83,14 +83,14 @@ pub(super) fn completed(arg: Arg) -> Arg {
     arg.add(completer)
 }
 
-/// Returns the words that begin with the typed text.
+/// Returns those of `words` that begin with the typed text.
 fn starting(typed: &OsStr, words: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let fitting = words.into_iter().filter(|word| word.starts_with(&*typed));
     fitting.map(CompletionCandidate::new).collect()
 }
 
-/// Returns the names of cases; after a `[`, the trials of the case.
+/// Returns the names of all cases. If the typed text contains a `[`, returns the ids of the case's trials.
 fn cases(typed: &OsStr) -> Vec<CompletionCandidate> {
     let text = typed.to_string_lossy();
     let case = text.split_once('[').map(|(case, _)| case);
@@ -101,7 +101,7 @@ fn cases(typed: &OsStr) -> Vec<CompletionCandidate> {
     }
 }
 
-/// Returns the names of stacks, and the folders that match.
+/// Returns the names of stacks, and the folders that match the typed text.
 fn stacks(typed: &OsStr) -> Vec<CompletionCandidate> {
     let debian = RELEASES.iter().map(ToString::to_string);
     let builds = channels().into_iter().map(|channel| format!("{channel}:"));
@@ -111,7 +111,7 @@ fn stacks(typed: &OsStr) -> Vec<CompletionCandidate> {
     all
 }
 
-/// Returns the channels of the configured sources of builds.
+/// Returns the prefixes of names that mean a build of a configured download source, for example `nightly`.
 fn channels() -> Vec<String> {
     Sources::load(None).map(|sources| sources.channels()).unwrap_or_default()
 }

@@ -45,17 +45,17 @@ pub(crate) enum DeviceCommand {
     /// Compare the results of each instruction on a device with a result file, or two result files
     #[command(after_help = COMPARE)]
     Compare(Compare),
-    /// The part of the comparison that runs inside the stack, on the device
+    /// Run the conformance tests; `device compare` starts this command with the stack's libraries, on the device
     #[command(hide = true)]
     ProbeInside(ProbeInside),
-    /// The part of the audit that runs inside the stack: request on standard input, answer on standard output
+    /// Execute an audit request from standard input; `device audit` starts this command with the stack's libraries
     #[command(hide = true)]
     AuditInside,
 }
 
 #[derive(Args)]
 pub(crate) struct Audit {
-    /// The stack: `debian:7.2.4`, `system`, or a folder that holds one
+    /// The stack: `debian:7.2.4`, `system`, or a folder with a ROCm
     #[arg(long, value_name = "SPEC", env = "ROCREPRO_ROCM", default_value = "debian:7.2.4")]
     pub(crate) rocm: String,
 
@@ -75,7 +75,7 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub(crate) lib: Vec<String>,
 
-    /// Read at most so many files of each library and architecture, evenly spread
+    /// Read at most so many files for each library and architecture, evenly spread
     #[arg(long, value_name = "N")]
     pub(crate) sample: Option<std::num::NonZeroUsize>,
 
@@ -106,6 +106,6 @@ pub(crate) struct ProbeInside {
     /// File for the result
     pub(crate) to: PathBuf,
 
-    /// Library of the emulated device, which decodes instructions
+    /// Path of the emulated device's library, which decodes instructions
     pub(crate) decoder: PathBuf,
 }

@@ -15,7 +15,7 @@ pub(crate) struct Doctor {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print PyTorch's own description (`python3 -m torch.utils.collect_env`), if python3 has PyTorch
+    /// Print PyTorch's own description of the machine (`python3 -m torch.utils.collect_env`), if python3 has PyTorch
     #[arg(long)]
     pub(crate) torch: bool,
 }

@@ -30,19 +30,19 @@ Examples:
 
 #[derive(Subcommand)]
 pub(crate) enum Env {
-    /// Make an environment and install packages in it
+    /// Make a Python environment and install packages in it
     #[command(after_help = CREATE)]
     Create {
         /// A name for the environment
         name: String,
-        /// The Python of the environment
+        /// Path of the Python interpreter for the environment
         #[arg(long, value_name = "PATH", default_value = "python3")]
         python: PathBuf,
         /// Packages to install, as for pip: `triton==3.9.0`, or the file of a wheel
         #[arg(required = true, value_name = "PACKAGE")]
         packages: Vec<String>,
     },
-    /// List the environments with what they were made of
+    /// List the environments with the packages that they were made for
     #[command(after_help = LIST)]
     List,
     /// Print the folder of an environment

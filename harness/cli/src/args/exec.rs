@@ -36,18 +36,20 @@ pub(crate) struct Exec {
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
-    /// Where the program finds the stack: in a namespace, which its children share, or through the stack's loader, which they do not
+    /// Where the program finds the stack: in a namespace, which its children share, or through the stack's loader,
+    /// which its children do not use
     #[arg(long, value_enum, value_name = "HOME", default_value_t = HomeKind::Auto)]
     pub(crate) home: HomeKind,
 
-    /// Look for the program, and for programs that it starts, in this environment first; see `rocrepro stack env`
+    /// Look for the program, and for programs that it starts, in this Python environment first; see `rocrepro stack
+    /// env`
     #[arg(long = "in", value_name = "NAME")]
     pub(crate) environment: Option<String>,
 
     #[command(flatten)]
     pub(crate) reporting: Reporting,
 
-    /// The program, as a path or a name that PATH has
+    /// The program, as a path or as the name of a program on PATH
     pub(crate) program: PathBuf,
 
     /// Arguments of the program
@@ -58,12 +60,13 @@ pub(crate) struct Exec {
 /// Options for running and judging a program for a report.
 #[derive(Args)]
 pub(crate) struct Reporting {
-    /// Run the program several times, judge each run, and write the upstream issue where one fails: a check of the `rocrepro` module
-    /// that is wrong, a signal, a hang, an exit status, what it prints, a finding of --sanitize
+    /// Run the program several times, judge each run, and write the upstream issue if a run fails; failures are a
+    /// failed check of the `rocrepro` module, a signal, a hang, another exit status or output than required, and a
+    /// finding of --sanitize
     #[arg(long)]
     pub(crate) report: bool,
 
-    /// Runs, each a fresh process, on each release
+    /// Number of runs on each release, each in a fresh process
     #[arg(long, value_name = "N", default_value_t = engine::issue::PROGRAM_REPEAT, requires = "report", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) repeat: u32,
 
@@ -78,8 +81,8 @@ pub(crate) struct Reporting {
     #[arg(long, requires = "report")]
     pub(crate) anyway: bool,
 
-    /// The form: rocm, rocm-libraries, pytorch, pytorch-pt2, accelerate, triton [default: that of the repository which the
-    /// failure belongs to]
+    /// The issue form: rocm, rocm-libraries, pytorch, pytorch-pt2, accelerate, triton [default: that of the repository
+    /// to which the failure belongs]
     #[arg(long = "for", value_name = "FORM", requires = "report")]
     pub(crate) form: Option<String>,
 
@@ -96,10 +99,10 @@ pub(crate) struct Reporting {
     pub(crate) quiet_timeout: Option<u32>,
 }
 
-/// Way in which a program finds the stack.
+/// The way in which a program finds the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HomeKind {
-    /// In a namespace if this machine allows that, else through the loader, with a line that says so
+    /// In a namespace if this machine allows it; otherwise through the loader, with a line that says so
     Auto,
     /// In a namespace or not at all
     Namespace,

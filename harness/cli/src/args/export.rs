@@ -26,11 +26,11 @@ pub(crate) struct Export {
     #[command(flatten)]
     pub(crate) on: On,
 
-    /// Every case of the library
+    /// Export every case of the library
     #[arg(long, conflicts_with = "cases")]
     pub(crate) all: bool,
 
-    /// Form of the kernels in the program: strings for hipRTC (any host compiler builds it) or inline for hipcc
+    /// Form of the GPU kernels in the program: strings for hipRTC (any host compiler builds it) or inline for hipcc
     #[arg(long, default_value = Form::Hiprtc.name(), value_parser = form())]
     pub(crate) form: Form,
 

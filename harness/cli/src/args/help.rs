@@ -1,5 +1,6 @@
-//! Help that fits on a screen. Commands are in groups, and options are under headings. The short form (`-h`) shows
-//! three examples, and only the essential options of commands with many options. `--help` shows everything.
+//! Shapes the help so that it fits on a screen. Commands are in groups, and options are under headings. The short form
+//! (`-h`) shows three examples, and only the essential options of commands with many options. `--help` shows
+//! everything.
 
 use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches, builder::StyledStr};
 
@@ -13,7 +14,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Machine", &["stack", "device", "doctor", "completions"]),
 ];
 
-/// Headings of options, each with the ids of its arguments.
+/// Headings in the help of a command, each with the ids of the options under it.
 const HEADINGS: [(&str, &[&str]); 6] = [
     (
         "What to run",
@@ -120,7 +121,7 @@ const HEADINGS: [(&str, &[&str]); 6] = [
     ),
 ];
 
-/// Options that `-h` shows for a command with more than [`MANY`] options.
+/// Ids of the options that `-h` shows for a command with more than [`MANY`] options.
 const ESSENTIAL: [&str; 19] = [
     "cases_from",
     "rocm",
@@ -143,7 +144,7 @@ const ESSENTIAL: [&str; 19] = [
     "resume",
 ];
 
-/// Maximum number of options of a command whose `-h` shows all of them.
+/// Largest number of options for which the `-h` of a command shows all of them.
 const MANY: usize = 9;
 
 /// Maximum number of examples that `-h` shows.
@@ -152,7 +153,7 @@ const EXAMPLES: usize = 3;
 /// Width of a narrow terminal, in columns.
 const WIDTH: usize = 80;
 
-/// Options of `rocrepro` itself, without a subcommand.
+/// Text about the options of `rocrepro` itself, without a subcommand.
 const OPTIONS: &str = "\
 Options:
   -h, --help     Print help
@@ -189,7 +190,8 @@ fn grouped(command: &Command) -> String {
     text
 }
 
-/// Arranges the help of a subcommand and of its own subcommands. `parent` is the path of the parent command.
+/// Arranges the help of a subcommand and of its own subcommands. `parent` is the name of the command above it, for
+/// example `rocrepro case`.
 fn arranged(command: Command, parent: &str) -> Command {
     let path = format!("{parent} {}", command.get_name());
     let options = command.get_arguments().filter(|arg| !arg.is_positional() && !arg.is_hide_set());
@@ -235,7 +237,7 @@ fn first_clause(text: &str) -> &str {
     &text[..ends.min().unwrap_or(text.len())]
 }
 
-/// Returns the first examples for `-h`. An example that is too long for a line loses its remark.
+/// Returns the first examples for `-h`. If an example does not fit on a line, its remark is left out.
 fn summary(after: &str, path: &str) -> String {
     let examples = after.lines().skip(1).take_while(|line| line.starts_with("  "));
     let fits = |line: &&str| line.chars().count() <= WIDTH;

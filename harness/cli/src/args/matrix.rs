@@ -22,7 +22,7 @@ pub(crate) struct Matrix {
     #[command(flatten)]
     pub(crate) selection: Selection,
 
-    /// Stacks, as `run --rocm` takes them; a column for each with each architecture
+    /// Stacks, as `run --rocm` takes them; each stack gets a column for each architecture
     #[arg(long, value_name = "SPEC", value_delimiter = ',')]
     pub(crate) rocm: Vec<String>,
 
@@ -34,7 +34,8 @@ pub(crate) struct Matrix {
     #[arg(long, value_name = "SPEC@GFX", value_delimiter = ',')]
     pub(crate) on: Vec<String>,
 
-    /// Environments of `rocrepro stack env`, in which programs of cases run; a column for each with each stack and architecture
+    /// Python environments of `rocrepro stack env`, in which programs of cases run; each stack and architecture gets a
+    /// column for each environment
     #[arg(long = "in", value_name = "NAME", value_delimiter = ',')]
     pub(crate) environments: Vec<String>,
 
@@ -49,7 +50,8 @@ pub(crate) struct Matrix {
     #[command(flatten)]
     pub(crate) mirrors: Mirrors,
 
-    /// Trials at once, in each column [default: one more than there are processors on the emulated device, 1 on a GPU]
+    /// Number of trials that run at once in each column [default: on the emulated device, one more than there are
+    /// processors; on a GPU 1]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
 
@@ -57,12 +59,12 @@ pub(crate) struct Matrix {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) quiet_timeout: Option<u32>,
 
-    /// A results store: the runs are added to it, and the page has a column for each stack and device in it, with the earlier
-    /// runs
+    /// A results store: the runs are added to the store, and the page has a column for each stack and device in it,
+    /// with the earlier runs
     #[arg(long, value_name = "FILE")]
     pub(crate) store: Option<PathBuf>,
 
-    /// The folder of the records and the page
+    /// The folder for the record files and the page
     #[arg(long, value_name = "FOLDER")]
     pub(crate) out: PathBuf,
 }

@@ -33,7 +33,8 @@ pub(crate) struct Minimise {
     #[command(flatten)]
     pub(crate) emulation: Emulation,
 
-    /// Inject a fault, such as `copy.zero`; also with parameters: `copy.zero,probability=0.2,seed=7`; each run gets a seed of its own
+    /// Inject a fault, such as `copy.zero`; also with parameters: `copy.zero,probability=0.2,seed=7`; each run gets a
+    /// seed of its own
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
@@ -45,14 +46,14 @@ pub(crate) struct Minimise {
     #[arg(long, value_name = "SECONDS", default_value_t = 1800, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget_seconds: u32,
 
-    /// A release on which the trial passes, such as `debian:5.7.1`: every smaller case must pass there, too [default: the nearest
-    /// that is fetched or installed and on which it passes]
+    /// A release on which the trial passes, such as `debian:5.7.1`: every smaller case must pass there, too [default:
+    /// the nearest fetched or installed release on which the trial passes]
     #[arg(long, value_name = "STACK")]
     pub(crate) passes_on: Option<String>,
 
     /// For a program case: the tool that shrinks the program by its syntax, before lines are taken out. The tool runs
     /// with your rights, like the program. `auto` uses no tool if the program passes on no release, because the tool
-    /// would then soon find a program with a mistake of its own
+    /// would then soon produce a program that is itself wrong
     #[arg(long, value_enum, value_name = "NAME", default_value_t = Reducer::Auto)]
     pub(crate) reducer: Reducer,
 
@@ -68,7 +69,7 @@ pub(crate) struct Minimise {
 /// The tool that shrinks a program before lines are taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Reducer {
-    /// cvise or shrinkray if PATH has them: for C++ cvise first, for Python shrinkray first
+    /// cvise or shrinkray if it is on PATH: for C++ cvise first, for Python shrinkray first
     Auto,
     /// C-Vise
     Cvise,

@@ -37,7 +37,8 @@ pub(crate) struct Mitigate {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Number of failures to collect first without any change; they determine the rate to compare with
+    /// Number of failures to collect without any change before changes are tried; they determine the failure rate to
+    /// compare with
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) failures: u32,
 

@@ -1,9 +1,9 @@
-//! Names of commands from before the commands were grouped. Version 0.1 accepts them: [`renamed`] replaces them before
-//! the arguments are parsed. Version 0.2 no longer has them.
+//! Replaces the old names of commands, from before commands were grouped. Version 0.1 accepts them: [`renamed`]
+//! replaces them before the arguments are parsed. Version 0.2 will not accept them.
 
 use std::ffi::OsString;
 
-/// Old names, each with the words that replace it.
+/// Old names of commands, each with the names of the command and subcommand that replace it.
 pub(crate) const OLD_NAMES: [(&str, &[&str]); 13] = [
     ("check", &["case", "check"]),
     ("list", &["case", "list"]),
@@ -20,7 +20,7 @@ pub(crate) const OLD_NAMES: [(&str, &[&str]); 13] = [
     ("env", &["stack", "env"]),
 ];
 
-/// Replaces an old name of a command in the arguments. The first word is the program.
+/// Replaces an old name of a command in the arguments, of which the first is the program.
 pub(super) fn renamed(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = words.collect();
     let at = if words.get(1).is_some_and(|word| word == "help") { 2 } else { 1 };

@@ -3,7 +3,7 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::Args;
 use engine::command_line::CommandOptions;
 
-/// A program of the user's, for a command that works on a case or on a program.
+/// A program of the user, for a command that works on a case or on a program.
 #[derive(Args)]
 pub(crate) struct OwnProgram {
     #[command(flatten)]
@@ -14,10 +14,10 @@ pub(crate) struct OwnProgram {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Requirements on the run of a program.
+/// Options that state what a program's run must show to pass.
 #[derive(Args)]
 pub(crate) struct Judged {
-    /// The exit status that the program must end with
+    /// The exit status that the program must have
     #[arg(long, value_name = "STATUS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=255))]
     pub(crate) exit: u32,
 
@@ -33,13 +33,13 @@ pub(crate) struct Judged {
     #[arg(long, value_name = "SENTENCE")]
     pub(crate) title: Option<String>,
 
-    /// The file of the program's text [default: the first word of the command line that is a file of text]
+    /// The file with the program's source [default: the first word of the command line that names a text file]
     #[arg(long, value_name = "FILE")]
     pub(crate) source: Option<PathBuf>,
 }
 
 impl Judged {
-    /// Returns the first of these options that was given.
+    /// Returns the name of the first of these options that the user gave; `None` without any.
     pub(crate) fn given(&self) -> Option<&'static str> {
         let all = [
             ("--exit", self.exit != 0),
@@ -51,7 +51,7 @@ impl Judged {
         all.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
-    /// Returns the options of a command line.
+    /// Returns the options of a command line that consists of these, and of a program and its arguments.
     pub(crate) fn command(
         &self,
         program: PathBuf,

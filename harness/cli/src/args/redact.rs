@@ -14,7 +14,7 @@ Exit codes: 0 done, 2 usage.";
 
 #[derive(Args)]
 pub(crate) struct Redact {
-    /// A file, or a folder with `--out`
+    /// The file to redact, or the folder to redact with `--out`
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
 

@@ -33,8 +33,8 @@ pub(crate) struct Report {
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
-    /// The form: rocm, rocm-libraries, pytorch, pytorch-pt2, accelerate, triton [default: that of the repository which the
-    /// failure belongs to]
+    /// The issue form: rocm, rocm-libraries, pytorch, pytorch-pt2, accelerate, triton [default: that of the repository
+    /// to which the failure belongs]
     #[arg(long = "for", value_name = "FORM")]
     pub(crate) form: Option<String>,
 
@@ -42,7 +42,7 @@ pub(crate) struct Report {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Print an address that opens the form with its fields filled
+    /// Print a link that opens the issue form with its fields filled in
     #[arg(long)]
     pub(crate) open: bool,
 
@@ -50,15 +50,17 @@ pub(crate) struct Report {
     #[arg(long)]
     pub(crate) anyway: bool,
 
-    /// Run it on these releases, or on another architecture (`debian:6.4.3@gfx90a`) [default: for a case, the releases of this machine]
+    /// Run the trial or program on these releases, or on another architecture (`debian:6.4.3@gfx90a`) [default: for a
+    /// case, the releases of this machine]
     #[arg(long, value_name = "SPEC", value_delimiter = ',')]
     pub(crate) also: Vec<String>,
 
-    /// Runs that the failure rate is measured with, each in a fresh process; each control gets as many [default: 5; 3 of a program]
+    /// Number of runs from which the failure rate is measured, each in a fresh process; each control gets as many
+    /// [default: 5; 3 for a program]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) repeat: Option<u32>,
 
-    /// End the search for a short stand-alone program after this many seconds, with the shortest so far
+    /// End the search for a short stand-alone program after this many seconds, and use the shortest found so far
     #[arg(long, value_name = "SECONDS", default_value_t = engine::issue::BUDGET.as_secs() as u32, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget_seconds: u32,
 

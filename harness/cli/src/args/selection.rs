@@ -1,4 +1,4 @@
-//! Selection of trials.
+//! Finds the trials that a command line selects.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use engine::{CaseLibrary, Selected, Stop, select};
 use super::Selection;
 
 impl Selection {
-    /// Loads the library. If the arguments name cases, only these and the excluded ones are loaded.
+    /// Loads the case library. If the arguments name cases, only these and the excluded ones are loaded.
     ///
     /// # Errors
     /// Returns the errors of [`CaseLibrary::load_named`].

@@ -37,16 +37,18 @@ pub(crate) enum Stack {
 
 #[derive(Subcommand)]
 pub(crate) enum Rocm {
-    /// List installed and fetchable stacks, or the builds of a source
+    /// List installed and fetchable stacks, or the builds of a download source
     #[command(after_help = LIST)]
     List {
-        /// The builds of a source, with dates and sizes: `nightly`, `stable`, `commits`, or another that `bisect --source` takes
+        /// List the builds of this source, with dates and sizes: `nightly`, `stable`, `commits`, or another that
+        /// `bisect --source` takes
         #[arg(long, value_name = "SOURCE")]
         source: Vec<String>,
-        /// A file of sources, which adds to the built-in ones [default: rocrepro/sources.toml in the configuration folder]
+        /// A file of download sources, which adds to the built-in ones [default: rocrepro/sources.toml in the
+        /// configuration folder]
         #[arg(long, value_name = "FILE", requires = "source")]
         sources_file: Option<PathBuf>,
-        /// The architecture that the builds are for
+        /// The architecture for which the builds are made
         #[arg(long, value_name = "GFX", default_value = "gfx1151", requires = "source")]
         gfx: String,
     },
@@ -59,8 +61,8 @@ pub(crate) enum Rocm {
         /// (AMD's own); or all that a framework needs: cupy, jax, llama (6.4.3 only), onnxruntime, triton
         #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
         with: Vec<String>,
-        /// Fetch the libraries' kernels for these architectures [default: gfx1151,gfx90a]; a nightly build is for the first of
-        /// them [default: that of this machine's GPU, or else gfx1151]
+        /// Fetch the GPU kernels of the libraries for these architectures [default: gfx1151,gfx90a]; a nightly build is
+        /// for the first of them [default: that of this machine's GPU, or else gfx1151]
         #[arg(long, value_name = "GFX", value_delimiter = ',')]
         gfx: Vec<String>,
         #[command(flatten)]

@@ -43,10 +43,10 @@ wrong, `records merge` reports all of it and writes nothing.
 
 Exit codes: 0 merged, 2 usage, or these are not the parts of one run, 3 merged, but a planned trial has no record.";
 
-/// Option that names the results store.
+/// The option that names the results store.
 #[derive(Args)]
 pub(crate) struct StoreFile {
-    /// The results store
+    /// Path of the results store
     #[arg(long, value_name = "FILE", env = "ROCREPRO_STORE")]
     pub(crate) store: PathBuf,
 }
@@ -62,7 +62,7 @@ pub(crate) enum Store {
         #[command(flatten)]
         file: StoreFile,
     },
-    /// List its runs with their stacks and devices
+    /// List the runs in the store with their stacks and devices
     #[command(after_help = LIST)]
     List {
         #[command(flatten)]

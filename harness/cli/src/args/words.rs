@@ -1,5 +1,5 @@
-//! Converts parsed options back into arguments, to print a command that repeats a search. The options are destructured
-//! by name, so that a new option does not compile until its arguments are written here.
+//! Converts parsed options back into arguments, to print a command line that repeats a search. The options are
+//! destructured by name, so that a new option does not compile until its arguments are written here.
 
 use std::fmt::Display;
 
@@ -31,7 +31,7 @@ impl Words {
 }
 
 impl Bisect {
-    /// Returns the arguments that are parsed as these options.
+    /// Returns the arguments whose parsing gives these options.
     pub(crate) fn words(&self) -> Vec<String> {
         let Bisect {
             case,
@@ -143,8 +143,8 @@ impl On {
 }
 
 impl Target {
-    /// Adds the options. The stack and the architecture are always written, because environment variables may set their
-    /// defaults.
+    /// Adds these options to the arguments. The stack and the architecture are always written, because environment
+    /// variables may set their defaults.
     fn put(&self, words: &mut Words) {
         let Target { rocm, with, device, gfx, mirrors, env, launcher } = self;
         words.values("--rocm", [rocm]);
@@ -174,8 +174,8 @@ mod tests {
         words.iter().map(|word| (*word).to_owned()).collect()
     }
 
-    /// Returns arguments with another value of the option than its default. They include another argument if the option
-    /// requires one.
+    /// Returns arguments that give the option a value other than its default. They include a second option if the first
+    /// requires it.
     fn with(option: &clap::Arg) -> Vec<String> {
         let name = option.get_long().map(|name| format!("--{name}"));
         let values: Vec<String> = match option.get_possible_values().as_slice() {

@@ -1,4 +1,4 @@
-//! The search for the point of an axis at which a trial breaks: options, events and the answer.
+//! Executes `rocrepro bisect`: reads its options, shows the events of the search, and prints the answer.
 
 mod rerun;
 
@@ -18,8 +18,8 @@ use crate::{
 };
 
 pub(crate) fn bisect(args: &Bisect) -> Result<ExitCode, Stop> {
-    // `rocrepro bisect` uses exit code 3 if an end of the history does not behave as requested, so other troubles get
-    // code 5.
+    // `rocrepro bisect` uses exit code 3 if an end of the history does not behave as requested, so a problem of the
+    // machine gets exit code 5.
     let ended = match &args.replay {
         Some(path) => bisect::replay(path).and_then(|(text, code)| {
             outputs::print(&text)?;
@@ -39,7 +39,7 @@ fn phases(args: &Bisect) -> Result<u8, Stop> {
     note(format_args!("{names} the builds of {to} are searched now"));
     match search(&between(&nights, args, to), Some(&nights)) {
         Ok((code, _)) => Ok(code),
-        // The answer is not refined, which has the exit code of a range.
+        // The second search cannot be made, so the answer remains a range of builds, with the exit code of a range.
         Err(stop) if stop.is_usage() => Err(Stop::nothing(format!(
             "{stop}\n{names} the builds of {to} cannot be searched; the answer above stands"
         ))),
@@ -47,8 +47,8 @@ fn phases(args: &Bisect) -> Result<u8, Stop> {
     }
 }
 
-/// Returns the options of the second search: between the two builds of the first answer, over the builds of another
-/// source.
+/// Returns the options of the second search: it searches the builds of another download source between the two builds
+/// of the first answer.
 fn between(nights: &Nights, args: &Bisect, to: &str) -> Bisect {
     Bisect {
         good: Some(nights.good.id.clone()),

@@ -5,7 +5,7 @@ use report::count;
 use crate::{args::Selection, outputs};
 use engine::{CaseLibrary, Stop, job::with_declared_faults, select};
 
-/// Reads and analyses all selected cases, without a stack.
+/// Parses and analyses all selected cases, without a stack.
 pub(crate) fn check(args: &Selection) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.from.chosen().as_ref())?;
     let selected = select(&library, &args.cases)?;

@@ -1,4 +1,4 @@
-//! Options of the commands about the emulated device, and the processes that these commands start with the stack's
+//! Executes the commands about the emulated device, and the processes that these commands start with the stack's
 //! libraries.
 
 mod compare;

@@ -3,7 +3,7 @@ use std::process::ExitCode;
 use crate::{args::Env, console, outputs};
 use engine::{Stop, environments::Environments};
 
-/// Makes, lists and removes environments of Python packages.
+/// Makes, lists and removes Python environments.
 pub(crate) fn env(args: &Env) -> Result<ExitCode, Stop> {
     let all = Environments::open()?;
     let text = match args {

@@ -26,7 +26,7 @@ use engine::{
     which::{self, ProgramLocation},
 };
 
-/// Replaces this process by a program of the user that runs in the stack and on the device.
+/// Replaces this process by a program of the user that runs with the stack and on the device.
 pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     let setup = setup(&args.on, Some(&args.emulation), &args.fault);
     let venv = args.environment.as_ref().map(|name| Environments::open()?.whole(name)).transpose();
@@ -53,12 +53,12 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     let text = text.map_err(|error| no_verdict(error.to_string()))?;
     let mut start = session.start(&program, text.as_deref(), &BTreeMap::new());
     start.arguments.extend(args.arguments.iter().cloned());
-    // `bisect` reads from this file whether the program used the device.
+    // `bisect` names this file in a variable and reads from it whether the program used the device.
     if let Some(file) = env::var_os(WITNESS_VARIABLE) {
         start.environment.insert(WITNESS_VARIABLE.into(), file);
     }
     if let Some(venv) = venv {
-        // Values from the command line take precedence.
+        // Variables that the user sets on the command line take precedence.
         start.environment.entry("VIRTUAL_ENV".into()).or_insert(venv.into());
         if !session.variables().any(|(name, _)| name == "PATH") {
             start.environment.insert("PATH".into(), path);
@@ -74,15 +74,15 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     settle(&mut start, args.home, &session, config.as_ref())?;
     let mut command = session.command(&start);
     let _uses = session.folders.temporary.of_the_next_program();
-    // The command starts rocrepro itself before the program, so rocrepro's file must stay open until then.
+    // A process of rocrepro starts before the program, so rocrepro's executable must be kept open until then.
     let _program = session.own_program();
-    // Dropping the session removes its temporary files. The destructor would not run after `exec`.
+    // Dropping the session removes its temporary files. After `exec`, the destructor would not run.
     drop(session);
     let error = command.exec();
     Err(Stop::no_verdict(format!("error: cannot start `{}`: {error}", args.program.display())))
 }
 
-/// Runs the program several times, and writes the issue if a run fails, like `report -- PROGRAM`.
+/// Runs the program several times, and writes the issue if a run fails, as `rocrepro report -- PROGRAM` does.
 fn report(args: &Exec, session: SessionOptions, faults: Vec<Planted>) -> Result<ExitCode, Stop> {
     let reporting = &args.reporting;
     let quiet = reporting.quiet_timeout.unwrap_or(On::QUIET_TIMEOUT);
@@ -130,7 +130,8 @@ fn no_verdict(why: String) -> Stop {
     Stop::no_verdict(format!("error: {why}"))
 }
 
-/// Prepares the namespace with the program's view of the stack. Without a namespace, prints what the program lacks.
+/// Makes the program run in a namespace with a view of the stack. If that is not possible, prints what the program will
+/// not find.
 fn settle(
     start: &mut Start,
     home: HomeKind,
@@ -161,12 +162,12 @@ fn settle(
     Ok(())
 }
 
-/// Returns the path of a tool in the stack's `usr/bin`.
+/// Returns the path of a tool in the stack's `usr/bin` folder; `None` if the stack does not have it.
 fn of_the_stack(name: &Path, session: &Session) -> Option<PathBuf> {
     Some(session.stack.root.join("usr/bin").join(name)).filter(|file| which::runs(file))
 }
 
-/// Checks that all faults are faults of the device. Faults at calls need a plan, which a program does not have.
+/// Checks that the device can inject all of the faults. Faults at calls need a plan, which a program does not have.
 fn of_the_device(texts: &[String]) -> Result<(), Stop> {
     let read = texts.iter().filter_map(|text| text.parse::<Planted>().ok());
     let problems: Vec<_> = read

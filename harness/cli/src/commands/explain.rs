@@ -71,7 +71,7 @@ Faults compose: --fault may be given several times. Of several at one call, the 
     );
 }
 
-/// Wraps a text into lines of about 100 characters, each indented by `spaces` spaces.
+/// Wraps a text into lines of about 100 characters, and indents each line by `spaces` spaces.
 fn indented(text: &str, spaces: usize) -> String {
     let mut lines = String::new();
     let mut column = 0;

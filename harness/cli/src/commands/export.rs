@@ -23,7 +23,7 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
     }
     plans_only("export", &selected)?;
     if !args.trials {
-        // Keep the first trial of each case.
+        // The case library keeps trials of a case together, so this keeps the first trial of each case.
         selected.dedup_by(|next, first| next.case.id == first.case.id);
     }
     options.cases_from = args.selection.from.chosen();

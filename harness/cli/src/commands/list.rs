@@ -7,8 +7,8 @@ use crate::{args::List, outputs};
 use engine::{CaseLibrary, Selected, Stop};
 
 pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
-    // The values are not freed, because the process ends next: freeing tens of thousands of cases takes longer than
-    // exiting.
+    // The values are never freed, because the process ends next, and freeing tens of thousands of cases takes longer
+    // than exiting.
     let library = ManuallyDrop::new(args.selection.library()?);
     let selected = ManuallyDrop::new(args.selection.select(&library)?);
     let mut text = String::new();
@@ -76,14 +76,15 @@ pub(super) fn in_words(entry: &Expectation) -> String {
     format!("{}\t{about}\t{}{}", entry.kind.word(), entry.source, date.collect::<String>())
 }
 
-/// Returns a line for each expected result of these trials' steps that is not plain success, without duplicates.
+/// Returns one line for each expected result, other than plain success, in the steps of these trials, without
+/// duplicates.
 fn deviating(library: &CaseLibrary, trials: &[Selected<'_>]) -> Vec<String> {
     let mut lines = BTreeSet::new();
     for Selected { case, trial } in trials {
         if case.is_program() {
             continue;
         }
-        // `check` reports trials that cannot be lowered.
+        // A trial that cannot be lowered is reported by `rocrepro case check`, not here.
         let Ok(plan) = analyse(case, trial, library.kernels()) else { continue };
         let mut steps: Vec<&Step> = plan.body.iter().chain(&plan.verify).collect();
         while let Some(step) = steps.pop() {
@@ -115,13 +116,14 @@ fn deviating(library: &CaseLibrary, trials: &[Selected<'_>]) -> Vec<String> {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Returns true if another result than success is expected on any release.
+/// Returns true if a result other than success is expected on any release.
 fn deviates(values: &ByVersion<Vec<String>>) -> bool {
     values.0.iter().any(|(_, values)| *values != ["hipSuccess"])
 }
 
-/// Returns the kind of source of an expected value: the kind of the entry for this function. Without such an entry,
-/// "releases differ" if the case has values for several releases, or else the kind of the entry for the whole case.
+/// Returns the kind of evidence for an expected value: that of the case's entry for this function. Without such an
+/// entry, "releases differ" if the case has values for several releases, or otherwise the kind of the entry for the
+/// whole case.
 fn vouched(case: &Case, signature: &str, values: &ByVersion<Vec<String>>) -> &'static str {
     let entries = case.expectations();
     let own = entries.iter().find(|entry| {

@@ -22,7 +22,7 @@ pub(crate) fn matrix(args: &Matrix) -> Result<ExitCode, Stop> {
     let every = args.selection.cases.is_empty() && args.selection.exclude.is_empty();
     let (selected, planned) = Stop::both(selected, planned(args))?;
     let selected: HashSet<String> = selected.iter().map(Selected::id).collect();
-    // Records of cases that the library no longer has are shown if nothing is selected.
+    // Without a selection, records of cases that the library no longer contains are shown too.
     let wanted = |trial: &str| every || selected.contains(trial);
     output_files::ours(&args.out.join("index.html"), output_files::PAGE)?;
     fs::create_dir_all(&args.out).map_err(|e| {
@@ -46,7 +46,7 @@ pub(crate) fn matrix(args: &Matrix) -> Result<ExitCode, Stop> {
         all.extend(records.iter().cloned());
         not_run += missing.len();
         columns.push(Column { name: column.name.clone(), records, missing, past: Vec::new() });
-        // The page can be read while the other columns run.
+        // After each column, the page is written, so that it can be read while the other columns run.
         write(&args.out, &columns)?;
     }
     if let Some(store) = &args.store {

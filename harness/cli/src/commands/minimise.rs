@@ -1,4 +1,4 @@
-//! Options and progress of a minimisation.
+//! Executes `rocrepro minimise`: reads its options and shows the progress of the search.
 
 use std::{io::IsTerminal, process::ExitCode, time::Duration};
 

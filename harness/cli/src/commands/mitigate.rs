@@ -1,4 +1,4 @@
-//! Options of a search for mitigations.
+//! Executes `rocrepro mitigate`: reads the options of the search and prints its result.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Options of `rocrepro prove`.
+//! Executes `rocrepro prove`: reads its options and prints the proof.
 
 use std::process::ExitCode;
 

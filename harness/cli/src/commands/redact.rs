@@ -35,7 +35,7 @@ pub(crate) fn redact(args: &Redact) -> Result<ExitCode, Stop> {
                     args.path.display()
                 )));
             }
-            // Other files may contain the private values that the records name.
+            // Private values that a record contains, such as those of `--env`, may occur in the other files too.
             collect_values(&args.path, &mut who.values)?;
             // The folder must be new, so that no existing file is replaced.
             fs::create_dir(out).map_err(|e| cannot("create", out, &e))?;
@@ -60,7 +60,7 @@ fn is_inside(new: &Path, folder: &Path) -> bool {
     }
 }
 
-/// Collects the private values, such as those of `--env`, from the records in a file or folder.
+/// Adds the private values, such as those of `--env`, in the records of a file or folder to `values`.
 fn collect_values(path: &Path, values: &mut Vec<String>) -> Result<(), Stop> {
     let kind = fs::metadata(path).map_err(|e| cannot("read", path, &e))?;
     if kind.is_dir() {
@@ -100,7 +100,8 @@ fn folder(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Returns an unused path in the output for a file or folder, with its name redacted.
+/// Returns a path in the output folder for the redacted copy of a file or folder. Its name is redacted too, and no
+/// other file has it.
 fn free(folder: &Path, name: &OsStr, who: &Identity) -> PathBuf {
     let shown = name.to_string_lossy();
     let redacted = redact_text(&shown, who);
@@ -124,7 +125,7 @@ fn file(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
         ));
     };
     match fs::read_to_string(from) {
-        // Text in UTF-16 contains zero bytes, and no pattern finds a value in it.
+        // A text with zero bytes may be UTF-16, in which the patterns would find nothing.
         Ok(text) if text.contains('\0') => {
             left_out();
             Ok(())

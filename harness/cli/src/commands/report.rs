@@ -1,4 +1,4 @@
-//! Options and events of a report of a failing trial or program.
+//! Executes `rocrepro report`: reads its options and shows the events of the report.
 
 use std::{
     cell::Cell,
@@ -48,10 +48,10 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Time between two lines about the search for a shorter program.
+/// Time between two progress lines about the search for a shorter program.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Shows the events of a report on standard error.
+/// Shows the events of a running report on standard error.
 #[derive(Default)]
 pub(super) struct ReportProgress {
     last: Cell<Option<Instant>>,

@@ -30,8 +30,8 @@ pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the architectures to fetch for: the requested ones, or else this machine's GPU for a build of a source, or
-/// else those on which the built-in cases are tested.
+/// Returns the architectures for which to fetch a stack: those that the user named or, for a build, that of this
+/// machine's GPU, and otherwise those on which the built-in cases are tested.
 fn architectures(spec: &str, said: Vec<String>) -> Vec<String> {
     let here = || card::first(Path::new("/")).filter(|_| stack_source::is_night(spec));
     match said.is_empty() {
@@ -42,7 +42,7 @@ fn architectures(spec: &str, said: Vec<String>) -> Vec<String> {
     }
 }
 
-/// Prints a line for each build of some sources, the oldest first.
+/// Prints a line for each build of some download sources, the oldest first.
 fn show_builds(
     names: &[String],
     file: Option<&Path>,
@@ -63,7 +63,7 @@ fn show_builds(
     Ok(())
 }
 
-/// Formats a build with its day, size and family, as far as they are known.
+/// Formats a build with its date, size and architecture family, as far as they are known.
 pub(super) fn line(build: &Build) -> String {
     let day = build.date.map_or_else(String::new, |day| day.to_string());
     let size = build.size().map_or_else(String::new, |n| format!("{:.1} MB", n as f64 / 1e6));
@@ -110,7 +110,7 @@ fn show_list(text: &mut String) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Describes a stack by its folder and the build ids of the libraries on which results depend.
+/// Appends a description of a stack to `text`: its folder, and the build ids of the libraries on which results depend.
 fn describe(stack: &Stack, text: &mut String) {
     text.push_str(&format!("{}\n", stack.root.display()));
     for library in &stack.identify().libraries {

@@ -33,7 +33,7 @@ use engine::{
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     args.below.map_or(Ok(()), end_with)?;
-    // A baseline may name any trial, so it needs the whole library.
+    // A baseline may name any trial, so the whole case library must be loaded.
     let library = match args.known == Baselines::default() {
         true => args.selection.library()?,
         false => CaseLibrary::load(args.selection.from.chosen().as_ref())?,
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let (cancel, run_limits) = (interrupt::cancel()?, args.run_limits(known));
     let Batch { mut records, not_run, left_out, trouble } =
         run_batch(&session, &jobs, &run_limits, &head, journal, &cancel, Record::let_go);
-    // Insert the earlier records at the front. This copies nothing if there are none.
+    // The earlier records come first. If there are none, this copies nothing.
     records.splice(0..0, held.into_iter().chain(not_looked).chain(lost));
 
     let rows = if args.trials { Rows::Trials } else { Rows::Cases };
@@ -120,12 +120,12 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     }
 }
 
-/// Makes the kernel send SIGINT to this process when its parent ends, even if the parent is killed.
+/// Makes the Linux kernel send SIGINT to this process when its parent process ends, even if the parent was killed.
 fn end_with(parent: i32) -> Result<(), Stop> {
     let cannot =
         |error: Errno| Stop::no_verdict(format!("error: cannot watch process {parent}: {error}"));
     set_parent_process_death_signal(Some(Signal::INT)).map_err(cannot)?;
-    // The parent may have ended before the call.
+    // The parent process may have ended before prctl was called.
     match Pid::as_raw(getppid()) == parent {
         true => Ok(()),
         false => Err(Stop::no_verdict(format!(
@@ -145,8 +145,8 @@ impl Run {
     }
 }
 
-/// Locks a record file: shared for a new run, exclusively for a resumed one (`alone`). While a run is being resumed, no
-/// other run can write to its file.
+/// Locks a record file: shared for a new run, exclusively (`alone`) for a run that is resumed. While a run is being
+/// resumed, no other run can write to the file.
 fn lock(path: &Path, alone: bool) -> Result<File, Stop> {
     let file = File::open(path)
         .map_err(|e| Stop::usage(format!("error: cannot read `{}`: {e}", path.display())))?;
@@ -165,13 +165,13 @@ fn lock(path: &Path, alone: bool) -> Result<File, Stop> {
                         it has ended"
             }
         ))),
-        // The file system does not support locks.
+        // The file system does not support locks, so the file is used without one.
         _ => Ok(file),
     }
 }
 
-/// Returns the last run in a record file, or the last run of this shard. Returns `None` if the file has no plan of such
-/// a run.
+/// Returns the last run in a record file, or the last run of this shard. Returns `None` if the file does not contain
+/// the plan of such a run.
 fn begun(path: &Path, shard: Option<Shard>) -> Result<Option<Held>, Stop> {
     let file = RecordFile::open(path)?;
     let mut last = file.index.last();
@@ -183,7 +183,8 @@ fn begun(path: &Path, shard: Option<Shard>) -> Result<Option<Held>, Stop> {
     Ok(held)
 }
 
-/// Returns a digest of the trials, their options and their libraries. A run can be resumed only if the digest is equal.
+/// Returns a digest of the trials, their options and their libraries. A run can be resumed only if its digest is the
+/// same.
 fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32, known: &str) -> String {
     let mut sum = Sha256::new();
     let mut add = |text: &str| {
@@ -218,20 +219,20 @@ fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32, known: &str) -> Stri
     sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// State of a run that is resumed.
+/// State of an earlier run that is resumed.
 #[derive(Default)]
 struct Resumed<'j> {
-    /// Records of trials that are finished.
+    /// Records of trials that the earlier run finished.
     records: Vec<Record>,
-    /// Provisional records of trials whose GPU health check was interrupted.
+    /// Provisional records of trials after which the health check of the GPU was interrupted.
     not_looked: Vec<Record>,
-    /// Trials during which the machine went down.
+    /// Records of trials during which the machine crashed or was restarted.
     lost: Vec<Record>,
-    /// Runs that were killed while the machine stayed up. The file gets their ends, so that a later crash of the
-    /// machine is not attributed to their trials.
+    /// Ids of runs that were killed while the machine stayed up. Their ends are written to the file, so that a later
+    /// crash of the machine is not attributed to their trials.
     killed: BTreeSet<String>,
-    /// Trials to run, with their numbers. Those during which an earlier run was killed come last, because they may kill
-    /// this run too.
+    /// Trials that remain to be run, with their numbers. Those during which an earlier run was killed come last,
+    /// because they may cause this run to be killed too.
     jobs: Vec<(u64, Job<'j>)>,
 }
 

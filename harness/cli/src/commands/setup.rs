@@ -1,4 +1,4 @@
-//! Reads the options about the stack, the device and the injected faults.
+//! Reads the options about the stack, the device and the injected faults, which most commands share.
 
 use device::{BadPlanted, Config, Fault, Place, Planted, Sanitize};
 

@@ -35,10 +35,10 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
     let reports =
         ReportFiles::open(reports.map(|(path, format)| (path.as_deref(), format)), &records)?;
 
-    // Keep the first record complete: trials that were not run get its stack and device.
+    // The first record is kept complete, because trials that were not run are shown with its stack and device.
     let first = runs.iter().find_map(|(file, run)| file.records(run).next()).transpose()?;
     let mut builds = Builds::default();
-    // Allocate once, because growing the vector would need twice the memory.
+    // The vector is allocated once, because growing it would need twice the memory.
     let mut records: Vec<Record> =
         Vec::with_capacity(runs.iter().map(|(_, run)| run.trials()).sum());
     let (mut missing, mut all_missing) = (Vec::new(), 0_u64);

@@ -28,7 +28,7 @@ pub(crate) fn store(args: &args::Store) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Adds all runs of some files to a store, and returns a summary.
+/// Adds all runs in some record files to a store, and returns a summary.
 pub(crate) fn add(path: &Path, files: &[RecordFile]) -> Result<String, Stop> {
     tell_waits();
     let mut store = Store::open_or_make(path).map_err(stop)?;
@@ -82,8 +82,8 @@ pub(crate) fn stop(trouble: Trouble) -> Stop {
     }
 }
 
-/// Opens a record file and checks that it has runs. Reports incomplete lines and leaves them out; lines that rocrepro
-/// did not write are an error.
+/// Opens a record file and checks that it contains runs. Reports incomplete lines and leaves them out. Returns an error
+/// if the file has lines that rocrepro did not write.
 pub(crate) fn whole(path: &Path) -> Result<RecordFile, Stop> {
     let file = RecordFile::open(path)?;
     file.incomplete_lines().iter().for_each(outputs::note);
@@ -131,7 +131,8 @@ pub(crate) fn history(args: &args::History) -> Result<ExitCode, Stop> {
             continue;
         };
         let mut parts = report::by_ground(records);
-        // If no trial of this case proves the configuration, other trials of the run may have proved it.
+        // If no trial of this case proves the configuration, the configuration that other trials of the run have proved
+        // is used.
         if let [(only, records)] = &mut parts[..]
             && !records.iter().any(|record| record.device.proven)
         {
@@ -162,8 +163,8 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, Stop> {
         .map_err(|e| Stop::no_verdict(format!("error: cannot write JSON: {e}")))
 }
 
-/// Summarises the run of this name, or all runs on the configuration of this name. For a configuration, each trial has
-/// the results of the last run that contains it.
+/// Summarises the run whose id is `name`, or all runs on the configuration that is called `name`. For a configuration,
+/// each trial has the results of the last run that contains it.
 pub(crate) fn side(store: &Store, name: &str) -> Result<Side, Stop> {
     let runs = store.runs().map_err(stop)?;
     let is = |run: &&Kept| run.opened.run == name;
@@ -198,8 +199,8 @@ pub(crate) fn side(store: &Store, name: &str) -> Result<Side, Stop> {
     Ok(last.records().iter().collect())
 }
 
-/// Returns the configurations of a run with their records. If the run has a single configuration that is not `wanted`,
-/// its records are not read.
+/// Returns the configurations on which a run has records, with these records. If the run has a single configuration
+/// that is not `wanted`, its records are not read.
 fn on_each(store: &Store, run: &Kept, wanted: &str) -> Result<Vec<(String, Vec<Record>)>, Stop> {
     let Some(ground) = &run.ground else { return Ok(Vec::new()) };
     let several = ground.name.contains(store::SEVERAL);
@@ -214,7 +215,7 @@ fn on_each(store: &Store, run: &Kept, wanted: &str) -> Result<Vec<(String, Vec<R
 /// run that contains it. Trials that are not `wanted` are left out.
 pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Column>, Stop> {
     let store = open(path)?;
-    // Indices of runs, by the name of the configuration.
+    // Indices of runs, by the name of their configuration.
     let mut grounds: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let runs = store.runs().map_err(stop)?;
     for (index, run) in runs.iter().enumerate() {
@@ -231,7 +232,7 @@ pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<
             let own = on.into_iter().filter(|(ground, _)| *ground == name);
             let mut records: Vec<Record> = own.flat_map(|(_, records)| records).collect();
             records.retain(|record| wanted(&record.trial));
-            // Results of another version of the case do not belong to the history of this one.
+            // Results of an earlier version of the case do not belong to the history of the current one.
             past.push(Past::of(records.iter().filter(|record| latest.may_go_on(record))));
             latest.take(records);
         }
@@ -252,7 +253,7 @@ pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<
     Ok(columns)
 }
 
-/// Records of each trial from the last run that contains it.
+/// For each trial, its records from the last run that contains it.
 #[derive(Default)]
 pub(crate) struct Latest(BTreeMap<String, Vec<Record>>);
 
@@ -268,8 +269,7 @@ impl Latest {
         }
     }
 
-    /// Returns true if an earlier record may belong to the same version of its case as the present records of the
-    /// trial.
+    /// Returns true if an earlier record may be about the same version of its case as the current records of the trial.
     fn may_go_on(&self, earlier: &Record) -> bool {
         let there = self.0.get(&earlier.trial);
         there.is_none_or(|all| all.iter().any(|record| report::may_be_one_text(record, earlier)))

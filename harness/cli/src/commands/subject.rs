@@ -1,4 +1,4 @@
-//! The trials that a command works on: those of cases, or the only one of a program of the user's.
+//! Finds the trials that a command works on: those of cases, or the only one of a program of the user.
 
 use device::Planted;
 use engine::{
@@ -7,17 +7,17 @@ use engine::{
 
 use crate::args::OwnProgram;
 
-/// Cases, or a command line.
+/// The subject of a command: cases, or a command line of the user.
 pub(super) enum CasesOrProgram {
     Cases { library: Box<CaseLibrary>, named: Vec<String> },
     Program(Box<CommandLine>),
 }
 
 impl CasesOrProgram {
-    /// Reads the program of a command, or without one its cases.
+    /// Reads the program that the command line contains, or otherwise the cases that it selects.
     ///
     /// # Errors
-    /// Mistakes of the cases or of the command line.
+    /// Mistakes in the cases or in the command line.
     pub(super) fn read(
         own: &OwnProgram,
         session: &SessionOptions,
@@ -54,7 +54,7 @@ impl CasesOrProgram {
         }
     }
 
-    /// Returns the trials.
+    /// Returns the trials, with these injected faults.
     ///
     /// # Errors
     /// Names that match no trial.

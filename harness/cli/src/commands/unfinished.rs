@@ -1,4 +1,4 @@
-//! Lists the trials of a record file that began and have no result, because the machine went down or the process was
+//! Lists the trials in a record file that began and have no result, because the machine crashed or the process was
 //! killed.
 
 use std::{fs::File, process::ExitCode};
@@ -20,7 +20,7 @@ pub(crate) fn unfinished(args: &Unfinished) -> Result<ExitCode, Stop> {
     Ok(ExitCode::from(if found.is_empty() { 0 } else { UNFINISHED }))
 }
 
-/// Exit code if a trial is unfinished: it has no verdict.
+/// Exit code if a trial is unfinished, and therefore has no verdict.
 const UNFINISHED: u8 = 3;
 
 fn told(begun: &Begun, fate: Fate) -> String {

@@ -85,7 +85,7 @@ fn accepts_failures_of_a_baseline_and_reports_changed_ones() {
     assert_eq!(verdicts(at, "third"), wanted, "{said}");
     assert!(said.contains("other.txt:4"), "{said}");
 
-    // `--flakes` and `--skips` take regular expressions.
+    // The files of `--flakes` and `--skips` contain regular expressions.
     fs::write(at.join("flakes.txt"), "case\\[n=1[0-9]\\]\n").expect("a file");
     fs::write(at.join("skips.txt"), "# too long\nn=(24|32)\n").expect("a file");
     let files = ["--flakes", "flakes.txt", "--skips", "skips.txt"];
@@ -93,7 +93,7 @@ fn accepts_failures_of_a_baseline_and_reports_changed_ones() {
     assert!(said.contains("2 trials left out by `--skips`"), "{said}");
     assert_eq!(verdicts(at, "fourth"), [trial(16, Known), trial(8, Pass)]);
 
-    // A run can be resumed only with the baseline that it began with.
+    // A run can be resumed only with the same baseline with which it began.
     let said = run(at, &["--record", "second", "--resume"], 2);
     assert!(said.contains("is of other trials, options"), "{said}");
     run(at, &["--baseline", "fails.txt", "--record", "second", "--resume"], 0);
@@ -167,7 +167,7 @@ fn warns_of_lines_without_a_trial_and_rejects_such_skips() {
     assert_eq!(verdicts(at, "second")[0], trial(16, VerdictKind::Known));
 
     write("skips.txt", "some/case[n=8]\nsome/case[n=25]\n");
-    // A line may name a trial of the library that is not selected.
+    // A line may name a trial of the library that this run does not select.
     write("unselected.txt", "some/case[n=24]\n");
     run(at, &["some/case[n=8]", "--skips", "unselected.txt"], 0);
     let said = run(at, &["some/case[n=8]", "--skips", "skips.txt", "--record", "third"], 2);

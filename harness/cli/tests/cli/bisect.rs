@@ -37,7 +37,8 @@ fn check_script(script: &str, options: &[&str], code: i32, out: &[&str]) {
     check(&arguments, code, out, &[]);
 }
 
-/// The program fails by the path of the release and never calls HIP, so its failures prove nothing about ROCm.
+/// The program fails depending on the path of the release, and never calls HIP, so its failures prove nothing about
+/// ROCm.
 #[test]
 fn rejects_programs_that_never_use_the_device() {
     let folder = folder();
@@ -102,7 +103,7 @@ fn exits_with_the_code_of_what_prevents_an_answer() {
     check(&nothing, 5, &[], &["cannot start `/no/such/command`", "--resume goes on"]);
 }
 
-/// Values from 617 on fail, and so does 500, with the same exit code but another message.
+/// Values from 617 on fail. The value 500 fails too, with the same exit code but another message.
 #[test]
 fn identifies_failures_by_their_output() {
     let other = "[ $ROCREPRO_VALUE = 500 ] && { echo no disk >&2; exit 1; }; \
@@ -197,14 +198,14 @@ fn reports_values_excluded_by_skip() {
     );
 }
 
-/// Returns the command in the line `again`.
+/// Returns the command line in the output line `again`.
 fn again(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().rfind(|line| line.starts_with("again"));
     line.expect("a line that says how to do it again")["again".len()..].trim().to_owned()
 }
 
-/// The printed command has every option on which the answer depends, and gives the same answer.
+/// The printed command line contains every option that affects the answer, and gives the same answer.
 #[test]
 fn prints_a_command_that_repeats_the_search() {
     let folder = folder();
@@ -269,7 +270,8 @@ fn states_the_limits_of_an_answer() {
     assert!(!String::from_utf8_lossy(&output.stdout).contains("device"));
 }
 
-/// The journal stores results by the name of the build, so an added build does not shift the other results.
+/// The journal stores results by the names of builds, so a build that is added to the history does not shift the
+/// results of others.
 #[test]
 fn keeps_results_when_the_history_gains_a_build() {
     let folder = folder();
@@ -290,7 +292,7 @@ fn keeps_results_when_the_history_gains_a_build() {
     search("1,2,3,4,5,6,7,8,9", &[], 0, &["resumed after 7 runs"]);
     let after = std::fs::read_to_string(&log).expect("a log").lines().count();
     assert!(after > before && after < 56, "{after}");
-    // A replay repeats the decisions of both commands, each with the history of its time.
+    // A replay repeats the decisions of both commands, each with the history as it was at that time.
     let journal = Path::new(out).join("bisect.jsonl");
     let replayed = ["--replay", journal.to_str().unwrap()];
     check(&replayed, 0, &["last good 5, first bad 6"], &[]);

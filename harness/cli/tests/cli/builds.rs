@@ -1,7 +1,7 @@
 //! Tests whole bisects: the command, listings and downloads over loopback, and fake builds with a chosen failure rate.
 //!
-//! `cargo test` runs 12 bisects. This command makes the published table of 200:
-//! `ROCREPRO_BISECTS=200 cargo test -p rocrepro --test cli builds:: -- --nocapture`.
+//! `cargo test` runs 12 bisects. This command makes the published table, with 200 bisects: `ROCREPRO_BISECTS=200 cargo
+//! test -p rocrepro --test cli builds:: -- --nocapture`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -37,9 +37,10 @@ struct Outcome {
     cell: Cell,
     /// True if the change is between the last good and the first bad build of the answer.
     right: bool,
-    /// Number of builds that may have introduced the change; 1 is exact.
+    /// Number of builds, according to the answer, that may have introduced the change; 1 if the answer is exact.
     width: usize,
-    /// True if every build between the two is broken, so the answer cannot be narrower.
+    /// True if every build between the last good and the first bad build is broken, so that the answer cannot be
+    /// narrower.
     tight: bool,
     runs: u64,
     installs: u64,
@@ -47,18 +48,18 @@ struct Outcome {
     printed: String,
 }
 
-/// Pseudo-random numbers that are the same in every test run.
+/// Generator of pseudo-random numbers that are the same in every test run.
 struct Numbers(u64);
 
 impl Numbers {
     fn next(&mut self, limit: u64) -> u64 {
-        // Knuth's MMIX generator.
+        // The constants are those of Knuth's MMIX generator.
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) % limit
     }
 }
 
-/// Publishes a history whose builds fail from build `bad` on.
+/// Publishes a simulated history whose builds fail from the build with index `bad` on.
 fn publish(cell: Cell, bad: usize, numbers: &mut Numbers) -> (Server, String, Vec<String>) {
     let mut site = Site::default();
     let (folder, root, family) = match cell.listing {
@@ -252,7 +253,7 @@ fn bytes_below(folder: &Path) -> u64 {
     each.sum()
 }
 
-/// The hostile archive is the build in the middle, which every search tries first.
+/// The malicious archive is the build in the middle, which every search tries first.
 #[test]
 fn skips_a_hostile_archive_and_reports_the_reason() {
     let damaged = |fake: &Fake| {

@@ -1,8 +1,5 @@
-//! Checks that answers of the command are right as often as they state. The builds come from the simulated histories of
-//! `search`'s example `calibration`.
-//!
-//! `cargo test` runs 8 bisects. `cargo test -p rocrepro --features long-tests --test cli calibration:: -- --nocapture`
-//! runs eight for each model.
+//! Checks that the answers of `rocrepro bisect` are right as often as they state. The builds come from the simulated
+//! histories in `calibration`, an example of the crate `search`.
 
 #[path = "../../../search/examples/calibration/claim.rs"]
 #[allow(dead_code)]
@@ -32,17 +29,18 @@ const BISECTS: usize = if cfg!(feature = "long-tests") { 8 * MODELS.len() } else
 /// Offset of the seeds, beyond those that the example uses.
 const SEEDS: u64 = 1_000_000;
 
-/// The tested program asks this test for the result of each run, because the simulation keeps state between runs.
+/// Script of the tested program. It asks this test for the result of each run, because the simulation keeps state
+/// between runs.
 const PROGRAM: &str = r#"echo "$ROCREPRO_VALUE" >"$ASK"; read -r failed <"$TELL"
 [ "$failed" = 0 ] || echo "wrong bytes" >&2
 exit "$failed""#;
 
-/// Parsed answer of one bisect.
+/// The parsed answer of one bisect.
 struct Said {
     model: &'static str,
-    /// True if the answer names a single place.
+    /// True if the answer names exactly one place of the change.
     place: bool,
-    /// Stated confidence, 0 to 1; `None` if the answer names no place.
+    /// Stated confidence, from 0 to 1; `None` if the answer does not name a place.
     stated: Option<f64>,
     right: bool,
     runs: u64,
@@ -60,7 +58,7 @@ fn day(build: usize) -> stacks::Date {
 }
 
 /// Publishes the nightly builds of a simulated history. Broken builds are listed, but their files are missing. Hidden
-/// builds belong to a source that answers with a login page.
+/// builds belong to a download source that answers with a login page.
 fn publish(world: &World) -> (Server, String) {
     let mut site = Site::default();
     site.listing("/bucket/", Listing::S3(100)).ill("/hole/", Trouble::Portal);
@@ -103,8 +101,8 @@ fn serve(lab: &mut Lab<'_>, ask: &Path, tell: &Path) {
     }
 }
 
-/// Returns the model of bisect `n`. Successive numbers are spread over all models; `ROCREPRO_MODEL=NAME` selects one
-/// model for all bisects.
+/// Returns the model for the bisect with number `n`. Successive numbers are spread over all models;
+/// `ROCREPRO_MODEL=NAME` selects one model for all bisects.
 fn of(n: usize) -> &'static Model {
     const STEP: usize = 9;
     let only = std::env::var("ROCREPRO_MODEL").ok();
@@ -162,7 +160,8 @@ fn bisect(n: usize) -> Said {
         model: model.name,
         place,
         stated,
-        // With hidden builds between the two, the answer must name the newer build as the change.
+        // If builds between the two are hidden, the answer must name the newer one as the build that contains the
+        // change.
         right: claims(answer).iter().all(|(good, bad)| match world.hidden_between(*good, *bad) {
             0 => world.changes.iter().any(|change| good < change && change <= bad),
             _ => world.changes.contains(bad),

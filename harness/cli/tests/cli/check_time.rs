@@ -1,4 +1,5 @@
-//! Checks that the time of `check` grows about linearly: four times the input may take at most eight times as long.
+//! Checks that the time of `rocrepro case check` grows about linearly: four times the input may take at most eight
+//! times as long.
 
 use std::{
     path::Path,
@@ -13,7 +14,7 @@ fn case(more: &str) -> String {
     )
 }
 
-/// Returns the processor time of a check in seconds. Unlike the wall time, it hardly depends on other work of the
+/// Returns the processor time of a check in seconds. Unlike the elapsed time, it hardly depends on the load of the
 /// machine.
 fn seconds(what: &str, path: &Path, code: i32) -> f64 {
     let mut child = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
@@ -31,7 +32,7 @@ fn seconds(what: &str, path: &Path, code: i32) -> f64 {
     let reaped = unsafe { libc::wait4(child.id() as i32, &mut status, 0, &mut usage) };
     assert_eq!(reaped, child.id() as i32);
     assert_eq!(libc::WEXITSTATUS(status), code, "{what}");
-    // wait4 has reaped the child already, so an error is expected.
+    // wait4 has already reaped the child, so this returns an error.
     let _ = child.try_wait();
     let time = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
     time(usage.ru_utime) + time(usage.ru_stime)

@@ -7,7 +7,7 @@ use std::{
 
 use crate::common::{check_command, wait_until, write_script};
 
-/// The fastest trial that runs on the device.
+/// Id of the fastest trial that uses the device.
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pinned,api=memcpy]";
 
 const GOOD: &str = "\
@@ -365,7 +365,7 @@ fn names_the_trial_during_which_a_run_was_killed() {
     assert!(run(first, &[]).status().expect("it starts").success());
     assert_eq!(unfinished().status.code(), Some(0));
 
-    // The trial hangs until the run is killed, so the file gets no record of it.
+    // The trial hangs until the run is killed, so the file does not contain a record of the trial.
     let mut child = run(second, &["--fault", "signal.stuck"]).spawn().expect("it starts");
     let begun = || {
         let text = std::fs::read_to_string(&record).expect("it is there");
@@ -391,7 +391,7 @@ fn names_the_trial_during_which_a_run_was_killed() {
     assert!(said.contains(&warning), "{said}");
 }
 
-/// Without this check, each worker would report the missing GPU.
+/// If this were not checked, each worker would report the missing GPU.
 #[test]
 fn reports_missing_gpus_in_one_line_before_starting() {
     if ["/dev/kfd", "/dev/dxg"].iter().any(|file| std::path::Path::new(file).exists()) {

@@ -1,5 +1,5 @@
-//! `bisect --to commits`: finds the first bad nightly build, and then the push between that build and the last good
-//! one.
+//! Tests `rocrepro bisect --to commits`, which finds the first bad nightly build, and then the push between that build
+//! and the last good one.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use crate::machine::{Machine, PROBE, interrupted};
 use standin::{Entry, Fake, Listing, Server, Site, Trouble, pack, sha256};
 
 const A_DAY: u32 = 3;
-/// Number of the push that breaks the program: the second of 4 July.
+/// Number of the push that breaks the program. It is the second push of 4 July.
 const BREAKS: u32 = 10;
 const PUSHES: u32 = 21;
 
@@ -19,7 +19,8 @@ fn commit(n: u32) -> String {
     sha256(format!("push {n}").as_bytes())[..40].to_owned()
 }
 
-/// Returns the commit of rocm-systems that a push pins. It changes at every seventh push and at the breaking one.
+/// Returns the commit of rocm-systems that the push with number `n` pins. It changes at every seventh push and at the
+/// breaking one.
 fn systems(n: u32) -> String {
     sha256(format!("systems {} {}", n / 7, n >= BREAKS).as_bytes())[..40].to_owned()
 }
@@ -33,20 +34,20 @@ fn fake(version: &str, push: u32, fails: bool) -> Fake {
     }
 }
 
-/// Returns the last push that a nightly build of July contains. Nightly builds are made at midnight, except the fifth,
-/// which contains one push more.
+/// Returns the number of the last push that the nightly build of a day in July contains. Nightly builds are made at
+/// midnight, except that of 5 July, which contains one push more.
 fn last_push(day: u32) -> u32 {
     A_DAY * (day - 1) - 1 + u32::from(day == 5)
 }
 
-/// History that the simulated servers publish.
+/// The history that the simulated servers publish.
 struct World {
-    /// First push that fails, or passes if `fix` is set.
+    /// Number of the first push that fails or, if `fix` is true, that passes.
     changes: u32,
     fix: bool,
-    /// Message of failing builds of pushes, if it differs from the message of the nightly builds.
+    /// Message of the failing pushes, if it differs from the message of the nightly builds.
     says: Option<&'static str>,
-    /// True if the list of CI runs contains the additional push of the fifth nightly build.
+    /// True if the list of CI runs contains the additional push in the nightly build of 5 July.
     late_push: bool,
 }
 
@@ -92,7 +93,7 @@ const SOURCES: &str = "[[source]]\nname = 'july'\nchannel = 'july'\nkind = 's3-x
                        [[source]]\nname = 'commits'\nchannel = 'commits'\nkind = 'shards'\nurl = 'HOST/ci/{run}-linux/'\n\
                        runs = 'HOST/runs?created={from}..{to}'\nparts = ['all']\n";
 
-/// A machine, and the option that names its file of both sources.
+/// A machine for the test, and the option that names the machine's file of both download sources.
 struct July(Machine, String);
 
 impl July {
@@ -178,7 +179,7 @@ fn finds_the_push_between_two_nightlies() {
     assert!(repeated.contains(&push), "{words}\n{repeated}\n{output:?}");
     let asked = server.requests().into_iter().rfind(|request| request.contains("created="));
     assert!(asked.is_some_and(|asked| asked.contains("created=2026-06-24..2026-07-04")));
-    // A finished search is not run again.
+    // A finished search is not repeated.
     let before = fs::read_to_string(machine.at("state")).expect("a file");
     machine.check(&[ENDS[0], ENDS[1], "--resume"], 0, &[night, &push]);
     assert_eq!(fs::read_to_string(machine.at("state")).expect("a file"), before);
@@ -203,7 +204,7 @@ fn takes_the_push_of_the_day_if_the_nightly_has_none() {
     machine.check(&ENDS, 0, &[&printed, &format!("taking {} instead", commit(11)), &push]);
 }
 
-/// The second search looks for the failure of the first; other failures do not count.
+/// The second search is for the failure that the first one found; other failures do not count.
 #[test]
 fn rejects_pushes_that_fail_with_another_signature() {
     let server = World { says: Some("no device"), ..PLAIN }.serve();
@@ -239,7 +240,7 @@ fn interrupts_the_listing_of_pushes_and_resumes() {
 #[test]
 fn keeps_the_answer_if_both_nightlies_hold_one_push() {
     let server = World { changes: 99, ..PLAIN }.serve();
-    // Two builds of the same source, of which only the second is bad.
+    // Two builds of the same download source, of which only the second one is bad.
     let version = "7.15.0a20260706";
     server.change(|site| {
         let again = Fake { conf: "1000".into(), ..fake(version, last_push(5), true) };

@@ -1,4 +1,4 @@
-//! Cases, sessions and programs for several tests.
+//! Cases, sessions and programs that several tests use.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -10,7 +10,7 @@ use rocrepro::{CaseLibrary, DeviceChoice, Session, SessionOptions};
 use serde_json::Value;
 use supervise::Cancel;
 
-/// A case of one copy that passes.
+/// A case with one copy, which passes.
 pub(crate) const CASE: &str = "\
 title: A case
 source: [this test]
@@ -41,7 +41,7 @@ pub(crate) fn session(change: impl FnOnce(&mut SessionOptions)) -> Session {
 }
 
 /// Runs the named test in a process of its own and returns true, or returns false in that process. A session adopts the
-/// orphans of its process, so those of other tests would count as processes that its worker left behind.
+/// orphans of its process, so orphans of other tests would count as processes that the session's worker left behind.
 #[track_caller]
 pub(crate) fn ran_in_own_process(test: &str) -> bool {
     const OWN: &str = "ROCREPRO_TEST_IN_OWN_PROCESS";
@@ -82,7 +82,7 @@ pub(crate) fn repeat_record(text: &str, records: usize, change: impl FnOnce(&mut
     many
 }
 
-/// Waits up to 300 s for a condition, and panics with `failure` otherwise.
+/// Waits up to 300 s until `holds` returns true, and panics with the message `failure` otherwise.
 #[track_caller]
 pub(crate) fn wait_until(failure: &str, holds: impl Fn() -> bool) {
     let start = Instant::now();
@@ -92,7 +92,7 @@ pub(crate) fn wait_until(failure: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Returns a command of rocrepro with an empty standard input.
+/// Returns a command that starts rocrepro with an empty standard input.
 pub(crate) fn rocrepro(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(arguments).stdin(Stdio::null());
@@ -123,7 +123,7 @@ pub(crate) fn check_command(mut command: Command, code: i32, out: &[&str], err: 
 }
 
 /// Writes an executable file by another process. If this process wrote it, a child that another test forks meanwhile
-/// would inherit the open descriptor, and the kernel would refuse to start the file (ETXTBSY).
+/// would inherit the open descriptor, and Linux would refuse to start the file (ETXTBSY).
 pub(crate) fn write_program(at: &Path, content: &Path) {
     let done = Command::new("install").args(["-m", "755"]).args([content, at]).status();
     assert!(done.expect("coreutils are here").success(), "{}", at.display());
@@ -136,7 +136,7 @@ pub(crate) fn write_script(at: &Path, text: &str) {
     std::fs::remove_file(text_at).expect("it is ours");
 }
 
-/// Returns a cancellation that is never requested.
+/// Returns a cancellation that is never triggered.
 pub(crate) fn never() -> Cancel {
     Cancel::new().expect("a descriptor is free")
 }

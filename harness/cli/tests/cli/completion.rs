@@ -1,4 +1,4 @@
-//! Tests the completion of commands in shells.
+//! Tests the completion of command lines in shells.
 
 use std::{
     path::Path,
@@ -18,7 +18,7 @@ fn script(shell: &str) -> String {
     String::from_utf8(output.stdout).expect("it is text")
 }
 
-/// Splits a line as bash does for completion: at spaces, and around `:` and `=`, but not in quotes.
+/// Splits a command line as bash does for completion: at spaces, and around `:` and `=`, but not inside quotes.
 fn bash_words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -49,7 +49,7 @@ fn bash_words(line: &str) -> Vec<String> {
     words
 }
 
-/// Returns the completions that bash offers at the end of a line. `--` ends the options of the shell.
+/// Returns the completions that bash offers at the end of a command line. `--` ends the options of bash itself.
 fn bash(line: &str, has_line: bool) -> Vec<String> {
     let program = "eval \"$SCRIPT\"
         COMP_WORDS=(\"$@\") COMP_CWORD=$(($# - 1)) COMP_POINT=${#COMP_LINE} COMP_TYPE=9
@@ -80,7 +80,7 @@ fn bash_completes_commands_cases_stacks_and_architectures() {
             }
         }
     };
-    // Commands; hidden ones are not offered.
+    // The names of commands are offered, except those of hidden commands.
     has("rocrepro ", &["run", "case", "records", "stack"], &["list", "rocm", "man", "show"]);
     has("rocrepro re", &["records", "report"], &["run", "redact"]);
     has("rocrepro stack env ", &["create", "list", "path", "remove"], &["fetch"]);
@@ -131,7 +131,7 @@ fn scripts_of_all_shells_are_well_formed() {
     ] {
         let text = script(name);
         assert!(text.contains(part) && text.contains("ROCREPRO_COMPLETE"), "{name}: {text}");
-        // These three can check a script without running it.
+        // Only these three shells can check a script without running it.
         if ["bash", "zsh", "fish"].contains(&name)
             && let Some(output) = shell(name, &["-n"], &text)
         {

@@ -9,7 +9,7 @@ use judge::{Kind, VerdictKind};
 use report::Record;
 
 /// Two streams ordered by an event. The host sleeps between the copies, so the first copy has nearly always ended
-/// before the second begins, and a missing wait seldom shows.
+/// before the second begins, and a missing wait rarely causes a failure.
 const CASE: &str = "\
 title: A stream that waits for an event sees what was copied before it
 source: [this test]
@@ -70,7 +70,7 @@ fn exposes_a_missing_wait_more_often() {
     let plain = red(&run(&MISSING_WAIT));
     let late = run(&[MISSING_WAIT, LATE].concat());
     assert!(red(&late) > plain, "{} of {RUNS} red with delays, {plain} without", red(&late));
-    // Each run has its own delays, and its command repeats them.
+    // Each run has delays of its own, and the printed command repeats them.
     for record in &late {
         let asked = record.late.clone().expect("it is in the record").asked;
         assert!(record.again.contains(&format!("--late {asked} ")), "{}", record.again);

@@ -1,4 +1,4 @@
-//! `rocrepro device compare`: writes the results of a device to a file, and compares such files.
+//! Tests `rocrepro device compare`, which writes the results of a device to a file and compares such files.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Devices with unusual properties, as the released HIP runtime reports them, and cases on these devices.
+//! Tests devices with unusual properties, as the released HIP runtime reports them, and cases on these devices.
 
 use std::{
     ffi::{c_int, c_void},
@@ -7,10 +7,10 @@ use std::{
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
-/// Environment variable that is set when this test runs itself as a program inside the stack.
+/// Environment variable that is set when this test runs itself as a program with the stack's libraries.
 const INSIDE: &str = "ROCREPRO_TEST_INSIDE";
 
-/// `hipDeviceAttribute_t` of ROCm 7.2.4, hip/hip_runtime_api.h.
+/// Values of `hipDeviceAttribute_t` in ROCm 7.2.4, hip/hip_runtime_api.h.
 const WARP_SIZE: c_int = 87;
 
 macro_rules! call {
@@ -32,7 +32,7 @@ const DEVICE_TO_HOST: c_int = 2;
 
 /// Prints the properties that HIP reports for each device, and copies between each pair of devices.
 fn inside() {
-    // SAFETY: this is the library of the stack, whose initialisers are meant to run.
+    // SAFETY: this is the library of the stack, whose initialisers are intended to run.
     let hip = unsafe { Library::open(Some("libamdhip64.so.7"), RTLD_NOW | RTLD_GLOBAL) };
     let hip = hip.expect("it is in the stack");
     let mut devices = 0;
@@ -80,7 +80,7 @@ fn options(given: &str) -> impl Iterator<Item = String> {
     given.split_whitespace().map(|option| format!("--device-option={option}"))
 }
 
-/// Compares the properties and copies on devices with these options with the expected ones.
+/// Compares the properties and copies of devices with these options with the expected text.
 #[track_caller]
 fn check(gfx: &str, given: &str, expected: &str) {
     let myself = std::env::current_exe().expect("it runs");
@@ -103,7 +103,7 @@ fn reports_device_options_through_hip() {
     check("gfx90a", "", "device 0: 4096 MiB, wave 64");
     check("gfx1100", "memory=64M", "device 0: 64 MiB, wave 32");
     check("gfx942", "large-bar=yes", "device 0: 4096 MiB, wave 64");
-    // A Strix Halo: the firmware reserves 512 MiB for the GPU, and the GPU may use host memory too.
+    // This is a Strix Halo: the firmware reserves 512 MiB for the GPU, and the GPU may use host memory too.
     check("gfx1151", "memory=512M gtt=96G", "device 0: 98816 MiB, wave 32");
     check("gfx1151", "memory=512M gtt=96G large-bar=yes", "device 0: 98816 MiB, wave 32");
     check(
@@ -116,7 +116,7 @@ fn reports_device_options_through_hip() {
     );
 }
 
-/// A graph keeps its kernel arguments in device memory if the host can access all of it (large BAR).
+/// HIP keeps the kernel arguments of a graph in device memory if the host can access all of it (large BAR).
 #[test]
 fn selects_the_device_that_a_case_needs() {
     let run = |gfx: &str, given: &str, trial: &str| {
@@ -165,7 +165,7 @@ fn rejects_gtt_memory_on_discrete_gpus() {
     assert!(stderr.contains("gfx1100 has no GTT, which is of APUs: gfx1103, gfx1150"), "{stderr}");
 }
 
-/// A case with two blocks, of which carve-out and GTT together can hold only one.
+/// A case with two blocks. The memory of carve-out and GTT together has room for only one of them at a time.
 const BEYOND: &str = "\
 title: More than the carve-out comes out of GTT
 source: [made for this test]
@@ -222,7 +222,7 @@ fn allocates_beyond_the_carve_out_from_gtt() {
     runs(&under, "gfx1151", "memory=32M gtt=96M", 1, more);
 }
 
-/// The trials are distributed over the devices.
+/// The trials are distributed over the devices, so that each trial runs on one of them.
 #[test]
 fn passes_cases_on_odd_devices() {
     let cases = [

@@ -1,6 +1,7 @@
-//! Checks `minimise` and `report` independently, on real differences between releases and on injected bugs. The test
-//! builds the attached program with its own build line. It runs the program on a release where it must fail and on one
-//! where it must pass, removes its lines one by one, and compares the sentences of the report with the results.
+//! Checks the results of `minimise` and `report` independently, on real differences between releases and on injected
+//! bugs. The test builds the program in the issue with the program's own build line. It runs the program on a release
+//! where it must fail and on one where it must pass, leaves out its lines one by one, and compares the sentences of the
+//! issue with the results.
 
 use std::{
     fs,
@@ -9,10 +10,10 @@ use std::{
     process::{Command, Output},
 };
 
-/// Maximum number of lines of a program.
+/// Largest number of lines that a program may have.
 const LINES: usize = 60;
-/// Maximum number of lines of a program with a kernel. Source, compilation and launch of the kernel take about 20
-/// lines.
+/// Largest number of lines that a program with a GPU kernel may have. Source, compilation and launch of the kernel take
+/// about 20 lines.
 #[cfg(feature = "long-tests")]
 const WITH_KERNEL: usize = 75;
 
@@ -21,7 +22,7 @@ struct Difference {
     lines: usize,
     trial: &'static str,
     fails: (&'static str, &'static str),
-    /// `None` if it passes on no release.
+    /// The release on which the trial passes; `None` if it passes on no release.
     passes: Option<(&'static str, &'static str)>,
     fault: Option<&'static str>,
     signature: &'static str,
@@ -36,7 +37,7 @@ const fn real(
     Difference { lines: LINES, trial, fails, passes, fault: None, signature }
 }
 
-/// Returns a difference by an injected bug, whose program has a kernel.
+/// Returns a difference that is caused by an injected bug, and whose program contains a GPU kernel.
 #[cfg(feature = "long-tests")]
 const fn in_kernel(
     trial: &'static str,
@@ -86,9 +87,9 @@ struct Release {
 #[derive(Debug, PartialEq)]
 enum Did {
     Passed,
-    /// Exit status other than 0, with the printed failure or the signal.
+    /// The exit status is not 0. The text is the printed failure or the signal.
     Failed(String),
-    /// Exit status 0 although a failure was printed.
+    /// The exit status is 0 although the program printed this failure.
     Contradicts(String),
 }
 
@@ -100,7 +101,7 @@ impl Release {
     ) -> Release {
         good(at, &["rocm", "fetch", spec, "--with", "dev"]);
         let root = PathBuf::from(good(at, &["rocm", "path", spec]).trim());
-        // Use only HIP's headers, because the others in the folder belong to another C library.
+        // Only the headers of HIP are used, because the others in the folder belong to another C library.
         let include = at.join(format!("include-{}-{}", spec.replace(':', "-"), fault.is_some()));
         fs::create_dir_all(&include).expect("a folder");
         for library in ["hip", "hiprand", "rocrand", "rocblas"] {
@@ -112,7 +113,7 @@ impl Release {
         Release { spec, gfx, fault, root, include }
     }
 
-    /// Compiles a program with its own build line, in which the paths of this release replace /opt/rocm.
+    /// Compiles a program with the build line that it contains, in which the paths of this release replace /opt/rocm.
     fn compile(&self, at: &Path, text: &str) -> Option<PathBuf> {
         let build =
             text.lines().find_map(|line| line.strip_prefix("// Build: ")).expect("a build line");
@@ -128,7 +129,7 @@ impl Release {
                 "repro" => command.arg(&program),
                 library if library.starts_with("-l") => match self.library(&library[2..]) {
                     Some(file) => command.arg(file),
-                    // In older releases hipRTC is part of the runtime.
+                    // In older releases, hipRTC is part of the HIP runtime.
                     None => &mut command,
                 },
                 other => command.arg(other),
@@ -155,7 +156,7 @@ impl Release {
         arguments.extend(self.fault.iter().flat_map(|fault| ["--fault", fault]));
         let program = program.display().to_string();
         arguments.push(&program);
-        // HIP waits for ever for a copy after a kernel that accessed unmapped memory, so the run needs a time limit.
+        // After a kernel that accessed unmapped memory, HIP waits for ever for a copy, so the run needs a time limit.
         let output = Command::new("timeout")
             .args(["--signal=KILL", "120", env!("CARGO_BIN_EXE_rocrepro")])
             .args(&arguments)
@@ -174,7 +175,7 @@ impl Release {
         }
     }
 
-    /// Runs the program on the lazy schedule, which shows missing waits.
+    /// Runs the program with the lazy schedule, with which missing waits cause failures.
     fn run_late(&self, at: &Path, program: &Path) -> Did {
         self.run_with(at, program, &["--schedule", "lazy"])
     }
@@ -185,8 +186,8 @@ impl Release {
     }
 }
 
-/// Returns the kind of a failure without positions. As in a signature, wrong bytes that are zero or fresh memory are
-/// separate kinds.
+/// Returns the kind of a failure without line numbers and offsets. As in a signature, wrong bytes that are zero or
+/// those of fresh memory are separate kinds.
 fn kind(did: &Did) -> String {
     match did {
         Did::Passed => "passed".to_owned(),
@@ -194,7 +195,7 @@ fn kind(did: &Did) -> String {
         Did::Failed(said) => {
             // Line numbers change when lines are left out.
             let said = said.split(" (line ").next().unwrap_or_default();
-            // The number of the wrong byte depends on the remaining lines.
+            // The offset of the wrong byte depends on the remaining lines.
             let Some((buffer, byte)) = said.split_once(": byte ") else { return said.to_owned() };
             let got = byte.split(" is ").nth(1).and_then(|got| got.split(';').next());
             let class = match got {
@@ -207,8 +208,8 @@ fn kind(did: &Did) -> String {
     }
 }
 
-/// Returns the lines of `main` without which the program still fails and passes as it must. Each is tried alone and
-/// together with the next line.
+/// Returns the lines of `main` without which the program still fails and passes as it must. Each line is left out
+/// alone, and together with the next line.
 fn removable(
     at: &Path,
     text: &str,
@@ -242,14 +243,14 @@ fn removable(
     found
 }
 
-/// Returns the numbers 3 and 3 of a text such as `3 of 3`, between two other texts.
+/// Returns both numbers in a text such as `3 of 3`, which is between the texts `before` and `after`.
 fn counts(text: &str, before: &str, after: &str) -> Option<(u32, u32)> {
     let rest = &text[text.find(before)? + before.len()..];
     let (k, n) = rest[..rest.find(after)?].split_once(" of ")?;
     Some((k.trim().parse().ok()?, n.trim().parse().ok()?))
 }
 
-/// Returns the rates in a report with their intervals, for example `3/3 (95 % interval 29 % to 100 %)`.
+/// Returns the rates in a report with their confidence intervals, for example `3/3 (95 % interval 29 % to 100 %)`.
 fn intervals(report: &str) -> Vec<(u32, u32, String)> {
     const WORDS: &str = " (95 % interval ";
     let starts: Vec<usize> = report.match_indices(WORDS).map(|(at, _)| at).collect();
@@ -287,7 +288,7 @@ fn check(difference: &Difference) {
     let (minimised, exported) = (json("minimise.json"), json("export.json"));
     assert_eq!(minimised["signature"], *signature);
 
-    // Compile and run the attached program.
+    // The program in the issue is compiled and run.
     let shown = format!("{text}\n{report}");
     assert!(text.lines().count() <= *lines, "{} lines\n{shown}", text.lines().count());
     assert!(text.lines().all(|line| line.len() <= 120 || line.starts_with("//")), "{shown}");
@@ -303,7 +304,8 @@ fn check(difference: &Difference) {
     }
 
     if passing.is_none() {
-        // Without a passing release, no call can be shown to be unnecessary, so all calls must remain.
+        // Without a release on which the program passes, no call can be shown to be unnecessary, so all calls must
+        // remain.
         let steps = read("case.yaml").lines().filter(|line| line.starts_with("  - ")).count();
         let (_, main) = text.split_once("int main()").expect("main");
         let words = main.split('(').filter_map(|before| before.rsplit([' ', ')']).next());
@@ -311,7 +313,7 @@ fn check(difference: &Difference) {
         assert!(calls >= steps, "{calls} calls for {steps} steps\n{shown}");
     }
 
-    // Check the sentences of the report.
+    // The sentences of the report are checked.
     assert!(!report.contains("| --- | --- | --- |\n\n"), "a table without rows\n{shown}");
     let mut also_seen = report.lines().filter(|line| line.starts_with("Seen as: "));
     assert!(also_seen.all(|line| !line.contains("(line ")), "lines of another file\n{shown}");
@@ -361,7 +363,8 @@ fn check(difference: &Difference) {
         (_, Some(_)) => Some("| no fault injected | 0/3 | passes |".to_owned()),
         (Some(passing), None) => {
             let release = passing.spec.trim_start_matches("debian:");
-            // The table has no row for a release that does not support the architecture of the failing run.
+            // The table of the report has no row for a release that does not support the architecture of the failing
+            // run.
             let same = passing.gfx == failing.gfx;
             same.then(|| format!("| the same on ROCm {release} | 0/3 | passes |"))
         }
@@ -388,7 +391,7 @@ fn check(difference: &Difference) {
     assert!(exported.get("cut_short").is_none(), "the search was ended early\n{shown}");
 }
 
-/// The fault is drawn once per process, so the attached program should fail about as often as its trial.
+/// The fault acts in a part of the processes, so the program in the issue should fail about as often as its trial.
 #[cfg(feature = "long-tests")]
 #[test]
 fn reports_the_rate_of_an_intermittent_fault() {

@@ -1,4 +1,4 @@
-//! Tests environments of Python packages. The tests make the wheels themselves, so that no network is needed.
+//! Tests Python environments. The tests make the wheels themselves, so that no network is needed.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use crate::exec::namespaces;
 
 fn rocrepro(cache: Option<&Path>, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    // pip finds only the wheels in the folder of the cache.
+    // pip finds only the wheels in this folder.
     cache.map(|cache| {
         command.env("XDG_CACHE_HOME", cache).env("PIP_NO_INDEX", "1").env("PIP_FIND_LINKS", cache)
     });
@@ -35,12 +35,12 @@ pub(crate) fn python_makes_environments() -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 
-/// Makes a wheel of the package `tiny`, whose module defines the constant `ANSWER`.
+/// Makes a wheel of the Python package `tiny`, whose module defines the constant `ANSWER`.
 fn wheel(folder: &Path, version: &str, answer: u32) -> String {
     wheel_of("tiny", folder, version, answer)
 }
 
-/// Makes a wheel of a package with this module.
+/// Makes a wheel of a Python package with this module.
 fn wheel_of(package: &str, folder: &Path, version: &str, answer: u32) -> String {
     let (name, file) =
         (format!("{package}-{version}.dist-info"), format!("{package}-{version}-py3-none-any.whl"));
@@ -80,7 +80,7 @@ fn creates_uses_and_removes_an_environment() {
     check(cache, &["env", "create", "b", "/nonexistent.whl"], 3, "error:");
     check(cache, &["exec", "--in", "b", "true"], 2, "no environment is called `b`: `a`");
     check(cache, &["env", "create", "b", &wheel], 0, "/environments/b/venv");
-    // An unfinished environment is not used, but made again.
+    // An unfinished environment is not used, but created again.
     let mark = Path::new(&venv).with_file_name("../b/rocrepro-environment.json");
     let unfinished =
         fs::read_to_string(&mark).unwrap().replace("\"whole\": true", "\"whole\": false");
@@ -99,7 +99,7 @@ fn creates_uses_and_removes_an_environment() {
     drop(being_made);
     check(cache, &["env", "create", "b", &wheel], 0, "was never finished and is made again");
 
-    // Use the shared cache of stacks.
+    // Here the cache of stacks that all tests share is used.
     let stack = check(None, &["rocm", "path", "debian:7.2.4"], 0, "/");
     let on = ["exec", "--rocm", &stack, "--device", "emulated", "--in", "a", "--"];
     let script = "import sys, tiny; print(tiny.ANSWER, sys.prefix)";
@@ -110,7 +110,7 @@ fn creates_uses_and_removes_an_environment() {
     assert!(!Path::new(&venv).exists());
 }
 
-/// The size of an installed wheel is not known before pip unpacks it, so a kernel limit (RLIMIT_FSIZE) bounds each
+/// The size of an installed wheel is not known before pip unpacks it, so a resource limit (RLIMIT_FSIZE) bounds each
 /// file.
 #[test]
 fn limits_the_size_of_files_that_pip_writes() {
@@ -128,7 +128,8 @@ fn limits_the_size_of_files_that_pip_writes() {
     assert!(limits.len() == 2 && limits.iter().all(|limit| is_bounded(limit)), "{limits:?}");
 }
 
-/// Triton compiles C at run time. Without a compiler, each trial would fail for a reason that is not ROCm's.
+/// Triton compiles C code at run time. Without a compiler, each trial would fail for a reason that is not a bug of
+/// ROCm.
 #[test]
 fn skips_triton_programs_without_a_compiler() {
     if !python_makes_environments() || !namespaces() {
@@ -155,8 +156,8 @@ fn skips_triton_programs_without_a_compiler() {
     assert!(said.contains("PATH has no `gcc` and no `clang`; install a C compiler"), "{said}");
 }
 
-/// Fails unless the package's answer is 42. The program initialises HIP, because a program that never uses the device
-/// proves nothing.
+/// A case that fails unless the package's constant is 42. The program initialises HIP, because a program that never
+/// uses the device proves nothing.
 const ANSWERS: &str = r#"title: The answer of a package is right
 source: [a test]
 program:
@@ -192,7 +193,7 @@ fn bisects_the_versions_of_a_package() {
         check(cache, &[&along[..], &on, &["--out", &out], what].concat(), code, said)
     };
     let of_case = ["answers", "--cases-from", &case, "--trust"];
-    // Versions are in the order of versions, not of text. A version that cannot be installed is left out.
+    // Versions are sorted as versions, not as text. A version that cannot be installed is excluded.
     let listed = bisect(&[&of_case[..], &["--list"]].concat(), "a", 0, "");
     let first = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
     let listed: Vec<_> = listed.lines().map(first).filter(|word| word.starts_with("1.")).collect();
@@ -207,14 +208,14 @@ fn bisects_the_versions_of_a_package() {
     let records = fs::read_to_string(at.join("a/bisect-records.jsonl")).unwrap();
     assert!(records.contains("--in tiny-1.10-") && records.contains("tiny==1.10"), "{records}");
 
-    // A search with a command uses the existing environments.
+    // A search with a command line uses the existing Python environments.
     let script = "import ctypes, tiny; assert ctypes.CDLL('libamdhip64.so').hipInit(0) == 0; assert tiny.ANSWER == 42";
     let printed = bisect(&["--", "python3", "-c", script], "b", 0, "AssertionError");
     assert!(printed.contains("first bad   1.10"), "{printed}");
     let made = check(cache, &["env", "list"], 0, "");
     assert_eq!(made.lines().filter(|line| line.contains("tiny==1.10")).count(), 1, "{made}");
 
-    // A matrix has a column for each environment.
+    // A matrix has one column for each Python environment.
     let named = |what: &str| made.lines().find(|line| line.contains(what)).map(first).unwrap();
     let (right, wrong) = (named("tiny==1.0"), named("tiny==1.10"));
     let (both, out) = (format!("{right},{wrong}"), at.join("matrix").display().to_string());
@@ -227,7 +228,7 @@ fn bisects_the_versions_of_a_package() {
         assert!(printed.contains(&column), "{column}: {printed}");
     }
 
-    // `run --in` uses the given environment, whatever version the case requires.
+    // `run --in` uses this Python environment, whatever version the case requires.
     let name = made.lines().find(|line| line.contains("tiny==1.10")).map(first).unwrap();
     let run = ["run", "--cases-from", &case, "--trust", "--in", &name];
     check(cache, &[&run[..], &on].concat(), 1, "answer");

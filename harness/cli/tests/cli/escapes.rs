@@ -1,4 +1,4 @@
-//! Compares the tables in SECURITY.md with the capabilities of native code in the worker of an untrusted case.
+//! Compares the tables in SECURITY.md with what native code in the worker of an untrusted case can do.
 //! `examples/escapes.rs` makes the attempts inside the worker.
 
 use std::{
@@ -17,7 +17,7 @@ use rocrepro::{CaseLibrary, CasesFrom, Job, lower_all, run_trial, select};
 
 use crate::common::{CASE, never, ran_in_own_process, session, wait_until};
 
-/// Returns the path of the library that makes the attempts. `cargo test` builds it as an example.
+/// Returns the path of the library that makes the attempts to escape. `cargo test` builds it as an example.
 fn library() -> PathBuf {
     let this = env::current_exe().expect("the path of this test");
     let profile = this.ancestors().nth(2).expect("a folder of the build");
@@ -26,7 +26,8 @@ fn library() -> PathBuf {
     library
 }
 
-/// Returns the result of each attempt in the worker of a case, and the description of its confinement in the record.
+/// Runs the attempts in the worker of a case. Returns the result of each attempt, and the description of the worker's
+/// confinement in the record.
 fn attempts(trusted: bool) -> (BTreeMap<String, String>, String) {
     let cases = tempfile::tempdir().expect("a folder");
     fs::write(cases.path().join("case.yaml"), CASE).expect("a file");
@@ -72,7 +73,7 @@ fn attempts(trusted: bool) -> (BTreeMap<String, String>, String) {
     (results.map(|(name, result)| (name.to_owned(), result.to_owned())).collect(), record.confined)
 }
 
-/// Returns the names in the last column of the tables in SECURITY.md under a heading.
+/// Returns the names of attempts in the last column of the tables in SECURITY.md under a heading.
 fn listed(heading: &str) -> Vec<String> {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../SECURITY.md"));
     let page = page.expect("the page is there");
@@ -86,11 +87,11 @@ fn listed(heading: &str) -> Vec<String> {
     names
 }
 
-/// Errors with which the kernel, a limit or a closed descriptor refuses an attempt.
+/// Error numbers with which the Linux kernel, a limit or a closed descriptor refuses an attempt.
 const REFUSED: [i32; 6] =
     [libc::EPERM, libc::EACCES, libc::ENOMEM, libc::EFBIG, libc::EBADF, libc::EXDEV];
 
-/// Errors of a kernel that does not support an attempt.
+/// Error numbers of a Linux kernel that does not support the system call of an attempt.
 const ABSENT: [i32; 5] = [
     libc::ENOSYS,
     libc::EAFNOSUPPORT,
@@ -99,7 +100,7 @@ const ABSENT: [i32; 5] = [
     libc::EOPNOTSUPP,
 ];
 
-/// Attempts that some machines disable or allow only for root.
+/// Names of attempts that some machines disable, or allow only for root.
 const PRIVILEGED: [&str; 7] = [
     "raw-socket",
     "io-uring",
@@ -129,7 +130,7 @@ fn confines_workers_of_untrusted_cases_as_security_md_says() {
     assert_eq!(with(&|result| result == "ok"), listed("What is possible"), "{confined:?}");
     assert_eq!(with(&|result| result != "ok" && !refused(result)), [""; 0], "{confined:?}");
 
-    // Without confinement each attempt must succeed, or its failure under confinement would prove nothing.
+    // Each attempt must succeed without confinement. Otherwise its failure under confinement would prove nothing.
     let (free, said) = attempts(true);
     assert_eq!(said, "");
     let absent = |result: &str| result.parse().is_ok_and(|error| ABSENT.contains(&error));
@@ -151,8 +152,8 @@ fn processes_with(variable: &str) -> Vec<i32> {
 
 #[test]
 fn ends_workers_of_untrusted_cases_with_a_killed_command() {
-    // The kernel makes the nearest subreaper the parent of orphans. The test runs in a process of its own, because
-    // sessions of other tests in this process kill all their orphans.
+    // Linux makes the nearest subreaper the parent of orphans. The test runs in a process of its own, because sessions
+    // of other tests in this process kill all their orphans.
     if ran_in_own_process("escapes::ends_workers_of_untrusted_cases_with_a_killed_command") {
         return;
     }

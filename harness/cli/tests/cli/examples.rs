@@ -1,5 +1,6 @@
-//! Compares the reports in reports/examples with those that the command writes now, except for parts that depend on the
-//! machine, the date or the process. The results of `minimise` and `mitigate` come from the folders of the examples.
+//! Compares the reports in reports/examples with those that `rocrepro report` writes now, except for what depends on
+//! the machine, the date or the process. The results of `minimise` and `mitigate` are read from the folders of the
+//! examples.
 
 use std::{
     fs,

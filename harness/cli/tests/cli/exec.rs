@@ -1,5 +1,4 @@
-//! Tests `rocrepro exec`: the files and libraries that a program and its children see, which other processes do not
-//! see.
+//! Tests `rocrepro exec`: which files and libraries a program and its children see. Other processes must not see them.
 
 use std::{
     fs,
@@ -11,19 +10,20 @@ use std::{
 
 use crate::common::{check_command, rocrepro, session};
 
-/// Start of the warning that only the program itself, and none of its children, runs on the stack.
+/// Beginning of the warning that only the program itself, and none of its children, uses the stack.
 const WITHOUT: &str =
     "rocrepro: without a namespace, the loader of the stack starts the program alone";
 
 /// Shell command whose child loads HIP and prints its memory map.
 const CHILD: &str = "LD_PRELOAD=libamdhip64.so.7 cat /proc/self/maps";
 
-/// Launcher under which no process can create a namespace.
+/// Launcher with which no process can create a namespace.
 pub(crate) const REFUSING: &str = r#"unshare --user --map-root-user sh -c '
 echo 0 >/proc/sys/user/max_user_namespaces
 exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$@"' sh"#;
 
-/// Returns true if this user can mount an overlay in a user namespace, which util-linux's `unshare` tries.
+/// Returns true if this user can mount an overlay file system in a user namespace. Tries it with util-linux's
+/// `unshare`.
 pub(crate) fn namespaces() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path().display();
@@ -89,8 +89,8 @@ fn runs_children_on_the_stack_and_the_device() {
     assert!(!made.exists());
 }
 
-/// The device is loaded before all other libraries. Static programs and programs with the address sanitizer must still
-/// work.
+/// The emulated device's library is loaded before all other libraries. Static programs, and programs with the address
+/// sanitizer, must still work.
 #[test]
 fn leaves_programs_that_never_use_the_device_unchanged() {
     if !namespaces() {
@@ -114,7 +114,7 @@ fn leaves_programs_that_never_use_the_device_unchanged() {
     }
 }
 
-/// The worker of a case loads HIP, too, and ends before it needs the device if the stack lacks a library.
+/// If the stack does not have a library, the worker of a case loads HIP too, but ends before it needs the device.
 #[test]
 fn notes_an_unused_device_for_programs_but_not_for_skipped_trials() {
     const NOTE: &str = "never reached the emulated device: it ran nothing on it";
@@ -146,12 +146,12 @@ fn notes_an_unused_device_for_programs_but_not_for_skipped_trials() {
 #[test]
 fn warns_of_missing_namespaces() {
     let refusing = ["--launcher", REFUSING];
-    // On a machine without namespaces, the launcher that forbids them is not needed.
+    // On a machine without namespaces, the launcher that forbids namespaces is not needed.
     let launcher = if namespaces() { &refusing[..] } else { &[] };
     let maps =
         check(&[launcher, &["--", "sh", "-c", CHILD]].concat(), 0, &[], &[WITHOUT, "no script"]);
     assert!(!maps.contains("libamdhip64"), "{maps}");
-    // The program itself runs on the stack also without a namespace.
+    // Even without a namespace, the program itself uses the stack.
     let own =
         check(&[launcher, &["cat", "/proc/self/maps"]].concat(), 0, &["libc.so.6"], &[WITHOUT]);
     let libc = own.lines().find(|line| line.ends_with("/libc.so.6")).unwrap();
@@ -200,7 +200,7 @@ fn reports_once_that_a_substitute_library_is_called() {
     fs::write(&source, text).unwrap();
     let done = Command::new("cc").arg(&source).args(["-ldl", "-o"]).arg(&program).status().unwrap();
     assert!(done.success());
-    // A program without a namespace finds the libraries too.
+    // A program also finds the libraries without a namespace.
     let homes = if namespaces() { &["namespace", "loader"][..] } else { &["loader"] };
     for home in homes {
         let output = exec(&["--home", home, program.to_str().unwrap()]);
@@ -224,7 +224,7 @@ fn prefers_a_programs_own_modules_to_the_helper() {
     check(&["--env", &at, "--", "python3", "-c", "import rocrepro"], 0, &["of the user"], printed);
 }
 
-/// The command's process group is outside of the PID namespace, so its number reads as 0 inside.
+/// The process group of the command was created outside of the PID namespace. Inside, its id reads as 0.
 #[test]
 fn runs_in_a_pid_namespace() {
     let enter = ["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
@@ -239,8 +239,8 @@ fn runs_in_a_pid_namespace() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
-/// All programs share comgr's folder. The next command removes leftovers of killed programs and must not remove folders
-/// in use.
+/// All programs share comgr's temporary folder. The next command removes what killed programs left there, but must not
+/// remove folders in use.
 #[test]
 fn keeps_temporary_files_of_running_programs() {
     let script = "mkdir -p $TMPDIR/comgr-0-test; echo made; read line; test -d $TMPDIR/comgr-0-test; \

@@ -1,4 +1,4 @@
-//! Tests the sources of expectations, as the command lists them.
+//! Tests the sources of expectations, as `rocrepro case list --expectations` prints them.
 
 use std::process::Command;
 

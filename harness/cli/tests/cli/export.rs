@@ -1,4 +1,4 @@
-//! Three exported programs, stored in `reports/snapshots`.
+//! Compares three exported programs with copies stored in `reports/snapshots`.
 //!
 //! `rocrepro export --all --verify` checks that exported programs compile, run and make the calls of their trials.
 

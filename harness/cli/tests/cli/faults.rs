@@ -1,4 +1,4 @@
-//! Tests that parameters have the same meaning for faults of the device and faults at calls.
+//! Tests that the parameters of faults have the same meaning for faults of the device and for faults at calls.
 
 use device::Planted;
 use judge::Kind;
@@ -6,15 +6,16 @@ use rocrepro::{Job, lower_all, run_trial, select};
 
 use crate::common::{library, never, ran_in_own_process, session};
 
-/// Number of graph launches in [`TRIAL`]. Each launches one kernel, and no other kernel runs.
+/// Number of graph launches in [`TRIAL`]. Each launches one GPU kernel, and no other kernel runs.
 const REPLAYS: u64 = 50;
 const TRIAL: &str = "graphs/many-replays[replays=50,waits=end]";
 
-/// Number of times that a run without a verdict is run again: the machine had trouble, which says nothing about the fault.
+/// Number of times that a run without a verdict is repeated. Such a run had a problem of the machine, which says
+/// nothing about the fault.
 const AGAIN: usize = 3;
 
 /// Runs the trial once for each run number, as `--repeat` does, and returns the numbers of the runs with wrong data.
-/// Every other failure, such as a hang, ends the test with its text, because none of the faults causes one.
+/// Every other failure, such as a hang, ends the test with its description, because none of the faults causes one.
 #[track_caller]
 fn failing(runs: std::ops::Range<u64>, faults: &[&str]) -> Vec<u64> {
     let faults: Vec<Planted> = faults.iter().map(|f| f.parse().expect("a fault")).collect();

@@ -1,4 +1,4 @@
-//! Tests the stacks of a hung trial's threads.
+//! Tests the call stacks that a record contains of a hung trial's threads.
 
 use std::process::Command;
 
@@ -17,7 +17,7 @@ fn reports_where_the_threads_of_a_hang_stood() {
     let waits = shown.lines().find(|line| line.contains("thread ") && line.contains("; "));
     let waits = waits.expect("a thread with its calls");
     assert!(
-        // The wait is repeated with a time limit, so on a busy machine the thread may be between two waits.
+        // The thread repeats its wait with a time limit, so on a busy machine it may be between two waits.
         (waits.contains(" sleeps in the kernel's ") || waits.contains(" runs; "))
             && waits
                 .contains(" < hsa_signal_wait_relaxed (libhsa-runtime64.so.1) < libamdhip64.so.7"),

@@ -39,14 +39,15 @@ fn fetched() -> PathBuf {
     stacks::locate(&spec, &store).expect("it is there").root
 }
 
-/// A C++ compiler checks the type of each function, and that each struct fits into the buffer for a value. The header does
-/// not declare the `_spt` variants (default stream per thread), so their rows in the function table
-/// must equal those of the base functions.
+/// A C++ compiler checks the type of each function, and that each struct fits into the buffer that holds one value. The
+/// header does not declare the `_spt` variants (default stream per thread), so their rows in rocrepro's function table
+/// must equal those of the functions without the suffix.
 #[test]
 fn declares_functions_with_the_types_of_the_header() {
     let root = fetched();
     let folder = tempfile::tempdir().expect("a folder");
-    // Link only HIP's headers, because the others in the stack belong to another C library than the compiler's.
+    // Only HIP's headers are linked, because the others in the stack belong to another C library than that of the
+    // compiler.
     symlink(root.join("usr/include/hip"), folder.path().join("hip")).expect("a link");
 
     let mut source = "#define __HIP_PLATFORM_AMD__\n#include <hip/hip_runtime_api.h>\n".to_owned();

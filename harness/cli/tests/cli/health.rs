@@ -24,7 +24,7 @@ fn records(path: &Path) -> Vec<Record> {
     report::records(&text).expect("records")
 }
 
-/// Each check of the health case is needed: without it a declared fault would not be detected.
+/// Each check in the case of the health check is needed: without it, a declared fault would not be detected.
 #[test]
 fn detects_every_declared_fault_of_the_health_check() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/src/health/check.yaml");
@@ -39,7 +39,7 @@ fn detects_every_declared_fault_of_the_health_check() {
     );
 }
 
-/// An empty stack with a worker that writes a line at each start and then stays silent, like a worker on a hung GPU.
+/// An empty stack, and a worker that writes a line when it starts and then does nothing, like a worker on a hung GPU.
 struct Pretended {
     folder: tempfile::TempDir,
 }
@@ -62,7 +62,7 @@ impl Pretended {
         self.folder.path().canonicalize().expect("a folder").join(name)
     }
 
-    /// Writes the cache entry of a health check that has passed since the machine was started.
+    /// Writes a cache entry which says that the health check has passed since the machine was started.
     fn passed_once(&self) {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("a boot id");
         let known = serde_json::json!({
@@ -98,7 +98,7 @@ fn stops_after_a_trial_broke_the_gpu() {
         pretended.run(&["--recover", &format!("sh -c 'echo was here >&2; echo >> {mended}'")]);
     let text = output_text(&output);
     assert_eq!(output.status.code(), Some(3), "{text}");
-    // Three starts: the trial, the health check after it, and the health check after `--recover`.
+    // The three starts are the trial, the health check after it, and the health check after `--recover`.
     assert_eq!(pretended.starts(), 3, "{text}");
     assert_eq!(fs::read_to_string(&mended).expect("it ran").lines().count(), 1);
     let done = records(&pretended.at("records"));
@@ -114,7 +114,7 @@ fn stops_after_a_trial_broke_the_gpu() {
     }
     assert!(suspect.gpu_after.contains("is the suspect"), "{suspect:?}");
 
-    // A later process names the suspect and starts no worker.
+    // A later process reports the suspect and starts no worker.
     let output = pretended.run(&["--resume"]);
     let text = output_text(&output);
     assert_eq!((output.status.code(), pretended.starts()), (Some(3), 3), "{text}");
@@ -125,8 +125,8 @@ fn stops_after_a_trial_broke_the_gpu() {
     assert_eq!(records(&pretended.at("records")).len(), 1);
 }
 
-/// The result of the trial is known before the check. The trial is not repeated, because it could break a recovered GPU
-/// again.
+/// The result of the trial is known before the health check. The trial is not repeated, because it could break a
+/// recovered GPU again.
 #[test]
 fn keeps_the_result_of_a_run_killed_during_the_health_check() {
     let pretended = Pretended::new();
@@ -143,14 +143,15 @@ fn keeps_the_result_of_a_run_killed_during_the_health_check() {
     let path = pretended.at("records");
     let done = records(&path);
     let [suspect] = done.as_slice() else { panic!("{done:?}") };
-    // The record has the outcome and the thread stacks of the trial.
+    // The record contains the outcome of the trial, and the call stacks of its threads.
     assert_eq!(suspect.outcome.signature, "no-verdict:worker", "{suspect:?}");
     assert!(!suspect.stacks.is_empty(), "{suspect:?}");
     assert!(suspect.gpu_after.starts_with("unknown: the run was interrupted"), "{suspect:?}");
     let text = fs::read_to_string(&path).expect("a record file");
     assert_eq!(report::unfinished(text.lines()), []);
 
-    // Four starts: the trial and its check before the kill, and now two checks, before and after `--recover`.
+    // The four starts are the trial and its health check before the kill, and now two health checks, before and after
+    // `--recover`.
     let output = pretended.run(&["--resume", "--recover", "true"]);
     let text = output_text(&output);
     assert_eq!((output.status.code(), pretended.starts()), (Some(3), 4), "{text}");

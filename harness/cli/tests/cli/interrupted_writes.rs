@@ -77,7 +77,7 @@ fn reports_that_it_waits_for_a_locked_store() {
     let list = ["store", "list", "--store", "results.db"];
     let free = rocrepro(at, &list).output().expect("it starts");
     assert!(free.status.success() && free.stderr.is_empty(), "{}", output_text(&free));
-    // SQLite locks only a part of the file while it writes. This test locks the whole file.
+    // While SQLite writes, it locks only a part of the file. This test locks the whole file.
     let file = fs::File::options().write(true).open(at.join("results.db")).expect("it is there");
     fcntl_lock(&file, FlockOperation::LockExclusive).expect("the file is unlocked");
     let locked = rocrepro(at, &list).output().expect("it starts");

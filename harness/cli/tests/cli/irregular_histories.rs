@@ -1,4 +1,4 @@
-//! Tests `bisect` with a local server that has each irregularity observed on AMD's servers.
+//! Tests `bisect` with a local server that imitates each irregularity that was observed on AMD's servers.
 
 use std::{
     fs,
@@ -129,7 +129,8 @@ fn places_a_release_where_its_branch_began() {
     exchanged.check(2, &[], &["7.15.0a20260706 is after 7.14.0"]);
 }
 
-/// The release passes, but all nightly builds behind it fail: the failure began before them, on the other branch.
+/// The release passes, but all nightly builds after it fail. The failure began before the first of them, on another
+/// branch than that of the release.
 #[test]
 fn does_not_call_a_release_the_last_good_night() {
     let mut site = Site::default();
@@ -164,7 +165,7 @@ fn does_not_call_a_build_good_that_has_failed() {
 fn orders_two_builds_of_one_day() {
     let mut site = Site::default();
     nights(&mut site, "/bucket/", 1..=4, 9);
-    // The version number jumped on that day. In the order of text, 10 would come before 7.
+    // The version number jumped on that day. As texts, 10 sorts before 7.
     let jumped = "10.0.0a20260704";
     site.file(&format!("/bucket/{}", tarball(jumped)), fake(jumped, true).tarball());
     let server = site.serve();
@@ -189,7 +190,7 @@ fn refuses_to_mix_results_of_a_republished_build() {
     machine.bisect(&few).check(4, &["the budget of runs is spent"], &[]);
     let sum = standin::sha256(&fake(&night(9), true).tarball());
     assert!(machine.journal().contains(&sum), "{}", machine.journal());
-    // The build is published again and the cache is empty, so only the journal has the first checksum.
+    // The build is published again, and the cache is empty, so only the journal contains the first checksum.
     let path = format!("/bucket/{}", tarball(&night(9)));
     let mut again = fake(&night(9), true);
     again.pins.clear();
@@ -212,7 +213,7 @@ fn refuses_to_mix_results_of_a_republished_build() {
 const TWO: &str = "[[source]]\nname = 'old'\nchannel = 'two'\nkind = 's3-xml'\nurl = 'HOST/old/'\n\
                    [[source]]\nname = 'new'\nchannel = 'two'\nkind = 'index-html'\nurl = 'HOST/new/'\n";
 
-/// Searches two sources, of which the second fails, and checks the statement about missing builds.
+/// Searches two download sources, of which the second causes `trouble`, and checks the sentence about missing builds.
 #[track_caller]
 fn check_hole(trouble: Trouble, said: &str) {
     let mut site = Site::default();
@@ -226,7 +227,7 @@ fn check_hole(trouble: Trouble, said: &str) {
     let claim = "% the change is between 7.15.0a20260705 and 7.15.0a20260706; there may be builds between these two, because new did not list";
     printed.check(0, &[claim, "builds may be missing: new: ", said], &["builds may be missing"]);
     assert!(!printed.out.contains("answer      last good"), "{}", printed.out);
-    // A build of the failed source may lie between the two, so the confidence in the second build is at most 50 %.
+    // A build of the failed source may be between the two builds of the answer, so the confidence is at most 50 %.
     assert!(printed.confidence() < 50.0 && printed.confidence() > 40.0, "{}", printed.out);
     assert!(printed.out.contains("7.15.0a20260706 brings the change, and not one of 1 build that"));
 }
@@ -243,7 +244,7 @@ fn lowers_the_confidence_if_a_source_does_not_answer() {
     check_hole(limit, "rate-limited (403 Forbidden)");
 }
 
-/// The missing days are outside of the two builds of the answer.
+/// The days without builds are not between the two builds of the answer.
 #[test]
 fn keeps_the_confidence_if_missing_days_lie_elsewhere() {
     let mut site = Site::default();
@@ -311,15 +312,15 @@ fn maps_a_nightly_to_the_pushes_of_the_day_before() {
     let search = ["--source=commits", "--good=2026-07-02", "--bad=7.15.0a20260704"];
     let printed = machine.bisect(&[&sources, search[0], search[1], search[2]]);
     printed.check(0, &[&format!("last good {}, first bad {}", sha(4), sha(5))], &[]);
-    // The last push before 2 July is the third, the last before 4 July the ninth.
+    // The last push before 2 July is the third one, and the last before 4 July is the ninth.
     let journal = machine.journal();
     let begun = journal.lines().next().expect("a line");
     assert!(begun.contains(&sha(2)) && begun.contains(&sha(8)), "{begun}");
     assert!(begun.contains("\"points\":7"), "{begun}");
 }
 
-/// The download of a build takes one second, longer than its runs. On a busy machine the runs take longer and more
-/// builds are fetched meanwhile, so the best of three searches counts.
+/// The download of a build takes one second, longer than its runs. On a busy machine the runs take longer, and more
+/// builds are downloaded meanwhile, so the best of three searches counts.
 #[test]
 fn fetches_few_unneeded_bytes_on_a_slow_connection() {
     let mut tries = (0..3).map(|_| beyond_need());
@@ -332,7 +333,7 @@ fn fetches_few_unneeded_bytes_on_a_slow_connection() {
 fn beyond_need() -> f64 {
     let mut site = Site::default();
     let mut size = 0;
-    // Make four MiB that do not compress.
+    // This makes four MiB that cannot be compressed.
     let mut state = 1_u64;
     let noise: Vec<u8> = (0..4 << 20)
         .map(|_| {

@@ -1,8 +1,8 @@
-//! Kills runs by SIGKILL at random moments and resumes them. In the end, the record file has each trial once, with the
-//! result of an undisturbed run.
+//! Kills runs by SIGKILL at random moments and resumes them. In the end, the record file contains each trial once, with
+//! the same result as in an undisturbed run.
 //!
 //! `cargo test -p rocrepro --features long-tests --test cli killed_runs:: -- --nocapture` kills 100 times.
-//! ROCREPRO_KILLED_SEED sets the seed of the moments.
+//! ROCREPRO_KILLED_SEED sets the seed that determines the moments.
 
 use std::{
     collections::BTreeMap,
@@ -21,10 +21,10 @@ use crate::common::rocrepro;
 const KILLS: usize = if cfg!(feature = "long-tests") { 100 } else { 3 };
 /// Number of runs of each trial, so that a run is long enough for all kills.
 const REPEAT: &str = if cfg!(feature = "long-tests") { "4" } else { "1" };
-/// Trials that pass, and some expected failures.
+/// Names of cases: trials that pass, and some expected failures.
 const CASES: [&str; 2] = ["copies/small-sizes", "capture/unjoined-fork"];
 
-/// Verdicts and signatures of each trial, by its number and name.
+/// Verdicts and signatures of each trial, by its number and id.
 type Ends = BTreeMap<(u64, String), Vec<(String, String)>>;
 
 fn run(record: &Path, resume: bool) -> Command {
@@ -40,7 +40,7 @@ fn about(what: &str, record: &Path) -> Output {
 
 /// Returns the complete lines of a record file.
 fn lines(record: &Path) -> Vec<serde_json::Value> {
-    // The file does not exist if the run was killed before it created the file.
+    // If the run was killed before it created the file, the file does not exist.
     let text = fs::read_to_string(record).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
@@ -62,7 +62,8 @@ fn ends(lines: &[serde_json::Value]) -> Ends {
     ends
 }
 
-/// Returns the trials that began and have no record, except in runs that a resuming run declared ended.
+/// Returns the trials that began and have no record. Trials of runs that a later, resuming run declared as ended are
+/// left out.
 fn under_way(lines: &[serde_json::Value]) -> Vec<String> {
     let ends = ends(lines);
     let over = |run: &serde_json::Value| {
@@ -76,7 +77,7 @@ fn under_way(lines: &[serde_json::Value]) -> Vec<String> {
     names
 }
 
-/// Returns the trials that `rocrepro records unfinished` lists, and checks that their processes are gone.
+/// Returns the trials that `rocrepro records unfinished` lists, and checks that their processes have ended.
 fn printed(record: &Path) -> Vec<String> {
     let output = about("unfinished", record);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -100,14 +101,14 @@ impl Draw {
     }
 }
 
-/// Processes that receive SIGKILL.
+/// The processes to which a test sends SIGKILL.
 #[derive(Clone, Copy, Debug)]
 enum Victim {
     /// The process that runs the trials.
     Runner,
-    /// The runner's process group, which a shell or a batch system kills.
+    /// The runner's process group, as a shell or a batch system kills it.
     Group,
-    /// The runner and all its descendants, which the end of a container kills.
+    /// The runner and all its descendants, as the end of a container kills them.
     Everybody,
 }
 
@@ -117,7 +118,8 @@ fn kill(mut child: Child, victim: Victim) {
         Victim::Runner => kill_process(runner, Signal::KILL),
         Victim::Group => kill_process_group(runner, Signal::KILL),
         Victim::Everybody => {
-            // Stop the runner first. Otherwise it could record the death of its workers before it is killed itself.
+            // The runner is stopped first. Otherwise it could record the death of its workers before it is killed
+            // itself.
             kill_process(runner, Signal::STOP).expect("it is there");
             for one in descendants(runner) {
                 let _ = kill_process(one, Signal::KILL);
@@ -138,8 +140,8 @@ fn descendants(of: Pid) -> Vec<Pid> {
     children.flat_map(|child| descendants(child).into_iter().chain([child])).collect()
 }
 
-/// Waits until the file has `lines` more lines, and then for `while_`. Returns true if the run still lives. The count
-/// of lines ensures progress also on slow machines.
+/// Waits until the file has `lines` more lines, and then for the time `while_`. Returns true if the run is still alive.
+/// Waiting for lines ensures progress also on slow machines.
 fn lives(child: &mut Child, record: &Path, lines: u64, while_: Duration) -> bool {
     let count = || fs::read(record).map_or(0, |text| text.split(|byte| *byte == b'\n').count());
     let wanted = count() + lines as usize;
@@ -167,12 +169,12 @@ fn resumes_killed_runs_without_loss() {
 
     let (mut kills, mut interrupted, mut files) = (0, 0, 0);
     let mut history = format!("seed {seed}:");
-    // A run may finish before all kills are done; then the next run begins.
+    // A run may finish before all kills are done. In that case the next run begins.
     while kills < KILLS {
         let record = at(&files.to_string());
         files += 1;
         loop {
-            // Resume in every round except the first, if the record file exists.
+            // If the record file exists, every round resumes the run in it.
             let resume = record.is_file();
             let mut command = run(&record, resume);
             command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -196,7 +198,7 @@ fn resumes_killed_runs_without_loss() {
                 let expected = under_way(&lines(&record));
                 interrupted += expected.len();
                 assert_eq!(printed(&record), expected, "{history}");
-                // `show` exits with 2 if the file has no plan, and with 3 if trials are unfinished.
+                // `records show` exits with 2 if the file contains no plan, and with 3 if trials are unfinished.
                 let held = about("show", &record);
                 let left = ends(&lines(&record)).len() < whole.len();
                 assert!(!left || matches!(held.status.code(), Some(2 | 3)), "{held:?} {history}");

@@ -1,5 +1,5 @@
-//! Tests workers under launchers: the environment, limits and device that they need, and the verdict if a launcher
-//! changes them.
+//! Tests workers that are started by launchers: the environment, limits and device that they need, and the verdict if a
+//! launcher changes any of them.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use report::Record;
 
 use crate::common::write_script;
 
-/// The fastest trial that runs on the device.
+/// Id of the fastest trial that uses the device.
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pinned,api=memcpy]";
 
 fn rocrepro(arguments: &[&str]) -> Command {
@@ -64,7 +64,7 @@ fn passes_settings_to_workers_below_any_launcher() {
         "env -i",
         "sh -c 'cd /; ulimit -S -s 1024; ulimit -S -n 64; exec \"$@\"' sh",
         "setarch -R env -i",
-        // A launcher that waits for its child, like srun.
+        // A launcher that waits until its child ends, as srun does.
         "sh -c '\"$@\"; exit $?' sh",
     ];
     for launcher in launchers {
@@ -104,7 +104,7 @@ fn gives_no_verdict_if_a_launcher_changes_a_variable() {
         for change in
             [format!("{encoded} continue;;"), format!("{encoded} word=\"${{word}}%20\";;")]
         {
-            // The script passes its arguments on, with or without a change of the encoded variable.
+            // The script passes its arguments on. It may change the argument that encodes the variable.
             let script = format!(
                 "for word in \"$@\"; do shift; case \"$word\" in {change} esac; set -- \"$@\" \"$word\"; done; exec \"$@\""
             );
@@ -120,7 +120,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// `ssh` joins its arguments with spaces, and a shell on the other side splits them.
+/// `ssh` joins its arguments with spaces, and a shell on the remote machine splits them again.
 #[test]
 fn quotes_arguments_for_launchers_that_use_a_shell() {
     let seen = record(&["--launcher", "sh -c 'eval \"exec $*\"' sh", "--env", "A=b  c; $d 'e'"]);
@@ -156,7 +156,7 @@ fn separates_a_launchers_own_behaviour_from_the_workers() {
     check("sh -c '\"$@\"; echo goodbye' sh", "pass");
     check("sh -c '\"$@\" | head -n 12' sh", "no-verdict:lost");
     check("sh -c 'sleep 60 >/dev/null 2>&1 & exec \"$@\"' sh", "no-verdict:launcher");
-    // A crash of the worker is detected through a launcher.
+    // A crash of the worker is detected even with a launcher.
     let crashing =
         ["--fault", "call.crash,call=hipMemcpy", "--launcher", "sh -c '\"$@\"; exit 0' sh"];
     let seen = record(&crashing);
@@ -191,7 +191,7 @@ fn rejects_impossible_limits() {
     assert_eq!((asked.limits["memory"].as_str(), asked.limits.len()), ("64G", 7));
 }
 
-/// /proc/self/limits shows the actual limits.
+/// The limits are read from /proc/self/limits, as the Linux kernel applies them.
 #[test]
 fn sets_limits_in_the_kernel() {
     let limits = [
@@ -220,7 +220,7 @@ fn sets_limits_in_the_kernel() {
     }
 }
 
-/// A stack without its own libc needs LD_LIBRARY_PATH, which launchers may remove.
+/// A stack without a C library of its own needs LD_LIBRARY_PATH, which launchers may remove.
 #[test]
 fn passes_library_paths_through_launchers() {
     let stack = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! An isolated machine for tests that run the command with a local imitation of AMD's download servers.
+//! An isolated machine for tests that run rocrepro with a local imitation of AMD's download servers.
 
 use std::{
     fs,
@@ -11,10 +11,10 @@ use standin::Server;
 
 use crate::common::wait_until;
 
-/// Command to bisect: the test program of a fake build, which fails at the build's rate.
+/// Command line to bisect. It starts the test program of a fake build, which fails at the build's failure rate.
 pub(crate) const PROBE: [&str; 4] = ["--", "sh", "-c", "\"$ROCREPRO_PREFIX/bin/probe\""];
 
-/// A machine with its own cache and configuration.
+/// A machine with its own cache folder and configuration.
 pub(crate) struct Machine {
     folder: tempfile::TempDir,
 }
@@ -26,8 +26,8 @@ impl Machine {
         machine
     }
 
-    /// Writes the configuration of these sources, with `HOST` replaced by the server's address. Returns the
-    /// `--sources-file` option that names this file.
+    /// Writes a configuration file with these download sources, in which the server's address replaces `HOST`. Returns
+    /// the `--sources-file` option that names the file.
     pub(crate) fn knows(&self, server: &Server, sources: &str) -> String {
         let config = self.at("config/rocrepro");
         fs::create_dir_all(&config).expect("a folder");
@@ -59,7 +59,7 @@ impl Machine {
     }
 }
 
-/// Sends SIGINT to a command once the condition is true, and checks that the command ends within 2 s.
+/// Sends SIGINT to a command once `so` returns true, and checks that the command ends within 2 s.
 #[track_caller]
 pub(crate) fn interrupted(child: Child, so: impl Fn() -> bool) -> Output {
     wait_until("the condition never held", so);

@@ -1,5 +1,5 @@
-//! Tests that run the command like a user. They are one program, so that it is linked once, and so that waiting tests
-//! leave the processors to other tests.
+//! Tests that run rocrepro as a user does. They are a single program, so that it is linked once, and so that waiting
+//! tests leave the processors to other tests.
 
 mod baselines;
 mod bisect;

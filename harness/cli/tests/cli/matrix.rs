@@ -1,4 +1,4 @@
-//! `rocrepro matrix`: runs cases on several stacks and architectures, and writes a page.
+//! Tests `rocrepro matrix`, which runs cases on several stacks and architectures, and writes a page.
 
 use std::{
     fs,
@@ -38,7 +38,7 @@ fn runs_each_column_once_and_shows_all_on_one_page() {
     assert_eq!(page.matches("<td class=\"ok\">1/1</td>").count(), 2, "{page}");
     assert!(page.contains("on the emulated gfx90a:sramecc+:xnack-; not a GPU result"), "{page}");
 
-    // Finished columns are not run again, but a new column is.
+    // Only a new column is run: finished columns are not repeated.
     let files = || {
         let read = |name: &str| fs::read_to_string(at.join("out").join(name)).expect("records");
         ["7.2.4_gfx1151.jsonl", "7.2.4_gfx90a.jsonl"]
@@ -52,7 +52,8 @@ fn runs_each_column_once_and_shows_all_on_one_page() {
     assert_eq!(page.matches("<td class=\"ok\">1/1</td>").count(), 3, "{page}");
 }
 
-/// A terminal sends the signal to the run of a column too. `kill` sends it to the command alone, as here.
+/// From a terminal, the signal would also reach the process that runs a column. Here, only the command receives it, as
+/// with `kill`.
 #[test]
 fn ends_its_run_when_terminated() {
     check_that_its_run_ends(Signal::TERM, Some(3));
@@ -76,7 +77,7 @@ fn check_that_its_run_ends(signal: Signal, code: Option<i32>) {
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), code);
     let text = || fs::read_to_string(&record).expect("a record");
-    // A killed command does not wait for its run, which may still be ending.
+    // A command that was killed does not wait for the process that runs the column, which may still be ending.
     wait_until("the run did not end", || code.is_some() || text().contains("\"over\""));
     let ended = text();
     let over = ended.matches("\"verdict\"").count();
@@ -101,7 +102,7 @@ fn links_unexpected_results_to_their_details() {
     let page = fs::read_to_string(at.join("out/index.html")).expect("a page");
     assert!(page.contains("<td class=\"news\"><a href=\"#f1\">0/1 FAIL</a></td>"), "{page}");
     assert!(page.contains("<section class=\"found\" id=\"f1\">"), "{page}");
-    // Unexpected results come first, independent of the names.
+    // Unexpected results come first, whatever their names are.
     assert!(page.find(">wrong</th>") < page.find(">good</th>"), "{page}");
 }
 
@@ -148,8 +149,8 @@ fn compares_two_runs_by_their_records() {
     assert_eq!(missing.status.code(), Some(2), "{}", output_text(&missing));
 }
 
-/// Runs the command twice and corrects a case in between. The page leaves out results of the earlier version of the
-/// case, and the store alone gives the same page.
+/// Runs `rocrepro matrix` twice and corrects a case in between. The page leaves out results of the earlier version of
+/// the case, and the store alone gives the same page.
 #[test]
 fn shows_the_same_page_from_the_store() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -170,7 +171,7 @@ fn shows_the_same_page_from_the_store() {
     }
     let page = |name: &str| {
         let page = fs::read_to_string(at.join(name).join("index.html")).expect("a page");
-        // The part before the heading contains the date.
+        // The text before the heading contains the date.
         page.split("<h1>").nth(1).map(str::to_owned).expect("a heading")
     };
     let shown = page("second");

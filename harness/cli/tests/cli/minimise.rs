@@ -1,4 +1,4 @@
-//! `rocrepro minimise` on injected bugs.
+//! Tests `rocrepro minimise` on injected bugs.
 
 use std::{
     path::Path,
@@ -52,7 +52,7 @@ fn resumes_a_search_from_its_journal() {
     let stopped: Vec<_> = base.iter().copied().chain(["--budget-runs", "8"]).collect();
     check(at, &stopped, 1, &["may not be minimal"]);
     let journal = at.join("out/minimise.jsonl");
-    // A killed writer leaves an incomplete last line.
+    // A process that is killed while it writes leaves an incomplete last line.
     let mut text = std::fs::read_to_string(&journal).expect("a journal");
     assert_eq!(text.lines().count(), 9, "{text}");
     text.push_str("{\"run\":{\"candidate\":\"ab");
@@ -61,7 +61,7 @@ fn resumes_a_search_from_its_journal() {
     check(at, &resumed, 0, &["launch of fill_u32"]);
     let json = found(at);
     let lines = std::fs::read_to_string(&journal).expect("a journal").lines().count() as u64;
-    // The journal has a first line, the incomplete line, and one line for each run of both searches.
+    // The journal contains a first line, the incomplete line, and one line for each run of both searches.
     assert_eq!(json["runs"].as_u64().map(|runs| runs + 8 + 2), Some(lines), "{json}");
     let other = ["minimise", FORK, "--fault", "copy.zero", "--out", "out", "--resume"];
     check(at, &other, 2, &["leave `--resume` out"]);

@@ -1,10 +1,12 @@
-//! `rocrepro prove --mutate` on small cases: reports statements that can be removed without missing a declared fault.
+//! Tests `rocrepro prove --mutate` on small cases. It reports statements that can be removed without missing a declared
+//! fault.
 
 use std::process::{Command, Stdio};
 
 use crate::common::output_text;
 
-/// Both checks detect a zeroed copy, each in another buffer, so both are needed. No declared fault changes the status.
+/// A case with two checks. Each detects a zeroed copy in another buffer, so both are needed. No declared fault changes
+/// the status that the case expects.
 const CASE: &str = "\
 title: Two copies and a status
 source: [made for this test]
@@ -54,7 +56,7 @@ fn accepts_statements_that_each_have_a_fault() {
     let (code, text) = prove(&CASE.replace("[copy.zero]", "[copy.zero, call.denied]"));
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("of 3 checks, statuses and values that the cases state, 3 are needed"));
-    // A check that occurs twice is not needed.
+    // If a check occurs twice, one of the two is not needed.
     let twice = CASE.replace("  - check: two_back\n", "  - check: two_back\n  - check: two_back\n");
     let (code, text) = prove(&twice.replace("[copy.zero]", "[copy.zero, call.denied]"));
     assert_eq!(code, Some(1), "{text}");

@@ -1,5 +1,5 @@
-//! Tests nightly builds of a source: listing, fetching, previewing a search, skipping builds and interrupting a
-//! download.
+//! Tests nightly builds of a download source: listing and fetching builds, previewing a search, skipping builds, and
+//! interrupting a download.
 
 use std::process::Stdio;
 
@@ -7,7 +7,7 @@ use crate::common::output_text;
 use crate::machine::{Machine, PROBE, interrupted};
 use standin::{Fake, Listing, Server, Site, pack};
 
-/// A machine whose configuration has the local server as the source `july`.
+/// A machine whose configuration contains the local server as the download source `july`.
 struct July(Machine);
 
 impl July {
@@ -37,7 +37,7 @@ impl July {
     }
 }
 
-/// Serves nine nightly builds of July, which fail from day `bad` on. `slow` limits the speed in bytes per second.
+/// Serves nine nightly builds of July. Those from day `bad` on fail. `slow` limits the speed in bytes per second.
 fn serve(bad: u32, slow: Option<usize>) -> Server {
     let mut site = Site::default();
     for day in 1..=9 {
@@ -46,7 +46,7 @@ fn serve(bad: u32, slow: Option<usize>) -> Server {
         let fake = Fake { conf: conf.into(), ..Fake::new(&version) };
         let mut entries = fake.entries();
         if slow.is_some() {
-            // Use data that hardly compresses.
+            // The builds contain data that hardly compresses.
             let noise = (0..1_u32 << 18).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes());
             entries.push(standin::Entry::file("lib/large", noise.collect::<Vec<u8>>()));
         }
@@ -76,7 +76,7 @@ fn lists_and_fetches_nightlies() {
         &["7.15.0a20260702-gfx1151"],
     );
     assert!(!fetched.contains("error"), "{fetched}");
-    // A build that is fetched already costs one request, for the listing.
+    // A build that was already downloaded costs one request, for the listing.
     let before = server.requests().len();
     machine.check(&["rocm", "fetch", "july:7.15.0a20260702", "--gfx", "gfx1151"], 0, &[]);
     assert_eq!(server.requests().len(), before + 1);
@@ -91,7 +91,7 @@ fn lists_and_fetches_nightlies() {
     let nearest = "the one before is 7.15.0a20260709, the one after is none";
     machine.check(&["rocm", "fetch", "july:2026-07-12"], 2, &["no build \"2026-07-12\"", nearest]);
     machine.check(&["rocm", "fetch", "juli:2026-07-12"], 2, &["juli"]);
-    // The build is a fake, so a trial fails when it loads the libraries.
+    // The build contains no real libraries, so a trial fails when it loads them.
     let run = ["run", "graphs/empty", "--rocm", "july:2026-07-02", "--device", "emulated"];
     let text = output_text(&machine.0.command(&run).output().expect("it starts"));
     assert!(text.contains("7.15.0a20260702-gfx1151"), "{text}");
@@ -152,7 +152,7 @@ fn interrupts_a_download_at_once_and_resumes_it() {
         site.slow(100_000_000);
     });
     machine.check(&words(&search), 0, &["last good 7.15.0a20260705, first bad 7.15.0a20260706"]);
-    // The second request continues the download at its end.
+    // The second request continues the download where the first one ended.
     let archive = server.requests().into_iter().find(|r| r.contains(".tar.gz")).expect("one");
     let again = server.requests().into_iter().filter(|r| r.starts_with(&archive)).nth(1);
     assert!(again.as_ref().is_some_and(|r| r.contains(" bytes=")), "{archive}: {again:?}");

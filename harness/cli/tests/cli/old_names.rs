@@ -1,4 +1,4 @@
-//! Tests that commands of earlier builds still work by their old names.
+//! Tests that the old names of commands, from earlier builds, still work.
 
 use std::{
     path::Path,
@@ -9,7 +9,7 @@ use crate::common::CASE;
 
 const PAGE: &str = include_str!("../../../../docs/commands.md");
 
-/// Returns the old names in docs/commands.md, each with the present one.
+/// Returns the old names in docs/commands.md, each with the new name.
 fn table() -> Vec<(&'static str, &'static str)> {
     let (_, section) = PAGE.split_once("## Old names").expect("it has a section");
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix("` |"));
@@ -96,7 +96,7 @@ fn old_names_do_what_the_new_ones_do() {
     both("merge", &["runs", "--out", "/nonexistent/merged"], 2);
     both("unfinished", &["runs"], 0);
     both("redact", &["runs"], 0);
-    // The second time, the store has the run already.
+    // At the second `store add`, the store already contains the run.
     assert_eq!(run(at, "store add", &["runs", "--store", "db"]).status.code(), Some(0));
     both("store add", &["runs", "--store", "db"], 0);
     both("store list", &["--store", "db"], 0);

@@ -1,6 +1,6 @@
-//! Tests the order that `check` requires. Accepted programs run on the emulated device and on schedules that delay
-//! work. The sanitizer of the device is an independent reference: it follows vector clocks of queues, signals and
-//! copies and does not read plans.
+//! Tests the order of accesses that `rocrepro case check` requires. Random programs that it accepts run on the emulated
+//! device with schedules that delay work, and must give the right results. The device's sanitizer is an independent
+//! reference: it follows vector clocks of queues, signals and copies, and does not read plans.
 //!
 //! `ROCREPRO_ORDER_PROGRAMS` is the number of random programs (default 300).
 
@@ -30,7 +30,7 @@ const SCHEDULES: [Schedule; 5] = [
     Schedule::Seeded(3),
 ];
 
-/// Number of accepted programs in one process. The device is idle between two of them.
+/// Number of accepted programs in one process. The device becomes idle after each.
 const TOGETHER: usize = 16;
 
 struct Frame {
@@ -69,8 +69,8 @@ impl Frame {
         Plan { body: steps(all, 1000), ..self.plan.clone() }
     }
 
-    /// Runs the plan on a schedule. Returns a description of the failure, or `None` if the results are those of program
-    /// order.
+    /// Runs the plan with a schedule. Returns a description of the failure, or `None` if the results are those of
+    /// program order.
     fn run(&self, plan: &Plan, schedule: usize) -> Option<String> {
         let reference = reference(plan).expect("it was analysed");
         let lowered = Lowered { plan: plan.clone(), body: Body::Calls(reference) };
@@ -87,7 +87,7 @@ impl Frame {
         (0..SCHEDULES.len()).find_map(|schedule| self.run(plan, schedule))
     }
 
-    /// Returns the smallest variant of the program that still fulfils `wanted`.
+    /// Returns the smallest variant of the program for which `wanted` returns true.
     fn shrink(&self, program: &Program, wanted: impl Fn(&Plan) -> bool) -> Program {
         let mut program = program.clone();
         while let Some(less) = program.smaller().into_iter().find(|less| {
@@ -107,7 +107,7 @@ fn wanted() -> u64 {
         .map_or(300, |text| text.parse().expect("ROCREPRO_ORDER_PROGRAMS is a number"))
 }
 
-/// Calls `work` for each item, on one thread per processor.
+/// Calls `work` for each item, with one thread per processor.
 fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
@@ -125,10 +125,10 @@ fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> 
     done.into_inner().expect("no thread panicked")
 }
 
-/// Programs with their numbers.
+/// Programs, each with its number, from which it was drawn.
 type Drawn = Vec<(u64, Program)>;
 
-/// Draws well-formed programs. Returns those that `check` accepts and those that it refuses.
+/// Draws well-formed programs. Returns those that `rocrepro case check` accepts, and those that it refuses.
 fn drawn(frame: &Frame) -> (Drawn, Drawn) {
     let programs = (0..wanted()).map(|number| (number, Program::draw(number)));
     let sound = programs.filter(|(_, program)| analyse(&frame.plan(&[program])).is_ok());
@@ -157,7 +157,7 @@ fn accepts_only_programs_that_pass_on_every_schedule() {
             "each of them is accepted, and the device is idle between them"
         );
         let shown = frame.run(&plan, *schedule)?;
-        // Find the program of the batch that fails. A race need not show in each run.
+        // Only one of the programs in the batch may fail, so each is run alone. A race need not show in each run.
         let again = |plan: &Plan| (0..3).find_map(|_| frame.run(plan, *schedule));
         let alone = |program: &Program| again(&frame.plan(&[program]));
         let Some((number, program)) = batch.iter().find(|(_, program)| alone(program).is_some())
@@ -174,8 +174,8 @@ fn accepts_only_programs_that_pass_on_every_schedule() {
     assert!(found.is_empty(), "{} of {} runs:\n{}", found.len(), runs.len(), found.join("\n"));
 }
 
-/// At least three quarters of the refused programs must show a race. The rest cannot, because the sanitizer does not
-/// see accesses of the host, and because ROCm 7.2.4 keeps more order than the interface promises.
+/// Of the refused programs, at least three quarters must show a race. The others cannot, because the sanitizer does not
+/// see accesses of the host, and because ROCm 7.2.4 keeps more order than the API promises.
 #[test]
 fn refuses_mostly_programs_that_show_a_race() {
     if ran_in_own_process("order::refuses_mostly_programs_that_show_a_race") {
@@ -185,7 +185,7 @@ fn refuses_mostly_programs_that_show_a_race() {
     let (_, mut refused) = drawn(&frame);
     refused.truncate((wanted() / 10) as usize);
     let shown = each(&refused, |(number, program)| {
-        // Shrink the program to a single race.
+        // The program is shrunk to a single race.
         let small = frame.shrink(program, |plan| !races(plan).is_empty());
         let plan = frame.plan(&[&small]);
         let why = races(&plan).remove(0).message;
@@ -197,8 +197,8 @@ fn refuses_mostly_programs_that_show_a_race() {
     assert!(all > 0 && hidden.len() * 4 <= all, "{} of {all} show nothing", hidden.len());
 }
 
-/// Two copies inside the device. The copy on the null stream may still run when the call returns; the other copy is on
-/// a non-blocking stream.
+/// A case with two copies inside the device. The copy on the null stream may still run when the call returns; the other
+/// copy is on a non-blocking stream.
 const COPY_INSIDE: &str = "\
 title: A copy inside the device, then one on another stream
 source: [made for this test]
@@ -231,7 +231,7 @@ fn refuses_an_unordered_copy_on_a_non_blocking_stream() {
     let why = "buffer `second` is read by stream `s` while the null stream may still use it (line 9); order the two with a \
                synchronisation or an event";
     assert_eq!(printed, [(10, why)]);
-    // The sanitizer reports these two calls on every schedule.
+    // The sanitizer reports the race of these two calls with every schedule.
     let waiting =
         COPY_INSIDE.replace("  - copy: {to: back", "  - sync: default\n  - copy: {to: back");
     let sound = read(&waiting).expect("it is well-formed");

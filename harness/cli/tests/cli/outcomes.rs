@@ -1,7 +1,9 @@
-//! Outcome of each case on the healthy device and under each fault that it declares, stored in `reports/snapshots`.
+//! Compares the outcome of each case, on the healthy device and under each fault that it declares, with those stored in
+//! `reports/snapshots`.
 //!
-//! A changed line means that ROCm, the device or rocrepro behaves differently: read it, then run `cargo insta review`.
-//! `rocrepro prove` covers programs and the cases that need a library in addition to HIP, which not every machine has.
+//! A changed line means that ROCm, the device or rocrepro behaves differently: read the line, then run `cargo insta
+//! review`. Program cases, and cases that need a library in addition to HIP, are not included, because not every
+//! machine has what they need. `rocrepro prove` covers them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -42,9 +44,11 @@ fn matches_the_snapshots_of_all_outcomes() {
         let record = record.expect("it is not cancelled");
         let family = record.case.split('/').next().unwrap_or_default().to_owned();
         let text = families.entry(family).or_default();
-        // The signature of an expected failure may depend on timing; the `known` entries list the possible signatures.
+        // The signature of an expected failure may depend on timing; the `known` entries of the case list the possible
+        // signatures.
         let entry = first.iter().find(|s| s.case.id == record.case).expect("it was run");
-        // The runtime allocates more where its threads are late, and then the memory is the first thing that is wrong.
+        // If threads of the HIP runtime are delayed, the runtime allocates more memory. Then the amount of free memory
+        // is the first thing that is wrong.
         const EITHER: [&str; 2] = ["leak:hipMemGetInfo", "wrong-data:out.back:zero"];
         let is_either = entry.case.needs.alone
             && EITHER.contains(&&*record.outcome.signature)

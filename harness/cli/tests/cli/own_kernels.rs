@@ -1,4 +1,4 @@
-//! Tests mistakes in a case's own kernels, whose failures prove nothing about ROCm.
+//! Tests mistakes in GPU kernels that belong to a case. Their failures prove nothing about ROCm.
 
 use std::{
     fs,
@@ -31,10 +31,11 @@ faults: [copy.zero]
     )
 }
 
-/// A macro hides the parameters from `check`, so mistakes show only after compilation.
+/// A kernel whose parameters are in a macro, which `rocrepro case check` does not expand, so mistakes show only after
+/// compilation.
 const GOOD: &str = "#define TAKES unsigned *out, unsigned n, unsigned m\n    extern \"C\" __global__ void own(TAKES) { out[n] = m; }";
 
-/// Name, kernel, arguments and expected message of each mistake.
+/// Mistakes, each with its name, the kernel, the arguments, and the expected message.
 const MISTAKES: &[(&str, &str, &str, &str)] = &[
     (
         "few",
@@ -124,7 +125,8 @@ fn rocrepro(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Returns a case whose kernel reads through an index and writes `too_far` elements past its own place.
+/// Returns a case whose GPU kernel reads through an index. It writes each result `too_far` elements after the right
+/// place.
 fn gather(too_far: u32) -> String {
     format!(
         "\
@@ -162,7 +164,7 @@ fn keeps_what_the_own_kernel_of_a_minimal_case_accesses() {
         ["minimise", "gather", "--cases-from", "gather.yaml", "--fault", "kernel.drop,only=1"];
     rocrepro(at, &[&from[..], &["--out", "out"]].concat());
     let case = fs::read_to_string(at.join("out/case.yaml")).expect("a case");
-    // The reduced case keeps an element for each work-item, and the content of the index.
+    // The reduced case keeps one element for each work-item, and the content of the index.
     assert!(case.contains("launch: {kernel: own") && case.contains("bytes: 1024"), "{case}");
     assert!(case.contains("set: {to: index, value: 0}"), "{case}");
     let watched = rocrepro(at, &["run", "--cases-from", "out/case.yaml", "--sanitize"]);
@@ -174,7 +176,7 @@ fn suspects_an_out_of_bounds_own_kernel_before_rocm() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     for (too_far, suspect) in [(0, false), (256, true)] {
-        // This check fails for both values of `too_far`.
+        // With `equal` in place of `differ`, the check fails for both values of `too_far`.
         let case = gather(too_far).replace("differ:", "equal:");
         fs::write(at.join("gather.yaml"), case).expect("a file");
         let report = ["report", "gather", "--cases-from", "gather.yaml"];

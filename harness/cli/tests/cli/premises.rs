@@ -1,8 +1,9 @@
-//! The minimiser keeps what an expected result rests on.
+//! Tests that the minimiser keeps the calls on which an expected result depends.
 //!
-//! The failure of these tests is a script: the failing call gives a wrong result whatever the other calls are, and every program
-//! passes without the fault. Such a failure survives every reduction, so only the minimiser's own rules keep the reason of the
-//! expected result. Afterwards the reduced cases run on a healthy device. A case whose expected result lost its reason fails there.
+//! In these tests, a script decides what fails: one call gives a wrong result whatever the other calls are, and every
+//! program passes without the fault. Such a failure survives every reduction, so only the minimiser's own rules keep
+//! the calls that make the expected result right. Afterwards the reduced cases run on a healthy device. A case that
+//! lost such a call fails there.
 
 use std::{path::Path, process::Command, sync::Arc, time::Duration};
 
@@ -20,7 +21,7 @@ use plan::{Plan, Step, Version};
 use report::{Record, evidence::Minimised};
 use supervise::Limits;
 
-/// ROCm/ROCm#6681: the allocation is right in the mode `relaxed` only.
+/// A case for ROCm/ROCm#6681: the allocation is allowed only in the capture mode `relaxed`.
 const RELAXED: &str = "\
 title: A thread in relaxed mode allocates while another one captures
 source: a test
@@ -45,7 +46,7 @@ steps:
 faults: [copy.zero]
 ";
 
-/// The call that fails.
+/// The call that fails in a scripted trial.
 #[derive(Clone, Copy, Debug)]
 enum Failing {
     /// The first call with an injected fault.
@@ -67,7 +68,7 @@ impl Failing {
     }
 }
 
-/// Executes nothing. A trial with faults fails at the failing call.
+/// A runner that executes nothing. A trial with injected faults fails at the call that the script names.
 #[derive(Debug)]
 struct Scripted(Failing);
 
@@ -108,7 +109,7 @@ impl TrialRunner for Scripted {
     }
 }
 
-/// Reduces a trial whose failure survives everything, and returns the minimal case.
+/// Reduces a trial whose failure survives every reduction, and returns the minimal case.
 fn minimal(
     library: &CaseLibrary,
     selected: Selected<'_>,
@@ -197,7 +198,7 @@ fn reduced_cases_pass_on_a_healthy_device() {
             let one = std::slice::from_ref(&selected);
             let jobs = jobs_with(&library, one, &[Planted::from(fault)]).expect("a good trial");
             let plan = &jobs[0].lowered.plan;
-            // A search over a long case takes minutes.
+            // A search over a long case would take minutes.
             let long = plan.steps().len() > 60;
             if long
                 || failing

@@ -19,7 +19,7 @@ use crate::{
     exec::{REFUSING, namespaces},
 };
 
-/// A program that ends as its parameter says.
+/// A case whose program ends in the way that its parameter names.
 const OUTCOMES: &str = "\
 title: Outcomes of programs
 source: [this test]
@@ -67,7 +67,7 @@ program:
 faults: [copy.zero]
 ";
 
-/// Name, line and expected signature of programs that fail after a check that passes.
+/// Programs that fail after a check that passes, each with its name, its line and the expected signature.
 const WRONG: &[(&str, &str, &str)] = &[
     ("number", "rocrepro.holds('check', False, 7)", "wrong-data:check:false"),
     (
@@ -110,7 +110,7 @@ const WRONG: &[(&str, &str, &str)] = &[
         "library-exit:program",
     ),
     ("before", "rocrepro.equal('check', [1, 2], [3, 4], before=[1])", "wrong-data:check:other"),
-    // This program clears its own folder. Its reported checks must not get lost.
+    // This program removes the files in its own folder. Its reported checks must not be lost.
     (
         "cleared",
         "[os.remove(f) for f in os.listdir('.')]; rocrepro.equal('check', 1, 2)",
@@ -181,7 +181,7 @@ fn gives_each_way_of_ending_its_own_outcome() {
         let record = &records[&format!("outcomes[what={what}]")];
         assert!(judge::signature_fits(wanted, signature(record)), "{what}: {record:#}");
     }
-    // The record contains the interpreter, the checks and the proof of the device.
+    // The record contains the interpreter, the checks, and the proof that the program used the device.
     let pass = &records["outcomes[what=pass]"];
     assert!(pass["program"]["runs_on"].as_str().unwrap().starts_with("Python 3."), "{pass:#}");
     assert_eq!(pass["program"]["checks"][0]["name"], "bytes");
@@ -197,7 +197,7 @@ fn gives_each_way_of_ending_its_own_outcome() {
         let lines = OUTCOMES.lines().skip_while(|line| !line.contains("python: |")).skip(1);
         lines.enumerate().find(|(_, line)| line.contains(text)).expect("a line").0 + 1
     };
-    // The signature ends with the failing line of the program.
+    // The signature contains the line of the program that failed.
     let place = format!("program.py:{}", of_program("['absent']"));
     assert_eq!(signature(raised), format!("exception:KeyError:{place}"));
     let place = format!("program.py:{}", of_program("os.kill"));
@@ -246,7 +246,7 @@ fn names_a_missing_requirement_and_how_to_get_it() {
         let absent = "program: {command: [no-such-program-at-all], says: x}";
         skipped(absent, &["the program `no-such-program-at-all`"]);
     }
-    // This release never has the group, whatever the machine has fetched.
+    // The release does not contain this package group, whatever the machine has fetched.
     skipped(
         "needs: {with: llama}\nprogram: {command: ['true'], says: x}",
         &["`debian:7.2.4` comes without llama"],
@@ -264,7 +264,7 @@ fn reports_mistakes_with_line_and_column() {
     for words in ["wrong.yaml:4:1", "states nothing", "wrong.yaml:6:9", "is only for `cpp`"] {
         assert!(printed.contains(words), "no {words:?}: {printed}");
     }
-    // A case with a program needs `--trust`.
+    // A case with a program requires `--trust`.
     let (_folder, file) = case("foreign", OUTCOMES);
     let output = rocrepro(&["check", "--cases-from", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
@@ -355,7 +355,7 @@ fn injects_call_faults_into_cpp_programs() {
         ),
         ("call.crash,call=hipMemset", "crash:set"),
         ("call.hang,call=hipMemset", "hang:set"),
-        // The fault lets the called function do its work.
+        // Under this fault, the called function still does its work.
         ("call.leak,call=hipMemset", "pass"),
         // The program never calls this function.
         ("call.crash,call=hipMallocManaged", "pass"),
@@ -379,7 +379,7 @@ fn injects_call_faults_into_cpp_programs() {
     }
 }
 
-/// `-l` finds libraries of the stack, and the helper accepts statuses of libraries other than HIP.
+/// Option `-l` finds libraries of the stack, and the C++ helper accepts status codes of libraries other than HIP.
 #[test]
 fn links_cpp_programs_with_libraries_of_the_stack() {
     let text = |library: &str| {

@@ -1,5 +1,5 @@
-//! Tests text that reaches a terminal or is published: hostile text is escaped, private data is removed, and printed
-//! commands work.
+//! Tests text that reaches a terminal or is published: control characters and markup are escaped, private data is
+//! removed, and printed commands work.
 
 use std::{path::Path, process::Command};
 

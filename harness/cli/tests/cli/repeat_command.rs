@@ -1,4 +1,4 @@
-//! Tests the command in a record that repeats its trial.
+//! Tests the command line in a record that repeats the record's trial.
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +11,7 @@ use report::Record;
 
 use crate::common::CASE;
 
-/// Every option on which a result depends, each with another value than its default.
+/// Every option that affects a result, each with a value other than its default.
 const OPTIONS: &[&str] = &[
     "--cases-from=case.yaml",
     "--trust",
@@ -30,7 +30,7 @@ const OPTIONS: &[&str] = &[
     "--fault=copy.zero,probability=0.5,seed=3",
 ];
 
-/// All other options. They select trials, limit parallel work, name files or sources of stacks, or state expected
+/// All other options. They select trials, limit parallel work, name files or download sources, or state expected
 /// failures.
 const OTHERS: &[&str] = &[
     "--baseline",
@@ -40,7 +40,7 @@ const OTHERS: &[&str] = &[
     "--fail-fast",
     "--flakes",
     "--help",
-    // This option is covered by the tests of environments.
+    // The tests of Python environments cover this option.
     "--in",
     "--jobs",
     "--junit",
@@ -92,10 +92,10 @@ fn prints_every_option_on_which_a_result_depends() {
     }
     assert_eq!(record(at, &words[1..]).again, again);
 
-    // A new option must be added to one of the lists.
+    // If this fails, a new option must be added to one of the two lists.
     let help = rocrepro(at, &["run".to_owned(), "--help".to_owned()]);
     let help = String::from_utf8(help.stdout).expect("text");
-    // Options that a description names are indented further.
+    // In the help, options that are mentioned in a description are indented further.
     let is_option = |line: &&str| {
         let text = line.trim_start();
         line.len() - text.len() < 10 && text.starts_with('-')

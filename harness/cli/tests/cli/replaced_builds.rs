@@ -1,4 +1,4 @@
-//! Tests a program or device library that is replaced during a run, or before the run is resumed.
+//! Tests a program, or a library of the emulated device, that is replaced during a run, or before the run is resumed.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ fn command(program: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Runs the trial eight times in sequence, and calls `during` after the first record.
+/// Runs the trial eight times, one run after the other, and calls `during` after the first record.
 fn run(program: &Path, record: &Path, more: &[&str], during: impl FnOnce()) -> Output {
     let words = ["run", TRIAL, "--device", "emulated", "--gfx", "gfx1151", "--repeat", "8"];
     let mut run = command(program, &words);
@@ -83,7 +83,7 @@ fn keeps_a_run_to_the_build_that_began_it() {
     assert_eq!(text.matches(&format!("\"build\":\"{own}\"")).count(), 9, "{text}");
 }
 
-/// A launcher finds the program by its path.
+/// A launcher starts rocrepro by its path, which may lead to another build now.
 #[test]
 fn gives_no_verdict_to_another_build_below_a_launcher() {
     let (folder, program, stack) = place();
@@ -114,7 +114,7 @@ fn gives_no_verdict_with_a_replaced_device_library() {
     let [Ok(build)] = &builds[..] else { panic!("one device is installed: {builds:?}") };
     let library = build.path().join("libhsa-runtime64.so.1");
     another_build(&library, &at("other"));
-    // Use the shared cache for the stack, and a separate one for the device library.
+    // The stack is in the shared cache, but the library of the emulated device is in a separate one.
     let cache = format!("XDG_CACHE_HOME={}", at("cache").display());
     let script = at("start");
     crate::common::write_script(
@@ -143,7 +143,7 @@ fn refuses_to_resume_another_build_and_reports_mixed_builds() {
     let own = stacks::build_id(&program).expect("it has one");
     let text = fs::read_to_string(&records).expect("records");
     let lines: Vec<&str> = text.lines().collect();
-    // Make the plan and the first trial look like those of another build.
+    // This makes the plan and the first trial look like those of another build.
     let other = |line: &str| line.replace(&format!("\"build\":\"{own}\""), "\"build\":\"0ther\"");
     let begun: Vec<String> = lines[..lines.len() - 2].iter().map(|line| other(line)).collect();
     fs::write(at("begun"), begun.join("\n") + "\n").expect("a file");

@@ -48,13 +48,14 @@ fn mitigates_and_reports_an_injected_fault() {
 
     let (code, text, stderr) = rocrepro(folder.path(), &command(&["mitigate"]));
     assert_eq!(code, Some(0), "{stderr}");
-    // The fault is injected into the copy engine, so copies that the runtime makes by kernels are right.
+    // The fault is injected into the copy engine (SDMA), so copies that the HIP runtime makes with GPU kernels are
+    // right.
     for helps in ["HSA_ENABLE_SDMA=0", "GPU_FORCE_BLIT_COPY_SIZE=1048576"] {
         assert!(text.lines().any(|l| l.contains("helps") && l.contains(helps)), "{text}");
     }
     assert!(text.contains("This points to: copy engine (SDMA)"), "{text}");
 
-    // Write the files of a bisect with two phases.
+    // This writes the files of a bisect with two searches.
     let build = |trial: &str, good: &str, bad: &str, within: Option<[&str; 2]>| {
         serde_json::json!({"trial": trial, "axis": "builds", "rates": [], "signature": "x",
             "last_good": good, "first_bad": bad, "within": within,
@@ -94,7 +95,8 @@ fn mitigates_and_reports_an_injected_fault() {
     assert!(!written.contains("janedoe") && (home.len() < 2 || !written.contains(&home)));
 }
 
-/// To instantiate a chain of 1000 nodes takes more than 256 KiB of stack and less than the usual 8 MiB.
+/// A case that instantiates a graph: a chain of 1000 nodes needs more than 256 KiB of call stack, and less than the
+/// usual 8 MiB.
 const CHAIN: &str = "\
 title: A long chain of kernels
 source: [this test]

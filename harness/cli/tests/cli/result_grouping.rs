@@ -20,7 +20,7 @@ fn ends(at: &Path, words: &[&str], code: i32) -> String {
 
 const ON: [&str; 4] = ["--device", "emulated", "--rocm", "debian:7.2.4"];
 
-/// `copies/rows-source-rewritten` fails on this release, and passes if HIP waits for each copy.
+/// On this release `copies/rows-source-rewritten` fails, and it passes if HIP waits for each copy.
 #[test]
 fn never_calls_a_pass_under_a_mitigation_fixed() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -50,8 +50,8 @@ fn never_calls_a_pass_under_a_mitigation_fixed() {
     assert!(listed.contains("on debian:7.2.4@gfx1151; limit stack=64M\n"), "{listed}");
 }
 
-/// A changed case explains a changed result, so the change is never attributed to the stack. Comments in the case do
-/// not count.
+/// A changed case explains a changed result, so the change must not be attributed to the stack. Changes of comments in
+/// the case are ignored.
 #[test]
 fn separates_results_by_the_text_of_the_case() {
     let folder = tempfile::tempdir().expect("a folder");

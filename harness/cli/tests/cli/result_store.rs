@@ -56,7 +56,7 @@ fn merges_seven_shards_into_their_run() {
     let parts: Vec<String> = (1..=7).map(|n| format!("part-{n}")).collect();
     for (n, part) in (1..).zip(&parts) {
         let shard = format!("{n}/7");
-        // A shard may be empty, which has an exit code of its own, so the exit code is not checked.
+        // A shard may be empty, for which there is an exit code of its own, so the exit code is not checked.
         rocrepro(at, &[&RUN[..], &["--shard", &shard, "--record", part]].concat());
     }
     let mut parts: Vec<&str> = parts.iter().map(String::as_str).collect();
@@ -99,7 +99,7 @@ fn merges_seven_shards_into_their_run() {
     fs::write(at.join("foreign"), format!("{text}hello\n")).expect("a file");
     refused(&["foreign", "nothing"], &["foreign:", "not a record", "cannot read `nothing`"]);
 
-    // Cut the last record, so that its line is incomplete.
+    // The last record is cut, so that its line is incomplete.
     let lines: Vec<&str> = text.lines().collect();
     let last = lines.iter().rposition(|line| line.contains("\"verdict\"")).expect("a record");
     let torn = [&lines[..last], &[&lines[last][..lines[last].len() / 2]]].concat().join("\n");
@@ -112,13 +112,13 @@ fn merges_seven_shards_into_their_run() {
     assert_eq!(trials(&at.join("short")).len(), 23);
     ends(at, &["show", "short"], 3);
 
-    // In a store, a merged run replaces its shards.
+    // In a store, a merged run replaces the shards from which it was merged.
     ends(at, &[&["store", "add", "--store", "db"], &parts[..]].concat(), 0);
     ends(at, &["store", "add", "--store", "db", "merged"], 0);
     let listed = ends(at, &["store", "list", "--store", "db"], 0);
     assert!(listed.lines().count() == 1 && listed.contains("24 of 24 trials"), "{listed}");
 
-    // A merged run with fewer records than its shards removes none, whichever is added first.
+    // A merged run with fewer records than its shards does not replace any of them, whichever is added first.
     let added =
         |db: &str, files: &[&str]| ends(at, &[&["store", "add", "--store", db], files].concat(), 0);
     added("first", &parts);
@@ -143,7 +143,7 @@ fn reports_the_history_of_a_case() {
     run(at, &["--record", "old", "--gfx", "gfx1151", "--repeat", "2"]);
     run(at, &["--record", "new", "--gfx", "gfx1151"]);
     run(at, &["--record", "other", "--gfx", "gfx90a"]);
-    // Make one of the new trials fail.
+    // One of the trials in the new run is made to fail.
     let text = fs::read_to_string(at.join("new")).expect("records");
     let fails = |line: &str| match line.contains("\"trial\":\"case[n=16]\"") {
         true => line
@@ -157,7 +157,7 @@ fn reports_the_history_of_a_case() {
     let text: Vec<String> = text.lines().map(fails).collect();
     fs::write(at.join("new"), text.join("\n")).expect("a file");
 
-    // Three processes add records at the same time, two of them the same file.
+    // Three processes add records at the same time. Two of them add the same file.
     let add = |file: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
         command.args(["store", "add", "--store", "db", file]).current_dir(at);
@@ -167,7 +167,7 @@ fn reports_the_history_of_a_case() {
         let output = child.wait_with_output().expect("it ends");
         assert!(output.status.success(), "{}", output_text(&output));
     }
-    // Of runs that began in the same second, the one that was added last counts as the newest.
+    // If several runs began in the same second, the one that was added last counts as the newest.
     ends(at, &["store", "add", "--store", "db", "new"], 0);
     let again = ends(at, &["store", "add", "--store", "db", "old", "new"], 0);
     assert!(again.contains("0 runs and 0 trials added"), "{again}");
@@ -230,11 +230,11 @@ fn stores_nothing_of_foreign_files() {
     assert!(!at.join("no").exists());
 }
 
-/// Size of each record in the file, in bytes.
+/// Size of each record in the test's record file, in bytes.
 const FAT: usize = 100_000;
 const RECORDS: usize = 500;
 
-/// `ulimit -d` limits the memory of the command to half of the file's size.
+/// `ulimit -d` limits the memory of the command to half of the size of the record file.
 #[test]
 fn reads_record_files_in_less_memory_than_their_size() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,5 @@
-//! Tests runs in shards, and interrupted runs that are resumed: their record files equal that of one undisturbed run.
+//! Tests runs in shards, and interrupted runs that are resumed. Their record files must equal that of one undisturbed
+//! run.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +10,7 @@ use std::{
 
 use crate::common::{rocrepro, wait_until};
 
-/// Cases with dozens of trials.
+/// Names of cases, which have dozens of trials.
 const CASES: [&str; 1] = ["copies/rows-2d"];
 
 fn run(record: &Path, more: &[&str]) -> Command {
@@ -30,7 +31,7 @@ fn verdicts(paths: &[&Path]) -> BTreeMap<(String, String), u32> {
     let mut counts = BTreeMap::new();
     for path in paths {
         for line in fs::read_to_string(path).expect("a file").lines() {
-            // A killed writer may leave an incomplete last line.
+            // A process that is killed while it writes may leave an incomplete last line.
             let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { continue };
             if let Some(verdict) = line["verdict"]["kind"].as_str() {
                 let trial = line["trial"].as_str().expect("a trial").to_owned();
@@ -41,7 +42,7 @@ fn verdicts(paths: &[&Path]) -> BTreeMap<(String, String), u32> {
     counts
 }
 
-/// Returns the lines of the table for passed trials.
+/// Returns the lines about passed trials in the output.
 fn table(output: &Output) -> Vec<String> {
     text(&output.stdout)
         .lines()
@@ -136,7 +137,8 @@ fn refuses_record_files_in_use_and_pipes() {
     refused(run(&at("pipe"), &["--resume"]).output().expect("it starts"), "is not a plain file");
 }
 
-/// Ctrl-C ends a run in good order, so a resume on another machine treats no trial as one that crashed the machine.
+/// Ctrl-C ends a run in good order. If it is resumed on another machine, no trial is therefore suspected of having
+/// crashed the machine.
 #[test]
 fn resumes_an_interrupted_run_without_loss() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -162,7 +164,7 @@ fn resumes_an_interrupted_run_without_loss() {
     assert_eq!(unfinished.status.code(), Some(0), "{unfinished:?}");
 }
 
-/// The trial during which the run was killed runs last, in case it kills its runner each time.
+/// The trial during which the run was killed is run last, because it may be the cause and kill the resumed run too.
 #[test]
 fn defers_the_trial_during_which_a_run_was_killed() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -171,7 +173,7 @@ fn defers_the_trial_during_which_a_run_was_killed() {
     let kept = fs::read_to_string(&record).expect("a file");
     let (opened, rest) = kept.split_once('\n').expect("lines");
     let begun = rest.lines().find(|line| line.contains("\"begun\"")).expect("a trial began");
-    // Write the file that remains after a kill during the first trial.
+    // This is the file that remains if a run is killed during its first trial.
     let killed = format!("{opened}\n{begun}\n");
     fs::write(&record, &killed).expect("a file");
     let resumed = run(&record, &["--resume", "--jobs", "1"]).output().expect("it starts");
@@ -190,7 +192,7 @@ fn defers_the_trial_during_which_a_run_was_killed() {
     assert!(begins.len() > 2 && Some(begins[begins.len() - 1]) == number(begun), "{begins:?}");
     assert!(verdicts(&[&record]).values().all(|count| *count == 1));
 
-    // If the machine goes down before that trial begins again, the trial is not suspected.
+    // If the machine crashes before that trial begins again, the trial is not suspected.
     let resumed =
         kept[killed.len()..].split_inclusive('\n').take_while(|line| number(line).is_none());
     let boot: serde_json::Value = serde_json::from_str(begun).expect("a line");
@@ -202,7 +204,8 @@ fn defers_the_trial_during_which_a_run_was_killed() {
     assert!(!text(&resumed.stderr).contains("not run again"), "{resumed:?}");
 }
 
-/// The trial that may have crashed the machine is reported. The file cannot be resumed with other options.
+/// The trial that may have crashed the machine is reported, and not run again. The run cannot be resumed with other
+/// options.
 #[test]
 fn skips_the_trial_during_which_the_machine_went_down() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -217,8 +220,8 @@ fn skips_the_trial_during_which_the_machine_went_down() {
         line["verdict"].is_object() && line["number"] == begun["number"]
     };
     let end = lines.iter().find(ends).expect("it is over");
-    // Write the file that remains after a crash of the machine: neither the trial nor the run has an end, and the boot
-    // id differs.
+    // This is the file that remains after a crash of the machine: neither the trial nor the run has an end, and the
+    // boot id differs.
     let boot = begun["boot"].as_str().expect("an id");
     let crashed: Vec<String> = lines
         .iter()

@@ -1,4 +1,4 @@
-//! Tests `rocrepro run --sanitize` with kernels that contain deliberate mistakes, and with correct ones.
+//! Tests `rocrepro run --sanitize` with GPU kernels that contain deliberate mistakes, and with correct ones.
 
 use std::process::{Command, Stdio};
 
@@ -52,7 +52,7 @@ expect:
 faults: [kernel.drop]
 ";
 
-/// Returns the first finding of the sanitizer in a case with this kernel, without addresses and offsets. Returns an
+/// Returns the sanitizer's first finding in a case with this GPU kernel, without addresses and offsets. Returns an
 /// empty string if the case passes.
 fn report(case: &str, kernel: (&str, &str)) -> String {
     let stdout = run(case, kernel, "--sanitize");
@@ -68,7 +68,7 @@ fn plain(line: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Runs a case with this kernel, and checks that it fails if and only if the sanitizer found a mistake. Returns
+/// Runs a case with this GPU kernel, and checks that it fails if and only if the sanitizer found a mistake. Returns
 /// standard output.
 fn run(case: &str, kernel: (&str, &str), sanitize: &str) -> String {
     let (status, stdout) = at(case, kernel, &[sanitize, "--schedule", "lazy"]);
@@ -77,7 +77,7 @@ fn run(case: &str, kernel: (&str, &str), sanitize: &str) -> String {
     stdout
 }
 
-/// Runs a case with this kernel. Returns the exit status and standard output.
+/// Runs a case with this GPU kernel. Returns the exit status and standard output.
 fn at(case: &str, kernel: (&str, &str), options: &[&str]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| {
@@ -95,7 +95,7 @@ fn at(case: &str, kernel: (&str, &str), options: &[&str]) -> (Option<i32>, Strin
     (output.status.code(), stdout)
 }
 
-/// Each mistake is reported once, however many workgroups make it.
+/// Each mistake is reported once, no matter how many workgroups make it.
 #[test]
 fn reports_each_mistake_once_or_stops_at_the_first() {
     let case = ADD_CASE.replace("bytes: 400", "bytes: 4000").replace("100", "1000");
@@ -118,7 +118,7 @@ fn reports_each_mistake_once_or_stops_at_the_first() {
     insta::assert_snapshot!("the_first_mistake", printed("--sanitize=stop"));
 }
 
-/// For a load in inline assembly, the compiler inserts no wait.
+/// The load is in inline assembly, for which the compiler does not insert a wait.
 #[test]
 fn finds_a_missing_wait_that_corrupts_late_results() {
     let wait = |wait: &str| {
@@ -140,7 +140,7 @@ fn finds_a_missing_wait_that_corrupts_late_results() {
     assert_eq!(numbers(&wrong), (Some(1), true));
 }
 
-/// The first workgroups wait for the last ones.
+/// The first workgroups wait for the last ones, so all of them must make progress.
 #[test]
 fn completes_a_barrier_of_the_grid() {
     let case = ADD_CASE.replace("bytes: 400", "bytes: 4000").replace("100", "1000");
@@ -180,7 +180,7 @@ fn reports_workgroups_that_wait_for_ever_as_hung() {
     assert!(line.contains("for another value at 0x"), "{stdout}");
 }
 
-/// One kernel lacks a fence, one an atomic operation. The correct kernel has no finding.
+/// One kernel has no fence, and another no atomic operation. In the correct kernel, the sanitizer finds nothing.
 #[test]
 fn finds_races_of_workgroups() {
     let case = ADD_CASE.replace("bytes: 400", "bytes: 4000").replace("100", "1000");
@@ -256,12 +256,12 @@ fn finds_unordered_accesses() {
 fn records_requested_runs_without_the_explaining_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
-    // In the first order, the copy comes before the kernel that writes the copied buffer.
+    // In this variant of the case, the copy comes before the kernel that writes the copied buffer.
     let (launch, copy) = STREAMS_CASE.split_once("  - copy").expect("a copy");
     let (head, launch) = launch.split_once("  - launch").expect("a launch");
     let (copy, tail) = copy.split_once('\n').expect("more steps");
     let case = format!("{head}  - copy{copy}\n  - launch{launch}{tail}");
-    // The kernel is slow, so a copy that begins at the same time ends first.
+    // The kernel is slow, so a copy that begins at the same time ends before the kernel.
     let kernel = "{
     unsigned x = src[i];
     for (unsigned r = 0; r < 300000; r++) x = x * 1664525u + 1013904223u;
@@ -284,7 +284,8 @@ fn records_requested_runs_without_the_explaining_one() {
     ]);
     command.args(["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"]);
     command.current_dir(folder.path()).stdin(Stdio::null());
-    // On a busy machine the race may show in the first order too. Then there is nothing to compare.
+    // On a busy machine, the race may also show in the run on the healthy device, where the copy is first. Then there
+    // is nothing to compare.
     for _ in 0..20 {
         let output = command.output().expect("it starts");
         let stdout = String::from_utf8_lossy(&output.stdout);
@@ -300,7 +301,7 @@ fn records_requested_runs_without_the_explaining_one() {
             stdout.contains("RACY it") && stdout.contains("--schedule lazy --sanitize:"),
             "{shown}"
         );
-        // The records are those of the healthy device, of the fault and of the lazy schedule.
+        // There is one record each of the healthy device, of the fault, and of the lazy schedule.
         let records = report::records(&record).expect("records");
         assert_eq!(records.len(), 3, "{shown}\n{record}");
         assert!(!record.contains("--sanitize"), "{record}");

@@ -41,14 +41,14 @@ fn removes_temporary_files_of_a_killed_run() {
     let mut killed = run(temporary.path(), &["--fault", "call.hang", "--timeout", "60"])
         .spawn()
         .expect("it starts");
-    // A folder without a mark file has no known owner and is never removed, so wait for the mark.
+    // A folder without a marker file has no known owner and is never removed, so the test waits for the file.
     let marked = || files(temporary.path()).iter().any(|f| f.ends_with(".rocrepro-scratch"));
     wait_until("no folder was marked", marked);
     killed.kill().expect("it runs");
     assert_eq!(killed.wait().expect("it ended").signal(), Some(9));
     assert_ne!(files(temporary.path()), before, "a killed run cannot clean up");
 
-    // A folder whose owner is gone is removed at any age.
+    // A folder whose owner has ended is removed, however old it is.
     assert_eq!(run(temporary.path(), &[]).status().expect("it starts").code(), Some(0));
     assert_eq!(files(temporary.path()), before);
 }

@@ -8,11 +8,11 @@ use tempfile::TempDir;
 
 use crate::common::rocrepro;
 
-/// Folder of the libraries in a Debian root.
+/// Folder of the libraries below Debian's root folder.
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
-/// Returns a copy of ROCm 7.2.4 that does not state its release: it lacks the manifest, and the file name of the runtime
-/// has only the interface version.
+/// Returns a copy of ROCm 7.2.4 that does not state its release: it has no manifest, and the file name of the HIP
+/// runtime contains only the version of the interface.
 fn nameless() -> TempDir {
     let spec = "debian:7.2.4";
     let fetched = rocrepro(&["rocm", "fetch", spec]).output().expect("it starts");
@@ -29,7 +29,7 @@ fn nameless() -> TempDir {
             symlink(entry.path(), libraries.join(name)).expect("a link");
         }
     }
-    // The judge requires that the runtime is inside the stack, so it is copied, not linked.
+    // The judge requires that the HIP runtime is inside the stack's folder, so it is copied, not linked.
     let runtime = libraries.join("libamdhip64.so.7");
     fs::copy(whole.join("libamdhip64.so.7"), runtime).expect("a copy");
     root
@@ -48,7 +48,7 @@ fn run(root: &Path, trial: &str) -> (Output, Option<Record>) {
     (output, record)
 }
 
-/// A trial with expected failures on some releases.
+/// Name of a case that is expected to fail on some releases.
 const EXPECTED_FAILURE: &str = "capture/unjoined-fork";
 
 #[test]

@@ -1,4 +1,5 @@
-//! Tests the program alone: copied to an empty folder, and in a bare root file system as another user.
+//! Tests rocrepro without anything else: copied to an empty folder, and run by another user in a minimal root file
+//! system.
 
 use std::{
     fs,
@@ -14,7 +15,7 @@ use crate::common::{output_text, write_program};
 
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
 
-/// A copy of the program in a folder of its own.
+/// A copy of rocrepro's executable in a folder of its own.
 struct Alone {
     folder: tempfile::TempDir,
 }
@@ -31,7 +32,7 @@ impl Alone {
         self.folder.path().join(name)
     }
 
-    /// Returns a command of the copy with an empty environment, its own cache and an empty PATH.
+    /// Returns a command that starts the copy with an empty environment, a cache of its own, and an empty PATH.
     fn command(&self) -> Command {
         let mut command = Command::new(self.path("rocrepro"));
         command
@@ -43,7 +44,7 @@ impl Alone {
         command
     }
 
-    /// Returns the path of the one unpacked device library.
+    /// Returns the path of the unpacked library of the emulated device, of which there must be exactly one.
     fn device(&self) -> PathBuf {
         let builds: Vec<_> = fs::read_dir(self.path("cache/rocrepro/device")).unwrap().collect();
         assert_eq!(builds.len(), 1);
@@ -82,7 +83,7 @@ fn unpacks_the_device_library_once_and_repairs_a_damaged_copy() {
     assert_eq!(identity(&alone.device()).1, first.1);
 }
 
-/// Returns a mirror that serves the packages of a new 7.2.4 stack from the cache.
+/// Returns a package mirror that serves the packages of a new 7.2.4 stack. Their content comes from the cache.
 fn mirror() -> Site {
     let _fetched = stack();
     let release = RELEASES.last().unwrap();
@@ -107,7 +108,7 @@ fn is_standard(package: &LockedPackage) -> bool {
         .any(|group| of.as_array().unwrap().contains(group))
 }
 
-/// Returns the shared libraries that the program needs.
+/// Returns the shared libraries that rocrepro's executable needs.
 fn libraries() -> Vec<PathBuf> {
     let output = Command::new("ldd").arg(env!("CARGO_BIN_EXE_rocrepro")).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -115,12 +116,12 @@ fn libraries() -> Vec<PathBuf> {
     words.map(PathBuf::from).collect()
 }
 
-/// Shell script that mounts /proc and /dev and runs the program in the root as an unprivileged user.
+/// Shell script that mounts /proc and /dev in the root file system, and runs rocrepro in it as an unprivileged user.
 const ENTER: &str = r#"
 root=$1 user=$2; shift 2
 mount --rbind /proc "$root/proc" && mount --rbind /dev "$root/dev" && exec chroot $user "$root" /rocrepro "$@""#;
 
-/// The root file system contains the program, its C library, /proc and /dev, but no apt, dpkg, shell or /etc.
+/// The root file system contains rocrepro, its C library, /proc and /dev, but no apt, dpkg, shell or /etc.
 #[test]
 fn fetches_its_stack_over_http_in_a_bare_root() {
     let alone = Alone::new();
@@ -135,7 +136,7 @@ fn fetches_its_stack_over_http_in_a_bare_root() {
         fs::set_permissions(alone.path(name), fs::Permissions::from_mode(0o1777)).unwrap();
     }
     fs::set_permissions(root, fs::Permissions::from_mode(0o755)).unwrap();
-    // Without root rights, this test becomes root in a user namespace that has no other user.
+    // A user other than root becomes root in a user namespace, which contains no other user.
     let superuser = fs::metadata("/proc/self").unwrap().uid() == 0;
     let (own, user): (&[&str], &str) = match superuser {
         true => (&[], "--userspec=65534:65534"),

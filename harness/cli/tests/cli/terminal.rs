@@ -1,4 +1,4 @@
-//! Tests the wrapping of lines on a terminal of 80 columns.
+//! Tests how lines are wrapped on a terminal of 80 columns.
 
 use std::{
     fs::{File, OpenOptions},
@@ -41,17 +41,17 @@ fn on_terminal(mut command: Command) -> String {
     };
     let mut child =
         command.stdin(Stdio::null()).stdout(slave()).stderr(slave()).spawn().expect("it starts");
-    // A read from the terminal ends when no process has its other side open.
+    // Reading from the terminal ends when no process has the other side of it open.
     drop(command);
     let mut bytes = Vec::new();
-    // On Linux this end is reported as the error EIO.
+    // Linux reports the end as the error EIO.
     let _ = File::from(pty).read_to_end(&mut bytes);
     child.wait().expect("it ends");
     String::from_utf8_lossy(&bytes).replace('\r', "")
 }
 
-/// Compares the output of a command on a terminal with that in a pipe. Lines must fit unless they are a single word,
-/// and the words must be equal.
+/// Compares the output of a command on a terminal with that in a pipe. Lines must fit into 80 columns unless they are a
+/// single word, and the words must be the same.
 #[track_caller]
 fn check(at: &Path, words: &[&str]) {
     let text = on_terminal(command(at, words));

@@ -1,4 +1,4 @@
-//! Tests textures and surfaces with a released HIP. The reference is a sampler in C that follows the published
+//! Tests textures and surfaces with a released HIP runtime. The reference is a sampler in C that follows the published
 //! formulas.
 
 use std::{
@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Environment variable with the release for a manual run, for example `debian:5.7.1`.
+/// Environment variable that names the release for a manual run, for example `debian:5.7.1`.
 const STACK: &str = "ROCREPRO_TEXTURES_STACK";
 
 fn program(folder: &Path) -> PathBuf {
@@ -18,7 +18,7 @@ fn program(folder: &Path) -> PathBuf {
     program
 }
 
-/// Runs the program on an architecture with further options and returns its standard output.
+/// Runs the program on an emulated architecture with further options, and returns its standard output.
 fn run(program: &Path, gfx: &str, more: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(["exec", "--rocm", &stack(), "--device", "emulated", "--gfx", gfx]);
@@ -53,7 +53,7 @@ fn check(gfx: &str, textures: usize) {
 
 #[test]
 fn samples_textures_by_their_formulas() {
-    // gfx90a supports neither gathers nor mipmap levels, nor filters over layers.
+    // The architecture gfx90a supports neither gathers nor mipmap levels, nor filters over layers.
     check("gfx90a", 62);
     check("gfx908", 80);
     check("gfx1030", 80);

@@ -135,7 +135,7 @@ fn rejects_special_files_without_blocking() {
     );
 }
 
-/// AMD_LOG_LEVEL_FILE makes HIP write its log to any path.
+/// With the variable AMD_LOG_LEVEL_FILE, HIP writes its log to any path.
 #[test]
 fn confines_writes_of_untrusted_cases() {
     let cases = folder(&[("case.yaml", CASE)]);
@@ -167,7 +167,7 @@ fn confines_writes_of_untrusted_cases() {
     assert!(written(), "a trusted case writes the log");
 }
 
-/// A case whose kernel writes wrong numbers, so that `report` has a failure.
+/// A case whose GPU kernel writes wrong numbers, so that `report` finds a failure.
 const WRONG: &str = "\
 title: The result is one more
 source: [this test]
@@ -186,10 +186,10 @@ steps:
 faults: [kernel.drop]
 ";
 
-/// Environment of a case that hides every GPU, so that the command starts a second worker to look for one.
+/// The `environment` of a case that hides every GPU. The command therefore starts a second worker to look for one.
 const HIDDEN: &str = "environment: {HIP_VISIBLE_DEVICES: \"99\"}\n";
 
-/// In each process that a command starts, HIP tries to write a log outside of the scratch folder.
+/// In each process that a command starts, HIP tries to write a log outside of the temporary folder.
 #[test]
 fn confines_every_command_that_runs_untrusted_code() {
     let cases = folder(&[

@@ -1,4 +1,4 @@
-//! Tests Python packages that contain ROCm, such as the wheels of PyTorch and TheRock. The test wheels are made from
+//! Tests Python packages that contain ROCm, such as the wheels of PyTorch and TheRock. The tests make their wheels from
 //! the libraries of the stack.
 
 use std::{
@@ -11,7 +11,7 @@ use object::Object as _;
 
 use crate::{common::output_text, environments::python_makes_environments, exec::namespaces};
 
-/// Program that imports the package of an environment and uses its HIP.
+/// Program that imports the package in a Python environment and uses the HIP runtime in it.
 const USES: &str = "
 import ctypes, importlib.util, sys
 layout = next(name for name in ('torch', '_rocm_sdk_core') if importlib.util.find_spec(name))
@@ -20,24 +20,24 @@ count = ctypes.c_int(-1)
 status = hip.hipGetDeviceCount(ctypes.byref(count))
 ";
 
-/// Program that loads the package's HSA runtime by its path, which no loader can redirect.
+/// Program that loads the HSA runtime in the package by its path, which no dynamic loader can redirect.
 const GOES_PAST: &str = "
 import glob, os
 own, = glob.glob(os.path.join(os.path.dirname(importlib.import_module(layout).__file__), 'lib', 'libhsa-runtime64.so*'))
 ctypes.CDLL(own)
 ";
 
-/// Build id that is written into the bundled HIP.
+/// Build id that the tests write into the HIP runtime of a wheel.
 const BUILD_ID: &str = "abababababababababababababababababababab";
 
-/// Arrangement of the libraries in a wheel.
+/// The way in which a wheel arranges its libraries.
 struct Layout {
     package: &'static str,
     hip: &'static str,
     hsa: &'static str,
-    /// Linker options for the search path.
+    /// Linker options that set the search path in the libraries.
     tags: &'static str,
-    /// True if the HSA runtime has a function of a later release that another library needs.
+    /// True if the HSA runtime has a function of a later release, which another library needs.
     newer: bool,
 }
 
@@ -141,7 +141,7 @@ impl Layout {
     }
 }
 
-/// Replaces each occurrence of `from`. A shorter `to` is padded with zero bytes.
+/// Replaces each occurrence of `from`. If `to` is shorter, it is padded with zero bytes.
 fn replace(file: &mut [u8], from: &[u8], to: &[u8]) {
     let mut to = to.to_vec();
     to.resize(from.len(), 0);
@@ -152,7 +152,7 @@ fn replace(file: &mut [u8], from: &[u8], to: &[u8]) {
     }
 }
 
-/// Folder for the cache and the test's files, and the stack.
+/// A folder for the cache and the files of the test, and the path of the stack.
 struct World {
     folder: tempfile::TempDir,
     stack: PathBuf,
@@ -188,7 +188,7 @@ impl World {
         program.args(arguments).stdin(Stdio::null()).output().unwrap()
     }
 
-    /// Runs a command, and checks its exit code and that it prints these texts. Returns the output.
+    /// Runs a command, and checks its exit code and that its output contains the texts `said`. Returns the output.
     #[track_caller]
     fn check(&self, command: &str, arguments: &[&str], code: i32, said: &[&str]) -> String {
         let output = self.run(command, arguments);
@@ -221,14 +221,15 @@ fn runs_wheels_with_bundled_rocm_on_the_device() {
         let note = format!("brings its own HIP, {venv}/lib/");
         let said = ["devices 1 0", &note, hip, BUILD_ID];
         world.check("exec", &[&python, "-c", &shows], 0, &said);
-        // The device stays in place if a script sets LD_PRELOAD itself, or if a child starts with an empty environment.
+        // The emulated device's library is loaded even if a script sets LD_PRELOAD itself, or if a child starts with an
+        // empty environment.
         let script =
             format!("LD_PRELOAD=libm.so.6 {python} -c \"$0\" && env -i {python} -c \"$0\"");
         let text = world.check("exec", &["sh", "-c", &script, &shows], 0, &[]);
         assert_eq!(text.matches("devices 1 0").count(), 2, "{text}");
     }
 
-    // A search over environments runs on the device too, and finds the failure of the second environment.
+    // A bisect over Python environments also runs on the device, and finds the failure of the second environment.
     let axis = format!("venv={torch},{rock}");
     let script = format!("{USES}assert count.value == 1 and status == 0\nassert layout == 'torch'");
     let sh = "exec $ROCREPRO_VALUE/bin/python -c \"$0\"";
@@ -310,7 +311,7 @@ fn refuses_wheels_that_need_a_function_which_the_device_lacks() {
     let python = format!("{newer}/bin/python");
     let names = ["torch/lib/libuses.so` needs hsa_of_a_later_release of the HSA runtime"];
     world.check("exec", &[&python, "-c", USES], 3, &names);
-    // rocrepro does not know the environment of a script in advance, so the dynamic loader reports the missing
+    // rocrepro cannot know in advance which Python environment a script uses, so the dynamic loader reports the missing
     // function.
     let script = format!("{python} -c \"$0\"");
     let said = ["undefined symbol: hsa_of_a_later_release"];

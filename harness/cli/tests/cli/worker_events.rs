@@ -1,4 +1,4 @@
-//! Events of a real worker, stored in a file for the tests of the crates that read them.
+//! Stores the events of a real worker in a file, for the tests of the crates that read such events.
 
 use std::{
     fs,
@@ -9,12 +9,13 @@ use std::{
 use plan::{Event, LoadedLibrary, Phase};
 use rocrepro::{CaseLibrary, lower_all, select};
 
-/// A trial with every kind of event of a passing trial: it compiles, loads and launches kernels, and checks bytes.
+/// Id of a trial with every kind of event that a passing trial has: it compiles, loads and launches GPU kernels, and
+/// checks bytes.
 const TRIAL: &str = "kernels/saxpy[n=64,block=64]";
 
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../judge/recorded/saxpy.jsonl");
 
-/// Runs one worker under a launcher that copies the worker's events.
+/// Runs one worker with a launcher that copies the worker's events.
 fn events() -> Vec<Event> {
     let folder = tempfile::tempdir().expect("a folder");
     let copy = folder.path().join("events");
@@ -30,7 +31,7 @@ fn events() -> Vec<Event> {
     text.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
 }
 
-/// Replaces values that differ between runs and machines.
+/// Replaces values in the events that differ between runs and machines.
 fn steady(events: Vec<Event>) -> Vec<Event> {
     let mut phase = Phase::Start;
     let mut kept = Vec::new();
@@ -69,7 +70,7 @@ fn steady(events: Vec<Event>) -> Vec<Event> {
                 address: None,
                 ns: 1000,
             },
-            // This event comes from the starter and appears only under a launcher.
+            // This event comes from the starter, and exists only if a launcher is used.
             Event::Ended { .. } => continue,
             other => other,
         });

@@ -1,5 +1,5 @@
-//! Finds code objects in plain ELF files, offload bundles, compressed bundles, and the fat binaries of host libraries. Bytes of any
-//! kind give code or an error.
+//! Finds code objects in plain ELF files, offload bundles, compressed bundles, and the fat binaries of host libraries.
+//! Any input gives either code or an error, never a panic.
 //!
 //! Sources: LLVM's "Clang Offload Bundler" for the bundles and for the header of compressed ones (`CCOB`), and the
 //! "AMDGPU Usage" guide for the machine numbers of `e_flags`.
@@ -16,18 +16,18 @@ const BUNDLE: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 const COMPRESSED: &[u8] = b"CCOB";
 const ELF: &[u8] = b"\x7fELF";
 
-/// Largest accepted bundle in bytes, which bounds the sizes in a damaged header.
+/// Size of the largest bundle that is accepted, in bytes. It limits what a damaged header can request.
 const MAX_BUNDLE: u64 = 8 << 30;
 
-/// The sections with executable instructions of one code object.
+/// The sections of one code object that contain instructions.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Code {
-    /// The architecture of the machine number; none if the emulated device does not support it.
+    /// The architecture that the code object's machine number means; `None` if the emulated device does not support it.
     pub(super) arch: Option<Arch>,
     pub(super) text: Vec<Vec<u8>>,
 }
 
-/// Returns all code objects of a file.
+/// Returns all code objects in a file.
 ///
 /// # Errors
 /// The reason why the file cannot be read.
@@ -47,7 +47,7 @@ fn unpack(bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String> {
     Ok(())
 }
 
-/// Unpacks bundles that follow each other, as the linker writes them to `.hip_fatbin`.
+/// Unpacks bundles that follow one another, as the linker writes them to the section `.hip_fatbin`.
 fn unpack_bundles(mut bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String> {
     loop {
         let used = if bytes.starts_with(COMPRESSED) {
@@ -60,7 +60,7 @@ fn unpack_bundles(mut bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String>
         } else {
             return Ok(());
         };
-        // The next bundle is aligned, so zeros or code objects of this one precede it.
+        // The next bundle is aligned, so zeros, or code objects of this bundle, may precede it.
         let rest = bytes.get(used..).unwrap_or_default();
         let next = [BUNDLE, COMPRESSED].iter().filter_map(|magic| position(rest, magic)).min();
         match next {
@@ -70,10 +70,10 @@ fn unpack_bundles(mut bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String>
     }
 }
 
-/// Returns the position of the first header that begins with `magic`.
+/// Returns the offset of the first header that begins with `magic`.
 fn position(bytes: &[u8], magic: &[u8]) -> Option<usize> {
     memchr::memmem::find_iter(bytes, magic).find(|at| {
-        // Constants of kernels can equal a magic number, so the fields after it are checked.
+        // Constants in a kernel can equal a magic number, so the fields after the number are checked.
         let rest = &bytes[*at..];
         match magic {
             COMPRESSED => header(rest).is_some(),
@@ -88,12 +88,13 @@ fn number(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
     Some(u64::from_le_bytes(wide))
 }
 
-/// Returns the method, the total length and the start of the payload.
+/// Returns three fields of a compressed bundle's header: the compression method, the total length, and the offset of
+/// the compressed data.
 fn header(bytes: &[u8]) -> Option<(u64, usize, usize)> {
     let version = number(bytes, 4, 2)?;
     let method = number(bytes, 6, 2)?;
     let (total, start) = match version {
-        // The first version does not have its length.
+        // Version 1 of the header does not contain the total length.
         1 => (bytes.len() as u64, 20),
         2 => (number(bytes, 8, 4)?, 24),
         3 => (number(bytes, 8, 8)?, 32),
@@ -138,7 +139,7 @@ fn unpack_bundle(bundle: &[u8], found: &mut Vec<Code>) -> Result<(), String> {
             .zip(usize::try_from(size).ok())
             .and_then(|(offset, size)| bundle.get(offset..offset.checked_add(size)?))
             .ok_or_else(damaged)?;
-        // The entry of the host is empty.
+        // A bundle also has an entry for the host, which is empty.
         if code.starts_with(ELF) {
             unpack_elf(code, found)?;
         }
@@ -169,7 +170,7 @@ fn unpack_elf(bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the architecture with this machine number.
+/// Returns the architecture that a machine number in `e_flags` means.
 fn arch(machine: u32) -> Option<Arch> {
     Arch::ALL.iter().copied().find(|arch| arch.machines().first() == Some(&machine))
 }
@@ -178,7 +179,7 @@ fn arch(machine: u32) -> Option<Arch> {
 mod tests {
     use super::*;
 
-    /// A bundle with these entries, by target and content.
+    /// Returns an offload bundle with these entries, each a target and its content.
     fn bundle(entries: &[(&str, &[u8])]) -> Vec<u8> {
         let header: usize =
             BUNDLE.len() + 8 + entries.iter().map(|(name, _)| 24 + name.len()).sum::<usize>();
@@ -198,7 +199,7 @@ mod tests {
         bytes
     }
 
-    /// The smallest ELF file for an AMD GPU: no sections.
+    /// Returns the smallest ELF file for an AMD GPU, which has no sections.
     fn code(machine: u8) -> Vec<u8> {
         let mut bytes = vec![0; 64];
         bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");

@@ -1,22 +1,22 @@
-//! The GPUs as the driver lists them for compute, see
+//! Lists the GPUs for compute as the driver amdkfd describes them in sysfs, see
 //! <https://github.com/torvalds/linux/blob/master/drivers/gpu/drm/amd/amdkfd/kfd_topology.c>.
 
 use std::{fs, path::Path};
 
-/// A GPU, or a partition of one, as the driver lists it.
+/// A GPU, or a partition of a GPU, as the driver lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Card {
     pub(crate) minor: u32,
     pub(crate) gfx: String,
-    /// PCI address; empty if unknown.
+    /// PCI address; empty if it is unknown.
     pub(crate) bdf: String,
     /// Number of the partition; 0 without partitions.
     pub(crate) partition: u32,
-    /// Name for ROCR_VISIBLE_DEVICES; none without a serial number.
+    /// UUID for ROCR_VISIBLE_DEVICES; `None` if the GPU has no serial number.
     pub(crate) uuid: Option<String>,
 }
 
-/// Returns the GPUs below a root folder, in the order in which the runtime counts them.
+/// Returns the GPUs that sysfs below a root folder lists, in the order in which the HIP runtime counts them.
 pub fn cards(root: &Path) -> Vec<Card> {
     let nodes = fs::read_dir(root.join("sys/class/kfd/kfd/topology/nodes"));
     let number = |entry: fs::DirEntry| {
@@ -32,10 +32,11 @@ pub fn cards(root: &Path) -> Vec<Card> {
             })
         };
         let value = |name: &str| long(name).and_then(|value| u32::try_from(value).ok());
-        // LLVM's target version: major * 10000 + minor * 100 + stepping. The name has the stepping in hexadecimal.
+        // LLVM's target version is major * 10000 + minor * 100 + stepping. The name of the architecture contains the
+        // stepping in hexadecimal.
         let target = value("gfx_target_version").filter(|v| *v > 0)?;
         let gfx = format!("gfx{}{}{:x}", target / 10_000, target / 100 % 100, target % 100);
-        // Linux's `pci_dev_id`, with the number of the partition above it.
+        // The number has the form of Linux's `pci_dev_id`, with the number of the partition in its upper bits.
         let place = value("location_id").filter(|place| *place > 0);
         let bdf = place.map(|place| {
             let domain = value("domain").unwrap_or(0);
@@ -59,7 +60,8 @@ pub fn first(root: &Path) -> Option<String> {
     cards(root).into_iter().next().map(|card| card.gfx)
 }
 
-/// Returns whether the host reaches all memory of the GPUs; none if unknown or if they differ.
+/// Returns true if the host can access the whole memory of the GPUs (large BAR); `None` if that is unknown or differs
+/// between the GPUs.
 pub fn large_bar(root: &Path) -> Option<bool> {
     let nodes = fs::read_dir(root.join("sys/class/kfd/kfd/topology/nodes")).ok()?;
     let mut all = Vec::new();
@@ -78,10 +80,10 @@ pub fn large_bar(root: &Path) -> Option<bool> {
     all.iter().all(|one| *one == first).then_some(first)
 }
 
-/// `HSA_MEM_HEAP_TYPE_FB_PUBLIC`: the host reaches the whole frame buffer.
+/// `HSA_MEM_HEAP_TYPE_FB_PUBLIC`: the host can access the whole memory of the GPU.
 const FRAME_BUFFER_PUBLIC: &str = "1";
 
-/// `HSA_MEM_HEAP_TYPE_FB_PRIVATE`: it reaches a part.
+/// `HSA_MEM_HEAP_TYPE_FB_PRIVATE`: the host can access only a part of the GPU's memory.
 const FRAME_BUFFER_PRIVATE: &str = "2";
 
 #[cfg(test)]
@@ -99,7 +101,7 @@ mod tests {
     fn gpus_are_in_the_order_of_their_nodes() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(first(root.path()), None);
-        // A processor, and two GPUs that would sort differently as text.
+        // A CPU, and two GPUs whose numbers would sort differently as text.
         for (number, target) in [(0, 0), (10, 90_010), (2, 110_000)] {
             node(root.path(), number, target);
         }
@@ -108,7 +110,7 @@ mod tests {
         assert_eq!(first(root.path()).as_deref(), Some("gfx1100"));
     }
 
-    /// Node 0 is the processor.
+    /// Node 0 is the CPU.
     #[test]
     fn reads_large_bar_from_memory_banks() {
         let root = tempfile::tempdir().unwrap();
@@ -129,7 +131,7 @@ mod tests {
         assert_eq!(large_bar(root.path()), Some(false));
     }
 
-    /// The numbers are encoded as by Linux's `pci_dev_id`.
+    /// The numbers are encoded as Linux's `pci_dev_id` does.
     #[test]
     fn decodes_pci_address_and_serial_number() {
         let root = tempfile::tempdir().unwrap();
@@ -140,7 +142,7 @@ mod tests {
             fs::write(&file, text).unwrap();
             cards(root.path()).remove(0)
         };
-        // Bus 0x43, slot 2, function 1 of domain 1; partition 2.
+        // The location is bus 0x43, slot 2, function 1 of PCI domain 1; the partition is 2.
         let one = card("location_id 536888081\ndomain 1\nunique_id 18446744073709551614\n");
         assert_eq!((one.bdf.as_str(), one.partition), ("0001:43:02.1", 2));
         assert_eq!(one.uuid.as_deref(), Some("GPU-fffffffffffffffe"));

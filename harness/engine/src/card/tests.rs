@@ -1,6 +1,7 @@
 use super::*;
 
-/// Machines: each begins with `# name`, each file with `== path`. Other files are missing.
+/// The files of several machines. Each machine begins with `# name`, and each of its files with `== path`. All other
+/// files are missing.
 const MACHINES: &str = include_str!("machines.txt");
 
 fn machines() -> Vec<(&'static str, tempfile::TempDir)> {
@@ -19,7 +20,7 @@ fn machines() -> Vec<(&'static str, tempfile::TempDir)> {
     made.collect()
 }
 
-/// The expected JSON was compared with the files by hand.
+/// A person compared the expected JSON with the files.
 #[test]
 fn each_machine_is_described() {
     let mut all = serde_json::Map::new();

@@ -1,4 +1,4 @@
-//! Several processes that execute one plan at the same time on one GPU.
+//! Runs one plan in several processes at the same time on one GPU.
 
 use std::{io, panic::resume_unwind, thread};
 
@@ -9,8 +9,8 @@ use supervise::Cancel;
 use super::run_here;
 use crate::{Job, Session, record::without, slots::Slot};
 
-/// Runs a trial in as many processes as its case needs. Returns the record of the first failure, else of the first
-/// without a verdict, else of the first process.
+/// Runs a trial at the same time in as many processes as its case needs. Returns the record of the first process that
+/// failed; if none failed, of the first without a verdict; otherwise of the first process.
 pub(crate) fn run_at_once(
     session: &Session,
     job: &Job<'_>,
@@ -28,7 +28,7 @@ pub(crate) fn run_at_once(
     Some(representative(records.into_iter().collect::<Option<_>>()?))
 }
 
-/// Calls a function that many times at the same time, with numbers from 0.
+/// Calls `run` in `processes` threads at the same time, with the numbers from 0.
 ///
 /// # Errors
 /// Returns an error if a thread cannot be started.

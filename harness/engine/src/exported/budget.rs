@@ -1,13 +1,13 @@
-//! The time that a search for a shorter program may take.
+//! The time budget of a search for a shorter program.
 
 use std::time::Instant;
 
-/// The time of a search, and its listener.
+/// Time limit of a search for a shorter program, and the function that reports its progress.
 #[derive(Clone, Copy)]
 pub struct ShortenBudget<'a> {
-    /// When the search ends with the shortest program so far.
+    /// Time at which the search ends. Its result is the shortest program found by then.
     pub deadline: Instant,
-    /// Is called with the number of tries so far.
+    /// Function that the search calls with the number of programs tried so far.
     pub tried: &'a dyn Fn(u32),
 }
 

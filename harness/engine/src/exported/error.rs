@@ -1,4 +1,4 @@
-//! The failure to export a trial, or to verify its program.
+//! Errors of exporting a trial as a program, and of verifying the program.
 
 use std::{io, path::PathBuf};
 
@@ -8,28 +8,28 @@ use thiserror::Error;
 
 use crate::{Stop, stop::explained};
 
-/// The failure to export a trial, or to verify its program.
+/// An error that prevents a trial from being exported, or its program from being verified.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// A fault at calls has a probability below 1.
+    /// A fault at calls has a probability below 1, which a program cannot reproduce.
     #[error("exported programs cannot inject a fault with a probability: `{0}`")]
     RareFault(Fault),
-    /// The plan has no form as a program.
+    /// The plan of the trial cannot be written as a program.
     #[error("{trial} cannot be exported: {why}")]
     NotPrintable {
-        /// The trial.
+        /// Id of the trial.
         trial: String,
-        /// The reason.
+        /// The reason why it cannot be printed.
         why: String,
     },
     /// The folder of the program cannot be created.
     #[error("no folder for the program: {0}")]
     NoFolder(io::Error),
-    /// A file of the program cannot be written.
+    /// A file of the program's folder cannot be written.
     #[error("cannot write `{}`: {error}", path.display())]
     CannotWrite {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The cause.
         error: io::Error,
@@ -37,32 +37,32 @@ pub enum ExportError {
     /// The trial or its program has no verdict.
     #[error("{trial}: {why}")]
     NoVerdict {
-        /// The trial.
+        /// Id of the trial.
         trial: String,
-        /// The reason.
+        /// The reason why a verdict is missing.
         why: String,
     },
     /// The compiler rejects the program.
     #[error("{trial} does not compile:\n{log}")]
     DoesNotCompile {
-        /// The trial.
+        /// Id of the trial.
         trial: String,
         /// The messages of the compiler.
         log: String,
     },
-    /// The configuration of the device cannot be written.
+    /// The configuration of the emulated device cannot be serialised.
     #[error("the device cannot be configured: {0}")]
     DeviceConfig(serde_json::Error),
-    /// No thread could be started.
+    /// A thread could not be started.
     #[error("no thread could be started: {0}")]
     NoThread(io::Error),
-    /// The user stopped the trial.
+    /// The user interrupted the run of the trial.
     #[error("interrupted")]
     Interrupted,
-    /// The user stopped the program.
+    /// The user interrupted the run of the program.
     #[error("interrupted; `{again}` runs the trial")]
     ProgramInterrupted {
-        /// The command that runs the trial.
+        /// The command line that runs the trial.
         again: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The search for a program with fewer lines, over its text.
+//! Shortens an exported program: searches for lines of its text that can be left out.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use search::reduce::{Made, ReduceSettings, Reduced, Seen, Space, Tree, reduce};
 use super::shortest::{MOST_RUNS, Runs};
 use crate::Stop;
 
-/// A program: the remaining lines of a longer one, each with its number there.
+/// A program with some lines left out. Each line has its number in the full program.
 #[derive(Clone)]
 pub(super) struct Lines(Vec<(usize, String)>);
 
@@ -23,17 +23,17 @@ impl Lines {
     }
 }
 
-/// An edit that leaves out these lines of the longer program.
+/// An edit that leaves out the lines with these numbers in the full program.
 #[derive(Clone)]
 pub(super) struct LineRemoval(BTreeSet<usize>);
 
-/// The search space of programs with fewer lines.
+/// The search space of programs with some lines left out.
 struct Texts {
-    /// Functions of the calls on which the expected result rests, each with the number of lines that name it.
+    /// Names of the functions on whose calls the expected result depends, each with the number of lines that call it.
     calls: Vec<(&'static str, usize)>,
 }
 
-/// Counts the lines that call a function.
+/// Counts the lines that call the function.
 fn lines_that_call(program: &Lines, function: &str) -> usize {
     let called = format!("{function}(");
     program.0.iter().filter(|(_, line)| line.contains(&called)).count()
@@ -71,8 +71,8 @@ impl Space for Texts {
     }
 }
 
-/// Leaves out lines as long as the program shows the failure as often as before, and passes on the oracle. Lines that call one of
-/// `calls` stay.
+/// Leaves out lines as long as the program shows the failure as often as before, and passes on the oracle. Lines that
+/// call one of the functions `calls` are kept.
 pub(super) fn fewer_lines(
     runs: &mut Runs<'_>,
     text: &str,
@@ -89,8 +89,8 @@ pub(super) fn fewer_lines(
     }
 }
 
-/// Replaces the model that computes the right bytes by these bytes, which runs on the oracle show. Returns none if the program does
-/// not have such a model, or does not show the failure afterwards.
+/// Replaces the program's model, which computes the expected bytes, by those bytes as literals. Runs on the oracle show
+/// their values. Returns `None` if the program has no such model, or does not show the failure after the replacement.
 pub(super) fn with_bytes(runs: &mut Runs<'_>, text: &str) -> Result<Option<String>, Stop> {
     let text = line_removal::strip_main(text);
     let Some(found) = line_removal::find_comparison(&text) else { return Ok(None) };

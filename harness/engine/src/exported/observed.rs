@@ -1,4 +1,4 @@
-//! The outcome of an exported program, in a form that can be compared with the outcome of its trial.
+//! Converts the outcome of an exported program to a form that can be compared with the outcome of its trial.
 
 use judge::{Kind, Outcome};
 use supervise::{Ended, Observed, Reason};
@@ -6,23 +6,25 @@ use supervise::{Ended, Observed, Reason};
 /// Start of the line in which a program reports a failure.
 pub(super) const FAILED: &str = "FAIL: ";
 
-/// An outcome as far as a trial and its program can be compared: the kind, and the buffer, call or kernel.
+/// The facts by which the outcome of a trial and that of its program are compared: the kind, and the buffer, call or
+/// kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ObservedProgram {
     pub(super) kind: Kind,
-    /// The buffer, call or kernel; empty for a kind that has none.
+    /// Name of the buffer, call or kernel; empty for a kind that concerns none.
     pub(super) place: String,
     /// The unexpected status or value of a call, or the class of wrong bytes: `zero` or `poison`.
     pub(super) status: Option<String>,
-    /// The line that the program printed.
+    /// The line in which the program reported the outcome.
     pub(super) line: String,
 }
 
 impl ObservedProgram {
-    /// Returns the expected outcome of the program of a trial, whose signature is `kind:place:details`.
+    /// Returns the outcome that the program of a trial should have. The signature of the trial's outcome is
+    /// `kind:place:details`.
     pub(super) fn expected(outcome: &Outcome) -> ObservedProgram {
         let place = match outcome.kind {
-            // The call in which a process dies during its teardown is random.
+            // A process that dies during its teardown dies in a random call.
             Kind::Pass | Kind::TeardownCrash | Kind::Skip | Kind::NoVerdict => String::new(),
             _ => outcome.signature.split(':').nth(1).unwrap_or_default().to_owned(),
         };
@@ -35,9 +37,9 @@ impl ObservedProgram {
         ObservedProgram { kind: outcome.kind, place, status, line: outcome.summary.clone() }
     }
 
-    /// Returns the outcome of a program by its end, its output, and the call in which it ended.
+    /// Returns the outcome of a program from the way it ended, its output, and `open`, the call in which it ended.
     pub(super) fn of(seen: &Observed, open: Option<&str>) -> ObservedProgram {
-        // The runtime may have printed a part of a line before.
+        // Before this text, the HIP runtime may have printed a part of a line.
         let text = |l: &supervise::Line| String::from_utf8_lossy(&l.text).trim_start().to_owned();
         let lines: Vec<String> = seen.lines.iter().map(text).collect();
         let failed = lines.iter().find(|line| line.starts_with(FAILED));
@@ -45,14 +47,14 @@ impl ObservedProgram {
         let stderr = seen.stderr.to_text();
         let place = open.unwrap_or_default().to_owned();
         if let Some(kernel) = memory_fault(&stderr) {
-            // A later call may report the fault as an error.
+            // A call after the memory fault may have returned an error, which the program printed.
             let line = failed.cloned().unwrap_or_else(|| ended(&seen.ended));
             return ObservedProgram { kind: Kind::MemoryFault, place: kernel, status: None, line };
         }
         if let Some(line) = failed {
             let mut found = failure(line);
             if matches!(seen.ended, Ended::Exited(0)) {
-                // A reader of the exit status would count it as a pass.
+                // Exit status 0 would make the failure look like a pass.
                 found.kind = Kind::NoVerdict;
                 found.line = format!("printed `{line}` and exited with status 0");
                 return found;
@@ -77,28 +79,29 @@ impl ObservedProgram {
         ObservedProgram { kind, place, status: None, line }
     }
 
-    /// Returns true if the program has the outcome of its trial.
+    /// Returns true if this outcome of the program agrees with that of the trial.
     pub(super) fn fits(&self, trial: &ObservedProgram) -> bool {
         if self.kind != trial.kind {
             return false;
         }
         match self.kind {
-            // A program reports only HIP calls, a trial also those of other libraries and of the host. The traces show whether
-            // both were in the same HIP call.
+            // A program names only HIP calls, but a trial also those of other libraries and of the host. The call
+            // traces show whether both were in the same HIP call.
             Kind::Crash | Kind::Hang | Kind::LibraryExit | Kind::MemoryFault => true,
             Kind::ApiError if !is_number(&trial.status) && is_number(&self.status) => {
                 self.place == trial.place
             }
-            // A trial checks a value in a step of its own, a program in the call that returned it.
+            // A trial checks a value in a step of its own, but a program in the call that returned the value.
             Kind::ApiError if trial.place.starts_with("host-") => self.status == trial.status,
-            // A few bytes only show whether all are zero or poison.
+            // A program prints only a few of the wrong bytes. They may be all zero or poison although the trial's wrong
+            // bytes as a whole are neither.
             Kind::WrongData if trial.status.is_none() => self.place == trial.place,
             _ => self.place == trial.place && self.status == trial.status,
         }
     }
 
-    /// Returns true if the program showed a failure: its outcome fits, and if it died or hung, it did so in the same call of the
-    /// HIP runtime, as far as the log of its calls shows.
+    /// Returns true if the program showed the failure: its outcome agrees, and if it died or hung, it did so in the
+    /// same HIP call, as far as the log of its calls shows.
     pub(super) fn shows(&self, failure: &ObservedProgram) -> bool {
         if failure.kind == Kind::MemoryFault {
             let known = !failure.place.is_empty() && !self.place.is_empty();
@@ -114,7 +117,8 @@ fn is_number(status: &Option<String>) -> bool {
     status.as_ref().is_some_and(|text| text.parse::<i64>().is_ok())
 }
 
-/// Returns the class of the wrong bytes that a program prints: all zero, or all the poison of a fresh buffer.
+/// Returns the class of the wrong bytes in the program's output: all zero, or all equal to the poison of a fresh
+/// buffer.
 fn wrong_bytes(lines: &[String]) -> Option<&'static str> {
     let short = lines.iter().find_map(|line| {
         let (_, rest) = line.split_once(": byte ")?;
@@ -148,8 +152,9 @@ impl std::fmt::Display for ObservedProgram {
     }
 }
 
-/// Parses `FAIL: buffer back: 2 of 2 bytes ...`, `FAIL: hipMalloc returned ...`, `FAIL: hipGraphGetNodes gave 3 ...`,
-/// `FAIL: hipMemGetInfo: 4096 bytes ... were not given back`, `FAIL: kernel k did not compile`.
+/// Parses the line of a failure, for example `FAIL: buffer back: 2 of 2 bytes ...`, `FAIL: hipMalloc returned ...`,
+/// `FAIL: hipGraphGetNodes gave 3 ...`, `FAIL: hipMemGetInfo: 4096 bytes ... were not given back`, `FAIL: kernel k did
+/// not compile`.
 fn failure(line: &str) -> ObservedProgram {
     let text = line.strip_prefix(FAILED).unwrap_or(line);
     let mut words = text.split([' ', ':', '(']).filter(|word| !word.is_empty());
@@ -176,7 +181,8 @@ fn failure(line: &str) -> ObservedProgram {
     }
 }
 
-/// Returns the kernel of a memory fault, empty if the device does not name it; none without a memory fault.
+/// Returns the kernel that caused a memory fault, according to standard error; empty if the device does not name it,
+/// and `None` without a memory fault.
 fn memory_fault(stderr: &str) -> Option<String> {
     let lines = ["rocrepro-device: finding: ", "rocrepro-device: fault: "];
     let Some((_, rest)) = lines.iter().find_map(|mark| stderr.split_once(mark)) else {

@@ -1,4 +1,4 @@
-//! The search space of short programs: plans whose edits keep the reason of the failing call.
+//! The search space of short programs: plans that are edited in ways that keep the reason why the failing call fails.
 
 use plan::{Plan, Version};
 use rewrite::{ShortenEdit, premise::Premises};
@@ -7,13 +7,13 @@ use search::reduce::{Made, Space, Tree};
 use super::header;
 use crate::{Job, Session};
 
-/// The search space of short programs.
+/// The search space of plans that are printed as short programs.
 pub(super) struct Programs<'a> {
     pub(super) job: &'a Job<'a>,
     pub(super) version: &'a Version,
     pub(super) session: &'a Session,
     pub(super) failing: Option<u32>,
-    /// The premise of the failing call, if the failure is a wrong result.
+    /// The calls on which the failing call's expected result depends, if the failure is a wrong result.
     pub(super) premise: Premises,
 }
 

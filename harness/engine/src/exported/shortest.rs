@@ -1,5 +1,5 @@
-//! The search for the shortest program that shows a failure: the trial's plan is printed in a short form, compiled and run, and
-//! reduced as long as the program shows the failure, and passes on the oracle.
+//! Searches for the shortest program that shows a failure. The trial's plan is printed in a short form, compiled and
+//! run, and it is reduced as long as the program shows the failure and passes on the oracle.
 
 use std::{
     cell::{Cell, OnceCell},
@@ -30,19 +30,20 @@ use super::{
 };
 use crate::{Job, Session, Stop, TrialFolder, toolchain::Toolchain};
 
-/// Most tries, each one run of a program, in making it smaller. A limit of tries and not of time gives the same result on a busy
-/// machine.
+/// Largest number of tries to make the program smaller. Each try runs one program. Because the limit is not a time, the
+/// result is the same on a busy machine.
 const MOST_TRIES: u32 = 3000;
-/// Runs of the finished program, on each release.
+/// Number of runs of the finished program on each release.
 const RUNS: u32 = 3;
-/// Least runs of a finished program whose case fails only in a part of its runs: fewer say little about a rate.
+/// Minimum number of runs of a finished program whose trial fails only in some of its runs: fewer runs say little about
+/// a rate.
 const RUNS_OF_RARE: u32 = 20;
-/// Failures required of a finished program that fails only in a part of its runs.
+/// Number of failures that a finished program must show if it fails only in some of its runs.
 const FAILURES: u32 = 3;
-/// Most runs of a program that fails only in a part of its runs.
+/// Largest number of runs of a program that fails only in some of its runs.
 pub(super) const MOST_RUNS: u32 = 60;
 
-/// Least time that a program may be silent, because a busy machine may delay it.
+/// Minimum time for which a program may print nothing, because a busy machine may delay it.
 const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Compiles and runs programs on a release.
@@ -50,27 +51,27 @@ pub struct ProgramRunner<'s> {
     session: &'s Session,
     toolchain: Toolchain,
     folder: TrialFolder,
-    /// The release whose expectations are printed: the failing one.
+    /// The failing release, whose expected results the programs contain.
     version: Version,
-    /// The precompiled headers of the candidates; none if the compiler does not support them.
+    /// The precompiled headers of all candidates; `None` if the compiler does not support them.
     headers: OnceCell<Option<PathBuf>>,
-    /// The time of the first program, which is complete.
+    /// Run time of the first program, which is not shortened.
     took: OnceCell<Duration>,
-    /// Number of runs; each gives the faults with a probability below 1 another seed.
+    /// Number of runs so far. In each run, faults with a probability below 1 have another seed.
     runs: Cell<u32>,
 }
 
-/// The mode of one run of a program.
+/// The way in which a program is run once.
 #[derive(Clone, Copy, PartialEq)]
 enum RunMode {
     Plain,
-    /// The runtime logs the calls.
+    /// The HIP runtime logs the calls of the program.
     Calls,
-    /// The runtime logs the calls and their execution.
+    /// The HIP runtime logs the calls and their execution on the device.
     All,
     /// The device executes work as late as the interface allows, so a program without enough synchronisation fails.
     Late,
-    /// The sanitizer stops accesses out of bounds and uses of uninitialised memory.
+    /// The sanitizer stops the program at out-of-bounds accesses and at uses of uninitialised memory.
     Watched,
 }
 
@@ -79,7 +80,7 @@ impl RunMode {
         match self {
             RunMode::Plain | RunMode::Calls | RunMode::All => |config| config,
             RunMode::Late => |config| Config { schedule: Schedule::Lazy, ..config },
-            // The default of the sanitizer, which cannot check writes of the host through a large BAR.
+            // This is the sanitizer's default: it cannot check what the host writes through a large BAR.
             RunMode::Watched => |config| Config {
                 sanitize: Sanitize::Stop,
                 large_bar: config.large_bar && !config.arch.has_large_bar(),
@@ -89,28 +90,28 @@ impl RunMode {
     }
 }
 
-/// The shortest program that showed the failure.
+/// The shortest program that showed the failure, and the results of its runs.
 pub struct ShortestProgram {
-    /// The program.
+    /// The source of the program.
     pub text: String,
-    /// Runs of the finished program that showed the failure.
+    /// Rate of the finished program's runs that showed the failure.
     pub failed: Rate,
-    /// The end of a failing run, for example `died of SIGSEGV`.
+    /// The way in which a failing run ended, for example `died of SIGSEGV`.
     pub ended: String,
-    /// Rate of failures on the oracle; none without an oracle.
+    /// Rate of failures on the oracle; `None` without an oracle.
     pub elsewhere: Option<Rate>,
-    /// Log of the runtime of one failing run, with AMD_LOG_LEVEL=4.
+    /// Log of the HIP runtime during one failing run, with AMD_LOG_LEVEL=4.
     pub log: String,
-    /// Stacks of the threads of a failing run; empty unless it died or hung.
+    /// Call stacks of the threads in a failing run; empty unless the program died or hung.
     pub stacks: String,
-    /// Runs of programs in the search.
+    /// Number of runs that the search needed.
     pub tries: u32,
-    /// True if nothing more can be left out; false if the search was cut short.
+    /// True if the search has shown that nothing more can be left out; false if it was cut short.
     pub complete: bool,
 }
 
 impl<'s> ProgramRunner<'s> {
-    /// Finds a compiler for a release.
+    /// Finds a compiler for the session's release.
     ///
     /// # Errors
     /// A stack without headers, or a machine without a compiler.
@@ -133,13 +134,13 @@ impl<'s> ProgramRunner<'s> {
         self.folder.path()
     }
 
-    /// Compiles a candidate with precompiled headers. The inner error has the messages of the compiler.
+    /// Compiles a candidate with precompiled headers. The inner error is the output of the compiler.
     fn try_to_compile(&self, text: &str, plan: &Plan) -> Result<Result<PathBuf, String>, Stop> {
         let headers = self.headers.get_or_init(|| self.toolchain.precompiled(text, self.at()));
         self.compile_behind(headers.as_deref(), text, plan)
     }
 
-    /// Compiles a text by its own build line. The inner error has the messages of the compiler.
+    /// Compiles a program with the build line in its own header. The inner error is the output of the compiler.
     fn compile(&self, text: &str, plan: &Plan) -> Result<Result<PathBuf, String>, Stop> {
         self.compile_behind(None, text, plan)
     }
@@ -158,12 +159,12 @@ impl<'s> ProgramRunner<'s> {
         Ok(done.map(|()| program))
     }
 
-    /// Reads the runtime's log of the last run.
+    /// Reads the HIP runtime's log of the last run.
     fn log(&self) -> String {
         read_log(&self.at().join("program.log"))
     }
 
-    /// Returns the stacks of a failing run with the handler; empty if no run shows any.
+    /// Returns the call stacks in a failing run of the program with the signal handler; empty if no run shows any.
     fn stacks(&self, runs: &Runs<'_>, text: &str) -> Result<String, Stop> {
         if !thread_stacks::are_useful(runs.goal.kind) {
             return Ok(String::new());
@@ -199,7 +200,7 @@ impl<'s> ProgramRunner<'s> {
         Ok(String::new())
     }
 
-    /// Runs a program once. A mode with a log shows the call in which it died or hung.
+    /// Runs a program once. In a mode with a log, the outcome contains the call in which the program died or hung.
     fn run(
         &self,
         job: &Job<'_>,
@@ -211,13 +212,14 @@ impl<'s> ProgramRunner<'s> {
         let log = self.at().join("program.log");
         for entry in fs::read_dir(self.at()).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with("program.log") {
-                // An older log could be read instead of this run's.
+                // Otherwise the log of an earlier run could be read in place of this run's.
                 let _ = fs::remove_file(entry.path());
             }
         }
         let mut limits = limits(self.session, goal, Duration::ZERO);
         if let (true, Some(took)) = (goal.kind != Kind::Hang, self.took.get()) {
-            // If the end of a loop was left out, the program never ends. The search does not wait for it as long as for a trial.
+            // If the candidate does not contain the end of a loop, it never ends. The search waits for it for a shorter
+            // time than for a trial.
             limits.quiet = limits.quiet.min((*took * 20).max(LEAST_PATIENCE));
         }
         let job = &job.of_run(self.runs.replace(self.runs.get() + 1));
@@ -245,7 +247,7 @@ impl<'s> ProgramRunner<'s> {
     }
 }
 
-/// Runs programs on the failing release and on the oracle: the configuration on which they must pass.
+/// Runs candidates on the failing release and on the oracle, the configuration on which they must pass.
 pub(super) struct Runs<'a> {
     job: &'a Job<'a>,
     healthy_job: Job<'a>,
@@ -257,17 +259,17 @@ pub(super) struct Runs<'a> {
     budget: ShortenBudget<'a>,
     tries: u32,
     pub(super) trouble: Option<Stop>,
-    /// The last compiled program with its text.
+    /// Source and result of the last compilation.
     last: Option<(String, Result<PathBuf, String>)>,
-    /// Results of programs on the oracle, by their text.
+    /// Results of candidates on the oracle, by their source. True if the candidate passed.
     passes: HashMap<String, bool>,
-    /// Other modes. If the first program passes in a mode on the oracle, later programs must pass in it too. A mode has no
-    /// value before the first program has run.
+    /// Further modes for runs on the oracle. If the first program passes in a mode, later programs must pass in it too.
+    /// The value is `None` until the first program has run.
     others: [(RunMode, Cell<Option<bool>>); 2],
 }
 
 impl Runs<'_> {
-    /// Tries a program once.
+    /// Runs a candidate once on the failing release.
     pub(super) fn look(&mut self, text: &str) -> Result<Seen, Stop> {
         let plan = &self.job.lowered.plan;
         self.tries += 1;
@@ -302,7 +304,7 @@ impl Runs<'_> {
         Ok(if passes { Seen::Same } else { Seen::Pass })
     }
 
-    /// Returns true if a program passes on the oracle, also in those further modes in which the first program does.
+    /// Returns true if a program passes on the oracle, also in those further modes in which the first program passed.
     fn is_right(
         &self,
         runner: &ProgramRunner<'_>,
@@ -327,14 +329,14 @@ impl Runs<'_> {
         Ok(true)
     }
 
-    /// Runs a program on the oracle; none without an oracle, or if it does not compile.
+    /// Runs a program on the oracle; `None` without an oracle, or if the program does not compile there.
     pub(super) fn on_oracle(&mut self, text: &str) -> Result<Option<ObservedProgram>, Stop> {
         if self.budget.is_spent() {
             return Ok(None);
         }
         self.tries += 1;
         (self.budget.tried)(self.tries);
-        // The compiler may overwrite the last program.
+        // The compiler may overwrite the executable of the last program.
         self.last = None;
         let Some((runner, job)) = self.healthy() else { return Ok(None) };
         let Ok(program) = runner.try_to_compile(text, &self.job.lowered.plan)? else {
@@ -343,13 +345,13 @@ impl Runs<'_> {
         runner.run(job, &program, self.goal, RunMode::Plain, self.cancel).map(Some)
     }
 
-    /// Returns the results of the runs for the header.
+    /// Returns the lines of a program's header that report the results of its runs.
     fn measured(&self, failed: Rate, passes: Option<Rate>) -> Vec<String> {
         let elsewhere = self.elsewhere.map(|runner| runner.session);
         measured(self.failing.session, failed, elsewhere, passes)
     }
 
-    /// Returns the oracle: another release, or the device without the injected faults; none if neither is available.
+    /// Returns the oracle: another release, or the device without the injected faults; `None` if there is neither.
     pub(super) fn healthy(&self) -> Option<(&ProgramRunner<'_>, &Job<'_>)> {
         match self.elsewhere {
             Some(runner) => Some((runner, self.job)),
@@ -388,11 +390,11 @@ impl<C> Runner<C> for Runs<'_> {
     }
 }
 
-/// Returns the shortest program that shows `goal`; none if no short program does. The case that it is printed from failed at `rate`,
-/// and the reported trial at `reported`.
+/// Returns the shortest program that shows the failure `goal`; `None` if no short program does. `job`, the trial that
+/// is printed as a program, failed at the rate `rate`, and the trial that the user reports at the rate `reported`.
 ///
 /// # Errors
-/// An interruption, or a compiler that cannot be started.
+/// An interruption by the user, or a compiler that cannot be started.
 pub fn shortest(
     failing: &ProgramRunner<'_>,
     elsewhere: Option<&ProgramRunner<'_>>,
@@ -404,7 +406,7 @@ pub fn shortest(
 ) -> Result<Option<ShortestProgram>, Stop> {
     let at_call = |p: &device::Planted| p.fault.place() == device::Place::Call;
     if job.faults.iter().any(at_call) {
-        // The fault is part of the program, so no healthy configuration exists.
+        // A fault at calls is part of the printed program, so no configuration exists on which the program passes.
         return Ok(None);
     }
     let (session, version) = (failing.session, &failing.version);
@@ -412,7 +414,7 @@ pub fn shortest(
     let premise = states.map_or(Premises::default(), |id| Premises::of_step(&job.lowered.plan, id));
     let calls = states.map_or(BTreeSet::new(), |id| Premises::functions(&job.lowered.plan, id));
     let space = Programs { job, version, session, failing: goal.at.step, premise };
-    // The sanitizer knows the bounds of the library's kernels only, not those of the case's own.
+    // The sanitizer knows the bounds of the buffers of library kernels only, not of kernels that belong to the case.
     let own = rewrite::launches_own(&job.lowered.plan);
     let mut runs = Runs {
         job,
@@ -435,7 +437,8 @@ pub fn shortest(
     let deterministic = rate.failed == rate.runs;
     let settings = ReduceSettings { deterministic, ..ReduceSettings::default() };
     let (mut text, complete) = match (start, runs.healthy().is_some()) {
-        // Without an oracle, a call whose absence makes the program wrong cannot be distinguished from one that can be left out.
+        // Without an oracle, a call whose absence makes the program wrong cannot be distinguished from one that can be
+        // left out.
         (Some(start), false) => {
             let text = printed_in_full(&space, &runs, &start).map_err(Stop::no_verdict)?;
             return finished(&runs, &text, reported);
@@ -453,7 +456,7 @@ pub fn shortest(
                 printed_in_full(&space, &runs, &found.candidate).map_err(Stop::no_verdict)?;
             (text, found.complete)
         }
-        // A program without a short form can still be shortened line by line.
+        // If the plan cannot be printed as a short program, the full program can still be shortened line by line.
         (None, true) => {
             let tested = runs.measured(UNKNOWN, Some(UNKNOWN));
             (printed(session, job, Form::Hiprtc, tested, vec![goes_wrong(goal)])?, true)
@@ -471,13 +474,14 @@ pub fn shortest(
     Ok(short.map(|short| ShortestProgram { complete, ..short }))
 }
 
-/// Prints the program with its full header. The numbers follow later and do not change the line numbers.
+/// Prints the program with its full header. The results of runs are filled in later and do not change the line numbers.
 fn printed_in_full(space: &Programs<'_>, runs: &Runs<'_>, plan: &Plan) -> Result<String, String> {
     let tested = runs.measured(UNKNOWN, runs.healthy().map(|_| UNKNOWN));
     space.print(plan, tested, vec![goes_wrong(runs.goal)])
 }
 
-/// Returns true if the failure is a wrong result, which rests on a premise: a status, a value, or a comparison of two buffers.
+/// Returns true if the failure is a result that differs from an expected one: a status, a value, or a comparison of two
+/// buffers.
 fn states_a_result(plan: &Plan, goal: &Outcome) -> bool {
     let step = goal.at.step.and_then(|id| plan.step(id));
     let compares =
@@ -485,11 +489,11 @@ fn states_a_result(plan: &Plan, goal: &Outcome) -> bool {
     goal.kind == Kind::ApiError || step.is_some_and(compares)
 }
 
-/// The rate in a header whose numbers are not known yet.
+/// Placeholder for a rate in the header of a program that has not run yet.
 const UNKNOWN: Rate = Rate { failed: 0, runs: 0 };
 
-/// Runs the finished program, its header included, and returns what it showed. It runs until its rate agrees with that of the trial,
-/// at most `MOST_RUNS` times.
+/// Runs the finished program, with its header comment, again and again until its failure rate agrees with that of the
+/// reported trial, at most `MOST_RUNS` times. Returns what the runs showed.
 fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<ShortestProgram>, Stop> {
     let plan = &runs.job.lowered.plan;
     let passes = match runs.healthy() {
@@ -522,7 +526,7 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Shorte
             ended = seen.line;
         }
     }
-    // One more run shows the log, and the call in which the program died.
+    // This additional run produces the log, which shows the call in which the program died.
     let mut logged = runs.failing.run(runs.job, &program, runs.goal, RunMode::All, runs.cancel)?;
     for n in 0..MOST_RUNS {
         if logged.shows(&runs.wanted) || n >= most() {
@@ -540,7 +544,8 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Shorte
         text = text.replacen(&format!("// {unknown}\n"), &format!("// {known}\n"), 1);
     }
     if ended.starts_with(FAILED) {
-        // The failure of the trial names all of its bytes and buffers, that of the program only its own.
+        // The trial's failure may mention bytes and buffers that the program does not have, so the header describes the
+        // program's own failure.
         let words = [goes_wrong(runs.goal), format!("A failing run ended so: {ended}")];
         let [trial, program] = words.map(|words| format!("// {words}\n"));
         text = text.replacen(&trial, &program, 1);

@@ -1,24 +1,25 @@
-//! Stacks of the threads of a program that dies or hangs. A signal handler is linked into one more run of it. The functions are those
-//! that the libraries export; the offsets lead to all others with debug files.
+//! Reads the call stacks of a program that dies or hangs: a signal handler is linked into the program for one more run.
+//! The stacks contain functions that the libraries export; for other functions they contain offsets, which can be
+//! resolved with debug files.
 
 use std::path::Path;
 
 use judge::Kind;
 
-/// Source of the handler. It is appended to a program, so the program's line numbers do not change.
+/// Source of the signal handler. It is appended to a program, so that the program's line numbers do not change.
 pub(super) const HANDLER: &str = include_str!("thread_stacks.cpp");
-/// Variable with the file that the handler writes.
+/// Environment variable with the path of the file that the signal handler writes.
 pub(super) const FILE: &str = "ROCREPRO_STACKS";
-/// Variable with the time after which the handler reports a hang, in seconds.
+/// Environment variable with the number of seconds after which the signal handler treats the program as hung.
 pub(super) const AFTER: &str = "ROCREPRO_STACKS_AFTER";
 
-/// Returns true if the stacks of such a failure are of use.
+/// Returns true if call stacks help to understand this kind of failure.
 pub(super) fn are_useful(kind: Kind) -> bool {
     matches!(kind, Kind::Crash | Kind::TeardownCrash | Kind::MemoryFault | Kind::Hang)
 }
 
-/// Formats the output of the handler: one heading per thread, and each frame as `library function+offset`. Frames of the emulated
-/// device are marked, because its library has the name of ROCm's.
+/// Formats the output of the signal handler: one heading per thread, and each frame as `library function+offset`.
+/// Frames of the emulated device's library are marked, because the library has the same name as ROCm's.
 pub(super) fn readable(raw: &str, emulated: Option<&Path>) -> String {
     let mut out = String::new();
     let mut number = 0;
@@ -66,7 +67,7 @@ fn repeated(out: &mut String, again: &mut u32) {
     *again = 0;
 }
 
-/// Frames of the handler itself: two functions, and the return trampoline of the kernel.
+/// Number of frames that belong to the signal handler: two functions, and the Linux kernel's return trampoline.
 const OWN: u32 = 3;
 
 /// Parses a line of backtrace_symbols_fd(3), for example `/usr/lib/libamdhip64.so.7(hipMalloc+0x41) [0x7f12]`.
@@ -94,7 +95,7 @@ mod tests {
         );
     }
 
-    /// The library of the emulated device has the name of ROCm's library and must not be mistaken for it.
+    /// The emulated device's library has the same name as ROCm's library, for which a reader could mistake it.
     #[test]
     fn frames_of_the_emulated_device_say_so() {
         let raw = "thread 7 signal 11\na(b) [0x1]\na(b) [0x2]\na(b) [0x3]\n\

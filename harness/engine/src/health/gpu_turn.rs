@@ -1,4 +1,4 @@
-//! Access of a trial to a GPU, and the health check after it.
+//! Gives a trial access to a GPU, and runs the health check after the trial.
 
 use std::{
     io,
@@ -19,11 +19,11 @@ use crate::{
     slots::{self, Slot},
 };
 
-/// Limits of a health check, which takes about 1 s.
+/// Time limits of a health check, which usually takes about 1 s.
 const TOTAL: Duration = Duration::from_secs(60);
 const QUIET: Duration = Duration::from_secs(20);
 
-/// Largest number of inconclusive health checks of one GPU.
+/// Largest number of inconclusive health checks of one GPU in a session.
 const TIMES: u32 = 3;
 
 const RECOVERY: Duration = Duration::from_secs(300);
@@ -35,7 +35,7 @@ pub(crate) struct Turn<'s> {
     locks: Locks,
 }
 
-/// The result of waiting for a turn.
+/// The result of waiting until a trial may use a GPU.
 pub(crate) enum Gated<'s> {
     Open(Turn<'s>),
     /// Every GPU is broken, for these reasons.
@@ -44,13 +44,13 @@ pub(crate) enum Gated<'s> {
 
 enum Blame {
     Gpu(String),
-    /// Another GPU must be checked first.
+    /// Unknown until the health check has run on another GPU.
     NotYet,
     Nobody,
 }
 
 impl Session {
-    /// Returns the lock files of a slot, to which untrusted cases cannot write.
+    /// Returns the paths of a slot's lock files. Untrusted cases cannot write to them.
     fn locks(&self, slot: &Slot) -> Vec<PathBuf> {
         slot.locks.iter().map(|name| self.folders.cache.join(name)).collect()
     }
@@ -61,8 +61,8 @@ impl Session {
         Health::new(file, machine::boot(), stack)
     }
 
-    /// Waits for a turn on a working GPU, exclusive if trials run one at a time or `alone` is set. Returns none if the
-    /// run was cancelled.
+    /// Waits until a GPU that works is free. The use is exclusive if trials run one at a time, or if `alone` is true.
+    /// Returns `None` if the run was cancelled.
     pub(crate) fn turn(&self, alone: bool, cancel: &Cancel) -> io::Result<Option<Gated<'_>>> {
         if let [slot] = &self.gpus.slots[..] {
             return self.gate(slot, alone, Some(cancel), cancel);
@@ -96,7 +96,8 @@ impl Session {
         }
     }
 
-    /// Takes a turn on one GPU. Returns none if it is in use and `wait` is none, or if the run was cancelled.
+    /// Takes one GPU for a trial. Returns `None` if the GPU is in use and `wait` is `None`, or if the run was
+    /// cancelled.
     fn gate<'s>(
         &'s self,
         slot: &'s Slot,
@@ -111,12 +112,12 @@ impl Session {
                 return Ok(None);
             };
             let turn = Turn { slot, locks };
-            // Another trial failed while this one waited.
+            // Another trial failed on this GPU while this one waited for it.
             if !alone && health.is_due(SystemTime::now()) {
                 continue;
             }
             let mut check = || self.check_up(slot, cancel);
-            // The recovery command runs once per GPU and run.
+            // Each run of rocrepro calls the recovery command at most once per GPU.
             let mut recover = || self.claim_recovery(slot).then(|| self.recover(slot, cancel))?;
             let gate = health.before(SystemTime::now(), &mut check, &mut recover)?;
             match self.blame(slot, &health, &gate)? {
@@ -135,8 +136,8 @@ impl Session {
         }
     }
 
-    /// Decides whether the stack or the GPU is to blame for a failed health check, by comparing with other GPUs.
-    /// Without a check that passed, the result is inconclusive.
+    /// Decides whether the stack or the GPU is to blame for a failed health check, by comparing with other GPUs. If the
+    /// check passed nowhere, the result is inconclusive.
     fn blame(&self, slot: &Slot, health: &Health, gate: &Gate) -> io::Result<Blame> {
         let mut checked = self.gpus.checked.lock();
         let times = checked.entry(slot.first_lock().to_owned()).or_default();
@@ -156,13 +157,13 @@ impl Session {
         let open = |(other, passes): &(&Slot, Option<bool>)| {
             passes.is_none() && !checked.contains_key(other.first_lock())
         };
-        // Another GPU has passed since, so that a check may be conclusive now.
+        // Another GPU has passed the check since the last time, so a repeated check may be conclusive.
         let again = passes.is_none() && works.is_some() && times < TIMES;
         Ok(if again || others.iter().any(open) { Blame::NotYet } else { Blame::Nobody })
     }
 
-    /// Makes the health check after a failed trial and returns its result. `tell` is called after the suspect is
-    /// stored: if this program is killed later, the next run makes the check.
+    /// Runs the health check after a failed trial and returns its result. `tell` is called after the suspect is stored:
+    /// from then on, if this program is killed, the next run makes the check.
     pub(crate) fn check_gpu_after_failure(
         &self,
         record: &Record,
@@ -172,7 +173,7 @@ impl Session {
         cancel: &Cancel,
     ) -> String {
         let stuck = self.processes.take_stuck(slot.first_lock());
-        // The trial's environment may have hidden other GPUs.
+        // Because of the trial's environment variables, the GPU that it used may not be the first one of the slot.
         let own = slots::of_card(slot, &card::cards(Path::new("/")), &record.device.bdf);
         let health = self.health(&own);
         let suspect = Suspect::new(record.trial.clone(), self.run.clone(), ended);
@@ -213,12 +214,12 @@ impl Session {
         if !stuck.is_empty() {
             let ended = "it was interrupted, and could not be killed".to_owned();
             let suspect = Suspect::new(trial.to_owned(), self.run.clone(), ended);
-            // Nothing could be done about a failure to write.
+            // If the file cannot be written, nothing can be done about it.
             let _ = self.health(slot).suspect(&suspect, stuck);
         }
     }
 
-    /// Returns true at the first call for this GPU.
+    /// Returns true if this is the first call for the GPU.
     fn claim_recovery(&self, slot: &Slot) -> bool {
         let mut mended = self.gpus.mended.lock();
         mended.insert(slot.first_lock().to_owned())
@@ -228,7 +229,7 @@ impl Session {
         let Some(Check { case, trial, lowered }) = &*CHECK else { return Checked::NotRun };
         let job = Job { case, trial, lowered: lowered.clone(), run: 0, faults: Vec::new() };
         let Limits { total, quiet, .. } = self.limits;
-        // Reading stacks takes longer than the check, and nothing uses them.
+        // Reading call stacks takes longer than the health check, and nothing uses them here.
         let limits = Limits {
             total: total.min(TOTAL),
             quiet: quiet.min(QUIET),
@@ -245,7 +246,7 @@ impl Session {
         }
     }
 
-    /// Runs the recovery command, and describes its end.
+    /// Runs the user's recovery command, and describes how it ended.
     fn recover(&self, slot: &Slot, cancel: &Cancel) -> Option<String> {
         let (program, arguments) = self.gpus.recovery.split_first()?;
         let mut command = std::process::Command::new(program);

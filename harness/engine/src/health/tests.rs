@@ -12,7 +12,7 @@ struct Machine {
     checks: usize,
 }
 
-/// Random numbers from a linear congruential generator.
+/// Generates random numbers with a linear congruential generator.
 struct Draw(u64);
 
 impl Draw {
@@ -40,7 +40,7 @@ fn before(health: &Health, now: SystemTime, check: &mut dyn FnMut() -> Checked) 
     health.before(now, check, &mut || None).unwrap()
 }
 
-/// Simulates one trial. Returns whether it ran, and the reason of the gate or of the check.
+/// Simulates one trial. Returns true if it ran, and the reason that the gate or the health check gave.
 fn trial(
     health: &Health,
     machine: &mut Machine,
@@ -71,7 +71,7 @@ fn trial(
     }
 }
 
-/// For random histories, an innocent trial is never blamed, and no trial runs on a broken GPU.
+/// In random histories, no innocent trial is ever blamed, and no trial runs on a broken GPU.
 #[test]
 fn blames_the_trial_that_broke_the_gpu() {
     let (mut found, mut came_back) = (0, 0);
@@ -118,7 +118,7 @@ fn blames_the_trial_that_broke_the_gpu() {
     assert!(found > 1000 && came_back > 100, "{found} {came_back}");
 }
 
-/// Of 700 trials the 350th breaks the GPU.
+/// Of 700 trials, the 350th breaks the GPU.
 #[test]
 fn broken_gpu_wastes_little_time() {
     let folder = tempfile::tempdir().unwrap();
@@ -131,7 +131,7 @@ fn broken_gpu_wastes_little_time() {
         })
         .count();
     assert_eq!(ran, 351);
-    // The trials, the first check (1 s) and one in vain (20 s).
+    // 351 trials of 1 s, the first health check (1 s), and one that fails by its time limit (20 s).
     assert_eq!((machine.checks, machine.now - begun), (2, 351 + 1 + 20));
 }
 
@@ -149,7 +149,7 @@ fn unusable_health_check_closes_no_gpu() {
     let suspect = Suspect::new("t".into(), "r".into(), "it hung".into());
     assert!(!bad.suspect(&suspect, Vec::new()).unwrap());
     assert_eq!(machine.checks, 1);
-    // The state is kept per stack.
+    // The state is stored per stack.
     machine.bad_stack = false;
     assert_eq!(before(&health("good"), at(0), &mut || check(&mut machine)), Gate::Open);
     assert!(health("good").suspect(&suspect, Vec::new()).unwrap());
@@ -174,7 +174,7 @@ fn recovery_command_reopens_a_broken_gpu() {
     let reason = "the GPU did not pass the health check (hang, also after `true`, which ended with exit code 0); `t` of run r is the \
                 suspect: it hung";
     assert_eq!(after, After::Broken(reason.to_owned()));
-    // No check is made for ten minutes.
+    // For ten minutes, no further health check is made.
     let gate = before(&health, at(599), &mut || unreachable!("it is left alone"));
     let left = "; the next health check is in 1 s, and `--recover COMMAND` makes one now";
     assert_eq!(gate, Gate::Closed(format!("{reason}{left}")));
@@ -214,7 +214,7 @@ fn recovery_command_runs_without_waiting() {
     assert_eq!(before(&health, at(2), &mut || unreachable!("it works")), Gate::Open);
 }
 
-/// Also in another process, later, and on a stack on which the check fails.
+/// The GPU is also closed to other processes, at later times, and on a stack on which the health check always fails.
 #[test]
 fn unkillable_process_closes_the_gpu() {
     for bad_stack in [false, true] {

@@ -1,13 +1,14 @@
-//! Loads the emulated device before all other libraries of a program and its children.
+//! Makes the dynamic loader load the emulated device's library before all other libraries of a program and its
+//! children.
 //!
-//! Wheels of frameworks contain their own libhsa-runtime64 and search their own folder first (`DT_RPATH` or
-//! `DT_RUNPATH` with `$ORIGIN`), so a library path does not suffice. The loader does not search for a library whose
-//! `DT_SONAME` is loaded already. The device has the name `libhsa-runtime64.so.1`, which packages of AMD, Debian and
-//! TheRock need. An empty library that depends on it has the name `libhsa-runtime64.so`, which PyTorch's wheels need.
-//! So the copy of a wheel is never mapped.
+//! Python wheels of frameworks contain their own libhsa-runtime64, and their libraries search their own folder first
+//! (`DT_RPATH` or `DT_RUNPATH` with `$ORIGIN`), so a library path does not suffice. However, the dynamic loader does
+//! not search for a library whose `DT_SONAME` is already loaded. The emulated device's library has the soname
+//! `libhsa-runtime64.so.1`, which packages of AMD, Debian and TheRock need. An empty library that depends on it has the
+//! soname `libhsa-runtime64.so`, which PyTorch's wheels need. With both loaded, the copy in a wheel is never mapped.
 //!
-//! In a view `/etc/ld.so.preload` names both libraries, see ld.so(8), which a user's `LD_PRELOAD` cannot replace.
-//! Without a view `LD_PRELOAD` is used.
+//! In a view of the file system, `/etc/ld.so.preload` names both libraries, see ld.so(8), and a user's `LD_PRELOAD`
+//! cannot override it. Without a view, `LD_PRELOAD` is used.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +26,8 @@ const LIST: &str = "ld.so.preload";
 
 const FOLDER: &str = "/etc";
 
-/// Folder of preloaded libraries below [`FOLDER`], without space and colon, which separate entries.
+/// Folder of the preloaded libraries below [`FOLDER`]. Its name has no space and no colon, which separate entries in a
+/// list of libraries.
 const INSIDE: &str = "rocrepro";
 
 /// The HSA runtime under the name that PyTorch's wheels need.
@@ -37,9 +39,10 @@ const UNVERSIONED: StubLibrary = StubLibrary {
     texts: &[],
 };
 
-/// Lets programs start that were compiled with GCC's address sanitizer, which rejects libraries loaded before its own.
+/// Allows programs to start that were compiled with GCC's address sanitizer, which by default rejects libraries that
+/// are loaded before its own.
 ///
-/// Source: `AsanCheckDynamicRTPrereqs` and the flag `verify_asan_link_order` in compiler-rt/lib/asan of LLVM.
+/// See `AsanCheckDynamicRTPrereqs` and the flag `verify_asan_link_order` in compiler-rt/lib/asan of LLVM.
 pub(crate) fn allow_preloading(environment: &mut BTreeMap<OsString, OsString>) {
     let options = environment.entry("ASAN_OPTIONS".into()).or_default();
     if !options.is_empty() {
@@ -49,7 +52,7 @@ pub(crate) fn allow_preloading(environment: &mut BTreeMap<OsString, OsString>) {
 }
 
 impl Home<'_> {
-    /// Makes the view preload the device, before the machine's own preloaded libraries.
+    /// Makes a view preload the emulated device's library, before the libraries that the machine itself preloads.
     pub(super) fn preload(&self, view: &mut View) -> Result<(), String> {
         let Some(device) = self.device else { return Ok(()) };
         let mut link = |name: &str, target: PathBuf| {
@@ -57,7 +60,8 @@ impl Home<'_> {
             format!("{FOLDER}/{INSIDE}/{name}")
         };
         let unversioned = link(UNVERSIONED.soname, self.unversioned()?);
-        // The loader compares inodes of two paths, so the device gets the path under which programs find it.
+        // If two paths lead to one library, the dynamic loader must not treat them as two libraries. Therefore the
+        // entry uses the path under which programs find the library.
         let device = match self.stack.loader {
             Some(_) => format!("{LIBRARIES}/{FILE_NAME}"),
             None => link(FILE_NAME, device.join(FILE_NAME)),
@@ -73,7 +77,8 @@ impl Home<'_> {
         let Some(device) = self.device else { return Ok(Vec::new()) };
         let device = device.join(FILE_NAME);
         let all = [(device, FILE_NAME), (self.unversioned()?, UNVERSIONED.soname)];
-        // LD_PRELOAD cannot hold a space. By its name alone the device is found on the library path.
+        // An entry of LD_PRELOAD cannot contain a space. In that case only the file name is used, and the loader finds
+        // the library on the library path.
         let word = |(path, name): (PathBuf, &str)| match path.to_string_lossy().contains(' ') {
             true => (name == FILE_NAME).then(|| name.into()),
             false => Some(path.into()),
@@ -81,7 +86,8 @@ impl Home<'_> {
         Ok(all.into_iter().filter_map(word).collect())
     }
 
-    /// Returns the file of [`UNVERSIONED`], which is not called like an HSA runtime, because it is none.
+    /// Returns the path of the library [`UNVERSIONED`]. Its file name differs from that of an HSA runtime, because it
+    /// does not contain one.
     fn unversioned(&self) -> Result<PathBuf, String> {
         let library = UNVERSIONED.library().map_err(|error| error.to_string())?;
         kept(self.cache, "stubs", "hsa-by-its-short-name.so", &library)

@@ -1,4 +1,4 @@
-//! Library names that programs built for AMD's packages load and a release lacks.
+//! Library names that programs built for AMD's packages load, and that the stacks of some distributions do not have.
 
 use std::path::PathBuf;
 
@@ -6,21 +6,22 @@ use stacks::Stack;
 
 use super::stub_library::StubLibrary;
 
-/// A library name that a release lacks.
+/// A library name that a stack does not have.
 pub(super) enum Quirk {
-    /// The release has the library under another name.
+    /// The stack has the library under this name.
     Renamed(&'static str),
-    /// The release lacks the library.
+    /// The stack does not have the library in any form.
     Missing(StubLibrary),
 }
 
 pub(super) const QUIRKS: &[Quirk] = &[
-    // hipGetProcAddress opens the first, programs that bind to HIP both. Debian has them in development packages.
+    // hipGetProcAddress opens the first of these two names, and programs that bind to HIP open both. Debian has them
+    // only in development packages.
     Quirk::Renamed("libamdhip64.so"),
     Quirk::Renamed("libhiprtc.so"),
-    // AMD's packages call version 7 of this library 1, and XLA is linked to it.
+    // Version 7 of this library has version number 1 in AMD's packages, to which XLA is linked.
     Quirk::Renamed("librocm_smi64.so.1"),
-    // Debian has no roctracer. CuPy is linked to it for cupy.cuda.profiler.
+    // Debian does not package roctracer. CuPy is linked to it for cupy.cuda.profiler.
     Quirk::Missing(StubLibrary {
         soname: "libroctracer64.so.4",
         version: Some("ROCTRACER_4.0"),
@@ -28,7 +29,7 @@ pub(super) const QUIRKS: &[Quirk] = &[
         functions: &["roctracer_start", "roctracer_stop"],
         texts: &[],
     }),
-    // Debian has no rocprofiler-sdk. JAX's plugin is linked to these functions of it for jax.profiler.
+    // Debian does not package rocprofiler-sdk. JAX's plugin is linked to these functions of it for jax.profiler.
     Quirk::Missing(StubLibrary {
         soname: "librocprofiler-sdk.so.1",
         version: None,
@@ -64,7 +65,7 @@ impl Quirk {
         }
     }
 
-    /// Returns the stack's file under another name; none if the stack has both names or neither.
+    /// Returns the file that the stack has under the other name; `None` if the stack has both names or neither.
     pub(super) fn other_name(&self, stack: &Stack) -> Option<PathBuf> {
         let Quirk::Renamed(name) = self else { return None };
         let end = name.find(".so")? + ".so".len();

@@ -1,6 +1,7 @@
-//! Stub libraries, with which programs load that need a library that a release lacks. The first call prints a message.
+//! Builds stub libraries. A program that is linked to a library that the stack does not have can start with a stub in
+//! its place. The first call of a stub's function prints a message.
 //!
-//! Formats: the System V ABI, "Dynamic Linking", and the Linux Standard Base, "Symbol Versioning".
+//! The formats are defined in the System V ABI, "Dynamic Linking", and the Linux Standard Base, "Symbol Versioning".
 
 use object::{
     Endianness,
@@ -14,22 +15,23 @@ use object::{
 #[derive(Debug)]
 pub(crate) struct StubLibrary {
     pub(crate) soname: &'static str,
-    /// Symbol version of the functions.
+    /// Symbol version of all functions, if any.
     pub(crate) version: Option<&'static str>,
-    /// Library that the stub depends on.
+    /// Name of a library that the stub depends on, if any.
     pub(crate) needs: Option<&'static str>,
-    /// Functions that return 1, which is an error for all of them.
+    /// Names of functions that return 1, which is an error code in each of them.
     pub(crate) functions: &'static [&'static str],
-    /// Functions that return the message.
+    /// Names of functions that return the message as a text.
     pub(crate) texts: &'static [&'static str],
 }
 
 const PAGE: u64 = 0x1000;
 
-/// Entries of the dynamic table: six for names and symbols, three for a version, a dependency, the end.
+/// Number of entries in the dynamic table: six for names and symbols, three for a version, one for a dependency, and
+/// the end.
 const DYNAMIC: usize = 11;
 
-/// Sizes of the code of [`call`] and [`returns`], in bytes.
+/// Sizes of the machine code that [`call`] and [`returns`] generate, in bytes.
 const CALL: u64 = 45;
 const TEXT: u64 = 8;
 
@@ -92,7 +94,7 @@ impl StubLibrary {
             e_flags: elf::FileFlags(0),
         })?;
         file.write_align_program_headers();
-        // Writable data has a page of its own.
+        // Writable data must be in a page of its own.
         let mut segment = |p_type, p_flags, p_offset: u64, size, p_align| {
             let address = if p_offset < dynamic { p_offset } else { p_offset + PAGE };
             file.write_program_header(&ProgramHeader {
@@ -125,7 +127,7 @@ impl StubLibrary {
                 st_name,
                 st_info: SymbolInfo::new(elf::STB_GLOBAL, elf::STT_FUNC),
                 st_other: elf::SymbolOther(0),
-                // The library has no sections, so any number but that of undefined symbols works.
+                // The library has no sections, so any index works except that of undefined symbols.
                 st_shndx: elf::SymbolSection(1),
                 st_value,
                 st_size,
@@ -193,7 +195,8 @@ impl StubLibrary {
     }
 }
 
-/// Returns the code of a function that prints the text if the byte at `flag` is zero, sets it, and returns 1.
+/// Returns the machine code of a function that prints the text if the byte at `flag` is zero, sets the byte, and
+/// returns 1.
 fn call(at: u64, flag: u64, text: u64, length: usize) -> Vec<u8> {
     let mut code = Vec::new();
     code.extend([0xb8, 1, 0, 0, 0, 0x86, 0x05]); // mov eax, 1; xchg [flag], al
@@ -215,7 +218,8 @@ fn returns(at: u64, text: u64) -> Vec<u8> {
     code
 }
 
-/// Returns an address relative to the end of its own four bytes.
+/// Returns the 32-bit displacement to the address `to`, which is appended to `code`. It is relative to the end of its
+/// four bytes, as x86 requires.
 fn relative(at: u64, code: &[u8], to: u64) -> [u8; 4] {
     let next = at + code.len() as u64 + 4;
     (to.wrapping_sub(next) as u32).to_le_bytes()
@@ -241,13 +245,13 @@ mod tests {
             // SAFETY: the library has no initialisers.
             let library = unsafe { libloading::os::unix::Library::new(&path) }.unwrap();
             for name in ["start", "stop"] {
-                // SAFETY: the code takes no argument and returns an int.
+                // SAFETY: the function takes no argument and returns an int.
                 let function =
                     unsafe { library.get::<unsafe extern "C" fn() -> i32>(name.as_bytes()) };
-                // SAFETY: as above.
+                // SAFETY: as above, the function takes no argument and returns an int.
                 assert_eq!(unsafe { function.unwrap()() }, 1);
             }
-            // SAFETY: the code returns the address of a zero-terminated text in the library, which stays loaded.
+            // SAFETY: the function returns the address of a zero-terminated text in the library, which remains loaded.
             let text = unsafe {
                 let why = library.get::<unsafe extern "C" fn() -> *const std::ffi::c_char>(b"why");
                 std::ffi::CStr::from_ptr(why.unwrap()())
@@ -256,10 +260,10 @@ mod tests {
             let (name, handle) = (std::ffi::CString::new("stop").unwrap(), library.into_raw());
             let versioned = |version: &str| {
                 let version = std::ffi::CString::new(version).unwrap();
-                // SAFETY: both texts are zero-terminated, and the result is not called.
+                // SAFETY: both texts are zero-terminated, and the returned address is not called.
                 unsafe { libc::dlvsym(handle, name.as_ptr(), version.as_ptr()) }
             };
-            // In a library without versions every version matches.
+            // If a library has no symbol versions, a lookup with any version succeeds.
             assert!(!versioned("V_4.0").is_null());
             assert_eq!(versioned("V_5.0").is_null(), version.is_some());
         }

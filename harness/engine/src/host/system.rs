@@ -1,10 +1,10 @@
-//! The machine without its GPUs: operating system, processor, container.
+//! Describes this machine apart from its GPUs: operating system, processor, container.
 
 use std::{fs, num::NonZeroUsize, path::Path};
 
 use report::issue::{Environment, Identity, NotRead};
 
-/// Reads this machine. Files that cannot be read are added to `not_read`.
+/// Describes this machine. Files that cannot be read are added to `not_read`.
 pub(super) fn machine(not_read: &mut Vec<NotRead>) -> Environment {
     let mut read = |path: &str| match fs::read_to_string(path) {
         Ok(text) => text,
@@ -31,7 +31,7 @@ pub(super) fn machine(not_read: &mut Vec<NotRead>) -> Environment {
     }
 }
 
-/// Returns the names of people and machines that a published text must not have.
+/// Returns the names of this machine and its users, which a published text must not contain.
 pub(super) fn identity() -> Identity {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let mut serials = Vec::new();
@@ -54,8 +54,8 @@ pub(super) fn identity() -> Identity {
     }
 }
 
-/// Returns private folders, each with the name that replaces it: those in `HOME`, `TMPDIR` and the `XDG_` variables.
-/// Folders of the system in lists such as `XDG_DATA_DIRS` are not private.
+/// Returns private folders, each with its replacement in published texts: those in the variables `HOME`, `TMPDIR` and
+/// `XDG_*`. System folders in lists such as `XDG_DATA_DIRS` are not private.
 fn folders(variables: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
     const SYSTEM: [&str; 6] = ["usr", "etc", "opt", "var", "snap", "nix"];
     let is_system = |path: &str| {
@@ -73,16 +73,17 @@ fn folders(variables: impl Iterator<Item = (String, String)>) -> Vec<(String, St
             true => value.split(':').filter(|path| !is_system(path)).collect(),
             false => vec![&value],
         };
-        // The name of /tmp is not private.
+        // The path /tmp reveals nothing.
         let paths = paths.into_iter().filter(|path| path.starts_with('/') && *path != "/tmp");
         found.extend(paths.map(|path| (path.to_owned(), word.clone())));
     }
-    // Two variables may hold the same folder. The name of the home folder is the best one.
+    // Two variables may contain the same folder. The replacement `~` is preferred.
     found.sort_by_key(|(_, word)| (word != "~", word.clone()));
     found
 }
 
-/// Returns login names: those of the environment, of the user id, and of the owner of the current folder.
+/// Returns login names: those in environment variables, that of the user id, and that of the owner of the current
+/// folder.
 fn logins() -> Vec<String> {
     use std::os::unix::fs::MetadataExt;
     let variables = ["USER", "LOGNAME", "SUDO_USER", "DOAS_USER", "USERNAME"];
@@ -108,7 +109,7 @@ fn logins() -> Vec<String> {
     names
 }
 
-/// Returns the name of the system in /etc/os-release.
+/// Returns the name of the operating system, from the text of /etc/os-release.
 fn os_name(text: &str) -> Option<String> {
     let value = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
     Some(value.trim_matches(['"', '\'']).to_owned())
@@ -126,7 +127,7 @@ fn kib(text: &str) -> u64 {
     text.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the kernel parameters that can affect a GPU.
+/// Returns those parameters of the Linux kernel's command line that can affect a GPU.
 fn parameters(text: &str) -> Vec<String> {
     const NAMES: [&str; 10] = [
         "amdgpu.",
@@ -144,7 +145,8 @@ fn parameters(text: &str) -> Vec<String> {
     text.split_whitespace().filter(wanted).map(str::to_owned).collect()
 }
 
-/// Returns the kind of container with this root, by files that container engines create.
+/// Returns the kind of container whose root folder this is, detected by files that container engines create; `None` if
+/// it is not one.
 fn container(root: &Path, variable: Option<String>) -> Option<String> {
     if root.join("run/.containerenv").exists() {
         return Some("podman".to_owned());

@@ -1,4 +1,4 @@
-//! One run of a program exactly as an issue prints it, compared with the reported failure.
+//! Runs a program once exactly as an issue prints it, and compares the result with the reported failure.
 
 use judge::{End, Kind, Outcome};
 use plan::program::ProgramExpectations;
@@ -17,17 +17,18 @@ use crate::{
 };
 use plan::Program as CaseProgram;
 
-/// Longest quoted line of output, in characters.
+/// Length at which a quoted line of output is cut, in characters.
 const LONGEST: usize = 200;
 
-/// Last line of a program without the helper whose checks are right.
+/// Last output line of a program without rocrepro's helper, if all checks pass.
 const FINISHED: &str = "all checks ok";
 
-/// Runs a printed program once, and returns the result; none if the text of the program is not printed. The inner error is
-/// the compiler's, for a program that compiled in the reported runs.
+/// Runs a printed program once, and returns the result; `None` if the issue does not contain the full source. The inner
+/// error is the compiler's output if the program does not compile as printed, although it compiled in the reported
+/// runs.
 ///
 /// # Errors
-/// Mistakes of the case, or a request to stop.
+/// Mistakes in the case, or a request to stop.
 pub(super) fn run(
     subject: &FailingTrial<'_>,
     session: &Session,
@@ -43,12 +44,12 @@ pub(super) fn run(
     if let Some(helper) = own.helper {
         return not(format!("the program needs {helper}"));
     }
-    // The packages are those of the reported runs.
+    // The commands that install packages are not run: the run uses the packages of the reported runs.
     let commands: Vec<String> =
         own.plainly.iter().filter(|line| !line.starts_with("pip install ")).cloned().collect();
     let program = PrintedProgram { file: &printed.file, text: &printed.text, commands: &commands };
     let mut job = subject.job()?;
-    // The printed commands set these.
+    // The printed commands set these variables themselves.
     job.lowered.plan.environment.clear();
     match run_printed(session, &job, of_case, &program, cancel) {
         Ok(None) => Err(IssueError::Interrupted.into()),
@@ -68,11 +69,11 @@ pub(super) fn run(
     }
 }
 
-/// The reported failure, as far as a run without the helper shows it.
+/// Those facts of the reported failure that a run without rocrepro's helper can show.
 struct Failure<'a> {
     outcome: &'a Outcome,
     end: &'a End,
-    /// Names of the checks that were wrong.
+    /// Names of the checks that failed.
     wrong: Vec<&'a str>,
 }
 
@@ -84,7 +85,7 @@ impl Failure<'_> {
     }
 }
 
-/// Returns true if the run failed as the reported one did.
+/// Returns true if the run of the printed program failed in the same way as the reported run.
 fn fails_alike(failed: &Failure<'_>, stated: &ProgramExpectations, run: &PrintedRun) -> bool {
     let outcome = failed.outcome;
     let parts: Vec<&str> = outcome.signature.split(':').collect();
@@ -93,7 +94,7 @@ fn fails_alike(failed: &Failure<'_>, stated: &ProgramExpectations, run: &Printed
     let is_finished =
         run.stdout.lines().any(|line| line == FINISHED || line.starts_with("FAILED: "));
     if failed.wrong.contains(&part(1)) {
-        // In a reported run, the exit status does not depend on the checks.
+        // With rocrepro's helper, the exit status does not depend on the checks.
         let ends_wrong = matches!(run.end, End::Exited(status) if status != 0);
         return (ends_wrong || run.end == *failed.end && run.end != End::Exited(0))
             && run.stdout.lines().any(|line| says_wrong(line, part(1)));
@@ -117,7 +118,7 @@ fn fails_alike(failed: &Failure<'_>, stated: &ProgramExpectations, run: &Printed
     }
 }
 
-/// Returns true if the line is that of a check of this name, which is wrong.
+/// Returns true if the output line reports a failure of the check called `name`.
 fn says_wrong(line: &str, name: &str) -> bool {
     let words =
         |text: &str| text.replace(':', " ").split_whitespace().collect::<Vec<_>>().join("-");
@@ -125,7 +126,7 @@ fn says_wrong(line: &str, name: &str) -> bool {
     parts.is_none() && line.match_indices(": ").any(|(at, _)| words(&line[..at]) == name)
 }
 
-/// Returns the last line of the output: of standard error if the program did not end by its checks.
+/// Returns the last line of standard output if it is about the program's checks, and otherwise of standard error.
 fn last_line(run: &PrintedRun) -> String {
     let last = |text: &str| text.lines().rfind(|line| !line.trim().is_empty()).map(shortened);
     let out = last(&run.stdout);
@@ -197,7 +198,7 @@ mod tests {
         let output = record(Kind::WrongData, "wrong-data:output:missing", zero.clone());
         check(&output, run(zero.clone(), "nothing\n", ""), true);
         check(&output, run(zero.clone(), "done\n", ""), false);
-        // An end that shows nothing is not the same failure.
+        // A run whose end shows nothing is not the same failure.
         let leak = record(Kind::Leak, "leak:process", zero.clone());
         check(&leak, run(zero, "all checks ok\n", ""), false);
     }

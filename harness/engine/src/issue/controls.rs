@@ -1,4 +1,4 @@
-//! Controls: runs that differ from the failing ones in one aspect.
+//! Runs the controls of a failure: runs that differ from the failing ones in one respect.
 
 use device::Arch;
 use report::{
@@ -16,23 +16,24 @@ use crate::{
     stop::explained,
 };
 
-/// The name of the control without the injected faults.
+/// Name of the control that runs without the injected faults.
 const HEALTHY: &str = "no fault injected";
 
-/// Neighbours in the matrix that are tried.
+/// Largest number of similar trials of the same case that are tried as controls.
 const NEIGHBOURS: usize = 12;
-/// Passing neighbours that are reported.
+/// Number of passing similar trials that are reported.
 const REPORTED: usize = 2;
 
-/// The controls of a failure.
+/// The controls of a failure, and the reasons for missing ones.
 #[derive(Default)]
 pub(super) struct Controls {
     pub(super) controls: Vec<Control>,
-    /// Releases on which the trial gave no verdict, with the reason.
+    /// Releases on which no run of the trial had a verdict, with the reason.
     pub(super) not_judged: Vec<NotJudged>,
 }
 
-/// Runs passing neighbours in the matrix, and the healthy device if a fault is injected, or else the other releases.
+/// Runs the controls: similar trials of the case that pass, and either the healthy device, if a fault is injected, or
+/// the other releases.
 pub(super) fn controls(
     subject: &FailingTrial<'_>,
     session: &Session,
@@ -44,7 +45,7 @@ pub(super) fn controls(
     let mut controls = neighbours(subject, session, repeat, cancel)?;
     let mut found = Controls::default();
     let others = match options.also.as_slice() {
-        // A program is made for one release, and need not start on another.
+        // A program of the user is written for one release and may not start on another.
         [] if subject.command.is_some() || !subject.faults.is_empty() => Vec::new(),
         [] => fetched(session, options),
         also => on_releases(&options.session, also)?.into_iter().map(|one| vec![one]).collect(),
@@ -68,7 +69,7 @@ pub(super) fn controls(
     Ok(found)
 }
 
-/// Returns the control for some runs.
+/// Summarises runs as a control with the name `what`.
 fn control(what: String, runs: TrialRuns) -> Control {
     let failed = runs.rate.failed + runs.others.iter().map(|other| other.count).sum::<u32>();
     let again = runs.records.first().map_or(String::new(), |r| r.again.clone());
@@ -81,7 +82,7 @@ fn control(what: String, runs: TrialRuns) -> Control {
     }
 }
 
-/// Returns trials of the same case that pass, the most similar first.
+/// Returns those trials of the same case that pass, the most similar first.
 fn neighbours(
     subject: &FailingTrial<'_>,
     session: &Session,
@@ -103,19 +104,20 @@ fn neighbours(
             break;
         }
     }
-    // A neighbour that fails in a later run is not a control.
+    // A trial that fails in a later run cannot be a control.
     found.retain(|control| control.rate.failed == 0);
     Ok(found)
 }
 
-/// Returns the other releases of this machine, each on the device of the failing runs and on other architectures.
+/// Returns session options for each other release of this machine: first the device of the failing runs, then other
+/// architectures.
 fn fetched(session: &Session, options: &IssueOptions) -> Vec<Vec<SessionOptions>> {
     let releases = PassingReleaseSearch { options: options.session.clone(), named: None };
     let specs = session.other_stacks().into_iter().map(|stack| stack.spec);
     specs.map(|spec| releases.settings(&spec)).collect()
 }
 
-/// Reads further releases, `RELEASE` or `RELEASE@GFX`.
+/// Parses the further releases that the user named, as `RELEASE` or `RELEASE@GFX`.
 ///
 /// # Errors
 /// All releases that are not valid.
@@ -145,8 +147,8 @@ fn named_release(options: &SessionOptions, text: &str) -> Result<SessionOptions,
     }
 }
 
-/// Runs the trial on another release, on the first of several devices on which a run gives a verdict; the reason if none does. The
-/// control names the architecture if it is another one.
+/// Runs the trial on another release. Tries the devices in turn, until a run on one of them has a verdict; otherwise
+/// returns the reason. The control names the architecture if it differs from that of the failing runs.
 fn on_release(
     subject: &FailingTrial<'_>,
     failing: &Session,

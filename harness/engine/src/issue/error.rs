@@ -1,50 +1,50 @@
-//! The failure to write an issue.
+//! Errors of writing an issue.
 
 use stacks::Hint;
 use thiserror::Error;
 
 use crate::{Stop, stop::explained};
 
-/// The failure to write an issue.
+/// An error that prevents an issue from being written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum IssueError {
-    /// No run failed.
+    /// No run of the trials failed.
     #[error("no run failed")]
     NoFailure,
-    /// The trial differs from the case, but ROCm does not promise what the case expects.
+    /// The trial differs from what the case expects, but no document of ROCm promises the expected behaviour.
     #[error(
         "{trial} differs from what the case expects, and no document promises that ({difference}); a difference is not reported as \
          a fault"
     )]
     Difference {
-        /// The trial.
+        /// Id of the trial.
         trial: String,
         /// The description of the difference in the case.
         difference: String,
     },
-    /// The case of a program does not have a program.
+    /// The case should have a program and has none.
     #[error("the case has no program")]
     NoProgram,
-    /// A further release is not valid.
+    /// One of the further releases that the user named is not valid.
     #[error("`--also {text}`: {error}")]
     Release {
         /// The release, as typed.
         text: String,
-        /// The mistake.
+        /// The mistake in the text.
         error: String,
     },
-    /// The user stopped the report.
+    /// The user interrupted the report.
     #[error("interrupted")]
     Interrupted,
-    /// The sanitizer finds an error of the program.
+    /// The sanitizer finds an error in the program itself.
     #[error("no issue was written, because the sanitizer finds an error in {what} itself: {found}")]
     OwnMistake {
-        /// The program, or the kernel of a case.
+        /// Where the error is: in the program, or in the GPU kernel of a case.
         what: &'static str,
         /// The message of the sanitizer.
         found: String,
-        /// The command that shows the error.
+        /// The command line that shows the error.
         again: String,
     },
 }

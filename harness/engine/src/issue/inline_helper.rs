@@ -1,5 +1,5 @@
-//! Programs of issues without the helper: a program gets the functions of the helper that it uses, in a plain version
-//! that prints each check.
+//! Rewrites programs for issues so that they do not need rocrepro's helper, its Python module or C++ header. The
+//! program gets those functions of the helper that it uses, in a plain version that prints each check.
 
 mod cpp;
 mod python;
@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// Name of the Python module and of the C++ namespace of the helper.
+/// Name of the helper's Python module and of its C++ namespace.
 const HELPER: &str = "rocrepro";
 
-/// Values of the trial, by axis of the matrix.
+/// Values of the trial, by the name of the axis.
 pub(super) type Parameters = BTreeMap<String, String>;
 
-/// Returns the text of a program that needs no file of rocrepro, for Markdown's name of its language; none if the program
-/// uses the helper in a way that cannot be rewritten.
+/// Returns the source of a program that needs no file of rocrepro. `language` is its language as Markdown names it.
+/// `None` if the program uses the helper in a way that cannot be rewritten.
 pub(super) fn inline(text: &str, language: &str, parameters: &Parameters) -> Option<String> {
     match language {
         _ if !text.contains(HELPER) => Some(text.to_owned()),
@@ -27,16 +27,17 @@ pub(super) fn inline(text: &str, language: &str, parameters: &Parameters) -> Opt
     }
 }
 
-/// The plain version of a helper in one language, see `plain.py` and `plain.h`.
+/// The plain version of the helper in one language, read from `plain.py` or `plain.h`.
 struct Plain {
-    /// Lines before the first part.
+    /// Lines before the first section.
     head: &'static str,
-    /// Name and text of each part, in the order in which they are printed.
+    /// Name and text of each section, in the order in which they are printed.
     parts: Vec<(&'static str, String)>,
 }
 
 impl Plain {
-    /// Splits a plain version at the lines with the mark, behind which the name of a part follows.
+    /// Splits a plain version of the helper into sections, at the lines that begin with `mark` followed by the name of
+    /// a section.
     fn parse(text: &'static str, mark: &str) -> Plain {
         let at = text.lines().find(|line| line.trim_start().starts_with(mark)).unwrap_or(text);
         let (head, _) = text.split_once(at).unwrap_or((text, ""));
@@ -58,7 +59,8 @@ impl Plain {
         self.parts.iter().any(|(part, _)| *part == name)
     }
 
-    /// Returns these parts and all that they mention, without the head. `mentions` returns true if a text mentions a part.
+    /// Returns the named sections and those on which they depend, without the head. `mentions` returns true if a text
+    /// mentions the section of that name.
     fn with_needed(
         &self,
         mut names: BTreeSet<&str>,
@@ -81,14 +83,15 @@ impl Plain {
     }
 }
 
-/// Returns the parameters as the content of an initializer in braces, each pair formatted by `pair`.
+/// Returns the axis values as the content of an initializer in braces. `pair` formats each name and value.
 fn initializer(parameters: &Parameters, pair: impl Fn(Value, Value) -> String) -> String {
     let pairs = parameters.iter();
     let pairs = pairs.map(|(name, value)| pair(name.as_str().into(), value.as_str().into()));
     pairs.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the position behind the lines, from `start` on, that are blank or begin with one of the words.
+/// Returns the offset of the end of the last line that begins with one of `words`. Counts from `start`, and stops at
+/// the first line that is neither blank nor begins with one of them.
 fn behind_imports(text: &str, start: usize, words: &[&str]) -> usize {
     let mut end = start;
     let mut at = start;
@@ -104,7 +107,7 @@ fn behind_imports(text: &str, start: usize, words: &[&str]) -> usize {
     end
 }
 
-/// Returns the arguments of a call whose opening bracket is before the text.
+/// Returns the arguments of a call. `text` begins after the opening bracket.
 fn arguments(text: &str) -> Vec<&str> {
     let (mut depth, mut quote, mut escaped) = (0_u32, None, false);
     let (mut found, mut from) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! Logs of the runtime and of the libraries, from one more run of the failing trial.
+//! Collects logs of the HIP runtime and of the libraries, from one more run of the failing trial.
 
 use std::{
     fs::File,
@@ -21,12 +21,12 @@ use crate::{
     failing_trial::{FailingTrial, is_same_after_edit},
 };
 
-/// Lines of the runtime's log from the failing call on that are reported.
+/// Number of lines of the runtime's log that are reported, from the failing call on.
 const LINES: usize = 80;
-/// Lines of earlier calls that are reported, because they often prepare the failure.
+/// Number of log lines about earlier calls that are reported, because they often lead to the failure.
 const BEFORE: usize = 60;
 
-/// Returns the log of the program, or without one the logs of one more run of the trial.
+/// Returns the end of the program's log, or, without a log, the logs of one more run of the trial.
 pub(super) fn logs(
     subject: &FailingTrial<'_>,
     session: &Session,
@@ -45,16 +45,16 @@ pub(super) fn logs(
     let file = |name: &str| folder.path().join(name).display().to_string();
     let mut variables = vec![
         ("AMD_LOG_LEVEL".to_owned(), "4".to_owned()),
-        // The runtime adds the process id to the name.
+        // The HIP runtime appends the process id to the name of the log file.
         ("AMD_LOG_LEVEL_FILE".to_owned(), file("hip")),
     ];
     if plan.libraries.contains(&Library::Hipblaslt) {
-        // Bit 5 prints the line that replays a call in hipblaslt-bench (hipBLASLt, "Logging and heuristics").
+        // Bit 5 prints the command line of hipblaslt-bench that repeats a call (hipBLASLt, "Logging and heuristics").
         variables.push(("HIPBLASLT_LOG_MASK".to_owned(), "32".to_owned()));
         variables.push(("HIPBLASLT_LOG_FILE".to_owned(), file("blaslt")));
     }
     if plan.libraries.contains(&Library::Rocblas) {
-        // Bit 1 prints the line that replays a call in rocblas-bench (rocBLAS, "Logging").
+        // Bit 1 prints the command line of rocblas-bench that repeats a call (rocBLAS, "Logging").
         variables.push(("ROCBLAS_LAYER".to_owned(), "2".to_owned()));
         variables.push(("ROCBLAS_LOG_BENCH_PATH".to_owned(), file("rocblas")));
     }
@@ -79,7 +79,7 @@ pub(super) fn logs(
     Ok(logs)
 }
 
-/// The log of one more run of a program.
+/// The log of HIP calls from one more run of a program.
 #[derive(Default)]
 pub(super) struct ProgramLog {
     pub(super) logs: Vec<Log>,
@@ -87,7 +87,8 @@ pub(super) struct ProgramLog {
     pub(super) open_call: Option<String>,
 }
 
-/// Runs a program that ended badly once more with a log of its HIP calls. The result is empty if it does not fail in the same way.
+/// Runs a program whose failure ended it once more with a log of its HIP calls. The result is empty if the program does
+/// not fail in the same way again.
 pub(super) fn of_program(
     subject: &FailingTrial<'_>,
     session: &Session,
@@ -126,7 +127,7 @@ pub(super) fn of_program(
     Ok(ProgramLog { logs: vec![log], open_call })
 }
 
-/// Returns the text of the files whose names begin with `prefix`.
+/// Returns the text of all files in `folder` whose names begin with `prefix`.
 fn read(folder: &Path, prefix: &str) -> String {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let files = entries.filter(|e| e.file_name().to_string_lossy().starts_with(prefix));
@@ -137,10 +138,10 @@ fn read(folder: &Path, prefix: &str) -> String {
         .collect()
 }
 
-/// Longest part of a log that is read, in bytes.
+/// Number of bytes that are read from the end of a log.
 const LONGEST: u64 = 16 << 20;
 
-/// Reads the last bytes of a file.
+/// Reads the last [`LONGEST`] bytes of a file.
 fn end_of(file: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(file)?;
     let size = file.metadata()?.len();
@@ -160,7 +161,7 @@ fn unique<'t>(lines: &[&'t str]) -> Vec<&'t str> {
     seen
 }
 
-/// Removes colours from a log.
+/// Removes the escape sequences for colours from a log.
 fn plain(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -171,7 +172,7 @@ fn plain(text: &str) -> String {
     out + rest
 }
 
-/// Returns the end of a program's log, from the last failing call on, with its title.
+/// Returns the title and the text of the end of a program's log, from the last call of `function` on.
 fn last_call(text: &str, function: Option<&str>) -> (String, String) {
     let lines: Vec<&str> = text.lines().collect();
     let function = function.unwrap_or_default();
@@ -189,7 +190,7 @@ fn everything_from(function: &str) -> String {
     format!("calls before {function}, and everything from there on")
 }
 
-/// Returns the calls of a log before a line, and some lines from it on.
+/// Returns those lines before the index `from` that are calls, and some lines from `from` on.
 fn shown(lines: &[&str], from: usize) -> String {
     let calls: Vec<&str> = lines[..from].iter().copied().filter(|line| is_call(line)).collect();
     let early = calls.len().saturating_sub(BEFORE);
@@ -206,7 +207,7 @@ fn shown(lines: &[&str], from: usize) -> String {
     kept.join("\n")
 }
 
-/// Returns true for a line of the runtime's log about the entry or the return of an interface function.
+/// Returns true if a line of the HIP runtime's log is about the entry to, or the return from, an API function.
 fn is_call(line: &str) -> bool {
     let entered = line.split_once(" (").is_some_and(|(before, _)| {
         let name = before.rsplit(' ').next().unwrap_or_default();
@@ -215,7 +216,7 @@ fn is_call(line: &str) -> bool {
     entered || line.contains(": Returned hip")
 }
 
-/// Returns the part of a log from the failing call on, with its title.
+/// Returns the title and the text of the log from the trial's failing call on.
 fn from_failing_call(text: &str, plan: &Plan, failed: &Record) -> (String, String) {
     let lines: Vec<&str> = text.lines().collect();
     let function = culprit(plan, failed);
@@ -231,7 +232,8 @@ fn from_failing_call(text: &str, plan: &Plan, failed: &Record) -> (String, Strin
     (title, shown(&lines, from))
 }
 
-/// Returns the function whose call failed; if the host read wrong bytes, the last call before that can have written them.
+/// Returns the function whose call failed. If the host read wrong bytes, returns the function of the last earlier call
+/// that can have written them.
 fn culprit(plan: &Plan, failed: &Record) -> Option<&'static str> {
     let at = failed.outcome.at.step?;
     let steps = plan.steps();

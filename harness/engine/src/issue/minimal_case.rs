@@ -1,4 +1,4 @@
-//! The minimal case of an earlier search, as the subject of a report.
+//! Uses the minimal case of an earlier `rocrepro minimise` as the subject of an issue.
 
 use std::path::Path;
 
@@ -13,21 +13,22 @@ use crate::{
     rerun::{Rerun, What},
 };
 
-/// A minimal case with the result of the search.
+/// A minimal case, and the result of the search that found it.
 pub(super) struct MinimalCase {
     pub(super) found: Minimised,
     library: CaseLibrary,
 }
 
 impl MinimalCase {
-    /// Reads the minimal case from the evidence folder; none if it is not a case that can be read.
+    /// Reads the minimal case from the evidence folder; `None` if the file is not a valid case.
     pub(super) fn read(found: Minimised, folder: &Path) -> Option<MinimalCase> {
         let from = CasesFrom { path: folder.join(CASE_FILE), trusted: false };
         let library = CaseLibrary::load(Some(&from)).ok()?;
         Some(MinimalCase { found, library })
     }
 
-    /// Returns the only trial of the minimal case, with the faults of the trial that it was reduced from.
+    /// Returns the only trial of the minimal case, with the faults of `found`, the trial from which the case was
+    /// reduced.
     pub(super) fn subject<'a>(&'a self, found: &FailingTrial<'a>) -> Option<FailingTrial<'a>> {
         let case = self.library.cases().next()?;
         let trial = case.trials().into_iter().next()?;
@@ -50,7 +51,8 @@ impl MinimalCase {
         Ok(minimal.kernels.iter().all(is_known) && minimal.environment.iter().all(is_set))
     }
 
-    /// Gives the records of the minimal case the name of the trial that it was reduced from, and the command that runs its file.
+    /// Writes into the records of the minimal case the name of the trial from which the case was reduced, and the
+    /// command that runs the minimal case.
     pub(super) fn describe(
         &self,
         records: &mut [Record],

@@ -1,4 +1,4 @@
-//! The program of a case, or of the user's, as part of an issue.
+//! Prepares the program of a case, or a program of the user, for an issue.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -15,13 +15,13 @@ use crate::{
     Session, Stop, command_line::CommandLine, failing_trial::FailingTrial, helper, rerun::quoted,
 };
 
-/// Prefix of the variables by which the helper reads the values of a trial.
+/// Prefix of the environment variables from which programs read their axis values.
 const PARAMETER: &str = "ROCREPRO_PARAMETER_";
 
-/// Returns the program of a trial, after a run of it as printed.
+/// Returns the program of a trial as the issue prints it, after it has run once in that form.
 ///
 /// # Errors
-/// Mistakes of the case, or a request to stop.
+/// Mistakes in the case, or a request to stop.
 pub(super) fn of_trial(
     subject: &FailingTrial<'_>,
     session: &Session,
@@ -59,7 +59,7 @@ fn of_case(
         words.collect::<Vec<_>>()
     };
     let make = |text: String, helper: bool| {
-        // A self-contained program has its values in its text.
+        // A program that was rewritten to be self-contained has the axis values in its source.
         let reads = helper || source.is_none() || text.contains(PARAMETER);
         let parameters = if reads { variables(&program.parameters, PARAMETER) } else { Vec::new() };
         let set = [variables(&job.lowered.plan.environment, ""), parameters].concat();
@@ -71,7 +71,7 @@ fn of_case(
         let (plainly, helper_file) = match &program.what {
             ProgramBody::Python(_) => {
                 let mut lines = install(failed);
-                // Without a buffer, a crash loses no output.
+                // With unbuffered output, nothing is lost in a crash.
                 lines.push(with(format!("python3 -u {file}")));
                 (lines, helper::PYTHON.0)
             }
@@ -102,7 +102,7 @@ fn of_case(
     tried(subject, session, failed, program, printed, || make(original, program.reports()), cancel)
 }
 
-/// Returns the command that compiles a program, with the options of the runs.
+/// Returns the command that compiles a program, with the options that the runs used.
 fn hipcc(arch: &[String], file: &str, name: &str, text: &str, options: &[String]) -> String {
     let mut words = vec!["hipcc".to_owned(), "-std=c++17".to_owned()];
     words.extend(arch.iter().map(|arch| format!("--offload-arch={arch}")));
@@ -114,7 +114,7 @@ fn hipcc(arch: &[String], file: &str, name: &str, text: &str, options: &[String]
     words.join(" ")
 }
 
-/// Returns the program of a command line, after a run of it as printed.
+/// Returns the user's program as the issue prints it, after it has run once in that form.
 fn of_command(
     command: &CommandLine,
     subject: &FailingTrial<'_>,
@@ -131,7 +131,7 @@ fn of_command(
         (it.file.as_path(), it.text.as_str(), it.language)
     });
     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    // The printed file is in the current folder.
+    // In the printed commands, the file is in the current folder.
     let is_file = |word: &&String| Path::new(word.as_str()) == path;
     let is_run = command.text_word().is_some();
     let words = command.words().iter().map(|word| if is_file(&word) { &file } else { word });
@@ -168,7 +168,8 @@ fn of_command(
     tried(subject, session, failed, program, printed, || make(original, true), cancel)
 }
 
-/// Runs a program once as printed. If the compiler refuses it, returns the one with the helper.
+/// Runs a program once as printed. If the compiler rejects it, returns instead the version that needs rocrepro's
+/// helper.
 fn tried(
     subject: &FailingTrial<'_>,
     session: &Session,
@@ -194,7 +195,7 @@ fn tried(
     Ok(printed)
 }
 
-/// Returns the command that installs the packages of the failing run.
+/// Returns the commands that install the Python packages of the failing run.
 fn install(failed: &Record) -> Vec<String> {
     let packages = failed.program.iter().flat_map(|program| &program.packages);
     let words: Vec<String> = packages.map(|package| quoted(package)).collect();

@@ -1,4 +1,4 @@
-//! The shorter program that an earlier search left in the evidence folder.
+//! Uses the shorter program that an earlier search left in the evidence folder.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::{
     program_text::read_text,
 };
 
-/// A shorter program with its case or command line.
+/// A shorter program, and the case or command line that runs it.
 pub(super) struct ShorterProgram {
     pub(super) found: MinimisedProgram,
     body: ShorterBody,
@@ -29,13 +29,13 @@ enum ShorterBody {
 }
 
 impl ShorterProgram {
-    /// Reads the shorter program of a trial. The inner result has the reason why it is not used.
+    /// Reads the shorter program of a trial. The inner error is the reason why the program is not used.
     ///
-    /// The user may have received the folder, and the program will be run. So the shorter program must consist of lines of the original
-    /// one, in their order.
+    /// The program will be run, but the user may have received the folder from another person. Therefore the shorter
+    /// program must consist of lines of the original one, in their order.
     ///
     /// # Errors
-    /// Mistakes of the shorter case or command line.
+    /// Mistakes in the shorter case or command line.
     pub(super) fn read(
         subject: &FailingTrial<'_>,
         found: MinimisedProgram,
@@ -81,7 +81,8 @@ impl ShorterProgram {
         Ok(Ok(shorter))
     }
 
-    /// Returns true if the shorter case runs lines of the original program, with the same arguments, environment and limits.
+    /// Returns true if the program of the shorter case consists of lines of the original program, and has the same
+    /// arguments, environment and limits.
     fn differs_in_text_alone(&self, found: &FailingTrial<'_>) -> Result<bool, Stop> {
         let Ok(shorter) = self.subject(found) else { return Ok(false) };
         let (original, shorter) = (found.job()?.lowered, shorter.job()?.lowered);
@@ -120,7 +121,7 @@ impl ShorterProgram {
                 })
             }
             ShorterBody::Case(library) => {
-                // The matrix is that of the original case.
+                // The axis values are those of the original case.
                 let own = &found.selected.trial;
                 let selected = library.cases().find_map(|case| {
                     let trial =
@@ -141,7 +142,7 @@ fn source_of(program: &mut Program) -> Option<&mut Source> {
     }
 }
 
-/// Returns true if a text consists of lines of another one, in their order.
+/// Returns true if the lines of `shorter` are lines of `original`, in the same order.
 fn is_part_of(shorter: &str, original: &str) -> bool {
     let mut lines = original.lines().map(str::trim);
     shorter.lines().map(str::trim).all(|line| lines.any(|other| other == line))

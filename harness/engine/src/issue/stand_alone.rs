@@ -1,4 +1,5 @@
-//! The stand-alone program of an issue: the shortest one that showed the failure, or that of the trial.
+//! Makes the stand-alone C++ program of an issue: the shortest program that showed the failure, or otherwise the trial
+//! as a program.
 
 use std::{path::Path, time::Instant};
 
@@ -22,12 +23,12 @@ use crate::{
     toolchain::Toolchain,
 };
 
-/// Runs of a program that fails every time.
+/// Number of runs of a program that fails in every run.
 const RUNS: u32 = 3;
 
-/// The failure for which a program is made.
+/// Makes the stand-alone program for one failure.
 pub(super) struct ProgramMaker<'a> {
-    /// The trial that the user named, from which a minimal case was reduced.
+    /// The trial that the user named. The subject may be a minimal case that was reduced from it.
     pub(super) trial: &'a FailingTrial<'a>,
     pub(super) subject: &'a FailingTrial<'a>,
     pub(super) session: &'a Session,
@@ -36,22 +37,23 @@ pub(super) struct ProgramMaker<'a> {
     pub(super) rate: Rate,
     pub(super) folder: &'a Path,
     pub(super) who: &'a Identity,
-    /// When the search for a shorter program ends.
+    /// Time at which the search for a shorter program ends.
     pub(super) deadline: Instant,
     pub(super) cancel: &'a Cancel,
     pub(super) events: IssueReporter<'a>,
 }
 
-/// A program with its log; without one if the program was not run.
+/// A stand-alone program, and the log of one run; `None` if the program was not run.
 pub(super) struct Found {
     pub(super) program: Program,
     pub(super) log: Option<String>,
-    /// Stacks of its threads when it died or hung; empty if they are unknown.
+    /// Call stacks of the program's threads when it died or hung; empty if they are unknown.
     pub(super) stacks: String,
 }
 
 impl ProgramMaker<'_> {
-    /// Makes a program of the subject of the report and writes it to the folder; none if it cannot be written as a program.
+    /// Makes a program from the subject of the issue and writes it to the evidence folder; `None` if the subject cannot
+    /// be written as a program.
     pub(super) fn program(&self) -> Result<Option<Found>, Stop> {
         self.of(self.subject, &self.failed.outcome, self.rate)
     }
@@ -77,7 +79,7 @@ impl ProgramMaker<'_> {
         rate: Rate,
     ) -> Result<Option<Found>, Stop> {
         let mut job = subject.job()?;
-        // The program names the reported trial, even if it is made from the minimal case.
+        // The program names the reported trial, even if it is made from a minimal case.
         job.lowered.plan.trial = self.trial.id();
         let version = release_of_programs(self.session);
         let runner = ProgramRunner::new(self.session, version.clone())?;
@@ -132,7 +134,7 @@ impl ProgramMaker<'_> {
         Ok(Some(Found { program: self.keep(&short.text, exported)?, log, stacks }))
     }
 
-    /// Makes a program of the whole trial, with all of its checks.
+    /// Makes a program from the whole trial, with all of its checks.
     fn long(&self, subject: &FailingTrial<'_>, goal: &Outcome) -> Result<Option<Found>, Stop> {
         let job = subject.job()?;
         let (form, session) = (Form::Hiprtc, self.session);
@@ -141,7 +143,7 @@ impl ProgramMaker<'_> {
         let verified = toolchain.and_then(|toolchain| {
             verify(session, &toolchain, &job, form, RUNS, Some(goal), self.cancel)
         });
-        // Without headers or a compiler, the report has the program, as one that was not run.
+        // Without HIP headers or a compiler, the issue contains the program and says that it was not run.
         let verified = verified.map_err(|stop| (self.events)(IssueEvent::NotVerified(&stop))).ok();
         let text = match &verified {
             Some(done) => done.text.clone(),
@@ -163,7 +165,7 @@ impl ProgramMaker<'_> {
         Ok(Some(Found { program: self.keep(&text, exported)?, log: None, stacks }))
     }
 
-    /// Reads the commands that build and run a program from its header.
+    /// Reads the commands that build and run a program from the program's header.
     fn written(&self, text: &str) -> Exported {
         let line = |label: &str| {
             let found = text.lines().find_map(|l| l.strip_prefix("// ")?.strip_prefix(label));
@@ -185,7 +187,7 @@ impl ProgramMaker<'_> {
         }
     }
 
-    /// Writes the program to the folder.
+    /// Writes the program to the evidence folder.
     fn keep(&self, text: &str, exported: Exported) -> Result<Program, Stop> {
         let text = redact_program(text, Syntax::Cpp, self.who);
         let file = Form::Hiprtc.file();
@@ -196,7 +198,8 @@ impl ProgramMaker<'_> {
     }
 }
 
-/// Returns the calls before the failing one whose expected results differ between the failing and the passing release.
+/// Returns the calls before the failing one whose expected results on the failing release differ from those on the
+/// passing release.
 fn answers(plan: &Plan, goal: &Outcome, sessions: [&Session; 2]) -> Vec<String> {
     let versions = sessions.map(release_of_programs);
     let steps = plan.steps();

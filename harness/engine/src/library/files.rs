@@ -1,4 +1,4 @@
-//! Cases, kernels and programs from a user's files.
+//! Reads cases, GPU kernels and programs from the files of a user.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -14,12 +14,12 @@ use thiserror::Error;
 use super::{CasesFrom, Source, in_parallel};
 use crate::{FailedOperation, FailureClass};
 
-/// A mistake of the files of cases.
+/// A mistake in the files of cases.
 #[derive(Debug, Error)]
 pub(super) enum CaseFileError {
     #[error("cannot read `{0}`: {1}")]
     Unreadable(String, io::Error),
-    /// The name of a file has a control character, which could act on a terminal.
+    /// The name of a file contains a control character, which could change the state of a terminal.
     #[error("the name `{0}` has a control character")]
     ControlCharacter(String),
     #[error("no case (*.yaml) below `{}`", .0.display())]
@@ -28,17 +28,17 @@ pub(super) enum CaseFileError {
     TooMany(PathBuf),
     #[error("the cases, kernels and programs below `{}` have more than {} MiB", .0.display(), MOST_TOTAL >> 20)]
     TooLarge(PathBuf),
-    /// A symbolic link leads to a folder that was read.
+    /// A symbolic link leads to a folder that has already been read.
     #[error("`{}` leads to a folder that was already read", .0.display())]
     FolderTwice(PathBuf),
     #[error("`{}` and `{}` are both the case `{}`", .0.display(), .1.display(), .2)]
     CaseTwice(PathBuf, PathBuf, String),
     #[error("`{}`: there is another kernel `{}`", .0.display(), .1)]
     KernelTwice(PathBuf, String),
-    /// An untrusted kernel uses a feature that needs trust.
+    /// An untrusted GPU kernel uses a feature that only trusted kernels may use.
     #[error("`{}` {}", .0.display(), .1)]
     ForeignKernel(PathBuf, String),
-    /// An untrusted symbolic link leads out of the folder.
+    /// In untrusted cases, a symbolic link leads out of the folder.
     #[error("`{}` leads out of `{}`", .0.display(), .1.display())]
     Outside(PathBuf, PathBuf),
 }
@@ -68,18 +68,18 @@ impl FailedOperation for CaseFileError {
     }
 }
 
-/// Largest size of a case or kernel in bytes.
+/// Size of the largest case or kernel file that is accepted, in bytes.
 const MOST_BYTES: u64 = 4 << 20;
 
 pub(super) const PROGRAMS: [&str; 2] = ["py", "cpp"];
 
-/// Largest size in bytes of all files that are read.
+/// Largest total size of all files that are read, in bytes.
 const MOST_TOTAL: u64 = 256 << 20;
 
-/// More files are probably in a folder that was not meant.
+/// Largest number of files. If there are more, the user probably did not mean this folder.
 const MOST_FILES: usize = 100_000;
 
-/// Reads one case file, or all cases and kernels below a folder, and returns their mistakes.
+/// Reads one case file, or all cases and GPU kernels below a folder, and returns the mistakes in them.
 pub(super) fn read(
     from: &CasesFrom,
     sources: &mut BTreeMap<String, Source>,
@@ -95,7 +95,7 @@ pub(super) fn read(
             return Err(mistake);
         }
         sources.insert(id, Source { path: path.display().to_string(), text });
-        // A file in the same folder may be the program of the case.
+        // Another file in the same folder may contain the program of the case.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let entries =
             fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten().flatten();
@@ -132,9 +132,9 @@ pub(super) fn read(
 
 struct Walk<'w> {
     from: &'w CasesFrom,
-    /// The folder without symbolic links.
+    /// Path of the folder, with symbolic links resolved.
     root: PathBuf,
-    /// Folders that were read, without symbolic links.
+    /// Paths of the folders that have been read, with symbolic links resolved.
     seen: HashSet<PathBuf>,
     cases: BTreeMap<String, PathBuf>,
     programs: &'w mut BTreeMap<String, String>,
@@ -166,7 +166,8 @@ impl Walk<'_> {
                     return Err(CaseFileError::TooMany(self.from.path.clone()));
                 }
                 let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-                // A file that is not a link lies in this resolved folder. Resolving each file takes long.
+                // A file that is not a link is inside the folder, whose path is resolved. Resolving the path of each
+                // file would take long.
                 let kind = entry.file_type().ok().filter(|kind| !kind.is_symlink());
                 let is_folder = kind.map_or_else(|| path.is_dir(), |kind| kind.is_dir());
                 if !is_folder && is_read(&path) {
@@ -192,7 +193,7 @@ impl Walk<'_> {
     fn file(&mut self, path: &Path, link: bool, id: &str, stem: String) {
         let inside = |walk: &Self| if link { walk.whole(path).map(drop) } else { Ok(()) };
         if is_program(path) {
-            // An untrusted case with a program is rejected later.
+            // An untrusted case with a program is rejected in a later step.
             let text = inside(self).ok().and_then(|()| read_text(path).ok());
             self.programs.extend(text.map(|text| (path.display().to_string(), text)));
             return;
@@ -221,7 +222,7 @@ impl Walk<'_> {
         }
         let again = !self.own.insert(name.clone());
         match self.kernels.insert(name.clone(), text.clone()) {
-            // Trusted cases may replace a kernel of the library.
+            // Trusted cases may replace a GPU kernel of rocrepro.
             Some(other) if other != text && (again || !self.from.trusted) => {
                 Err(CaseFileError::KernelTwice(path.to_owned(), name))
             }
@@ -229,7 +230,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns the path without symbolic links, which must not lead an untrusted path out of the folder.
+    /// Returns the path with symbolic links resolved. Returns an error if the path of an untrusted file then leads out
+    /// of the folder.
     fn whole(&self, path: &Path) -> Result<PathBuf, CaseFileError> {
         let whole = fs::canonicalize(path).map_err(|e| CaseFileError::unreadable(path, e))?;
         if self.from.trusted || whole.starts_with(&self.root) {
@@ -254,7 +256,7 @@ fn bad_name(name: &str) -> Option<CaseFileError> {
     (shown != name).then(|| CaseFileError::ControlCharacter(shown.to_string()))
 }
 
-/// Returns the text of a regular file, without byte order mark.
+/// Returns the text of a regular file, without a byte order mark.
 fn read_text(path: &Path) -> io::Result<String> {
     // Opening a pipe would block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

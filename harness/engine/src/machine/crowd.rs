@@ -1,4 +1,4 @@
-//! Detects a lack of threads, without which HIP's runtime crashes.
+//! Detects that few threads can still be started, because the HIP runtime crashes without them.
 
 use std::{fs, path::Path};
 
@@ -9,7 +9,7 @@ const WANTED: u64 = 64;
 
 pub(super) fn trouble() -> Option<String> {
     let own = getuid();
-    // The limit does not apply to root.
+    // The limit on processes does not apply to root.
     let limit = getrlimit(Resource::Nproc).current.filter(|_| !own.is_root());
     let of_user = || short(limit?, threads(Path::new("/proc"), own.as_raw()), "this user");
     let group = || {
@@ -20,7 +20,7 @@ pub(super) fn trouble() -> Option<String> {
                 fs::read_to_string(Path::new("/sys/fs/cgroup").join(&path).join(file)).ok()?;
             text.trim().parse::<u64>().ok()
         };
-        // `max` does not parse as a number.
+        // Without a limit, the file contains `max`, which is not a number.
         short(number("pids.max")?, number("pids.current")?, "this control group")
     };
     of_user().or_else(group)

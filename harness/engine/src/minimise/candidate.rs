@@ -1,5 +1,5 @@
-//! The search space: smaller plans of a failing trial. Every candidate is written as a case, read and lowered again, so it has
-//! passed the static checks, and a reader of the case would run the same calls.
+//! The search space of a minimisation: smaller plans of a failing trial. Every candidate is written as a case, which is
+//! then read and lowered. Therefore it has passed the static checks, and anybody who runs the case runs the same calls.
 
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -15,48 +15,49 @@ use search::reduce::{Made, Space, Tree};
 
 use crate::Job;
 
-/// The candidates of one search.
+/// The search space of one minimisation.
 pub(super) struct Plans {
     /// Name of the case of every candidate.
     pub(super) id: String,
-    /// Kernels available to every reader of the case.
+    /// Sources of the GPU kernels that every reader of the case has, because rocrepro contains them.
     pub(super) kernels: Kernels,
-    /// Header of every candidate.
+    /// Head of every candidate's YAML, before its steps.
     pub(super) header: Header,
     /// Injected faults.
     pub(super) faults: Vec<Planted>,
-    /// Signature of the failure that must stay, once it is known.
+    /// Signature of the failure that every candidate must show, once it is known.
     pub(super) signature: Option<String>,
-    /// The step of the edited plan that fails, if it is known.
+    /// Id of the step that fails in the edited plan, if it is known.
     pub(super) failing: Option<u32>,
-    /// Steps that must stay, because the status or value that the failing step expects depends on them.
+    /// Ids of steps that must be kept, because the status or value that the failing step expects depends on them.
     pub(super) kept: BTreeSet<u32>,
-    /// The premises of the expected results in the trial, which every candidate must have too.
+    /// The calls on which the expected results of the trial depend. Every candidate must have them too.
     pub(super) premises: Premises,
-    /// The failing step, if it fails although its call must succeed.
+    /// Id of the failing step, if it fails although its call must succeed.
     pub(super) must_succeed: Option<u32>,
-    /// Trials that pass, and that every candidate is compared with.
+    /// Passing trials. Each is reduced like the candidate and must still pass.
     pub(super) neighbours: Vec<Neighbour>,
 }
 
-/// A trial of the case that differs in one axis value and passes. The same reduction of it must pass, too.
+/// A trial of the case that differs in one axis value and passes. If it is reduced in the same way as the candidate, it
+/// must still pass.
 pub(super) struct Neighbour {
-    /// The difference, for example `host=pinned instead of host=pageable`.
+    /// The differing axis value, for example `host=pinned instead of host=pageable`.
     pub(super) what: String,
-    /// The plan, with the same steps as that of the failing trial.
+    /// The plan of this trial. Its steps are the same as those of the failing trial.
     pub(super) plan: Plan,
 }
 
-/// A plan, both as edited and as lowered for a run.
+/// A candidate: a plan in two forms, as edited and as lowered for a run.
 #[derive(Clone)]
 pub(super) struct Candidate(Rc<Inner>);
 
 struct Inner {
-    /// The edited plan, with step ids of the original plan.
+    /// The edited plan. Its step ids are those of the original plan.
     plan: Plan,
-    /// The edits of the original plan.
+    /// The edits that led from the original plan to this one.
     edits: Vec<Edit>,
-    /// Neighbours of the trial, reduced in the same way, with the difference of each.
+    /// Passing trials that were reduced in the same way, each with its difference from the failing trial.
     neighbours: Vec<(String, Candidate)>,
     text: String,
     key: String,
@@ -66,33 +67,33 @@ struct Inner {
 }
 
 impl Candidate {
-    /// Returns the edited plan.
+    /// Returns the edited form of the plan.
     pub(super) fn plan(&self) -> &Plan {
         &self.0.plan
     }
 
-    /// Returns the text of the case.
+    /// Returns the YAML of the case.
     pub(super) fn text(&self) -> &str {
         &self.0.text
     }
 
-    /// Returns the neighbours of the trial, reduced in the same way, with the difference of each.
+    /// Returns the passing trials that were reduced in the same way, each with its difference from the failing trial.
     pub(super) fn neighbours(&self) -> &[(String, Candidate)] {
         &self.0.neighbours
     }
 
-    /// Returns the first run of the candidate with these injected faults.
+    /// Returns a job for the first run of the candidate, with these injected faults.
     pub(super) fn job(&self, faults: Vec<Planted>) -> Job<'_> {
         let Inner { case, trial, lowered, .. } = &*self.0;
         Job { case, trial, lowered: lowered.clone(), run: 0, faults }
     }
 
-    /// Returns the plan as it is run.
+    /// Returns the lowered form of the plan, which is run.
     pub(super) fn lowered(&self) -> &Lowered {
         &self.0.lowered
     }
 
-    /// Converts the id of a step of the lowered plan to its id in the edited plan.
+    /// Converts the id of a step in the lowered plan to its id in the edited plan.
     pub(super) fn edited_id(&self, lowered: Option<u32>) -> Option<u32> {
         let lowered = lowered?;
         let mut steps =
@@ -100,7 +101,8 @@ impl Candidate {
         steps.find(|(_, step)| step.id == lowered).map(|(edited, _)| edited.id)
     }
 
-    /// Returns the line of the case that has the first of these steps of the edited plan; 0 if none has a line.
+    /// Returns the line of the case's YAML with the first of these steps; 0 if none of them has a line. The ids are
+    /// those of the edited plan.
     pub(super) fn line(&self, ids: &[u32]) -> u32 {
         let mut steps =
             all_steps(&self.0.plan.body).into_iter().zip(all_steps(&self.0.lowered.plan.body));
@@ -108,7 +110,7 @@ impl Candidate {
     }
 }
 
-/// Returns all steps of a body, each block before its own steps.
+/// Returns all steps of a body. Each loop or thread precedes the steps that it contains.
 pub(super) fn all_steps(steps: &[Step]) -> Vec<&Step> {
     let mut found = Vec::new();
     for step in steps {
@@ -120,27 +122,28 @@ pub(super) fn all_steps(steps: &[Step]) -> Vec<&Step> {
     found
 }
 
-/// Counts the calls in the text of a plan. A call in a loop counts once.
+/// Counts the calls in a plan. A call in a loop counts once.
 pub(super) fn calls(plan: &Plan) -> u32 {
     plan.steps().iter().filter(|s| !is_block(&s.call)).count() as u32
 }
 
-/// Returns true for a step that contains other steps and makes no call of its own.
+/// Returns true for a step that contains other steps and makes no HIP call itself.
 pub(super) fn is_block(call: &Call) -> bool {
     matches!(call, Call::Repeat { .. } | Call::Thread { .. })
 }
 
 impl Plans {
-    /// Writes, reads and lowers an edited plan that can fail as the trial does.
+    /// Makes a candidate of an edited plan: writes it as a case, reads the case and lowers it. The plan must be able to
+    /// fail as the trial does.
     ///
     /// # Errors
-    /// The first mistake of a plan that is not well-formed, or the reason why it cannot fail in the same way.
+    /// The first mistake in a plan that is not well-formed, or the reason why it cannot fail in the same way.
     pub(super) fn candidate(&self, plan: &Plan, edits: Vec<Edit>) -> Result<Candidate, String> {
         let ids: BTreeSet<u32> = all_steps(&plan.body).iter().map(|s| s.id).collect();
         if ids.is_empty() {
             return Err("no step is left".to_owned());
         }
-        // Such a plan passes, which proves nothing about the other steps that were left out.
+        // A plan without the failing call passes, which says nothing about the other steps that were left out.
         if self.failing.is_some_and(|failing| !ids.contains(&failing)) {
             return Err("the failing call is left out".to_owned());
         }
@@ -164,10 +167,10 @@ impl Plans {
         Ok(candidate)
     }
 
-    /// Writes, reads and lowers an edited plan.
+    /// Writes an edited plan as a case, reads the case and lowers it.
     ///
     /// # Errors
-    /// The first mistake of a plan that is not well-formed.
+    /// The first mistake in a plan that is not well-formed.
     fn written(&self, plan: &Plan, edits: Vec<Edit>) -> Result<Candidate, String> {
         let first = |mistakes: Vec<case::Diagnostic>| {
             mistakes.into_iter().next().map_or_else(String::new, |m| m.message)
@@ -176,7 +179,7 @@ impl Plans {
         let case = Case::parse(&self.id, &text).map_err(first)?;
         let trial = case.trials().swap_remove(0);
         let lowered = lower(&case, &trial, &self.kernels, &self.faults).map_err(first)?;
-        // The key does not depend on the header, which can change between runs of one plan.
+        // The key must not depend on the head of the case, which can change between runs of one plan.
         let key = plan::digest(write(plan, &Header::default(), &self.kernels).as_bytes());
         let plan = plan.clone();
         Ok(Candidate(Rc::new(Inner {
@@ -191,8 +194,8 @@ impl Plans {
         })))
     }
 
-    /// Reduces a neighbour as a candidate was reduced. Returns none if the result is not well-formed, or if it is the candidate
-    /// itself: then the axis is not part of the candidate.
+    /// Reduces a passing trial as the candidate `like` was reduced. Returns `None` if the result is not well-formed, or
+    /// if it equals the candidate, because then the axis no longer has an effect.
     pub(super) fn reduced(&self, neighbour: &Neighbour, like: &Candidate) -> Option<Candidate> {
         let edits = like.0.edits.clone();
         let reduced = self.written(&apply(&neighbour.plan, &edits), edits).ok()?;
@@ -203,8 +206,9 @@ impl Plans {
         candidate.0.key.clone()
     }
 
-    /// Returns the failing step of an edited plan if it expects a certain status or value, compares two buffers, or has an injected
-    /// fault. The static checks cannot decide whether such an expectation still holds when calls around the step are gone.
+    /// Returns the failing step of an edited plan if it expects a certain status or value, compares two buffers, or has
+    /// an injected fault. The static checks cannot decide whether the expected result is still right after calls around
+    /// the step were left out.
     pub(super) fn expecting<'p>(&self, plan: &'p Plan, first: &Outcome) -> Option<&'p Step> {
         // A crash or a hang is wrong whatever result the call should have.
         if !matches!(first.kind, Kind::ApiError | Kind::WrongData) {
@@ -219,8 +223,8 @@ impl Plans {
         .then_some(failing)
     }
 
-    /// Returns true if a plan has the call or the check that the signature names, and the call with the injected fault. A run
-    /// would show the same, but takes longer.
+    /// Returns true if a plan contains the call or the check that the signature names, and the call at which the fault
+    /// is injected. A run would show the same, but takes longer.
     fn may_fail(&self, plan: &Plan) -> bool {
         let steps = plan.steps();
         let at_call = self.faults.iter().any(|f| f.fault.place() == Place::Call);

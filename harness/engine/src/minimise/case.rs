@@ -1,4 +1,4 @@
-//! Minimisation of a case with steps: its plan is reduced as long as the failure stays the same.
+//! Minimises a case with steps: its plan is reduced as long as it fails in the same way.
 
 use std::{collections::BTreeSet, time::Instant};
 
@@ -33,22 +33,22 @@ use crate::{
     run_trial,
 };
 
-/// Runs without a failure after which a trial counts as passing.
+/// Number of runs without a failure after which a trial counts as passing.
 const TRIES: u32 = 30;
 
-/// Rounds over all trials in search of one that fails.
+/// Number of times that all trials are run in search of one that fails.
 const ROUNDS: u32 = 5;
 
-/// Trials with another axis value that are tried.
+/// Largest number of similar trials, with another value of one axis, that are tried.
 const NEIGHBOURS: usize = 4;
 
-/// Passing trials with another axis value that every reduction is compared with.
+/// Number of passing similar trials with which every reduction is compared.
 const REPORTED: usize = 2;
 
-/// Runs of the minimal case on the configuration on which it must pass.
+/// Number of runs of the minimal case on the oracle.
 const PASSES: u32 = 3;
 
-/// Reduces the first trial that fails, the simplest first, and writes the evidence folder.
+/// Reduces the simplest trial that fails, and writes the evidence folder.
 pub(super) fn minimise(
     minimiser: &Minimiser<'_>,
     mut jobs: Vec<Job<'_>>,
@@ -58,7 +58,7 @@ pub(super) fn minimise(
     let Minimiser { options, subjects, session, releases, .. } = minimiser;
     let library = subjects.library;
     let begun = Instant::now();
-    // The matrix is reduced first: the simplest trial that fails is as good as any.
+    // Choosing the simplest failing trial reduces the matrix, and any trial that fails serves the purpose.
     jobs.sort_by_key(|job| simplicity(&job.lowered));
     let name = &jobs.first().ok_or(MinimiseError::NoTrial)?.case.id;
     let folder = evidence::folder(options.out.as_deref(), name)?;
@@ -99,7 +99,7 @@ fn simplicity(lowered: &Lowered) -> (u32, u64) {
     (calls(&lowered.plan), bytes)
 }
 
-/// Returns the first of several trials that fails.
+/// Returns the first trial that fails.
 fn failing<'j, 'a>(
     session: &Session,
     jobs: &'j [Job<'a>],
@@ -120,35 +120,35 @@ fn failing<'j, 'a>(
     Err(MinimiseError::NothingFails(format!("none of {} trials fails", jobs.len())))
 }
 
-/// The conditions under which a job is reduced.
+/// Everything that a minimisation needs apart from the job.
 pub(super) struct Search<'s> {
     pub(super) session: &'s Session,
     pub(super) library: &'s CaseLibrary,
-    /// Releases among which one is searched on which every candidate must pass; without them, none is searched.
+    /// The search for a release on which every candidate must pass; `None` to reduce without one.
     pub(super) releases: Option<&'s PassingReleaseSearch>,
     pub(super) limits: RunLimits,
     pub(super) cancel: &'s Cancel,
     pub(super) report: MinimiseReporter<'s>,
 }
 
-/// The start of a search.
+/// A search that is ready to begin.
 pub(super) struct Prepared<'s> {
     pub(super) space: Plans,
     pub(super) start: Candidate,
     pub(super) runs: Runs<'s>,
-    /// The failure that must stay.
+    /// The failure that every candidate must show.
     pub(super) first: Outcome,
     pub(super) settings: ReduceSettings,
 }
 
 impl<'s> Search<'s> {
-    /// Finds the failure of a trial, which is that of the first failing run, and the conditions under which it is reduced.
+    /// Prepares the search: finds the failure of the trial in its first failing run, and the oracle.
     ///
     /// # Errors
     /// A trial that does not fail, or trouble of this machine.
     pub(super) fn prepare(&self, job: &'s Job<'_>) -> Result<Prepared<'s>, Stop> {
         let Search { session, releases, cancel, .. } = *self;
-        // Only the kernels of the project are available to every reader of the case.
+        // Only rocrepro's own GPU kernels are available to every reader of the case.
         let kernels: Kernels = self
             .library
             .kernels()
@@ -161,7 +161,7 @@ impl<'s> Search<'s> {
             .faults
             .iter()
             .map(|p| FaultEntry {
-                // `prove` expects that the fault has an effect in every run.
+                // `prove` expects that a declared fault takes effect in every run, so its probability is left out.
                 planted: Planted { with: p.with.clone(), ..Planted::from(p.fault) },
                 on: Default::default(),
                 signature: None,
@@ -202,13 +202,13 @@ impl<'s> Search<'s> {
         ));
         space.failing = start.edited_id(first.at.step);
         space.signature = Some(first.signature.clone());
-        // A reader who runs the reduced case wants a failure, not an expected failure.
+        // The reader of the reduced case wants to see a failure, not an expected failure.
         space.header.known.clear();
         if let (Oracle::Release(found), Some(releases)) = (&oracle, releases) {
             runs.beyond = releases.beyond(session, found, job, cancel)?;
         }
         runs.oracle = oracle;
-        // If the trial also fails without the fault, the healthy device is not an oracle.
+        // If the trial also fails without the fault, the healthy device cannot be the oracle.
         let passes = runs.elsewhere(&start, &space.run_key(&start)).flatten();
         if passes.is_some_and(|outcome| outcome.kind != Kind::Pass) {
             runs.oracle = Oracle::None;
@@ -222,7 +222,8 @@ impl<'s> Search<'s> {
         if matches!(runs.oracle, Oracle::None)
             && space.expecting(&job.lowered.plan, &first).is_some()
         {
-            // Without an oracle a wrong expectation cannot be distinguished from the failure.
+            // Without an oracle, a failure cannot be distinguished from a wrong expectation, so the calls before the
+            // failing one are kept.
             space.kept = before(&job.lowered.plan.body, space.failing);
         }
         space.must_succeed = space.failing.filter(|_| first.kind == Kind::ApiError);
@@ -232,16 +233,16 @@ impl<'s> Search<'s> {
             space.neighbours = self.neighbours(&mut runs, &space, &start, job)?;
         }
         runs.found(&first.signature);
-        // An injected fault need not make every run fail: the effect depends on the runtime and the device.
+        // Even with an injected fault, some runs may pass: its effect depends on the HIP runtime and the device.
         let settings = ReduceSettings::default();
-        // The header has changed, and with it the text.
+        // Because the head of the case has changed, the start has to be written again.
         let start =
             space.candidate(&job.lowered.plan, Vec::new()).map_err(MinimiseError::NotACase)?;
         Ok(Prepared { space, start, runs, first, settings })
     }
 
-    /// Returns trials that differ in one axis value and pass where this trial always fails. Passes next to a failure that comes and
-    /// goes prove nothing.
+    /// Returns trials that differ in one axis value and pass where this trial always fails. If this trial fails only
+    /// sometimes, the passes of other trials prove nothing.
     fn neighbours(
         &self,
         runs: &mut Runs<'_>,
@@ -259,7 +260,7 @@ impl<'s> Search<'s> {
         }
         let trials = nearest_trials(job.case, job.trial).into_iter();
         for near in trials.take_while(|near| near.values == 1).take(NEIGHBOURS) {
-            // A case that lowers for one value only has no neighbour.
+            // If the case can be lowered with one axis value only, no other trial exists for a comparison.
             let kernels = self.library.kernels();
             let Ok(lowered) = lower(job.case, &near.trial, kernels, &job.faults) else { continue };
             if !have_same_steps(&lowered.plan, &job.lowered.plan) {
@@ -279,7 +280,7 @@ impl<'s> Search<'s> {
     }
 }
 
-/// Returns true if two plans have the same steps, apart from their values.
+/// Returns true if two plans have the same steps, apart from the values in them.
 fn have_same_steps(one: &Plan, other: &Plan) -> bool {
     let steps = |plan: &Plan| {
         let all = all_steps(&plan.body).into_iter();
@@ -288,7 +289,7 @@ fn have_same_steps(one: &Plan, other: &Plan) -> bool {
     steps(one) == steps(other)
 }
 
-/// Returns the calls before a step, except checks and work of the host.
+/// Returns the ids of the calls before the failing step, except checks and work of the host.
 fn before(body: &[plan::Step], failing: Option<u32>) -> BTreeSet<u32> {
     let steps = all_steps(body);
     let earlier = steps.iter().take_while(|s| Some(s.id) != failing);
@@ -327,7 +328,8 @@ fn first_failure(
     })
 }
 
-/// Returns the configuration of a failing run. A search whose runs were all in its journal makes one more run.
+/// Returns the stack, device and settings of a failing run. If all runs of the search came from its journal, one more
+/// run is made.
 fn setting(
     session: &Session,
     job: &Job<'_>,
@@ -406,7 +408,7 @@ fn minimised(
     }
 }
 
-/// Runs the minimal case on the oracle; none without an oracle.
+/// Runs the minimal case on the oracle; `None` without an oracle.
 fn passes(runs: &Runs<'_>, candidate: &Candidate) -> Option<Passes> {
     let mut rate = Rate::default();
     let mut on = None;
@@ -427,22 +429,22 @@ impl Runner<Candidate> for Runs<'_> {
             Kind::Skip | Kind::NoVerdict => return Some(Seen::NoVerdict),
             _ => self.is_wanted(candidate, &outcome),
         };
-        // The right result of a call depends on earlier calls, and some of these may be gone.
+        // The right result of a call depends on earlier calls, some of which may have been left out.
         let rests = !wanted && states_an_answer(&candidate.lowered().plan, &outcome);
-        // A failure with the same signature in another call is another failure.
+        // The signature is the same, but another call failed, so this is another failure.
         let elsewhere = !wanted && outcome.signature == self.wanted();
         let signature = outcome.signature + if elsewhere { " in another place" } else { "" };
         if rests {
             return Some(Seen::Invalid(signature, InvalidReason::Answer));
         }
         Some(match self.elsewhere(candidate, key)? {
-            // The candidate fails where it must pass, so it is wrong itself.
+            // The candidate fails on the oracle, where it must pass, so the candidate itself is wrong.
             Some(other) if other.kind.is_failure() => {
                 Seen::Invalid(signature, InvalidReason::Elsewhere)
             }
             // A run without a verdict proves nothing.
             Some(other) if other.kind != Kind::Pass => Seen::Pass,
-            // The candidate is also wrong if its kernels access memory out of bounds.
+            // The candidate is also wrong if its GPU kernels access memory out of bounds.
             _ if !self.is_clean(candidate, key)? => Seen::Invalid(signature, InvalidReason::Kernel),
             _ if wanted && !self.neighbours_pass(candidate, key)? => {
                 Seen::Invalid(signature, InvalidReason::Elsewhere)

@@ -1,4 +1,4 @@
-//! A comparison of the search with plain delta debugging, on one injected bug.
+//! Compares the search with plain delta debugging, on one injected bug.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -13,42 +13,43 @@ use super::{
 };
 use crate::{CaseLibrary, Job, Session, Stop, stop::chain};
 
-/// One injected bug, reduced in several ways.
+/// The results of reducing one injected bug in several ways.
 pub struct Comparison {
-    /// The trial.
+    /// Id of the trial.
     pub trial: String,
-    /// The signature of its failure.
+    /// Signature of the trial's failure.
     pub signature: String,
-    /// Calls of the original plan.
+    /// Number of calls in the original plan.
     pub calls_before: u32,
-    /// Calls that remain after the search.
+    /// Number of calls that remain after the search.
     pub calls_after: u32,
-    /// Runs of the search.
+    /// Number of runs that the search needed.
     pub runs: u32,
-    /// Calls that remain after plain delta debugging.
+    /// Number of calls that remain after plain delta debugging.
     pub ddmin_calls: u32,
-    /// Runs of well-formed candidates by plain delta debugging.
+    /// Number of well-formed candidates that plain delta debugging ran.
     pub ddmin_runs: u32,
-    /// Ill-formed candidates that plain delta debugging without static checks would run as well.
+    /// Number of ill-formed candidates that plain delta debugging would also run if there were no static checks.
     pub ddmin_unresolved: u32,
     /// Searches for the same bug at lower failure rates.
     pub simulated: Vec<SimulatedSearches>,
 }
 
-/// Repeated searches for a bug that makes only a part of the runs fail.
+/// Repeated searches for a bug that makes only some of the runs fail.
 pub struct SimulatedSearches {
     /// The failure rate, above 0 and at most 1.
     pub rate: f64,
     /// Number of searches.
     pub repeats: u32,
-    /// Runs of all searches together.
+    /// Number of runs in all searches together.
     pub runs: u32,
-    /// Searches whose result does not fail, or could be reduced further.
+    /// Number of searches whose result does not fail, or can be reduced further.
     pub wrong: u32,
 }
 
-/// Reduces a job whose injected fault makes every run fail: by the search, by plain delta debugging, and by the search again at
-/// lower rates. At these, one real run decides whether a candidate can fail, and a random number whether a given run does.
+/// Reduces a job whose injected fault makes every run fail in three ways: with the search, with plain delta debugging,
+/// and with the search at lower failure rates. The lower rates are simulated: one real run decides whether a candidate
+/// can fail, and a random number decides whether it fails in a given run.
 ///
 /// # Errors
 /// A job that does not fail, or trouble of this machine.
@@ -98,7 +99,7 @@ pub fn compare(
     Ok(comparison)
 }
 
-/// Returns true if a candidate fails and none of its strongest edits does.
+/// Returns true if a candidate fails, and no longer fails after any one of its strongest edits.
 fn minimal(space: &Plans, candidate: &Candidate, known: &mut Known<'_>) -> bool {
     known.fails(candidate, &space.key(candidate))
         && leaves(&space.edits(candidate)).into_iter().all(|edit| {
@@ -121,7 +122,7 @@ fn leaves(tree: &Tree<Edit>) -> Vec<Edit> {
     }
 }
 
-/// The search space of plain delta debugging: a list of calls, any of which can be left out.
+/// The search space of plain delta debugging: a list of calls, each of which can be left out.
 struct Plain<'p>(&'p Plans);
 
 impl Space for Plain<'_> {
@@ -146,7 +147,7 @@ impl Space for Plain<'_> {
     }
 }
 
-/// Outcomes of real runs, one for each candidate.
+/// Results of real runs, one for each candidate.
 struct Known<'s> {
     runs: Runs<'s>,
     answers: HashMap<String, bool>,
@@ -163,7 +164,7 @@ impl Known<'_> {
     }
 }
 
-/// A runner that lets a part of the runs of a failing candidate fail.
+/// A runner with a simulated failure rate: of the runs of a candidate that can fail, only some fail.
 struct Chance<'k, 's> {
     known: &'k mut Known<'s>,
     rate: f64,

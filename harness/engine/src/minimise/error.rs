@@ -1,4 +1,4 @@
-//! The failure to minimise a trial.
+//! Errors of minimising a trial.
 
 use std::{io, path::PathBuf};
 
@@ -8,79 +8,79 @@ use thiserror::Error;
 
 use crate::{Stop, stop::explained};
 
-/// The failure to minimise a trial.
+/// An error that prevents a trial from being minimised.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum MinimiseError {
     /// No trial is selected.
     #[error("no trial")]
     NoTrial,
-    /// The trial does not fail.
+    /// The trial passes in every run.
     #[error("nothing to minimise: {0}")]
     NothingFails(String),
-    /// The runs of the trial give no verdict.
+    /// No run of the trial has a verdict.
     #[error("{0}")]
     NoVerdict(String),
-    /// The user stopped the search too early.
+    /// The user interrupted the search before it had a result.
     #[error("interrupted before anything failed")]
     Interrupted,
-    /// The trial has no form as a case.
+    /// The plan of the trial cannot be written as a case.
     #[error("the trial cannot be written as a case: {0}")]
     NotACase(String),
     /// The journal cannot be read or written.
     #[error(transparent)]
     Journal(JournalError),
-    /// The journal is that of another search.
+    /// The journal belongs to another search.
     #[error("`{}` is about {trial} on {stack}, or about other faults or another version of rocrepro", path.display())]
     OtherJournal {
-        /// The journal.
+        /// Path of the journal.
         path: PathBuf,
-        /// The trial of the other search.
+        /// Id of the trial of the other search.
         trial: String,
-        /// The stack of the other search.
+        /// Name of the stack of the other search.
         stack: String,
     },
     /// The journal of an earlier search cannot be removed.
     #[error("cannot remove `{}`: {error}", path.display())]
     CannotRemove {
-        /// The journal.
+        /// Path of the journal.
         path: PathBuf,
         /// The cause.
         error: io::Error,
     },
-    /// The search over the lines of a program has no journal.
+    /// The search for a shorter program keeps no journal, so it cannot be resumed.
     #[error("the search for a shorter program has no journal to resume")]
     NothingToResume,
-    /// Cases with steps and cases with programs are selected.
+    /// Both cases with steps and cases with programs are selected.
     #[error("`{0}` has steps, and other named cases are programs")]
     MixedCases(String),
-    /// The program does not fail in the same way every time.
+    /// The program fails only in some runs, or in different ways.
     #[error(
         "it failed as `{signature}` in {failed} of {runs} runs; minimise can shorten only a program that fails in the same way \
          every time"
     )]
     FailsSometimes {
-        /// The most frequent failure.
+        /// Signature of the most frequent failure.
         signature: String,
-        /// Runs with this failure.
+        /// Number of runs with this failure.
         failed: u32,
-        /// All runs.
+        /// Number of all runs.
         runs: u32,
     },
-    /// Only the exit status of the failing program is known.
+    /// The failure is known only by the exit status of the program.
     #[error(
         "`{0}` is all that is known of the failure, so a shorter program may fail for another reason"
     )]
     OnlyExitStatus(String),
-    /// The body of the case is a command.
+    /// The body of the case is a command, which has no source to shorten.
     #[error("`{0}` is a command, so it has no text that minimise could shorten")]
     Command(String),
-    /// The reducer cannot be run.
+    /// The external reducer cannot be run.
     #[error("{step} for {reducer}: {error}")]
     Reducer {
-        /// The name of the reducer.
+        /// Name of the reducer.
         reducer: &'static str,
-        /// The step that failed.
+        /// The operation that failed.
         step: &'static str,
         /// The cause.
         error: io::Error,

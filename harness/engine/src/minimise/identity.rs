@@ -9,10 +9,10 @@ use super::candidate::{Candidate, all_steps, is_block};
 /// The location of a failure in a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Identity {
-    /// The step of the edited plan; none outside of the body.
+    /// Id of the failing step in the edited plan; `None` if the failure is outside of the body.
     step: Option<u32>,
-    /// The function called before on the same stream or object, if the failure is a wrong status or value: the right result of a
-    /// call depends on that function.
+    /// If the failure is a wrong status or value, the function that was called before on the same stream or object,
+    /// because the right result of the call depends on it.
     before: Option<&'static str>,
 }
 
@@ -31,7 +31,7 @@ impl Identity {
     }
 }
 
-/// Returns the function of the last call before a step that names the same stream, event, graph or handle.
+/// Returns the function of the last call before a step that uses the same stream, event, graph or handle.
 fn predecessor(plan: &Plan, failing: u32) -> Option<&'static str> {
     let steps = all_steps(&plan.body);
     let at = steps.iter().position(|step| step.id == failing)?;

@@ -1,4 +1,4 @@
-//! Minimisation of the program of a case: it is made shorter, line by line, while it fails in the same way.
+//! Minimises the program of a case: shortens it line by line, as long as it fails in the same way.
 
 use std::{
     fs, io,
@@ -30,10 +30,10 @@ use crate::{
     rerun::{Rerun, What},
 };
 
-/// Runs that must all fail in the same way.
+/// Number of runs of a shorter program, all of which must fail in the same way.
 const RUNS: u32 = 3;
 
-/// The test that every shorter program must pass.
+/// The search for a shorter program, and the test that every candidate must pass.
 struct Search<'s> {
     session: &'s Session,
     job: Job<'s>,
@@ -41,11 +41,11 @@ struct Search<'s> {
     goal: Outcome,
     oracle: Oracle,
     deadline: Instant,
-    /// Processes that may still be started.
+    /// Number of processes that may still be started.
     left: u32,
-    /// Texts that were tried.
+    /// Number of texts that were tried so far.
     tries: u32,
-    /// The shortest program so far, and its file.
+    /// Source of the shortest program so far.
     best: String,
     file: PathBuf,
     trouble: Option<Stop>,
@@ -53,22 +53,23 @@ struct Search<'s> {
     report: MinimiseReporter<'s>,
 }
 
-/// The place of the program's text in a job.
+/// The place at which a job contains the source of its program.
 enum TextPlace {
-    /// The text is part of the body.
+    /// The source is part of the case.
     Body,
-    /// A word of the command line names the file of the text. Other texts are written to a file of that name in a folder of their own.
+    /// An argument of the command line names the source file. A candidate is written to a file of the same name in a
+    /// folder of its own.
     File {
-        /// Position of the word.
+        /// Index of the argument.
         word: usize,
         file: PathBuf,
-        /// The folder in which Python finds modules beside the original file.
+        /// The folder of the original file, in which Python finds the program's other modules.
         modules: Option<PathBuf>,
         _folder: TrialFolder,
     },
 }
 
-/// Shortens the program of the first trial that fails, and writes the evidence folder.
+/// Shortens the program of the first failing trial, and writes the evidence folder.
 pub(super) fn minimise(
     minimiser: &Minimiser<'_>,
     cancel: &Cancel,
@@ -120,12 +121,12 @@ pub(super) fn minimise(
         cancel,
         report,
     };
-    // If the program fails in another way on the healthy device, the device is not an oracle for shorter programs.
+    // If the program also fails on the healthy device, in whichever way, that device cannot be the oracle.
     if search.passes_on_oracle(&source.text).is_none_or(|passes| !passes) {
         search.oracle = Oracle::None;
     }
     let reducer = match (options.reducer, &search.oracle) {
-        // A reducer soon makes a program that is wrong itself, which only an oracle can detect.
+        // A reducer soon produces a program that is itself wrong, which only an oracle can detect.
         (ReducerChoice::Auto, Oracle::None) => ReducerChoice::None,
         (choice, _) => choice,
     };
@@ -178,7 +179,7 @@ pub(super) fn minimise(
         complete,
     };
     evidence::write(&folder, &found)?;
-    // A request to stop ends the command, and the folder has the shortest program so far.
+    // A request to stop ends the command here. The evidence folder already contains the shortest program so far.
     if let Some(stop) = search.trouble {
         return Err(stop);
     }
@@ -186,7 +187,7 @@ pub(super) fn minimise(
     Ok(MinimiseResult { text, complete })
 }
 
-/// Returns the text of a command line's program, and its place.
+/// Returns the source of a command line's program, and its place in the job.
 fn of_command(command: &CommandLine, session: &Session) -> Result<(Source, TextPlace), Stop> {
     let unknown = || MinimiseError::Command(command.words().join(" "));
     let (Some(text), Some(word)) = (command.text(), command.text_word()) else {
@@ -203,7 +204,7 @@ fn of_command(command: &CommandLine, session: &Session) -> Result<(Source, TextP
     Ok((source, TextPlace::File { word, file, modules, _folder: folder }))
 }
 
-/// Writes the case of the shorter program, and returns the command that runs it.
+/// Writes the case with the shorter program, and returns the command that runs the case.
 fn again(
     folder: &Path,
     case: &str,
@@ -217,15 +218,16 @@ fn again(
     Ok(if text.contains(" --trust") { text } else { text + " --trust" })
 }
 
-/// The program in the text of its case.
+/// The source of a program inside the YAML of its case.
 struct Block<'t> {
-    /// Lines of the case above the program; none if the program is a file of its own.
+    /// Number of lines of the case file above the program; `None` if the program is a file of its own.
     above: Option<u32>,
     text: &'t str,
 }
 
 impl Block<'_> {
-    /// Returns the case without the lines that the shorter program lacks; none if the program is not a block of lines there.
+    /// Returns the YAML of the case without the lines that were removed from the program; `None` if the program is not
+    /// a block of lines in the YAML.
     fn without(&self, case: &str, shorter: &ShortenedText) -> Option<String> {
         let Some(above) = self.above else { return Some(case.to_owned()) };
         let above = above as usize;
@@ -234,7 +236,7 @@ impl Block<'_> {
         Some((0..lines.len()).filter(left).map(|n| lines[n]).collect())
     }
 
-    /// Returns the case with another text instead of the program's.
+    /// Returns the YAML of the case with another text in place of the program's.
     fn replaced(&self, case: &str, text: &str) -> Option<String> {
         let Some(above) = self.above else { return Some(case.to_owned()) };
         let above = above as usize;
@@ -246,19 +248,19 @@ impl Block<'_> {
         let depth = " ".repeat(depth.unwrap_or(4));
         let line = |line: &str| match line.trim() {
             "" => "\n".to_owned(),
-            // A dollar in the program is not a reference to the matrix.
+            // A dollar sign in the program must not become a reference to an axis of the matrix.
             _ => format!("{depth}{}\n", line.replace('$', "$$")),
         };
         let new: String = text.lines().map(line).collect();
         Some([&lines[..above].concat(), new.as_str(), &lines[end..].concat()].concat())
     }
 
-    /// Returns the lines of the case, and the end of those of the program.
+    /// Returns the lines of the YAML, and the index of the line after the program.
     fn lines<'c>(&self, case: &'c str, above: usize) -> Option<(Vec<&'c str>, usize)> {
         let lines: Vec<&str> = case.split_inclusive('\n').collect();
         let own: Vec<&str> = self.text.lines().collect();
         let end = above + own.len();
-        // The program has a value of the matrix where the case has its name.
+        // In the program, axis values have replaced the references that the YAML contains.
         let same =
             |(of_case, own): (&&str, &&str)| of_case.contains('$') || of_case.trim() == own.trim();
         lines.get(above..end)?.iter().zip(&own).all(same).then_some((lines, end))
@@ -266,7 +268,7 @@ impl Block<'_> {
 }
 
 impl Search<'_> {
-    /// Returns true if a text still fails in the same way and passes on the oracle; none if the search must end.
+    /// Returns true if a text still fails in the same way and passes on the oracle; `None` if the search must end.
     fn still(&mut self, text: &str) -> Option<bool> {
         self.tries += 1;
         // One run is enough to reject most texts.
@@ -283,7 +285,7 @@ impl Search<'_> {
         Some(passes)
     }
 
-    /// Writes the shortest program so far, so that nothing is lost if the command is killed.
+    /// Writes the shortest program so far to its file, so that nothing is lost if the command is killed.
     fn keep(&mut self, text: &str) {
         text.clone_into(&mut self.best);
         let written = atomic::write(&self.file, text.as_bytes());
@@ -301,7 +303,8 @@ impl Search<'_> {
         });
     }
 
-    /// Returns true if a text passes on the oracle, or without an oracle; none if the search must end.
+    /// Returns true if a text passes on the oracle. Without an oracle, always returns true; `None` if the search must
+    /// end.
     fn passes_on_oracle(&mut self, text: &str) -> Option<bool> {
         let release = match std::mem::replace(&mut self.oracle, Oracle::None) {
             Oracle::None => return Some(true),
@@ -313,7 +316,8 @@ impl Search<'_> {
         Some(records?.iter().all(|record| record.outcome.kind == Kind::Pass))
     }
 
-    /// Runs a text: on the failing release with the faults, or `there`, on a release or the same one, without faults.
+    /// Runs a text `runs` times. Without `there`, runs it on the failing release with the faults. Otherwise runs it
+    /// without faults, on the session in `there` if it contains one, or on the failing release.
     fn run(
         &mut self,
         there: Option<Option<&Session>>,
@@ -341,7 +345,7 @@ impl Search<'_> {
 }
 
 impl TextPlace {
-    /// Replaces the text of the program that a job runs.
+    /// Replaces the source of the program that a job runs.
     fn set(&self, job: &mut Job<'_>, text: &str) -> io::Result<()> {
         let Body::Program(program) = &mut job.lowered.body else { return Ok(()) };
         match (self, &mut program.what) {
@@ -384,7 +388,7 @@ mod tests {
             other,
             "title: A\nprogram:\n  python: |\n    if a: b = '$$x'\n\n    c\nfaults: [copy.zero]\n"
         );
-        // The program is not a block of lines in a flow mapping.
+        // In a YAML flow mapping, the program is not a block of lines.
         let flow = block(Some(0), "one\n");
         assert_eq!(flow.without("program: {python: 'one'}\n", &shorter), None);
         assert_eq!(flow.replaced("program: {python: 'one'}\n", "two\n"), None);

@@ -1,5 +1,5 @@
-//! External reducers, which make a program smaller by its syntax. The reducer starts a script for each text, and the script asks
-//! the search over a socket whether the text still shows the failure.
+//! Runs external reducers, which make a program smaller by its syntax. The reducer starts a script for each candidate,
+//! and the script asks the search over a socket whether the candidate still shows the failure.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -22,13 +22,13 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::error::MinimiseError;
 use crate::{Stop, own_program, rerun::quoted, which};
 
-/// The first argument that makes this program call [`ask`] with the remaining arguments.
+/// First argument that makes this program call [`ask`] with the remaining arguments.
 pub const ASK_ARGUMENT: &str = "__still";
 
-/// The external reducer to use.
+/// The choice of an external reducer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReducerChoice {
-    /// An installed one: for C++ C-Vise first, for Python Shrink Ray.
+    /// An installed reducer: C-Vise first for C++, and Shrink Ray for Python.
     Auto,
     /// C-Vise.
     Cvise,
@@ -44,10 +44,10 @@ pub(super) struct Reducer {
     file: PathBuf,
 }
 
-/// A program after a reducer.
+/// The result of an external reducer.
 pub(super) struct ReducedText {
     pub(super) text: String,
-    /// True if the reducer ended by itself, with success.
+    /// True if the reducer ended by itself, successfully.
     pub(super) whole: bool,
 }
 
@@ -55,7 +55,7 @@ impl ReducerChoice {
     /// Finds the chosen reducer.
     ///
     /// # Errors
-    /// A reducer that is named and not installed.
+    /// The user named a reducer that is not installed.
     pub(super) fn find(self, is_cpp: bool) -> Result<Option<Reducer>, Stop> {
         let found =
             |name: &'static str| which::file(Path::new(name)).map(|file| Reducer { name, file });
@@ -73,8 +73,8 @@ impl ReducerChoice {
 }
 
 impl Reducer {
-    /// Runs the reducer on a text and answers its questions, until it ends or `still` returns none. Returns the shortest text for
-    /// which `still` returned true, even if the reducer leaves another one behind.
+    /// Runs the reducer on a text and answers its questions, until it ends or `still` returns `None`. Returns the
+    /// shortest text for which `still` returned true, which need not be the last one that the reducer tried.
     pub(super) fn reduce(
         &self,
         name: &str,
@@ -132,7 +132,8 @@ impl Reducer {
         Ok(ReducedText { text: best, whole })
     }
 
-    /// Starts the reducer with one job at a time: silence counts as a hang, and concurrent runs would slow each other down.
+    /// Starts the reducer with one job at a time. Concurrent runs would slow each other down, and a slow run without
+    /// output would count as a hang.
     fn start(&self, name: &str, script: &Path, folder: &Path) -> std::io::Result<Child> {
         let mut command = Command::new(&self.file);
         match self.name {
@@ -145,19 +146,20 @@ impl Reducer {
             _ => _ = command.args(["--parallelism", "1", "--timeout", "86400", "--ui", "basic"]),
         }
         command.arg(script).arg(name).current_dir(folder);
-        // In a process group of its own, the reducer can be ended together with its children.
+        // In a process group of its own, the reducer can be killed together with its children.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         command.spawn()
     }
 }
 
-/// Reads a path from the script, and answers `y` or `n` for the text of that file. Returns none if `still` does.
+/// Reads the path of a file from the script, and answers `y` or `n` about the text in the file. Returns `None` if
+/// `still` does.
 fn answer(asks: &mut UnixStream, still: &mut dyn FnMut(&str) -> Option<bool>) -> Option<()> {
     let mut path = Vec::new();
     let _ = asks.set_nonblocking(false);
     let read = asks.read_to_end(&mut path);
     let path = Path::new(OsStr::from_bytes(&path));
-    // If the script was killed, or the file is not text, the answer is `n`.
+    // If the script was killed, or if the file is not text, the answer is `n`.
     let text = read.ok().and_then(|_| fs::read_to_string(path).ok());
     let verdict = match text {
         Some(text) => still(&text)?,
@@ -167,7 +169,7 @@ fn answer(asks: &mut UnixStream, still: &mut dyn FnMut(&str) -> Option<bool>) ->
     Some(())
 }
 
-/// Ends the reducer with its children.
+/// Kills the reducer and its children.
 fn end(child: &mut Child) {
     let group = Pid::from_child(child);
     let _ = kill_process_group(group, Signal::TERM);
@@ -181,8 +183,9 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Asks the search for a verdict, as the program that the reducer's script starts. The words are the socket and the name of the
-/// file in the current folder. Returns true if the file still shows the failure.
+/// Entry point of the program that the reducer's script starts. Asks the search whether a candidate still shows the
+/// failure, and returns true if it does. The arguments are the path of the socket, and the name of the candidate's file
+/// in the current folder.
 pub fn ask(mut words: impl Iterator<Item = OsString>) -> bool {
     let mut answered = || {
         let (socket, name) = (words.next()?, words.next()?);

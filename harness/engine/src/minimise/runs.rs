@@ -1,4 +1,4 @@
-//! The runs of a search. Each is written to a journal as soon as it is over.
+//! Makes the runs of a minimisation, and writes each to a journal as soon as it has ended.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,20 +22,20 @@ use crate::{
     run_trial,
 };
 
-/// Name of the journal in the evidence folder.
+/// File name of the journal in the evidence folder.
 pub(super) const FILE: &str = "minimise.jsonl";
 
-/// The conditions of a search. Only runs under the same conditions can be reused.
+/// The conditions of a search. A run can be reused only under the same conditions.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct SearchConditions {
     rocrepro: String,
     trial: String,
-    /// Digest of the plan.
+    /// Digest of the trial's plan.
     plan: String,
     stack: String,
     gfx: Option<String>,
     faults: Vec<Planted>,
-    /// The release on which every candidate must pass.
+    /// Name of the release on which every candidate must pass.
     #[serde(default)]
     oracle: Option<String>,
 }
@@ -60,32 +60,33 @@ impl SearchConditions {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
-    /// The first line.
+    /// The first line of a journal.
     Search(SearchConditions),
-    /// One run.
+    /// One run of a candidate.
     Run {
-        /// Digest of the candidate.
+        /// Digest of the candidate's plan.
         candidate: String,
-        /// Added to the seeds of injected faults.
+        /// Number that was added to the seeds of injected faults.
         seed: u64,
         outcome: Outcome,
     },
 }
 
-/// The limits and the journal of a search.
+/// The limits of a search, and its journal.
 #[derive(Default)]
 pub(super) struct RunLimits {
-    /// Most processes to start.
+    /// Largest number of processes to start.
     pub(super) runs: u32,
-    /// Longest time.
+    /// Time limit of the search.
     pub(super) time: Duration,
-    /// The journal from which a stopped search is resumed; none for a search that cannot be resumed.
+    /// Path of the journal from which an interrupted search can be resumed; `None` to keep no journal.
     pub(super) journal: Option<PathBuf>,
-    /// Reuses the runs of the journal instead of removing them.
+    /// True to reuse the runs in the journal, false to remove them.
     pub(super) resume: bool,
 }
 
-/// Starts runs, or takes their outcomes from the journal: a search that is resumed makes the same runs in the same order.
+/// Makes runs, or takes their outcomes from the journal. A search that is resumed needs the same runs in the same
+/// order.
 pub(super) struct Runs<'s> {
     session: &'s Session,
     faults: &'s [Planted],
@@ -93,28 +94,29 @@ pub(super) struct Runs<'s> {
     report: MinimiseReporter<'s>,
     journal: Option<Journal>,
     answers: HashMap<String, VecDeque<Outcome>>,
-    /// Outcomes from before the signature was known.
+    /// Outcomes of runs that were made before the signature of the failure was known.
     before: Vec<(String, Outcome)>,
     signature: Option<String>,
-    /// The configuration on which each failing candidate is run as well.
+    /// The configuration on which every candidate must pass. Each failing candidate is also run on it.
     pub(super) oracle: Oracle,
-    /// Another release on which the trial passes, on the other side of the failing one.
+    /// Another release on which the trial passes. If the oracle is older than the failing release, this one is newer,
+    /// and vice versa.
     pub(super) beyond: Option<Session>,
-    /// A session in which the sanitizer finds nothing in the trial. It must find nothing either in candidates that launch kernels
-    /// of the case's own.
+    /// A session in which the sanitizer finds nothing in the trial. In candidates that launch GPU kernels of the case
+    /// itself, it must not find anything either.
     pub(super) watch: Option<Session>,
-    /// Outcomes on the oracle and under the sanitizer.
+    /// Outcomes of candidates on the oracle and under the sanitizer, by candidate and configuration.
     verdicts: HashMap<String, Outcome>,
-    /// Identity of the failure that must stay, beyond its signature.
+    /// Identity, beyond its signature, of the failure that every candidate must show.
     pub(super) identity: Option<Identity>,
-    /// Number of runs, including those in the journal; also the seed of the next run.
+    /// Number of runs so far, including those in the journal. The next run uses it as its seed.
     next: u64,
-    /// Processes started.
+    /// Number of processes that were started.
     pub(super) started: u32,
     most: u32,
     deadline: Instant,
     trouble: Option<Stop>,
-    /// A run with the failure that must stay.
+    /// A run that showed the failure.
     pub(super) example: Option<Record>,
 }
 
@@ -181,7 +183,7 @@ impl<'s> Runs<'s> {
         })
     }
 
-    /// Runs a candidate once. Returns none if the budget is spent, or no further run is possible.
+    /// Runs a candidate once. Returns `None` if the budget is spent, or if no further run is possible.
     pub(super) fn outcome(&mut self, candidate: &Candidate, key: &str) -> Option<Outcome> {
         if let Some(outcome) = self.answers.get_mut(key).and_then(VecDeque::pop_front) {
             self.remember(key, &outcome);
@@ -221,8 +223,9 @@ impl<'s> Runs<'s> {
         }
     }
 
-    /// Returns the outcome of a candidate on the oracle, where it is run once, and on the release beyond the failing one, if it
-    /// passes on the oracle. The inner option is none without an oracle, and the outer one like that of [`Runs::outcome`].
+    /// Runs a candidate once on the oracle and, if it passes there, on the release `beyond`. Returns the outcome of the
+    /// last run. The inner option is `None` without an oracle. The outer option is `None` if [`Runs::outcome`] would
+    /// return `None`.
     pub(super) fn elsewhere(
         &mut self,
         candidate: &Candidate,
@@ -243,7 +246,8 @@ impl<'s> Runs<'s> {
         seen.map(Some)
     }
 
-    /// Returns true if the reduced neighbours of a candidate still pass; none like [`Runs::outcome`].
+    /// Returns true if the passing trials still pass after they were reduced like the candidate; `None` if
+    /// [`Runs::outcome`] would return `None`.
     pub(super) fn neighbours_pass(&mut self, candidate: &Candidate, key: &str) -> Option<bool> {
         for (what, neighbour) in candidate.neighbours() {
             let job = neighbour.job(self.faults.to_vec());
@@ -255,7 +259,7 @@ impl<'s> Runs<'s> {
         Some(true)
     }
 
-    /// Returns true if a neighbour of the trial passes in several runs; none like [`Runs::outcome`].
+    /// Returns true if a similar trial passes in several runs; `None` if [`Runs::outcome`] would return `None`.
     pub(super) fn passes(&mut self, neighbour: &Candidate, key: &str, runs: u32) -> Option<bool> {
         for n in 0..runs {
             let job = neighbour.job(self.faults.iter().map(|p| p.of_run(n.into())).collect());
@@ -267,7 +271,8 @@ impl<'s> Runs<'s> {
         Some(true)
     }
 
-    /// Searches for a session in which the sanitizer finds nothing in the trial: on the oracle, or else on the failing release.
+    /// Searches for a session in which the sanitizer finds nothing in the trial: first on the oracle, then on the
+    /// failing release.
     pub(super) fn watch_for(
         &mut self,
         releases: &PassingReleaseSearch,
@@ -289,7 +294,8 @@ impl<'s> Runs<'s> {
         Some(())
     }
 
-    /// Returns false if the sanitizer finds a memory fault in a candidate in which it must find none; none like [`Runs::outcome`].
+    /// Returns false if the sanitizer finds a memory fault in a candidate in which it must not find any; `None` if
+    /// [`Runs::outcome`] would return `None`.
     pub(super) fn is_clean(&mut self, candidate: &Candidate, key: &str) -> Option<bool> {
         let launches_own = rewrite::launches_own(&candidate.lowered().plan);
         let Some(session) = self.watch.take_if(|_| launches_own) else { return Some(true) };
@@ -298,7 +304,7 @@ impl<'s> Runs<'s> {
         Some(seen?.kind != Kind::MemoryFault)
     }
 
-    /// Makes a run unless its outcome is known.
+    /// Makes the run called `noted`, unless its outcome is already known.
     fn once(
         &mut self,
         noted: String,
@@ -345,7 +351,7 @@ impl<'s> Runs<'s> {
         }
     }
 
-    /// Sets the failure that must stay. Earlier runs count as runs of the search.
+    /// Sets the failure that every candidate must show. The runs that were made before count as runs of the search.
     pub(super) fn found(&mut self, signature: &str) {
         self.signature = Some(signature.to_owned());
         (self.report)(MinimiseEvent::FailureFound { signature });
@@ -354,12 +360,13 @@ impl<'s> Runs<'s> {
         }
     }
 
-    /// Returns the signature that must stay.
+    /// Returns the signature of the failure that every candidate must show.
     pub(super) fn wanted(&self) -> &str {
         self.signature.as_deref().unwrap_or_default()
     }
 
-    /// Returns true if a candidate failed in the same way: with the same signature, in the same call, after the same call.
+    /// Returns true if a candidate failed in the same way as the trial: with the same signature, in the same call, and
+    /// after the same call.
     pub(super) fn is_wanted(&self, candidate: &Candidate, outcome: &Outcome) -> bool {
         self.signature.as_deref().is_some_and(|wanted| may_be_same(wanted, &outcome.signature))
             && self.identity.as_ref().is_none_or(|identity| identity.fits(candidate, outcome))
@@ -372,13 +379,13 @@ impl<'s> Runs<'s> {
     /// Ends the search.
     ///
     /// # Errors
-    /// The failure to write the journal.
+    /// The journal could not be written.
     pub(super) fn finish(&mut self) -> Result<(), Stop> {
         self.trouble.take().map_or(Ok(()), Err)
     }
 }
 
-/// Removes the faults that are injected at calls.
+/// Removes the faults that are injected at the calls in `steps`.
 fn healthy(steps: &mut [plan::Step]) {
     for step in steps {
         step.planted.clear();

@@ -1,4 +1,4 @@
-//! Changes to a trial that may avoid its failure.
+//! Lists changes to a trial that may avoid its failure.
 
 use std::{collections::HashSet, fs, path::Path};
 
@@ -10,7 +10,7 @@ use crate::{Session, Stop, failing_trial::FailingTrial};
 
 /// A change to try.
 pub(super) struct TriedChange {
-    /// The variable or limit, or the edit of the calls.
+    /// Name of the variable, of the limit, or of the edit of the calls.
     pub(super) name: String,
     pub(super) meaning: String,
     pub(super) since: Option<String>,
@@ -24,7 +24,7 @@ pub(super) enum Change {
     Calls(Box<RewrittenTrial>),
 }
 
-/// A trial that does the same work by other calls, as a case of its own.
+/// A trial that does the same work with other calls, and the case that contains it.
 pub(super) struct RewrittenTrial {
     pub(super) case: Case,
     pub(super) trial: Trial,
@@ -41,7 +41,8 @@ impl TriedChange {
         }
     }
 
-    /// Returns true if two changes can be made at once: not two values of a variable, nor two edits of the calls.
+    /// Returns true if the two changes can be combined. Two values of one variable cannot be combined, and neither can
+    /// two edits of the calls.
     pub(super) fn goes_with(&self, other: &TriedChange) -> bool {
         match (&self.change, &other.change) {
             (Change::Calls(_), Change::Calls(_)) => false,
@@ -50,8 +51,8 @@ impl TriedChange {
     }
 }
 
-/// Returns the changes that apply to a trial, and those that do not, with the reason. The failing record names the packages that
-/// take part.
+/// Returns the changes that can be tried on a trial, and those that do not apply to it, each with the reason. The
+/// failing record names the Python packages that the program uses.
 pub(super) fn changes(
     subject: &FailingTrial<'_>,
     session: &Session,
@@ -88,7 +89,7 @@ fn variables_of(
         let known = match variable.read_by {
             Reader::Torch | Reader::Cupy | Reader::Jax | Reader::Triton => {
                 let (_, package) = variable.read_by.framework().unwrap_or_default();
-                // A framework that takes no part is not worth a line.
+                // Variables of a framework that the program does not use are not worth a line in the report.
                 if !packages.iter().any(|name| name.starts_with(package)) {
                     continue;
                 }
@@ -96,7 +97,8 @@ fn variables_of(
             }
             Reader::Hip => hip.contains(name),
             Reader::Hipblaslt => blaslt.contains(name),
-            // In the library of the emulated device, literals follow each other without a separator.
+            // In the emulated device's library, string literals follow one another without a separator, so a word may
+            // contain several.
             Reader::Hsa => {
                 hsa.iter().any(|w| w == name || (emulated.is_some() && w.contains(name.as_str())))
             }
@@ -120,7 +122,8 @@ fn variables_of(
     Ok(())
 }
 
-/// Adds limits of the stack, which bound the recursion of a library, for example along the nodes of a graph.
+/// Adds larger limits of the stack size. The default limit bounds the recursion of a library, for example along the
+/// nodes of a graph.
 fn limits(tried: &mut Vec<TriedChange>) {
     tried.extend(["64M", "512M"].map(|value| TriedChange {
         name: "stack".to_owned(),
@@ -131,7 +134,7 @@ fn limits(tried: &mut Vec<TriedChange>) {
     }));
 }
 
-/// Returns the words of a library that can be names of variables.
+/// Returns all texts in the file of a library that may be names of environment variables.
 fn words(library: &Path) -> HashSet<String> {
     let bytes = fs::read(library).unwrap_or_default();
     let part = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_';

@@ -1,4 +1,4 @@
-//! Prerequisites of a program: an interpreter, Python packages, groups of the stack.
+//! Finds what a program needs to run: an interpreter, Python packages, and package groups of the stack.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -23,10 +23,11 @@ use crate::{
 
 const ASKED: Duration = Duration::from_secs(10);
 
-/// The environment of a program's packages; none for a program that imports none.
+/// The Python environment with the packages of a program; `None` if the program imports no packages.
 pub(super) struct Environment(Option<environments::PythonEnvironment>);
 
-/// Finds an environment with these packages, or `named`, which may have them in any version.
+/// Finds a Python environment with these packages. If the user named an environment, returns that one, whatever
+/// versions of the packages it has.
 pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environment, Unready> {
     let missing = |error: Stop| Unready::Missing(error.reason());
     if let (Some(named), Packages::Environment(_) | Packages::These(_)) = (named, packages) {
@@ -65,7 +66,8 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
                 let name = wanted[0].split("==").next().unwrap_or("packages");
                 let (all, words) = (wanted.join(" and "), wanted.join(" "));
                 Unready::Missing(match name {
-                    // `stack env create` would install PyTorch for CUDA, on which these cases do not run.
+                    // No command is suggested, because `stack env create` would install PyTorch for CUDA, on which the
+                    // cases do not run.
                     "torch" => format!("no environment has {all}; PyPI has PyTorch for CUDA alone"),
                     _ => format!(
                         "no environment has {all}; `rocrepro stack env create {name} {words}` makes one"
@@ -90,7 +92,7 @@ fn has(lock: &str, wanted: &[String]) -> bool {
     })
 }
 
-/// Returns the interpreter behind `python3`, which may be a slow script of pyenv or asdf.
+/// Returns the interpreter that `python3` starts. `python3` itself may be a slow script of pyenv or asdf.
 fn machine_python() -> Option<&'static PathBuf> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
@@ -109,7 +111,7 @@ fn is_script(file: &Path) -> bool {
 /// Asks an interpreter for its path.
 fn resolved_interpreter(named: &Path) -> Option<PathBuf> {
     let mut command = Command::new(named);
-    // The supervisor reads events from standard output.
+    // The supervisor reads events from standard output, so the path is written to standard error.
     command.args(["-I", "-c", "import sys; sys.stderr.write(sys.executable)"]);
     let limits = Limits { total: ASKED, quiet: ASKED, ..Limits::default() };
     let seen = supervise::run(command, b"", &limits, &Cancel::new().ok()?, &mut |_| {});
@@ -126,7 +128,7 @@ impl Environment {
         }
     }
 
-    /// Finds a program in the environment, then on PATH, then in the stack.
+    /// Finds a program in the Python environment, otherwise on PATH, and otherwise in the stack.
     pub(super) fn program(&self, session: &Session, name: &str) -> Result<PathBuf, Unready> {
         let own = self.0.as_ref().map(|found| found.venv().join("bin").join(name));
         if let Some(own) = own.filter(|file| file.is_file()) {
@@ -169,13 +171,13 @@ impl Environment {
     }
 }
 
-/// Returns the skip reason if a fetched stack lacks groups. An installed ROCm is not checked.
+/// Returns the skip reason if a fetched stack does not have all package groups. An installed ROCm is not checked.
 pub(super) fn groups_missing(session: &Session, groups: &[String]) -> Option<String> {
     let manifest = session.stack.manifest.as_ref()?;
     lacking(&session.stack.spec, &manifest.with, groups)
 }
 
-/// Returns the skip reason if a release was fetched without some groups.
+/// Returns the skip reason if a stack was fetched without some of the package groups.
 fn lacking(spec: &str, with: &[Extra], groups: &[String]) -> Option<String> {
     let wanted = groups.iter().flat_map(|name| Extra::named(name).unwrap_or_default());
     let missing: Vec<Extra> = wanted.filter(|extra| !with.contains(extra)).collect();

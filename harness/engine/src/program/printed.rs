@@ -1,5 +1,5 @@
-//! Programs that run exactly as an issue prints them: from their text in an empty folder, by their commands, without the
-//! helper.
+//! Runs programs exactly as an issue prints them: from their source, in an empty folder, with the printed commands, and
+//! without rocrepro's helper.
 
 use std::{ffi::OsString, fs, path::Path};
 
@@ -13,22 +13,22 @@ use crate::{Job, Session, compiled::Unready, worker_process::observation};
 
 /// A program as an issue prints it.
 pub(crate) struct PrintedProgram<'a> {
-    /// Name of its file.
+    /// Name of the program's file.
     pub(crate) file: &'a str,
-    /// Text of its file.
+    /// Source of the program.
     pub(crate) text: &'a str,
-    /// Command lines, of which the last one runs the program and the others build it.
+    /// Command lines. The last one runs the program, and those before it build the program.
     pub(crate) commands: &'a [String],
 }
 
-/// The run of such a program.
+/// The run of a program that an issue prints.
 pub(crate) struct PrintedRun {
     pub(crate) end: End,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// Runs a printed program with the faults of a job. Returns none if the run was cancelled.
+/// Runs a printed program with the injected faults of a job. Returns `None` if the run was cancelled.
 ///
 /// # Errors
 /// A missing program, trouble of the machine, or the output of a build command that failed.

@@ -1,8 +1,9 @@
-//! The search for statements of cases that no declared fault needs.
+//! Searches for statements of cases that are not needed to detect any declared fault.
 //!
-//! A statement is needed if a declared fault, or a single act of it, turns nothing else red: without the statement the trial passes
-//! under the fault. The locations of earlier failures show which statements may be needed; a run without the statement confirms it. A
-//! copy that misbehaves at the line of a check belongs to the check, and proves nothing about the case.
+//! A statement is needed if only this statement fails under some declared fault, or when the fault acts only once.
+//! Without the statement, the trial then passes under the fault. The locations of earlier failures show which
+//! statements may be needed, and a run without the statement confirms it. A copy that misbehaves at the line of a check
+//! belongs to the check, so it proves nothing about the case.
 
 use case::Body;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,32 +18,32 @@ use supervise::Cancel;
 use super::ProveError;
 use crate::{CaseLibrary, Selected, Session, Stop, batch::run_jobs, job::lower_each, planned_jobs};
 
-/// Most runs of one round for each statement that is not known to be needed.
+/// Largest number of runs in one round for each statement that is not yet known to be needed.
 const AT_ONCE: usize = 6;
-/// Most rounds.
+/// Largest number of rounds.
 const ROUNDS: usize = 12;
-/// Most faults that are tried for a statement before it counts as not needed.
+/// Number of faults that are tried for a statement before it counts as not needed.
 const TRIES: usize = 4;
 
-/// A statement of a case, in all of its trials.
+/// Identifies a statement across all trials of its case: id of the case, line, and kind of the statement.
 type Key = (String, u32, StatementKind);
 
-/// A fault in a trial, by the number of the trial among the selected ones.
+/// A fault that is injected into a trial, whose number is its index in the selection.
 type Injection = (usize, Planted);
 
 /// The results for one statement.
 struct Target {
-    /// The statement in each trial that has it and passes on the healthy device.
+    /// The statement in each trial that contains it and passes on the healthy device, by the number of the trial.
     at: BTreeMap<usize, Statement>,
-    /// Faults under which nothing else was red.
+    /// Faults under which only this statement failed.
     candidates: Vec<Injection>,
     /// Number of candidates that were tried.
     tried: usize,
     needed: bool,
 }
 
-/// Runs the trials without each statement, one at a time. `records` are the runs of the trials on the healthy device and under each
-/// declared fault.
+/// Runs the trials with each statement left out in turn. `records` are the runs of the trials on the healthy device and
+/// under each declared fault.
 ///
 /// # Errors
 /// A stack of unknown release, or cases that are not valid.
@@ -80,7 +81,7 @@ pub(super) fn mutate(
     Ok((search.result(), trouble))
 }
 
-/// Returns true for a fault of copies.
+/// Returns true if the fault acts on copies.
 fn is_of_copies(fault: Fault) -> bool {
     fault.name().starts_with("copy.") || matches!(fault, Fault::SdmaZero | Fault::CacheStale)
 }
@@ -131,7 +132,7 @@ impl<'s, 'a> Search<'s, 'a> {
         self.selected.iter().position(|entry| entry.id() == trial)
     }
 
-    /// Adds a fault to the candidates of the one statement that it turned red.
+    /// Adds a fault to the candidates of a statement, if the statement is the only one that failed under the fault.
     fn learn(&mut self, trial: usize, planted: &Planted, record: &Record) {
         let ended =
             record.exit == End::Exited(plan::WORKER_DONE) && record.outcome.kind.is_failure();
@@ -150,7 +151,7 @@ impl<'s, 'a> Search<'s, 'a> {
         }
     }
 
-    /// Runs trials without the statements that have untried candidates, under such a candidate.
+    /// Takes the next untried candidate of each statement, and runs the trial under that fault without the statement.
     fn confirm(&mut self) -> Result<Option<Stop>, Stop> {
         loop {
             let mut injections = Vec::new();
@@ -180,7 +181,8 @@ impl<'s, 'a> Search<'s, 'a> {
         }
     }
 
-    /// Returns single acts of declared faults that were not run and may need a statement that is not known to be needed.
+    /// Returns single acts of declared faults to run next: those that were not run before and may show that a statement
+    /// is needed.
     fn next(&self, known: &BTreeMap<(usize, String), Record>) -> Vec<Injection> {
         let mut wanted = BTreeMap::new();
         let declared: Vec<(usize, Planted, Vec<Act>)> = known
@@ -201,14 +203,14 @@ impl<'s, 'a> Search<'s, 'a> {
                 if !target.at.contains_key(trial) {
                     continue;
                 }
-                // A copy of a check is seen by this check only.
+                // The copy that a check makes affects only this check.
                 let of_a_check = |act: &&Act| {
                     let check = (case.clone(), act.line, StatementKind::Check);
                     is_of_copies(planted.fault) && self.targets.contains_key(&check)
                 };
                 for act in acts.iter().filter(|act| !of_a_check(act)) {
                     let alone = Planted { only: Some(act.opportunity), ..planted.clone() };
-                    // The effect of an act shortly before the statement is likely to show there.
+                    // The effect of an act shortly before the statement is likely to be detected by the statement.
                     let far = line.checked_sub(act.line).unwrap_or(u32::MAX);
                     candidates.push((far, act.opportunity, *trial, alone));
                 }
@@ -226,7 +228,7 @@ impl<'s, 'a> Search<'s, 'a> {
         wanted.into_iter().map(|((trial, _), planted)| (trial, planted)).collect()
     }
 
-    /// Runs trials with a fault each, and without one of the statements `gone` each.
+    /// Runs each trial with its fault. If `gone` is given, leaves out the statement with the same index in each.
     fn run(
         &self,
         injections: &[Injection],

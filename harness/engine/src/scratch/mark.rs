@@ -1,4 +1,4 @@
-//! The mark of a scratch folder of rocrepro.
+//! Reads and writes the marker file of a temporary folder made by rocrepro.
 
 use std::{
     fs::{self, File},
@@ -18,18 +18,19 @@ const WORDS: &str = "scratch of a rocrepro run; it goes when the run has ended";
 
 const MOST_BYTES: u64 = 4096;
 
-/// The owner of one folder. A copy has another inode.
+/// The content of a marker file: the owner of one folder. A copy of the folder has another inode, so the marker file
+/// does not apply to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mark {
     mark: String,
     pub(super) pid: u32,
-    /// Start of the process in ticks after boot, because process ids are reused.
+    /// Start time of the process in ticks after boot, which distinguishes it from a later process with the same id.
     pub(super) started: u64,
-    /// Boot id of the kernel.
+    /// Boot id of the Linux kernel.
     pub(super) boot: String,
     pub(super) host: String,
-    /// Inode of the process id namespace.
+    /// Inode of the process id (pid) namespace.
     pub(super) namespace: u64,
     /// Inode of the folder.
     pub(super) inode: u64,
@@ -56,7 +57,7 @@ impl Mark {
         fs::write(folder.join(FILE), text)
     }
 
-    /// Returns the mark; none if it is invalid or of another user.
+    /// Returns the content of the marker file; `None` if the file is invalid or belongs to another user.
     pub(super) fn read(folder: &File) -> Option<Mark> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat(folder, FILE, flags, Mode::empty()).ok()?);
@@ -73,14 +74,14 @@ impl Mark {
 
     pub(super) fn owner_is_gone(&self) -> bool {
         let (boot, Ok(namespace)) = (machine::boot(), namespace()) else { return false };
-        // With `subset=pid`, /proc does not have the boot id.
+        // If /proc is mounted with `subset=pid`, it does not contain the boot id.
         if self.host != host() || self.boot.is_empty() != boot.is_empty() {
             return false;
         }
         if self.boot != boot {
             return true;
         }
-        // The process of another namespace is not visible.
+        // Processes in another pid namespace are not visible.
         self.namespace == namespace
             && started(self.pid).is_ok_and(|started| started != Some(self.started))
     }
@@ -94,16 +95,16 @@ fn namespace() -> io::Result<u64> {
     Ok(fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
-/// Returns the start of a process, see `/proc/pid/stat` in proc(5).
+/// Returns the start time of a process, see `/proc/pid/stat` in proc(5); `None` if it has ended.
 fn started(pid: u32) -> io::Result<Option<u64>> {
     let stat = match fs::read(format!("/proc/{pid}/stat")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        // The process ended during the read.
+        // The process ended while its file was read.
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
         stat => stat?,
     };
     let stat = String::from_utf8_lossy(&stat);
-    // The program's name may hold parentheses.
+    // The name of the program may contain parentheses.
     let after = stat.rsplit_once(')').map(|(_, after)| after);
     let field = after.and_then(|after| after.split_ascii_whitespace().nth(19));
     let ticks = field.and_then(|field| field.parse().ok());

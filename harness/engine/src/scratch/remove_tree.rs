@@ -1,5 +1,5 @@
 //! Removes a folder of any depth. `std::fs::remove_dir_all` recurses, and an untrusted case can leave a tree so deep
-//! that stack or descriptors run out.
+//! that the call stack overflows or that file descriptors run out.
 
 use std::{io, ops::Deref, path::Path, sync::atomic::AtomicBool};
 
@@ -15,10 +15,12 @@ const FOLDER: OFlags =
 
 /// Removes a folder without following symbolic links.
 ///
-/// Folders two levels down are moved up, so that each is moved once and at most three descriptors are open.
+/// Folders on the second level are moved to the first, so that each folder is moved once and at most three file
+/// descriptors are open.
 ///
 /// # Errors
-/// Returns the kernel's error, or another one when the patience is over. The rest of the tree stays, flatter than before.
+/// Returns the error of a system call, or another one if the removal takes too long after a request to stop. The rest
+/// of the tree remains, flatter than before.
 pub(super) fn remove_tree<S: Deref<Target = AtomicBool>>(
     folder: &Path,
     patience: &Patience<S>,
@@ -54,7 +56,8 @@ fn move_up(below: &OwnedFd, child: &Name, top: &OwnedFd, moved: &mut u64) -> io:
         *moved += 1;
         let free = format!("rocrepro-moved-{moved}");
         match renameat(below, child.as_c_str(), top, free.as_str()) {
-            // A folder that is moved gets another parent, which needs the right to write to it.
+            // A folder that is moved gets another parent folder, which requires the right to write to the folder
+            // itself.
             Err(Errno::ACCESS) if is_locked => {
                 is_locked = false;
                 chmodat(below, child.as_c_str(), Mode::RWXU, AtFlags::empty())?;
@@ -67,10 +70,10 @@ fn move_up(below: &OwnedFd, child: &Name, top: &OwnedFd, moved: &mut u64) -> io:
 
 type Name = std::ffi::CString;
 
-/// Names that are read at once. A folder may have millions.
+/// Largest number of names that are read at a time. A folder may contain millions.
 const MOST_NAMES: usize = 4096;
 
-/// Returns names in a folder, at most [`MOST_NAMES`], or nothing if it is empty.
+/// Returns at most [`MOST_NAMES`] names in a folder; `None` if the folder is empty.
 fn some_names(folder: &OwnedFd) -> io::Result<Option<Vec<Name>>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -85,7 +88,7 @@ fn some_names(folder: &OwnedFd) -> io::Result<Option<Vec<Name>>> {
     Ok((!names.is_empty()).then_some(names))
 }
 
-/// Opens a folder; removes anything else.
+/// Opens the entry if it is a folder, and otherwise removes it.
 fn opened(at: BorrowedFd<'_>, name: &Name) -> io::Result<Option<OwnedFd>> {
     if is_removed(at, name)? {
         return Ok(None);
@@ -93,7 +96,7 @@ fn opened(at: BorrowedFd<'_>, name: &Name) -> io::Result<Option<OwnedFd>> {
     Ok(Some(open(at, name.as_c_str())?))
 }
 
-/// Opens a folder, also one that its owner made without the right to read it or to change it.
+/// Opens a folder, even if its owner has no right to read or change it.
 fn open(at: BorrowedFd<'_>, name: impl rustix::path::Arg + Copy) -> io::Result<OwnedFd> {
     let opened = match openat(at, name, FOLDER, Mode::empty()) {
         Err(Errno::ACCESS) => {
@@ -102,15 +105,15 @@ fn open(at: BorrowedFd<'_>, name: impl rustix::path::Arg + Copy) -> io::Result<O
         }
         opened => opened?,
     };
-    // If this fails, so does the removal of the content.
+    // If this fails, the removal of the folder's content fails too.
     let _ = fchmod(&opened, Mode::RWXU);
     Ok(opened)
 }
 
-/// Removes anything but a folder with content, for which it returns false.
+/// Removes a file or an empty folder. Returns false for a folder with content, which is not removed.
 fn is_removed(at: BorrowedFd<'_>, name: &Name) -> io::Result<bool> {
     match unlinkat(at, name.as_c_str(), AtFlags::empty()) {
-        // For a folder Linux returns EISDIR, POSIX specifies EPERM.
+        // The entry is a folder: Linux returns EISDIR, and POSIX specifies EPERM.
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(Errno::NOENT) => return Ok(true),
         done => return Ok(done.map(|()| true)?),
@@ -155,7 +158,7 @@ mod tests {
         assert!(!folder.exists());
     }
 
-    /// Creates nested folders without long paths.
+    /// Creates nested folders without using long paths.
     fn chain(at: &Path, levels: usize) {
         let mut folder = openat(CWD, at, FOLDER, Mode::empty()).unwrap();
         for _ in 0..levels {
@@ -182,7 +185,7 @@ mod tests {
         assert!(outside.path().join("kept").exists());
     }
 
-    /// Root may do anything, so the test means something only for other users.
+    /// Root ignores access rights, so the test has a meaning only for other users.
     #[test]
     fn removes_folders_that_their_owner_may_not_read() {
         let outside = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The workers' temporary folder, which all runs share because its path is part of the keys of comgr's cache.
+//! The temporary folder of workers. All runs share it, because its path is part of the keys of comgr's cache.
 
 use std::{
     fs::{self, File},
@@ -13,26 +13,26 @@ use stacks::Patience;
 
 use super::remove_tree::remove_tree;
 
-/// Beginnings of the names of comgr's temporary files.
+/// Prefixes of the names of comgr's temporary files.
 const OF_COMGR: [&str; 2] = ["comgr-", "CompileSource-"];
 
-/// A run's use of the folder.
+/// A run's use of the shared temporary folder. The folder is not cleaned up while any run uses it.
 pub struct Temporary {
-    /// A shared lock; none if the cache is read-only.
+    /// A shared lock on the folder; `None` if the cache folder is read-only.
     lock: Option<File>,
 }
 
 impl Temporary {
-    /// Creates the folder. If no other run uses it, files of killed workers are removed.
+    /// Creates the temporary folder. If no other run uses it, removes the files that killed workers left there.
     pub(crate) fn open(code_cache: &Path, name: &str, stop: &AtomicBool) -> io::Result<Temporary> {
         let folder = code_cache.join(name);
         fs::create_dir_all(&folder)?;
         let file = code_cache.join(format!("{name}.lock"));
         let lock = File::options().write(true).create(true).truncate(false).open(file).ok();
         if let Some(lock) = &lock {
-            // On a file system without locks the files stay.
+            // On a file system that does not support locks, the files remain.
             if flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                // A folder behind a link is another program's.
+                // The target of a symbolic link belongs to another program.
                 let is_own = |path: &Path| fs::symlink_metadata(path).is_ok_and(|at| at.is_dir());
                 if is_own(code_cache) && is_own(&folder) {
                     remove_left(&folder, &Patience::new(stop));
@@ -43,7 +43,7 @@ impl Temporary {
         Ok(Temporary { lock })
     }
 
-    /// Returns a descriptor that keeps the lock in the next program of this process.
+    /// Returns a file descriptor for the lock. With it, the lock is kept when this process executes another program.
     pub fn of_the_next_program(&self) -> Option<OwnedFd> {
         rustix::io::dup(self.lock.as_ref()?).ok()
     }

@@ -2,7 +2,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A process id above Linux's largest.
+/// A process id that is larger than any in Linux, so no such process exists.
 const NOBODY: u32 = (1 << 22) + 1;
 
 fn marked(home: &Path, name: &str, change: impl FnOnce(&mut Mark)) -> PathBuf {
@@ -67,7 +67,8 @@ fn removes_folders_of_killed_runs_only() {
     fs::create_dir(home.join("run-unmarked")).unwrap();
     fs::write(home.join("run-unmarked/file"), "of a user").unwrap();
     fs::write(home.join("run-file"), "a file").unwrap();
-    // A run that was killed before it wrote its mark leaves such a folder, but a user may have made it too.
+    // A run that was killed before it wrote its marker file leaves such a folder behind, but the folder may also be the
+    // user's.
     fs::create_dir(home.join("run-empty")).unwrap();
     let two_hours_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
     open_folder(&home.join("run-empty")).unwrap().set_modified(two_hours_ago).unwrap();
@@ -75,7 +76,7 @@ fn removes_folders_of_killed_runs_only() {
         fs::create_dir(home.join(name)).unwrap();
         fs::write(home.join(name).join(mark::FILE), text).unwrap();
     }
-    // An abandoned folder in another place, and links to it and to its mark.
+    // A folder of an ended run in another place, and links to it and to its marker file.
     let outside = marked(base, "rocrepro-outside", |mark| mark.pid = NOBODY);
     symlink(&outside, home.join("run-link")).unwrap();
     fs::create_dir(home.join("run-linked-mark")).unwrap();
@@ -84,11 +85,11 @@ fn removes_folders_of_killed_runs_only() {
     let pipe = home.join("run-pipe").join(mark::FILE);
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
     symlink("loop", home.join("loop")).unwrap();
-    // A copy of an abandoned folder, as `cp -r` makes it.
+    // A copy of an ended run's folder, as `cp -r` makes it.
     let copied = home.join("run-copied");
     fs::create_dir(&copied).unwrap();
     fs::copy(outside.join(mark::FILE), copied.join(mark::FILE)).unwrap();
-    // Runs that are or may be alive.
+    // Folders of runs that are, or may be, still running.
     marked(&home, "run-lives", |_| ());
     let locked = marked(&home, "run-locked", |mark| mark.pid = NOBODY);
     let lock = open_folder(&locked).unwrap();

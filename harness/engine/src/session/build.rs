@@ -1,4 +1,4 @@
-//! The builds of the program and of the device that a session began with.
+//! The builds of rocrepro and of the emulated device's library that a session began with.
 
 use std::{path::Path, sync::Arc};
 
@@ -6,12 +6,12 @@ use super::Session;
 use crate::own_program::OwnProgram;
 
 impl Session {
-    /// Returns this program, which commands of the session need until they have started.
+    /// Returns rocrepro's own executable. Commands of the session need it until they have started.
     pub fn own_program(&self) -> Arc<OwnProgram> {
         Arc::clone(&self.programs.own)
     }
 
-    /// Returns the path of this program, for the processes that are started from it.
+    /// Returns the path of rocrepro's own executable, for processes that start it.
     pub fn own(&self) -> &Path {
         if self.given.launcher.is_empty() {
             self.programs.own.held()
@@ -20,12 +20,12 @@ impl Session {
         }
     }
 
-    /// Returns the identity of this build of rocrepro.
+    /// Returns the identity of this build of rocrepro: its build id or digest.
     pub fn build(&self) -> &str {
         self.programs.own.build()
     }
 
-    /// Returns the build id that workers must have; none for the user's worker.
+    /// Returns the build id that workers must report; `None` for a worker that the user provides.
     pub(crate) fn worker_build(&self) -> Option<&str> {
         self.programs.own.build_id().filter(|_| self.programs.worker.is_none())
     }

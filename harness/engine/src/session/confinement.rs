@@ -1,4 +1,4 @@
-//! Confinement of workers that run untrusted cases.
+//! Confines workers that run untrusted cases: decides which files they can access, and their limits.
 
 use std::{
     collections::BTreeMap,
@@ -14,11 +14,11 @@ use supervise::{Limit, Resource};
 use super::{Session, SessionError};
 use crate::DeviceChoice;
 
-/// Largest limits of an untrusted case by default; cases of the library need a quarter.
+/// Default maxima of resource limits for an untrusted case. The built-in cases need a quarter of them.
 const MOST: [(Resource, Limit); 2] =
     [(Resource::Memory, Limit(16 << 30)), (Resource::FileSize, Limit(1 << 30))];
 
-/// Files that the C library, the runtime and the compiler read, apart from libraries.
+/// Files, apart from libraries, that the C library, the HIP runtime and the compiler read.
 const ALWAYS: &[&str] = &[
     "/proc/self/maps",
     "/proc/self/stat",
@@ -28,23 +28,23 @@ const ALWAYS: &[&str] = &[
     "/sys/devices/system/cpu",
 ];
 
-/// Library folders of the machine's loader.
+/// Library folders that the machine's dynamic loader searches.
 const OF_LOADER: &[&str] =
     &["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"];
 
-/// Files that the runtime reads of a GPU.
+/// Files about a GPU that the HIP runtime reads.
 const OF_GPU: &[&str] = &["/sys", "/proc/cpuinfo", "/proc/meminfo", "/usr/share/libdrm"];
 
-/// Device files of a GPU. The thunk keeps state in shared memory.
+/// Device files of a GPU. /dev/shm is one of them because the thunk library keeps state in shared memory.
 const DEVICES: &[&str] = &["/dev/null", "/dev/kfd", "/dev/dri", "/dev/shm"];
 
 impl Session {
-    /// Returns true if the cases come from elsewhere and are not trusted.
+    /// Returns true if the cases are not built in, and the user did not declare that they are trusted.
     pub fn is_foreign(&self) -> bool {
         self.given.cases_from.as_ref().is_some_and(|from| !from.trusted)
     }
 
-    /// Checks that code of the cases may run outside of a worker, unconfined.
+    /// Checks that code of the cases may run without confinement, outside of a worker.
     ///
     /// # Errors
     /// Returns a usage error for untrusted cases.
@@ -64,7 +64,7 @@ impl Session {
         readable.push(self.programs.worker.clone().unwrap_or_else(|| self.own().to_path_buf()));
         readable.extend(self.emulated.folder.clone());
         readable.extend(stack.libraries.clone());
-        // The root of a system stack is the whole machine.
+        // For a ROCm that is installed in the system, the root folder is that of the whole machine.
         if !["/", "/usr"].map(Path::new).contains(&stack.root.as_path()) {
             readable.push(stack.root.clone());
         }
@@ -78,7 +78,7 @@ impl Session {
         if gpu {
             readable.extend(OF_GPU.iter().map(PathBuf::from));
         }
-        // An empty part means the current folder, which is the worker's scratch.
+        // An empty entry means the current folder, which is the worker's own temporary folder.
         readable.retain(|path| path.is_absolute());
         let devices = if gpu { DEVICES } else { &[] };
         Some(Confinement {
@@ -93,7 +93,7 @@ impl Session {
             return;
         }
         for (resource, usual) in MOST {
-            // A runtime on a GPU reserves addresses for all memory of the machine.
+            // On a GPU, the HIP runtime reserves addresses for the whole memory of the machine.
             let unbounded = resource == Resource::Memory && self.device == DeviceChoice::Gpu;
             let usual = if unbounded { Limit::NONE } else { usual };
             let given = self.given.resources.get(&resource).filter(|given| **given != Limit::NONE);

@@ -1,4 +1,4 @@
-//! The device that a trial gets.
+//! Decides which configuration of the device a trial gets.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::Session;
 use crate::{DeviceChoice, card, slots::Slot};
 
 impl Session {
-    /// Returns the configuration of the emulated device; none on a GPU.
+    /// Returns the configuration of the emulated device with these faults; `None` on a GPU.
     pub fn device_config(&self, faults: Vec<Planted>) -> Option<Config> {
         match self.device {
             DeviceChoice::Emulated(arch) => {
@@ -19,32 +19,32 @@ impl Session {
         }
     }
 
-    /// Returns the configuration for a trial, whose case may need other devices. Options of the command line take
-    /// precedence.
+    /// Returns the configuration of the emulated device for a trial, whose case may require certain properties. Options
+    /// of the command line take precedence over the case; `None` on a GPU.
     pub fn device_for(&self, case: &Case, trial: &Trial, faults: Vec<Planted>) -> Option<Config> {
         let mut config = self.device_config(faults)?;
         config.devices = self.emulated_devices(case);
         for option in self.options_of(case, trial) {
-            // The case parser has rejected invalid values.
+            // The case parser has already rejected invalid values.
             config.set(&option).ok()?;
         }
         Some(config)
     }
 
-    /// Returns the device options of a trial that the command line does not set.
+    /// Returns the device options that the case sets and the command line does not.
     pub(crate) fn options_of(&self, case: &Case, trial: &Trial) -> Vec<String> {
         let mut options = case.device_options(trial);
         options.retain(|option| self.said(option).is_none());
         options
     }
 
-    /// Returns the command line's option about the same property.
+    /// Returns the option on the command line that sets the same property.
     fn said(&self, option: &str) -> Option<&String> {
         let name = option.split('=').next();
         self.emulated.options.iter().rev().find(|said| said.split('=').next() == name)
     }
 
-    /// Returns the skip reason if the trial needs another device.
+    /// Returns the skip reason if the device does not have the properties that the trial needs.
     pub(crate) fn missing_properties(&self, case: &Case, trial: &Trial) -> Option<String> {
         for option in case.device_options(trial) {
             if self.device == DeviceChoice::Gpu {

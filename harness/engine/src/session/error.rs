@@ -6,60 +6,60 @@ use thiserror::Error;
 
 use crate::{FailedOperation, FailureClass};
 
-/// The failure to open a session on an existing stack and device.
+/// An error that prevents a session from being opened on an existing stack and device.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// The options of the emulated device contradict each other.
+    /// The options for the emulated device contradict each other.
     #[error("{0}")]
     DeviceOptions(String),
-    /// Untrusted code would run unconfined.
+    /// Code of untrusted cases would run without confinement.
     #[error("the exported program of a case from elsewhere would run unconfined")]
     Untrusted,
-    /// An option of GPUs has no effect on the emulated device.
+    /// The option applies to GPUs and has no effect on the emulated device.
     #[error("`{0}` is about GPUs of this machine, and the trials run on the emulated device")]
     GpuOption(&'static str),
-    /// No file descriptor is left.
+    /// No file descriptor is available.
     #[error("{0}")]
     NoDescriptor(io::Error),
-    /// Several GPUs are chosen for runs that are compared.
+    /// Several GPUs are chosen, but the results of the runs are compared with each other.
     #[error("{0} GPUs are chosen, and this command compares runs with each other")]
     SeveralGpus(usize),
-    /// More simultaneous trials than GPUs.
+    /// More trials are to run at the same time than there are GPUs.
     #[error("`--jobs {jobs}`: each chosen GPU ({gpus}) runs one trial at a time")]
     TooManyJobs {
-        /// Number of simultaneous trials.
+        /// Number of trials to run at the same time.
         jobs: usize,
-        /// The GPUs, for a message.
+        /// The names of the GPUs, as one text for a message.
         gpus: String,
     },
-    /// Programs in a folder cannot be run.
+    /// The folder is on a file system from which programs cannot be run.
     #[error(
         "`{}` is on a file system that is mounted noexec, so no program or library there can be run",
         folder.display()
     )]
     Noexec {
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
         /// Advice for the user.
         hint: &'static str,
     },
-    /// The file of this program cannot be read.
+    /// rocrepro's own executable cannot be read.
     #[error("cannot read this program's own file: {0}")]
     OwnProgram(io::Error),
-    /// The file of this program was replaced.
+    /// rocrepro's own executable was replaced by another build.
     #[error(
         "`{}` was replaced by another build of rocrepro, which a launcher would start",
         path.display()
     )]
     Replaced {
-        /// The file.
+        /// Path of the executable.
         path: PathBuf,
     },
-    /// The folder of temporary files of workers cannot be created.
+    /// The temporary folder of workers cannot be created.
     #[error("cannot create `{}`: {error}", folder.display())]
     NoTemporaryFolder {
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
         /// The cause.
         error: io::Error,

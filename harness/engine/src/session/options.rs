@@ -1,4 +1,4 @@
-//! Options of a session.
+//! Options of a session, from which it is opened.
 
 use std::{
     collections::BTreeMap,
@@ -22,70 +22,72 @@ use crate::{
     stack_source,
 };
 
-/// The options of a session.
+/// Options of a session, from which it is opened.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// The stack, as typed.
+    /// Name of the stack, as typed.
     pub rocm: String,
-    /// Libraries to fetch with it.
+    /// Names of libraries to fetch with the stack.
     pub with: Vec<String>,
-    /// The device.
+    /// The choice of the device.
     pub device: DeviceChoice,
-    /// The configuration of the emulated device without faults.
+    /// Configuration of the emulated device, without faults.
     pub emulation: Config,
-    /// Options of the emulated device as typed, which take precedence over a case's needs.
+    /// Options for the emulated device, as typed. They take precedence over the needs of a case.
     pub device_options: Vec<String>,
-    /// Mirrors to fetch from; if empty, the default mirrors.
+    /// URLs of mirrors from which to fetch; if empty, the default mirrors are used.
     pub mirrors: Vec<String>,
-    /// Variables of the trials' environment.
+    /// Environment variables of the trials, in addition to those of the case.
     pub environment: BTreeMap<String, String>,
-    /// Words of the launcher command, which precede the worker's own.
+    /// Program and arguments of the launcher, which precede those of the worker.
     pub launcher: Vec<String>,
-    /// The command to run once for a GPU that no longer works; none if empty.
+    /// The command that is run once when a GPU no longer works; empty for no command.
     pub recovery: Vec<String>,
-    /// The source of the cases; the built-in library if none.
+    /// A file or folder of the user with cases; `None` for the built-in ones.
     pub cases_from: Option<CasesFrom>,
-    /// The environment in which program cases run, in place of the package versions that they name.
+    /// Name of the Python environment in which program cases run. If set, it is used whatever versions of packages the
+    /// cases name.
     pub packages_in: Option<String>,
-    /// The folder in which program cases start; a new folder for each if none.
+    /// Working directory in which programs of cases start. If `None`, each gets a new folder.
     pub programs_in: Option<PathBuf>,
     /// The GPUs to run on: `all`, or names. If empty, trials see all GPUs and use the first.
     pub cards: Vec<String>,
-    /// Number of simultaneous trials.
+    /// Number of trials that run at the same time. If `None`, it depends on the device.
     pub jobs: Option<NonZeroUsize>,
     /// Time limits of one trial, before they are adapted to the device.
     pub limits: Limits,
-    /// True if trials often hang, as under `prove`, so that the limit of silence is shorter.
+    /// True if many trials will hang, as with `rocrepro prove`. The time for which a trial may report nothing is then
+    /// shorter.
     pub hangs_on_purpose: bool,
-    /// Injected delays.
+    /// Injected delays, if any.
     pub late: Option<Late>,
-    /// Resource limits of one trial that replace the default ones.
+    /// Resource limits of a trial that replace the defaults.
     pub resources: BTreeMap<Resource, Limit>,
-    /// The file of this program; if none, the system reports it.
+    /// Path of rocrepro's own executable. If `None`, the system reports it.
     pub program: Option<PathBuf>,
-    /// The program that executes plans; this one if none.
+    /// Path of the program that executes plans; `None` for rocrepro itself.
     pub worker: Option<PathBuf>,
-    /// The folder that is kept between runs; the user's cache folder if none.
+    /// Path of the cache folder that is kept between runs; `None` for that of the user.
     pub cache: Option<PathBuf>,
-    /// The runner of trials; worker processes if none.
+    /// The runner that executes trials; `None` to start worker processes.
     pub runner: Option<Arc<dyn TrialRunner>>,
     /// The receiver of events.
     pub reporting: Reporting,
-    /// Cancels the fetch of a stack when it becomes true.
+    /// When this becomes true, the download of a stack is cancelled.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Limit of silence if trials often hang. The longest calls of the case library take 3 s.
+/// Time for which a trial may report nothing if many trials hang. The longest calls of the built-in cases take 3 s.
 const QUIET_ON_PURPOSE: Duration = Duration::from_secs(8);
 
-/// Factor on the limit of silence under the sanitizer.
+/// Factor by which the sanitizer prolongs the time for which a trial may report nothing.
 const SANITIZER_SLOWS: u32 = 4;
 
-/// Variables with the meaning of `--cards`; the first that is set counts.
+/// Environment variables that have the same meaning as `--cards`. The first one that is set takes effect.
 const CARDS: [&str; 2] = ["ROCREPRO_CARDS", slots::VISIBLE];
 
 impl SessionOptions {
-    /// Returns the options for a stack and a device, with every other option at its default.
+    /// Returns the options for a stack and a device, with the defaults for all other options.
     pub fn new(rocm: String, device: DeviceChoice, arch: Arch) -> SessionOptions {
         SessionOptions {
             rocm,
@@ -115,7 +117,7 @@ impl SessionOptions {
         }
     }
 
-    /// Returns the same options for another emulated architecture and its properties.
+    /// Returns the same options for another emulated architecture, with the usual properties of that architecture.
     pub fn on(&self, arch: Arch) -> SessionOptions {
         SessionOptions {
             device: DeviceChoice::Emulated(arch),
@@ -124,7 +126,7 @@ impl SessionOptions {
         }
     }
 
-    /// Returns the configuration of the emulated device under the sanitizer.
+    /// Returns the configuration of the emulated device with the given sanitizer mode.
     pub fn sanitized(&self, sanitize: Sanitize) -> Config {
         self.usual(self.emulation.arch, sanitize)
     }
@@ -137,7 +139,7 @@ impl SessionOptions {
         config
     }
 
-    /// Returns the stack, which is fetched if it is missing.
+    /// Finds the stack, and fetches it if this machine does not have it.
     pub fn stack(&self) -> Result<Stack, Stop> {
         let gfx = self.device.gfx().map(str::to_owned).into_iter().collect();
         stack_source::get(
@@ -150,7 +152,7 @@ impl SessionOptions {
         )
     }
 
-    /// Returns the time limits, adapted to hangs and to the sanitizer.
+    /// Returns the time limits, adapted to trials that often hang and to the sanitizer.
     pub(crate) fn effective_limits(&self) -> Limits {
         let mut quiet = self.limits.quiet;
         if self.hangs_on_purpose && self.device != DeviceChoice::Gpu {

@@ -1,4 +1,4 @@
-//! The parts of a session.
+//! The types of which a session consists.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use crate::{
     slots::Slot,
 };
 
-/// Options of a session as they were given.
+/// Options of a session as the user gave them.
 pub struct GivenOptions {
     /// Time limits, before they are adapted to the device.
     pub(super) limits: Limits,
@@ -26,30 +26,31 @@ pub struct GivenOptions {
     pub(super) environment: BTreeMap<String, String>,
     pub(super) launcher: Vec<String>,
     pub(super) cases_from: Option<CasesFrom>,
-    /// The environment in which program cases run, in place of the package versions that they name.
+    /// Name of the Python environment in which program cases run. If set, it is used whatever versions of packages the
+    /// cases name.
     pub packages_in: Option<String>,
     pub(super) programs_in: Option<PathBuf>,
 }
 
 pub(crate) struct Emulated {
-    /// Configuration without faults.
+    /// Configuration of the emulated device, without faults.
     pub(crate) config: Config,
-    /// Options as typed.
+    /// Options for the emulated device, as typed.
     pub(super) options: Vec<String>,
-    /// Folder of the device's library; none on a GPU.
+    /// Folder of the emulated device's library; `None` on a GPU.
     pub(super) folder: Option<PathBuf>,
-    /// Build id of the library when the session began.
+    /// Build id that the emulated device's library had when the session began.
     pub(super) build: Option<String>,
 }
 
 pub(crate) struct Gpus {
     pub(crate) slots: Vec<Slot>,
     pub(crate) recovery: Vec<String>,
-    /// Number of health checks of a GPU, by its first lock.
+    /// Number of health checks of each GPU, by the first lock of the GPU.
     pub(crate) checked: Mutex<BTreeMap<String, u32>>,
-    /// GPUs for which the recovery command was run.
+    /// First locks of the GPUs for which the recovery command was run.
     pub(crate) mended: Mutex<BTreeSet<String>>,
-    /// GPUs that were reported as left out.
+    /// Names of the GPUs that were reported as no longer used.
     pub(crate) left_out: Mutex<BTreeSet<String>>,
 }
 
@@ -60,14 +61,14 @@ pub(crate) struct Programs {
     pub(super) compiler: OnceLock<Result<Compiler, Unready>>,
 }
 
-/// The folders of a session.
+/// The folders to which a session writes.
 pub struct Folders {
-    /// Files that are kept between runs.
+    /// Folder of files that are kept between runs.
     pub cache: PathBuf,
-    /// Compiled kernels, kept between runs.
+    /// Folder of compiled GPU kernels, which are kept between runs.
     pub code: PathBuf,
-    /// Temporary files of workers.
+    /// The temporary folder of workers, which all runs share.
     pub temporary: Temporary,
-    /// Temporary files of this run.
+    /// The temporary folder of this run.
     pub scratch: Scratch,
 }

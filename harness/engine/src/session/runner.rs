@@ -1,4 +1,4 @@
-//! The interface for running trials, which tests replace.
+//! The interface through which a session runs trials. Tests replace it.
 
 use std::fmt::Debug;
 
@@ -8,9 +8,9 @@ use supervise::{Cancel, Limits};
 use super::Session;
 use crate::{Job, slots::Slot};
 
-/// A runner of trials. A session without one starts a worker process for each trial.
+/// A runner of trials. A session that has none starts a worker process for each trial.
 pub trait TrialRunner: Debug + Send + Sync {
-    /// Executes and judges the trial. Returns none if the run was cancelled.
+    /// Executes and judges the trial. Returns `None` if the run was cancelled.
     fn run(
         &self,
         session: &Session,

@@ -1,26 +1,28 @@
-//! The lines of a worker as events. Native code of an untrusted case may send any lines, so what is kept is bounded.
+//! Parses the output lines of a worker as events. Native code of an untrusted case may send any lines, so the size of
+//! what is kept is limited.
 
 use std::fmt;
 
 use plan::Event;
 use supervise::Line;
 
-/// Bytes of all events but those of steps. A worker sends each of them a few times at most, some 100 KB together. In
-/// memory, short texts in a list need up to ten times as much.
+/// Largest size, in bytes, of all events that are kept, except those about steps. A worker sends each kind at most a
+/// few times, about 100 KB altogether. In memory, short texts in a list need up to ten times as much.
 const MOST_BYTES: usize = 4 << 20;
 
-/// Items in all lists of one event, such as mapped libraries. A worker has some hundred.
+/// Largest number of items in all lists of one event, for example mapped libraries. A worker usually sends some
+/// hundred.
 const MOST_ITEMS: usize = 10_000;
 
-/// Bytes of lines that are not events. The first of them are shown.
+/// Largest size, in bytes, of lines that are not events. The first of these lines are shown to the user.
 const MOST_OTHER_BYTES: usize = 1 << 20;
 
-/// Events that were not kept.
+/// The events that exceeded the limits and were not kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LeftOut {
-    /// Number of events.
+    /// Number of events that were not kept.
     pub(super) events: usize,
-    /// Bytes of the kept events.
+    /// Total size of the events that were not kept, in bytes.
     pub(super) bytes: usize,
 }
 
@@ -34,21 +36,21 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// The lines of a worker.
+/// The parsed lines of a worker.
 #[derive(Debug, Default)]
 pub(super) struct KeptEvents {
-    /// Events in order.
+    /// Events that were kept, in the order in which they arrived.
     pub(super) events: Vec<Event>,
-    /// First lines before the first event and after the end of the worker, which a launcher prints.
+    /// The first lines before the first event and after the end of the worker. A launcher prints such lines.
     pub(super) noise: Vec<String>,
-    /// First lines that are not events.
+    /// The first lines that are not events and are not a launcher's output.
     pub(super) garbage: Vec<String>,
-    /// Events beyond the bounds.
+    /// Events that exceeded the limits.
     pub(super) left_out: LeftOut,
 }
 
 impl KeptEvents {
-    /// Parses lines, each of which is freed then.
+    /// Parses lines, and frees the memory of each line after it was parsed.
     pub(super) fn of(lines: Vec<Line>) -> KeptEvents {
         let mut kept = KeptEvents::default();
         let (mut bytes, mut other) = (0, 0);
@@ -57,7 +59,7 @@ impl KeptEvents {
                 let at_the_edge = matches!(kept.events.last(), None | Some(Event::Ended { .. }));
                 let to = if at_the_edge { &mut kept.noise } else { &mut kept.garbage };
                 other += text.len() + size_of::<String>();
-                // One line is enough to see that there are some.
+                // One line is enough to show that there were such lines.
                 if other <= MOST_OTHER_BYTES || to.is_empty() {
                     to.push(String::from_utf8_lossy(&text).into_owned());
                 }
@@ -65,7 +67,7 @@ impl KeptEvents {
             };
             if !is_of_a_step(&event) {
                 bytes += text.len();
-                // The end of a worker below a launcher is always needed.
+                // The event about the end of a worker that a launcher started is always needed.
                 let is_end = matches!(event, Event::Ended { .. });
                 if (bytes > MOST_BYTES && !is_end) || items(&event) > MOST_ITEMS {
                     kept.left_out.events += 1;
@@ -85,7 +87,7 @@ impl KeptEvents {
     }
 }
 
-/// Returns true for events without lists that each execution of a step sends.
+/// Returns true for an event that contains no lists and that every execution of a step sends.
 fn is_of_a_step(event: &Event) -> bool {
     match event {
         Event::Begin { .. } | Event::End { .. } | Event::Data { .. } => true,
@@ -107,7 +109,7 @@ fn is_of_a_step(event: &Event) -> bool {
     }
 }
 
-/// Returns the number of items in the lists of an event.
+/// Returns the number of items in all lists of an event.
 fn items(event: &Event) -> usize {
     match event {
         Event::Hello { environment, limits, .. } => environment.len() + limits.len(),

@@ -1,13 +1,13 @@
-//! Copies of a child's registers, stacks and list of mappings, as one process sends them to another.
+//! Copies of a child's registers, stacks and list of mappings, in the form in which one process sends them to another.
 
 use std::io::{self, BufRead, Read as _};
 
 use serde::{Deserialize, Serialize};
 
-/// A call in the chain of a thread, for example `hipMalloc (libamdhip64.so.7)`.
+/// One call in the call stack of a thread, for example `hipMalloc (libamdhip64.so.7)`.
 pub(super) type Call = String;
 
-/// Registers that locate a thread: its next instruction, its stack and its frame.
+/// Values of the registers that unwinding starts from: instruction pointer, stack pointer and frame pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Registers {
     pub(super) instruction: u64,
@@ -18,7 +18,7 @@ pub(super) struct Registers {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CopiedProcess {
     pub(super) pid: i32,
-    /// Number of bytes of `/proc/PID/maps`.
+    /// Number of bytes copied from `/proc/PID/maps`.
     pub(super) maps: usize,
     pub(super) threads: Vec<CopiedThread>,
 }
@@ -26,29 +26,29 @@ pub(super) struct CopiedProcess {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CopiedThread {
     pub(super) registers: Registers,
-    /// Number of bytes of the stack.
+    /// Number of bytes copied from the thread's stack.
     pub(super) bytes: usize,
 }
 
-/// Copies of several processes.
+/// Copies from several processes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Copies {
     pub(super) processes: Vec<CopiedProcess>,
-    /// For each process its maps, and then the stacks of its threads.
+    /// For each process its `/proc/PID/maps`, and then the stacks of its threads.
     pub(super) bytes: Vec<u8>,
 }
 
 impl Copies {
-    /// Returns a line of JSON, followed by the bytes.
+    /// Returns the copies as bytes: a line of JSON that describes them, followed by their content.
     pub(super) fn to_orders(&self) -> Vec<u8> {
-        // Numbers and lists can always be written.
+        // Numbers and lists can always be serialised.
         let mut orders = serde_json::to_vec(&self.processes).unwrap_or_default();
         orders.push(b'\n');
         orders.extend_from_slice(&self.bytes);
         orders
     }
 
-    /// Reads what [`to_orders`](Self::to_orders) returned. The input may go on behind it.
+    /// Parses the bytes that [`to_orders`](Self::to_orders) returned. The input may continue after them.
     ///
     /// # Errors
     /// Fails if the input ends early or is not of this form.

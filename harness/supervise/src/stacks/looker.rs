@@ -1,5 +1,5 @@
-//! Process that finds the calls of copied threads. It reads files that a hostile child may have made, so the kernel
-//! limits its memory and its time.
+//! The process that finds the calls of copied threads. It reads files that a malicious child may have made, so its
+//! memory and its time are limited by resource limits.
 
 use std::io::{self, BufReader, Write};
 use std::process::ExitCode;
@@ -11,20 +11,21 @@ use rustix::process::{
 use super::copies::{Call, Copies};
 use super::modules::Modules;
 
-/// Processor time in seconds. A hung worker of ROCm needs a tenth of a second.
+/// Limit of the process's processor time, in seconds. For a hung worker of ROCm, a tenth of a second is enough.
 pub(super) const CPU_SECONDS: u64 = 10;
 
-/// Size of the address space in bytes. The tables of LLVM's library have 9 MB.
+/// Limit of the process's address space, in bytes. The unwind tables of LLVM's library have 9 MB.
 pub(super) const MEMORY_BYTES: u64 = 1 << 30;
 
-/// Maximum number of bytes of the answer. Threads beyond that are answered without their calls.
+/// Maximum size of the output in bytes. For threads beyond it, no calls are reported.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// Maximum number of calls that are listed for one thread, from the innermost.
+/// Maximum number of calls that are listed for one thread, beginning with the innermost.
 const CALLS: usize = 20;
 
-/// Runs the process that finds calls. It reads copies of threads on standard input, and writes the calls of each thread
-/// as a line of JSON to standard output. The caller starts it by the words in [`Limits::looker`](crate::Limits::looker).
+/// Acts as the process that finds calls. It reads copies of threads on standard input, and writes the calls of each
+/// thread as a line of JSON to standard output. [`Limits::looker`](crate::Limits::looker) is the command line that
+/// starts it.
 pub fn look() -> ExitCode {
     let done = limit().and_then(|()| answer(BufReader::new(io::stdin()), io::stdout()));
     match done {
@@ -36,7 +37,7 @@ pub fn look() -> ExitCode {
     }
 }
 
-/// Limits this process, which its parent also ends after a time.
+/// Sets the resource limits of this process. In addition, its parent kills it after some time.
 fn limit() -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     for (resource, most) in [
@@ -46,7 +47,7 @@ fn limit() -> io::Result<()> {
         (Resource::Core, 0),
     ] {
         let most = getrlimit(resource).maximum.map_or(most, |maximum| maximum.min(most));
-        // At the higher limit of processor time the kernel sends SIGKILL, which would hide the reason.
+        // At the hard limit of processor time, Linux sends SIGKILL, which would hide the reason.
         let maximum =
             if resource == Resource::Cpu { getrlimit(resource).maximum } else { Some(most) };
         setrlimit(resource, Rlimit { current: Some(most), maximum })?;
@@ -73,7 +74,7 @@ fn answer(input: impl io::BufRead, mut output: impl Write) -> io::Result<()> {
                 None => line = b"[]".to_vec(),
             }
             line.push(b'\n');
-            // The parent uses the lines that came before a limit.
+            // If this process reaches a limit, the parent uses the lines that came before.
             output.write_all(&line)?;
             output.flush()?;
         }

@@ -25,33 +25,34 @@ pub(super) struct Modules {
     files: Vec<Mapped>,
 }
 
-/// Mapped code of a file.
+/// Code of a file that is mapped into a process.
 struct Mapped {
     at: Range<u64>,
     /// Name of the file, without its folder.
     name: String,
     /// Difference between an address in memory and the address in the file.
     bias: u64,
-    /// The file is opened when it is read: a process can map more files than this one may have open.
+    /// The file is opened only when it is read, because a process can map more files than this process may have open.
     path: PathBuf,
-    /// Read on first use: a large library has hundreds of thousands of symbols, and few libraries are needed.
+    /// Symbols of the file, which are read on first use: a large library has hundreds of thousands, and few libraries
+    /// are needed.
     symbols: OnceCell<Vec<Symbol>>,
 }
 
-/// A function, and its position in its file. The name is read only when it is needed.
+/// A function in a file, with its address range. Its name is read only when it is needed.
 struct Symbol {
     at: Range<u64>,
-    /// Offset in the file at which the name begins.
+    /// Offset in the file at which the function's name begins.
     name: u64,
 }
 
-/// Maximum length in bytes of a mangled name. Longer ones have no name.
+/// Maximum length of a mangled name, in bytes. Functions with longer names are shown without a name.
 const LONGEST_MANGLED: usize = 1 << 12;
 
-/// Maximum length in bytes of a name as it is shown. Longer ones, as C++ templates make them, are cut.
+/// Maximum length of a name as it is shown, in bytes. Longer names, such as those of C++ templates, are cut.
 const LONGEST: usize = 1 << 10;
 
-/// Executable part of a file, as listed in `/proc/PID/maps`.
+/// An executable range of a mapped file, as `/proc/PID/maps` lists it.
 #[derive(Debug, PartialEq, Eq)]
 struct Part {
     at: Range<u64>,
@@ -75,8 +76,8 @@ impl Modules {
         Modules { unwinder, files }
     }
 
-    /// Returns the addresses of up to `most` calls of a thread, the innermost first. `stack` is the content of its stack
-    /// from the stack's register on.
+    /// Returns the addresses of up to `most` calls of a thread, the innermost first. `stack` is the content of its
+    /// stack from the stack pointer on.
     pub(super) fn calls(&self, at: &Registers, stack: &[u8], most: usize) -> Vec<u64> {
         let mut cache = CacheX86_64::<_>::new();
         let registers = UnwindRegsX86_64::new(at.instruction, at.stack, at.frame);
@@ -91,13 +92,14 @@ impl Modules {
         while calls.len() < most
             && let Ok(Some(frame)) = frames.next()
         {
-            // A return address may be behind the last instruction of its function; this address is not.
+            // A return address may be after the last instruction of its function, but this address is always inside the
+            // function.
             calls.push(frame.address_for_lookup());
         }
         calls
     }
 
-    /// Returns the function at an address and its file, or as much of that as is known.
+    /// Returns the name of the function at an address, and the name of its file, as far as they are known.
     pub(super) fn named(&self, address: u64) -> String {
         let file = self.files.iter().find(|file| file.at.contains(&address));
         let Some(file) = file else {
@@ -114,7 +116,7 @@ impl Modules {
     }
 }
 
-/// Text that does not grow beyond [`LONGEST`]: a short mangled name can stand for an endless plain one.
+/// Text that does not grow beyond [`LONGEST`], because a short mangled name can expand to an endless one.
 struct BoundedText(String);
 
 impl fmt::Write for BoundedText {
@@ -130,7 +132,7 @@ impl fmt::Write for BoundedText {
 /// Demangles the name of a C++ or Rust function.
 fn plain(name: &str) -> String {
     let mut plain = BoundedText(String::new());
-    // Try Rust first, because its older mangled names look like C++ names.
+    // Rust is tried first, because its older mangled names look like C++ names.
     let rust = rustc_demangle::try_demangle(name).ok();
     let written = match rust.map(|symbol| write!(plain, "{symbol:#}")) {
         Some(written) => Some(written),
@@ -161,14 +163,14 @@ fn part(line: &str) -> Option<Part> {
     path.starts_with('/').then(|| Part { at, offset, path: path.to_owned() })
 }
 
-/// Opens a plain file. The process may have put something else in its place, such as a FIFO.
+/// Opens a regular file. The process may have replaced it by something else, such as a FIFO.
 fn open(path: &Path) -> Option<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
     file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(file)
 }
 
-/// Reads the unwind tables of a part.
+/// Reads the unwind tables of a mapped range.
 fn read(part: &Part, path: PathBuf) -> Option<(Module<Vec<u8>>, Mapped)> {
     let (bias, sections) = unwind_tables(part, &open(&path)?)?;
     let name = part.path.rsplit('/').next().unwrap_or_default().to_owned();
@@ -180,7 +182,7 @@ fn read(part: &Part, path: PathBuf) -> Option<(Module<Vec<u8>>, Mapped)> {
 fn unwind_tables(part: &Part, file: &File) -> Option<(u64, ExplicitModuleSectionInfo<Vec<u8>>)> {
     let cache = ReadCache::new(file);
     let elf = object::File::parse(&cache).ok()?;
-    // Find the segment whose bytes are mapped there. Segments begin anywhere in a page, so two may share a page.
+    // This finds the segment whose bytes are mapped there. Segments begin anywhere in a page, so two may share a page.
     let segment = elf.segments().find(|segment| {
         let (offset, size) = segment.file_range();
         let page = offset & !0xfff;
@@ -260,7 +262,7 @@ mod tests {
         let digit = |n: u32| char::from_digit(n % 36, 36).unwrap().to_ascii_uppercase();
         let number = |n: u32| [(n >= 36).then(|| digit(n / 36)), Some(digit(n))];
         let mut name = "_Z1fI1aIiiE".to_owned();
-        // Each type holds the one before twice: `b<a<int, int>, a<int, int>>`.
+        // Each type contains the previous one twice: `b<a<int, int>, a<int, int>>`.
         for level in 0..40 {
             let before: String = number(2 * level + 1).into_iter().flatten().collect();
             name += &format!("1bIS{before}_S{before}_E");
@@ -276,7 +278,7 @@ mod tests {
         let cut = plain(&name);
         assert!(cut.starts_with("f<a<int, int>, b<") && cut.ends_with("..."), "{cut}");
         assert!(cut.len() <= LONGEST + 3);
-        // A tuple of two, each of which is the tuple before it: `B` refers back to an earlier position.
+        // Each tuple contains the previous tuple twice: `B` refers back to an earlier offset in the name.
         let mut rust = "_RINvC1a1bTmm".to_owned();
         let mut before = rust.len() - 3;
         for _ in 0..40 {
@@ -290,7 +292,7 @@ mod tests {
         assert!(cut.len() <= LONGEST + 3);
     }
 
-    /// Formats a reference to an earlier position in a mangled name of Rust; see its v0 scheme.
+    /// Formats a reference to an earlier offset in a mangled name of Rust; see Rust's v0 mangling scheme.
     fn base_62(position: usize) -> String {
         let digits = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
         let (mut text, mut rest) = (String::new(), position.checked_sub(1));

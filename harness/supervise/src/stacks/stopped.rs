@@ -1,4 +1,4 @@
-//! Stops a thread of another process for a moment.
+//! Stops a thread of another process for a moment, so that its registers and stack can be copied.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,14 @@ use super::copies::Registers;
 /// Maximum time for a thread to stop. A thread in an uninterruptible wait of a driver stops only after that wait.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// A stopped thread. It continues when this is dropped, or when this process ends.
+/// A stopped thread. It continues when this value is dropped, or when this process ends.
 pub(super) struct Stopped {
     tid: Pid,
 }
 
 impl Stopped {
-    /// Stops a thread. Returns `None` if this process may not trace it (Yama, another user) or it does not stop.
+    /// Stops a thread. Returns `None` if this process may not trace the thread (Yama, another user), or if the thread
+    /// does not stop.
     pub(super) fn stop(tid: i32) -> Option<Stopped> {
         let tid = Pid::from_raw(tid);
         ptrace::seize(tid, Options::empty()).ok()?;
@@ -25,7 +26,7 @@ impl Stopped {
         let stopped = Stopped { tid };
         ptrace::interrupt(tid).ok()?;
         let begun = Instant::now();
-        // Do not reap the process here: the thread that started it does that.
+        // The process is not reaped here, because the thread that started it does that.
         let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG | WaitPidFlag::__WALL;
         while waitid(Id::Pid(tid), flags).ok()? == WaitStatus::StillAlive {
             if begun.elapsed() >= PATIENCE {

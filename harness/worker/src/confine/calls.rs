@@ -1,7 +1,7 @@
-//! Allows the worker of an untrusted case only the system calls of a list.
+//! Restricts the worker of an untrusted case to a list of system calls.
 //!
-//! The list contains the calls that were observed when every case of the library was traced, and similar calls for
-//! memory, threads, time, waiting and files that Landlock has allowed to open. All of them have no effect outside the
+//! The list contains the calls that were observed when every built-in case was traced, and similar calls for memory,
+//! threads, time, waiting, and files that Landlock has allowed to open. None of them has an effect outside of the
 //! process. Other calls fail with EPERM.
 
 use seccompiler::{
@@ -12,7 +12,7 @@ use seccompiler::{
 /// System calls that are allowed with any argument.
 #[cfg(target_arch = "x86_64")]
 const CALLS: &[libc::c_long] = &[
-    // Calls on files, which Landlock restricts. `open` and `openat` have conditions and are added below.
+    // System calls on files, which Landlock restricts. `open` and `openat` have conditions and are added below.
     libc::SYS_close,
     libc::SYS_close_range,
     libc::SYS_read,
@@ -48,7 +48,7 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_unlinkat,
     libc::SYS_rename,
     libc::SYS_renameat,
-    // Attributes of paths, which Landlock does not restrict.
+    // System calls that read attributes of paths, which Landlock does not restrict.
     libc::SYS_stat,
     libc::SYS_fstat,
     libc::SYS_lstat,
@@ -62,7 +62,7 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_readlink,
     libc::SYS_readlinkat,
     libc::SYS_getcwd,
-    // Memory.
+    // System calls for memory.
     libc::SYS_mmap,
     libc::SYS_munmap,
     libc::SYS_mremap,
@@ -79,7 +79,7 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_pkey_alloc,
     libc::SYS_pkey_free,
     libc::SYS_pkey_mprotect,
-    // Waiting and time.
+    // System calls for waiting and time.
     libc::SYS_poll,
     libc::SYS_ppoll,
     libc::SYS_select,
@@ -99,7 +99,7 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_time,
     libc::SYS_times,
     libc::SYS_restart_syscall,
-    // Threads and this process. `clone` and some others have conditions and are added below.
+    // System calls for threads and this process. `clone` and some others have conditions and are added below.
     libc::SYS_clone3,
     libc::SYS_exit,
     libc::SYS_exit_group,
@@ -137,11 +137,11 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_uname,
 ];
 
-/// Requests of `ioctl` that are allowed: TCGETS and TCGETS2 (glibc asks with them whether a descriptor is a terminal),
-/// TIOCGWINSZ, FIONREAD (number of bytes in a pipe), FIONBIO, FIONCLEX and FIOCLEX.
+/// Requests of `ioctl` that are allowed: TCGETS and TCGETS2 (with which glibc asks whether a file descriptor is a
+/// terminal), TIOCGWINSZ, FIONREAD (number of bytes in a pipe), FIONBIO, FIONCLEX and FIOCLEX.
 const IOCTLS: [u64; 7] = [0x5401, 0x802c_542a, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451];
 
-/// Types of the `ioctl` requests of the GPU drivers amdkfd and DRM.
+/// Type bytes in the `ioctl` requests of the GPU drivers amdkfd and DRM.
 const GPU_IOCTLS: [u8; 2] = [b'K', b'd'];
 
 const FCNTLS: [libc::c_int; 14] = [
@@ -164,25 +164,28 @@ const FCNTLS: [libc::c_int; 14] = [
 const PRCTLS: [libc::c_int; 4] =
     [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_CAPBSET_READ, libc::PR_SET_VMA];
 
-/// Requests of `arch_prctl` by glibc, from `asm/prctl.h`: `ARCH_SET_GS`, `ARCH_SET_FS`, `ARCH_GET_FS`, `ARCH_GET_GS`,
-/// `ARCH_CET_STATUS` and `ARCH_SHSTK_STATUS`. Those that map the vDSO again are not counted by any limit.
+/// Requests of `arch_prctl` that glibc makes, from `asm/prctl.h`: `ARCH_SET_GS`, `ARCH_SET_FS`, `ARCH_GET_FS`,
+/// `ARCH_GET_GS`, `ARCH_CET_STATUS` and `ARCH_SHSTK_STATUS`. Requests that map the vDSO again are not allowed, because
+/// no resource limit counts such mappings.
 const ARCH_PRCTLS: [u64; 6] = [0x1001, 0x1002, 0x1003, 0x1004, 0x3001, 0x5005];
 
-/// Flags of `memfd_create` of ordinary memory. The size of a file in huge pages (`MFD_HUGETLB`) has no limit, because a
-/// mapping makes it larger.
+/// Flags of `memfd_create` for ordinary memory. A file in huge pages (`MFD_HUGETLB`) is not allowed: resource limits do
+/// not bound its size, because mapping it makes it larger.
 const MEMORY_FILE: libc::c_uint =
     libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | libc::MFD_NOEXEC_SEAL | libc::MFD_EXEC;
 
-/// Lowest number of the advices that inject errors into memory; see `madvise(2)`.
+/// Smallest advice number of `madvise(2)` that injects an error into memory. Advice with this or a higher number is not
+/// allowed.
 const MADV_HWPOISON: u64 = 100;
 
-/// Flag of `mbind(2)` that also moves pages which other processes share.
+/// Flag of `mbind(2)` that also moves memory pages which other processes share.
 const MPOL_MF_MOVE_ALL: u64 = 4;
 
-/// Mode bits set-user-ID and set-group-ID, with which a program runs with the rights of its file's owner or group.
+/// The mode bits set-user-ID and set-group-ID. With them, a program runs with the rights of the owner or group of its
+/// file.
 const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
 
-/// Flags of `open` that create a file. Without them the call has no mode argument.
+/// Flags of `open` that create a file. Without any of them, the call has no mode argument.
 const CREATES: u64 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u64;
 
 /// Flags of `clone` that are set for a new thread and not for a new process.
@@ -237,7 +240,7 @@ fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
         for kind in GPU_IOCTLS {
             ioctls.push(one(1, Width::Dword, Is::MaskedEq(0xff00), u64::from(kind) << 8)?);
         }
-        // The runtime sets the processor affinity of its threads.
+        // The HIP runtime sets the processor affinity of its threads.
         rules.insert(libc::SYS_sched_setaffinity, Vec::new());
     }
     for (call, flags) in [(libc::SYS_open, 1), (libc::SYS_openat, 2)] {
@@ -253,9 +256,9 @@ fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
     let ordinary = one(1, Width::Dword, Is::MaskedEq(u64::from(!MEMORY_FILE)), 0)?;
     rules.insert(libc::SYS_memfd_create, vec![ordinary]);
     rules.insert(libc::SYS_arch_prctl, any(0, &ARCH_PRCTLS)?);
-    // Advice of higher numbers takes memory of the machine out of use.
+    // Advice with a higher number takes memory of the machine out of use.
     rules.insert(libc::SYS_madvise, vec![one(2, Width::Dword, Is::Lt, MADV_HWPOISON)?]);
-    // A process of root could otherwise move memory that it shares with other processes.
+    // A process of root could otherwise move memory pages that it shares with other processes.
     rules.insert(libc::SYS_mbind, vec![one(5, Width::Dword, Is::MaskedEq(MPOL_MF_MOVE_ALL), 0)?]);
     let own = u64::from(std::process::id());
     rules.insert(libc::SYS_ioctl, ioctls);
@@ -265,10 +268,10 @@ fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
         libc::SYS_clone,
         vec![one(0, Width::Qword, Is::MaskedEq(THREAD | NAMESPACES), THREAD)?],
     );
-    // A process may send signals to itself and its group. Landlock protects other processes.
+    // A process may send signals to itself and to its process group. Landlock protects other processes.
     rules.insert(libc::SYS_kill, any(0, &[own, 0])?);
     rules.insert(libc::SYS_tgkill, any(0, &[own])?);
-    // Limits may be read but not set.
+    // Resource limits may be read but not set.
     rules.insert(libc::SYS_prlimit64, vec![one(2, Width::Qword, Is::Eq, 0)?]);
     Ok(rules)
 }
@@ -284,16 +287,16 @@ mod tests {
 
     use super::*;
 
-    /// Returns the result of a call, or the number of its error.
+    /// Makes a system call. Returns its result, or the number of its error.
     fn call(number: libc::c_long, first: usize, second: usize) -> Result<libc::c_long, i32> {
-        // SAFETY: the calls of these tests get addresses of places that are large enough, or none.
+        // SAFETY: the system calls of these tests get addresses of memory that is large enough, or no address.
         match unsafe { libc::syscall(number, first, second) } {
             -1 => Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)),
             done => Ok(done),
         }
     }
 
-    /// The filter stays with the thread until that ends.
+    /// Runs the attempts in a thread of their own, because the filter applies to the thread until it ends.
     fn in_a_restricted_thread(attempts: impl FnOnce() + Send + 'static) {
         let thread = thread::spawn(|| {
             restrict(false).unwrap();
@@ -324,7 +327,8 @@ mod tests {
             let mut base = 0_usize;
             call(libc::SYS_arch_prctl, 0x1003, &raw mut base as usize).unwrap();
             assert_ne!(base, 0, "the address of the thread's own data");
-            // ARCH_MAP_VDSO_X32, ARCH_MAP_VDSO_32, ARCH_MAP_VDSO_64, ARCH_SET_CPUID, ARCH_REQ_XCOMP_PERM.
+            // The requests are ARCH_MAP_VDSO_X32, ARCH_MAP_VDSO_32, ARCH_MAP_VDSO_64, ARCH_SET_CPUID and
+            // ARCH_REQ_XCOMP_PERM.
             for request in [0x2001, 0x2002, 0x2003, 0x1012, 0x1023] {
                 assert_eq!(
                     call(libc::SYS_arch_prctl, request, 0),

@@ -1,18 +1,18 @@
-//! The command that repeats the runs of an answer: a search between two points of this search.
+//! Builds the command line that `rocrepro bisect` prints so that users can repeat the decisive part of a search.
 
 use crate::args::{Bisect, DeviceKind, On, Target};
 use bisect::{Axis, AxisKind, PACKAGE_PREFIX};
 use engine::{DeviceChoice, rerun::quoted};
 
-/// Returns the name of a point as an end of the search. The name of a push includes its day, because servers list
-/// pushes by day.
+/// Returns the name of a point for use as an end of a search. The name of a push includes its date, because servers
+/// list pushes by date.
 fn end(axis: &Axis, point: usize) -> String {
     let day = axis.build(point).filter(|build| build.is_push()).and_then(|build| build.date);
     axis.label(point) + &day.map_or_else(String::new, |day| format!("@{day}"))
 }
 
-/// Returns the command of a search between two points of this search. The options are listed by name, so that a new
-/// option does not compile until it is decided here whether an answer depends on it.
+/// Returns the command line that searches between two points of this search. The options are destructured by name, so
+/// that a new option does not compile until it is decided here whether it affects the answer.
 pub(super) fn command(
     args: &Bisect,
     axis: &Axis,
@@ -30,7 +30,7 @@ pub(super) fn command(
         AxisKind::Package { name, .. } => values(&format!("{PACKAGE_PREFIX}{name}")),
     };
     let on_device = axis.kind.runs_on_device() || args.program.is_some();
-    // An axis with values names its ends itself; builds have `--good` and `--bad`.
+    // An axis with values contains its ends, but the ends of builds need `--good` and `--bad`.
     let builds = axis.kind == AxisKind::Builds;
     let [good_end, bad_end] = [good, bad].map(|point| builds.then(|| end(axis, point)));
     let between = skipped.iter().filter(|point| builds && good < **point && **point < bad);
@@ -39,10 +39,10 @@ pub(super) fn command(
         good: good_end,
         bad: bad_end,
         fixed: args.fixed && builds,
-        // `--axis` names the two versions.
+        // `--axis` names the two versions, so `--source` is not needed.
         source: if along.is_some() { Vec::new() } else { args.source.clone() },
         sources_file: args.sources_file.clone(),
-        // A second phase is not needed to repeat the runs of the two builds.
+        // The repeated search needs no second search with `--to`.
         to: None,
         axis: along,
         packages: args.packages.clone(),
@@ -58,16 +58,16 @@ pub(super) fn command(
         budget_seconds: args.budget_seconds,
         disk_budget: args.disk_budget,
         cross: args.cross,
-        // The folder belongs to the first search.
+        // The evidence folder belongs to the first search.
         out: None,
         resume: false,
         replay: None,
         from: args.from.clone(),
         on: On {
             target: Target {
-                // Use the device of this search, because another machine may choose another one.
+                // The device is named, because `auto` may choose another one on another machine.
                 device: match device {
-                    // A shell command chooses its own device.
+                    // A command line that does not run on the device through rocrepro chooses its own device.
                     _ if args.case.is_none() && !on_device => DeviceKind::Auto,
                     DeviceChoice::Emulated(_) => DeviceKind::Emulated,
                     DeviceChoice::Gpu => DeviceKind::Gpu,
@@ -83,7 +83,7 @@ pub(super) fn command(
     };
     let mut words = again.words();
     if matches!(axis.kind, AxisKind::Builds | AxisKind::Stacks) {
-        // The points are the stacks, so `--rocm` is not needed.
+        // The points are stacks, so `--rocm` is not needed.
         let stack = format!("--rocm={}", args.on.target.rocm);
         words.iter().position(|word| *word == stack).map(|at| words.remove(at));
     }

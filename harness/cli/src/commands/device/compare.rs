@@ -18,7 +18,7 @@ use crate::{
 };
 use engine::{Session, SessionOptions, Stop, device_library, stop::chain};
 
-/// Maximum number of names that a list shows; there may be hundreds.
+/// Largest number of names that a printed list shows; there may be hundreds.
 const NAMES: usize = 12;
 
 pub(super) fn compare(args: &Compare) -> Result<ExitCode, Stop> {
@@ -40,7 +40,7 @@ pub(super) fn compare(args: &Compare) -> Result<ExitCode, Stop> {
     Ok(ExitCode::from(u8::from(!found.specified.is_empty())))
 }
 
-/// Checks the combination of arguments.
+/// Returns an error if the arguments cannot be combined.
 fn asked(args: &Compare) -> Result<(), Stop> {
     match (args.files.len(), &args.write) {
         (0, None) => Err(Stop::usage(
@@ -58,10 +58,10 @@ fn asked(args: &Compare) -> Result<(), Stop> {
     }
 }
 
-/// Reads the result files.
+/// Reads the result files that the user named.
 ///
 /// # Errors
-/// Returns the problems of all files.
+/// Returns the problems in all files.
 fn read_all(args: &Compare) -> Result<Vec<ResultFile>, Stop> {
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for path in &args.files {
@@ -87,7 +87,7 @@ fn write(path: &Path, file: &ResultFile) -> Result<(), Stop> {
     atomic::write_new(path, text).map_err(|e| failed(&e))
 }
 
-/// Runs the conformance tests on the device, in a process inside the stack.
+/// Runs the conformance tests on the device, in a process that is started with the stack's libraries.
 fn probed(args: &Compare) -> Result<ResultFile, Stop> {
     let failed = |what: &str, e: &dyn std::error::Error| {
         Stop::no_verdict(format!("error: the probe's process {what}: {}", chain(e)))
@@ -127,7 +127,7 @@ fn probed(args: &Compare) -> Result<ResultFile, Stop> {
     })
 }
 
-/// Runs the conformance tests. This is the process inside the stack.
+/// Runs the conformance tests, in the process that was started with the stack's libraries.
 pub(super) fn inside(args: &ProbeInside) -> Result<ExitCode, Stop> {
     let date = report::date(SystemTime::now());
     let file = conformance::run_on_device(args.stack.clone(), date, &args.decoder)

@@ -1,23 +1,25 @@
-//! Random programs: copies between all kinds of memory, kernels, host functions, graphs and host accesses on several
-//! streams, with synchronisation in between. The programs are well-formed, except that their accesses may be unordered.
+//! Draws random programs: copies between all kinds of memory, kernels, host functions, graphs and host accesses on
+//! several streams, with synchronisation in between. The programs are well-formed, except that their accesses may be
+//! unordered.
 
 use plan::{Arg, ByVersion, Call, CaptureMode, CopyApi, DEFAULT_STREAM, HostFuncApi, Place, Step};
 
 /// Size of each buffer, in bytes.
 const BYTES: u64 = 1024;
 
-/// Memory that only the device can access. Two buffers come from the pool; `spare` is sometimes freed and allocated
-/// again.
+/// Names of buffers that only the device can access. Two of them come from the memory pool; `spare` is sometimes freed
+/// and allocated again.
 const INSIDE: [&str; 6] = ["first", "second", "pitched", "pool", "other_pool", "spare"];
-/// Memory that the host can access. Kernels do not use `pageable`.
+/// Names of buffers that the host can access. GPU kernels do not use `pageable`.
 const HOST: [&str; 4] = ["managed", "pinned", "registered", "pageable"];
 const POOLS: [&str; 2] = ["pool", "other_pool"];
-/// Stream on which pool memory is allocated and freed.
+/// Name of the stream on which pool memory is allocated and freed.
 const POOL_STREAM: &str = "n";
 const STREAMS: [&str; 5] = [DEFAULT_STREAM, "n", "o", "b", "c"];
 const EVENTS: [&str; 2] = ["e", "f"];
 
-/// Case around the programs, with their buffers, set-up and checks. A program replaces the step `get_last_error`.
+/// The case into which the programs are put, with their buffers, set-up and checks. A program replaces the step
+/// `get_last_error`.
 pub(crate) const FRAME: &str = "\
 title: A program that was drawn
 source: [made for this test]
@@ -63,7 +65,7 @@ expect:
 faults: [copy.zero]
 ";
 
-/// Pseudo-random numbers that are the same in every run of the tests.
+/// Generator of pseudo-random numbers that are the same in every run of the tests.
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
@@ -104,7 +106,7 @@ pub(crate) enum Action {
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
     One(Call),
-    /// Another stream that joins the capture, does the work `there`, and is joined after the work `here`.
+    /// Another stream joins the capture and does the work `there`. It is joined again after the work `here`.
     Fork {
         stream: String,
         there: Vec<Call>,
@@ -112,7 +114,7 @@ pub(crate) enum Node {
     },
 }
 
-/// A program, part by part.
+/// A random program: a list of parts that can be removed one by one.
 #[derive(Clone, Debug)]
 pub(crate) struct Program(pub(crate) Vec<Action>);
 
@@ -121,7 +123,7 @@ impl Program {
         let mut numbers = Numbers(number.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let numbers = &mut numbers;
         let mut actions = Vec::new();
-        // Executable graphs, each with true if it has branches.
+        // Names of executable graphs, each with true if the graph has branches.
         let mut execs: Vec<(String, bool)> = Vec::new();
         for turn in 0..4 + numbers.below(9) {
             match numbers.below(24) {
@@ -139,7 +141,7 @@ impl Program {
                 18 => actions.push(Action::Together(recreate(numbers))),
                 19..=20 => {
                     let exec = numbers.name(&["x", "y"]);
-                    // Another executable graph replaces the one of this name.
+                    // The new executable graph replaces an existing one of the same name.
                     if execs.iter().any(|(name, _)| *name == exec) {
                         actions.push(Action::One(Call::GraphExecDestroy { exec: exec.clone() }));
                         execs.retain(|(name, _)| *name != exec);
@@ -152,9 +154,9 @@ impl Program {
                 _ => {
                     let (exec, branches) = execs[numbers.below(execs.len())].clone();
                     let launch = Call::GraphLaunch { exec, stream: numbers.name(&STREAMS) };
-                    // ROCm 7.2.4 starts branches too early: before the work that their stream waits for has ended. That
-                    // work is the launch before (graphs/forked-launches-in-order), or work of the null stream or of
-                    // blocking streams.
+                    // ROCm 7.2.4 starts the branches of a graph too early, before the work for which their stream waits
+                    // has ended. That work is the previous launch (graphs/forked-launches-in-order), or work of the
+                    // null stream or of blocking streams.
                     actions.push(match branches {
                         true => Action::Together(vec![Call::DeviceSynchronize, launch]),
                         false => Action::One(launch),
@@ -190,7 +192,7 @@ impl Program {
         calls
     }
 
-    /// Returns all programs with one part less.
+    /// Returns all variants of the program that have one part less.
     pub(crate) fn smaller(&self) -> Vec<Program> {
         let mut all = Vec::new();
         for (n, action) in self.0.iter().enumerate() {
@@ -292,7 +294,7 @@ fn without_one<T: Clone>(list: &[T]) -> Vec<Vec<T>> {
     (0..list.len()).map(without).collect()
 }
 
-/// Returns steps with these calls, numbered from `first` on. A query may return that its stream is busy.
+/// Returns steps that make these calls, with ids from `first` on. A query may return that its stream is busy.
 pub(crate) fn steps(calls: Vec<Call>, first: u32) -> Vec<Step> {
     let step = |(call, id): (Call, u32)| {
         let call = match call {
@@ -311,7 +313,7 @@ pub(crate) fn steps(calls: Vec<Call>, first: u32) -> Vec<Step> {
     calls.into_iter().zip(first..).map(step).collect()
 }
 
-/// Draws the whole of a buffer or one half, as offset and size.
+/// Draws the whole of a buffer or one half of it, as offset and size in bytes.
 fn part(numbers: &mut Numbers) -> (u64, u64) {
     numbers.of(&[(0, BYTES), (0, BYTES), (0, BYTES / 2), (BYTES / 2, BYTES / 2)])
 }
@@ -347,8 +349,8 @@ fn reached(numbers: &mut Numbers) -> &'static str {
     }
 }
 
-/// Draws a buffer that a host function writes. Pageable memory is excluded, because ROCm since 6.0 reads it before the
-/// function has run (copies/pageable-copy-waits-for-host-function).
+/// Draws the name of a buffer that a host function writes. Pageable memory is excluded, because ROCm since 6.0 reads it
+/// before the function has run (copies/pageable-copy-waits-for-host-function).
 fn counted(numbers: &mut Numbers) -> String {
     let buffer = numbers.of(&HOST);
     let written = if buffer == "pageable" { "pinned" } else { buffer };
@@ -361,7 +363,7 @@ fn work(numbers: &mut Numbers) -> Call {
     match numbers.below(10) {
         0 => {
             let both = two(numbers, any_buffer);
-            // The interface promises that the call has read pageable memory when it returns.
+            // HIP's documentation promises that the call has read pageable memory when it returns.
             // copies/rows-source-rewritten shows that ROCm 7.2.4 breaks this promise.
             let asynchronous = both[1] != "pageable" && numbers.below(2) == 0;
             rows(numbers, both, asynchronous, stream)
@@ -444,7 +446,7 @@ fn host_access(numbers: &mut Numbers) -> Call {
     }
 }
 
-/// Draws a call on a stream or an event that may order accesses.
+/// Draws a call on a stream or an event that may put accesses into an order.
 fn order(numbers: &mut Numbers) -> Call {
     let (stream, event) = (numbers.name(&STREAMS), numbers.name(&EVENTS));
     match numbers.below(12) {

@@ -1,4 +1,4 @@
-//! Programs of issues, which are run exactly as the issue prints them.
+//! Tests the programs in issues: runs them exactly as the issue prints them.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use crate::exec::namespaces;
 
 const ON: [&str; 6] = ["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"];
 
-/// Runs the command in a folder. Its output is a pipe.
+/// Runs rocrepro in a folder. Its output is a pipe.
 fn rocrepro(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(words).current_dir(folder).stdin(Stdio::null());
@@ -43,7 +43,7 @@ impl Printed {
         Printed { report, file, text, commands }
     }
 
-    /// Runs the commands by `rocrepro exec` in an empty folder and returns the output of the last one.
+    /// Runs the printed commands with `rocrepro exec` in an empty folder, and returns the output of the last one.
     fn run(&self, fault: &[&str]) -> Output {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join(&self.file), &self.text).expect("a program");
@@ -63,7 +63,7 @@ impl Printed {
         last.expect("a command")
     }
 
-    /// Asserts that the program needs nothing of rocrepro, and that it fails as the issue states.
+    /// Asserts that the program needs no file of rocrepro, and that it fails as the issue states.
     fn fails_as_stated(&self, fault: &[&str], end: &str) -> Output {
         let stated =
             between(&self.report, "and it failed as described: ", ".\n\nOn the emulated device");
@@ -88,7 +88,7 @@ impl Printed {
     }
 }
 
-/// Writes the report of a case, and returns the program in it; none if the stack has no compiler.
+/// Writes the report of a case, and returns the program in it; `None` if the stack has no compiler.
 fn reported(cases: Option<&str>, case: &str, fault: &[&str]) -> Option<Printed> {
     let folder = tempfile::tempdir().expect("a folder");
     let mut words = vec!["report", case, "--repeat", "1", "--out", "out"];
@@ -116,7 +116,7 @@ fn python_programs_fail_as_printed() {
     let output = printed.fails_as_stated(&ZERO, "it ended with exit status 1");
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(out.contains("back: 64 of 64 wrong, got[0] is 0, expected 1\n"), "{out}");
-    // Without the fault, the same program passes.
+    // Without the injected fault, the same program passes.
     let output = printed.run(&[]);
     assert!(output.status.success(), "{}", shown(&output));
     assert!(String::from_utf8_lossy(&output.stdout).ends_with("all checks ok\n"));
@@ -135,7 +135,7 @@ fn cpp_programs_fail_as_printed() {
     assert!(out.contains("sum: 1000 of 1000 wrong, got[0] is 0, expected 9\n"), "{out}");
 }
 
-/// A program that prints a text without a newline, and dies.
+/// A program that prints a text without a newline and then crashes.
 const DIES: &str = "\
 title: Ends of programs
 source: [this test]
@@ -187,7 +187,7 @@ fn output_before_a_crash_is_not_lost() {
     }
 }
 
-/// Writes the report of a program of the user's below a folder of its own, and returns the program in it.
+/// Writes the report of a user's program into a folder of its own, and returns the program in it.
 fn reported_by_exec(text: &str) -> Printed {
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir(folder.path().join("own")).expect("a folder");
@@ -212,7 +212,7 @@ fn programs_of_users_fail_as_printed() {
     assert_eq!(printed.commands, ["python3 some.py 'a b'"]);
     printed.fails_as_stated(&[], "it ended with exit status 1");
 
-    // A file that is not printed makes it fail in another way.
+    // The issue does not contain this file, without which the program fails in another way.
     let needs_a_file = format!(
         "{USES}import rocrepro\nopen('own/some.py')\nrocrepro.holds('a', False)\nrocrepro.done()\n"
     );
@@ -221,7 +221,7 @@ fn programs_of_users_fail_as_printed() {
                   `FileNotFoundError: ";
     assert!(printed.report.contains(stated), "{}", printed.report);
 
-    // Without a plain version, the issue names the helper as before.
+    // A program that cannot be rewritten needs rocrepro's helper, which the issue then names.
     let all = format!("{USES}from rocrepro import *\nholds('a', False)\ndone()\n");
     let printed = reported_by_exec(&all);
     for text in [

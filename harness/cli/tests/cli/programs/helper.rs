@@ -1,9 +1,9 @@
-//! Compares the helpers' comparisons of floats with an independent implementation that counts the floats between two
-//! values one by one.
+//! Tests how the helpers compare floats. The reference is an independent implementation that counts the floats between
+//! two values one by one.
 
 use std::{fs, path::Path, process::Command};
 
-/// Returns the float that is `steps` representable values away.
+/// Returns the float that is `steps` representable values away from `value`.
 fn walked(mut value: f32, steps: i32) -> f32 {
     for _ in 0..steps.abs() {
         value = if steps > 0 { value.next_up() } else { value.next_down() };
@@ -11,7 +11,8 @@ fn walked(mut value: f32, steps: i32) -> f32 {
     value
 }
 
-/// Returns pairs of numbers, each with the number of steps between them, or `None` if one is infinite.
+/// Returns pairs of numbers, each with the number of representable values from one to the other; `None` if one is
+/// infinite.
 fn pairs() -> Vec<(f32, f32, Option<u32>)> {
     let mut found = Vec::new();
     let around =
@@ -19,7 +20,7 @@ fn pairs() -> Vec<(f32, f32, Option<u32>)> {
     for value in around {
         for steps in -6..=6 {
             let other = walked(value, steps);
-            // In the encoding, infinity follows the largest number. No number counts as close to it.
+            // In the binary encoding, infinity follows the largest number. No number counts as close to infinity.
             if other.is_finite() {
                 found.push((value, other, Some(steps.unsigned_abs())));
             }
@@ -113,7 +114,7 @@ fn counts_bfloat16_steps_in_python() {
     assert_eq!(counted, right.iter().collect::<Vec<_>>());
 }
 
-/// Arrays compare element by element and cannot be used as a truth value.
+/// NumPy-like arrays compare element by element and cannot be used as a truth value.
 #[test]
 fn compares_arrays_in_python() {
     let script = "import rocrepro\n\
@@ -168,7 +169,7 @@ type Values = &'static [&'static str];
 
 /// Expected classes of wrong values.
 const CLASSES: &[(Values, Values, Values, &str)] = &[
-    // Columns: got, expected, before, class.
+    // The columns are the actual values, the expected values, the values before the call, and the class.
     (&["1", "2"], &["1", "2"], &["0", "0"], "right"),
     (&["nan", "2"], &["nan", "2"], &["0", "0"], "right"),
     (&["0", "-0"], &["-0", "0"], &["5", "5"], "right"),
@@ -181,7 +182,7 @@ const CLASSES: &[(Values, Values, Values, &str)] = &[
     (&["7", "9"], &["1", "2"], &["7", "8"], "other"),
     (&["1"], &["1", "2"], &["0"], "shape"),
     (&[], &[], &[], "nothing"),
-    // Values before the call are ignored if their number differs.
+    // If the number of values before the call differs, those values are ignored.
     (&["1", "2"], &["3", "4"], &["1"], "other"),
 ];
 
@@ -225,7 +226,7 @@ fn classifies_wrong_values_alike_in_both_helpers() {
     let calls: String = CLASSES
         .iter()
         .map(|(got, right, before, _)| {
-            // Bare empty braces would construct a vector with a single element.
+            // Empty braces alone would construct a vector with a single element.
             let vector = |values: &[&str]| format!("std::vector<float>{{{}}}", list(values));
             let [got, right, before] = [got, right, before].map(|values| vector(values));
             format!("rocrepro::equal(\"a\", {got}, {right}, {before});\n")

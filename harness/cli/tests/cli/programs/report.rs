@@ -10,8 +10,8 @@ use std::{
 use super::shown;
 use crate::exec::namespaces;
 
-/// Program that uses the device. It exits with 7 in the runs whose numbers are its arguments; a file in its folder
-/// counts the runs.
+/// Program that uses the device. It exits with 7 in the runs whose numbers are its arguments, and counts the runs in a
+/// file in its folder.
 const SOMETIMES: &str = "\
 import ctypes, os, sys
 hip = ctypes.CDLL('libamdhip64.so')
@@ -52,7 +52,7 @@ fn writes_an_issue_with_true_counts() {
         "The program ended with exit status 7 instead of 0.",
         "**Nothing that was seen shows that ROCm did this.**",
         "it failed as described in 2 of 3. Its rate is 2/3 (95 %",
-        // Runs 4 to 6 are on gfx90a, and run 5 fails.
+        // Runs 4 to 6 are made on gfx90a, and run 5 fails.
         "| the same program on ROCm 7.2.4 on the emulated gfx90a | 1/3 | `exit:7:run-#-password` |",
         "run 1 password=<secret>",
         "python3 some.py 1 3 5\n```",
@@ -68,7 +68,7 @@ fn writes_an_issue_with_true_counts() {
     assert_eq!(records.lines().count(), 3);
 }
 
-/// Both architectures have the same exit status, but another exception.
+/// On both architectures the exit status is the same, but the exception differs.
 #[test]
 fn distinguishes_another_failure_elsewhere() {
     if !namespaces() {
@@ -167,7 +167,7 @@ fn reports_all_command_line_mistakes_at_once() {
     for text in ["`--also debian:1@gfx1`", "`--also x:y`", "`z`", "leave `--home loader` out"] {
         assert!(printed.contains(text), "no {text:?}: {printed}");
     }
-    // These options need `--report`.
+    // This option is valid only together with `--report`.
     assert_eq!(exec(Path::new("."), &["--says", "a", "true"]).status.code(), Some(2));
 }
 
@@ -197,7 +197,7 @@ fn writes_an_issue_for_a_program_case() {
     }
 }
 
-/// Returns a program that fails under `copy.zero`, with unneeded lines.
+/// Returns a program that fails under `copy.zero`, with additional lines that are not needed.
 fn padded() -> String {
     "title: A\nsource: [this test]\nprogram:\n  python: |\n    import ctypes\n    import rocrepro\n    def padding():\n        \
                 return 1\n    hip = ctypes.CDLL('libamdhip64.so')\n    place, back = ctypes.c_void_p(), ctypes.create_string_buffer(64)\n    \
@@ -233,8 +233,8 @@ fn shortens_a_program_that_keeps_its_failure() {
     assert_eq!(super::signature(&records["case"]), "wrong-data:bytes:zero");
 }
 
-/// Imitation of C-Vise. It takes the arguments of C-Vise and tries a shorter name. If the text contains `FOREVER`, it
-/// tries the same text without end.
+/// Imitation of C-Vise. It accepts the arguments of C-Vise and tries to shorten a name in the program. If the program
+/// contains `FOREVER`, it tries the same text again and again without end.
 const REDUCER: &str = r#"#!/usr/bin/env python3
 import pathlib, subprocess, sys, tempfile
 assert sys.argv[1:-2] == ["--n", "1", "--tidy", "--timeout", "86400", "--not-c"], sys.argv
@@ -279,13 +279,13 @@ fn runs_an_external_reducer_first() {
     assert!(printed.contains("made by    cvise, then by leaving out lines"), "{printed}");
     let left = fs::read_to_string(folder.path().join("whole/program.py")).unwrap();
     assert!(left.contains("byref(p)") && !left.contains("padding"), "{left}");
-    // The written case contains the shorter program and has the same failure.
+    // The case that was written contains the shorter program and fails in the same way.
     let case = folder.path().join("whole/case.yaml");
     let (code, records) = super::run(&case, &["--fault", "copy.zero"]);
     assert_eq!(code, Some(1));
     assert_eq!(super::signature(&records["case"]), "wrong-data:bytes:zero");
 
-    // The budget stops a reducer that does not end, and its result so far is kept.
+    // A reducer that does not end is stopped by the time limit, and its result so far is kept.
     let endless = folder.path().join("endless.yaml");
     fs::write(&endless, padded().replace("import ctypes", "import ctypes  # FOREVER")).unwrap();
     let budget = ["--reducer", "cvise", "--budget-runs", "12"];
@@ -335,7 +335,7 @@ fn finds_mitigations_of_a_program() {
     assert!(!printed.contains("TRITON"), "{printed}");
 }
 
-/// Fails under `sdma.zero`, with lines that the failure does not need.
+/// Program that fails under `sdma.zero`. Some of its lines are not needed for the failure.
 const PLAIN: &str = "\
 import ctypes
 hip = ctypes.CDLL('libamdhip64.so')
@@ -351,7 +351,7 @@ if back.raw != b'x' * size.value:
     raise ValueError('wrong bytes')
 ";
 
-/// Runs a command of rocrepro on `python3 FILE` in a folder with these files.
+/// Runs a command of rocrepro on the command line `python3 FILE`, in a folder with these files.
 fn on_program(folder: &Path, words: &[&str], file: &str, code: i32) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(words).args(["--rocm", "debian:7.2.4", "--device", "emulated", "--"]);
@@ -362,7 +362,7 @@ fn on_program(folder: &Path, words: &[&str], file: &str, code: i32) -> String {
     printed
 }
 
-/// A report of a command line has the results of `mitigate` and `minimise`, and is about the shorter program.
+/// The report of a command line contains the results of `mitigate` and `minimise`, and is about the shorter program.
 #[test]
 fn reports_what_earlier_commands_found_about_a_program() {
     if !namespaces() {
@@ -383,7 +383,7 @@ fn reports_what_earlier_commands_found_about_a_program() {
     for text in ["plain: 9 lines of 12", "passes      without the fault", "plain.py"] {
         assert!(printed.contains(text), "no {text:?}: {printed}");
     }
-    // The program of the user is as it was.
+    // The file of the user's program was not changed.
     assert_eq!(fs::read_to_string(folder.path().join("plain.py")).unwrap(), PLAIN);
     on_program(folder.path(), &[&["report"], &fault[..]].concat(), "plain.py", 0);
     let out = folder.path().join("rocrepro-plain");
@@ -402,7 +402,7 @@ fn reports_what_earlier_commands_found_about_a_program() {
     }
     assert!(!report.contains("padding") && !report.contains("not finished"), "{report}");
 
-    // The user may have received the folder, so a program with other lines is not run.
+    // The user may have received the folder from another person, so a program with other lines is not run.
     fs::write(out.join("plain.py"), format!("open('seen', 'w')\n{shorter}")).unwrap();
     let printed = on_program(folder.path(), &[&["report"], &fault[..]].concat(), "plain.py", 0);
     assert!(printed.contains("the report is not about the shorter program"), "{printed}");
@@ -411,7 +411,7 @@ fn reports_what_earlier_commands_found_about_a_program() {
     assert!(report.contains("padding") && !report.contains("shortened it"), "{report}");
 }
 
-/// Copies what another stream may still be writing, and fails for another reason.
+/// Program that copies a buffer while another stream may still write it, and that fails for another reason.
 const RACE: &str = "\
 import ctypes
 hip = ctypes.CDLL('libamdhip64.so')

@@ -1,4 +1,4 @@
-//! C++ programs that include the helper.
+//! Rewrites C++ programs that include rocrepro's helper so that they do not need it.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -9,11 +9,12 @@ use super::{Parameters, Plain, arguments, behind_imports, initializer};
 pub(super) static PLAIN: LazyLock<Plain> =
     LazyLock::new(|| Plain::parse(include_str!("plain.h"), "//: "));
 
-/// Headers of the helper that every program keeps.
+/// Headers that the plain version of the helper always needs.
 const HEADERS: [&str; 8] =
     ["hip/hip_runtime.h", "cmath", "cstdint", "cstdio", "cstdlib", "cstring", "string", "unistd.h"];
 
-/// Headers of the helper, each with words of which the program or the plain version uses one.
+/// Further headers that the helper includes. Each is kept if the program or the plain version contains one of the words
+/// after it.
 const FURTHER: [(&str, &[&str]); 6] = [
     ("fcntl.h", &["open(", "fcntl(", "O_"]),
     ("limits", &["numeric_limits"]),
@@ -85,14 +86,15 @@ pub(super) fn inline(text: &str, parameters: &Parameters) -> Option<String> {
     Some(format!("{before}{headers}{}{block}{after}", &rest[place.start()..behind]))
 }
 
-/// Returns the functions of the helper that a program may call after `using namespace`.
+/// Returns the names of the helper's functions that a program calls without a namespace, as it may after `using
+/// namespace`.
 fn called(text: &str) -> impl Iterator<Item = &str> {
     CALL.captures_iter(text).filter_map(|found| {
         let name = found.get(1)?;
         let before = text[..name.start()].trim_end_matches([' ', '\t']);
         let of_another = [".", "->", "::"].iter().any(|mark| before.ends_with(mark));
         let name = name.as_str();
-        // A file descriptor is closed by a function of the same name.
+        // The function that closes a file descriptor has the same name as a function of the helper.
         let descriptor = name == "close" && arguments(&text[found.get_match().end()..]).len() < 4;
         (PLAIN.has(name) && !of_another && !descriptor).then_some(name)
     })

@@ -1,4 +1,4 @@
-//! Python programs that import the helper.
+//! Rewrites Python programs that import rocrepro's helper so that they do not need it.
 
 use std::{collections::BTreeSet, ops::Range, sync::LazyLock};
 
@@ -9,10 +9,10 @@ use super::{HELPER, Parameters, Plain, arguments, behind_imports, initializer};
 pub(super) static PLAIN: LazyLock<Plain> =
     LazyLock::new(|| Plain::parse(include_str!("plain.py"), "#: "));
 
-/// Line before the class of the plain version, in its head.
+/// Line in the head of the plain version that begins the class with its functions.
 const CLASS: &str = "class rocrepro:";
 
-/// Modules that parts of the plain version use.
+/// Python modules that sections of the plain version use.
 const MODULES: [&str; 3] = ["math", "struct", "sys"];
 
 static IMPORT: LazyLock<Regex> = LazyLock::new(|| {
@@ -30,18 +30,18 @@ static FROM: LazyLock<Regex> = LazyLock::new(|| {
 static USE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\b(\w+)(?:\.(\w+))?").expect("a valid pattern"));
 
-/// An import of the helper.
+/// A statement that imports the helper.
 struct Import {
     range: Range<usize>,
     indent: String,
-    /// Other modules of the statement.
+    /// Other modules that the statement imports.
     others: Vec<String>,
-    /// New names, and what they stand for.
+    /// Names that the statement defines, each with its meaning, for example `rocrepro.check`.
     names: Vec<(String, String)>,
 }
 
 impl Import {
-    /// Returns the statements in place of the import, without the plain version.
+    /// Returns the statements that replace the import. They do not include the plain version.
     fn statements(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.others.is_empty() {
@@ -49,7 +49,7 @@ impl Import {
         }
         if !self.indent.is_empty() {
             lines.extend(self.assignment());
-            // The import may be the only statement of a block.
+            // The import may be the only statement in a block, which must not become empty.
             if lines.is_empty() {
                 lines.push(format!("{}pass", self.indent));
             }
@@ -57,14 +57,14 @@ impl Import {
         lines
     }
 
-    /// Returns the statement that gives the names of the import.
+    /// Returns the statement that assigns the names that the import defined.
     fn assignment(&self) -> Option<String> {
         let (names, values): (Vec<_>, Vec<_>) = self.names.iter().cloned().unzip();
         let text = format!("{}{} = {}", self.indent, names.join(", "), values.join(", "));
         (!names.is_empty()).then_some(text)
     }
 
-    /// Returns the other names of the module.
+    /// Returns the other names by which the program calls the module.
     fn aliases(&self) -> impl Iterator<Item = &str> {
         self.names.iter().filter(|(_, value)| value == HELPER).map(|(name, _)| name.as_str())
     }
@@ -88,7 +88,7 @@ pub(super) fn inline(text: &str, parameters: &Parameters) -> Option<String> {
             Some(name) if word == HELPER || aliases.contains(&word) && PLAIN.has(name) => {
                 used.insert(name);
             }
-            // The module itself is a value, or a string imports it.
+            // The program uses the module itself as a value, or imports it by a string.
             None if word == HELPER => return None,
             _ => {}
         }
@@ -107,7 +107,7 @@ pub(super) fn inline(text: &str, parameters: &Parameters) -> Option<String> {
     insert(text, &imports, &block(used, parameters))
 }
 
-/// Returns all imports of the helper; none if one has another form than these.
+/// Returns all statements that import the helper; `None` if an import has a form that cannot be rewritten.
 fn imports(text: &str) -> Option<Vec<Import>> {
     let mut all = Vec::new();
     for found in IMPORT.captures_iter(text) {
@@ -143,19 +143,19 @@ fn import(found: &Captures<'_>, others: Vec<String>, names: Vec<(String, String)
     Import { range: found.get_match().range(), indent: found[1].to_owned(), others, names }
 }
 
-/// Returns true if the position is behind a number sign of its line.
+/// Returns true if a number sign precedes the offset in its line.
 fn is_comment(text: &str, at: usize) -> bool {
     text[..at].rsplit('\n').next().unwrap_or_default().contains('#')
 }
 
-/// Returns true if a call of `close` may state its tolerance in units of the last place.
+/// Returns true if a call of `close` may state its tolerance in units in the last place.
 fn counts_ulps(text: &str) -> bool {
     let mut calls = text.split("close(").skip(1).map(arguments);
     let named = |argument: &str| argument.starts_with("**") || argument.contains('=');
     text.contains("ulp") || calls.any(|call| call.get(3).is_some_and(|fourth| !named(fourth)))
 }
 
-/// Returns the plain version of the used functions.
+/// Returns the plain version of the functions that the program uses.
 fn block(used: BTreeSet<&str>, parameters: &Parameters) -> String {
     let mentions = |text: &str, name: &str| {
         USE.captures_iter(text).any(|found| {
@@ -171,11 +171,11 @@ fn block(used: BTreeSet<&str>, parameters: &Parameters) -> String {
     format!("{modules}\n\n{class}\n\n{parts}\n")
 }
 
-/// Replaces the imports, and inserts the plain version behind the imports of the program.
+/// Replaces the imports of the helper, and inserts the plain version after the program's other imports.
 fn insert(text: &str, imports: &[Import], block: &str) -> Option<String> {
     let place = match imports.iter().find(|import| import.indent.is_empty()) {
         Some(import) => behind_imports(text, with_newline(text, import), &["import ", "from "]),
-        // No statement may stand before an import of this module.
+        // No statement may precede an import of this module.
         None if text.contains("__future__") => return None,
         None => behind_imports(text, 0, &["#"]),
     };
@@ -205,7 +205,7 @@ fn insert(text: &str, imports: &[Import], block: &str) -> Option<String> {
     Some(out.trim_start_matches('\n').to_owned())
 }
 
-/// Returns the position behind the last line of an import.
+/// Returns the offset after the last line of an import.
 fn with_newline(text: &str, import: &Import) -> usize {
     let end = import.range.end;
     end + usize::from(text[end..].starts_with('\n'))

@@ -11,7 +11,7 @@ fn parameters() -> Parameters {
     [("n".to_owned(), "6\"4".to_owned())].into()
 }
 
-/// Runs a Python program in an empty folder, where no module of rocrepro is found.
+/// Runs a Python program in an empty folder, from which rocrepro's Python module cannot be imported.
 fn run(text: &str) -> Output {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("program.py"), text).expect("a program");
@@ -20,7 +20,7 @@ fn run(text: &str) -> Output {
     python.output().expect("python3 starts")
 }
 
-/// Returns the printed lines and the exit status of a Python program after it was inlined.
+/// Makes a Python program independent of the helper, runs it, and returns its output lines and its exit status.
 fn printed(text: &str) -> (Vec<String>, Option<i32>) {
     let inlined = inline(text, "python", &parameters()).expect("it can be inlined");
     let output = run(&inlined);
@@ -30,17 +30,17 @@ fn printed(text: &str) -> (Vec<String>, Option<i32>) {
     (lines, output.status.code())
 }
 
-/// Returns the names of the functions that the helper of Python offers.
+/// Returns the names of the functions that the Python helper offers.
 fn offered_by_python() -> Vec<&'static str> {
     let names = helper::PYTHON.1.lines().filter_map(|line| line.strip_prefix("def "));
     let names = names.map(|line| line.split('(').next().unwrap_or_default());
     names.filter(|name| !name.starts_with('_')).collect()
 }
 
-/// Functions of the C++ helper that only the helper itself uses.
+/// Functions of the C++ helper that programs do not call.
 const INTERNAL: [&str; 6] = ["wrong", "quoted", "word", "write_line", "say", "told"];
 
-/// Returns the names of the functions that the helper of C++ offers.
+/// Returns the names of the functions that the C++ helper offers.
 fn offered_by_cpp() -> Vec<&'static str> {
     let text = helper::CPP.1;
     let mut names = Vec::new();
@@ -56,7 +56,7 @@ fn offered_by_cpp() -> Vec<&'static str> {
     names
 }
 
-/// A call of each function of the Python helper, and what it prints.
+/// One call of each function of the Python helper, with the lines that it prints.
 const CALLS: &[(&str, &str, &[&str])] = &[
     ("parameter", "print(rocrepro.parameter('n'), rocrepro.parameter('m', '7'))", &["6\"4 7"]),
     ("phase", "rocrepro.phase('copy')", &["phase: copy"]),
@@ -107,7 +107,7 @@ fn every_function_of_python_is_inlined() {
         let inlined = inline(&program, "python", &parameters()).expect(name);
         assert!(!inlined.contains("import rocrepro"), "{inlined}");
         assert_eq!(printed(&program), (lines.iter().map(|l| (*l).to_owned()).collect(), Some(0)));
-        // The exit status comes with the end of the program.
+        // The exit status is known when the program ends.
         let program = format!("import rocrepro\n{call}\nrocrepro.done()\nprint('after')\n");
         let (lines, status) = printed(&program);
         let failed = lines.last().is_some_and(|line| line.starts_with("FAILED: "));
@@ -117,7 +117,7 @@ fn every_function_of_python_is_inlined() {
     }
 }
 
-/// The verdict of each check on right and wrong values is that of the helper itself.
+/// For right and wrong values, each check of the plain version has the same result as that of the helper.
 #[test]
 fn checks_of_python_agree_with_the_helper() {
     let values = "nan, inf = float('nan'), float('inf')\nmany = [0, 0.0, -0.0, 1, 1.5, nan, inf, -inf, [], [1], [1, 2], \
@@ -224,13 +224,13 @@ fn leaves_programs_that_it_cannot_rewrite() {
         assert_eq!(inline(program, "cpp", &parameters()), None, "{program}");
     }
     assert_eq!(inline("# rocrepro\n", "sh", &parameters()), None);
-    // A program without the helper stays as it is.
+    // A program that does not use the helper is not changed.
     for (language, text) in [("python", "# without rocrepro\nprint(1)\n"), ("sh", "true\n")] {
         assert_eq!(inline(text, language, &parameters()).as_deref(), Some(text));
     }
 }
 
-/// Returns language and text of each program of the case library.
+/// Returns name, language and source of each program in the case library.
 fn programs_of_the_library() -> Vec<(String, &'static str, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases/programs");
     let mut found = Vec::new();
