@@ -13,7 +13,7 @@ use crate::{
     scalar::{binary, compare, ternary, unary},
 };
 
-/// Adds the comparisons of one type. `number` converts a source to f32.
+/// Adds the comparisons of one type to the table. `number` converts an operand to f32.
 macro_rules! comparisons {
     ($table:ident, $($name:literal $type:ident $number:expr;)+) => {
         $(

@@ -1,5 +1,5 @@
-//! Differences of GFX1250 from RDNA 4. Some instructions have the same name but another result, or are unsupported.
-//! Source: LLVM 22; the comments contain its names of the differences.
+//! Tests differences between GFX1250 and RDNA 4. Some instructions have the same name but another result, or are
+//! unsupported. Source: LLVM 22, whose names for the differences are in the comments.
 
 use std::ops::Range;
 
@@ -91,7 +91,7 @@ fn differing_instructions_are_unsupported() {
     ] {
         assert!(is_supported(Gfx1250, text), "{text}");
     }
-    // These need the upper bits of register numbers, or exist only on GFX1250.
+    // These instructions need the upper bits of register numbers, or exist only on GFX1250.
     for text in [
         "s_set_vgpr_msb 0x1",
         "tensor_load_to_lds s[0:3], s[4:11]",

@@ -1,4 +1,4 @@
-//! Tests which time counts for hang detection.
+//! Tests for which time a launch is reported as hung.
 
 use std::{thread, time::Duration};
 

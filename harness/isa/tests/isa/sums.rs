@@ -1,4 +1,4 @@
-//! Tests bit-exact sums of products on CDNA 1 to 3.
+//! Tests that sums of products on CDNA 1 to 3 are bit-exact.
 
 use device::Arch::{self, *};
 use isa::inside::wave::Wave;
