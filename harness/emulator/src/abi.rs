@@ -108,7 +108,7 @@ pub(crate) struct Agent(pub(crate) u64);
 
 impl Agent {
     pub(crate) const CPU: Agent = Agent(1);
-    /// The first GPU.
+    /// Handle of the first GPU.
     pub(crate) const GPU: Agent = Agent(2);
 
     /// Returns the index of the GPU, counted from 0. Returns `None` for the host and for invalid handles.
@@ -278,7 +278,7 @@ pub(crate) mod packet {
     pub(crate) const BARRIER_OR: u8 = 5;
     /// `HSA_PACKET_HEADER_BARRIER`: the packet starts only when all earlier packets of the queue are complete.
     pub(crate) const BARRIER_BIT: u16 = 1 << 8;
-    /// `HSA_AMD_PACKET_TYPE_BARRIER_VALUE`, one of the formats of a vendor packet.
+    /// Format `HSA_AMD_PACKET_TYPE_BARRIER_VALUE` of a vendor-specific packet.
     pub(crate) const FORMAT_BARRIER_VALUE: u8 = 2;
 }
 
@@ -408,14 +408,13 @@ impl<T: Copy> Out<T> {
         self.0.is_null()
     }
 
-    /// Reads the current value, for parameters that are both input and output.
+    /// Reads the current value, for parameters that are both input and output. Returns `None` for a null pointer.
     pub(crate) fn get(self) -> Option<T> {
         // SAFETY: the pointer is not null and, by the contract of the type, points at a `T` of the caller.
         (!self.0.is_null()).then(|| unsafe { self.0.read_unaligned() })
     }
 
-    /// Writes the first `bytes` bytes of `value`, because a caller that was compiled with an older header has a shorter
-    /// struct.
+    /// Writes the first `bytes` bytes of `value`. A caller that was compiled with an older header has a shorter struct.
     pub(crate) fn put_prefix(self, value: T, bytes: usize) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
@@ -443,7 +442,7 @@ impl Answer {
         Out(self.0.cast::<T>()).put(value)
     }
 
-    /// Writes the first `bytes` bytes, like [`Out::put_prefix`].
+    /// Writes the first `bytes` bytes of `value`, like [`Out::put_prefix`].
     pub(crate) fn prefix<T: Copy>(self, value: T, bytes: usize) -> Status {
         Out(self.0.cast::<T>()).put_prefix(value, bytes)
     }
@@ -475,7 +474,7 @@ impl Answer {
     }
 }
 
-/// Returns the slice of an array argument `(pointer, count)` of a C caller.
+/// Returns the slice that a C caller passes as an array argument `(pointer, count)`.
 ///
 /// # Safety
 /// The pointer must be null, or valid for `count` elements for as long as the result is used.
@@ -503,7 +502,7 @@ pub(crate) unsafe fn name(pointer: *const c_char) -> Option<String> {
 pub(crate) type File = c_int;
 
 /// Exports one function under several names. HSA has one name for each memory order, and names of older versions. All
-/// accesses here use the strongest memory order, which satisfies the weaker ones.
+/// these functions use the strongest memory order, which satisfies the weaker ones.
 macro_rules! export {
     (fn $body:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;) => {};
     (fn $body:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?; $name:ident $($more:ident)*) => {
