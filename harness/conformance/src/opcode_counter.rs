@@ -166,7 +166,7 @@ mod tests {
         })
     }
 
-    /// Counts opcodes like [`OpcodeCounter`], but decodes every instruction anew.
+    /// Counts opcodes like [`OpcodeCounter`], but decodes each instruction again each time it occurs.
     fn count_uncached(code: &[u8]) -> (BTreeMap<String, OpcodeCounts>, u64) {
         let (mut opcodes, mut illegal, mut at) = (BTreeMap::<String, OpcodeCounts>::new(), 0, 0);
         while code.len() - at >= 4 {

@@ -98,7 +98,7 @@ impl InstructionResult {
 /// Contents of a result file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultFile {
-    /// Origin of the results.
+    /// Origin of the results in the file.
     pub header: ResultHeader,
     /// Results in the order in which they were measured.
     pub results: Vec<InstructionResult>,
@@ -116,7 +116,7 @@ struct End {
 pub struct FileError {
     /// Number of the line that contains the mistake, counted from 1.
     pub line: usize,
-    /// Description of the mistake.
+    /// Description of the mistake, without the line.
     pub what: String,
 }
 

@@ -14,7 +14,7 @@ const OF_ALL: usize = 4096;
 /// Number of times that an injected fault acted in one process, and details of the first acts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acts {
-    /// The fault.
+    /// The injected fault.
     pub fault: Fault,
     /// Number of times that the fault acted.
     pub times: u64,

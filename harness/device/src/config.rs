@@ -70,8 +70,8 @@ pub struct Config {
     pub arch: Arch,
     /// Memory of each device, in bytes. For an APU, the part of the host memory that the firmware reserves (carve-out).
     pub memory: u64,
-    /// Host memory that an APU uses in addition (GTT), in bytes, as set by the kernel parameters amdgpu.gttsize and
-    /// ttm.pages_limit.
+    /// Host memory that an APU uses in addition (GTT), in bytes. On hardware, the Linux kernel parameters
+    /// amdgpu.gttsize and ttm.pages_limit set this size.
     #[serde(skip_serializing_if = "is_default")]
     pub gtt: u64,
     /// Number of devices. All devices are of the same kind.
@@ -117,7 +117,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the default configuration of an architecture in an ordinary machine.
+    /// Returns the default configuration for a device of this architecture in an ordinary machine.
     ///
     /// With the sanitizer the device has no large BAR. The device cannot observe what the host writes through a BAR, so
     /// it would treat all memory as initialised.
@@ -211,7 +211,7 @@ impl Config {
         options
     }
 
-    /// Applies an option of the command line, for example `memory=256M`.
+    /// Applies a command-line option, for example `memory=256M`.
     ///
     /// # Errors
     /// Describes the mistake and the valid options.

@@ -121,8 +121,8 @@ pub enum MatrixSums {
     Ascending,
     /// f16 and bf16 products are added in pairs (CDNA 1).
     Pairs,
-    /// f16 and bf16 products are added in pairs. Denormal inputs count as zero, and so do denormal sums of bf16 (CDNA
-    /// 2).
+    /// f16 and bf16 products are added in pairs. Denormal inputs are treated as zero, and so are denormal sums of bf16
+    /// (CDNA 2).
     PairsOfNormals,
     /// Products of f16, bf16, xf32 and fp8 are aligned to the greatest exponent and added as integers (CDNA 3).
     Aligned,
@@ -135,10 +135,10 @@ pub enum Float8 {
     Absent,
     /// Formats without infinities and negative zero (CDNA 3).
     Fnuz,
-    /// OCP formats.
+    /// Formats of the Open Compute Project (OCP).
     Ocp,
-    /// OCP formats in which NaNs keep their sign in conversions. Source: `amd_hip_ocp_host.hpp` of HIP, which claims to
-    /// compute like CDNA 4.
+    /// Formats of the Open Compute Project (OCP), in which NaNs keep their sign in conversions. Source:
+    /// `amd_hip_ocp_host.hpp` of HIP, which claims to compute like CDNA 4.
     OcpSignedNans,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub enum Place {
     /// The emulated device, below the HSA interface and thus below the HIP runtime.
     Device,
-    /// A call of the plan, modified by the worker. It imitates bugs inside the runtime or a library.
+    /// A call in the plan. The worker modifies the call to imitate a bug inside the runtime or a library.
     Call,
 }
 
@@ -42,7 +42,7 @@ pub enum Values {
 }
 
 impl Values {
-    /// Returns the default value as text.
+    /// Returns the default value as it is written in a case.
     pub fn usual(self) -> String {
         match self {
             Values::Number { usual, .. } => usual.to_string(),
@@ -217,7 +217,7 @@ macro_rules! faults {
             /// All faults.
             pub const ALL: &[Fault] = &[$(Fault::$variant),*];
 
-            /// Returns the name in cases and on the command line, as `component.effect`.
+            /// Returns the name by which cases and the command line refer to the fault, as `component.effect`.
             pub const fn name(self) -> &'static str {
                 match self { $(Fault::$variant => $name),* }
             }

@@ -283,9 +283,9 @@ impl fmt::Display for Planted {
 /// Error for a text that is not a valid fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BadPlanted {
-    /// Unknown name of a fault.
+    /// The name of the fault is unknown.
     Fault(String),
-    /// Mistakes in the parameters, each with the valid values.
+    /// The parameters contain these mistakes. Each description lists the valid values.
     Parameters(Vec<String>),
 }
 

@@ -171,7 +171,7 @@ pub(crate) struct SignalCell {
     pub(crate) exposed: AtomicU32,
     pub(crate) start: AtomicU64,
     pub(crate) end: AtomicU64,
-    /// Address of the queue to which this signal belongs as its doorbell, or zero.
+    /// Address of the queue whose doorbell this signal is, or zero if the signal is not a doorbell.
     pub(crate) queue: AtomicU64,
     pub(crate) reserved3: [u32; 2],
 }
@@ -326,7 +326,7 @@ pub(crate) struct PointerInfo {
     pub(crate) user_data: u64,
     pub(crate) owner: Agent,
     pub(crate) global_flags: u32,
-    /// Added in version 1.13 of the extension (ROCm 7.0).
+    /// Field that version 1.13 of the extension added (ROCm 7.0).
     pub(crate) registered: u32,
 }
 
@@ -377,7 +377,7 @@ impl<T: Copy> Out<T> {
         Out(std::ptr::null_mut())
     }
 
-    /// Writes the value. Returns `INVALID_ARGUMENT` for a null pointer.
+    /// Writes the value to the output. Returns `INVALID_ARGUMENT` for a null pointer.
     pub(crate) fn put(self, value: T) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
@@ -392,7 +392,7 @@ impl<T: Copy> Out<T> {
         let _ = self.put(value);
     }
 
-    /// Writes consecutive values. The caller must have space for all of them.
+    /// Writes consecutive values to an array. The caller must have space for all of them.
     pub(crate) fn put_all(self, values: impl IntoIterator<Item = T>) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
@@ -447,7 +447,7 @@ impl Answer {
         Out(self.0.cast::<T>()).put_prefix(value, bytes)
     }
 
-    /// Writes a string into a field of `N` bytes and fills the remaining bytes with zeros.
+    /// Writes a string to an output of `N` bytes and fills the remaining bytes with zeros.
     pub(crate) fn text<const N: usize>(self, text: &str) -> Status {
         let mut field = [0u8; N];
         let bytes = text.as_bytes();

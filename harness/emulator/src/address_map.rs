@@ -1,4 +1,4 @@
-//! Map of the addresses that the emulated GPU may access.
+//! Map of all memory regions that the emulated GPU may access.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -63,8 +63,8 @@ impl AddressMap {
         self.regions.iter().filter(move |(_, r)| pool(r)).map(|(start, r)| (*start, r.len))
     }
 
-    /// Returns the address of an allocation of device memory whose length is `len`; `None` if there is no such
-    /// allocation.
+    /// Returns the address of an allocation of device memory whose length is `len`; `None` if no allocation
+    /// has this length.
     pub(crate) fn pool_of(&self, len: usize) -> Option<usize> {
         self.pools().find(|pool| pool.1.next_multiple_of(PAGE) == len).map(|pool| pool.0)
     }

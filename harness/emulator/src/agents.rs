@@ -1,4 +1,4 @@
-//! HSA agents: the host processor and the emulated GPUs.
+//! HSA queries about agents: the host processor and the emulated GPUs.
 
 use std::ffi::c_void;
 

@@ -99,7 +99,7 @@ impl Ready {
     }
 }
 
-/// Returns the engines that have been used.
+/// Returns the copy engines that have been used.
 fn engines() -> Vec<Arc<Engine>> {
     Engines::here().0.lock().iter().flatten().cloned().collect()
 }
@@ -229,7 +229,7 @@ fn submit(index: usize, job: Job) -> Status {
     Status::SUCCESS
 }
 
-/// Stops the engines. Pending copies are dropped, as the driver does when it closes the queues of a process.
+/// Stops the copy engines. Pending copies are dropped, as the driver does when it closes the queues of a process.
 pub(crate) fn shut_down() {
     for engine in Engines::here().0.lock().iter_mut() {
         if let Some(engine) = engine.take() {

@@ -63,7 +63,7 @@ impl Origin<'_> {
 /// State of a device that is kept across dispatches.
 #[derive(Default)]
 pub(crate) struct Dispatches {
-    /// True after an injected device loss.
+    /// True after the fault `device.lost` has acted. Every dispatch then fails.
     lost: AtomicBool,
     /// Number of dispatches of kernels that belong to the program, not to the HIP runtime.
     count: AtomicU64,

@@ -58,7 +58,7 @@ impl Drop for SilentWriter {
     }
 }
 
-/// Sleeps until `poll` returns a value or the deadline has passed.
+/// Sleeps until `poll` returns a value or the deadline has passed. Each change of a signal wakes the thread.
 pub(crate) fn wait_until<T>(
     deadline: Option<Instant>,
     mut poll: impl FnMut() -> Option<T>,

@@ -99,7 +99,7 @@ fn publish<const N: usize>(words: [u32; N]) -> Option<u64> {
 }
 
 /// Validates the description of an image. Returns the format, the geometry and the size of each dimension, or the
-/// status of the error.
+/// HSA status that describes the mistake.
 fn checked(agent: Agent, wanted: &Description) -> Result<(Property, Geometry, [u32; 3]), Status> {
     if !agent.is_gpu() {
         return Err(Status::INVALID_AGENT);

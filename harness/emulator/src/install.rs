@@ -29,7 +29,7 @@ const VERSION_SYMBOL: &str = "ROCR_1";
 
 /// Maximum number of entries of the dynamic table, including the two entries that are added.
 const DYNAMIC_ENTRIES: usize = 64;
-/// Size of the two version definitions in bytes. Each definition has one name.
+/// Size in bytes of the two version definitions of the ELF file. Each definition has one name.
 const DEFINITIONS: usize = 2 * (20 + 8);
 const SPACE: usize = DYNAMIC_ENTRIES * 2 + DEFINITIONS.div_ceil(8);
 
@@ -134,7 +134,7 @@ impl Sections {
 struct Layout {
     /// File offset of the program header for the dynamic table.
     dynamic_header: usize,
-    /// Entries of the dynamic table without the terminator, as pairs of tag and value.
+    /// Entries of the dynamic table, as pairs of tag and value, without the terminating entry.
     dynamic: Vec<[u64; 2]>,
     /// File offset and address of the reserved space.
     space: (usize, u64),

@@ -1,4 +1,4 @@
-//! Executables of the HSA interface: loads code objects into device memory and returns their symbols.
+//! Executables of the HSA interface. The module loads code objects into device memory and returns their symbols.
 
 mod older;
 
@@ -422,7 +422,7 @@ pub(crate) struct ExtensionTable {
 type ObjectCallback = extern "C" fn(u64, u64, *mut c_void) -> Status;
 type ExecutableCallback = extern "C" fn(u64, *mut c_void) -> Status;
 
-/// Table that `hsa_system_get_major_extension_table` returns.
+/// Table of the loader extension that `hsa_system_get_major_extension_table` returns.
 pub(crate) const EXTENSION_TABLE: ExtensionTable = ExtensionTable {
     host_address: query_host_address,
     segments: query_segment_descriptors,

@@ -144,7 +144,7 @@ impl Queue {
         }
     }
 
-    /// Executes a packet. Returns false if the queue must stop.
+    /// Executes the packet with this index, which is in `slot`. Returns false if the queue must stop.
     fn carry_out(&self, index: u64, slot: *mut u8) -> bool {
         let _work = rest::Work::begin();
         let outcome = packets::process(&self.origin(), index, slot);

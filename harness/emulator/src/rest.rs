@@ -81,7 +81,7 @@ pub(crate) fn at_call() {
 
 /// Returns true if no submitted work can cause a handler to be called any more.
 fn is_quiescent() -> bool {
-    // A packet is counted as work before it leaves its queue, and its signal is decremented before it is no longer
-    // counted. Therefore the checks must be made in this order.
+    // A packet is counted as work before it leaves its queue, and until its signal has been decremented. Therefore the
+    // checks must be made in this order.
     !queue::any_ready() && Begun::here().0.load(Ordering::SeqCst) == 0 && signal::settled()
 }

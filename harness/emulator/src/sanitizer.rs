@@ -157,7 +157,7 @@ fn line_in_words(number: u32, at: u32) -> String {
         // A program that is not a trial does not report the lines that it executes.
         u32::MAX if at == u32::MAX => "the program".to_owned(),
         u32::MAX => "the runtime".to_owned(),
-        // Line 0 stands for work that the case does not contain explicitly.
+        // Line 0 means work that the case does not contain explicitly.
         0 => "the set-up".to_owned(),
         number => format!("line {number}"),
     }

@@ -287,7 +287,7 @@ fn has_work() -> bool {
     !steps().is_empty()
 }
 
-/// Returns the next step; `None` if there is no reason to execute one.
+/// Returns the next step; `None` without a reason to execute one.
 fn choose() -> Option<Step> {
     let mut state = state();
     state.waits.retain(|wait| !wait.is_over());
@@ -331,7 +331,7 @@ fn choose_needed(state: &State) -> Option<Step> {
 }
 
 /// Returns the step to execute next so that the work that decrements this signal is executed eventually. Returns `None`
-/// if there is no such work.
+/// if no queued work decrements it.
 fn need(signal: Signal, seen: &mut Vec<Signal>) -> Option<Step> {
     if signal == Signal::NONE || seen.contains(&signal) {
         return None;

@@ -19,7 +19,7 @@ use crate::{
 
 #[derive(Default)]
 pub(crate) struct System {
-    /// Number of `hsa_init` calls without a matching `hsa_shut_down`.
+    /// Number of `hsa_init` calls that have not been matched by `hsa_shut_down`.
     references: AtomicUsize,
     /// Set after the error in the configuration has been reported, so that it is reported only once.
     said: OnceLock<()>,
@@ -28,7 +28,7 @@ pub(crate) struct System {
     identity: OnceLock<CString>,
 }
 
-/// Maximum number of references, as in ROCr.
+/// Maximum number of nested `hsa_init` calls, as in ROCr.
 const REFERENCES_MAX: usize = i32::MAX as usize;
 
 #[unsafe(no_mangle)]

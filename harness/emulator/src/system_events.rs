@@ -43,7 +43,7 @@ pub(crate) fn memory_in_use(address: u64, owner: Agent) {
     tell(&MemoryEvent { kind: 2, agent: owner, address, reasons: 1 });
 }
 
-/// Calls all handlers. The process ends if a handler does not return success, or if there is no handler. ROCr does the
+/// Calls all handlers. The process ends if a handler does not return success, or if no handler is registered. ROCr does the
 /// same (`Runtime::VMFaultHandler`, `Runtime::FreeMemory`).
 fn tell(event: &MemoryEvent) {
     let handlers: Vec<_> = {

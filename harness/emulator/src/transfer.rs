@@ -22,13 +22,13 @@ pub(crate) enum Direction {
 /// Effect of an injected fault on one copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// All bytes are written.
+    /// All bytes are written, as without a fault.
     Done,
     Dropped,
     Zeroed,
     /// All bytes are written except this number of bytes at the end.
     Torn(usize),
-    /// Each row is written this many bytes too far, and its end is cut off.
+    /// Each row is written this many bytes after its address, and its end is cut off.
     Misplaced(usize),
     /// All bytes are written, followed by this many zeros.
     Overrun(usize),
@@ -131,6 +131,8 @@ fn overrun(from: usize, bytes: usize) {
     unsafe { std::ptr::write_bytes(from as *mut u8, 0, room) };
 }
 
+/// Executes a copy without delay.
+///
 /// # Safety
 /// See [`carry_out`].
 unsafe fn carry_out_now(rows: &[Row], fate: Fate) {
@@ -197,6 +199,8 @@ struct StaleLine {
     came: Vec<u8>,
 }
 
+/// Remembers the old bytes of a copy on which the fault `cache.stale` acts.
+///
 /// # Safety
 /// See [`carry_out`].
 unsafe fn keep_stale(rows: &[Row], bytes: usize) {

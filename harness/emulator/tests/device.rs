@@ -143,7 +143,7 @@ fn dispatch_of_nothing() {
 
 /// Size of the shared memory in bytes. It is larger than a page and not a multiple of the page size.
 const SHARED_BYTES: usize = 5000;
-/// Environment variable with the handle that the second process attaches.
+/// Environment variable with the IPC handle of the memory that the second process attaches.
 const HANDLE: &str = "ROCREPRO_TEST_HANDLE";
 
 /// Attaches the memory that a handle describes.

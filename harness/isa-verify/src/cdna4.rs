@@ -290,7 +290,7 @@ fn narrow_pairs(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the next state of the generator, which produces the seeds after the first one.
+/// Returns the next state of the pseudo-random generator, which produces the seeds after the first one.
 fn stepped(seed: u32) -> u32 {
     seed << 1 ^ if seed >> 31 == 1 { 0xc5 } else { 0 }
 }

@@ -127,7 +127,7 @@ pub(crate) struct Device {
     pub(crate) step_limit: Cell<u64>,
     pub(crate) patience: Cell<Duration>,
     pub(crate) look: Cell<Look>,
-    /// Steps that all launches have executed.
+    /// Steps that all launches have executed; empty without a trace.
     pub(crate) trace: RefCell<Vec<Step>>,
     pub(crate) launches: Cell<usize>,
     /// True if a launch ended with a trap.

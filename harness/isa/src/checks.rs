@@ -72,7 +72,7 @@ pub enum Found {
     NeverWritten {
         /// Instruction that read the memory.
         read: taint::Origin,
-        /// How the instruction used the data.
+        /// Kind of use of the uninitialised data.
         how: shadow::Use,
     },
     /// Two waves access the same bytes of the LDS without synchronisation.
@@ -249,7 +249,7 @@ impl Checks {
         }
     }
 
-    /// Returns the checks of a machine.
+    /// Returns the checks in a machine's slot; `None` if the launch has no checks.
     pub fn of(watch: &mut Watch) -> Option<&mut Checks> {
         watch.as_mut()?.downcast_mut()
     }

@@ -69,7 +69,7 @@ pub enum Finding {
         /// Highest value of the counter at which the result is certain to have arrived.
         needs: usize,
         /// Last instruction between `producer` and `instruction` that waited for this counter, and the value for which
-        /// it waited; `None` if there is no such instruction.
+        /// it waited; `None` if no instruction did.
         waited: Option<(At, usize)>,
         /// Instruction that uses the register.
         instruction: At,

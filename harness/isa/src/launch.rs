@@ -1,4 +1,4 @@
-//! Kernel launch: workgroups, and the initial state of their waves.
+//! Launches a kernel: distributes its workgroups over host threads, and sets the initial state of their waves.
 //!
 //! Source for the initial state: LLVM's AMDGPU usage guide, "Kernel Descriptor" and "Initial Kernel Execution State".
 
@@ -40,7 +40,7 @@ struct Descriptor {
     /// Values for the registers `COMPUTE_PGM_RSRC1` and `COMPUTE_PGM_RSRC2`.
     rsrc1: u32,
     rsrc2: u32,
-    /// `KERNEL_CODE_PROPERTIES`.
+    /// Field `KERNEL_CODE_PROPERTIES` of the kernel descriptor.
     properties: u16,
     preload: u16,
 }

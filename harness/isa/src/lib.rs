@@ -187,8 +187,8 @@ pub struct Launch<'a> {
     /// Maximum number of workgroups that are on the device at the same time, at least one. Workgroups that wait for
     /// each other must all be on the device.
     pub room: u32,
-    /// Maximum time without progress before the launch is reported as hung. Time in which the process is suspended does
-    /// not count.
+    /// Maximum time without progress before the launch is reported as hung. Time in which the process is suspended is
+    /// excluded.
     pub patience: Duration,
     /// Number of instructions that a wave executes before the next wave of its workgroup runs.
     pub turns: Turns,
@@ -208,8 +208,8 @@ pub enum Turns {
 }
 
 impl Default for Turns {
-    /// Returns a small number. Hardware issues the waves of a workgroup concurrently, so no wave gets far ahead of the
-    /// others.
+    /// Returns a small number of instructions. Hardware issues the waves of a workgroup concurrently, so no wave gets
+    /// far ahead of the others.
     fn default() -> Turns {
         Turns::Of(16)
     }

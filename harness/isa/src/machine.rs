@@ -1,4 +1,4 @@
-//! State shared by the waves of a workgroup, and access to memory.
+//! State that the waves of a workgroup share, and how instructions access memory.
 
 use std::{any::Any, ops::Range};
 

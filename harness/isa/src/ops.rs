@@ -1,4 +1,4 @@
-//! Table of operations by mnemonic.
+//! Table that maps mnemonics to operations. The submodules implement the operations.
 
 pub(crate) mod atomic;
 mod branch;

@@ -7,13 +7,13 @@ use std::{
 
 use memmap2::{MmapMut, UncheckedAdvice};
 
-/// Number of lanes in half a row. A wave of 64 lanes has two halves, and a wave of 32 lanes has one, so loops over a
-/// half have a fixed length.
+/// Number of lanes in half a row. A row is one register of all lanes. A wave of 64 lanes has two halves, and a wave of
+/// 32 lanes has one, so loops over a half have a fixed length.
 pub(crate) const HALF: usize = 32;
 pub(crate) type Half = [u32; HALF];
 pub(crate) type Row = [Half; 2];
 
-/// Number of rows of a wave: `v0` to `v255`, then `a0` to `a255`.
+/// Number of vector registers (rows) of a wave: `v0` to `v255`, then `a0` to `a255`.
 pub const ROWS: usize = 512;
 
 const BYTES: usize = ROWS * size_of::<Row>();

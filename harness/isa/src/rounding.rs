@@ -1,4 +1,4 @@
-//! Float arithmetic in each rounding mode.
+//! Implements float arithmetic in each rounding mode.
 //!
 //! [`Nearest`] uses the host's arithmetic, which rounds to nearest even. Nearly all kernels use this mode. [`Rounding`]
 //! implements the other modes: it computes exact results in integers and rounds them once.

@@ -12,7 +12,7 @@ enum Rules {
     /// The bias is one more than in OCP's formats. The code of negative zero is the only NaN, and infinities do not
     /// exist.
     Fnuz,
-    /// OCP rules. `signed_nans` is true if NaNs keep their sign in conversions.
+    /// The rules of OCP's formats. `signed_nans` is true if NaNs keep their sign in conversions.
     Ocp { signed_nans: bool },
     /// All codes are finite numbers.
     Finite,

@@ -199,7 +199,7 @@ mod tests {
         check(&[(0, Store, pages()), (1, Store, 0..4096), (1, Store, 3 * 4096..20000)], None);
     }
 
-    /// An access to a range gives the same result as accesses to its bytes one by one.
+    /// An access to a range must have the same result as accesses to its bytes one by one.
     #[test]
     fn range_access_equals_byte_accesses() {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;

@@ -16,7 +16,7 @@ pub(super) struct Clock(BTreeMap<u64, Complete>);
 struct Complete {
     /// All packets whose index is below this number are complete.
     before: u64,
-    /// Indices of single complete packets after `before`.
+    /// Indices of those complete packets that follow an incomplete one. All are greater than `before`.
     single: BTreeSet<u64>,
 }
 

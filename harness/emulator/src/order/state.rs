@@ -40,7 +40,7 @@ impl Entry {
     }
 }
 
-/// Clocks of the packets of a queue.
+/// Vector clocks that the packets of a queue share.
 #[derive(Default)]
 struct Queue {
     /// Packets and copies for which all later packets of this queue wait.
@@ -63,7 +63,8 @@ pub(crate) struct Work {
     number: u32,
     place: Place,
     clock: Clock,
-    /// True if the packet's writes are themselves a synchronisation: hipStreamWriteValue and hipStreamWaitValue.
+    /// True if the packet's writes are themselves a synchronisation, as those of hipStreamWriteValue and
+    /// hipStreamWaitValue.
     signals_by_memory: bool,
 }
 
@@ -97,7 +98,7 @@ impl State {
         Work { number, place, clock: known.clock, signals_by_memory: false }
     }
 
-    /// Starts a packet. `line` is used if the host has not yet rung the doorbell for this packet.
+    /// Records that a packet starts. `line` is used if the host has not yet rung the doorbell for this packet.
     pub(super) fn begin_packet(
         &mut self,
         queue: u64,
@@ -214,7 +215,10 @@ impl State {
         })
     }
 
-    /// Records the accesses of a copy. The error is the first conflict.
+    /// Records the accesses of a copy.
+    ///
+    /// # Errors
+    /// Returns the first conflict with an earlier access.
     pub(super) fn touch_rows(&mut self, work: &mut Work, rows: &[Row]) -> Result<(), Unordered> {
         let range = |start: usize, len: usize| start as u64..(start + len) as u64;
         let mut first = Ok(());

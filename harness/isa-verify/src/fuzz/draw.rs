@@ -255,7 +255,7 @@ const LARGE: Size = Size { phases: 3, statements: 12, depth: 3, across: 3 };
 struct Across {
     to: String,
     from: String,
-    /// Code for the GPU. `@` stands for the value, `$` for the old value, and `t` for the number of the work-item.
+    /// Code for the GPU. `@` is replaced by the value and `$` by the old value. `t` is the number of the work-item.
     gpu: String,
     /// Code for the host. `seen` contains the values of all work-items.
     host: String,
@@ -332,7 +332,7 @@ impl Kernel {
         self.phases.iter().map(|phase| count(&phase.body) + phase.across.len()).sum()
     }
 
-    /// Returns the kernel without statement number `number`.
+    /// Returns a copy of the kernel without statement number `number`.
     pub(crate) fn without(&self, mut number: usize) -> Kernel {
         let mut less = self.clone();
         for phase in &mut less.phases {
@@ -347,8 +347,8 @@ impl Kernel {
         less
     }
 
-    /// Returns the kernel with part number `number` of its expressions replaced by a one; `None` if there are fewer
-    /// parts.
+    /// Returns a copy of the kernel in which part number `number` of the expressions is replaced by a one; `None` if
+    /// the kernel has fewer parts.
     pub(crate) fn simpler(&self, mut number: usize) -> Option<Kernel> {
         let mut simpler = self.clone();
         for phase in &mut simpler.phases {

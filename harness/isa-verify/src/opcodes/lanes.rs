@@ -164,7 +164,7 @@ pub(super) fn others_and_more(plain: &mut Plain) {
     }
 }
 
-/// Replaces the first source operand of each lane by that of another lane, or by 0 if there is no source lane.
+/// Replaces the first source operand of each lane by that of another lane, or by 0 without a source lane.
 fn from_lanes(state: &mut State, way: impl Fn(usize) -> Option<usize>) {
     let old = state.lanes.clone();
     for (lane, registers) in state.lanes.iter_mut().enumerate() {

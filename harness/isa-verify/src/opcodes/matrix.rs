@@ -33,10 +33,10 @@ type Claims = Vec<(Claim, bool)>;
 /// Properties of an instruction that can be read from its text.
 struct Shape {
     results: usize,
-    /// Number of rows in a block.
+    /// Number of rows in a block of D.
     rows: usize,
     is_mfma: bool,
-    /// Type of C and D.
+    /// Name of the type of C and D.
     of: String,
 }
 

@@ -30,7 +30,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the word for messages.
+    /// Returns the name of the kind, for messages.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Load => "read",

@@ -91,9 +91,9 @@ pub struct By {
 /// kind complete in order. Accesses of different kinds may complete in any order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Come {
-    /// Number of LDS accesses.
+    /// Number of completed LDS accesses.
     pub local: u32,
-    /// Number of loads from memory to the LDS.
+    /// Number of completed loads from memory to the LDS.
     pub moved: u32,
 }
 

@@ -116,7 +116,7 @@ pub(crate) struct Registers {
 pub(crate) enum Change {
     Row(usize, Lanes),
     Scalar(u16, Mark),
-    /// All registers become initialised.
+    /// All registers are marked as initialised.
     Forget,
 }
 
@@ -175,7 +175,7 @@ impl Registers {
     }
 
     /// Returns the state of the first operand whose registers are all uninitialised in all active lanes. Returns `None`
-    /// if there is no such operand, or if no lane is active.
+    /// if no operand is uninitialised in this way, or if no lane is active.
     pub(crate) fn everywhere(&self, sources: &[Vec<Register>], exec: u64) -> Option<Lanes> {
         let whole = |operand: &&Vec<Register>| {
             !operand.is_empty()

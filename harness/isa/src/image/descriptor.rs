@@ -66,9 +66,9 @@ const NO_IMAGES: &str = "an image on an architecture without images";
 /// An image in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// Address of the first byte.
+    /// Address of the first byte of the image.
     pub address: u64,
-    /// Texel format.
+    /// Format of the texels.
     pub format: Format,
     /// Type of the image.
     pub dimension: Dimension,

@@ -1,4 +1,4 @@
-//! Atomic operations on memory and on the LDS.
+//! Implements atomic operations on memory and on the LDS, one lane at a time.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Buffer loads, stores and atomics (MUBUF).
+//! Implements buffer loads, stores and atomics (MUBUF), with the range check of the buffer descriptor.
 
 use device::Descriptors;
 

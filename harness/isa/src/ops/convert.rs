@@ -1,4 +1,4 @@
-//! Conversions between number formats.
+//! Implements the instructions that convert between number formats.
 
 use device::Arch;
 

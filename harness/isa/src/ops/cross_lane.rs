@@ -1,4 +1,4 @@
-//! Instructions that move data between lanes, or between lanes and scalar registers.
+//! Implements the instructions that move data between lanes, or between lanes and scalar registers.
 
 use crate::{
     exec::{Binder, on_wave},

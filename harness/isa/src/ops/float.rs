@@ -1,4 +1,4 @@
-//! Vector float arithmetic in single and double precision.
+//! Implements vector float arithmetic in single and double precision.
 
 use device::Arch;
 

@@ -1,4 +1,4 @@
-//! Vector float arithmetic in half precision, and instructions with mixed precision.
+//! Implements vector float arithmetic in half precision, and instructions with mixed precision.
 
 use super::{
     extremes::{Extremes as _, OfNumbers, Ordered as _, by_ieee},

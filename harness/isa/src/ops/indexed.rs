@@ -1,4 +1,4 @@
-//! Instructions that access registers whose numbers are known only at run time.
+//! Implements the instructions that access registers whose numbers are known only at run time.
 
 use crate::{
     exec::{Binder, on_wave},

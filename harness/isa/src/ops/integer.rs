@@ -1,4 +1,4 @@
-//! Vector integer arithmetic, shifts and logic.
+//! Implements vector integer arithmetic, shifts and logic.
 
 use crate::{
     exec::{Binder, Lanes, Plain, bind_plain, on_wave},

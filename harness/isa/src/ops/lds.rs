@@ -1,4 +1,4 @@
-//! LDS loads, stores and atomics, and lane permutations that use the LDS crossbar.
+//! Implements LDS loads, stores and atomics, and the lane permutations that use the LDS crossbar.
 
 use super::{
     atomic::Atomic,

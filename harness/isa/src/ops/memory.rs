@@ -1,4 +1,4 @@
-//! Loads and stores: data formats, and the addressing of global, flat and scratch memory.
+//! Implements loads and stores: their data formats, and the addressing of global, flat and scratch memory.
 
 mod address;
 
@@ -303,7 +303,8 @@ fn small(
     }
 }
 
-/// Kind of memory that an instruction addresses: its name starts with `global_`, `flat_` or `scratch_`.
+/// Kind of memory that an instruction addresses. The name of the instruction starts with `global_`, `flat_` or
+/// `scratch_`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Segment {
     Global,
@@ -327,8 +328,8 @@ impl Block {
         }
     }
 
-    /// Returns a pointer to the block. Returns `None` if the half must be handled lane by lane, which also finds the
-    /// lane that faults.
+    /// Returns a pointer to the block. Returns `None` if the half wave must be handled lane by lane, which also finds
+    /// the lane that faults.
     #[inline(always)]
     fn find(
         &self,

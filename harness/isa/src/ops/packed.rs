@@ -1,4 +1,4 @@
-//! Packed operations, whose operands are two halves of a register, or two registers.
+//! Implements packed operations, whose operands are two halves of a register, or two registers.
 
 use std::marker::PhantomData;
 

@@ -1,4 +1,4 @@
-//! Scalar arithmetic, logic and comparisons.
+//! Implements scalar arithmetic, logic and comparisons, and access to hardware registers.
 
 use crate::{
     exec::{Binder, on_machine, on_wave},

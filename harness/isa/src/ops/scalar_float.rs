@@ -1,4 +1,5 @@
-//! Scalar float arithmetic (GFX11.5 and later), and the scalar forms of the transcendental functions (GFX12).
+//! Implements scalar float arithmetic (GFX11.5 and later), and the scalar forms of the transcendental functions
+//! (GFX12).
 
 use super::{
     extremes::{Extremes as _, Ordered as _, by_ieee},

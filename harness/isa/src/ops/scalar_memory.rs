@@ -1,4 +1,4 @@
-//! Scalar loads; on GFX9 also scalar stores and atomics.
+//! Implements scalar loads, and on GFX9 also scalar stores and atomics.
 
 use super::{atomic::Atomic, memory::Location};
 use crate::{

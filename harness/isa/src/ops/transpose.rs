@@ -82,7 +82,7 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    /// Parses the part of a mnemonic after `ds_`.
+    /// Parses the part of a mnemonic after `ds_`; `None` for other instructions.
     pub(crate) fn parse(name: &str) -> Option<Local> {
         let (bits, words) = match name {
             "read_b64_tr_b16" => (16, 2),

@@ -46,7 +46,7 @@ fn is_supported(arch: Arch, text: &str) -> bool {
     bind(text, &Site::of(arch)).is_ok()
 }
 
-/// LLVM: `hasSignedGVSOffset`, `hasScaleOffset`.
+/// Source: LLVM, `hasSignedGVSOffset` and `hasScaleOffset`.
 #[test]
 fn vector_offsets_are_signed_and_scaled() {
     assert_eq!(load(Gfx1250, -4, "global_load_b32 v0, v1, s[0:1]"), 15);
@@ -61,7 +61,7 @@ fn vector_offsets_are_signed_and_scaled() {
     assert!(!is_supported(Gfx1250, "global_atomic_add_u32 v1, v2, s[0:1] scale_offset"));
 }
 
-/// Each text is supported on another architecture, which shows that GFX1250 is the reason for the rejection.
+/// Each instruction is supported on another architecture, which shows that GFX1250 is the reason for the rejection.
 #[test]
 fn differing_instructions_are_unsupported() {
     for (arch, text) in [

@@ -1,4 +1,4 @@
-//! Tests the resources of global wave sync.
+//! Tests the barriers and semaphores of global wave sync, without instructions.
 
 use isa::{
     WaveSync,

@@ -7,7 +7,7 @@ pub(super) struct Writer {
     pub(super) variables: Vec<Variable>,
     pub(super) size: Size,
     pub(super) phase: usize,
-    /// Number of statements that may still be added.
+    /// Number of statements that may still be added to the phase.
     pub(super) left: usize,
     /// Kind of the atomics on shared words in this phase.
     pub(super) atomic: &'static str,

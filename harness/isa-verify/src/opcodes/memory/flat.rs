@@ -161,7 +161,7 @@ fn in_memory(arch: Arch, plain: Flat, moved: (bool, Moved), memory: u64) -> Vec<
 /// Returns claims about 16 bytes in the scratch memory of each lane. Other instructions copy the bytes there from
 /// registers before.
 fn in_scratch(arch: Arch, plain: Flat, moved: (bool, Moved), opcodes: &Named) -> Vec<Claim> {
-    /// Offset of the bytes in the scratch memory of a lane.
+    /// Offset in the scratch memory of a lane of the bytes that are accessed.
     const PLACE: u32 = 6144;
     let (is_load, moved) = moved;
     let of = |names: [&str; 2]| names.iter().find_map(|name| opcodes.get(*name)).copied();

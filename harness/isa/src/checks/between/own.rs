@@ -1,4 +1,4 @@
-//! Synchronisation within a workgroup: at barriers and through the LDS.
+//! Race detection in memory: how the waves of a workgroup synchronise with each other at barriers and through the LDS.
 
 use std::sync::Arc;
 
