@@ -91,7 +91,7 @@ pub struct Config {
     /// Processor time in seconds after which a kernel that makes no forward progress is reported as hung.
     #[serde(skip_serializing_if = "is_usual_patience")]
     pub patience: u32,
-    /// When, and in which order, the device executes submitted work.
+    /// Rule that decides when, and in which order, the device executes submitted work.
     #[serde(skip_serializing_if = "is_default")]
     pub schedule: Schedule,
     /// Injected faults; empty for a healthy device.

@@ -2,8 +2,8 @@ use std::{fmt, num::NonZeroU64, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// When, and in which order, the emulated device executes submitted work. A program whose result depends on the
-/// schedule has a race.
+/// Rule that decides when, and in which order, the emulated device executes submitted work. A program whose result
+/// depends on the schedule has a race.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Schedule {
     /// Work is executed as soon as possible. Queues and copy engines run concurrently with each other and with the

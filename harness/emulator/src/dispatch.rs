@@ -39,7 +39,8 @@ use crate::{
 pub(crate) enum Failure {
     /// The error callback of the queue must be called with this status.
     Queue(Status),
-    /// No callback must be called, because the kernel does not end or because the fault was reported as a system event.
+    /// The error callback of the queue must not be called, because the kernel does not end or because the fault was
+    /// reported as a system event.
     Hang,
 }
 

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 /// waits briefly for a lock sleeps too.
 const LOOKS: u32 = 3;
 
-/// Time without a call after which the process is treated as idle even if threads run, because a thread may spin on
-/// memory that the device writes.
+/// Time without a call to this library after which the process is treated as idle even if threads run, because a thread
+/// may spin on memory that the device writes.
 const SPINNING: Duration = Duration::from_secs(3);
-/// Time without a call, spent by the process in the Linux kernel, after which the process is treated as idle. A thread
-/// then yields in a loop, like HIP in `hipStreamDestroy`. A thread that computes spends little time in the Linux
-/// kernel.
+/// Processor time that the process spends in the Linux kernel, without a call to this library, until it is treated as
+/// idle. One of its threads then yields in a loop, like HIP in `hipStreamDestroy`. A thread that computes spends little
+/// time in the Linux kernel.
 const YIELDING: Duration = Duration::from_millis(200);
 
 #[derive(Default)]

@@ -75,8 +75,8 @@ impl Sanitizer {
         found.range().contains(&address).then(|| found.clone())
     }
 
-    /// Describes the allocation that contains an address, or is near it. The address must be one that an access must
-    /// not use. Returns an empty string if the sanitizer is off.
+    /// Describes the allocation that contains an address, or is near it, for the message about an invalid access.
+    /// Returns an empty string if the sanitizer is off.
     pub(crate) fn describe(&self, address: u64) -> String {
         let current = self.current_line();
         let known = self.history.lock().describe(address as usize, current);
@@ -261,8 +261,8 @@ pub(crate) fn freed(start: usize) {
     }
 }
 
-/// Describes the allocation that contains an address, or is near it. The address must be one that an access must not
-/// use. Returns an empty string if the sanitizer is off.
+/// Describes the allocation that contains an address, or is near it, for the message about an invalid access. Returns
+/// an empty string if the sanitizer is off.
 pub(crate) fn describe(address: u64) -> String {
     Sanitizer::here().describe(address)
 }

@@ -157,8 +157,8 @@ impl Device {
         }
     }
 
-    /// Launches a kernel with `groups` workgroups. `arguments` has the layout of C. It is followed by the hidden
-    /// arguments that the version of the code object requires (AMDGPU usage guide, "Code Object Metadata").
+    /// Launches a kernel with `groups` workgroups. The kernel gets the arguments with the layout of C, followed by the
+    /// hidden arguments that the version of the code object requires (AMDGPU usage guide, "Code Object Metadata").
     pub(crate) fn launch(
         &self,
         name: &str,

@@ -187,8 +187,8 @@ fn keep(folder: &Path, name: &str, text: &str) {
     written.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
 }
 
-/// Returns targets for all architectures and optimisation levels. Waves have 64 lanes for even seeds, and 32 for odd
-/// ones.
+/// Returns targets for all architectures and optimisation levels. On architectures with two wave sizes, waves have 64
+/// lanes for even seeds, and 32 for odd ones.
 fn targets(architectures: &[Arch], seed: u64) -> impl Iterator<Item = Target> {
     let wave64 = seed.is_multiple_of(2);
     architectures

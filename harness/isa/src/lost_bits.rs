@@ -173,8 +173,8 @@ fn shape(text: &str) -> String {
 }
 
 /// Returns the fields of a memory instruction that the operation may leave unused, most of them register fields. For
-/// example, a load has no data register, and a buffer access without an index has no address register. The operation
-/// uses none of these fields that the text omits.
+/// example, a load has no data register, and a buffer access without an index has no address register. If the text
+/// names no register for a field, the operation does not use the field.
 fn unused_registers(arch: Arch, first: u32) -> &'static [Range<Bit>] {
     const ADDRESS: &[Range<Bit>] = std::slice::from_ref(&(32..40));
     let gfx12 = arch.facts().microcode.is_gfx12();
@@ -236,8 +236,8 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
         && text.split([' ', ',']).any(|part| part == format!("{:#x}", word(bytes, last) & 0xffff))
 }
 
-/// Returns the values of the `op_sel` bits as text, for the source operands and the result, and those of the bits that
-/// the text of the instruction omits. Returns `None` if the instruction has no such bits.
+/// Returns the values of the `op_sel` bits for the source operands and the result, as text. Also returns the numbers of
+/// those bits. Returns `None` if the instruction has lost no bit of `op_sel`.
 fn op_sel(
     site: &Site,
     bytes: &[u8],

@@ -45,7 +45,7 @@ const MOST_EVENTS: usize = 1 << 24;
 const MOST_ENTRIES: usize = 1 << 24;
 const MOST_CELLS: usize = 1 << 24;
 
-/// Maximum number of atomics on a location after which the clocks that they released are merged into one clock.
+/// Number of atomics on a location after which the clocks that they released are merged into one clock.
 const MOST_SINCE: usize = 64;
 
 #[derive(Clone, Debug)]

@@ -52,7 +52,7 @@ struct Pending {
     result: Arc<Set>,
     lanes: u64,
     producer: Origin,
-    /// Time in the race detection in memory at which the instruction writes, or 0 if it does not write.
+    /// Time of the instruction's write, as the race detection in memory counts it; 0 if the instruction does not write.
     writes: u32,
     /// Number of waits for this counter that were executed before the result was requested.
     waits: u64,
@@ -62,7 +62,7 @@ struct Pending {
     late: Option<Late>,
 }
 
-/// Register values that a result, which is held back, will write.
+/// Register values that a result will write when it is no longer held back.
 #[derive(Default)]
 struct Late {
     rows: Vec<(usize, Row)>,

@@ -89,7 +89,7 @@ impl Shadow {
         found
     }
 
-    /// Finds where the state of the memory is tracked that one [`Piece`](super::access::Piece) of an instruction
+    /// Finds the data structure that tracks the memory which one [`Piece`](super::access::Piece) of an instruction
     /// accesses. One look-up serves all lanes, because they usually access one allocation.
     fn book(&mut self, touches: &[Touch], bytes: u64, space: Space<'_>) -> Book {
         let (mut least, mut greatest, mut local) = (u64::MAX, 0, false);

@@ -93,8 +93,8 @@ pub(crate) fn cos(x: f32) -> f32 {
 }
 
 /// Wraps `f`, the sine or cosine, for an architecture. GFX9 accepts only arguments in [-256, 256] (LLVM,
-/// `ConstantFolding.cpp`). Outside of this range the result is `beyond`, which is that for 0 (CLRX's documentation of
-/// GCN, where the range is smaller).
+/// `ConstantFolding.cpp`). Outside of this range the result is `beyond`, which is the result for 0 (CLRX's
+/// documentation of GCN, where the range is smaller).
 pub(super) fn in_range(
     arch: Arch,
     f: fn(f32) -> f32,

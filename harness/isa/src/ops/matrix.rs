@@ -43,7 +43,8 @@ const MOST_VALUES: usize = 16;
 const MOST_SPARSE: usize = 2 * MOST_VALUES;
 const MOST_WORDS: usize = 8;
 
-/// Where the indices of a sparse A are. Of four neighbours in a row of A, two are zero and not stored.
+/// Registers and bits that contain the indices of a sparse A. Of four neighbours in a row of A, two are zero and not
+/// stored.
 #[derive(Clone, Copy)]
 struct Sparse {
     /// Register that contains the indices. Each value of a lane has two bits: its position among the four neighbours.

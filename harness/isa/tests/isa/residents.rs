@@ -1,4 +1,4 @@
-//! Tests for which time a launch is reported as hung.
+//! Tests which periods of time are counted before a launch is reported as hung.
 
 use std::{thread, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Tests the barriers and semaphores of global wave sync, without instructions.
+//! Tests the barriers and semaphores of global wave sync directly, without executing instructions.
 
 use isa::{
     WaveSync,

@@ -158,8 +158,8 @@ fn in_memory(arch: Arch, plain: Flat, moved: (bool, Moved), memory: u64) -> Vec<
         .collect()
 }
 
-/// Returns claims about 16 bytes in the scratch memory of each lane. Other instructions copy the bytes there from
-/// registers before.
+/// Returns claims about 16 bytes in the scratch memory of each lane. Other instructions first
+/// copy the bytes there from registers.
 fn in_scratch(arch: Arch, plain: Flat, moved: (bool, Moved), opcodes: &Named) -> Vec<Claim> {
     /// Offset in the scratch memory of a lane of the bytes that are accessed.
     const PLACE: u32 = 6144;

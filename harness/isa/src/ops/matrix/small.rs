@@ -36,7 +36,7 @@ struct Factor {
     scale: Scale,
 }
 
-/// Where the exponents of the scales are.
+/// Location of the exponents of the scales.
 #[derive(Clone, Copy)]
 enum Scale {
     None,
