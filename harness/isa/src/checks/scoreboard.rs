@@ -62,7 +62,7 @@ struct Pending {
     late: Option<Late>,
 }
 
-/// Register values that a result will write when it is no longer held back.
+/// Register values that a delayed result will write later.
 #[derive(Default)]
 struct Late {
     rows: Vec<(usize, Row)>,
