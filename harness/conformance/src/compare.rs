@@ -1,4 +1,4 @@
-//! Compares two result files.
+//! Compares two result files, instruction by instruction and register by register.
 
 use std::{collections::HashMap, fmt};
 
@@ -9,11 +9,11 @@ use crate::{InstructionResult, ResultFile};
 pub struct ResultDifference {
     /// Text of the instruction, or name of the row of `docs/inferred-hardware.md`.
     pub instruction: String,
-    /// Name of the register. For a row, `words`.
+    /// Name of the register. For a row of `docs/inferred-hardware.md`, `words`.
     pub register: String,
-    /// Number of work-items with different results, and number of all work-items.
+    /// Number of work-items whose results differ, and number of all work-items.
     pub items: (usize, usize),
-    /// Number of the first work-item with different results, and the register's value in each file; `None` if the
+    /// Number of the first work-item whose results differ, and the register's value there in each file; `None` if the
     /// register was not written.
     pub first: (usize, Option<u32>, Option<u32>),
     /// Largest distance between two finite results, in units of the last place; `None` unless the result is an f32.
@@ -45,12 +45,12 @@ impl fmt::Display for ResultDifference {
     }
 }
 
-/// Result of a comparison.
+/// Result of comparing two files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
     /// Number of instructions and rows for which both files have results.
     pub compared: usize,
-    /// Number of instructions and rows whose results are equal.
+    /// Number of these instructions and rows whose results are equal.
     pub same: usize,
     /// Differences in results that hardware specifies, by instruction and register.
     pub specified: Vec<ResultDifference>,
@@ -59,11 +59,11 @@ pub struct Differences {
     /// Instructions that only the first file has, and instructions that only the second file has. Disassemblers of
     /// different releases know different instructions.
     pub only_in: [Vec<String>; 2],
-    /// Instructions that the emulated device does not support, for each file.
+    /// For each file, the instructions that the emulated device does not support.
     pub unsupported: [Vec<String>; 2],
 }
 
-/// Compares two files.
+/// Compares two result files.
 ///
 /// # Errors
 /// Fails if the files are for different architectures or numbers of work-items.
@@ -192,7 +192,7 @@ mod tests {
         let text = one.to_text().unwrap();
         assert_eq!(ResultFile::parse(&text), Ok(one));
         assert!(text.starts_with(r#"{"format":"rocrepro device probe","version":1,"#), "{text}");
-        // Files that earlier versions have written must stay readable, so the names of the fields must not change.
+        // Files that earlier versions have written must remain readable, so the names of the fields must not change.
         let words = "3f800000".repeat(ITEMS);
         assert_eq!(
             text.lines().nth(1),

@@ -11,7 +11,7 @@ use libloading::os::unix::Library;
 /// An instruction as the emulated device decodes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodedInstruction {
-    /// Text as the stack's disassembler prints it.
+    /// Text of the instruction, as the stack's disassembler prints it.
     pub text: String,
     /// Size of the instruction in bytes.
     pub size: usize,

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::DecodedInstruction;
 
-/// Number of instructions with one opcode.
+/// Counts of the instructions with one opcode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpcodeCounts {
     /// Number of instructions with this opcode.
     pub count: u64,
     /// Number of instructions with this opcode that the interpreter does not support.
     pub unsupported: u64,
-    /// Text of the first unsupported instruction.
+    /// Text of the first unsupported instruction with this opcode; `None` if all are supported.
     pub example: Option<String>,
 }
 
@@ -25,8 +25,8 @@ type Decode<'a> = dyn FnMut(u64, &[u8]) -> Result<Option<DecodedInstruction>, St
 /// kernels, are counted separately.
 pub struct OpcodeCounter<'a> {
     decode: Box<Decode<'a>>,
-    /// For each instruction of one, two or three dwords that has been decoded, its index in `entries`. The key is the
-    /// bytes of the instruction. The first dword determines how many dwords an instruction has.
+    /// For each instruction that has been decoded, its index in `entries`. The key contains the bytes of the
+    /// instruction, which has one, two or three dwords. The first dword determines how many.
     one: HashMap<u32, usize>,
     two: HashMap<u64, usize>,
     three: HashMap<(u64, u32), usize>,
@@ -35,7 +35,7 @@ pub struct OpcodeCounter<'a> {
     illegal: u64,
 }
 
-/// Number of supported instructions, or of unsupported instructions, with one opcode.
+/// Count of the supported instructions with one opcode, or of the unsupported instructions with it.
 struct Entry {
     name: String,
     unsupported: bool,
@@ -117,7 +117,7 @@ impl<'a> OpcodeCounter<'a> {
         Ok(Some((entry, size)))
     }
 
-    /// Returns the counts by opcode.
+    /// Returns the counts of all opcodes. The key is the opcode.
     pub fn opcodes(&self) -> BTreeMap<String, OpcodeCounts> {
         let mut opcodes: BTreeMap<String, OpcodeCounts> = BTreeMap::new();
         for entry in &self.entries {
@@ -137,7 +137,7 @@ impl<'a> OpcodeCounter<'a> {
     }
 }
 
-/// Returns the opcode in an instruction's text. A dual-issue pair has two opcodes, which are both returned.
+/// Returns the opcode in an instruction's text. A dual-issue pair has two opcodes, and both are returned, as `a :: b`.
 fn opcode(text: &str) -> String {
     let first = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
     match text.split_once(" :: ") {
@@ -166,7 +166,7 @@ mod tests {
         })
     }
 
-    /// Counts like [`OpcodeCounter`], but decodes every instruction.
+    /// Counts opcodes like [`OpcodeCounter`], but decodes each instruction again each time it occurs.
     fn count_uncached(code: &[u8]) -> (BTreeMap<String, OpcodeCounts>, u64) {
         let (mut opcodes, mut illegal, mut at) = (BTreeMap::<String, OpcodeCounts>::new(), 0, 0);
         while code.len() - at >= 4 {
@@ -192,8 +192,8 @@ mod tests {
 
     #[test]
     fn cached_instructions_are_counted_like_decoded_ones() {
-        // There are few different values. Therefore most dwords repeat: as the first, the second and the third dword of
-        // instructions.
+        // The code contains few different dwords. Therefore most of them occur repeatedly: as the first, the second and
+        // the third dword of instructions.
         let mut state = 7_u64;
         let mut drawn = || {
             state = device::mix(state + 1);

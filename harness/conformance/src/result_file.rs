@@ -1,5 +1,5 @@
-//! The result file. It is JSON: one line for the header, one line for each result, and a last line with the number of
-//! results.
+//! The file to which a run writes its results. It is JSON: one line for the header, one line for each result, and a
+//! last line with the number of results.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -11,7 +11,7 @@ const FORMAT: &str = "rocrepro device probe";
 /// Version of the format. Files of other versions are rejected.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Origin of the results in a file.
+/// Origin of the results in a file: stack, device and date.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResultHeader {
@@ -21,11 +21,11 @@ pub struct ResultHeader {
     pub stack: String,
     /// Name that the device reports.
     pub device: String,
-    /// Architecture of the device with its features, for example `gfx90a:sramecc+:xnack-`.
+    /// Architecture of the device with its target features, for example `gfx90a:sramecc+:xnack-`.
     pub gfx: String,
-    /// True if the device was the emulated one.
+    /// True if the device that executed the instructions was emulated.
     pub emulated: bool,
-    /// Time of the run, in UTC.
+    /// Date and time of the run, in UTC.
     pub date: String,
     /// Number of work-items that executed each instruction.
     pub items: usize,
@@ -44,12 +44,12 @@ impl ResultHeader {
         ResultHeader { format, version, stack, device, gfx, emulated, date, items: crate::ITEMS }
     }
 
-    /// Returns the architecture without its features.
+    /// Returns the name of the architecture without its target features.
     pub fn arch(&self) -> &str {
         self.gfx.split(':').next().unwrap_or_default()
     }
 
-    /// Returns a one-line description for people.
+    /// Returns a one-line description of the header for people.
     pub fn describe(&self) -> String {
         let kind = if self.emulated { "the emulated device; not a GPU result" } else { "a GPU" };
         format!("{} `{}` ({kind}), {}, {}", self.gfx, self.device, self.stack, self.date)
@@ -98,7 +98,7 @@ impl InstructionResult {
 /// Contents of a result file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultFile {
-    /// Origin of the results.
+    /// Origin of the results in the file.
     pub header: ResultHeader,
     /// Results in the order in which they were measured.
     pub results: Vec<InstructionResult>,
@@ -106,17 +106,17 @@ pub struct ResultFile {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-/// Last line of a file.
+/// Last line of a file, which shows that the file is complete.
 struct End {
     end: usize,
 }
 
-/// Mistake in a result file.
+/// A mistake in a result file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
-    /// Line of the mistake, counted from 1.
+    /// Number of the line that contains the mistake, counted from 1.
     pub line: usize,
-    /// Description of the mistake.
+    /// Description of the mistake, without the line.
     pub what: String,
 }
 
@@ -129,7 +129,7 @@ impl fmt::Display for FileError {
 impl std::error::Error for FileError {}
 
 impl ResultFile {
-    /// Returns the text of the file.
+    /// Returns the file as text.
     ///
     /// # Errors
     /// Fails if a value cannot be written as JSON, which cannot happen with this type.
@@ -145,7 +145,7 @@ impl ResultFile {
         Ok(text)
     }
 
-    /// Parses the text of a file.
+    /// Parses the text of a result file.
     ///
     /// # Errors
     /// Returns all mistakes. If the text is not a result file, has another version, or is incomplete, there is one

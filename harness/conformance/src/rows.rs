@@ -1,8 +1,9 @@
-//! Tests of assumptions about hardware. Each test belongs to a row of the table in `docs/inferred-hardware.md`.
+//! Tests of assumptions of the emulated device about hardware. Each test belongs to a row of the table in
+//! `docs/inferred-hardware.md`.
 
 use crate::GROUP;
 
-/// Test of one row.
+/// Test for one row of the table in `docs/inferred-hardware.md`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
@@ -12,13 +13,13 @@ pub(crate) struct Row {
     pub(crate) groups: u32,
     pub(crate) items: u32,
     pub(crate) lds: u32,
-    /// Statements of the kernel `probe(unsigned *o)`. `t` is the index of the work-item in its workgroup, `i` its index
-    /// in the grid.
+    /// Statements of the kernel `probe(unsigned *o)`. `t` is the index of the work-item in its workgroup, and `i` is
+    /// its index in the grid.
     body: String,
 }
 
 impl Row {
-    /// Returns the HIP source of the kernel, which writes one word for each work-item.
+    /// Returns the HIP source code of the kernel, which writes one word for each work-item.
     pub(crate) fn kernel(&self) -> String {
         format!(
             "extern \"C\" __global__ void probe(unsigned *o) {{\n\
@@ -35,8 +36,8 @@ impl Row {
 
 const WAVE: u32 = GROUP as u32;
 
-/// Start of a kernel that accesses the LDS at several byte offsets: inside the 300 requested bytes, past them, and past
-/// the granule in which hardware allocates LDS.
+/// First statements of a kernel that accesses the LDS at several byte offsets: inside the 300 requested bytes, past
+/// them, and past the granule in which hardware allocates LDS.
 const PAST_THE_LDS: &str = "const unsigned at[8] = {0, 296, 2048, 4096, 16384, 32768, 65280, 1u << 20};\n\
     for (unsigned k = t; k < 75; k += blockDim.x) d[k] = 0x1000 + k;\n__syncthreads();\n\
     volatile __attribute__((address_space(3))) unsigned *p = (__attribute__((address_space(3))) unsigned *)d;\n";
@@ -104,8 +105,8 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-/// Returns code that multiplies and adds denormals under each of the sixteen values of `MODE.FP_DENORM`. After each
-/// value, it restores the field.
+/// Returns HIP code that multiplies and adds denormals under each of the sixteen values of `MODE.FP_DENORM`. After each
+/// value, the code restores the field.
 fn denormals() -> String {
     let mut text = "unsigned r = 0;\n".to_owned();
     for mode in 0..16 {

@@ -24,11 +24,11 @@ const MATRIX_BATCH: usize = 8;
 /// Reason why a run failed.
 #[derive(Debug)]
 pub enum RunError {
-    /// The ROCm release has no such library or function.
+    /// The ROCm release does not contain a library or function that the run needs.
     Missing(LoadError),
     /// The stack has no disassembler for the architecture.
     Disassembler(String),
-    /// A call failed. The text contains the call, its status, and the step of the run.
+    /// A call failed. The string contains the call, its status, and the step of the run.
     CallFailed(String),
 }
 
@@ -49,8 +49,8 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Executes all instructions and rows on device 0. `gfx` is the architecture with its features, as the runtime reports
-/// it. If the device is emulated, instructions that it does not support are not executed.
+/// Executes all instructions and tests of rows on device 0. `gfx` is the architecture with its target features, as the
+/// runtime reports it. If the device is emulated, instructions that it does not support are not executed.
 fn run(
     (hip, rtc): (&Hip, &Rtc),
     (arch, gfx): (Arch, &str),
@@ -123,8 +123,8 @@ impl Runner<'_> {
         Ok(batch.iter().enumerate().map(one).collect())
     }
 
-    /// Returns the value of a register before the instruction. Returns `None` for the upper half of EXEC in waves of 32
-    /// lanes, because its value is unknown.
+    /// Returns the value that a result register had before the instruction. Returns `None` for the upper half of EXEC
+    /// in waves of 32 lanes, because that value is unknown.
     fn before(
         &self,
         group: InstructionGroup,
@@ -140,8 +140,8 @@ impl Runner<'_> {
             return Some(input(2 * wide + index, item));
         };
         match scalar {
-            // The registers contain the complement of the source, so that an instruction that copies the source changes
-            // them.
+            // The registers contain the complement of the source operand, so that an instruction that copies the
+            // operand changes them.
             0 | 1 => Some(!input(scalar, first)),
             2 => Some(u32::MAX),
             3 => (lanes == 64).then_some(u32::MAX),
@@ -190,7 +190,7 @@ impl Runner<'_> {
         let hip = self.hip;
         let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
         let mut results = vec![0u32; words];
-        // The kernels of some rows use memory after the words that they write as a counter.
+        // The kernels of some rows use the memory that follows their results as a counter.
         let bytes = (words + GROUP) * size_of::<u32>();
         let (mut out, mut input): (*mut c_void, *mut c_void) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the image is a complete code object of hipRTC that lives until the end of this function. The names
@@ -238,7 +238,8 @@ impl Runner<'_> {
     }
 }
 
-/// Executes all instructions and rows on device 0 of the HIP runtime that this process finds.
+/// Executes all instructions and tests of rows on device 0 of the HIP runtime that this process finds. `decoder` is the
+/// path of the emulated device's library.
 ///
 /// # Errors
 /// Fails if a call fails, if the runtime reports no device, or if the architecture of the device is not supported.
@@ -267,7 +268,7 @@ pub fn run_on_device(stack: String, date: String, decoder: &Path) -> Result<Resu
     let arch: Arch = gfx.split(':').next().unwrap_or_default().parse().map_err(|error| {
         RunError::CallFailed(format!("{error}, so nothing could be compared with this device"))
     })?;
-    // The runtime has loaded this library. Only the library of the emulated device has the symbol.
+    // The HIP runtime has loaded this library. Only the library of the emulated device has the symbol.
     let hsa = SharedLibrary::open("libhsa-runtime64", &["libhsa-runtime64.so.1"])?;
     let emulated = hsa.has(IDENTITY_SYMBOL);
     let results = run((&hip, &rtc), (arch, &gfx), emulated, decoder)?;

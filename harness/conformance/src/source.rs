@@ -1,4 +1,4 @@
-//! Generates the source of the HIP kernels that execute instructions, and the inputs of the kernels.
+//! Generates the source code of the HIP kernels that execute instructions, and the inputs of the kernels.
 
 use std::fmt::Write;
 
@@ -6,8 +6,8 @@ use device::{Arch, WaitCounters};
 
 use crate::{GROUP, ITEMS, Instruction, InstructionGroup};
 
-/// Returns the number of input words of a work-item. Two sources have four registers each, or eight for matrices. The
-/// third source has four registers, or 32 for matrices.
+/// Returns the number of input words of a work-item. The first two source operands have four registers each, or eight
+/// for matrices. The third one has four registers, or 32 for matrices.
 pub(crate) fn inputs(group: InstructionGroup) -> usize {
     if group == InstructionGroup::Matrix { 8 + 8 + 32 } else { 12 }
 }
@@ -22,7 +22,7 @@ pub(crate) fn vectors(group: InstructionGroup) -> usize {
     }
 }
 
-/// Scalar registers in the results, which follow the vector registers in this order.
+/// Scalar registers that are written to the results. They follow the vector registers, in this order.
 pub(crate) const SCALARS: [&str; 9] =
     ["s40", "s41", "exec_lo", "exec_hi", "s44", "s45", "vcc_lo", "vcc_hi", "scc"];
 
@@ -50,7 +50,7 @@ fn pause(arch: Arch) -> &'static str {
     }
 }
 
-/// Returns the source of a kernel `probe(out, in)` that executes a batch of instructions of one group.
+/// Returns the source code of a kernel `probe(out, in)` that executes a batch of instructions of one group.
 pub(crate) fn kernel(arch: Arch, batch: &[Instruction], group: InstructionGroup) -> String {
     let (a, c) = if group == InstructionGroup::Matrix { (8, 32) } else { (4, 4) };
     let (c_first, result_last) =
@@ -109,8 +109,8 @@ pub(crate) fn kernel(arch: Arch, batch: &[Instruction], group: InstructionGroup)
     text
 }
 
-/// Returns the input words of all work-items, ordered by word. Each workgroup gets another kind of values, for example
-/// special values of f32, or integers.
+/// Returns the input words of all work-items, ordered by word. Each workgroup gets a different kind of values, for
+/// example special values of f32, or integers.
 pub(crate) fn values(group: InstructionGroup) -> Vec<u32> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
@@ -150,8 +150,8 @@ fn pick_other(drawn: u32, list: &[u32]) -> u32 {
     list[(drawn >> 16) as usize % list.len()]
 }
 
-/// Special values of f32, and below of f16: zeros, denormals, ones, the ends of the range, infinities, and quiet and
-/// signalling NaNs.
+/// Special values of f32, followed by those of f16 in the next list: zeros, denormals, ones, the ends of the range,
+/// infinities, and quiet and signalling NaNs.
 const SINGLES: [u32; 16] = [
     0,
     0x8000_0000,

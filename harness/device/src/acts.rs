@@ -6,14 +6,15 @@ use crate::Fault;
 /// JSON of a list of [`Acts`], one per injected fault, with the current counts. The returned string is never freed.
 pub const ACTS_SYMBOL: &str = "rocrepro_device_acts";
 
-/// Maximum number of acts that are recorded for one line of the case and for the whole process. A loop can exceed both.
+/// Maximum numbers of [`Act`]s that are recorded: for one line of the case, and for the whole process. A fault in a
+/// loop can act more often.
 const OF_A_LINE: usize = 64;
 const OF_ALL: usize = 4096;
 
 /// Number of times that an injected fault acted in one process, and details of the first acts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acts {
-    /// The fault.
+    /// The injected fault.
     pub fault: Fault,
     /// Number of times that the fault acted.
     pub times: u64,
@@ -37,7 +38,7 @@ impl Acts {
         Acts { fault, times: 0, first: Vec::new() }
     }
 
-    /// Records that the fault acted at an opportunity, which is counted from 0 here.
+    /// Records that the fault acted at the opportunity with this number, which is counted from 0 here.
     pub fn note(&mut self, opportunity: u64, line: u32) {
         self.times += 1;
         let of_the_line = || self.first.iter().filter(|act| act.line == line).count();

@@ -53,7 +53,7 @@ pub type Decode = unsafe extern "C" fn(
 /// Maximum number of devices in one process.
 pub const MOST_DEVICES: u32 = 8;
 
-/// Maximum number of threads. Hosts have fewer processors than this.
+/// Largest valid value of [`Config::threads`]. Hosts have fewer processors than this.
 const MOST_THREADS: u32 = 1024;
 
 /// Default for [`Config::patience`], in seconds. The supervisor stops a silent trial only much later.
@@ -70,8 +70,8 @@ pub struct Config {
     pub arch: Arch,
     /// Memory of each device, in bytes. For an APU, the part of the host memory that the firmware reserves (carve-out).
     pub memory: u64,
-    /// Host memory that an APU uses in addition (GTT), in bytes, as set by the kernel parameters amdgpu.gttsize and
-    /// ttm.pages_limit.
+    /// Host memory that an APU uses in addition (GTT), in bytes. On hardware, the Linux kernel parameters
+    /// amdgpu.gttsize and ttm.pages_limit set this size.
     #[serde(skip_serializing_if = "is_default")]
     pub gtt: u64,
     /// Number of devices. All devices are of the same kind.
@@ -81,7 +81,7 @@ pub struct Config {
     /// device executes every copy from and to the host, so it can observe all of them.
     #[serde(skip_serializing_if = "is_default")]
     pub large_bar: bool,
-    /// Checks of the accesses of kernels and copies against allocated and initialised memory.
+    /// Mode of the sanitizer, which checks that kernels and copies access only allocated and initialised memory.
     #[serde(skip_serializing_if = "is_default")]
     pub sanitize: Sanitize,
     /// Number of threads that execute the workgroups of a kernel. With more than one thread, the order in which
@@ -91,7 +91,7 @@ pub struct Config {
     /// Processor time in seconds after which a kernel that makes no forward progress is reported as hung.
     #[serde(skip_serializing_if = "is_usual_patience")]
     pub patience: u32,
-    /// Time and order in which submitted work is executed.
+    /// Rule that decides when, and in which order, the device executes submitted work.
     #[serde(skip_serializing_if = "is_default")]
     pub schedule: Schedule,
     /// Injected faults; empty for a healthy device.
@@ -117,7 +117,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the default configuration of an architecture in an ordinary machine.
+    /// Returns the default configuration for a device of this architecture in an ordinary machine.
     ///
     /// With the sanitizer the device has no large BAR. The device cannot observe what the host writes through a BAR, so
     /// it would treat all memory as initialised.
@@ -131,7 +131,8 @@ impl Config {
         self.memory.saturating_add(self.gtt)
     }
 
-    /// Describes the mistake if no device of this architecture can have this configuration.
+    /// Returns a description of the mistake if no device of this architecture can have this configuration, otherwise
+    /// `None`.
     pub fn mistake(&self) -> Option<String> {
         let strange = self.gtt > 0 && !self.arch.is_apu();
         strange.then(|| {
@@ -140,8 +141,8 @@ impl Config {
         })
     }
 
-    /// Lists the settings in which `other` differs from this configuration. One of the two may have been converted to
-    /// JSON and back.
+    /// Lists the settings in which `other` differs from this configuration. Either configuration may have been
+    /// converted to JSON and back, so the last bit of a fault's probability may differ.
     pub fn differences(&self, other: &Config) -> Vec<String> {
         let Config {
             arch,
@@ -210,7 +211,7 @@ impl Config {
         options
     }
 
-    /// Applies an option of the command line, for example `memory=256M`.
+    /// Applies a command-line option, for example `memory=256M`.
     ///
     /// # Errors
     /// Describes the mistake and the valid options.
@@ -311,7 +312,7 @@ mod tests {
         check("patience=4000", None);
     }
 
-    /// Lists the fields by means of the JSON, so that the test covers fields that are added later.
+    /// Takes the list of fields from the JSON, so that the test also covers fields that are added later.
     #[test]
     fn reports_every_different_field() {
         let mut planted = Planted::from(crate::Fault::CopyLate);

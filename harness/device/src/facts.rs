@@ -73,7 +73,7 @@ pub enum WaitCounters {
     Gfx9,
     /// VS_CNT counts stores, and LGKM_CNT has 6 bits.
     Gfx10,
-    /// Counters of GFX10 in other fields of `s_waitcnt`.
+    /// The counters of GFX10, in other bits of `s_waitcnt`.
     Gfx11,
     /// One instruction per counter, and KM_CNT for scalar results.
     Gfx12,
@@ -101,7 +101,7 @@ pub enum Descriptors {
 /// Family of matrix instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatrixUnit {
-    /// Without matrix instructions.
+    /// The architecture has no matrix instructions.
     Absent,
     /// `v_mfma_*` of CDNA.
     Mfma,
@@ -121,8 +121,8 @@ pub enum MatrixSums {
     Ascending,
     /// f16 and bf16 products are added in pairs (CDNA 1).
     Pairs,
-    /// f16 and bf16 products are added in pairs. Denormal inputs count as zero, and so do denormal sums of bf16 (CDNA
-    /// 2).
+    /// f16 and bf16 products are added in pairs. Denormal inputs are treated as zero, and so are denormal sums of bf16
+    /// (CDNA 2).
     PairsOfNormals,
     /// Products of f16, bf16, xf32 and fp8 are aligned to the greatest exponent and added as integers (CDNA 3).
     Aligned,
@@ -135,10 +135,10 @@ pub enum Float8 {
     Absent,
     /// Formats without infinities and negative zero (CDNA 3).
     Fnuz,
-    /// OCP formats.
+    /// Formats of the Open Compute Project (OCP).
     Ocp,
-    /// OCP formats in which NaNs keep their sign in conversions. Source: `amd_hip_ocp_host.hpp` of HIP, which claims to
-    /// compute like CDNA 4.
+    /// Formats of the Open Compute Project (OCP), in which NaNs keep their sign in conversions. Source:
+    /// `amd_hip_ocp_host.hpp` of HIP, which claims to compute like CDNA 4.
     OcpSignedNans,
 }
 
@@ -156,23 +156,23 @@ pub enum ScopeBits {
     Scope,
 }
 
-/// Encodings of the multiplication in which zero times any value is zero (`v_mul_legacy_f32`, later
-/// `v_mul_dx9_zero_f32`).
+/// Encodings of the multiplication in which zero times any value is zero. Its name is `v_mul_legacy_f32`, and
+/// `v_mul_dx9_zero_f32` in later generations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LegacyMultiply {
     /// The instruction does not exist.
     Absent,
-    /// Only a 64-bit encoding.
+    /// The instruction has only a 64-bit encoding.
     Long,
-    /// Encodings of 32 and 64 bits.
+    /// The instruction has a 32-bit and a 64-bit encoding.
     Short,
 }
 
 /// Facts about all architectures of one generation.
 #[derive(Debug)]
 pub struct Facts {
-    /// True if AMD has published an ISA guide. Otherwise the interpreter executes only the instructions that other
-    /// sources describe, and checks of all architectures leave this generation out.
+    /// True if AMD has published an ISA guide for the generation. Otherwise the interpreter executes only the
+    /// instructions that other sources describe, and tests that cover all architectures skip this generation.
     pub has_isa_guide: bool,
     /// Wave sizes that a kernel descriptor can select, in lanes, the default one first.
     pub wave_sizes: &'static [u32],
@@ -181,18 +181,20 @@ pub struct Facts {
     /// Largest LDS of a workgroup, in bytes. Source: AMDGPU usage guide, "Processors", and the CDNA 4 ISA guide, "Local
     /// Data Share".
     pub lds_bytes: u32,
-    /// Granule in which a compute unit allocates its LDS, in bytes. Source: LLVM, "Model LDS encoding granularity" (pull
-    /// request 224852).
+    /// Granule in which a compute unit allocates LDS to a workgroup, in bytes. Source: LLVM, "Model LDS encoding
+    /// granularity" (pull request 224852).
     pub lds_granule: u32,
     /// Number of bits of M0 that hold the LDS address of a load from memory to the LDS.
     pub lds_address_bits: u32,
-    /// Number of vector registers per lane in one unit of the kernel descriptor's register count. If the unit depends
-    /// on the wave size, this is the larger one. Source: AMDGPU usage guide, GRANULATED_WORKITEM_VGPR_COUNT.
+    /// Number of vector registers per lane in one unit of the register count of the kernel descriptor. If the unit
+    /// depends on the wave size, this is the larger of the two units. Source: AMDGPU usage guide,
+    /// GRANULATED_WORKITEM_VGPR_COUNT.
     pub register_granule: usize,
     /// True if the ids of a work-item are packed into one vector register, 10 bits each. Source: AMDGPU usage guide,
     /// "Initial Kernel Execution State".
     pub packs_work_item_ids: bool,
-    /// True if the ids of the workgroup and the wave are in trap temporaries (TTMP7 to TTMP9), not in scalar registers.
+    /// True if a wave starts with the ids of its workgroup and of itself in trap temporaries (TTMP7 to TTMP9), not in
+    /// scalar registers.
     pub ids_in_trap_temporaries: bool,
     /// True if MODE and COMPUTE_PGM_RSRC1 have the bits DX10_CLAMP and IEEE.
     pub has_ieee_mode: bool,
@@ -210,10 +212,10 @@ pub struct Facts {
     pub has_gfx940_instructions: bool,
     /// True if the instructions of GFX950 exist, for example scaled conversions (LLVM, FeatureGFX950Insts).
     pub has_gfx950_instructions: bool,
-    /// True if instructions can select bytes and halves of registers ("SDWA").
+    /// True if an instruction can use a byte or a 16-bit half of a register as an operand ("SDWA").
     pub has_sdwa: bool,
-    /// True if 16-bit instructions select halves of registers, by `op_sel` in VOP3 and by the register's number in 32-bit
-    /// encodings.
+    /// True if a 16-bit instruction can use either half of a register as an operand. VOP3 selects the half with
+    /// `op_sel`, and the 32-bit encodings select it with the register number.
     pub selects_halves: bool,
     /// True if a 16-bit result clears the upper half of its register, except for some instructions (LLVM,
     /// `GCNSubtarget::zeroesHigh16BitsOfDest`).
@@ -234,34 +236,36 @@ pub struct Facts {
     pub descriptors: Descriptors,
     /// True if images are supported, which HIP's arrays and textures need. Source: ROCr's `isa_has_image_support`.
     pub has_images: bool,
-    /// True if a store to a typed buffer or image writes its first component in place of components that the
-    /// instruction does not name. Otherwise the store writes zeros there.
+    /// True if a store to a typed buffer or image fills the components that the instruction does not name with the
+    /// first component. Otherwise the store writes zeros there.
     pub repeats_missing_components: bool,
     /// True if the 32-bit vector offset from a scalar base is signed (LLVM, `hasSignedGVSOffset`).
     pub signed_vector_offsets: bool,
-    /// True if the two parts of a scalar load's offset are aligned separately to 4 bytes.
+    /// True if the register and the constant in the offset of a scalar load are each aligned to 4 bytes before they are
+    /// added.
     pub aligns_offset_parts: bool,
     /// True if `ds_append` and `ds_consume` add the upper half of M0 to the offset ("DS_APPEND").
     pub append_adds_m0: bool,
-    /// Number of lanes within which `ds_permute_b32` works in a wave of 64.
+    /// Number of lanes in each group within which `ds_permute_b32` can move values, in a wave of 64 lanes.
     pub permuted_lanes: usize,
 
-    /// Largest absolute operand of `v_sin_f32` and `v_cos_f32`, in revolutions.
+    /// Largest absolute value, in revolutions, that `v_sin_f32` and `v_cos_f32` accept as operand.
     pub largest_angle: f32,
-    /// True if output modifiers scale results in every floating-point mode.
+    /// True if the output modifiers `mul` and `div` scale results in every floating-point mode, also if denormals are
+    /// enabled.
     pub scales_in_all_modes: bool,
     /// True if a division by zero stays infinite under MODE.FP16_OVFL.
     pub overflow_spares_divisions: bool,
     /// True if a conversion that rounds down turns a NaN into the largest or smallest integer, not into 0.
     pub floors_nan_to_extremes: bool,
-    /// True if `v_pk_add_f32` and similar instructions read 32 bits of a scalar source for both results (LLVM,
-    /// `hasPKF32InstsReplicatingLower32BitsOfScalarInput`).
+    /// True if `v_pk_add_f32` and similar instructions use the same 32 bits of a scalar source operand for both results
+    /// (LLVM, `hasPKF32InstsReplicatingLower32BitsOfScalarInput`).
     pub packed_f32_repeats_scalars: bool,
-    /// True if `v_pack_b32_f16` makes signalling NaNs quiet.
+    /// True if `v_pack_b32_f16` converts signalling NaNs to quiet ones.
     pub packs_quiet_nans: bool,
-    /// True if `v_sat_pk_u8_i16` writes half of a register.
+    /// True if `v_sat_pk_u8_i16` writes only one half of its destination register.
     pub sat_pk_writes_half: bool,
-    /// True if `v_dot2_f32_f16` replaces denormal sources by zeros.
+    /// True if `v_dot2_f32_f16` treats denormal source operands as zeros.
     pub dot2_f16_flushes: bool,
     /// True if `v_dot2_f32_bf16` adds the addend after the products.
     pub dot2_bf16_adds_last: bool,
@@ -274,8 +278,8 @@ pub struct Facts {
     pub matrix_sums: MatrixSums,
     /// True if matrix instructions for xf32 exist.
     pub has_xf32: bool,
-    /// True if the field `blgp` of f64 matrix instructions contains signs (LLVM, `printBLGP`).
+    /// True if the field `blgp` of f64 matrix instructions selects which operands are negated (LLVM, `printBLGP`).
     pub negates_f64_matrices: bool,
-    /// True if each lane has consecutive values of k in the larger sparse matrix instructions.
+    /// True if, in the larger sparse matrix instructions, each lane holds consecutive values of k.
     pub sparse_in_runs: bool,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub enum Place {
     /// The emulated device, below the HSA interface and thus below the HIP runtime.
     Device,
-    /// A call of the plan, modified by the worker. It imitates bugs inside the runtime or a library.
+    /// A call in the plan. The worker modifies the call to imitate a bug inside the runtime or a library.
     Call,
 }
 
@@ -20,7 +20,7 @@ pub struct Parameter {
     pub values: Values,
 }
 
-/// Valid values of a [`Parameter`].
+/// The values that a [`Parameter`] accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// Integers from `least` to `most`.
@@ -32,7 +32,7 @@ pub enum Values {
         /// Largest valid value.
         most: u64,
     },
-    /// One of these names.
+    /// The value is one of the names in `all`.
     Name {
         /// Default value.
         usual: &'static str,
@@ -42,7 +42,7 @@ pub enum Values {
 }
 
 impl Values {
-    /// Returns the default value as text.
+    /// Returns the default value as it is written in a case.
     pub fn usual(self) -> String {
         match self {
             Values::Number { usual, .. } => usual.to_string(),
@@ -54,14 +54,14 @@ impl Values {
 const LISTED: usize = 12;
 
 impl Values {
-    /// Describes the valid values. If there are many names, lists those most similar to `written`.
+    /// Describes the valid values. If there are many names, lists only those that are most similar to `written`.
     pub fn near(self, written: &str) -> String {
         let Values::Name { all, .. } = self else { return self.to_string() };
         if all.len() <= LISTED {
             return self.to_string();
         }
-        // Similarity is the number of equal characters at both ends. Function names start with their subject, so one
-        // surplus character hardly changes the result.
+        // The similarity of two names is the number of equal characters at their beginnings and ends. Function names
+        // start with their subject, so one surplus character hardly changes it.
         let same =
             |pairs: &mut dyn Iterator<Item = (u8, u8)>| pairs.take_while(|(a, b)| a == b).count();
         let shared = |name: &str| {
@@ -151,7 +151,7 @@ const HIP_CALLS: &[&str] = match CALLS.split_last_chunk::<4>() {
     None => CALLS,
 };
 
-/// Calls whose effect a fault may suppress, because no later call needs a result of them.
+/// Calls whose effect a fault may suppress, because no later call needs their result.
 const IGNORED_CALLS: &[&str] = &[
     "hipMemcpyAsync",
     "hipMemset",
@@ -209,7 +209,7 @@ const HOUR: u64 = 3_600_000;
 
 macro_rules! faults {
     ($($variant:ident $name:literal $place:ident $(($parameter:ident: $values:expr))* $about:literal)*) => {
-        /// A bug that can be injected. A case that declares the fault must fail when it is injected.
+        /// A bug that can be injected. If a case declares a fault, the case must fail when that fault is injected.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Fault { $(#[doc = $about] $variant,)* }
 
@@ -217,7 +217,7 @@ macro_rules! faults {
             /// All faults.
             pub const ALL: &[Fault] = &[$(Fault::$variant),*];
 
-            /// Returns the name in cases and on the command line, as `component.effect`.
+            /// Returns the name by which cases and the command line refer to the fault, as `component.effect`.
             pub const fn name(self) -> &'static str {
                 match self { $(Fault::$variant => $name),* }
             }

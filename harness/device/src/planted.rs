@@ -39,7 +39,7 @@ pub struct Planted {
     pub with: BTreeMap<String, Amount>,
 }
 
-/// Value of a fault's parameter.
+/// Value of one parameter of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Amount {
@@ -76,7 +76,7 @@ impl Amount {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Per {
-    /// One decision for each copy, dispatch or allocation of the device, or for each call of the plan.
+    /// One decision for each copy, dispatch or allocation on the device, or for each call of the plan.
     #[default]
     Call,
     /// One decision for the whole process. This imitates, for example, a bug that occurs in one of five fresh
@@ -109,8 +109,8 @@ impl From<Fault> for Planted {
 }
 
 impl Planted {
-    /// Returns true if the two faults are equal. One of the two may have been converted to JSON and back, in which a
-    /// probability may lose its last bit.
+    /// Returns true if the two faults are equal. Either of them may have been converted to JSON and back, which may
+    /// change the last bit of a probability.
     pub fn is_same(&self, other: &Planted) -> bool {
         let Planted { fault, probability, per, seed, only, with } = self;
         let others = (&other.fault, &other.per, &other.seed, &other.only, &other.with);
@@ -140,8 +140,8 @@ impl Planted {
         all.copied().find(|p| p.name == parameter).map(|p| p.values)
     }
 
-    /// Returns the fault for process `n` of several processes. A fault with a probability below 1 gets another seed in
-    /// each process, because it would otherwise act at the same opportunities in all of them.
+    /// Returns the fault to inject in process `n` of several processes. A fault with a probability below 1 gets a
+    /// different seed in each process. With one seed, the fault would act at the same opportunities in all processes.
     #[must_use]
     pub fn of_run(&self, n: u64) -> Planted {
         let certain = self.probability >= 1.0;
@@ -150,7 +150,7 @@ impl Planted {
     }
 
     /// Returns true if the fault acts at this opportunity, counted from 0 in each process. The result depends only on
-    /// the fault, its seed and the number.
+    /// the fault, its seed and the number of the opportunity.
     pub fn takes(&self, opportunity: u64) -> bool {
         if self.only.is_some_and(|only| only != opportunity + 1) {
             return false;
@@ -202,7 +202,8 @@ impl Planted {
         format!("`{name}={value}` of `{}`: write {meant}", self.fault)
     }
 
-    /// Describes the mistake if the fault has no such parameter or the value is not valid for it.
+    /// Describes the mistake if the fault has no parameter `name`, or if `amount` is not a valid value of that
+    /// parameter.
     fn wrong(&self, name: &str, amount: &Amount) -> Option<String> {
         match self.values(name) {
             None => Some(format!("`{}` has no parameter `{name}`; {}", self.fault, self.offered())),
@@ -246,7 +247,7 @@ impl Planted {
         all
     }
 
-    /// Lists all mistakes: unknown parameters, and values that are out of range or have no effect.
+    /// Lists all mistakes in the parameters: unknown names, and values that are out of range or have no effect.
     pub fn mistakes(&self) -> Vec<String> {
         let own = self.with.iter().filter_map(|(name, amount)| self.wrong(name, amount));
         let never = !is_probability(self.probability);
@@ -282,9 +283,9 @@ impl fmt::Display for Planted {
 /// Error for a text that is not a valid fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BadPlanted {
-    /// Unknown name of a fault.
+    /// The name of the fault is unknown.
     Fault(String),
-    /// Mistakes in the parameters, each with the valid values.
+    /// The parameters contain these mistakes. Each description lists the valid values.
     Parameters(Vec<String>),
 }
 
@@ -359,7 +360,7 @@ mod tests {
         assert_eq!((late.amount("ms"), late.amount("bytes")), (20, 0));
     }
 
-    /// One fault at calls and one fault of the device. Both use the same random decisions.
+    /// One fault at calls of the plan and one fault on the device. Both use the same code for random decisions.
     const KINDS: [Fault; 2] = [Fault::GraphLaunchLost, Fault::CopyZero];
 
     #[test]

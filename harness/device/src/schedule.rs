@@ -2,22 +2,22 @@ use std::{fmt, num::NonZeroU64, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Time and order in which the emulated device executes submitted work. A program whose result depends on the schedule
-/// has a race.
+/// Rule that decides when, and in which order, the emulated device executes submitted work. A program whose result
+/// depends on the schedule has a race.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Schedule {
     /// Work is executed as soon as possible. Queues and copy engines run concurrently with each other and with the
     /// host.
     #[default]
     Eager,
-    /// Work is executed as late as HSA allows: when the host waits for it. A wait executes only the work that it
-    /// depends on.
+    /// Work is executed as late as HSA allows: when the host waits for it. Only the work on which that wait depends is
+    /// then executed.
     Lazy,
     /// The seed chooses a valid order of queues, copy engines, host and waves.
     Seeded(u64),
     /// Like [`Schedule::Eager`], but each wave of a workgroup executes this many instructions before the next wave
-    /// continues, instead of a few. A race between waves may change results only with many instructions per turn or
-    /// only with few.
+    /// continues. The other schedules use a small number. A race between waves may change results only if the number is
+    /// large, or only if it is small.
     Waves(NonZeroU64),
     /// Like [`Schedule::Eager`], but a loaded value reaches its register only when the kernel waits for the load. A
     /// missing wait then changes results.

@@ -8,9 +8,9 @@ use crate::Identity;
 /// covered without changes to the program.
 pub const WITNESS_VARIABLE: &str = "ROCREPRO_DEVICE_WITNESS";
 
-/// Environment variable of programs with the build id of the requested stack's libamdhip64, empty if it has none. A
-/// process that uses another one reports it on standard error, and so does a process that loads HIP but never initialises
-/// the device, unless [`WITNESS_VARIABLE`] is set.
+/// Environment variable of programs with the build id of the requested stack's libamdhip64. It is empty if that library
+/// has no build id. A process that uses a libamdhip64 with another build id reports this on standard error. So does a
+/// process that loads HIP but never initialises the device, unless [`WITNESS_VARIABLE`] is set.
 pub const RUNTIME_VARIABLE: &str = "ROCREPRO_DEVICE_RUNTIME";
 
 /// Report of the emulated device about a process that has loaded it: whether the process initialised the device, and

@@ -108,7 +108,7 @@ pub(crate) struct Agent(pub(crate) u64);
 
 impl Agent {
     pub(crate) const CPU: Agent = Agent(1);
-    /// The first GPU.
+    /// Handle of the first GPU.
     pub(crate) const GPU: Agent = Agent(2);
 
     /// Returns the index of the GPU, counted from 0. Returns `None` for the host and for invalid handles.
@@ -171,7 +171,7 @@ pub(crate) struct SignalCell {
     pub(crate) exposed: AtomicU32,
     pub(crate) start: AtomicU64,
     pub(crate) end: AtomicU64,
-    /// Address of the queue to which this signal belongs as its doorbell, or zero.
+    /// Address of the queue whose doorbell this signal is, or zero if the signal is not a doorbell.
     pub(crate) queue: AtomicU64,
     pub(crate) reserved3: [u32; 2],
 }
@@ -278,7 +278,7 @@ pub(crate) mod packet {
     pub(crate) const BARRIER_OR: u8 = 5;
     /// `HSA_PACKET_HEADER_BARRIER`: the packet starts only when all earlier packets of the queue are complete.
     pub(crate) const BARRIER_BIT: u16 = 1 << 8;
-    /// `HSA_AMD_PACKET_TYPE_BARRIER_VALUE`, one of the formats of a vendor packet.
+    /// Format `HSA_AMD_PACKET_TYPE_BARRIER_VALUE` of a vendor-specific packet.
     pub(crate) const FORMAT_BARRIER_VALUE: u8 = 2;
 }
 
@@ -326,7 +326,7 @@ pub(crate) struct PointerInfo {
     pub(crate) user_data: u64,
     pub(crate) owner: Agent,
     pub(crate) global_flags: u32,
-    /// Added in version 1.13 of the extension (ROCm 7.0).
+    /// Field that version 1.13 of the extension added (ROCm 7.0).
     pub(crate) registered: u32,
 }
 
@@ -377,7 +377,7 @@ impl<T: Copy> Out<T> {
         Out(std::ptr::null_mut())
     }
 
-    /// Writes the value. Returns `INVALID_ARGUMENT` for a null pointer.
+    /// Writes the value to the output. Returns `INVALID_ARGUMENT` for a null pointer.
     pub(crate) fn put(self, value: T) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
@@ -392,7 +392,7 @@ impl<T: Copy> Out<T> {
         let _ = self.put(value);
     }
 
-    /// Writes consecutive values. The caller must have space for all of them.
+    /// Writes consecutive values to an array. The caller must have space for all of them.
     pub(crate) fn put_all(self, values: impl IntoIterator<Item = T>) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
@@ -408,14 +408,13 @@ impl<T: Copy> Out<T> {
         self.0.is_null()
     }
 
-    /// Reads the current value, for parameters that are both input and output.
+    /// Reads the current value, for parameters that are both input and output. Returns `None` for a null pointer.
     pub(crate) fn get(self) -> Option<T> {
         // SAFETY: the pointer is not null and, by the contract of the type, points at a `T` of the caller.
         (!self.0.is_null()).then(|| unsafe { self.0.read_unaligned() })
     }
 
-    /// Writes the first `bytes` bytes of `value`, because a caller that was compiled with an older header has a shorter
-    /// struct.
+    /// Writes the first `bytes` bytes of `value`. A caller that was compiled with an older header has a shorter struct.
     pub(crate) fn put_prefix(self, value: T, bytes: usize) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
@@ -443,12 +442,12 @@ impl Answer {
         Out(self.0.cast::<T>()).put(value)
     }
 
-    /// Writes the first `bytes` bytes, like [`Out::put_prefix`].
+    /// Writes the first `bytes` bytes of `value`, like [`Out::put_prefix`].
     pub(crate) fn prefix<T: Copy>(self, value: T, bytes: usize) -> Status {
         Out(self.0.cast::<T>()).put_prefix(value, bytes)
     }
 
-    /// Writes a string into a field of `N` bytes and fills the remaining bytes with zeros.
+    /// Writes a string to an output of `N` bytes and fills the remaining bytes with zeros.
     pub(crate) fn text<const N: usize>(self, text: &str) -> Status {
         let mut field = [0u8; N];
         let bytes = text.as_bytes();
@@ -475,7 +474,7 @@ impl Answer {
     }
 }
 
-/// Returns the slice of an array argument `(pointer, count)` of a C caller.
+/// Returns the slice that a C caller passes as an array argument `(pointer, count)`.
 ///
 /// # Safety
 /// The pointer must be null, or valid for `count` elements for as long as the result is used.
@@ -503,7 +502,7 @@ pub(crate) unsafe fn name(pointer: *const c_char) -> Option<String> {
 pub(crate) type File = c_int;
 
 /// Exports one function under several names. HSA has one name for each memory order, and names of older versions. All
-/// accesses here use the strongest memory order, which satisfies the weaker ones.
+/// these functions use the strongest memory order, which satisfies the weaker ones.
 macro_rules! export {
     (fn $body:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;) => {};
     (fn $body:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?; $name:ident $($more:ident)*) => {

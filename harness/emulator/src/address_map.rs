@@ -1,4 +1,4 @@
-//! Map of the addresses that the emulated GPU may access.
+//! Map of all memory regions that the emulated GPU may access.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Locked {
         count: usize,
     },
-    /// Mapped by the virtual memory calls. The GPU may access the region if `gpu_access` is set.
+    /// Memory that was mapped by HSA's virtual memory calls. The GPU may access it if `gpu_access` is set.
     Virtual {
         gpu_access: bool,
     },
@@ -27,15 +27,16 @@ pub(crate) enum Kind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
-    /// Length in bytes as requested by the caller. For allocations of whole pages, the length is rounded up to pages.
+    /// Length in bytes, as the caller requested it. For an allocation of whole pages, the length is rounded up to
+    /// pages.
     pub(crate) len: usize,
     pub(crate) kind: Kind,
     pub(crate) owner: Agent,
-    /// `hsa_amd_memory_pool_global_flag_t`.
+    /// Flags of the memory pool (`hsa_amd_memory_pool_global_flag_t`).
     pub(crate) flags: u32,
 }
 
-/// Regions of the address space. Locked host memory has a map of its own, because locked ranges may overlap.
+/// All regions of the address space. Locked host memory has a map of its own, because locked ranges may overlap.
 #[derive(Debug, Default)]
 pub(crate) struct AddressMap {
     regions: BTreeMap<usize, Region>,
@@ -62,12 +63,14 @@ impl AddressMap {
         self.regions.iter().filter(move |(_, r)| pool(r)).map(|(start, r)| (*start, r.len))
     }
 
-    /// Returns the address of an allocation of device memory that has this length.
+    /// Returns the address of an allocation of device memory whose length is `len`; `None` if no allocation
+    /// has this length.
     pub(crate) fn pool_of(&self, len: usize) -> Option<usize> {
         self.pools().find(|pool| pool.1.next_multiple_of(PAGE) == len).map(|pool| pool.0)
     }
 
-    /// Locks a host range. A second lock of the same start increments the count, and the longer of both ranges is kept.
+    /// Locks a host range. A second lock with the same start increments the count, and the longer of the two ranges is
+    /// kept.
     pub(crate) fn lock(&mut self, start: usize, region: Region) {
         let known = self
             .locked
@@ -91,15 +94,15 @@ impl AddressMap {
         true
     }
 
-    /// Returns the region that contains the address, and its start.
+    /// Returns the start of the region that contains the address, and the region.
     pub(crate) fn find(&self, address: usize) -> Option<(usize, Region)> {
         let holds = |(start, region): &(usize, Region)| address - start < region.len;
         let own = self.regions.range(..=address).next_back().map(|(s, r)| (*s, *r)).filter(holds);
         own.or_else(|| self.locked.range(..=address).rev().map(|(s, r)| (*s, *r)).find(holds))
     }
 
-    /// Returns the range around this address that the GPU can access. The range of locked memory consists of whole
-    /// pages, because pages are the unit of address translation.
+    /// Returns the range around this address that the GPU can access. For locked memory it consists of whole pages,
+    /// because pages are the unit of address translation.
     pub(crate) fn reach(&self, address: usize) -> Option<Range<usize>> {
         if let Some((start, region)) = self.find(address) {
             return match region.kind {
@@ -116,8 +119,8 @@ impl AddressMap {
             .find(|range| range.contains(&address))
     }
 
-    /// Returns the whole pages of the pool allocation to which an address belongs. The address may lie behind the
-    /// requested bytes.
+    /// Returns the whole pages of the pool allocation to which an address belongs. The address may be past the end of
+    /// the requested bytes.
     pub(crate) fn pages_of_pool(&self, address: usize) -> Option<Range<usize>> {
         let (start, region) = self.regions.range(..=address).next_back()?;
         let range = pages(*start, region.len);

@@ -1,4 +1,4 @@
-//! HSA agents: the host processor and the emulated GPUs.
+//! HSA queries about agents: the host processor and the emulated GPUs.
 
 use std::ffi::c_void;
 
@@ -55,7 +55,7 @@ fn host_info(attribute: u32, value: Answer) -> Status {
     }
 }
 
-/// Returns attributes that have the same value on both kinds of agents.
+/// Answers a query for an attribute that has the same value on both kinds of agents.
 fn common_info(attribute: u32, value: Answer) -> Status {
     match attribute {
         // MACHINE_MODEL: large.
@@ -145,7 +145,7 @@ fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Sta
         0xA00B => value.put(model.simds_per_unit),
         0xA00C => value.put(model.shader_engines),
         0xA00D => value.put(model.arrays_per_engine),
-        // HDP_FLUSH: two register addresses, null because no flush is needed.
+        // HDP_FLUSH: the addresses of two registers, which are null because no flush is needed.
         0xA00E => value.put([0u64; 2]),
         // COOPERATIVE_QUEUES
         0xA010 => value.put(true),

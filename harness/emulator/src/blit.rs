@@ -1,7 +1,7 @@
-//! Copies that the HIP runtime makes with its own kernels.
+//! Executes copies that the HIP runtime makes with its own kernels.
 //!
 //! HIP releases differ in which copies use a kernel and which use the copy engine. For example, 6.4 and 7.2 copy up to
-//! 16 KiB with a kernel, and 5.7 does not. An injected copy fault must act on both kinds.
+//! 16 KiB with a kernel, and 5.7 does not. An injected copy fault must act on copies of both kinds.
 
 use isa::{Executed, Trap};
 
@@ -18,8 +18,8 @@ pub(crate) fn is_of_the_runtime(kernel: &str) -> bool {
     kernel.starts_with("__amd_rocclr_")
 }
 
-/// Executes a kernel of the HIP runtime. If the kernel copies memory and an injected copy fault acts, the faulty copy
-/// is executed in place of the kernel.
+/// Executes a kernel of the HIP runtime. If the kernel copies memory and an injected fault acts on the copy, the faulty
+/// copy is executed instead of the kernel.
 pub(crate) fn run(
     kernel: &Kernel,
     kernarg: u64,
@@ -67,8 +67,8 @@ fn planned_copy(kernel: &Kernel, kernarg: u64) -> Option<Vec<Row>> {
     copy_of(&kernel.name, arguments)
 }
 
-/// Returns the copy that a kernel makes with these argument bytes. The layouts are from the kernels' source in
-/// `rocclr/device/blitcl.cpp` and `rocblit.cpp`.
+/// Returns the copy that the kernel makes if it is called with these argument bytes; `None` if the kernel does not copy
+/// memory. The layouts are from the kernels' source in `rocclr/device/blitcl.cpp` and `rocblit.cpp`.
 fn copy_of(kernel: &str, arguments: &[u8]) -> Option<Vec<Row>> {
     let word = |index: usize| {
         let bytes = arguments.get(index * 8..index * 8 + 8)?;
@@ -79,9 +79,11 @@ fn copy_of(kernel: &str, arguments: &[u8]) -> Option<Vec<Row>> {
     match kernel {
         "__amd_rocclr_copyBuffer" => {
             let row = match halves(3)? {
-                // Arguments since 6.0: size in bytes, then the number of remaining bytes and the width of an element.
+                // The arguments since 6.0 are the size in bytes, the number of remaining bytes, and the width of an
+                // element.
                 (_, 4 | 16) => Row { from, to, len: word(2)? },
-                // Arguments before 6.0: two offsets, the number of words plus one, and the number of remaining bytes.
+                // The arguments before 6.0 are two offsets, the number of words plus one, and the number of remaining
+                // bytes.
                 _ => Row {
                     from: from.checked_add(word(2)?)?,
                     to: to.checked_add(word(3)?)?,
@@ -90,8 +92,8 @@ fn copy_of(kernel: &str, arguments: &[u8]) -> Option<Vec<Row>> {
             };
             Some(vec![row])
         }
-        // Arguments: two rectangles (pitch, slice, start, end) and a size in elements, whose fourth component is the
-        // number of bytes per element.
+        // The arguments are two rectangles (pitch, slice, start, end) and a size in elements, whose fourth component is
+        // the number of bytes per element.
         "__amd_rocclr_copyBufferRect" | "__amd_rocclr_copyBufferRectAligned" => {
             // Vectors are aligned to 32 bytes.
             let vector = |index: usize| Some([word(index)?, word(index + 1)?, word(index + 2)?]);

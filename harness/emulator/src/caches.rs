@@ -1,4 +1,4 @@
-//! Data caches that the device reports. Caches are not emulated.
+//! HSA queries about the data caches of the GPU. The device reports caches but does not emulate them.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -14,7 +14,7 @@ struct Cache(u64);
 
 const NAMES: [&CStr; 3] = [c"GPU L1", c"GPU L2", c"GPU L3"];
 
-/// Returns the size of the cache in bytes. Returns `None` for an invalid handle and for a level that the GPU does not
+/// Returns the size of a cache in bytes. Returns `None` for an invalid handle and for a level that the GPU does not
 /// have.
 fn bytes(Cache(level): Cache) -> Option<u32> {
     let caches = model::of(config::get().arch).caches;
@@ -65,15 +65,15 @@ mod tests {
     fn caches_report_level_and_size() {
         extern "C" fn note(cache: Cache, data: *mut c_void) -> Status {
             let (mut level, mut size) = (0u8, 0u32);
-            // SAFETY: `Answer` is a transparent pointer, here to local variables of the attributes' types. The data is
-            // the vector of the test.
+            // SAFETY: `Answer` is a transparent pointer, in this case to local variables of the attributes' types.
+            // `data` points to the vector of the test.
             unsafe {
                 let level = std::mem::transmute::<*mut u8, Answer>(&raw mut level);
                 let size = std::mem::transmute::<*mut u32, Answer>(&raw mut size);
                 assert_eq!(hsa_cache_get_info(cache, 2, level), Status::SUCCESS);
                 assert_eq!(hsa_cache_get_info(cache, 3, size), Status::SUCCESS);
             }
-            // SAFETY: the data is the vector of the test, which outlives the call.
+            // SAFETY: `data` points to the vector of the test, which outlives the call.
             unsafe { (*data.cast::<Vec<(u8, u32)>>()).push((level, size)) };
             if level == 2 { Status::INFO_BREAK } else { Status::SUCCESS }
         }

@@ -1,7 +1,7 @@
 //! System clock of the HSA interface: nanoseconds of `CLOCK_MONOTONIC`. HIP itself reads that clock, so the times are
 //! comparable.
 
-/// Ticks per second.
+/// Number of ticks of the system clock per second.
 pub(crate) const FREQUENCY: u64 = 1_000_000_000;
 
 pub(crate) fn now() -> u64 {

@@ -18,7 +18,7 @@ const MAX_IMAGE: u64 = 16 << 30;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// The bytes are not a code object.
+    /// The bytes are not a valid code object. The string says why.
     Malformed(String),
     /// The code is for another architecture. The value is the machine number in `e_flags`.
     OtherArch(u32),
@@ -31,11 +31,11 @@ fn malformed(what: impl ToString) -> Problem {
 /// A part of the image that is copied from the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment<'a> {
-    /// Offset in the image.
+    /// Offset of the segment in the image, in bytes.
     pub(crate) address: u64,
     pub(crate) data: &'a [u8],
-    /// True if kernels may write to the segment. This is true for variables, and also for the dynamic section and
-    /// relocated addresses that share a segment with variables.
+    /// True if kernels may write to the segment. It then contains variables, or the dynamic section or relocated
+    /// addresses that share a segment with variables.
     pub(crate) writable: bool,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum Kind {
 pub(crate) struct Symbol {
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// Offset in the image.
+    /// Offset of the symbol in the image, in bytes.
     pub(crate) address: u64,
     pub(crate) size: u64,
 }
@@ -74,7 +74,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// Returns the encoding of a relocation type. Source: LLVM's AMDGPU usage guide, "Relocation Records".
+    /// Returns the encoding that a relocation type requires. Source: LLVM's AMDGPU usage guide, "Relocation Records".
     fn of_type(kind: u32) -> Option<Form> {
         Some(match kind {
             // R_AMDGPU_ABS32_LO and R_AMDGPU_ABS32
@@ -96,7 +96,8 @@ impl Form {
         }
     }
 
-    /// Returns the bytes to write at `place` for a `value`. Only the first [`Form::len`] bytes are used.
+    /// Returns the bytes that a relocation at address `place` writes for `value`. Only the first [`Form::len`] bytes
+    /// are used.
     pub(crate) fn bytes(self, value: u64, place: u64) -> [u8; 8] {
         match self {
             Form::Abs32Lo | Form::Abs64 => value,
@@ -110,7 +111,7 @@ impl Form {
 /// A place in the image into which the loader writes an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Relocation {
-    /// Offset in the image.
+    /// Offset in the image at which the address is written.
     pub(crate) place: u64,
     pub(crate) form: Form,
     pub(crate) base: Base,
@@ -251,8 +252,8 @@ impl<'a> CodeObject<'a> {
         Ok(())
     }
 
-    /// Returns the number of symbols. A GNU hash table does not contain this number, so it is computed from the end of
-    /// the last chain.
+    /// Returns the number of symbols. A GNU hash table does not contain this number, so it is computed from the last
+    /// chain of the table.
     fn count_by_gnu_hash(&self, hash: u64) -> Result<u64, Problem> {
         let header = self.table::<object::U32<LE>>(hash, 4)?;
         let [buckets, base, bloom] = [0, 1, 2].map(|i| u64::from(header[i].get(LE)));

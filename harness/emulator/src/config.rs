@@ -1,4 +1,4 @@
-//! Configuration of a device. The device of the process reads its configuration once, from the environment.
+//! Configuration of a device. A process reads the configuration of its device once, from the environment.
 
 use device::{CONFIG_VARIABLE, Config, Identity};
 
@@ -30,15 +30,15 @@ fn parse(json: &str) -> Result<Config, String> {
     Ok(config)
 }
 
-/// Configuration of a device, or the error in it.
+/// Configuration of a device, or the reason why it is invalid.
 pub(crate) struct Configuration {
     config: Config,
     problem: Option<String>,
 }
 
 impl Configuration {
-    /// Reads the configuration from the environment. With an invalid configuration `hsa_init` fails, so only unit tests
-    /// continue, and they use the default.
+    /// Reads the configuration from the environment. If it is invalid, `hsa_init` fails, so only unit tests continue.
+    /// They use the default configuration.
     pub(crate) fn of_environment() -> Configuration {
         read().map_or_else(
             |problem| Configuration { config: Config::default(), problem: Some(problem) },
@@ -57,7 +57,7 @@ impl From<Config> for Configuration {
     }
 }
 
-/// Returns the configuration of this thread's device, or the error in the environment variable.
+/// Returns the configuration of this thread's device, or the reason why the environment variable is invalid.
 pub(crate) fn result() -> Result<&'static Config, &'static str> {
     let Configuration { config, problem } = Configuration::here();
     problem.as_deref().map_or(Ok(config), Err)

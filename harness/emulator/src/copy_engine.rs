@@ -1,8 +1,8 @@
-//! Copy engines, which execute asynchronous copies. A copy waits for signals, and lowers a completion signal at its
-//! end.
+//! Copy engines, which execute asynchronous copies. A copy waits for signals before it starts, and decrements a
+//! completion signal when it ends.
 //!
 //! Each engine is a thread that executes its copies in the order of submission, like a hardware engine. While a copy
-//! waits for a signal, the later copies of the same engine wait too.
+//! waits for a signal, the later copies on the same engine wait too.
 
 use std::{
     collections::VecDeque,
@@ -46,7 +46,8 @@ struct Engine {
     changed: Condvar,
 }
 
-/// The three engines: for copies from host to device, from device to host, and for all other copies.
+/// Three engines: for copies from host to device, for copies from device to host, and for all other copies. An engine
+/// that has not been used is `None`.
 #[derive(Default)]
 pub(crate) struct Engines(Mutex<[Option<Arc<Engine>>; 3]>);
 
@@ -98,7 +99,7 @@ impl Ready {
     }
 }
 
-/// Returns the engines that have been used.
+/// Returns the copy engines that have been used.
 fn engines() -> Vec<Arc<Engine>> {
     Engines::here().0.lock().iter().flatten().cloned().collect()
 }
@@ -117,8 +118,9 @@ pub(crate) fn ready() -> Vec<Ready> {
     engines().into_iter().filter(is_ready).map(Ready).collect()
 }
 
-/// Returns the next step towards the copy that lowers the signal. The step is a copy of the same engine, or, if that
-/// copy has to wait, the signals for which it waits. Returns `None` if no copy lowers the signal.
+/// Returns what must happen next so that the copy that decrements this signal can be executed. This is a copy on the
+/// same engine, or, if that copy has to wait, the signals for which it waits. Returns `None` if no copy decrements the
+/// signal.
 pub(crate) fn copy_that_lowers(signal: Signal) -> Option<Result<Ready, Vec<Signal>>> {
     engines().into_iter().find_map(|engine| {
         let state = engine.state.lock();
@@ -162,8 +164,8 @@ fn carry_out(job: &Job) {
 }
 
 /// Checks that the engine can access a whole range. Returns the first address that it cannot access. With the
-/// sanitizer, allocations are tracked by the byte, and an access that is outside of an allocation but inside a mapped
-/// page is reported as a finding.
+/// sanitizer, allocations are tracked by the byte. An access outside of an allocation but inside a mapped page is then
+/// reported as a finding.
 fn reaches(start: usize, len: usize) -> Result<(), usize> {
     let map = memory::map();
     let Err(outside) = map.check(start, len) else { return Ok(()) };
@@ -192,8 +194,8 @@ fn refuse(unordered: &Unordered) {
     system_events::memory_fault(unordered.address);
 }
 
-/// Decides which injected fault acts on a copy. Faults of the engine take precedence over faults that also act on
-/// copies with a kernel.
+/// Decides which injected fault acts on a copy. Faults of the copy engine take precedence over faults that also act on
+/// copies by a kernel.
 fn fate(total: usize, direction: Direction) -> Fate {
     if enabled() && total > 0 && faults::takes(Fault::SdmaZero) {
         Fate::Zeroed
@@ -202,7 +204,7 @@ fn fate(total: usize, direction: Direction) -> Fate {
     }
 }
 
-/// Returns true if copies use the engines. With `HSA_ENABLE_SDMA=0`, ROCr copies with kernels (ROCR-Runtime,
+/// Returns true if copies use the engines. If `HSA_ENABLE_SDMA=0` is set, ROCr copies with kernels (ROCR-Runtime,
 /// docs/api-reference/environment_variables.rst).
 fn enabled() -> bool {
     // An environment variable belongs to the process and applies to all its devices.
@@ -227,7 +229,7 @@ fn submit(index: usize, job: Job) -> Status {
     Status::SUCCESS
 }
 
-/// Stops the engines. Pending copies are dropped, as the driver does when it closes the queues of a process.
+/// Stops the copy engines. Pending copies are dropped, as the driver does when it closes the queues of a process.
 pub(crate) fn shut_down() {
     for engine in Engines::here().0.lock().iter_mut() {
         if let Some(engine) = engine.take() {
@@ -292,8 +294,8 @@ unsafe extern "C" fn hsa_amd_memory_async_copy(
     )
 }
 
-/// `hsa_amd_memory_async_copy_on_engine`. The direction of the copy selects the engine, whatever engine the caller
-/// requests, because HIP only requests engines that serve the direction.
+/// `hsa_amd_memory_async_copy_on_engine`. The engine that the caller requests is ignored, and the direction of the copy
+/// selects the engine. HIP requests only engines that serve the direction.
 ///
 /// # Safety
 /// As HSA requires, `dependencies` must point at `count` signals.
@@ -435,7 +437,7 @@ unsafe extern "C" fn hsa_memory_copy(to: usize, from: usize, len: usize) -> Stat
     unsafe { move_by_host(&rows, fate) }
 }
 
-/// Copies rows while the host waits.
+/// Copies rows of bytes while the host waits.
 ///
 /// # Safety
 /// See [`transfer::carry_out`].

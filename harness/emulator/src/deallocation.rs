@@ -1,4 +1,4 @@
-//! Callbacks that run when memory is freed.
+//! Callbacks of the program that run when memory is freed.
 
 use std::{ffi::c_void, sync::MutexGuard};
 
@@ -28,8 +28,8 @@ fn notifiers() -> MutexGuard<'static, Vec<Notifier>> {
     Notifiers::here().0.lock()
 }
 
-/// Frees an allocation and calls the callbacks that are registered for it. Returns `false` if the address is not an
-/// allocation.
+/// Frees an allocation and calls the callbacks that are registered for it. Returns `false` if the address is not the
+/// start of an allocation.
 ///
 /// The allocation is removed from the map before the callbacks run, so that they may allocate and free memory. Its
 /// pages are unmapped after the callbacks. ROCr has the same order (`Runtime::FreeMemory`).
@@ -38,8 +38,8 @@ pub(crate) fn free(start: usize) -> bool {
     if !memory::free(start) {
         return false;
     }
-    // With an injected alias, a second allocation may still use the address. Without an alias, the address cannot be
-    // reused while `in_use` exists.
+    // After an injected fault of allocations, a second allocation may still use the address. Otherwise the address
+    // cannot be reused while `in_use` exists.
     if allocation_of(start).is_none() {
         ipc::forget(start);
     }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::abi::Agent;
 
-    /// Records a call by the first byte at the address, which identifies the allocation.
+    /// Callback that records the first byte at the address, which identifies the allocation.
     extern "C" fn note(pointer: *mut c_void, data: *mut c_void) {
         // SAFETY: the test registers an address in its own allocation, and a vector that outlives the call.
         unsafe { (*data.cast::<Vec<u8>>()).push(*pointer.cast::<u8>()) };

@@ -1,4 +1,4 @@
-//! Exported decoder, with which other programs see how the interpreter decodes an instruction. The instruction is not
+//! Exports a function with which other programs see how the interpreter decodes an instruction. The instruction is not
 //! executed.
 
 use std::ffi::{CStr, c_char, c_void};

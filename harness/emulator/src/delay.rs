@@ -1,6 +1,6 @@
 //! Delays of injected faults. A test detects such a fault because the host continues before the delay ends. If a loaded
-//! machine does not run the threads of the process, the delay could end first. Therefore time in which a thread waits
-//! for a processor does not count.
+//! machine does not run the threads of the process, the delay could end first. Therefore the delay is extended by the
+//! time in which a thread waits for a processor.
 
 use std::{
     collections::BTreeMap,
@@ -8,13 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Name of threads that only sleep in [`sleep`]. They do not count as waiting.
+/// Name of threads that only sleep in [`sleep`]. Their waits for a processor do not extend a delay.
 pub(crate) const THREAD: &str = "device fault";
 
-/// Times of the threads of a process. The key is the thread id.
+/// Times of the threads of this process. The key is the thread id.
 type Threads = BTreeMap<String, Times>;
 
-/// State and processor times of a thread, as reported by the kernel.
+/// State and processor times of a thread, as Linux reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Times {
     runnable: bool,
@@ -23,7 +23,8 @@ struct Times {
     queued: u64,
 }
 
-/// Maximum factor by which a delay is extended, because a thread might never get a processor.
+/// Maximum factor by which a delay is extended. Without a maximum, a thread that never gets a processor would extend
+/// the delay forever.
 const MOST: u32 = 20;
 
 /// Sleeps for `length` plus the longest time that another thread waited for a processor in the meantime, but at most
@@ -45,7 +46,7 @@ pub(crate) fn sleep(length: Duration) {
     }
 }
 
-/// Returns the longest time that one thread waited for a processor between the two measurements.
+/// Returns the longest time for which one thread waited for a processor between the two measurements.
 fn queued(first: &Threads, now: &Threads) -> Duration {
     let of = |(thread, times): (&String, &Times)| {
         times.queued.saturating_sub(first.get(thread).map_or(0, |first| first.queued))
@@ -53,13 +54,13 @@ fn queued(first: &Threads, now: &Threads) -> Duration {
     Duration::from_nanos(now.iter().map(of).max().unwrap_or(0))
 }
 
-/// Returns true if a thread is still waiting for a processor. Such a wait must be detected separately, because the
-/// kernel adds its time to the counter only at the end of the wait.
+/// Returns true if a thread is still waiting for a processor. Linux adds the time of such a wait to the counter only
+/// when the wait ends, so the wait must be detected separately.
 fn is_queued(before: &Threads, now: &Threads) -> bool {
     now.iter().any(|(thread, times)| times.runnable && before.get(thread) == Some(times))
 }
 
-/// Returns the times of the other threads of this process. The map is empty if the kernel does not report the times.
+/// Returns the times of the other threads of this process. The map is empty if Linux does not report the times.
 fn others() -> Threads {
     // SAFETY: the call has no preconditions.
     let own = unsafe { libc::gettid() }.to_string();
@@ -76,7 +77,7 @@ fn others() -> Threads {
 }
 
 /// Parses a line of `stat` (proc(5)) and a line of `schedstat` (Documentation/scheduler/sched-stats.rst). Returns
-/// `None` if `schedstat` contains only zeros, which means that the kernel does not measure these times.
+/// `None` if `schedstat` contains only zeros, which means that Linux does not measure these times.
 fn times(stat: &str, schedstat: &str) -> Option<Times> {
     let (name, state) = stat.rsplit_once(") ")?;
     let mut numbers = schedstat.split_ascii_whitespace().map(str::parse);

@@ -37,18 +37,20 @@ use crate::{
 /// Reason why a dispatch stops its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The error callback of the queue is called with this status.
+    /// The error callback of the queue must be called with this status.
     Queue(Status),
-    /// No callback is called, because the kernel does not end or because the fault was reported as a system event.
+    /// The error callback of the queue must not be called, because the kernel does not end or because the fault was
+    /// reported as a system event.
     Hang,
 }
 
-/// Properties of the queue that contains a packet.
+/// Properties of the queue from which a dispatch packet comes.
 pub(crate) struct Origin<'q> {
     pub(crate) id: u64,
     /// Address of the queue, which kernels may read.
     pub(crate) address: u64,
-    /// State of global wave sync, an instruction that synchronises the waves of all workgroups of a dispatch.
+    /// State of global wave sync (instructions with which the waves of all workgroups of a dispatch wait for each
+    /// other); `None` if the queue does not support it.
     pub(crate) sync: Option<&'q WaveSync>,
     pub(crate) stop: &'q AtomicBool,
 }
@@ -62,19 +64,19 @@ impl Origin<'_> {
 /// State of a device that is kept across dispatches.
 #[derive(Default)]
 pub(crate) struct Dispatches {
-    /// True after an injected device loss.
+    /// True after the fault `device.lost` has acted. Every dispatch then fails.
     lost: AtomicBool,
-    /// Number of dispatches of the program's own kernels.
+    /// Number of dispatches of kernels that belong to the program, not to the HIP runtime.
     count: AtomicU64,
-    /// Argument bytes of the last dispatch of each kernel. Recorded only for an injected fault.
+    /// Argument bytes of the last dispatch of each kernel. They are recorded only if an injected fault uses them.
     arguments: Mutex<HashMap<u64, Vec<u8>>>,
 }
 
-/// The address map as a kernel sees it. The interpreter accesses the map often, and from threads that do not belong to
-/// a device. Therefore this value contains references to all required parts of the device.
+/// Device memory in the form in which a kernel accesses it. The interpreter calls it often, and from threads that do
+/// not belong to a device. Therefore this value contains references to all required parts of the device.
 struct DeviceMemory<'a> {
     kernel: &'a str,
-    /// True for kernels of the HIP runtime, which may access guards because they copy and fill any memory.
+    /// True for kernels of the HIP runtime, which may access guard areas because they copy and fill any memory.
     for_the_runtime: bool,
     memory: &'static Memory,
     sanitizer: &'static Sanitizer,
@@ -104,7 +106,7 @@ unsafe impl AddressSpace for DeviceMemory<'_> {
     }
 
     fn found(&self, finding: &Finding) -> ControlFlow<()> {
-        // With the sanitizer, all waves run on the thread of the dispatch.
+        // With the sanitizer, all waves run on the thread that executes the dispatch.
         let describe = |address| self.sanitizer.describe(address);
         let known = finding.address().map_or_else(String::new, describe);
         findings::tell(self.kernel, finding.mistake(), format_args!("{finding}{known}"))
@@ -211,7 +213,7 @@ pub(crate) fn run(
             patience: Duration::from_secs(config::get().patience.into()),
             late_results: config::get().schedule == Schedule::LateResults,
         };
-        // A kernel may write to a signal without a call of this library.
+        // A kernel may write to a signal without a call to this library.
         let _writer = events::SilentWriter::new();
         isa::launch(&launch, &DeviceMemory::new(&kernel.name, for_the_runtime))
     };
@@ -246,8 +248,8 @@ fn room(arch: Arch, packet: &DispatchPacket) -> u32 {
     model.compute_units * by_waves.min(by_lds).max(1)
 }
 
-/// Returns the reason if the packet processor rejects a packet, and the status that ROCr reports for it
-/// (`AqlQueue::DynamicQueueEventsHandler`).
+/// Returns the reason why the packet processor rejects a packet, and the status that ROCr reports for it
+/// (`AqlQueue::DynamicQueueEventsHandler`). Returns `None` if the packet is valid.
 fn refused(packet: &DispatchPacket) -> Option<(Status, String)> {
     let items: u64 = packet.workgroup.iter().map(|n| u64::from((*n).max(1))).product();
     // The two lowest bits are the number of dimensions.
@@ -315,8 +317,8 @@ fn execute_with_faults(
 
 fn report_trap(kernel: &str, trap: &Trap) -> Failure {
     match trap {
-        // HIP validates its launches. If a launch fails here, the kernel needs something that the interpreter does not
-        // support or the host does not have, for example AVX2.
+        // HIP validates its launches. If a launch fails at this point, the kernel needs something that the interpreter
+        // does not support or the host does not have, for example AVX2.
         Trap::Unimplemented { .. } | Trap::NoDisassembler { .. } | Trap::InvalidLaunch { .. } => {
             report::gap(kernel, trap);
             Failure::Queue(Status::ILLEGAL_INSTRUCTION)
@@ -344,8 +346,8 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
     }
 }
 
-/// Returns the address of the argument bytes that the kernel gets in place of its own, if the fault `kernel.stale-args`
-/// or `kernel.wrong-args` acts.
+/// Returns the address of argument bytes that replace the kernel's own, if the fault `kernel.stale-args` or
+/// `kernel.wrong-args` acts.
 fn wrong_arguments(packet: &DispatchPacket, len: usize) -> Option<u64> {
     let planted = |fault| faults::planted(fault).is_some();
     let start = packet.kernarg as usize;

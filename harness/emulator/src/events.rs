@@ -1,8 +1,8 @@
-//! Central place where all threads that wait for signals sleep.
+//! Place where all threads sleep that wait for signals.
 //!
 //! A thread may wait for one signal (the host), for all of several signals (a barrier-and packet), for any of several
 //! signals (a barrier-or packet), or for the condition of a handler. Therefore sleeping on a single signal is not
-//! enough. Signals change rarely, so every change wakes all sleepers.
+//! enough. Signals change rarely, so every change wakes all sleeping threads.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -14,7 +14,7 @@ use crate::{
     part::Part as _,
 };
 
-/// Counter of the changes of all signals, and the threads that wait for a change.
+/// Counter of the changes of all signals, and the condition variable on which threads wait for a change.
 #[derive(Default)]
 pub(crate) struct Events {
     epoch: Mutex<u64>,
@@ -23,7 +23,7 @@ pub(crate) struct Events {
     silent_writers: AtomicUsize,
 }
 
-/// Interval at which sleepers poll while a [`SilentWriter`] exists.
+/// Interval at which waiting threads poll while a [`SilentWriter`] exists.
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Events {
@@ -38,8 +38,8 @@ pub(crate) fn notify() {
     Events::here().notify();
 }
 
-/// While a value of this type exists, signals may change without a call of this library. A running kernel can write to
-/// any signal, and so can a host that has the address of a signal's value.
+/// While a value of this type exists, signals may change without a call to this library. A running kernel can write to
+/// any signal, and so can a host program that has the address of a signal's value.
 pub(crate) struct SilentWriter(&'static Events);
 
 impl SilentWriter {
@@ -58,7 +58,7 @@ impl Drop for SilentWriter {
     }
 }
 
-/// Sleeps until `poll` returns a value or the deadline has passed.
+/// Sleeps until `poll` returns a value or the deadline has passed. Each change of a signal wakes the thread.
 pub(crate) fn wait_until<T>(
     deadline: Option<Instant>,
     mut poll: impl FnMut() -> Option<T>,

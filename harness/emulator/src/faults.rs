@@ -1,4 +1,4 @@
-//! Injected faults of the device.
+//! Decides when the injected faults of the device act, and records when they acted.
 
 use std::{
     ffi::{CString, c_char},
@@ -55,7 +55,7 @@ impl Chooser {
         })
     }
 
-    /// Returns the fault if it is injected. Does not count an opportunity.
+    /// Returns the fault if it is injected. This is not an opportunity for the fault to act.
     pub(crate) fn planted(&self, fault: Fault) -> Option<&Planted> {
         self.choice(fault).map(|choice| &choice.planted)
     }
@@ -71,14 +71,14 @@ pub(crate) fn taken(fault: Fault) -> Option<&'static Planted> {
     Chooser::here().taken(fault, Sanitizer::here())
 }
 
-/// Returns true if the fault acts at the opportunity with this number. Used for opportunities that may be checked more
-/// than once. Each check that returns true counts as an act.
+/// Returns true if the fault acts at the opportunity with this number. The function is for opportunities that may be
+/// checked more than once. Each check that returns true is recorded as an act.
 pub(crate) fn takes_at(fault: Fault, opportunity: u64) -> bool {
     let choice = Chooser::here().choice(fault).filter(|choice| choice.planted.takes(opportunity));
     choice.inspect(|choice| choice.acted(opportunity, Sanitizer::here())).is_some()
 }
 
-/// Returns the fault if it is injected. Does not count an opportunity.
+/// Returns the fault if it is injected. This is not an opportunity for the fault to act.
 pub(crate) fn planted(fault: Fault) -> Option<&'static Planted> {
     Chooser::here().planted(fault)
 }
@@ -89,7 +89,7 @@ extern "C" fn rocrepro_device_acts() -> *const c_char {
     let acts = |choice: &Choice| choice.acts.lock().clone();
     let all: Vec<Acts> = Chooser::here().0.iter().map(acts).collect();
     let json = serde_json::to_string(&all).unwrap_or_default();
-    // The caller may keep the string, so it is leaked. The function is called about once per process.
+    // The caller may keep the string, so it is leaked. A process calls the function about once.
     CString::new(json).unwrap_or_default().into_raw()
 }
 

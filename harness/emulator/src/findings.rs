@@ -1,5 +1,5 @@
-//! Reports findings of the sanitizer, each error only once. The configuration decides whether the work continues after
-//! a finding.
+//! Reports the sanitizer's findings, each error only once. The configuration decides whether the kernel or copy
+//! continues after a finding.
 
 use std::{collections::BTreeSet, fmt::Display, ops::ControlFlow};
 
@@ -8,15 +8,16 @@ use isa::Unordered;
 
 use crate::{config, locks::Mutex, part::Part as _, report, sanitizer};
 
-/// Reported errors. Each entry consists of the name of the kernel and the message without its varying parts.
+/// Errors that have been reported. Each entry consists of the name of the kernel and the message without its varying
+/// parts.
 #[derive(Default)]
 pub(crate) struct Findings(Mutex<BTreeSet<(String, String)>>);
 
-/// Maximum number of reported errors. More messages would displace other output from the log.
+/// Maximum number of errors that are reported. More messages would displace other output from the log.
 const MOST: usize = 100;
 
-/// Reports an error of a kernel or of the copy engine, unless the error was reported before. The result says whether
-/// the work continues.
+/// Reports an error of a kernel or of the copy engine, unless the error was reported before. Returns whether the kernel
+/// or copy continues.
 pub(crate) fn tell(who: &str, mistake: String, what: impl Display) -> ControlFlow<()> {
     let asked = config::get().sanitize;
     let then = if asked == Sanitize::Stop {

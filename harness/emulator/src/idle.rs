@@ -1,4 +1,4 @@
-//! Detects that the process is idle: all other threads sleep, and the host makes no calls of this library.
+//! Detects that the process is idle: all other threads sleep, and the host makes no calls to this library.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 /// waits briefly for a lock sleeps too.
 const LOOKS: u32 = 3;
 
-/// Time without a call after which the process counts as idle even if threads run, because a thread may spin on memory
-/// that the device writes.
+/// Time without a call to this library after which the process is treated as idle even if threads run, because a thread
+/// may spin on memory that the device writes.
 const SPINNING: Duration = Duration::from_secs(3);
-/// Processor time in the kernel, without a call, after which the process counts as idle: a thread yields in a loop,
-/// like HIP in `hipStreamDestroy`. A thread that computes spends little time in the kernel.
+/// Processor time that the process spends in the Linux kernel, without a call to this library, until it is treated as
+/// idle. One of its threads then yields in a loop, like HIP in `hipStreamDestroy`. A thread that computes spends little
+/// time in the Linux kernel.
 const YIELDING: Duration = Duration::from_millis(200);
 
 #[derive(Default)]
@@ -23,8 +24,8 @@ pub(crate) struct Idle {
 impl Idle {
     pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
-    /// Makes a check and returns true if the process is idle. `quiet` is true if the device has work that it may
-    /// execute. `calls` is a counter that changes with each call of the host.
+    /// Checks once and returns true if the process is idle. `quiet` is true if the device has work that it may execute.
+    /// `calls` is a counter that changes with each call by the host.
     pub(crate) fn has_lasted(&mut self, quiet: bool, calls: u64) -> bool {
         if !quiet || calls != self.calls {
             *self = Idle { calls, ..Idle::default() };

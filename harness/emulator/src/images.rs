@@ -1,8 +1,8 @@
 //! Images and samplers: the calls of `hsa_ext_image.h`.
 //!
-//! A handle is the address of the descriptor that instructions use, followed by the channel type, the channel order and
-//! the width for ROCm's device libraries. Texels are stored row by row (`isa::image`), so importing and exporting an
-//! image copies rows.
+//! A handle is the address of the descriptor that instructions use. In memory, the descriptor is followed by the
+//! channel type, the channel order and the width, which ROCm's device libraries read. Texels are stored row by row
+//! (`isa::image`), so importing and exporting an image copies rows.
 
 mod formats;
 
@@ -90,7 +90,7 @@ pub(crate) fn are_supported() -> bool {
     config::get().arch.facts().has_images
 }
 
-/// Copies words into new memory that kernels can read. Returns the address.
+/// Copies words into new memory that kernels can read. Returns the address of this memory.
 fn publish<const N: usize>(words: [u32; N]) -> Option<u64> {
     let start = memory::allocate(size_of_val(&words), Agent::CPU, 0, Kind::Internal)?;
     // SAFETY: the memory is a fresh allocation of that size, at the start of a page.
@@ -99,7 +99,7 @@ fn publish<const N: usize>(words: [u32; N]) -> Option<u64> {
 }
 
 /// Validates the description of an image. Returns the format, the geometry and the size of each dimension, or the
-/// status of the error.
+/// HSA status that describes the mistake.
 fn checked(agent: Agent, wanted: &Description) -> Result<(Property, Geometry, [u32; 3]), Status> {
     if !agent.is_gpu() {
         return Err(Status::INVALID_AGENT);
@@ -124,7 +124,8 @@ fn checked(agent: Agent, wanted: &Description) -> Result<(Property, Geometry, [u
     Ok((property, geometry, size))
 }
 
-/// Returns the layout of an image at `address`. Pitches are in bytes. A pitch of 0 means that the device chooses it.
+/// Returns the layout of the image if it starts at `address`. Pitches are in bytes. A pitch of 0 means that the device
+/// chooses it.
 fn image_layout(
     agent: Agent,
     wanted: &Description,
@@ -251,8 +252,8 @@ pub(crate) extern "C" fn hsa_ext_image_create_with_layout(
     image.put(handle)
 }
 
-/// Returns the descriptor of an image. The descriptor of a buffer occupies only the first half. Returns `None` for a
-/// buffer of 4 GiB, which the descriptor cannot represent.
+/// Returns the descriptor of an image. The descriptor of a buffer occupies only the first half of the result. Returns
+/// `None` for a buffer of 4 GiB, which the descriptor cannot represent.
 fn descriptor(Known { image, geometry }: &Known) -> Option<[u32; 8]> {
     let arch = config::get().arch;
     if geometry.dimension().is_some() {
@@ -331,7 +332,7 @@ fn moved(rows: &[Row], direction: Direction) -> Status {
     let _in_use = memory::InUse::new();
     let mapped = |start: usize, len: usize| {
         let map = memory::map();
-        // Memory that the device does not know belongs to the host, and the caller is responsible for it.
+        // Memory that the device does not know belongs to the host program, which is responsible for its validity.
         map.find(start).is_none() || map.check(start, len).is_ok()
     };
     if !rows.iter().all(|row| mapped(row.to, row.len) && mapped(row.from, row.len)) {
@@ -341,7 +342,7 @@ fn moved(rows: &[Row], direction: Direction) -> Status {
         return Status::ERROR;
     }
     let bytes = rows.iter().map(|row| row.len).sum();
-    // SAFETY: known rows stay mapped while `_in_use` lives. The caller is responsible for other rows.
+    // SAFETY: known rows stay mapped while `_in_use` lives. The caller is responsible for all other rows.
     unsafe { transfer::carry_out(rows, transfer::fate(bytes, direction)) };
     Status::SUCCESS
 }
@@ -540,8 +541,8 @@ extern "C" fn hsa_amd_image_get_info_max_dim(
     most(attribute, value).unwrap_or(Status::INVALID_ARGUMENT)
 }
 
-/// Returns the value of an attribute `HSA_EXT_AGENT_INFO_*`: a maximum size of images or number of handles. Returns
-/// `None` for other attributes.
+/// Answers a query for an attribute `HSA_EXT_AGENT_INFO_*`, which is a maximum size of images or a maximum number of
+/// handles. Returns `None` for other attributes.
 pub(crate) fn most(attribute: u32, value: Answer) -> Option<Status> {
     let there = u32::from(are_supported());
     let of = |geometry: Geometry| geometry.most().map(|most| most * there);
@@ -570,12 +571,13 @@ pub(crate) fn most(attribute: u32, value: Answer) -> Option<Status> {
     })
 }
 
-/// `hsa_ext_images_1_pfn_t`. Its beginning is `hsa_ext_images_1_00_pfn_t`.
+/// `hsa_ext_images_1_pfn_t`: table of the functions of the image extension. Its beginning is
+/// `hsa_ext_images_1_00_pfn_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct ExtensionTable([*const c_void; 13]);
 
-/// Returns the table for `hsa_system_get_major_extension_table`.
+/// Returns the table of the image extension for `hsa_system_get_major_extension_table`.
 pub(crate) fn extension_table() -> ExtensionTable {
     ExtensionTable([
         hsa_ext_image_get_capability as *const c_void,

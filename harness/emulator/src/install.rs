@@ -4,8 +4,8 @@
 //! whenever a program that is linked to HIP starts. A linker could add the version, but `rustc` already passes a script
 //! with an anonymous version, and GNU ld rejects a second version with a name. Therefore this module adds the version
 //! to the finished file. The exported variable `VERSION_SYMBOL` reserves space for it, so nothing in the file moves.
-//! Loaders read segments, but linkers read sections. For linkers, a section table that contains the version is appended
-//! to the file.
+//! Loaders read segments, but linkers read sections. Therefore a section table that contains the version is appended to
+//! the file for linkers.
 //!
 //! Formats: the System V ABI, "Dynamic Linking", and the Linux Standard Base, "Symbol Versioning".
 
@@ -29,12 +29,12 @@ const VERSION_SYMBOL: &str = "ROCR_1";
 
 /// Maximum number of entries of the dynamic table, including the two entries that are added.
 const DYNAMIC_ENTRIES: usize = 64;
-/// Size of the two version definitions in bytes. Each definition has one name.
+/// Size in bytes of the two version definitions of the ELF file. Each definition has one name.
 const DEFINITIONS: usize = 2 * (20 + 8);
 const SPACE: usize = DYNAMIC_ENTRIES * 2 + DEFINITIONS.div_ceil(8);
 
-/// Reserved space. It is in writable memory because loaders write to the dynamic table. The values are not zero,
-/// because zeros would not occupy bytes in the file.
+/// Space that is reserved for the dynamic table and the version definitions. It is in writable memory because loaders
+/// write to the dynamic table. The values are not zero, because zeros would not occupy bytes in the file.
 #[unsafe(export_name = "ROCR_1")]
 static VERSION_SPACE: [AtomicU64; SPACE] = [const { AtomicU64::new(u64::MAX) }; SPACE];
 
@@ -81,16 +81,16 @@ pub fn install(library: &[u8], folder: &Path) -> Result<PathBuf, InstallError> {
     let library = with_versions(library.to_vec()).map_err(InstallError::NotTheDevice)?;
     fs::create_dir_all(folder).map_err(failed(folder))?;
     let target = folder.join(FILE_NAME);
-    // Several processes, and several threads of a process, may install at the same time, so each one uses its own
-    // temporary name.
+    // Several processes, and several threads of a process, may install the library at the same time, so each one uses a
+    // temporary name of its own.
     static INSTALLED: AtomicU32 = AtomicU32::new(0);
     let number = INSTALLED.fetch_add(1, Ordering::Relaxed);
     let partial = folder.join(format!(".{FILE_NAME}.{}.{number}", std::process::id()));
     let written = fs::write(&partial, library).map_err(failed(&partial));
     let placed = written.and_then(|()| fs::rename(&partial, &target).map_err(failed(&target)));
     if placed.is_err() {
-        // The temporary file may be incomplete. If removing it fails too, only the reason why it was not renamed is
-        // reported.
+        // The temporary file may be incomplete. If it cannot be removed either, only the reason why it was not renamed
+        // is reported.
         let _ = fs::remove_file(&partial);
     }
     placed.map(|()| target)
@@ -130,19 +130,19 @@ impl Sections {
     }
 }
 
-/// Positions in the library that the installation patches.
+/// Positions in the library file that the installation patches.
 struct Layout {
     /// File offset of the program header for the dynamic table.
     dynamic_header: usize,
-    /// Entries of the dynamic table without the terminator, as pairs of tag and value.
+    /// Entries of the dynamic table, as pairs of tag and value, without the terminating entry.
     dynamic: Vec<[u64; 2]>,
     /// File offset and address of the reserved space.
     space: (usize, u64),
-    /// File offsets of the version numbers that are set for the exported symbols.
+    /// File offsets of the fields for the symbol versions of the exported symbols.
     symbols: Vec<usize>,
-    /// First unused version number.
+    /// First unused index of an ELF symbol version.
     version: u16,
-    /// The library's own name and the name of the version. Each consists of its offset in the string table and its
+    /// Name of the library and name of the symbol version. Each consists of its offset in the string table and its
     /// text.
     names: [(u32, &'static str); 2],
     sections: Sections,
@@ -163,19 +163,20 @@ fn with_versions(mut library: Vec<u8>) -> Result<Vec<u8>, String> {
         put(offset + index * 8, &word.to_le_bytes());
     }
     let len = dynamic.len() as u64 * 16;
-    // Fields of a program header: offset, virtual and physical address, size in the file and in memory.
+    // These fields of a program header are offset, virtual and physical address, size in the file and in memory.
     for (index, word) in [offset as u64, address, address, len, len].into_iter().enumerate() {
         put(layout.dynamic_header + 8 + index * 8, &word.to_le_bytes());
     }
     for (index, (name, text)) in layout.names.into_iter().enumerate() {
         let at = offset + definitions + index * 28;
         let last = index == 1;
-        // Format, flags (set for the first definition, which names the file), number, count of names.
+        // The fields are format, flags (set for the first definition, which names the file), index of the version, and
+        // number of names.
         let number = if last { layout.version } else { 1 };
         for (field, half) in [1, u16::from(!last), number, 1].into_iter().enumerate() {
             put(at + field * 2, &half.to_le_bytes());
         }
-        // Hash, offset of the name, offset of the next definition, and then the name.
+        // The fields are hash, offset of the name, and offset of the next definition. The name follows.
         let next = if last { 0 } else { 28 };
         let words = [elf::hash(text.as_bytes()), 20, next, name, 0];
         for (field, word) in words.into_iter().enumerate() {
@@ -192,7 +193,7 @@ fn with_versions(mut library: Vec<u8>) -> Result<Vec<u8>, String> {
     with_sections(library, layout.sections, dynamic, definitions)
 }
 
-/// Offset, address and size of a table.
+/// File offset, address and size of a table.
 struct Piece {
     offset: u64,
     address: u64,
@@ -207,7 +208,8 @@ impl Piece {
     }
 }
 
-/// Appends a section table in which the dynamic table has its new position and the version definitions have a section.
+/// Appends a section table to the file. In this table, the dynamic table has its new position and the version
+/// definitions have a section.
 fn with_sections(
     mut library: Vec<u8>,
     sections: Sections,

@@ -1,8 +1,8 @@
 //! Memory that is shared with other processes: HSA's IPC calls.
 //!
-//! An allocation is private until it is shared. Sharing moves its bytes into a memfd that is mapped at the same
-//! address. The handle contains the process id and the file descriptor, with which another process can open the memfd.
-//! The memfd has no name in any folder, and its memory is freed when no process maps it any more.
+//! An allocation is private until it is shared. Sharing moves its bytes into a memfd that is mapped at the address of
+//! the allocation. The handle contains the process id and the file descriptor, with which another process can open the
+//! memfd. The memfd has no name in any folder, and its memory is freed when no process maps it any more.
 
 use std::{
     collections::BTreeMap,
@@ -29,11 +29,12 @@ pub(crate) struct Handle {
     magic: u32,
     process: u32,
     file: u32,
-    /// Random number. Another file may later have the same process id and file descriptor, but not this number.
+    /// Random number that identifies the memfd. Another file may later have the same process id and file descriptor,
+    /// but not this number.
     draw: [u32; 2],
     /// Requested size of the allocation, in bytes.
     bytes: [u32; 2],
-    /// Agent that owns the allocation, and flags of its memory pool.
+    /// Agent that owns the allocation, and flags of the memory pool from which it was allocated.
     owner: [u16; 2],
 }
 
@@ -41,7 +42,7 @@ const MAGIC: u32 = u32::from_le_bytes(*b"rcri");
 
 #[derive(Default)]
 pub(crate) struct Shared {
-    /// Shared allocations. The key is the start address.
+    /// Shared allocations, each with its memfd and handle. The key is the start address.
     known: Mutex<BTreeMap<usize, (OwnedFd, Handle)>>,
     sharing: Mutex<()>,
 }
@@ -63,7 +64,8 @@ impl Handle {
             return None;
         }
         let file = File::options().read(true).write(true).open(&path).ok()?;
-        // The size is checked again, because the descriptor may have been reused between the two checks.
+        // The memfd is checked again after it was opened, because the descriptor may have been reused since the first
+        // check.
         let whole = self.bytes().next_multiple_of(PAGE) as u64;
         let same = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()? == link;
         (same && file.metadata().ok()?.len() == whole).then(|| file.into())
@@ -148,7 +150,8 @@ extern "C" fn hsa_amd_ipc_memory_attach(
     if handle.magic != MAGIC || pointer.is_null() || bytes > handle.bytes().next_multiple_of(PAGE) {
         return Status::INVALID_ARGUMENT;
     }
-    // The process has ended, it has freed the memory, or this process may not inspect it.
+    // If the memfd cannot be opened, the other process has ended or has freed the memory, or this process may not
+    // inspect it.
     let Some(file) = handle.open() else { return Status::INVALID_ARGUMENT };
     let [owner, flags] = handle.owner;
     let owner = Agent(owner.into());
@@ -171,8 +174,8 @@ extern "C" fn hsa_amd_ipc_memory_detach(pointer: usize) -> Status {
     if memory::detach(pointer) { Status::SUCCESS } else { Status::INVALID_ARGUMENT }
 }
 
-/// Returns a file descriptor for the allocation that contains the range, and the offset of the range in the allocation.
-/// The caller must close the descriptor.
+/// Returns a file descriptor for the allocation that contains the range, and the offset of the range within the
+/// allocation. The caller must close the descriptor.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_portable_export_dmabuf(
     pointer: usize,
@@ -200,7 +203,8 @@ extern "C" fn hsa_amd_portable_export_dmabuf(
     descriptor.put(copy.into_raw_fd())
 }
 
-/// Newer form of the function with flags for a PCIe path. The flags have no effect here.
+/// Newer form of `hsa_amd_portable_export_dmabuf`, with flags for a PCIe path. The flags have no effect in the emulated
+/// device.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_portable_export_dmabuf_v2(
     pointer: usize,

@@ -20,7 +20,7 @@ pub(crate) const ISA: Isa = Isa(1);
 /// Handle of the only wave size (`hsa_wavefront_t`).
 const WAVEFRONT: u64 = 1;
 
-/// Returns the maximum LDS of a workgroup, in bytes.
+/// Returns the maximum size of the LDS of a workgroup, in bytes.
 pub(crate) fn group_bytes() -> u32 {
     config::get().arch.facts().lds_bytes
 }
@@ -91,7 +91,7 @@ extern "C" fn hsa_isa_get_info_alt(isa: Isa, attribute: u32, value: Answer) -> S
     }
 }
 
-/// Older form of the function with the index of a calling convention. Only one calling convention exists.
+/// Older form of `hsa_isa_get_info_alt`, with the index of a calling convention. Only one calling convention exists.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_isa_get_info(isa: Isa, attribute: u32, index: u32, value: Answer) -> Status {
     if index == 0 { hsa_isa_get_info_alt(isa, attribute, value) } else { Status::INVALID_INDEX }
@@ -102,7 +102,7 @@ extern "C" fn hsa_isa_compatible(code: Isa, agent: Isa, result: Out<bool>) -> St
     if code == ISA && agent == ISA { result.put(true) } else { Status::INVALID_ISA }
 }
 
-/// Returns an empty mask: ROCr does not support floating-point exceptions on any GPU.
+/// Returns an empty mask, because ROCr does not support floating-point exceptions on any GPU.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_isa_get_exception_policies(isa: Isa, _profile: u32, mask: Out<u16>) -> Status {
     if isa == ISA { mask.put(0) } else { Status::INVALID_ISA }

@@ -1,4 +1,4 @@
-//! Files that the kernel driver would create in `/sys/class/kfd` for the emulated GPUs. Frameworks and RCCL read
+//! Files that the `amdkfd` driver would create in `/sys/class/kfd` for the emulated GPUs. Frameworks and RCCL read
 //! properties there that HSA does not report.
 //!
 //! Names and units follow Linux, drivers/gpu/drm/amd/amdkfd/kfd_topology.c.
@@ -12,10 +12,10 @@ use crate::model::{self, Model};
 /// PCI vendor id of AMD.
 const VENDOR: u32 = 0x1002;
 
-/// Type of an io_link: PCI Express.
+/// Number for PCI Express as the type of an io_link.
 const PCIE: u32 = 2;
 
-/// Flag of an io_link: enabled.
+/// Flag of an io_link that is enabled.
 const ENABLED: u32 = 1;
 
 /// Weight that the driver assigns to an io_link over PCI Express.
@@ -27,7 +27,8 @@ const FRAME_BUFFER_PUBLIC: u32 = 1;
 const FRAME_BUFFER_PRIVATE: u32 = 2;
 const SYSTEM: u32 = 0;
 
-/// Returns the files below `/sys/class/kfd/kfd/topology`. The key is the relative path, the value the content.
+/// Returns the files below `/sys/class/kfd/kfd/topology`. The key is the relative path, the value the content of the
+/// file.
 pub fn topology(config: &Config) -> BTreeMap<String, String> {
     let mut files = BTreeMap::from([
         ("generation_id".to_owned(), "1\n".to_owned()),
@@ -56,7 +57,8 @@ pub fn topology(config: &Config) -> BTreeMap<String, String> {
     files
 }
 
-/// Returns a GPU id. The driver uses a hash. Readers only need an id that is not 0, which is the id of the host.
+/// Returns the GPU id for the GPU with this number. The driver computes a hash. Programs only need an id that is not 0,
+/// which is the id of the host.
 fn gpu_id(number: u32) -> u32 {
     0x6500 + number
 }
@@ -138,7 +140,7 @@ fn link(from: u32, to: u32) -> String {
 }
 
 /// Returns the architecture as the driver encodes it, for example 90010 for `gfx90a`. In the name, the minor number and
-/// the stepping have one hexadecimal digit each. In the encoding they have two decimal digits each.
+/// the stepping have one hexadecimal digit each. In the encoding, each of them has two decimal digits.
 fn target_version(arch: Arch) -> u32 {
     let digits = arch.name().trim_start_matches("gfx");
     let (major, rest) = digits.split_at(digits.len() - 2);

@@ -1,11 +1,11 @@
 //! Emulated AMD device: a `libhsa-runtime64.so.1` that a released HIP runtime loads in place of ROCr. Faults can be
-//! injected in the device.
+//! injected into the device.
 //!
 //! The HIP runtime, its compiler and the libraries above it run unmodified. The library replaces everything below the
-//! HSA interface. The crate does not depend on cases, plans or verdicts: its configuration is one environment variable
+//! HSA interface. The crate does not depend on cases, plans or verdicts. Its configuration is one environment variable
 //! ([`device::CONFIG_VARIABLE`]), and its messages go to standard error in lines that start with `rocrepro-device:`.
 //!
-//! Not modelled: timing, caches, the memory model, page migration.
+//! The device does not model timing, caches, the memory model or page migration.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("the HIP runtime and so this device exist for x86-64 Linux only");

@@ -1,4 +1,4 @@
-//! Executables of the HSA interface: loads code objects into device memory and returns their symbols.
+//! Executables of the HSA interface. The module loads code objects into device memory and returns their symbols.
 
 mod older;
 
@@ -42,7 +42,7 @@ struct Image {
     agent: Agent,
     start: usize,
     len: usize,
-    /// Bytes of the code object, which debuggers and the runtime may ask for.
+    /// Bytes of the code object, which debuggers and the HIP runtime may query.
     storage: Arc<[u8]>,
 }
 
@@ -54,8 +54,8 @@ struct Executable {
     symbols: Vec<u64>,
 }
 
-/// All objects with handles. Handles are consecutive numbers and never reused, so the handle of a destroyed object is
-/// detected.
+/// All objects of the loader that have handles. Handles are consecutive numbers and never reused, so the use of a
+/// destroyed object's handle is detected.
 #[derive(Default)]
 struct Registry {
     next: u64,
@@ -97,7 +97,7 @@ fn new_reader(bytes: Arc<[u8]>, reader: Out<u64>) -> Status {
 /// `hsa_code_object_reader_create_from_memory`.
 ///
 /// # Safety
-/// As required by HSA: `pointer` is valid for `bytes` bytes.
+/// As HSA requires, `pointer` must be valid for `bytes` bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_code_object_reader_create_from_memory(
     pointer: *const u8,
@@ -422,7 +422,7 @@ pub(crate) struct ExtensionTable {
 type ObjectCallback = extern "C" fn(u64, u64, *mut c_void) -> Status;
 type ExecutableCallback = extern "C" fn(u64, *mut c_void) -> Status;
 
-/// Table that `hsa_system_get_major_extension_table` returns.
+/// Table of the loader extension that `hsa_system_get_major_extension_table` returns.
 pub(crate) const EXTENSION_TABLE: ExtensionTable = ExtensionTable {
     host_address: query_host_address,
     segments: query_segment_descriptors,

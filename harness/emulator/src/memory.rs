@@ -33,14 +33,14 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Memory {
     map: RwLock<AddressMap>,
-    /// Number of allocated bytes. The key is the GPU.
+    /// Number of allocated bytes of each GPU. The key is the handle of the GPU.
     used: Mutex<BTreeMap<u64, u64>>,
     /// Number of times that the host has queried the free memory.
     answers: AtomicU64,
-    /// Addresses that an injected fault has allocated a second time. An address that was allocated twice more is in the
-    /// list twice.
+    /// Addresses at which an injected fault has made a second allocation. An address is listed once for each additional
+    /// allocation.
     aliases: Mutex<Vec<usize>>,
-    /// Sizes of allocations that an injected fault has freed twice. Two later allocations of the same size get the same
+    /// Sizes of allocations that an injected fault has freed twice. Two later allocations of such a size get the same
     /// address.
     freed_twice: Mutex<Vec<usize>>,
     users: Mutex<Users>,
@@ -84,7 +84,7 @@ pub(crate) fn available(device: Agent) -> u64 {
     }
 }
 
-/// Counts memory of the device as used. Returns `false` and counts nothing if too little memory is free.
+/// Counts bytes of device memory as used. If too little memory is free, returns `false` and counts nothing.
 pub(crate) fn charge(device: Agent, bytes: usize) -> bool {
     let mut all = used();
     let used = all.entry(device.0).or_default();
@@ -94,7 +94,7 @@ pub(crate) fn charge(device: Agent, bytes: usize) -> bool {
     wanted.is_some()
 }
 
-/// Counts memory of the device as free, unless an injected leak keeps it.
+/// Counts bytes of device memory as free, unless an injected leak keeps them.
 pub(crate) fn discharge(device: Agent, bytes: usize) {
     if faults::takes(Fault::AllocLeak) {
         return;
@@ -116,7 +116,7 @@ fn alias(len: usize) -> Option<usize> {
     })
 }
 
-/// Ends one of the uses of an address that was allocated twice. Returns `None` if the address was not.
+/// Frees one of the allocations at an address that was allocated more than once. Returns `None` if the address was not.
 fn end_alias(start: usize) -> Option<Region> {
     let mut aliases = Memory::here().aliases.lock();
     let found = aliases.iter().position(|alias| *alias == start)?;
@@ -125,10 +125,11 @@ fn end_alias(start: usize) -> Option<Region> {
     Some(map().find(start)?.1)
 }
 
-/// Zeros all device memory, as a reset of the device does.
+/// Fills all device memory with zeros, as a reset of the device does.
 pub(crate) fn forget() {
     for (start, len) in map().pools() {
-        // SAFETY: the dispatch that is reset keeps all memory mapped, and only the emulated program uses device memory.
+        // SAFETY: the dispatch that is reset keeps all memory mapped, and only the program on the emulated device uses
+        // device memory.
         unsafe { std::ptr::write_bytes(start as *mut u8, 0, len) };
     }
 }
@@ -136,8 +137,8 @@ pub(crate) fn forget() {
 /// Allocates zeroed whole pages for an agent and adds them to the address map. Returns the address, or `None` if there
 /// is too little memory.
 ///
-/// Every allocation is followed by an unmapped page, as with the kernel driver. An access behind a large buffer is
-/// therefore a fault and does not reach another allocation.
+/// Every allocation is followed by an unmapped page, as with the amdgpu driver. An access past the end of a large
+/// buffer is therefore a fault and does not reach another allocation.
 pub(crate) fn allocate(bytes: usize, owner: Agent, flags: u32, kind: Kind) -> Option<usize> {
     let len = bytes.max(1).checked_next_multiple_of(PAGE)?;
     let counted = owner.is_gpu() && kind == Kind::Pool;
@@ -162,7 +163,7 @@ pub(crate) fn allocate(bytes: usize, owner: Agent, flags: u32, kind: Kind) -> Op
     Some(start)
 }
 
-/// Size of a large page, in bytes. The kernel driver aligns large allocations to this size, and the device-side heap of
+/// Size of a large page, in bytes. The amdgpu driver aligns large allocations to this size, and the device-side heap of
 /// ROCm relies on that.
 const LARGE_PAGE: usize = 2 << 20;
 
@@ -171,7 +172,7 @@ fn map_pages(len: usize) -> Option<usize> {
     let kept = len.checked_add(PAGE)?;
     let whole = kept.checked_add(align - PAGE)?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: the kernel chooses a free address, so the new mapping does not affect memory in use.
+    // SAFETY: Linux chooses a free address, so the new mapping does not affect memory in use.
     let all = unsafe { libc::mmap(std::ptr::null_mut(), whole, libc::PROT_NONE, flags, -1, 0) };
     if all == libc::MAP_FAILED {
         return None;
@@ -228,7 +229,7 @@ pub(crate) fn free(start: usize) -> bool {
 /// Maximum time for which [`move_into`] waits for running kernels and copies, which may access the memory.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Moves the bytes of an allocation into a file and maps the file at the same address.
+/// Moves the bytes of an allocation into a file and maps the file at the address of the allocation.
 ///
 /// If the host writes to the memory during the move, the write may be lost. This is only possible for memory that the
 /// host accesses directly.
@@ -269,7 +270,7 @@ pub(crate) fn move_into(start: usize, file: &File) -> Result<(), &'static str> {
     if moved { Ok(()) } else { Err("the kernel maps no file in its place") }
 }
 
-/// Maps a file over pages from `map_pages`.
+/// Maps a file in place of pages from `map_pages`.
 fn map_file(start: usize, len: usize, file: &impl AsRawFd) -> bool {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
@@ -313,7 +314,7 @@ pub(crate) fn register_host_block(start: usize, len: usize) {
     map_mut().insert(start, Region { len, kind: Kind::Internal, owner: Agent::CPU, flags });
 }
 
-/// Running kernels and copies, and freed memory that they may still access.
+/// Numbers of running kernels and copies, and freed memory that they may still access.
 #[derive(Default)]
 struct Users {
     running: usize,

@@ -16,22 +16,23 @@ macro_rules! missing {
 }
 
 missing! {
-    // Images of graphics interfaces, which have a layout of their own.
+    // These functions import images of graphics interfaces, which have a layout of their own.
     hsa_amd_image_create
-    // Memory of graphics interfaces, and signals that are shared with other processes. A thread that waits for a signal
-    // is only woken by its own process.
+    // These functions import memory of graphics interfaces, or share signals with other processes. A thread that waits
+    // for a signal is only woken by its own process.
     hsa_amd_interop_map_buffer
     hsa_amd_interop_unmap_buffer
     hsa_amd_ipc_signal_attach
     hsa_amd_ipc_signal_create
-    // Shared virtual memory with page migration. The system attributes report that it is not supported.
+    // These functions manage shared virtual memory with page migration. The system attributes report that it is not
+    // supported.
     hsa_amd_svm_attributes_get
     hsa_amd_svm_attributes_set
     hsa_amd_svm_prefetch_async
-    // Direct file access by the device.
+    // These functions let the device access files directly.
     hsa_amd_ais_file_read
     hsa_amd_ais_file_write
-    // Hardware counters and samples.
+    // These functions read hardware counters and samples.
     hsa_amd_spm_acquire
     hsa_amd_spm_release
     hsa_amd_spm_set_dest_buffer
@@ -42,7 +43,8 @@ missing! {
     hsa_ven_amd_pcs_iterate_configuration
     hsa_ven_amd_pcs_start
     hsa_ven_amd_pcs_stop
-    // Handles for code objects that readers have replaced, and code objects for programs (and not for agents).
+    // These functions use handles for code objects, which readers have replaced, or code objects for a program instead
+    // of an agent.
     hsa_code_object_deserialize
     hsa_code_object_destroy
     hsa_code_object_get_info
@@ -55,14 +57,15 @@ missing! {
     hsa_executable_load_code_object
     hsa_executable_load_program_code_object
     hsa_executable_readonly_variable_define
-    // The finalizer, which compiled BRIG (an intermediate language).
+    // These functions belong to the finalizer, which compiled BRIG (an intermediate language).
     hsa_ext_program_add_module
     hsa_ext_program_create
     hsa_ext_program_destroy
     hsa_ext_program_finalize
     hsa_ext_program_get_info
     hsa_ext_program_iterate_modules
-    // Queues whose packets the host processes, user data of allocations, and threads of the device.
+    // These functions are about queues whose packets the host processes, user data of allocations, and threads of the
+    // device.
     hsa_soft_queue_create
     hsa_amd_async_function
     hsa_amd_pointer_info_set_userdata
@@ -78,7 +81,7 @@ macro_rules! refused {
 }
 
 refused! {
-    // Functions that ROCr has never implemented either (`MemoryRegion::CanMigrate`, `MemoryRegion::Migrate`).
+    // ROCr has never implemented these functions either (`MemoryRegion::CanMigrate`, `MemoryRegion::Migrate`).
     hsa_amd_memory_migrate
     hsa_amd_memory_pool_can_migrate
 }
@@ -93,7 +96,8 @@ macro_rules! without_effect {
 }
 
 without_effect! {
-    // Scratch memory that can be reclaimed, and the log of ROCr. The emulated device has neither.
+    // These functions are about scratch memory that can be reclaimed, and the log of ROCr. The emulated device has
+    // neither.
     hsa_amd_agent_set_async_scratch_limit
     hsa_amd_enable_logging
 }

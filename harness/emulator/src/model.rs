@@ -19,7 +19,7 @@ pub(crate) struct Model {
     pub(crate) memory_clock: u32,
     /// Width of the memory bus in bits.
     pub(crate) bus: u32,
-    /// Size of the data caches of level 1 to 3 in KiB; zero for a level that does not exist.
+    /// Sizes of the data caches of level 1 to 3 in KiB; zero for a level that does not exist.
     pub(crate) caches: [u32; 3],
     pub(crate) cache_line: u32,
     /// Number of accelerator complex dies (XCDs).
@@ -33,7 +33,7 @@ pub(crate) fn unique_id(number: u32) -> u64 {
     UNIQUE_ID + u64::from(number)
 }
 
-/// Returns the PCI address of a GPU: bus 3 and following, device 0, function 0.
+/// Returns the PCI address of the GPU with this number: bus 3 plus the number, device 0, function 0.
 pub(crate) fn location(number: u32) -> u32 {
     (3 + number) << 8
 }

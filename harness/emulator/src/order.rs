@@ -9,10 +9,10 @@
 //! * for a packet, the work for which an earlier barrier bit or barrier packet of the same queue has waited. If the
 //!   packet itself has the barrier bit, all earlier packets of the queue (HSA Platform System Architecture
 //!   Specification 1.2, 2.9);
-//! * the work that lowered the signals for which the packet or copy waits.
+//! * the work that decremented the signals for which the packet or copy waits.
 //!
 //! The clock of the host grows when the host waits for a signal or reads one. All threads of the host share one clock,
-//! because the device does not observe how threads synchronise. Direct memory accesses of the host are not observed
+//! because the device does not observe how threads synchronise. Direct memory accesses by the host are not observed
 //! either.
 
 mod accesses;
@@ -32,26 +32,26 @@ pub(crate) use state::{Known, Work};
 
 use crate::{abi::Signal, faults, findings, locks::Mutex, part::Part as _, row::Row, sanitizer};
 
-/// Number of packets, counted from the oldest pending packet, that may overtake others.
+/// Number of packets, counted from the oldest pending packet, among which packets may start out of order.
 pub(crate) const WINDOW: usize = 64;
 
 #[derive(Default)]
 pub(crate) struct Order(Mutex<State>);
 
 thread_local! {
-    /// Packet that this thread executes. The variable belongs to the thread and not to the device.
+    /// Packet that this thread executes. The variable is per thread, not per device.
     static PACKET: RefCell<Option<Work>> = const { RefCell::new(None) };
 }
 
-/// Returns the state if the sanitizer is on.
+/// Returns the state of the tracking if the sanitizer is on.
 fn state() -> Option<MutexGuard<'static, State>> {
     // The function is cold and not inlined, because each packet and each read of a signal calls this code, mostly
     // without the sanitizer.
     #[cold]
     #[inline(never)]
     fn watched() -> Option<MutexGuard<'static, State>> {
-        // If this fault is injected, packets overtake each other because of the fault and not because of a mistake in
-        // the program.
+        // If this fault is injected, packets overtake each other because of the fault, not because of a mistake in the
+        // program.
         let overtaken = faults::planted(Fault::QueueBarrierIgnored).is_some();
         (!overtaken).then(|| Order::here().0.lock())
     }
@@ -63,7 +63,8 @@ fn with_packet<T>(act: impl FnOnce(&mut State, &mut Work) -> T) -> Option<T> {
     PACKET.with_borrow_mut(|packet| packet.as_mut().map(|work| act(&mut state, work)))
 }
 
-/// Records that the host rang the doorbell of a queue. The host has written all packets before `end`.
+/// Records that the host rang the doorbell of a queue. By then the host has written all packets with an index below
+/// `end`.
 pub(crate) fn doorbell_rang(queue: u64, end: u64) {
     if let Some(mut state) = state() {
         state.rings(queue, end, sanitizer::current_line());
@@ -83,7 +84,7 @@ pub(crate) fn launches(kernel: &str) {
     with_packet(|state, work| state.launches(work, kernel));
 }
 
-/// Records that the packet of this thread is a barrier packet and has waited for these signals.
+/// Records that the packet of this thread is a barrier packet that has waited for these signals.
 pub(crate) fn waited(signals: &[Signal]) {
     with_packet(|state, work| {
         signals.iter().for_each(|signal| state.waited(work, signal.0));
@@ -91,7 +92,7 @@ pub(crate) fn waited(signals: &[Signal]) {
     });
 }
 
-/// Records that the packet of this thread is complete. Called immediately before the packet lowers `completion`.
+/// Records that the packet of this thread is complete. Called immediately before the packet decrements `completion`.
 pub(crate) fn end_packet(completion: Signal) {
     with_packet(|state, work| {
         state.end_packet(work);
@@ -103,7 +104,7 @@ pub(crate) fn end_packet(completion: Signal) {
 fn lower(state: &mut State, work: &Work, signal: Signal) {
     let Some(cell) = signal.cell() else { return };
     state.lowers(work, signal.0);
-    // The host can read this signal without a call.
+    // The host can read this signal without a call to this library.
     if cell.exposed.load(Ordering::Acquire) != 0 {
         state.host_saw(signal.0);
     }
@@ -117,7 +118,7 @@ pub(crate) fn touch(kind: AccessKind, range: Range<u64>) -> Result<(), Unordered
     with_packet(|state, work| state.touch(work, kind, range)).unwrap_or(Ok(()))
 }
 
-/// Returns the clock of the host for a copy that is being submitted, or `None` without the sanitizer.
+/// Returns the clock of the host for a copy that is being submitted; `None` without the sanitizer.
 pub(crate) fn submitted() -> Option<Known> {
     state().map(|state| state.known(sanitizer::current_line()))
 }
@@ -140,7 +141,7 @@ pub(crate) fn begin_copy(
     Ok(Some(work))
 }
 
-/// Records that a copy is complete. Called immediately before the copy lowers `completion`.
+/// Records that a copy is complete. Called immediately before the copy decrements `completion`.
 pub(crate) fn end_copy(work: Option<&Work>, completion: Signal) {
     if let (Some(work), Some(mut state)) = (work, state()) {
         lower(&mut state, work, completion);
@@ -150,7 +151,7 @@ pub(crate) fn end_copy(work: Option<&Work>, completion: Signal) {
 /// Records a copy that the host executes itself.
 ///
 /// # Errors
-/// Returns the errors of [`begin_copy`].
+/// Returns the same errors as [`begin_copy`].
 pub(crate) fn host_copy(rows: &[Row]) -> Result<(), Unordered> {
     let Some(mut state) = state() else { return Ok(()) };
     let known = state.known(sanitizer::current_line());
@@ -177,7 +178,8 @@ pub(crate) fn host_added(signal: Signal) {
     }
 }
 
-/// Forgets the accesses to freed memory, because a later allocation at the same address is unrelated to it.
+/// Removes the accesses to freed memory from the records, because a later allocation at the same address is unrelated
+/// to it.
 pub(crate) fn forget(range: Range<u64>) {
     if let Some(mut state) = state() {
         state.forget(range);

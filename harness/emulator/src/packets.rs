@@ -1,4 +1,4 @@
-//! Packet processor, which executes one packet of a queue.
+//! Packet processor, which executes the packets of a queue one at a time.
 
 use std::time::Duration;
 
@@ -18,16 +18,16 @@ use crate::{
 /// Completion signal and start time of a finished packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Completion {
-    /// Signal to lower. `None` if the packet has no signal or if an injected fault keeps the signal from being lowered.
+    /// Signal to decrement. `None` if the packet has no signal or if an injected fault prevents the decrement.
     pub(crate) signal: Option<Signal>,
-    /// Start time of the packet, in ticks.
+    /// Start time of the packet, in ticks of the system clock.
     pub(crate) start: u64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done(Completion),
-    /// The queue stops, and its error callback is called.
+    /// The queue stops, and its error callback must be called with this status.
     Error(Status),
     /// The queue stops without a callback, because the GPU hangs or because the fault was reported as a system event.
     Hang,
@@ -97,7 +97,7 @@ fn carry_out(
     }
 }
 
-/// Returns the signals for which the packet in this slot waits, or `None` if the packet may start.
+/// Returns the signals for which the packet in this slot waits; `None` if the packet may start.
 pub(crate) fn holds_up(slot: *mut u8) -> Option<Vec<Signal>> {
     // SAFETY: the slot has a valid header, so the host has written the packet and does not change it. All fields are
     // plain integers.
@@ -143,7 +143,8 @@ fn run_kernel(queue: &Origin<'_>, slot: *mut u8, packet: &DispatchPacket, start:
         packet.completion.complete(start);
         delay::sleep(Duration::from_millis(planted.amount("ms")));
     }
-    // A thread that destroys the queue either finds the queue in the list, or has set `stopping` before this check.
+    // If another thread destroys the queue, it either finds the queue in the list, or has set `stopping` before this
+    // check.
     let result = if queue.stopping() {
         Err(dispatch::Failure::Hang)
     } else {

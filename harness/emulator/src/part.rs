@@ -1,5 +1,5 @@
-//! A part of a device. Each module keeps its state in a type of its own, and every device contains one value of each of
-//! these types.
+//! Access to the parts of a device. Each module keeps its state in a type of its own, and every device contains one
+//! value of each of these types.
 //!
 //! HSA functions do not name a device, because a process has only one. In this library each thread belongs to a device,
 //! and the functions that the thread calls find their state through this trait. `whole.rs` selects the device. Parts do
@@ -8,7 +8,7 @@
 use std::{io, thread::JoinHandle};
 
 pub(crate) trait Part: Sync + 'static {
-    /// Returns this part of the device to which the thread belongs.
+    /// Returns this part of the device to which the calling thread belongs.
     fn here() -> &'static Self;
 
     /// Starts a thread that belongs to the same device as the calling thread.

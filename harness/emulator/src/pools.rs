@@ -27,11 +27,11 @@ const HOST_COARSE: Pool = Pool(0x13);
 const DEVICE_COARSE: Pool = Pool(0x21);
 const DEVICE_FINE: Pool = Pool(0x22);
 const DEVICE_GROUP: Pool = Pool(0x23);
-/// Position of the GPU's number in the handle of a pool, in bits.
+/// Position of the lowest bit of the GPU's number in the handle of a pool.
 const NUMBER_SHIFT: u32 = 8;
 
 impl Pool {
-    /// Returns the agent that owns the pool and the segment of the pool, or `None` for an invalid handle.
+    /// Returns the agent that owns the pool and the segment of the pool; `None` for an invalid handle.
     fn describe(self) -> Option<(Agent, Segment)> {
         use pool_flag::{COARSE_GRAINED, FINE_GRAINED, KERNARG};
         let global = |flags| Segment::Global { flags };
@@ -52,7 +52,7 @@ impl Pool {
         })
     }
 
-    /// Returns the owner and the global flags of the pool if memory can be allocated from it.
+    /// Returns the owner and the global flags of the pool; `None` if memory cannot be allocated from it.
     pub(crate) fn allocatable(self) -> Option<(Agent, u32)> {
         match self.describe()? {
             (owner, Segment::Global { flags }) => Some((owner, flags)),
@@ -181,7 +181,7 @@ extern "C" fn hsa_amd_agent_memory_pool_get_info(
     }
 }
 
-/// Returns the maximum size of an allocation for this agent, in bytes.
+/// Returns the maximum size of an allocation that this agent owns, in bytes.
 fn room(owner: Agent) -> usize {
     if owner.is_gpu() { config::get().total_memory() as usize } else { host_bytes() }
 }
@@ -218,8 +218,8 @@ pub(crate) extern "C" fn hsa_amd_memory_pool_free(pointer: usize) -> Status {
         return Status::SUCCESS;
     }
     trace!("free {pointer:#x}");
-    // The address is the ring of a queue or a loaded executable. Like the driver, the device refuses to free memory
-    // that is in use.
+    // The address is the ring of a queue or a loaded executable. Like the amdgpu driver, the device refuses to free
+    // memory that is in use.
     let found = memory::map().find(pointer);
     if let Some((start, Region { kind: Kind::Internal, owner, .. })) = found
         && start == pointer
@@ -348,8 +348,8 @@ extern "C" fn hsa_amd_pointer_info(
     info.put_prefix(answer, bytes)
 }
 
-/// Sets 32-bit words. As in ROCr (`Runtime::FillMemory`), the call returns after the words are set and is not ordered
-/// with packets and copies.
+/// `hsa_amd_memory_fill` sets 32-bit words. As in ROCr (`Runtime::FillMemory`), the call returns after the words are
+/// set and is not ordered with packets and copies.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_memory_fill(pointer: usize, value: u32, count: usize) -> Status {
     if pointer == 0 || !pointer.is_multiple_of(size_of::<u32>()) {
@@ -382,7 +382,7 @@ extern "C" fn hsa_amd_memory_fill(pointer: usize, value: u32, count: usize) -> S
     status
 }
 
-/// Number of words that one row sets.
+/// Number of words that one [`Row`] of the fill sets.
 const FILL_WORDS: usize = 16 << 10;
 
 #[unsafe(no_mangle)]
@@ -400,7 +400,8 @@ extern "C" fn hsa_memory_deregister(pointer: usize, _bytes: usize) -> Status {
 mod tests {
     use super::*;
 
-    /// Fills memory in an allocation of one page, and compares the status and the first and last byte of the page.
+    /// Fills memory in an allocation of one page, and compares the status and the first and last byte of the page with
+    /// the expected ones.
     #[track_caller]
     fn check(offset: usize, count: usize, status: Status, ends: [u8; 2]) {
         let start = memory::allocate(PAGE, Agent::GPU, 0, Kind::Pool).unwrap();

@@ -37,7 +37,7 @@ const PACKET: usize = 64;
 /// HSA_QUEUE_TYPE_COOPERATIVE.
 const COOPERATIVE: u32 = 2;
 
-/// Apertures of the flat address space for LDS and scratch: their upper 32 bits. Kernels of older code objects read
+/// Upper 32 bits of the addresses of LDS and scratch in the flat address space. Kernels of older code objects read
 /// these values from `amd_queue_t`. The crate `isa` defines the same values.
 const GROUP_APERTURE_HI: u32 = 0x0002_0000;
 const PRIVATE_APERTURE_HI: u32 = 0x0001_0000;
@@ -51,14 +51,14 @@ pub(crate) struct Queue {
     doorbell: Mutex<()>,
     rung: Condvar,
     stop: AtomicBool,
-    /// Thread of the queue. Exists only with the eager schedule.
+    /// Thread of the queue; `None` unless the schedule is eager.
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Indices of packets that are complete although an earlier packet is not.
+    /// Indices of packets that are complete although a packet before them is not.
     overtook: Mutex<BTreeSet<u64>>,
-    /// Index of the packet that `packet_that_lowers` has found last.
+    /// Index of the packet that [`Queue::packet_that_lowers`] returned last.
     needed: AtomicU64,
     units: Mutex<units::Mask>,
-    /// State of global wave sync. Exists only for a cooperative queue.
+    /// State of global wave sync; `None` unless the queue is cooperative.
     sync: Option<WaveSync>,
 }
 
@@ -72,7 +72,7 @@ unsafe impl Sync for Queue {}
 pub(crate) struct Queues {
     /// All queues. The key is the address of their `amd_queue_t`.
     all: RwLock<HashMap<u64, Arc<Queue>>>,
-    /// Number of queues created so far, which is the id of the last one.
+    /// Number of queues created so far, which is also the id of the last one.
     created: AtomicU64,
 }
 
@@ -109,7 +109,7 @@ impl Queue {
         unsafe { AtomicU16::from_ptr(slot.cast()) }
     }
 
-    /// Returns the next submitted packet, if any.
+    /// Returns the slot of the next submitted packet, if any.
     fn ready(&self) -> Option<*mut u8> {
         let index = self.cell.read_index.load(Ordering::Acquire);
         if index >= self.cell.write_index.load(Ordering::Acquire) {
@@ -133,8 +133,8 @@ impl Queue {
         }
     }
 
-    /// Executes packets one after another. A packet ends before the next one starts, so the barrier bit and the fence
-    /// scopes of a header need no further action.
+    /// Executes the packets of the queue one after another. A packet ends before the next one starts, so the barrier
+    /// bit and the fence scopes of a header need no further action.
     fn run(&self) {
         while let Some(slot) = self.next() {
             let index = self.cell.read_index.load(Ordering::Acquire);
@@ -144,7 +144,7 @@ impl Queue {
         }
     }
 
-    /// Executes a packet. Returns false if the queue must stop.
+    /// Executes the packet with this index, which is in `slot`. Returns false if the queue must stop.
     fn carry_out(&self, index: u64, slot: *mut u8) -> bool {
         let _work = rest::Work::begin();
         let outcome = packets::process(&self.origin(), index, slot);
@@ -154,7 +154,7 @@ impl Queue {
         match outcome {
             packets::Outcome::Done(completion) => {
                 self.retire(index);
-                // The host may read the results as soon as the signal is lowered.
+                // The host may read the results as soon as the signal is decremented.
                 fence(Ordering::SeqCst);
                 completion.lower();
                 true
@@ -170,7 +170,8 @@ impl Queue {
         }
     }
 
-    /// Marks a packet as complete, and returns the slots of complete packets to the host in order.
+    /// Marks a packet as complete. If all packets before it are complete too, the read index is advanced, which returns
+    /// slots to the host.
     fn retire(&self, index: u64) {
         let mut overtook = self.overtook.lock();
         overtook.insert(index);
@@ -197,13 +198,13 @@ impl Queue {
             .filter(move |(index, _)| !overtook.contains(index))
     }
 
-    /// Returns the packets that may be executed now, in order. If a barrier packet blocks the packets after it, also
-    /// returns the signals for which the barrier packet waits.
+    /// Returns the packets that may be executed now, in the order of the queue. If a barrier packet blocks the packets
+    /// after it, also returns the signals for which the barrier packet waits.
     pub(crate) fn startable(self: &Arc<Self>) -> (Vec<Ready>, Vec<Signal>) {
         let mut found: Vec<Ready> = Vec::new();
         for (index, slot) in self.waiting().take(order::WINDOW) {
             let header = self.header(slot).load(Ordering::Acquire);
-            // The fault can only act where a barrier bit would delay the packet.
+            // The fault can act only on a packet that its barrier bit would delay.
             let barrier = header & packet::BARRIER_BIT != 0 && !found.is_empty();
             if barrier && !faults::takes_at(Fault::QueueBarrierIgnored, index) {
                 break;
@@ -219,7 +220,8 @@ impl Queue {
         (found, Vec::new())
     }
 
-    /// Returns the index of the packet that lowers the signal when it completes.
+    /// Returns the index of the packet that decrements the signal when it completes; `None` if no packet of the queue
+    /// does.
     pub(crate) fn packet_that_lowers(&self, signal: Signal) -> Option<u64> {
         let lowers = |slot: *mut u8| {
             // SAFETY: the slot is in the ring. Every kind of packet has its completion signal in the last word. A
@@ -253,8 +255,8 @@ impl Queue {
         self.ring();
         events::notify();
         let thread = self.thread.lock().take();
-        // A callback may destroy its own queue, and a thread cannot join itself. A thread that is inside a kernel is
-        // not joined either, because a kernel that never ends must not prevent the host from ending.
+        // A callback may destroy its own queue, and a thread cannot join itself. A thread that is executing a kernel is
+        // not joined either, because a kernel that never ends must not prevent the host program from ending.
         let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) else {
             return;
         };
@@ -265,7 +267,7 @@ impl Queue {
 }
 
 impl Drop for Queue {
-    /// Frees the memory of the queue. A thread that is still inside a kernel keeps the queue alive until the process
+    /// Frees the memory of the queue. A thread that is still executing a kernel keeps the queue alive until the process
     /// ends.
     fn drop(&mut self) {
         signal::destroy(self.cell.head.doorbell);
@@ -312,8 +314,8 @@ pub(crate) fn ring(address: u64) {
     }
 }
 
-/// Stops all queues, as the driver does when it closes the queues of a process. Their memory stays allocated, because
-/// the host may still read it.
+/// Stops all queues, as the amdgpu driver does when it closes the queues of a process. Their memory stays allocated,
+/// because the host may still read it.
 pub(crate) fn shut_down() {
     for queue in all() {
         queue.end();
@@ -344,7 +346,7 @@ extern "C" fn hsa_queue_create(
     let (Some(base), Some(cell)) = (allocate(bytes), allocate(size_of::<QueueCell>())) else {
         return Status::OUT_OF_RESOURCES;
     };
-    // One call for all pages is cheaper than one page fault for each page. Older kernels ignore the advice.
+    // One call for all pages is cheaper than one page fault for each page. Older versions of Linux ignore the advice.
     // SAFETY: the range is the ring that was just allocated, and no byte changes.
     unsafe { libc::madvise(base as *mut c_void, bytes, libc::MADV_POPULATE_WRITE) };
     for slot in (base..base + bytes).step_by(PACKET) {
@@ -409,7 +411,7 @@ extern "C" fn hsa_queue_destroy(queue: *mut QueueCell) -> Status {
     Status::SUCCESS
 }
 
-/// Stops the queue. As `hsa_queue_inactivate` permits, packets that are already submitted may not be executed.
+/// Stops the queue. As HSA permits for `hsa_queue_inactivate`, packets that are already submitted may not be executed.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_queue_inactivate(queue: *mut QueueCell) -> Status {
     let Some(queue) = find(queue as u64) else { return Status::INVALID_QUEUE };
@@ -435,13 +437,13 @@ extern "C" fn hsa_amd_queue_get_info(
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_profiling_set_profiler_enabled(_queue: *mut QueueCell, _on: i32) -> Status {
-    // Times are always recorded, so the setting has no effect.
+    // Times are always recorded, so the call has no effect.
     Status::SUCCESS
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_queue_set_priority(_queue: *mut QueueCell, priority: u32) -> Status {
-    // Every queue has its own thread, so priorities have no effect.
+    // Every queue has a thread of its own, so priorities have no effect.
     if priority <= 2 { Status::SUCCESS } else { Status::INVALID_ARGUMENT }
 }
 

@@ -61,7 +61,7 @@ extern "C" fn hsa_memory_free(pointer: usize) -> Status {
     hsa_amd_memory_pool_free(pointer)
 }
 
-/// Does nothing, as in ROCr: every agent can access every pool.
+/// Does nothing, as in ROCr, because every agent can access every pool.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_memory_assign_agent(pointer: usize, agent: Agent, access: u32) -> Status {
     // hsa_access_permission_t: read is 1, write 2, both 3.
@@ -81,7 +81,7 @@ mod tests {
     #[track_caller]
     fn check(region: Pool, bytes: usize, expected: Status) {
         let mut pointer = 0usize;
-        // SAFETY: `Out` is a transparent pointer, here to a local of its type.
+        // SAFETY: `Out` is a transparent pointer, in this case to a local variable of its type.
         let out = unsafe { std::mem::transmute::<*mut usize, Out<usize>>(&raw mut pointer) };
         assert_eq!(hsa_memory_allocate(region, bytes, out), expected);
         assert_eq!(pointer != 0, expected == Status::SUCCESS);

@@ -1,8 +1,8 @@
 //! Lines that the emulated device writes to standard error.
 //!
-//! By default the device writes four kinds of lines, which the crate `judge` reads: a *gap* is an unsupported feature
-//! of the emulation, a *fault* is an error of the emulated program, a *finding* is an error that only the sanitizer
-//! detects, and a *hang* is a kernel that does not end.
+//! By default the device writes four kinds of lines, which the crate `judge` reads. A *gap* is an unsupported feature
+//! of the emulation, a *fault* is an error of the program that runs on the device, a *finding* is an error that only
+//! the sanitizer detects, and a *hang* is a kernel that does not end.
 
 use std::{
     fmt::{Arguments, Display},
@@ -41,14 +41,14 @@ pub(crate) fn bad_configuration(problem: impl Display) {
     line(format_args!("bad configuration: {problem}"));
 }
 
-/// Reports that the work of a process does not reach this device, or that the process uses other libraries than
+/// Reports that HSA calls of the process do not reach this device, or that the process uses other libraries than
 /// requested.
 pub(crate) fn note(what: impl Display) {
     line(format_args!("note: {what}"));
 }
 
 pub(crate) fn tracing() -> bool {
-    // The variable and standard error belong to the process and not to a device.
+    // The variable and standard error belong to the process, not to a device.
     static ON: OnceLock<bool> = OnceLock::new();
     *ON.get_or_init(|| std::env::var_os(TRACE_VARIABLE).is_some_and(|v| v == "1"))
 }
@@ -57,7 +57,7 @@ pub(crate) fn trace_line(text: Arguments<'_>) {
     line(format_args!("trace: {text}"));
 }
 
-/// Writes a line if tracing is on. If tracing is off, the macro only reads a flag.
+/// Writes a line to standard error if tracing is on. If tracing is off, the macro only reads a flag.
 macro_rules! trace {
     ($($arg:tt)*) => {
         if $crate::report::tracing() {
@@ -67,7 +67,7 @@ macro_rules! trace {
 }
 pub(crate) use trace;
 
-/// Makes a panic of this library abort the process with a message. A panic must not unwind into C, and the state of the
+/// Makes the process abort with a message if this library panics. A panic must not unwind into C, and the state of the
 /// device is unknown after it.
 pub(crate) fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {

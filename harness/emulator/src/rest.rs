@@ -1,9 +1,10 @@
-//! Shutdown of the process: submitted work completes before the static destructors of the runtime run.
+//! Delays the end of the process, so that submitted work completes before the static destructors of the HIP runtime
+//! run.
 //!
 //! A HIP runtime submits packets for which it does not wait, for example stream markers. It also has handlers that free
 //! memory. Its static destructors destroy objects that those handlers use. A GPU completes such packets microseconds
 //! after the last wait of the host. An emulated device on a loaded machine is slower. Without this module the host
-//! could end first, and about one process in several hundred crashed.
+//! program could end first, and about one process in several hundred crashed.
 
 use std::{
     sync::{
@@ -18,14 +19,14 @@ use crate::{events, part::Part as _, queue, signal};
 /// Maximum total time for which the end of the process is delayed. It is limited because a kernel may never end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Polling interval.
+/// Interval at which the delayed process checks whether submitted work is complete.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Number of packets and copies that were started and are not complete.
 #[derive(Default)]
 pub(crate) struct Begun(AtomicUsize);
 
-/// Represents a packet or copy that was started and has not lowered its signal yet.
+/// Guard for a packet or copy that has started and has not decremented its signal yet.
 pub(crate) struct Work(&'static Begun);
 
 impl Work {
@@ -42,10 +43,10 @@ impl Drop for Work {
     }
 }
 
-/// Registers the wait with `atexit`. Functions that were registered earlier run after the wait, for example destructors
-/// of libraries that were loaded earlier.
+/// Registers this module's wait with `atexit`. Functions that were registered earlier run after the wait, for example
+/// destructors of libraries that were loaded earlier.
 pub(crate) fn before_exit() {
-    // A process ends once, for all its devices.
+    // A process ends only once, whichever devices it has.
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
         // SAFETY: the function has no parameters and does not unwind. The C library removes it when this library is
@@ -54,7 +55,7 @@ pub(crate) fn before_exit() {
     });
 }
 
-/// Time at which the wait ends. Set when the process begins to end.
+/// Time at which the wait ends at the latest. Set when the process begins to end.
 static END: OnceLock<Instant> = OnceLock::new();
 
 extern "C" fn wait() {
@@ -67,7 +68,7 @@ pub(crate) fn process_ends() -> bool {
     END.get().is_some()
 }
 
-/// Waits until submitted work is complete, if the process is ending. HSA functions that submit or query work call this
+/// If the process is ending, waits until submitted work is complete. HSA functions that submit or query work call this
 /// function, because a runtime submits more work in its destructors.
 pub(crate) fn at_call() {
     let Some(end) = END.get().filter(|_| !signal::in_handler()) else { return };
@@ -78,9 +79,9 @@ pub(crate) fn at_call() {
     }
 }
 
-/// Returns true if no submitted work can cause a call of a handler any more.
+/// Returns true if no submitted work can cause a handler to be called any more.
 fn is_quiescent() -> bool {
-    // A packet begins to count as work before it leaves its queue, and its signal is lowered before it ceases to count.
-    // Therefore the checks must be made in this order.
+    // A packet is counted as work before it leaves its queue, and until its signal has been decremented. Therefore the
+    // checks must be made in this order.
     !queue::any_ready() && Begun::here().0.load(Ordering::SeqCst) == 0 && signal::settled()
 }

@@ -1,4 +1,4 @@
-/// One contiguous piece of a copy.
+/// One contiguous piece of a copy: `len` bytes from one address to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) to: usize,

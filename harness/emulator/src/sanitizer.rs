@@ -1,4 +1,4 @@
-//! Data of the sanitizer in addition to the address map: allocations, guards and initialised bytes.
+//! Data of the sanitizer in addition to the address map: allocations, guard areas and initialised bytes.
 //!
 //! With the sanitizer, the address map contains the exact bytes of allocations and not whole pages. An access of a
 //! kernel or a copy outside of an allocation is therefore a page fault. This module describes which allocation is near
@@ -28,13 +28,13 @@ pub(crate) struct Sanitizer {
     /// Current line of the case, or `u32::MAX` before the first line.
     line: AtomicU32,
     history: Mutex<History>,
-    /// Guards on both sides of buffers, which kernels of the program must not access. The key is the start of a guard,
-    /// the value its end. Guards do not overlap.
+    /// Guard areas on both sides of buffers, which kernels of the program must not access. The key is the start of a
+    /// guard area, the value its end. Guard areas do not overlap.
     guards: RwLock<BTreeMap<usize, usize>>,
-    /// Initialised bytes of device memory. The key is the start of the allocation.
+    /// Records of the initialised bytes of device memory. The key is the start of the allocation.
     ///
-    /// Only memory that packets and copies alone can access is tracked. Memory that the host can write without a call
-    /// counts as initialised. Memory from the virtual memory calls counts as initialised too.
+    /// Only memory that no one but packets and copies can access is tracked. Memory that the host can write without a
+    /// call is treated as initialised. So is memory from the virtual memory calls.
     written: RwLock<BTreeMap<u64, Arc<Written>>>,
 }
 
@@ -58,8 +58,8 @@ impl Sanitizer {
         self.line.load(Ordering::Relaxed)
     }
 
-    /// Returns the part of a mapped range around the address that contains no guard, or `None` if the address is in a
-    /// guard.
+    /// Returns the part of the mapped range around the address that lies between guard areas; `None` if the address is
+    /// in a guard area.
     pub(crate) fn unguarded(&self, address: usize, mapped: Range<usize>) -> Option<Range<usize>> {
         if !self.on {
             return Some(mapped);
@@ -67,15 +67,16 @@ impl Sanitizer {
         between(&self.guards.read(), address, mapped)
     }
 
-    /// Returns the record of initialised bytes of the allocation that contains the address.
+    /// Returns the record of the initialised bytes of the allocation that contains the address; `None` if they are not
+    /// tracked.
     pub(crate) fn written(&self, address: u64) -> Option<Arc<Written>> {
         let all = self.written.read();
         let (_, found) = all.range(..=address).next_back()?;
         found.range().contains(&address).then(|| found.clone())
     }
 
-    /// Describes the allocation in or near which an address lies that must not be accessed. Returns an empty string if
-    /// the sanitizer is off.
+    /// Describes the allocation that contains an address, or is near it, for the message about an invalid access.
+    /// Returns an empty string if the sanitizer is off.
     pub(crate) fn describe(&self, address: u64) -> String {
         let current = self.current_line();
         let known = self.history.lock().describe(address as usize, current);
@@ -87,7 +88,7 @@ impl Sanitizer {
 struct Allocation {
     start: usize,
     len: usize,
-    /// Name of the buffer, if this entry is a buffer of the case.
+    /// Name of the buffer; `None` if this entry is not a buffer of the case.
     name: Option<Arc<str>>,
     by: u32,
     freed_by: Option<u32>,
@@ -96,18 +97,18 @@ struct Allocation {
 #[derive(Debug, Default)]
 struct History(Vec<Allocation>);
 
-/// Maximum distance from an allocation at which an address is described as near it, in bytes.
+/// Maximum distance in bytes between an address and an allocation that are described as near each other.
 const NEAR: usize = 1 << 20;
 
 impl History {
-    /// Describes the allocation that contains the address, has contained it, or is next to it. `at` is the current
-    /// line.
+    /// Describes the allocation that contains the address, has contained it, or is next to it. `at` is the current line
+    /// of the case.
     fn describe(&self, address: usize, at: u32) -> Option<String> {
         let inside = |a: &&Allocation| a.start <= address && address - a.start < a.len;
         let after = |a: &Allocation| address.checked_sub(a.start + a.len);
         let before = |a: &Allocation| a.start.checked_sub(address);
         let newest = self.0.iter().rev();
-        // If an allocation contains a named buffer, the buffer is described, because its name is more useful.
+        // If an allocation contains a named buffer, the buffer is described instead, because its name is more useful.
         let holds_one = |a: &Allocation| {
             let inside = |b: &Allocation| b.start >= a.start && b.start + b.len <= a.start + a.len;
             let of_it = |b: &Allocation| b.name.is_some() && b.freed_by == a.freed_by && inside(b);
@@ -153,10 +154,10 @@ impl Allocation {
 
 fn line_in_words(number: u32, at: u32) -> String {
     match number {
-        // A program that is not a trial does not report lines.
+        // A program that is not a trial does not report the lines that it executes.
         u32::MAX if at == u32::MAX => "the program".to_owned(),
         u32::MAX => "the runtime".to_owned(),
-        // Line 0 is work that the case does not contain explicitly.
+        // Line 0 means work that the case does not contain explicitly.
         0 => "the set-up".to_owned(),
         number => format!("line {number}"),
     }
@@ -185,7 +186,7 @@ fn between(
     (before <= address).then(|| mapped.start.max(before)..mapped.end.min(behind))
 }
 
-/// Removes all guards in a range of memory that is reused.
+/// Removes all guard areas in a range of memory that is reused.
 fn forget_guards(range: Range<usize>) {
     Sanitizer::here()
         .guards
@@ -197,7 +198,7 @@ fn written(address: u64) -> Option<Arc<Written>> {
     Sanitizer::here().written(address)
 }
 
-/// Records a copy. The initialised and uninitialised bytes of the source determine those of the target.
+/// Records a copy. The copied bytes are initialised where the source bytes are.
 pub(crate) fn copied(rows: &[Row]) {
     if !is_on() {
         return;
@@ -213,7 +214,8 @@ pub(crate) fn copied(rows: &[Row]) {
     }
 }
 
-/// Copies the marks of initialised bytes in pieces. Most pieces are completely initialised or completely uninitialised.
+/// Copies the marks of initialised bytes in large pieces. Most pieces are completely initialised or completely
+/// uninitialised.
 fn copy_book(target: &Written, source: &Written, to: u64, from: u64, len: u64) {
     const PIECE: u64 = 4096;
     for start in (0..len).step_by(PIECE as usize) {
@@ -232,7 +234,7 @@ pub(crate) fn current_line() -> u32 {
     Sanitizer::here().current_line()
 }
 
-/// Records an allocation. `of_the_device` is true if the host cannot access it.
+/// Records an allocation. `of_the_device` is true if the host cannot access the memory.
 pub(crate) fn allocated(start: usize, len: usize, of_the_device: bool) {
     if is_on() {
         if of_the_device {
@@ -259,13 +261,13 @@ pub(crate) fn freed(start: usize) {
     }
 }
 
-/// Describes the allocation in or near which an address lies that must not be accessed. Returns an empty string if the
-/// sanitizer is off.
+/// Describes the allocation that contains an address, or is near it, for the message about an invalid access. Returns
+/// an empty string if the sanitizer is off.
 pub(crate) fn describe(address: u64) -> String {
     Sanitizer::here().describe(address)
 }
 
-/// Marks a range as uninitialised, even if it has been written.
+/// Marks a range of memory as uninitialised, even if it has been written.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_never_written(start: usize, bytes: usize) {
     if let Some(written) = written(start as u64) {
@@ -273,10 +275,10 @@ extern "C" fn rocrepro_device_never_written(start: usize, bytes: usize) {
     }
 }
 
-/// Registers a buffer of the case, with `guard` bytes of guard on each side.
+/// Registers a buffer of the case, with a guard area of `guard` bytes on each side.
 ///
 /// # Safety
-/// The name must be a C string.
+/// `name` must be a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rocrepro_device_buffer(
     start: usize,

@@ -1,8 +1,8 @@
-//! Order and time of packets and copies for schedules other than eager.
+//! Decides when and in which order packets and copies are executed, for schedules other than eager.
 //!
 //! With the eager schedule, each queue and each copy engine has a thread of its own, and this module does nothing. With
-//! the other schedules, a single thread, the *executor*, executes one packet or copy at a time. It needs one of these
-//! reasons:
+//! the other schedules, a single thread, the *executor*, executes one packet or copy at a time. It does so only for one
+//! of these reasons:
 //!
 //! * A thread waits for a signal. The schedule `lazy` executes only the work on which that signal depends. A seeded
 //!   schedule executes any startable work, chosen by its seed, until the wait has ended.
@@ -64,10 +64,10 @@ impl Wait {
 }
 
 pub(crate) struct Executor {
-    /// True if queues and engines have their own threads.
+    /// True if queues and copy engines have threads of their own.
     eager: bool,
     state: Mutex<State>,
-    /// Number of calls of the host. While the number does not change, the host may be idle.
+    /// Number of calls by the host. While the number does not change, the host may be idle.
     calls: AtomicU64,
     stop: AtomicBool,
     started: Once,
@@ -77,7 +77,7 @@ impl Executor {
     pub(crate) fn new(config: &Config) -> Executor {
         let at_once =
             matches!(config.schedule, Schedule::Eager | Schedule::Waves(_) | Schedule::LateResults);
-        // If this fault is injected, the executor decides which packet overtakes which.
+        // If this fault is injected, the executor decides which packet overtakes which other packet.
         let overtakes =
             config.faults.iter().any(|planted| planted.fault == Fault::QueueBarrierIgnored);
         Executor {
@@ -94,35 +94,36 @@ impl Executor {
 struct State {
     waits: Vec<Wait>,
     next_wait: u64,
-    /// Number of random steps that remain to be executed before the call of the host returns.
+    /// Number of random steps that must still be executed before the current call by the host returns.
     steps: u32,
     draws: u64,
     busy: bool,
-    /// Number of reads of signals since the last step. A host that polls signals is waiting for work.
+    /// Number of times that the host has read a signal since the last step. A host that polls signals is waiting for
+    /// work.
     looks: u32,
     /// True while the process is idle. Work is then executed until a thread wakes up.
     resting: bool,
 }
 
 impl State {
-    /// Returns true if the device executes work even if no thread waits.
+    /// Returns true if the device must execute work although no thread waits for it.
     fn runs_without_waits(&self) -> bool {
         self.resting || rest::process_ends()
     }
 }
 
-/// Maximum time for which a call of the host waits for its random steps. It is limited because a kernel may itself wait
+/// Maximum time for which a call by the host waits for its random steps. It is limited because a kernel may itself wait
 /// for the host.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Number of reads of signals without a step after which the host counts as waiting.
+/// Number of reads of signals without a step in between after which the host is treated as waiting.
 const POLLS: u32 = 64;
 
 fn state() -> MutexGuard<'static, State> {
     Executor::here().state.lock()
 }
 
-/// Returns true if queues and engines have their own threads.
+/// Returns true if queues and copy engines have threads of their own.
 pub(crate) fn is_eager() -> bool {
     Executor::here().eager
 }
@@ -144,7 +145,7 @@ pub(crate) fn shut_down() {
     events::notify();
 }
 
-/// Notes that the host submits or queries work. A seeded schedule may execute steps before this function returns.
+/// Records that the host submits or queries work. A seeded schedule may execute steps before this function returns.
 pub(crate) fn host_called() {
     if is_eager() {
         return;
@@ -177,7 +178,7 @@ pub(crate) fn host_called() {
     }
 }
 
-/// Notes that the host reads a signal or an index without waiting.
+/// Records that the host reads a signal or an index without waiting.
 pub(crate) fn host_looked() {
     let executor = Executor::here();
     if !executor.eager {
@@ -186,7 +187,8 @@ pub(crate) fn host_looked() {
 }
 
 impl Executor {
-    /// Separate from [`host_looked`], so that a host which polls an eager device does not pay for this code.
+    /// Records a read by the host. This function is separate from [`host_looked`], so that a host that polls an eager
+    /// device does not pay for this code.
     #[inline(never)]
     fn looked(&self) {
         if signal::in_handler() {
@@ -203,14 +205,14 @@ impl Executor {
     }
 }
 
-/// Returns the timeout for a wait of the host, in nanoseconds. The timeout of the host is only a hint (HSA runtime
-/// programmer's reference manual 1.2, `hsa_signal_wait_scacquire`). A short timeout is extended, so that the speed of
-/// the executor does not affect the result.
+/// Returns the timeout for a wait by the host, in nanoseconds. The timeout that the host passes is only a hint (HSA
+/// runtime programmer's reference manual 1.2, `hsa_signal_wait_scacquire`). A short timeout is extended, so that the
+/// speed of the executor does not affect the result.
 pub(crate) fn patience(timeout: u64) -> u64 {
     if is_eager() { timeout } else { timeout.max(PATIENCE.as_nanos() as u64) }
 }
 
-/// Registers a thread as waiting for as long as this value lives.
+/// Guard that registers a thread as waiting for as long as the guard lives.
 pub(crate) struct Waiting(Option<u64>);
 
 impl Waiting {
@@ -238,7 +240,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Returns the next random number of the seed.
+/// Returns the next pseudo-random number for this seed.
 fn draw(state: &mut State, seed: u64) -> u64 {
     state.draws += 1;
     device::mix(device::mix(seed) ^ state.draws)
@@ -261,7 +263,7 @@ fn execute() {
                 let mut state = executor.state.lock();
                 state.busy = false;
                 state.looks = 0;
-                // A handler that is due may wake a thread, and that thread then decides which work is needed.
+                // A handler that is due may wake a thread, which then decides what work is needed.
                 state.resting &= signal::settled();
                 drop(state);
                 events::notify();
@@ -275,7 +277,7 @@ fn execute() {
     }
 }
 
-/// Returns all packets and copies that may be executed now.
+/// Returns all steps (packets and copies) that may be executed now.
 fn steps() -> Vec<Step> {
     let packets = queue::all().into_iter().flat_map(|queue| queue.startable().0);
     packets.map(Step::Packet).chain(copy_engine::ready().into_iter().map(Step::Copy)).collect()
@@ -285,7 +287,7 @@ fn has_work() -> bool {
     !steps().is_empty()
 }
 
-/// Returns the next step, or `None` without a reason to execute one.
+/// Returns the next step; `None` without a reason to execute one.
 fn choose() -> Option<Step> {
     let mut state = state();
     state.waits.retain(|wait| !wait.is_over());
@@ -322,13 +324,14 @@ fn choose_needed(state: &State) -> Option<Step> {
     if needed.is_some() {
         return needed;
     }
-    // No queued work lowers a signal for which a thread waits. A handler or a kernel may change the signal, and any
+    // No queued work decrements a signal for which a thread waits. A handler or a kernel may change the signal, and any
     // work may cause that. Handlers that are due run first.
     let stuck = !state.waits.is_empty() && signal::settled();
     if stuck || state.runs_without_waits() { steps().into_iter().next() } else { None }
 }
 
-/// Returns the next step towards the work that lowers this signal.
+/// Returns the step to execute next so that the work that decrements this signal is executed eventually. Returns `None`
+/// if no queued work decrements it.
 fn need(signal: Signal, seen: &mut Vec<Signal>) -> Option<Step> {
     if signal == Signal::NONE || seen.contains(&signal) {
         return None;

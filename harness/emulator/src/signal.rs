@@ -1,4 +1,4 @@
-//! Signals: 64-bit values that packets and copies lower and for which hosts wait.
+//! Signals: 64-bit values that packets and copies decrement when they complete, and for which hosts wait.
 
 mod operations;
 mod several;
@@ -26,19 +26,19 @@ use crate::{
 const KIND_INVALID: i64 = 0;
 /// `AMD_SIGNAL_KIND_USER`.
 const KIND_USER: i64 = 1;
-/// Number of signals per block of memory.
+/// Number of signals in one block of memory.
 const BLOCK: usize = 1024;
 
-/// Signals of a device and the registered handlers.
+/// All signals of a device, and the handlers that are registered for signals.
 #[derive(Default)]
 pub(crate) struct Signals {
-    /// Unused and destroyed signals. Their memory is never freed, because programs may read a destroyed signal. ROCr
-    /// tolerates that too.
+    /// Unused and destroyed signals. Their memory is never freed, because programs may read a destroyed signal, which
+    /// ROCr tolerates too.
     free: Mutex<VecDeque<&'static SignalCell>>,
-    /// Signals whose value the host can write without a call. A signal is removed when it is destroyed.
+    /// Signals whose value the host can write without a call to this library. A signal is removed when it is destroyed.
     exposed: Mutex<Vec<(Signal, events::SilentWriter)>>,
     handlers: Mutex<Vec<Handler>>,
-    /// True while a handler is running. During that time the handler is not in the list.
+    /// True while a handler is running. In the meantime the handler is not in `handlers`.
     running: AtomicBool,
     stop: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -49,19 +49,19 @@ pub(crate) struct Signals {
 impl Signal {
     pub(crate) const NONE: Signal = Signal(0);
 
-    /// Returns the signal with this handle, or `None` for the null handle.
+    /// Returns the signal with this handle; `None` for the null handle.
     pub(crate) fn cell(self) -> Option<&'static SignalCell> {
         // SAFETY: a handle that is not zero is the address of a cell in a block that is never freed, and all fields
         // that change are atomic.
         (self.0 != 0).then(|| unsafe { &*(self.0 as *const SignalCell) })
     }
 
-    /// Returns the current value, or 0 for the null handle.
+    /// Returns the current value of the signal; 0 for the null handle.
     pub(crate) fn load(self) -> i64 {
         self.cell().map_or(0, |cell| cell.value.load(Ordering::Acquire))
     }
 
-    /// Adds to the value and wakes waiting threads.
+    /// Adds to the value of the signal and wakes waiting threads.
     pub(crate) fn add(self, value: i64) {
         if let Some(cell) = self.cell() {
             cell.value.fetch_add(value, Ordering::AcqRel);
@@ -69,7 +69,7 @@ impl Signal {
         }
     }
 
-    /// Completes a packet or a copy: records its times and then lowers the signal.
+    /// Completes a packet or a copy: records its times and then decrements the signal.
     pub(crate) fn complete(self, start: u64) {
         if let Some(cell) = self.cell() {
             cell.start.store(start, Ordering::Relaxed);
@@ -105,7 +105,8 @@ pub(crate) fn destroy(signal: Signal) -> bool {
     if cell.kind.swap(KIND_INVALID, Ordering::AcqRel) == KIND_INVALID {
         return false;
     }
-    // A signal whose address the host has is not reused, because the host may still write to it.
+    // If the host has the address of a signal's value, the signal is not reused, because the host may still write to
+    // it.
     if cell.exposed.load(Ordering::Acquire) != 0 {
         Signals::here().exposed.lock().retain(|(known, _)| *known != signal);
     } else {
@@ -114,8 +115,8 @@ pub(crate) fn destroy(signal: Signal) -> bool {
     true
 }
 
-/// Waits until the condition is true or the timeout has passed, and returns the last value. The timeout is in
-/// nanoseconds. `u64::MAX` means no timeout.
+/// Waits until the value of the signal satisfies the condition or the timeout has passed, and returns the last value.
+/// The timeout is in nanoseconds. `u64::MAX` means no timeout.
 pub(crate) fn wait(signal: Signal, condition: Condition, reference: i64, timeout: u64) -> i64 {
     let look = || {
         let value = signal.load();
@@ -138,7 +139,7 @@ fn wait_until<T>(timeout: u64, look: impl Fn() -> Option<T>) -> Option<T> {
     events::wait_until(deadline, look)
 }
 
-/// Implements a wait of the host, for every schedule. `condition` is the C value.
+/// Implements a wait by the host, for every schedule. `condition` is the number of the condition in C.
 fn wait_for(signal: Signal, condition: u32, reference: i64, timeout: u64, _hint: u32) -> i64 {
     let Some(condition) = Condition::from_c(condition) else { return look(signal) };
     let value = if timeout == 0 {
@@ -153,7 +154,7 @@ fn wait_for(signal: Signal, condition: u32, reference: i64, timeout: u64, _hint:
     value
 }
 
-/// Returns the value to a host that does not wait.
+/// Returns the value of a signal to a host that does not wait for it.
 fn look(signal: Signal) -> i64 {
     schedule::host_looked();
     rest::at_call();
@@ -177,7 +178,7 @@ impl Handler {
 }
 
 thread_local! {
-    /// True on the thread that calls handlers. The variable belongs to the thread and not to the device.
+    /// True on the thread that calls handlers. The variable is per thread, not per device.
     static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -185,7 +186,7 @@ thread_local! {
 // callable from another thread.
 unsafe impl Send for Handler {}
 
-/// Registers a function that a separate thread calls when the condition is true. If the function returns true, it stays
+/// Registers a function that a separate thread calls when its condition is true. If the function returns true, it stays
 /// registered.
 fn on_condition(handler: Handler) -> Status {
     let signals = Signals::here();
@@ -224,15 +225,15 @@ fn run_handlers() {
     }
 }
 
-/// Maximum time for which a wait of the host lets handlers run before it returns.
+/// Maximum time for which a wait by the host lets handlers run before the wait returns.
 pub(crate) const SETTLE: Duration = Duration::from_millis(100);
 
-/// Lets handlers that are due run before the host continues.
+/// Waits until handlers that are due have run, before the host continues.
 ///
-/// The handlers of the runtime use objects that the runtime destroys at the end of the process. With a GPU, handlers
-/// finish microseconds after the last wait of the host. On a loaded machine, the host could end before the handlers
-/// began, and about one process in several hundred crashed. The wait is limited because a handler may itself wait for
-/// the host.
+/// The handlers of the HIP runtime use objects that the runtime destroys at the end of the process. With a GPU,
+/// handlers finish microseconds after the last wait of the host. On a loaded machine, the host program could end before
+/// the handlers began, and about one process in several hundred crashed. The wait is limited because a handler may
+/// itself wait for the host.
 pub(crate) fn settle() {
     if !in_handler() {
         events::wait_until(Some(Instant::now() + SETTLE), || settled().then_some(()));
@@ -251,7 +252,7 @@ pub(crate) fn in_handler() -> bool {
     IN_HANDLER.get()
 }
 
-/// Stops the handler thread and joins it, unless this is the handler thread itself.
+/// Stops the thread that calls handlers and joins it, unless this is that thread.
 pub(crate) fn shut_down() {
     let signals = Signals::here();
     signals.stop.store(true, Ordering::SeqCst);

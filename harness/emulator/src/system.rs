@@ -1,4 +1,4 @@
-//! The runtime as a whole: initialisation, shutdown, system attributes, extensions.
+//! HSA calls about the runtime as a whole: initialisation, shutdown, system attributes and extensions.
 
 use std::{
     ffi::{CString, c_char},
@@ -19,16 +19,16 @@ use crate::{
 
 #[derive(Default)]
 pub(crate) struct System {
-    /// Number of `hsa_init` calls without a matching `hsa_shut_down`.
+    /// Number of `hsa_init` calls that have not been matched by `hsa_shut_down`.
     references: AtomicUsize,
-    /// Set after the error in the configuration has been reported.
+    /// Set after the error in the configuration has been reported, so that it is reported only once.
     said: OnceLock<()>,
     /// Coherency that the host has requested. The value has no effect, because caches are not emulated.
     coherency: AtomicU32,
     identity: OnceLock<CString>,
 }
 
-/// Maximum number of references, as in ROCr.
+/// Maximum number of nested `hsa_init` calls, as in ROCr.
 const REFERENCES_MAX: usize = i32::MAX as usize;
 
 #[unsafe(no_mangle)]
@@ -160,8 +160,8 @@ extern "C" fn hsa_system_get_major_extension_table(
     }
 }
 
-/// Older form of the function with a version in place of the length of the table. Each version of the loader's table is
-/// a prefix of the newest version.
+/// Older form of `hsa_system_get_major_extension_table`, with a version in place of the length of the table. Each
+/// version of the loader's table is a prefix of the newest version.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_system_get_extension_table(
     extension: u16,
@@ -169,12 +169,12 @@ extern "C" fn hsa_system_get_extension_table(
     minor: u16,
     table: Answer,
 ) -> Status {
-    // Number of image functions without those that have a layout parameter, which only the newer table contains.
+    // Number of image functions except those that have a layout parameter, which only the newer table contains.
     const IMAGE_CALLS: usize = 10;
     if extension == EXTENSION_IMAGES {
         return table.prefix(images::extension_table(), IMAGE_CALLS * size_of::<usize>());
     }
-    // Number of functions in versions 1.0, 1.1, 1.2 and 1.3 of the loader extension.
+    // Numbers of functions in versions 1.0, 1.1, 1.2 and 1.3 of the loader extension.
     const CALLS: [usize; 4] = [3, 5, 6, 7];
     let calls = CALLS[usize::from(minor).min(CALLS.len() - 1)];
     hsa_system_get_major_extension_table(extension, major, calls * size_of::<usize>(), table)
@@ -250,8 +250,8 @@ extern "C" fn hsa_amd_coherency_get_type(agent: Agent, kind: Out<u32>) -> Status
     }
 }
 
-/// Returns the JSON of an [`Identity`](device::Identity). With it a program detects that the device is emulated, and
-/// reads the configuration.
+/// Returns the JSON of an [`Identity`](device::Identity), by which a program recognises that the device is emulated and
+/// reads its configuration.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_identity() -> *const c_char {
     let json = System::here().identity.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! System events: errors that do not belong to a queue.
+//! System events: errors that are reported to handlers of the process, because they do not belong to a queue.
 
 use std::ffi::c_void;
 
@@ -37,14 +37,14 @@ pub(crate) fn memory_fault(address: u64) {
     tell(&MemoryEvent { kind: 0, agent: Agent::GPU, address, reasons: 1 });
 }
 
-/// Reports to the handlers that the host tried to free memory that is in use by the device.
+/// Reports to the handlers that the host tried to free memory that the device is using.
 pub(crate) fn memory_in_use(address: u64, owner: Agent) {
     // HSA_AMD_GPU_MEMORY_ERROR_EVENT, HSA_AMD_MEMORY_ERROR_MEMORY_IN_USE
     tell(&MemoryEvent { kind: 2, agent: owner, address, reasons: 1 });
 }
 
-/// Calls all handlers. If a handler does not return success, or without any handler, the process ends, as with
-/// ROCr (`Runtime::VMFaultHandler`, `Runtime::FreeMemory`).
+/// Calls all handlers. The process ends if a handler does not return success, or if no handler is registered. ROCr does the
+/// same (`Runtime::VMFaultHandler`, `Runtime::FreeMemory`).
 fn tell(event: &MemoryEvent) {
     let handlers: Vec<_> = {
         let handlers = Handlers::here().0.lock();

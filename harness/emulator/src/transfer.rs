@@ -12,23 +12,23 @@ use device::Fault;
 
 use crate::{delay, faults, locks::Mutex, memory, part::Part as _, row::Row, sanitizer};
 
-/// Direction of a copy, as far as faults distinguish it.
+/// Direction of a copy. Only the distinction that injected faults need is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     HostToDevice,
     Other,
 }
 
-/// Effect of an injected fault on one transfer.
+/// Effect of an injected fault on one copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// All bytes are written.
+    /// All bytes are written, as without a fault.
     Done,
     Dropped,
     Zeroed,
-    /// A number of bytes at the end are not written.
+    /// All bytes are written except this number of bytes at the end.
     Torn(usize),
-    /// Each row is written this many bytes too far, and its end is cut off.
+    /// Each row is written this many bytes after its address, and its end is cut off.
     Misplaced(usize),
     /// All bytes are written, followed by this many zeros.
     Overrun(usize),
@@ -45,17 +45,17 @@ pub(crate) enum Fate {
 /// imitates.
 const SMALL: usize = 64;
 
-/// State of injected faults across transfers.
+/// State of injected copy faults that is kept from one copy to the next.
 #[derive(Default)]
 pub(crate) struct Transfers {
-    /// Number of small host-to-device copies.
+    /// Number of small host-to-device copies so far.
     small: AtomicU64,
-    /// Bytes of the last copy to an address. The key is the address.
+    /// Bytes of the last copy to each address. The key is the address.
     last: Mutex<BTreeMap<usize, Vec<u8>>>,
     stale_lines: Mutex<Vec<StaleLine>>,
 }
 
-/// Decides which fault acts on a transfer of `len` bytes.
+/// Decides which injected fault acts on a copy of `len` bytes.
 pub(crate) fn fate(len: usize, direction: Direction) -> Fate {
     if len == 0 {
         return Fate::Done;
@@ -89,24 +89,24 @@ pub(crate) fn fate(len: usize, direction: Direction) -> Fate {
     }
 }
 
-/// Returns the address at which a copy faults if the fault `copy.page-fault` acts.
+/// Returns the address at which the copy causes a page fault; `None` unless the fault `copy.page-fault` acts.
 pub(crate) fn page_fault(rows: &[Row]) -> Option<u64> {
     let first = rows.iter().find(|row| row.len > 0)?;
     faults::takes(Fault::CopyPageFault).then_some(first.to as u64)
 }
 
-/// Returns how many bytes a torn copy leaves out: a quarter of its size, but at least 1 and at most 64.
+/// Returns the number of bytes that a torn copy does not write: a quarter of its size, but at least 1 and at most 64.
 fn torn_tail(len: usize) -> usize {
     (len / 4).clamp(1, 64)
 }
 
-/// Executes a transfer.
+/// Executes a copy with the effect of an injected fault.
 ///
 /// # Safety
-/// Every row must be readable and writable for its length until the function returns. If the emulated program accesses
-/// the memory at the same time, the only effect is torn data.
+/// Every row must be readable and writable for its length until the function returns. If the program accesses the
+/// memory at the same time, the only effect is torn data.
 pub(crate) unsafe fn carry_out(rows: &[Row], fate: Fate) {
-    // The effect of an injected fault is not an error of the program, so all bytes count as initialised.
+    // The effect of an injected fault is not an error of the program, so all bytes are recorded as copied.
     sanitizer::copied(rows);
     match fate {
         Fate::Late(length) => return later(rows.to_vec(), length),
@@ -123,7 +123,7 @@ pub(crate) unsafe fn carry_out(rows: &[Row], fate: Fate) {
     }
 }
 
-/// Writes zeros from `from` on, up to the end of the mapped memory.
+/// Writes `bytes` zeros starting at `from`, but not beyond the end of the mapped memory.
 fn overrun(from: usize, bytes: usize) {
     let map = memory::map();
     let room = (1..=bytes).rev().find(|len| map.check(from, *len).is_ok()).unwrap_or(0);
@@ -131,6 +131,8 @@ fn overrun(from: usize, bytes: usize) {
     unsafe { std::ptr::write_bytes(from as *mut u8, 0, room) };
 }
 
+/// Executes a copy without delay.
+///
 /// # Safety
 /// See [`carry_out`].
 unsafe fn carry_out_now(rows: &[Row], fate: Fate) {
@@ -157,7 +159,7 @@ unsafe fn carry_out_now(rows: &[Row], fate: Fate) {
     }
 }
 
-/// Copies the bytes after the delay, on another thread. Memory that is freed in the meantime stays mapped until then.
+/// Copies the bytes on another thread, after a delay. Memory that is freed in the meantime stays mapped until then.
 fn later(rows: Vec<Row>, length: Duration) {
     let in_use = memory::InUse::new();
     let copy = move || {
@@ -166,11 +168,11 @@ fn later(rows: Vec<Row>, length: Duration) {
         unsafe { carry_out_now(&rows, Fate::Done) };
         drop(in_use);
     };
-    // If the system cannot create a thread, the bytes are never written, which is a very late copy.
+    // If the system cannot create a thread, the bytes are never written, which has the effect of a very late copy.
     let _ = Transfers::spawn(delay::THREAD, copy);
 }
 
-/// Executes a transfer and then repeats the previous transfer to the same address.
+/// Executes a copy and then repeats the previous copy to the same address.
 ///
 /// # Safety
 /// See [`carry_out`].
@@ -189,14 +191,16 @@ unsafe fn duplicate(rows: &[Row]) {
     }
 }
 
-/// Bytes that kernels see in place of copied bytes. `at` is the address, `before` the old bytes, and `came` the copied
-/// bytes.
+/// Old bytes that kernels see at an address although a copy has replaced them. `at` is the address, `before` the old
+/// bytes, and `came` the copied bytes.
 struct StaleLine {
     at: usize,
     before: Vec<u8>,
     came: Vec<u8>,
 }
 
+/// Remembers the old bytes of a copy on which the fault `cache.stale` acts.
+///
 /// # Safety
 /// See [`carry_out`].
 unsafe fn keep_stale(rows: &[Row], bytes: usize) {
@@ -208,8 +212,8 @@ unsafe fn keep_stale(rows: &[Row], bytes: usize) {
     Transfers::here().stale_lines.lock().push(line);
 }
 
-/// Runs a kernel that sees the old bytes of copies on which `cache.stale` acted. After the kernel the copied bytes are
-/// visible, except where the kernel has written.
+/// Runs a kernel that sees the old bytes of copies on which the fault `cache.stale` acted. After the kernel the copied
+/// bytes are visible, except where the kernel has written.
 pub(crate) fn with_stale_lines<T>(kernel: impl FnOnce() -> T) -> T {
     let lines = std::mem::take(&mut *Transfers::here().stale_lines.lock());
     let swap = |put: fn(&StaleLine) -> &[u8], there: fn(&StaleLine) -> &[u8]| {

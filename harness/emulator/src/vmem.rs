@@ -1,4 +1,4 @@
-//! Virtual memory management of HSA: address ranges, memory handles and mappings.
+//! HSA's virtual memory calls: address ranges, memory handles and mappings.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ struct Handle {
     memory: Arc<OwnedFd>,
     bytes: usize,
     pool: Pool,
-    /// `hsa_amd_memory_type_t`.
+    /// Type of the memory (`hsa_amd_memory_type_t`).
     kind: u32,
     /// GPU whose free memory was reduced for this handle.
     charged: Option<Agent>,
@@ -33,22 +33,23 @@ struct Handle {
 struct Mapping {
     bytes: usize,
     handle: u64,
-    /// `hsa_access_permission_t` of each agent. The address map only records whether a GPU has access, so a write to
-    /// read-only memory is not detected.
+    /// Access permission (`hsa_access_permission_t`) of each agent. The key is the handle of the agent. The address map
+    /// only records whether a GPU has access, so a write to read-only memory is not detected.
     access: BTreeMap<u64, u32>,
 }
 
 #[derive(Default)]
 struct State {
     next: u64,
-    /// Reserved ranges. The key is the start, the value the length.
+    /// Reserved address ranges. The key is the start, the value the length.
     reserved: BTreeMap<usize, usize>,
     handles: BTreeMap<u64, Handle>,
     mappings: BTreeMap<usize, Mapping>,
 }
 
 impl State {
-    /// Releases one reference of the kind that `holders` selects. Returns `false` if such a reference does not exist.
+    /// Decrements a count of the handle, which `holders` selects: references or mappings. Returns `false` if the handle
+    /// does not exist or the count is zero.
     fn give_up(&mut self, handle: u64, holders: impl Fn(&mut Handle) -> &mut usize) -> bool {
         let Some(found) = self.handles.get_mut(&handle) else { return false };
         let holders = holders(found);
@@ -69,19 +70,20 @@ impl State {
     }
 }
 
-/// Returns the name of the memfd. A process that imports the memory reads pool and kind from the name.
+/// Returns the name of the memfd. A process that imports the memory reads the pool and the type of the memory from the
+/// name.
 fn file_name(pool: Pool, kind: u32) -> String {
     format!("rocrepro device memory {} {kind}", pool.0)
 }
 
-/// Parses pool and kind from the link target of an open memfd.
+/// Parses the pool and the type of the memory from the link target of an open memfd.
 fn named(link: &str) -> Option<(Pool, u32)> {
     let (_, rest) = link.split_once("rocrepro device memory ")?;
     let mut words = rest.split(' ');
     Some((Pool(words.next()?.parse().ok()?), words.next()?.parse().ok()?))
 }
 
-/// Returns start and length of the reserved range that contains the address.
+/// Returns the start and the length of the reserved range that contains the address.
 pub(crate) fn reservation(address: usize) -> Option<(usize, usize)> {
     with(|state| {
         let (start, bytes) = state.reserved.range(..=address).next_back()?;
@@ -104,7 +106,7 @@ fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
     body(&mut VirtualMemory::here().0.lock())
 }
 
-/// Creates a memfd with this number of zero bytes.
+/// Creates a memfd that contains this number of zero bytes.
 pub(crate) fn file(name: &str, bytes: usize) -> Option<OwnedFd> {
     let name = CString::new(name).ok()?;
     // SAFETY: the name is a C string. The result is checked and then owned.
@@ -117,8 +119,7 @@ pub(crate) fn file(name: &str, bytes: usize) -> Option<OwnedFd> {
     sized.then_some(file)
 }
 
-/// Maps memory at the address `at`, which must lie in a reserved range. If `at` is zero, the kernel chooses the
-/// address.
+/// Maps memory at the address `at`, which must lie in a reserved range. If `at` is zero, Linux chooses the address.
 fn map(at: usize, bytes: usize, file: Option<(&OwnedFd, usize)>, reachable: bool) -> Option<usize> {
     let mut flags = libc::MAP_NORESERVE;
     flags |= if at == 0 { 0 } else { libc::MAP_FIXED };
@@ -128,8 +129,8 @@ fn map(at: usize, bytes: usize, file: Option<(&OwnedFd, usize)>, reachable: bool
     };
     flags |= if fd < 0 { libc::MAP_PRIVATE | libc::MAP_ANONYMOUS } else { libc::MAP_SHARED };
     let protection = if reachable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_NONE };
-    // SAFETY: without an address the kernel selects free space. With an address, callers have checked that the range is
-    // part of a reservation.
+    // SAFETY: without an address Linux selects free space. With an address, callers have checked that the range is part
+    // of a reservation.
     let start =
         unsafe { libc::mmap(at as *mut libc::c_void, bytes, protection, flags, fd, offset) };
     (start != libc::MAP_FAILED).then_some(start as usize)
@@ -299,7 +300,7 @@ extern "C" fn hsa_amd_vmem_unmap(address: usize, bytes: usize) -> Status {
         state.give_up(handle, |held| &mut held.mappings);
         order::forget(address as u64..(address + bytes) as u64);
         memory::map_mut().remove(address);
-        // The range stays reserved, so the kernel must not use its addresses for other mappings.
+        // The range stays reserved, so Linux must not use its addresses for other mappings.
         match map(address, bytes, None, false) {
             Some(_) => Status::SUCCESS,
             None => Status::ERROR,
@@ -410,7 +411,7 @@ extern "C" fn hsa_amd_vmem_import_shareable_handle(file: i32, handle: Out<u64>) 
     let Some((pool, kind)) = name else { return Status::INVALID_ALLOCATION };
     let Ok(bytes) = own.metadata().map(|m| m.len() as usize) else { return Status::ERROR };
     let memory = Arc::new(OwnedFd::from(own));
-    // Imported memory reduces the free memory only in the process that created it.
+    // Imported memory reduces the free memory only in the process that created the memory.
     let (charged, references, mappings) = (None, 1, 0);
     let imported = Handle { memory, bytes, pool, kind, charged, references, mappings };
     handle.put(new_handle(imported))

@@ -1,4 +1,4 @@
-//! The device as a whole: one value with all its state, and the assignment of threads to devices.
+//! A whole device: one value with all its state, and the assignment of threads to devices.
 
 use std::{
     cell::Cell,
@@ -32,7 +32,7 @@ macro_rules! device {
         }
 
         impl Device {
-            /// Creates an unused device.
+            /// Creates a device that has not been used.
             pub(crate) fn new(configuration: Configuration) -> Device {
                 Device {
                     $($made: $new(configuration.get()),)*
@@ -94,7 +94,7 @@ device! {
 }
 
 thread_local! {
-    /// Device that this thread has entered. The variable selects the device, so it cannot be a part of a device.
+    /// Device that this thread has entered. This variable selects the device, so it cannot be a part of one.
     static ENTERED: Cell<Option<&'static Device>> = const { Cell::new(None) };
 }
 
@@ -103,14 +103,14 @@ thread_local! {
 static ANY: AtomicBool = AtomicBool::new(false);
 
 fn entered() -> Option<&'static Device> {
-    // The function is not inlined, because the compiler would otherwise look up the thread's variable before it checks
+    // This function is not inlined, because the compiler would otherwise look up the thread's variable before it checks
     // the flag.
     #[cold]
     #[inline(never)]
     fn of_this_thread() -> Option<&'static Device> {
         ENTERED.get()
     }
-    // A thread that has entered a device has set the flag before.
+    // A thread sets the flag when it enters a device, so a thread that has entered one finds the flag set.
     if ANY.load(Ordering::Relaxed) { of_this_thread() } else { None }
 }
 
@@ -123,7 +123,7 @@ fn here() -> &'static Device {
     entered().unwrap_or_else(own)
 }
 
-/// Starts a thread that belongs to the same device as this one.
+/// Starts a thread that belongs to the same device as the calling thread.
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     let device = entered();
     thread::Builder::new().name(name.into()).spawn(move || {
@@ -132,8 +132,8 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHan
     })
 }
 
-/// Makes the current thread belong to a device for as long as the value lives. The value contains the previous device
-/// of the thread and cannot move to another thread.
+/// Guard that makes the current thread belong to a device for as long as the guard lives. It contains the previous
+/// device of the thread and cannot move to another thread.
 pub(crate) struct Entered(Option<&'static Device>, PhantomData<*const ()>);
 
 impl Device {

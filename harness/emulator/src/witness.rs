@@ -1,4 +1,4 @@
-//! Reports of the device about the process in which it is loaded.
+//! Reports which processes have loaded this device, and whether they used it.
 //!
 //! A program starts with the device preloaded, so that its HSA calls reach the device even if a Python wheel contains
 //! another copy of libhsa-runtime64. The program may still load that copy, for example by `dlopen` with a path. The
@@ -21,7 +21,7 @@ use object::{
 
 use crate::{config, report};
 
-/// Prefixes of the libraries between a program and this device.
+/// Prefixes of the file names of ROCm libraries that are reported.
 const NAMES: [&str; 3] = ["libamdhip64", HSA, "libamd_comgr"];
 
 /// Prefix of the file names of HSA runtimes. It includes copies that a wheel has renamed, for example
@@ -31,7 +31,7 @@ const HSA: &str = "libhsa-runtime64";
 /// True after this process has initialised the device. A forked child inherits the value.
 static REACHED: AtomicBool = AtomicBool::new(false);
 
-/// True after this process has reported another HSA runtime.
+/// True after this process has reported that it uses another HSA runtime.
 static OTHERS_REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// Function that runs when the process ends, after the `atexit` handlers.
@@ -39,7 +39,7 @@ static OTHERS_REPORTED: AtomicBool = AtomicBool::new(false);
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = ended;
 
-/// Writes the report that this process uses the device.
+/// Writes the report that this process has initialised the device.
 pub(crate) fn initialised(identity: &Identity) {
     REACHED.store(true, Ordering::SeqCst);
     let found = Found::here();
@@ -65,7 +65,7 @@ extern "C" fn ended() {
         return;
     }
     let found = Found::here();
-    // The command `rocrepro` contains this code too. In the command and its workers this function must do nothing.
+    // The command `rocrepro` contains this code too. There, and in its workers, this function must do nothing.
     if !found.is_device {
         return;
     }
@@ -77,7 +77,8 @@ extern "C" fn ended() {
         return;
     }
     found.report_others();
-    // A worker may end before it needs the device, for example if the stack lacks a library of its case.
+    // A worker may end before it needs the device, for example if the stack does not contain a library that the case
+    // uses.
     let is_program = std::env::var_os(RUNTIME_VARIABLE).is_some();
     if let (Some(hip), false, true) = (hip, reached, is_program) {
         let pid = std::process::id();
@@ -103,7 +104,7 @@ fn append(file: OsString, witness: &Witness) {
     let _ = opened.and_then(|mut file| file.write_all(line.as_bytes()));
 }
 
-/// Paths of the ROCm libraries that are mapped in a process.
+/// Paths of the ROCm libraries that are mapped in this process.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
     /// True if this code runs in the device library, and false if it runs in a program that contains the code.
@@ -119,7 +120,7 @@ impl Found {
         Found::read(&maps, ended as *const () as usize)
     }
 
-    /// Parses `/proc/PID/maps`. The device library is the file that is mapped at the address `own`.
+    /// Parses the contents of `/proc/PID/maps`. The device library is the file that is mapped at the address `own`.
     fn read(maps: &str, own: usize) -> Found {
         let own = maps.lines().filter_map(Mapping::read).find(|mapping| mapping.holds(own));
         let is_device = own.as_ref().is_some_and(|own| name_of(own.path).starts_with(HSA));
@@ -240,7 +241,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert_eq!(build_id(file.path()), None);
         let own = std::env::current_exe().unwrap();
-        // The linker may not write a build id. A build id has at least 16 digits.
+        // The linker may not write a build id. If it does, the build id has at least 16 digits.
         assert!(build_id(&own).is_none_or(|id| id.len() >= 16));
     }
 }

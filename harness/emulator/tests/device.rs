@@ -70,7 +70,7 @@ unsafe extern "C" {
     fn hsa_amd_ipc_memory_detach(pointer: *mut u8) -> u32;
 }
 
-/// The start of `hsa_queue_t`.
+/// First fields of `hsa_queue_t`.
 #[repr(C)]
 struct Queue {
     kind: u32,
@@ -97,7 +97,7 @@ fn signal() -> u64 {
     signal
 }
 
-/// Copies to the device and waits for at most a second. Returns true if the copy completed.
+/// Copies bytes to the device and waits for at most a second. Returns true if the copy completed.
 fn copy(to: *mut u8, from: *const u8, bytes: usize) -> bool {
     let done = signal();
     // SAFETY: the copy has no dependencies, and the device itself checks the two ranges.
@@ -143,10 +143,13 @@ fn dispatch_of_nothing() {
 
 /// Size of the shared memory in bytes. It is larger than a page and not a multiple of the page size.
 const SHARED_BYTES: usize = 5000;
-/// Environment variable with the handle that the second process attaches.
+/// Environment variable with the IPC handle of the memory that the second process attaches.
 const HANDLE: &str = "ROCREPRO_TEST_HANDLE";
 
-/// Attaches the memory of a handle. The error is the HSA status.
+/// Attaches the memory that a handle describes.
+///
+/// # Errors
+/// Returns the HSA status.
 fn attach(handle: &[u32; 8], bytes: usize) -> Result<*mut u8, u32> {
     let mut pointer = std::ptr::null_mut();
     // SAFETY: the handle and the result belong to this function, and there is one agent.
@@ -154,7 +157,7 @@ fn attach(handle: &[u32; 8], bytes: usize) -> Result<*mut u8, u32> {
     if status == 0 { Ok(pointer) } else { Err(status) }
 }
 
-/// Shares memory whose first byte is 1 and whose last byte is 2. The other process copies 7 to the first byte and 8 to
+/// Shares memory whose first byte is 1 and whose last byte is 2. A second process copies 7 to the first byte and 8 to
 /// the last byte.
 fn shared_memory() {
     start();
@@ -294,7 +297,8 @@ fn run(scenario: &str, configuration: &str) -> Output {
     again(scenario, configuration).output().unwrap()
 }
 
-/// Runs a scenario. Compares a line on standard output and the lines of the device on standard error.
+/// Runs a scenario in another process. Compares a line of its standard output and the lines of the device on its
+/// standard error with the expected ones.
 #[track_caller]
 fn check(scenario: &str, configuration: &str, out: &str, err: &[&str]) {
     let output = run(scenario, configuration);

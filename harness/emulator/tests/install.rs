@@ -65,7 +65,7 @@ fn rejects_other_libraries() {
     check(&once, |error| matches!(error, InstallError::NotTheDevice(_)));
     let error = install::install(&built_library(), Path::new("/proc/nonexistent")).unwrap_err();
     assert!(matches!(error, InstallError::Io(..)), "{error:?}");
-    // A failed installation leaves no files behind.
+    // An installation that fails must leave no files behind.
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.path().join(install::FILE_NAME).join("taken")).unwrap();
     let error = install::install(&built_library(), folder.path()).unwrap_err();

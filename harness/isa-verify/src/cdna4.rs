@@ -1,5 +1,5 @@
-//! Expected results of the kernels in `cdna4.hip`: matrix products and conversions of small floats. They are computed
-//! from the tables of the CDNA 4 ISA guide, without code of the interpreter.
+//! Checks the results of the kernels in `cdna4.hip`: matrix products and conversions of small floats. The expected
+//! results are computed from the tables of the CDNA 4 ISA guide, without code of the interpreter.
 
 use super::checks::{Check, equal, f16_bits, launch, random};
 use crate::device_memory::{Device, mapped};
@@ -18,7 +18,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("large_lds", large_lds),
 ];
 
-/// A small float format: number of exponent bits, and number of fraction bits.
+/// A small float format, given by its numbers of exponent bits and of fraction bits.
 #[derive(Clone, Copy)]
 struct Format(u32, u32);
 
@@ -54,8 +54,8 @@ impl Format {
         }
     }
 
-    /// Returns the code whose number is equal to a magnitude or next below it. Also returns the distance of the
-    /// magnitude from this number, as a fraction of the distance to the next number.
+    /// Returns the code of the largest number that is not greater than the magnitude of `value`. Also returns the
+    /// distance of the magnitude from this number, as a fraction of the distance to the next number.
     fn around(self, value: f64) -> (u32, f64) {
         let low = (0..=self.greatest()).rev().find(|code| self.value(*code) <= value.abs());
         let low = low.unwrap_or(0);
@@ -76,7 +76,7 @@ impl Format {
         self.signed(value, low + u32::from(up))
     }
 
-    /// Rounds stochastically. `of` is the number of fraction bits of the source.
+    /// Rounds stochastically. `of` is the number of fraction bits of the format of `value`.
     fn by_chance(self, value: f64, seed: u32, of: u32) -> u32 {
         let (low, part) = self.around(value);
         let bits = of - self.1;
@@ -90,7 +90,8 @@ impl Format {
     }
 }
 
-/// Writes the `bits` bits of `value` to the consecutive registers of a lane, starting at bit `at`.
+/// Writes the lowest `bits` bits of `value` to the registers of a lane, which are consecutive in `words`, starting at
+/// bit `at`. A lane has `in_lane` registers.
 fn put(words: &mut [u32], lane: usize, in_lane: usize, at: usize, bits: u32, value: u32) {
     for bit in 0..bits as usize {
         let place = at + bit;
@@ -98,7 +99,7 @@ fn put(words: &mut [u32], lane: usize, in_lane: usize, at: usize, bits: u32, val
     }
 }
 
-/// Returns the number of the register and the lane that contain an element of D.
+/// Returns the number of the register and the number of the lane that contain an element of D.
 fn of_d(n: usize, i: usize, j: usize) -> (usize, usize) {
     if n == 16 { (i % 4, j + 16 * (i / 4)) } else { (4 * (i / 8) + i % 4, j + 32 * (i / 4 % 2)) }
 }
@@ -108,8 +109,8 @@ struct Operand {
     words: Vec<u32>,
 }
 
-/// Draws an operand: A as an n by k matrix, or B as its transpose. `place` returns the group of n lanes that contains
-/// an element, and the position of the element in the lane.
+/// Draws a random matrix: A as an n by k matrix, or B as its transpose. `place` returns the group of n lanes that
+/// contains an element, and the position of the element in its lane.
 fn operand(
     (n, k): (usize, usize),
     (bits, in_lane): (u32, usize),
@@ -128,7 +129,7 @@ fn operand(
     operand
 }
 
-/// Runs a kernel and compares each element of the result. `weight` is the factor of each product.
+/// Runs a kernel and compares each element of its result. `weight` returns the factor by which a product is multiplied.
 fn product(
     device: &Device,
     name: &str,
@@ -173,7 +174,7 @@ fn product(
     Ok(())
 }
 
-/// For each kernel, the rows and columns of A, the formats of A and B, and the bytes that contain their scales.
+/// For each kernel, the size of A in rows and columns, the formats of A and B, and the bytes that contain their scales.
 type Scaled = (&'static str, (usize, usize), [usize; 2], Option<[usize; 2]>);
 const SCALED: [Scaled; 8] = [
     ("scaled_16_00", (16, 128), [0, 0], Some([0, 0])),
@@ -251,7 +252,7 @@ fn dense(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Draws numbers that both binary16 and bfloat16 can represent, seeds, and powers of two.
+/// Draws three lists: numbers that both binary16 and bfloat16 can represent; seeds; powers of two.
 fn numbers(seed: u32, count: usize) -> (Vec<f32>, Vec<u32>, Vec<f32>) {
     let mut next = random(seed);
     let values = (0..count).map(|_| next() as i8 as f32 * 2f32.powi((next() % 9) as i32 - 8));
@@ -289,7 +290,7 @@ fn narrow_pairs(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the next state of the generator, which produces the seeds after the first one.
+/// Returns the next state of the pseudo-random generator, which produces the seeds after the first one.
 fn stepped(seed: u32) -> u32 {
     seed << 1 ^ if seed >> 31 == 1 { 0xc5 } else { 0 }
 }

@@ -1,4 +1,4 @@
-//! Launches each kernel of `kernels.hip` and compares its results with expected ones.
+//! Launches each kernel of `kernels.hip` in the interpreter and compares its results with expected ones.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -168,7 +168,7 @@ fn histogram(device: &Device) -> Result<(), String> {
 
 fn matmul(device: &Device) -> Result<(), String> {
     let n = 64usize;
-    // Small integers, whose sums are exact even if the compiler uses fused operations.
+    // The matrices contain small integers, whose sums are exact even if the compiler uses fused operations.
     let whole = |seed| floats(seed, n * n).iter().map(|x| x.round()).collect::<Vec<f32>>();
     let (mut a, mut b, mut c) = (whole(1), whole(2), vec![0f32; n * n]);
     launch!(device, "matmul", [4, 4, 1], [16, 16, 1], lds 0,
@@ -185,7 +185,7 @@ fn daxpy(device: &Device) -> Result<(), String> {
     equal(&y, |i| 1.7f64.mul_add(x[i], old[i] / 3.0))
 }
 
-/// Returns the bits of the nearest f16. Finds them by a search through all f16 numbers.
+/// Returns the bits of the f16 that is nearest to a value. Finds it by a search through all f16 numbers.
 pub(crate) fn f16_bits(value: f64) -> u16 {
     let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
     let magnitude = value.abs();
@@ -289,7 +289,7 @@ fn divisions(device: &Device) -> Result<(), String> {
     let mut next = random(7);
     let mut a: Vec<i32> = (0..256).map(|_| next() as i32).collect();
     let mut b: Vec<i32> = (0..256).map(|i| (next() >> (i % 31)) as i32 | 1).collect();
-    // The host uses a copy, because a mutated kernel may write zeros, by which the host must not divide.
+    // The host divides by a copy, because a mutated kernel may write zeros to the divisors.
     let (dividends, divisors) = (a.clone(), b.clone());
     let mut o = vec![0u32; 1536];
     launch!(device, "divisions", 1, 256, [&mut a, &mut b, &mut o], [a, b, o]);
@@ -325,7 +325,7 @@ fn fdivs(device: &Device) -> Result<(), String> {
             1 => (if x < 0.0 { -x } else { x }).sqrt(),
             _ => 1.0 / y,
         };
-        // The comparison of bits distinguishes zeros with different signs. All NaNs are equal.
+        // The comparison by bits distinguishes zeros with different signs. All NaNs are treated as equal.
         if got.to_bits() != want.to_bits() && !(got.is_nan() && want.is_nan()) {
             return Err(format!("[{i}] of {x:e}, {y:e} is {got:e}, must be {want:e}"));
         }

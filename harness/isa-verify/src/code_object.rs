@@ -1,4 +1,4 @@
-//! Minimal loader for AMDGPU code objects. With it, kernels run without an HSA runtime.
+//! Minimal loader for AMDGPU code objects, with which kernels run without an HSA runtime.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ pub(crate) struct CodeObject {
     base: u64,
     length: usize,
     symbols: HashMap<String, u64>,
-    /// Sizes of the symbols in bytes.
+    /// Sizes of the symbols, in bytes, by name.
     sizes: HashMap<String, u64>,
     /// Version of the code object: 4, 5 or 6.
     pub(crate) version: u8,
@@ -64,7 +64,7 @@ impl CodeObject {
         object
     }
 
-    /// Reads the dynamic symbols, and applies the relocations that use them.
+    /// Reads the dynamic symbols of an image, and applies the relocations that use them.
     fn link(&mut self, image: &mut [u8], dynamic: Option<usize>, elf: &[u8]) {
         let Some(dynamic) = dynamic else { return };
         let (start, size) = (u64_at(elf, dynamic + 16), u64_at(elf, dynamic + 40));
@@ -92,7 +92,7 @@ impl CodeObject {
                 (u64_at(image, at), u32_at(image, at + 8), u32_at(image, at + 12));
             let addend = u64_at(image, at + 16) as u64;
             let value = match kind {
-                // R_AMDGPU_RELATIVE64 and R_AMDGPU_ABS64.
+                // The relocations are R_AMDGPU_RELATIVE64 and R_AMDGPU_ABS64.
                 13 => self.base + addend,
                 3 => self.base + symbol(image, index).1 + addend,
                 other => panic!("relocation of type {other}"),

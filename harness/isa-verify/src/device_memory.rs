@@ -1,4 +1,4 @@
-//! Buffers and launches without an HSA runtime.
+//! Buffers and kernel launches without an HSA runtime.
 
 use std::{
     cell::{Cell, RefCell},
@@ -19,7 +19,7 @@ use crate::{
     trace::{Step, Touched},
 };
 
-/// All mapped ranges: buffers and code.
+/// All ranges that a kernel may access: buffers and code.
 #[derive(Default)]
 pub(crate) struct Space {
     ranges: Vec<Range<u64>>,
@@ -30,7 +30,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// Returns `word`, and the dword at the address `4 * word`.
+    /// Returns `word`, and the dword of memory at the address `4 * word`.
     fn held(&self, word: u64) -> Option<(u64, u32)> {
         self.range(4 * word).filter(|all| all.end >= 4 * word + 4)?;
         let at = std::ptr::with_exposed_provenance::<u32>(4 * word as usize);
@@ -85,7 +85,7 @@ pub(crate) enum Look {
     Watched,
     /// Launches run with the sanitizer, and the executed instructions are recorded.
     Traced,
-    /// Launches hold back loaded values as long as possible.
+    /// Launches hold back each loaded value as long as hardware may.
     Late,
 }
 
@@ -127,7 +127,7 @@ pub(crate) struct Device {
     pub(crate) step_limit: Cell<u64>,
     pub(crate) patience: Cell<Duration>,
     pub(crate) look: Cell<Look>,
-    /// Steps that all launches have executed.
+    /// Steps that all launches have executed; empty without a trace.
     pub(crate) trace: RefCell<Vec<Step>>,
     pub(crate) launches: Cell<usize>,
     /// True if a launch ended with a trap.
@@ -157,8 +157,8 @@ impl Device {
         }
     }
 
-    /// Launches a kernel with `groups` workgroups. The arguments have the layout of C. They are followed by the hidden
-    /// arguments of the code object's version (AMDGPU usage guide, "Code Object Metadata").
+    /// Launches a kernel with `groups` workgroups. The kernel gets the arguments with the layout of C, followed by the
+    /// hidden arguments that the version of the code object requires (AMDGPU usage guide, "Code Object Metadata").
     pub(crate) fn launch(
         &self,
         name: &str,
@@ -219,7 +219,7 @@ impl Device {
             grid,
             workgroup,
             group_segment_bytes: lds + dynamic_lds,
-            // Recursive functions need scratch memory that the descriptor does not contain.
+            // The descriptor does not include the scratch memory that recursive functions need.
             private_segment_bytes: scratch.max(16 << 10),
             arch: self.arch,
             step_limit: self.step_limit.get(),

@@ -2,8 +2,8 @@
 //! instructions.
 //!
 //! The model implements the formulas of AMD's ISA guides (RDNA 2, 3 and 4, CDNA 3), and for constants of packed
-//! instructions LLVM's `getInlineEncodingV216`. It shares no code with the interpreter, has no waves, and is slow. Also
-//! under test are the disassembler's text and its parser, constants, modifiers, and both wave sizes.
+//! instructions LLVM's `getInlineEncodingV216`. It shares no code with the interpreter, has no waves, and is slow. The
+//! test covers the disassembler's text and its parser, constants, modifiers, and both wave sizes.
 
 use device::{Arch, Microcode};
 use isa::Trap;
@@ -39,7 +39,7 @@ const CONSTANTS: [(&str, Value); 9] = [
     ("0x400039a8", Value::Literal(0x4000_39a8)),
 ];
 
-/// An instruction with certain kinds of operands and modifiers.
+/// An instruction whose operands have certain kinds and modifiers.
 struct Form {
     op: Op,
     sources: Vec<Source>,
@@ -48,16 +48,16 @@ struct Form {
     suffix: bool,
 }
 
-/// Modifiers of the sources. Each mask has one bit per source.
+/// Modifiers of the source operands. Each mask has one bit per operand.
 #[derive(Clone, Copy, Default)]
 struct Modifiers {
     negate: u8,
     absolute: u8,
     clamp: bool,
-    /// Sources of 16 bits that are the upper half of a register.
+    /// Source operands of 16 bits that are the upper half of a register.
     high: u8,
     op_sel: u8,
-    /// Sources with a cleared bit in `op_sel_hi`.
+    /// Source operands whose bit in `op_sel_hi` is cleared.
     low_twice: u8,
     neg_lo: u8,
     neg_hi: u8,
@@ -80,7 +80,7 @@ fn list(name: &str, count: usize, of: impl Fn(usize) -> bool) -> String {
 }
 
 impl Form {
-    /// Returns the text of the instruction. `%0` is the result, and `%1` and so on are source registers.
+    /// Returns the text of the instruction. `%0` is the result, and `%1` and so on are source operands in registers.
     fn text(&self) -> String {
         let end = if self.suffix && self.op.result.is_half() { ".l" } else { "" };
         let mut text = format!("{} %0{end}", self.op.name);
@@ -150,7 +150,8 @@ impl Form {
         )
     }
 
-    /// Returns the result of one lane. The arguments are the bits of the sources, and of those in the first lane.
+    /// Returns the result of one lane. The arguments are the bits of the source operands in this lane, and in the first
+    /// lane.
     fn model(&self, lane: [u64; 3], first: [u64; 3]) -> u64 {
         let of = |index: usize| match self.sources[index] {
             Source::Vector => lane[index],
@@ -243,8 +244,8 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
             }
             for (text, value) in CONSTANTS {
                 let literal = matches!(value, Value::Literal(_));
-                // GFX9 has literals only in its 32-bit encodings, where only the first source may be a literal. The
-                // assembler applies modifiers to literals itself. 64-bit literals do not exist.
+                // GFX9 has literals only in its 32-bit encodings, where only the first source operand may be a literal.
+                // The assembler applies modifiers to literals itself. 64-bit literals do not exist.
                 let short = op.short && index == 0 && modifiers.is_none();
                 let wide = op.sources[index].bits() == 64;
                 // The assembler rejects a literal that has more bits than the operand.
@@ -265,7 +266,7 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
     forms
 }
 
-/// Returns bits for a source of this type: the ends of the range, and other values.
+/// Returns values to test for a source operand of this type: the ends of the range, and other values.
 fn inputs(of: Of, source: u64) -> Vec<u64> {
     let special: &[u64] = match of {
         Of::F16 | Of::PackedF16 => {
@@ -318,7 +319,7 @@ fn inputs(of: Of, source: u64) -> Vec<u64> {
         .collect()
 }
 
-/// Returns true if two results have equal bits or are both NaNs. Payloads of NaNs are not compared.
+/// Returns true if two results have equal bits or are both NaNs. The payloads of NaNs are ignored.
 fn agree(of: Of, got: u64, want: u64) -> bool {
     let halves = |bits: u64| [bits & 0xffff, bits >> 16 & 0xffff];
     match of {
@@ -333,7 +334,8 @@ fn agree(of: Of, got: u64, want: u64) -> bool {
     }
 }
 
-/// Tests all forms of all instructions. Returns the number of forms, and the differences.
+/// Tests all forms of all instructions on an architecture. Returns the number of forms, and descriptions of the
+/// differences.
 pub(crate) fn check(arch: Arch, wave64: bool) -> (usize, Vec<String>) {
     let mut failures = Vec::new();
     let all: Vec<Form> = ops(arch).into_iter().flat_map(|op| forms(op, arch)).collect();
@@ -358,7 +360,8 @@ pub(crate) fn check(arch: Arch, wave64: bool) -> (usize, Vec<String>) {
     (all.len(), failures)
 }
 
-/// Returns the source of a kernel. For each work-item, each form gets inputs of its types and writes its result.
+/// Returns the HIP source code of a kernel that tests these forms. For each work-item, each form reads inputs of its
+/// types and writes its result.
 fn kernel(batch: &[Form]) -> String {
     let mut body = String::new();
     for (number, form) in batch.iter().enumerate() {

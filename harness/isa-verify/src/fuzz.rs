@@ -1,10 +1,11 @@
 //! Tests random kernels. The compiler of the stack compiles each kernel for GPUs at every optimisation level, and the C
 //! compiler `cc` compiles it for the host. The results must be equal, bit for bit.
 //!
-//! A difference is an error of the interpreter, of one of the compilers, or of `prelude.h`. The report of a difference
-//! contains the seed, the smallest kernel that still shows the difference, and all architectures and levels that show
-//! it. It also contains the results of the host's compiler at its other levels, which help to find out whose error it
-//! is. Compilers run in worker processes ([`worker`]). If a compiler crashes or hangs, the report contains the seed.
+//! A difference shows an error in the interpreter, in one of the compilers, or in `prelude.h`. The report of a
+//! difference contains the seed, the smallest kernel that still shows the difference, and all architectures and levels
+//! that show it. It also contains the results of the host's compiler at its other levels, which help to find the
+//! culprit. Compilers run in worker processes ([`worker`]). If a compiler crashes or hangs, the report contains the
+//! seed.
 
 mod compare;
 mod draw;
@@ -27,9 +28,10 @@ use worker::{Died, Job, Worker};
 pub(crate) use worker::serve;
 
 const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-O3"];
-/// Number of seeds after which a worker process is replaced. Decoded code is cached until a process ends.
+/// Number of seeds after which a worker process is replaced. A process keeps all code that it has decoded until it
+/// ends.
 const SEEDS: usize = 16;
-/// Default number of differences that are minimised. An error that affects every kernel needs only a few.
+/// Default number of differences that are minimised. For an error that affects every kernel, a few are enough.
 const SHRUNK: u64 = 12;
 
 pub(crate) struct Options {
@@ -42,12 +44,13 @@ pub(crate) struct Options {
     /// Time in minutes after which no new seed is started.
     minutes: Option<u64>,
     shrink: u64,
-    /// Folder to which kernels that differ and the list of executed opcodes are written.
+    /// Folder to which the kernels with differences and the list of executed opcodes are written.
     keep: Option<PathBuf>,
 }
 
 impl Options {
-    /// Parses `seed=1 batches=10 kernels=64 jobs=1 minutes=N shrink=12 keep=FOLDER gfx90a ...`. Each word is optional.
+    /// Parses arguments such as `seed=1 batches=10 kernels=64 jobs=1 minutes=N shrink=12 keep=FOLDER gfx90a ...`. Each
+    /// argument is optional.
     pub(crate) fn parse(words: &[String]) -> Result<Options, String> {
         let mut options = Options {
             architectures: Vec::new(),
@@ -110,10 +113,10 @@ pub(crate) struct Tally {
     by_target: BTreeMap<(Arch, &'static str), u64>,
     /// For each architecture, the executed opcodes, each with the first seed that executed it.
     opcodes: BTreeMap<Arch, BTreeMap<String, u64>>,
-    /// Compilers that crashed or hung, with the seed.
+    /// Compilers that crashed or hung, each with the seed of the kernel.
     crashes: Vec<String>,
     pub(crate) different: Vec<String>,
-    /// Time that each activity took, in seconds.
+    /// Time in seconds that each kind of work took.
     spent: BTreeMap<String, f64>,
 }
 
@@ -184,7 +187,8 @@ fn keep(folder: &Path, name: &str, text: &str) {
     written.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
 }
 
-/// Returns targets with all levels for all architectures. Every second seed has waves of the other size.
+/// Returns targets for all architectures and optimisation levels. On architectures with two wave sizes, waves have 64
+/// lanes for even seeds, and 32 for odd ones.
 fn targets(architectures: &[Arch], seed: u64) -> impl Iterator<Item = Target> {
     let wave64 = seed.is_multiple_of(2);
     architectures
@@ -200,10 +204,10 @@ struct Bench<'a> {
     worker: Option<Worker>,
 }
 
-/// Kernel that differs: number, target, and description of the difference.
+/// A kernel whose results differ: its number, the target, and a description of the difference.
 type Found = (u64, Target, String);
 
-/// Lines of a worker's answer. Each is split into its first word and the rest.
+/// Lines of a worker's answer, each split into its first word and the rest.
 type Answer = Vec<(String, String)>;
 
 impl Bench<'_> {
@@ -241,8 +245,8 @@ impl Bench<'_> {
                         self.take(seed, target, to - from, answer, &mut found, &mut fresh);
                     }
                     Err(Died { stage, how }) => match stage.split_once(' ') {
-                        // The worker announced the kernel with this number before it crashed, so the interpreter
-                        // crashed in it.
+                        // The worker announced the kernel with this number before it crashed. Therefore the interpreter
+                        // crashed in this kernel.
                         Some(("run", number)) => {
                             let at = from + number.parse().unwrap_or(0);
                             found.push((
@@ -357,7 +361,7 @@ impl Bench<'_> {
         all
     }
 
-    /// Returns a guess about the cause of a difference. It is based on which targets show the difference.
+    /// Returns a guess about the cause of a difference, based on the targets that show it.
     fn verdict(&self, seed: u64, shown: &[Target], votes: &str) -> String {
         if !votes.is_empty() {
             return format!("the host's compiler itself has other results at {votes}");

@@ -1,14 +1,14 @@
-//! Compiles HIP source with the hipRTC of the ROCm release in which the process runs.
+//! Compiles HIP source with the hipRTC of the ROCm release whose libraries the process uses.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-/// Libraries that may contain hipRTC. Before ROCm 7, it is a part of libamdhip64.
+/// Libraries that may contain hipRTC. Before ROCm 7, hipRTC is a part of libamdhip64.
 const LIBRARIES: [&CStr; 4] =
     [c"libhiprtc.so.7", c"libamdhip64.so.6", c"libamdhip64.so.5", c"libhiprtc.so"];
 
 fn library() -> *mut c_void {
     for name in LIBRARIES {
-        // SAFETY: the library is one of a ROCm release, whose initialisers are trusted.
+        // SAFETY: the library belongs to a ROCm release, whose initialisers are trusted.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
         if !handle.is_null() {
             return handle;

@@ -47,7 +47,7 @@ use device::Arch;
 use device_memory::Device;
 
 const ROOT: &str = "ROCREPRO_ROCM_ROOT";
-/// Environment variable that is set in the process that runs inside the root.
+/// Environment variable that is set in the process that runs with the libraries of the ROCm root.
 const INSIDE: &str = "ROCREPRO_KERNELS_INSIDE";
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     };
     let words: Vec<String> = env::args().skip(1).collect();
     if words.first().is_some_and(|name| name == "fuzz") {
-        // The main process of `fuzz` stays outside of the root. Its workers run inside.
+        // The main process of `fuzz` uses the libraries of the host. Its workers use those of the ROCm root.
         return drawn(&words[1..], &root);
     }
     let status = command(&root).args(env::args_os().skip(1)).env(INSIDE, "1").status();
@@ -74,8 +74,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the command that runs this program inside the root. If the root has a loader of its own, the command uses
-/// it.
+/// Returns the command that runs this program with the libraries of the ROCm root. If the root has a loader of its own,
+/// the command uses it.
 fn command(root: &Path) -> Command {
     let program = env::current_exe().expect("own path");
     let loader = root.join(LIBRARIES).join("ld-linux-x86-64.so.2");
@@ -162,7 +162,7 @@ fn with_guides() -> Vec<Arch> {
     Arch::of_each_generation().filter(|arch| arch.facts().has_isa_guide).collect()
 }
 
-/// Returns true if the architecture is named. Without names, returns true for architectures with an ISA guide.
+/// Returns true if the architecture is one of `names`. Without names, returns true for architectures with an ISA guide.
 fn is_asked(arch: Arch, names: &[impl AsRef<str>]) -> bool {
     match names {
         [] => arch.facts().has_isa_guide,
@@ -170,7 +170,7 @@ fn is_asked(arch: Arch, names: &[impl AsRef<str>]) -> bool {
     }
 }
 
-/// Runs `forms` on the named architectures, or on all, in waves of each size.
+/// Runs the test `forms` on the architectures in `names`, or on all, in waves of each size.
 fn all_forms(names: &[String]) -> ExitCode {
     let (mut forms, mut failures) = (0, 0);
     for arch in Arch::ALL.iter().copied() {
@@ -190,8 +190,9 @@ fn all_forms(names: &[String]) -> ExitCode {
     if failures == 0 && forms > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs `words` on the named architectures, or on all, in waves of each size. With `native`, waves have the default
-/// size of the architecture, and the two wave sizes are compared with each other.
+/// Runs the test `words` on the architectures named in the arguments, or on all, in waves of each size. With the
+/// argument `native`, waves have the default size of the architecture, and the two wave sizes are compared with each
+/// other.
 fn all_words(words: &[String]) -> ExitCode {
     let (native, names): (Vec<String>, Vec<String>) =
         words.iter().cloned().partition(|word| word == "native");
@@ -223,7 +224,7 @@ fn all_words(words: &[String]) -> ExitCode {
     if failures == 0 && held > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs `bits` on the named architectures, or on all that the stack supports.
+/// Runs the test `bits` on the architectures named in the arguments, or on all that the stack supports.
 fn all_bits(words: &[String]) -> ExitCode {
     let (options, names): (Vec<&str>, Vec<&str>) =
         words.iter().map(String::as_str).partition(|word| word.contains('='));
@@ -254,11 +255,12 @@ fn all_bits(words: &[String]) -> ExitCode {
     if lost == 0 && tried > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs `waits` on the named architectures, or on all, at the named levels, or at -O3 and -O1.
+/// Runs the test `waits` on the architectures and optimisation levels named in the arguments. The defaults are all
+/// architectures, and -O3 and -O1.
 fn without_waits(words: &[String]) -> ExitCode {
     let (loads, words): (Vec<String>, Vec<String>) =
         words.iter().cloned().partition(|word| word.starts_with("loads="));
-    // Of this many loads, one is tested.
+    // Only one of this many loads is tested.
     let loads = loads.first().and_then(|word| word[6..].parse().ok()).unwrap_or(1);
     let (levels, architectures) = match places(&words, &["-O3", "-O1"]) {
         Ok(places) => places,
@@ -290,7 +292,8 @@ fn between_workgroups(words: &[String]) -> ExitCode {
     if failures == 0 && tried > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns the named levels and architectures. The defaults are `usual` and all architectures.
+/// Returns the optimisation levels and architectures named in the arguments. The defaults are `usual` and all
+/// architectures.
 fn places<'a>(
     words: &'a [String],
     usual: &[&'a str],
@@ -327,7 +330,7 @@ fn drawn(words: &[String], root: &Path) -> ExitCode {
     if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns the processor time of this process in seconds. Other work on the machine does not affect it.
+/// Returns the processor time of this process in seconds. It does not depend on other work on the machine.
 fn processor_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer refers to a timespec of this function.

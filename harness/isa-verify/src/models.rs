@@ -59,7 +59,7 @@ impl Of {
         }
     }
 
-    /// Clamps to 0..=1. NaN becomes 0.
+    /// Clamps a number to 0..=1. NaN becomes 0.
     pub(crate) fn clamped(self, bits: u64) -> u64 {
         if self == Of::PackedF16 {
             return Of::F16.clamped(bits & 0xffff) | Of::F16.clamped(bits >> 16 & 0xffff) << 16;
@@ -71,7 +71,7 @@ impl Of {
         }
     }
 
-    /// Returns true if both numbers are floats and zero, with any sign.
+    /// Returns true if this is a float type and both numbers are zero, with any sign.
     pub(crate) fn are_zeros(self, a: u64, b: u64) -> bool {
         [a, b].iter().all(|bits| float(self, *bits) == Some(0.0))
     }
@@ -114,7 +114,7 @@ fn from_float(of: Of, value: f64) -> u64 {
     }
 }
 
-/// Converts binary16 by the definition of the format.
+/// Converts a binary16 number to f64, by the definition of the format.
 fn from_f16(bits: u64) -> f64 {
     let (exponent, fraction) = ((bits >> 10 & 31) as i32, (bits & 0x3ff) as f64);
     let magnitude = match (exponent, bits & 0x3ff) {
@@ -126,7 +126,7 @@ fn from_f16(bits: u64) -> f64 {
     if bits & 0x8000 == 0 { magnitude } else { -magnitude }
 }
 
-/// Returns the binary16 nearest to a value, with ties to even. Finds it by a search.
+/// Returns the binary16 number nearest to a value, with ties to even. Finds it by a search.
 fn to_f16(value: f64) -> u64 {
     let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
     let magnitude = value.abs();
@@ -141,7 +141,7 @@ fn to_f16(value: f64) -> u64 {
         let middle = (below + above) / 2;
         if from_f16(middle) <= magnitude { below = middle } else { above = middle }
     }
-    // After the largest number follows the code of infinity, which counts as 65536 here.
+    // The code after the largest number is that of infinity. In this function, its value is 65536.
     let next = if above == 0x7c00 { 65536.0 } else { from_f16(above) };
     let (down, up) = (magnitude - from_f16(below), next - magnitude);
     sign | if down < up || down == up && below % 2 == 0 { below } else { above }
@@ -159,7 +159,8 @@ fn fma_f16(a: u64, b: u64, c: u64) -> u64 {
     if sum == 0 {
         return to_f16(x * y + z);
     }
-    // 60 leading bits and a sticky bit determine the result. The last bit is made odd if any lower bit was lost.
+    // 60 leading bits of the sum and a sticky bit determine the result. The sticky bit is set if any lower bit was
+    // lost.
     let excess = (128 - sum.unsigned_abs().leading_zeros()).saturating_sub(40);
     let kept = sum.unsigned_abs() >> excess;
     let lost = sum.unsigned_abs() & ((1u128 << excess) - 1) != 0;
@@ -167,7 +168,7 @@ fn fma_f16(a: u64, b: u64, c: u64) -> u64 {
     to_f16(if sum < 0 { -magnitude } else { magnitude })
 }
 
-/// An instruction: its name on the architecture, operands, and formula.
+/// An instruction: its name on the architecture, its operands, and its formula.
 #[derive(Clone, Copy)]
 pub(crate) struct Op {
     pub(crate) name: &'static str,
@@ -175,7 +176,8 @@ pub(crate) struct Op {
     pub(crate) result: Of,
     pub(crate) short: bool,
     pub(crate) clamps: bool,
-    /// True if `op_sel` selects the halves of the sources on GFX9 and GFX10. On GFX11, each operand contains its half.
+    /// True if `op_sel` selects the halves of the source operands, as on GFX9 and GFX10. On GFX11, the text of each
+    /// operand contains its half.
     pub(crate) op_sel: bool,
     pub(crate) model: fn([u64; 3]) -> u64,
 }
@@ -198,7 +200,7 @@ fn halves(f: impl Fn([u64; 3]) -> u64, [a, b, c]: [u64; 3]) -> u64 {
     part(0) | part(16) << 16
 }
 
-/// Returns a double times a power of two. If the result is denormal, it is rounded once.
+/// Returns a double multiplied by a power of two. If the result is denormal, it is rounded once.
 fn ldexp(bits: u64, n: i32) -> u64 {
     let value = d(bits);
     if value == 0.0 || !value.is_finite() {
@@ -207,8 +209,8 @@ fn ldexp(bits: u64, n: i32) -> u64 {
     let (sign, exponent) = (bits & 1 << 63, (bits >> 52 & 0x7ff) as i64);
     let fraction = bits & ((1 << 52) - 1);
     let significand = if exponent == 0 { fraction } else { fraction | 1 << 52 };
-    // The significand is normalised, so that the exponent of its last bit relative to that of denormals can be added to
-    // the exponent.
+    // The significand is normalised, so that the exponent of its last bit, relative to that of denormals, can be added
+    // to `n`.
     let up = i64::from(significand.leading_zeros()) - 11;
     let (significand, last) = (significand << up, exponent.max(1) - 1 - up + i64::from(n));
     let magnitude = match last {
@@ -233,13 +235,13 @@ fn difference(a: u64, b: u64) -> u64 {
     (0..4).map(|i| (a >> (8 * i) & 0xff).abs_diff(b >> (8 * i) & 0xff)).sum()
 }
 
-/// Returns the minimum or maximum of IEEE 754-2008. A number takes precedence over a quiet NaN, and -0 is less than +0.
+/// Returns the minimum or maximum by IEEE 754-2008. A number takes precedence over a quiet NaN, and -0 is less than +0.
 fn extreme(of: Of, a: u64, b: u64, greatest: bool) -> u64 {
     let (Some(x), Some(y)) = (float(of, a), float(of, b)) else { return a };
     let first = match (x.is_nan(), y.is_nan()) {
         (true, false) => false,
         (_, true) => true,
-        // For magnitudes, the order of the bits is the order of the numbers.
+        // Unlike `<`, `total_cmp` orders -0 before +0.
         _ => (x.total_cmp(&y).is_gt()) == greatest,
     };
     if first { a } else { b }
@@ -354,7 +356,7 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
         }),
         op!("v_cvt_pk_u8_f32", &[F32, U32, U32], U32, |[a, byte, c]| {
             let (value, at) = (f(a), 8 * (byte & 3));
-            // Rounds to nearest, ties to even, as in the default mode.
+            // The conversion rounds to nearest, ties to even, as in the default mode.
             let nearest = (0..256u64).min_by(|x, y| {
                 let far = |n: u64| (f64::from(value.clamp(0.0, 255.0)) - n as f64).abs();
                 far(*x).total_cmp(&far(*y)).then((x % 2).cmp(&(y % 2)))

@@ -1,9 +1,9 @@
 //! Tests vector and scalar instructions in all forms of their encodings against the plain form of the same instruction.
 //!
 //! The instruction words are built from the chapters "Microcode Formats" of AMD's ISA guides. All opcodes of an
-//! encoding are tried. Those that the disassembler of the stack names are tested. The tests need no formulas. An
-//! instruction may have a source that is in another lane, a half, a constant or negated. Its result must equal that of
-//! the plain instruction after a corresponding change of the registers. Under test are the disassembler's text, its
+//! encoding are tried, and those that the disassembler of the stack knows are tested. The tests need no formulas. An
+//! instruction may have a source operand that is in another lane, a half, a constant or negated. Its result must equal
+//! that of the plain instruction after a corresponding change of the registers. This tests the disassembler's text, its
 //! parser, and how the interpreter handles operands. For loads, stores and the saturation of integers under `clamp`,
 //! the expected results are computed here. Results of other instructions are tested elsewhere.
 
@@ -43,7 +43,7 @@ struct Counts {
 }
 
 impl Table {
-    /// Returns the number of claims that were tested and are true.
+    /// Returns the number of claims (pairs of a form and a plain instruction) that were tested and are true.
     pub(crate) fn held(&self) -> usize {
         self.relations.values().map(|counts| counts.same).sum()
     }
@@ -134,8 +134,8 @@ pub(crate) fn sizes(arch: Arch) -> Result<Table, String> {
 
 impl Table {
     fn take(&mut self, slot: &mut Slot, claim: Claim) {
-        // The encoding does not have this form if the disassembler does not name the words, or prints the same text
-        // without the form.
+        // If the disassembler does not know an instruction with these words, or prints the same text without the form,
+        // the encoding does not have this form.
         let without = claim.without.as_ref().and_then(|words| slot.text(words));
         let says = |text: &String| Some(text) != without.as_ref() && text.contains(claim.told);
         let Some(text) = slot.text(&claim.words).filter(says) else { return };
@@ -162,8 +162,8 @@ impl Table {
         };
         expected.unchange(&changed, &given);
         (claim.after)(&given, &mut got, &mut expected);
-        // If a fused sum has two NaNs as sources, the host's processor and the compiled loop decide which one is the
-        // result.
+        // If two operands of a fused sum are NaNs, the host's processor and the compiled loop decide which of them is
+        // the result.
         if ["v_fma_f32", "v_fmac_f32"].iter().any(|name| text.starts_with(name)) {
             got.take_nans(&expected);
         }

@@ -1,6 +1,6 @@
-//! Checks the findings of the sanitizer in compiled kernels whose workgroups access the same memory, or whose waves
-//! access the same LDS. If the accesses are synchronised, there must be no finding. Otherwise, the finding must
-//! describe the missing synchronisation.
+//! Checks what the sanitizer finds in compiled kernels whose workgroups access the same memory, or whose waves access
+//! the same LDS. If the accesses are synchronised, there must be no finding. Otherwise, the finding must describe the
+//! missing synchronisation.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::{
     hiprtc,
 };
 
-/// Expected findings of a kernel.
+/// Findings of the sanitizer that are expected for a kernel.
 #[derive(Clone, Copy)]
 enum Said {
     Nothing,
@@ -22,10 +22,11 @@ enum Said {
     Races(&'static [&'static str]),
     /// Waves of a workgroup race in the LDS, or in memory without any synchronisation.
     Waves,
-    /// A wave does not wait for its loads from memory to the LDS. Expected only on architectures with such loads.
+    /// A wave does not wait for its loads from memory to the LDS. The finding is expected only on architectures with
+    /// such loads.
     Moves,
-    /// Workgroups that synchronise only with workgroup scope race with each other. Expected only on architectures whose
-    /// instructions contain the scope.
+    /// Workgroups that synchronise only with workgroup scope race with each other. The finding is expected only on
+    /// architectures whose instructions contain the scope.
     Within,
 }
 use Said::{Moves, Nothing, Races, Waves, Within};
@@ -125,7 +126,7 @@ const KERNELS: &[(&str, Said)] = &[
 const GROUPS: u32 = 8;
 const ITEMS: u32 = 128;
 
-/// Tests all kernels. Returns the number of kernels, and the wrong findings.
+/// Tests all kernels on an architecture. Returns the number of kernels, and descriptions of the wrong findings.
 pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
     let mut wrong = Vec::new();
     let compile = |source| hiprtc::compile(source, arch.name(), &[level]);
@@ -141,7 +142,7 @@ pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
     device.look.set(Look::Watched);
     for (kernel, said) in KERNELS {
         let (says, writes_back) = match arch.facts().scope_bits {
-            // On RDNA 3 the bits are the same for workgroup scope and device scope.
+            // On RDNA 3, workgroup scope and device scope have the same bits.
             ScopeBits::Glc => (!arch.facts().has_two_caches, false),
             ScopeBits::GlcDlc | ScopeBits::Scope => (true, false),
             ScopeBits::Sc => (true, true),
@@ -228,7 +229,7 @@ fn differs(found: &Result<Vec<Finding>, String>, said: Said) -> Option<String> {
     }
 }
 
-/// Returns the texts of the errors that were found. They contain the offsets of the instructions.
+/// Returns the texts of the errors that the sanitizer found. They contain the offsets of the instructions.
 fn pairs(found: &Result<Vec<Finding>, String>) -> BTreeSet<String> {
     found.iter().flatten().map(Finding::mistake).collect()
 }

@@ -1,10 +1,10 @@
-//! Mutation test of the sanitizer on compiled code. Each mutation removes one wait, barrier or fence of a kernel, or
+//! Mutation test of the sanitizer on compiled code. Each mutation removes one wait, barrier or fence from a kernel, or
 //! changes one load to a store of the same width to the same address.
 //!
 //! If the sanitizer does not report a mutation, there must be a reason. An independent analysis of the executed
-//! instructions finds such reasons ([`reasons`]). If the workgroups of a kernel are independent, the mutated kernel
-//! also runs with results that arrive as late as possible. A mutation without a reason, or with wrong results in that
-//! run, was missed by the sanitizer.
+//! instructions finds such reasons ([`reasons`]). If the workgroups of a kernel do not wait for each other, the mutated
+//! kernel also runs with results that arrive as late as possible. The sanitizer has missed a mutation if the analysis
+//! finds no reason, or if the results of that run are wrong.
 
 mod reasons;
 mod stores;
@@ -31,7 +31,7 @@ use stores::Changed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     Reported,
-    /// The test of the kernel does not execute the mutated instruction.
+    /// The test of the kernel does not execute the instruction that was mutated.
     NotRun,
     /// The removed instruction is not needed in this run, for a reason that the analysis found.
     Exempt,
@@ -45,7 +45,7 @@ enum Kind {
     Wait,
     Barrier,
     Fence,
-    /// A load that became a store.
+    /// A load that is changed to a store.
     Load,
 }
 
@@ -64,16 +64,16 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Number of mutations for each kind and result.
+/// Number of mutations for each kind of mutation and each result.
 #[derive(Default)]
 pub(crate) struct Table {
     counts: BTreeMap<(Kind, Fate), usize>,
     one_in: usize,
-    /// Number of loads in the kernels, including those that are not tested.
+    /// Number of loads in the kernels, including those that are not mutated.
     loads: usize,
-    /// Findings in unmodified code, and mutations that the sanitizer missed.
+    /// Errors that the sanitizer reported in unmodified code, and mutations that it missed.
     pub(crate) problems: Vec<String>,
-    /// Mutations that need no report, with their reasons.
+    /// Mutations that the sanitizer need not report, with the reasons.
     exempt: Vec<String>,
 }
 
@@ -105,13 +105,13 @@ impl Table {
     }
 }
 
-/// Kernels that are not tested: they have intentional errors or execute millions of instructions.
+/// Kernels that are not tested, because they have intentional errors or execute millions of instructions.
 const LEFT_OUT: [&str; 8] =
     ["saxpy fault", "gives_up", "spin", "meets", "looks_back", "meets alone", "lcg", "dynamic"];
 
 type Check<'a> = &'a dyn Fn(&Device) -> Result<(), String>;
 
-/// Tests all kernels, compiled at these levels. Of `loads` loads, one becomes a store.
+/// Tests all kernels, compiled at these optimisation levels. One in `loads` loads is changed to a store.
 pub(crate) fn check(arch: Arch, levels: &[&str], loads: usize) -> Table {
     let mut table = Table { one_in: loads.max(1), ..Table::default() };
     for level in levels {
@@ -152,12 +152,12 @@ pub(crate) fn check(arch: Arch, levels: &[&str], loads: usize) -> Table {
 
 struct Bench<'a> {
     device: &'a Device,
-    /// Contents of the loaded code object before the first launch, including the variables of the module.
+    /// Contents of the loaded code object, including the variables of the module, before the first launch.
     image: &'a [u8],
     kernel: &'a str,
     check: Check<'a>,
     level: &'a str,
-    /// True if the kernel also runs with late results. This needs workgroups that do not wait for each other.
+    /// True if the kernel also runs with late results. Its workgroups must then not wait for each other.
     late: bool,
 }
 
@@ -166,7 +166,7 @@ struct Taken {
     size: usize,
     kind: Kind,
     text: String,
-    /// Instructions before and after the mutated one, for messages.
+    /// Instructions before and after the mutated instruction, for messages.
     place: String,
 }
 
@@ -220,7 +220,7 @@ impl Bench<'_> {
         result
     }
 
-    /// Returns the instructions of the kernel, and its first address.
+    /// Returns the instructions of the kernel, and the address of the first one.
     fn places(&self) -> (u64, Vec<Place>) {
         let Some(code) = self.device.code.code(self.kernel) else { return (0, Vec::new()) };
         let bytes = std::ptr::with_exposed_provenance::<u8>(code.start as usize);
@@ -260,8 +260,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Returns the result for a load that became a store. The results of the kernel are wrong anyway and are not
-    /// checked.
+    /// Returns the result of the mutation that changes a load to a store. The kernel then computes wrong results
+    /// anyway, so they are not checked.
     fn fate_of_store(
         &self,
         one: &Taken,
@@ -293,7 +293,7 @@ impl Bench<'_> {
         self.write(one.address, &new);
         self.device.findings.take();
         self.device.trapped.take();
-        // Wrong results do not count as a report of the sanitizer.
+        // Wrong results are not a report by the sanitizer, so they are ignored here.
         let _ = self.passes(Look::Traced);
         let reported = !self.device.findings.take().is_empty() || self.device.trapped.take();
         let steps = self.device.trace.take();
@@ -317,7 +317,7 @@ impl Bench<'_> {
         (0..one.size / 4).map(|word| unsafe { at(word).read() }).collect()
     }
 
-    /// Writes instruction words, which stay until the code object is restored.
+    /// Overwrites the code at an address. The change lasts until the code object is restored.
     fn write(&self, address: u64, words: &[u32]) {
         for (place, word) in words.iter().enumerate() {
             let at = std::ptr::with_exposed_provenance_mut::<u32>(address as usize + 4 * place);
@@ -326,7 +326,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Replaces an instruction by `s_nop`, which stays until the code object is restored.
+    /// Replaces an instruction by `s_nop` until the code object is restored.
     fn take_out(&self, one: &Taken) {
         self.write(one.address, &vec![S_NOP; one.size / 4]);
     }
@@ -337,7 +337,7 @@ fn is_store(text: &str) -> bool {
     mnemonic.contains("_store_") || mnemonic.starts_with("ds_write")
 }
 
-/// Returns the waits, barriers, fences and loads in the code, which can be mutated.
+/// Returns the instructions of the code that can be mutated: waits, barriers, fences and loads.
 fn taken(start: u64, places: &[Place]) -> Vec<Taken> {
     let kind = |text: &str| {
         let name = text.split_whitespace().next().unwrap_or_default();

@@ -1,10 +1,12 @@
-//! Required features of the host processor.
+//! Detects whether the host processor has the features that the compiled vector operations require.
 
 /// Proof that this processor supports the features for which vector operations are compiled.
 #[derive(Clone, Copy)]
 pub(crate) struct Able(());
 
 impl Able {
+    /// Returns the proof if the host processor has all required features.
+    ///
     /// # Errors
     /// Returns the names of the missing features.
     pub(crate) fn find() -> Result<Able, &'static str> {

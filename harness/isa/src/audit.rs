@@ -13,7 +13,7 @@ pub struct Place {
     pub offset: usize,
     /// Size in bytes.
     pub size: usize,
-    /// Text, as the disassembler prints it.
+    /// Text of the instruction, as the disassembler prints it.
     pub text: String,
     /// True if the interpreter can execute the instruction.
     pub executable: bool,
@@ -62,7 +62,7 @@ pub unsafe fn executed(arch: Arch, code: Range<u64>) -> BTreeSet<String> {
     let bytes = unsafe { std::slice::from_raw_parts(bytes, length) };
     let mut opcodes = BTreeSet::new();
     decoded(arch, code.start, bytes, |text| {
-        // A dual-issue pair is printed as `a :: b`. Both instructions count.
+        // A dual-issue pair is printed as `a :: b`. Both instructions are included.
         let names = text.split(" :: ").filter_map(|one| one.split_whitespace().next());
         opcodes.extend(names.map(str::to_owned));
     });

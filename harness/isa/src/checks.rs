@@ -7,9 +7,10 @@
 //! uninitialised too. It is an error if a kernel stores such a result, branches on it, uses it as an address, or
 //! changes it with an atomic. [`flow`] describes how instructions propagate uninitialised data.
 //!
-//! The sanitizer reports an error once for the instructions involved, and the launch continues as on hardware.
+//! The sanitizer reports each error once for the instructions involved, and the launch continues as on hardware.
 //!
-//! A launch without checks decodes its instructions without these wrappers, so the sanitizer does not slow it down.
+//! In a launch without checks, the decoder does not wrap the instructions in [`Checked`], so the sanitizer does not
+//! slow that launch down.
 
 pub(crate) mod access;
 pub(crate) mod between;
@@ -47,35 +48,36 @@ use crate::{
 /// Slot in a [`Machine`] for its [`Checks`].
 pub type Watch = Option<Box<dyn Any>>;
 
-/// An error of the instruction that is being executed.
+/// An error of the kernel that the checks found at the instruction that is being executed.
 #[derive(Debug)]
 pub enum Found {
-    /// Access outside of every allocation, to a page that the GPU can access.
+    /// An access outside of every allocation, to a page that the GPU can access.
     Outside {
-        /// Address of the first byte outside.
+        /// Address of the first accessed byte that is outside of every allocation.
         address: u64,
         /// True for a write or an atomic.
         write: bool,
     },
-    /// Access past the end of the LDS that the workgroup requested.
+    /// An access past the end of the LDS that the workgroup requested.
     LdsOutOfRange {
-        /// Offset of the access in the LDS.
+        /// Offset of the access in the LDS, in bytes.
         offset: u64,
         /// True for a write or an atomic.
         write: bool,
-        /// True if the bytes are in the allocated LDS. Its size is the requested size, rounded up to whole granules.
+        /// True if the accessed bytes are still in the allocated LDS. The allocated size is the requested size, rounded
+        /// up to whole granules.
         given: bool,
     },
     /// Use of uninitialised memory.
     NeverWritten {
         /// Instruction that read the memory.
         read: taint::Origin,
-        /// Kind of use.
+        /// Kind of use of the uninitialised data.
         how: shadow::Use,
     },
     /// Two waves access the same bytes of the LDS without synchronisation.
     LdsRace {
-        /// Offset of the first byte.
+        /// Offset in the LDS of the first byte that both waves access.
         offset: u64,
         /// Access that was executed first in this run.
         first: races::Access,
@@ -84,12 +86,12 @@ pub enum Found {
     },
     /// The launch and other work access the same memory without synchronisation.
     Unordered(crate::Unordered),
-    /// An instruction uses a register too early: a result that an earlier instruction requested has not arrived there.
+    /// An instruction uses a register before the result of an earlier instruction has arrived there.
     Early(Box<Early>),
     /// After a barrier, a wave reads LDS bytes that another wave wrote before the barrier, and that write may not have
     /// arrived.
     LdsEarly {
-        /// Offset of the first byte.
+        /// Offset in the LDS of the first byte that was read.
         offset: u64,
         /// Write that may arrive late.
         write: races::Access,
@@ -111,13 +113,13 @@ pub(crate) type Reader<'a> = Box<dyn FnMut(u64) -> Option<Arc<[Text]>> + 'a>;
 /// Function that creates a [`Reader`] for the code in memory.
 pub(crate) type Code = for<'a> fn(&Site, &'a dyn AddressSpace) -> Reader<'a>;
 
-/// State of the sanitizer, and of results that are held back, for one workgroup.
+/// State of the sanitizer for one workgroup, and of the results that are held back.
 pub struct Checks {
     watched: bool,
-    /// True if results are held back until the wave waits for them.
+    /// True if each loaded value is held back until the wave waits for it.
     late: bool,
     code: Code,
-    /// Race detection in memory, for a checked launch of several waves.
+    /// Race detection in memory; `None` unless the launch is checked and has several waves.
     pub between: Option<Box<Between>>,
     found: Vec<Found>,
     races: Races,
@@ -127,12 +129,12 @@ pub struct Checks {
     boards: Vec<Scoreboard>,
     /// True if the workgroup has executed a load from memory to the LDS.
     moves: bool,
-    /// For each wave, the address after the last instruction that waited for all LDS accesses of the wave.
+    /// For each wave, the address of the instruction after its last wait for all of its LDS accesses.
     waited: Vec<u64>,
     /// For each wave, its happens-before state for the race detection in memory.
     workers: Vec<Worker>,
     touches: Vec<Touch>,
-    /// Memory ranges that the current instruction accesses, each with the index of its [`Piece`].
+    /// Memory ranges that the current instruction accesses, each with the index of the [`Piece`] that accesses it.
     ranges: Vec<(usize, Range<u64>)>,
     changes: Vec<Change>,
     /// Old contents of the LDS bytes that the current instruction accesses.
@@ -152,7 +154,7 @@ struct Checked {
     origin: Origin,
     effect: Effect,
     scope: Option<Scope>,
-    /// True for an atomic whose written value does not depend on the old one.
+    /// True for an atomic whose written value does not depend on the old value.
     swaps: bool,
     pieces: Vec<Piece>,
     address: Vec<Register>,
@@ -187,14 +189,14 @@ pub(crate) fn checked(exec: Bound, site: &Site, text: &str, parsed: &[Text]) -> 
     Ok(Box::new(Checked { exec, site, origin, effect, scope, swaps, pieces, address, flows }))
 }
 
-/// Analyses how the code at `pc` uses the value that it reads.
+/// Analyses how the code at `pc` uses the value that the instruction there reads.
 fn looks(code: Code, space: &dyn AddressSpace, site: &Site, pc: u64) -> Looks {
     let code = RefCell::new(code(site, space));
     Looks::at(pc, &|address| (code.borrow_mut())(address))
 }
 
-/// Reads a byte of memory; `None` if it is not mapped. The read belongs to the checks, so it is never an error of the
-/// kernel.
+/// Reads a byte of memory; `None` if the address is not mapped. The checks make this access, not the kernel, so the
+/// kernel is never blamed for it.
 fn byte(machine: &mut Machine<'_>, address: u64) -> Option<u8> {
     let known = machine.beyond.len();
     let there = machine.read::<1>(address).ok().map(|[byte]| byte);
@@ -225,7 +227,7 @@ impl Exec for Checked {
 }
 
 impl Checks {
-    /// Creates the state for a launch that is checked (`watched`), whose results are held back (`late`), or both.
+    /// Creates the state for a launch that is checked (`watched`), whose loaded values are held back (`late`), or both.
     pub(crate) fn new(watched: bool, late: bool, code: Code) -> Checks {
         Checks {
             watched,
@@ -247,7 +249,7 @@ impl Checks {
         }
     }
 
-    /// Returns the checks of a machine.
+    /// Returns the checks in a machine's slot; `None` if the launch has no checks.
     pub fn of(watch: &mut Watch) -> Option<&mut Checks> {
         watch.as_mut()?.downcast_mut()
     }
@@ -260,7 +262,7 @@ impl Checks {
         std::mem::swap(one, other);
     }
 
-    /// Returns the errors of the last executed instruction, in order.
+    /// Removes and returns the errors of the instruction that was executed last.
     pub fn found(machine: &mut Machine<'_>) -> Vec<Found> {
         let checks = Checks::of(&mut machine.watch);
         let mut found = checks.map(|checks| std::mem::take(&mut checks.found)).unwrap_or_default();
@@ -274,7 +276,7 @@ impl Checks {
             && Checks::of(&mut machine.watch).is_none_or(|checks| checks.found.is_empty())
     }
 
-    /// Starts the workgroup with this number and number of waves.
+    /// Prepares the checks for a workgroup with this number and this number of waves.
     pub fn begin(&mut self, waves: usize, number: u64) {
         self.workers = match &self.between {
             Some(between) => between.workers(number),
@@ -299,8 +301,8 @@ impl Checks {
         self.races.barrier(self.boards.iter().map(Scoreboard::done));
     }
 
-    /// Updates the memory clock of a wave that acquired through the LDS. Synchronisation through the LDS also orders
-    /// accesses to memory.
+    /// Updates the happens-before state of a wave that has acquired in the LDS what another wave released. This
+    /// synchronisation orders accesses to memory too.
     fn hears(&mut self, between: &mut Between) {
         let Some((wave, made)) = self.races.take_heard() else { return };
         let outstanding = self.boards.iter().map(Scoreboard::outstanding);
@@ -308,8 +310,8 @@ impl Checks {
         self.races.comes(self.boards.iter().map(Scoreboard::done));
     }
 
-    /// Returns the races that are reported at the end of the launch. This function needs the checks of all workgroups,
-    /// because any of them may show that a suspected race is legal.
+    /// Ends the checks of the launch and returns the races that remain. This function needs the checks of all
+    /// workgroups, because any of them may show that a suspected race is legal.
     pub(crate) fn end<'a>(all: impl Iterator<Item = &'a mut Checks>) -> Vec<Found> {
         Races::end(all.map(|checks| &mut checks.races).collect())
     }
@@ -490,7 +492,7 @@ impl Checks {
         writes
     }
 
-    /// Records the accesses of the instruction to the LDS in the order of its pieces and lanes.
+    /// Records the accesses of the instruction to the LDS, ordered by [`Piece`] and lane.
     fn local_bytes(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
         self.before.clear();
         self.moves |= checked.effect.raises.iter().any(|raise| raise.moves);

@@ -1,5 +1,5 @@
-//! Control of lanes in vector instructions: which lanes are written, from which lanes the first source is read, and
-//! output modifiers.
+//! Modifiers of vector instructions that are not part of an operand: which lanes are written, from which lanes the
+//! first source operand is read, and how the result is scaled or clamped.
 
 use crate::{
     registers::HALF,
@@ -9,7 +9,7 @@ use crate::{
     wave::Wave,
 };
 
-/// Lanes that an instruction writes, lane permutation of the first source, and output modifiers.
+/// Lanes that an instruction writes, lane permutation of its first source operand, and output modifiers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Control {
     permutation: Option<Box<Permutation>>,
@@ -32,7 +32,7 @@ struct Permutation {
     from: [Option<u8>; 64],
     /// Lanes enabled by `row_mask` and `bank_mask`.
     enabled: u64,
-    /// True if lanes without a source read zero. Otherwise they are not written.
+    /// True if lanes without a source lane read zero. Otherwise the instruction does not write these lanes.
     zero: bool,
     /// True if inactive lanes may be read.
     fetch_inactive: bool,
@@ -43,8 +43,8 @@ impl Control {
         self.permutation.is_none() && self.scale.is_none() && !self.clamp
     }
 
-    /// Permutes the lanes of the first source. Returns the lanes that have a source; of these, the instruction writes
-    /// those in [`Control::rows`].
+    /// Permutes the lanes of the first source operand. Returns the lanes that have a source lane. The instruction
+    /// writes those of them that are also in [`Control::rows`].
     #[inline(always)]
     pub(crate) fn begin(&self, wave: &mut Wave, words: usize) -> u64 {
         match &self.permutation {
@@ -87,7 +87,7 @@ impl Permutation {
     }
 }
 
-/// Modifiers that permute the lanes of the first source.
+/// Modifiers that permute the lanes of the first source operand.
 pub(crate) const MOVES: [&str; 15] = [
     "quad_perm",
     "row_shl",
@@ -127,7 +127,7 @@ impl Text {
         if self.modifier_names().all(known) { Ok(()) } else { Err(Unsupported) }
     }
 
-    /// Returns true if the text has `clamp` on an integer result, and the interpreter has no operation for it.
+    /// Returns true if the instruction has `clamp` and an integer result, and the interpreter does not implement this.
     pub(crate) fn lacks_clamp(&self, of: &Type) -> bool {
         of.sign == 0 && self.has("clamp") && !self.mnemonic.ends_with(" clamp")
     }

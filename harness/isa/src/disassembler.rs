@@ -84,7 +84,7 @@ fn open() -> Result<Library, String> {
             tried.push(if error.is_null() {
                 format!("cannot load {}", name.to_string_lossy())
             } else {
-                // SAFETY: it is not null, and no other dl call happens in between.
+                // SAFETY: `error` is not null, and no other dl call happens in between.
                 unsafe { CStr::from_ptr(error) }.to_string_lossy().into_owned()
             });
             continue;
@@ -160,9 +160,10 @@ pub(crate) fn disassemble(
     let status =
         unsafe { (library.disassemble)(info, address, (&raw mut session).cast(), &mut size) };
     let text = session.text.trim();
-    // These marks mean that the text is wrong. LLVM 22 prints invalid operands that older versions rejected, for
-    // example `v129/*Invalid register, operand has 'VGPR_16_Lo128' register class*/`. Older versions print `/*invalid
-    // immediate*/`, or a warning after the operands if the printed register differs from the encoded one.
+    // If the text contains one of these marks, it is wrong. LLVM 22 prints invalid operands that older versions
+    // rejected, for example `v129/*Invalid register, operand has 'VGPR_16_Lo128' register class*/`. Older versions
+    // print `/*invalid immediate*/`, or a warning after the operands if the printed register differs from the encoded
+    // one.
     let refused = ["/*", "; Warning"].iter().any(|mark| text.contains(mark));
     let whole = size > 0 && size <= given as u64;
     let named = status == 0 && whole && !text.is_empty() && !refused;

@@ -1,4 +1,5 @@
-//! Executable form of a decoded instruction, and binding of operations to operands.
+//! Decoded instructions in the form in which the interpreter executes them: operations that are bound to their
+//! operands.
 
 use crate::{
     able::Able,
@@ -106,7 +107,8 @@ fn run_wide_plain<K: Plain>(operation: &K, wave: &mut Wave) -> Step {
         operation.run(wave);
         return Ok(());
     }
-    // The halves are unrolled, because a loop would cost more than the work for waves with one half.
+    // The loop over the halves of the wave is unrolled, because a loop would cost more than the work for a wave with
+    // one half.
     operation.run_plain(wave, 0);
     if wave.lanes != HALF {
         operation.run_plain(wave, 1);

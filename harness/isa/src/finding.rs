@@ -8,54 +8,55 @@ use crate::{At, LdsAccess, MemoryAccess, Unordered};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// Access outside of every allocation, to a page that the GPU can access.
+    /// An access outside of every allocation, to a page that the GPU can access.
     Outside {
-        /// Address of the first byte outside.
+        /// Address of the first accessed byte that is outside of every allocation.
         address: u64,
         /// True for a write or an atomic.
         write: bool,
-        /// Instruction of the access.
+        /// Instruction that made the access.
         instruction: At,
     },
-    /// Access past the end of the LDS that the workgroup requested.
+    /// An access past the end of the LDS that the workgroup requested.
     LdsOutOfRange {
-        /// Byte offset in the LDS.
+        /// Offset of the access in the LDS, in bytes.
         offset: u64,
         /// True for a write or an atomic.
         write: bool,
-        /// Requested size in bytes.
+        /// Size of the LDS that the workgroup requested, in bytes.
         size: u64,
-        /// True if the bytes are in the allocated LDS, which hardware rounds up to whole granules.
+        /// True if the accessed bytes are still in the allocated LDS, because hardware rounds the size up to whole
+        /// granules.
         given: bool,
-        /// Instruction of the access.
+        /// Instruction that made the access.
         instruction: At,
     },
     /// The kernel uses uninitialised memory.
     NeverWritten {
-        /// Address of the memory.
+        /// Address of the uninitialised memory.
         address: u64,
         /// Instruction that read the memory.
         read: At,
-        /// Description of the use.
+        /// Description of how the data was used.
         how: &'static str,
         /// Instruction that used the data.
         instruction: At,
     },
     /// Two waves of a workgroup access the same byte of the LDS without synchronisation, at least one of them writing.
     LdsRace {
-        /// Byte offset in the LDS.
+        /// Offset in the LDS of the first byte that both waves access.
         offset: u64,
         /// Access that was executed first in this run.
         first: LdsAccess,
         /// Access that was executed second in this run.
         second: LdsAccess,
     },
-    /// An instruction uses a register too early: a result that an earlier instruction requested has not arrived there.
+    /// An instruction uses a register before the result of an earlier instruction has arrived there.
     Early {
-        /// Register, in assembler syntax.
+        /// Name of the register, in assembler syntax.
         register: String,
-        /// True if the instruction reads the old value. False if it writes the register, and the late result will
-        /// overwrite the written value.
+        /// True if the instruction reads the register and gets its old value. False if the instruction writes the
+        /// register, so that the late result will overwrite the written value.
         read: bool,
         /// Number of the wave in its workgroup.
         wave: u32,
@@ -65,9 +66,10 @@ pub enum Finding {
         producer: At,
         /// Name of the counter that counts the result, for example `vmcnt`.
         counter: &'static str,
-        /// Highest value of the counter at which the result has certainly arrived.
+        /// Highest value of the counter at which the result is certain to have arrived.
         needs: usize,
-        /// Last instruction between the two that waited for this counter, and the count down to which it waited.
+        /// Last instruction between `producer` and `instruction` that waited for this counter, and the value for which
+        /// it waited; `None` if no instruction did.
         waited: Option<(At, usize)>,
         /// Instruction that uses the register.
         instruction: At,
@@ -75,7 +77,7 @@ pub enum Finding {
     /// A wave reads LDS bytes that another wave wrote before a barrier without waiting for its write to complete. Or a
     /// wave accesses LDS bytes that a load from memory to the LDS may still overwrite.
     LdsEarly {
-        /// Byte offset in the LDS.
+        /// Offset in the LDS of the first byte that both accesses contain.
         offset: u64,
         /// Write that may arrive late.
         write: LdsAccess,
@@ -95,11 +97,11 @@ pub enum Finding {
         /// Access of the other workgroup or wave.
         second: MemoryAccess,
     },
-    /// The kernel accesses memory that earlier work accessed, and no synchronisation orders the two accesses.
+    /// The kernel and earlier work access the same memory, and no synchronisation orders the two accesses.
     Unordered {
         /// Descriptions of the two accesses.
         accesses: Unordered,
-        /// Instruction of the access.
+        /// Instruction that made the kernel's access.
         instruction: At,
     },
 }
@@ -119,7 +121,7 @@ impl Finding {
         }
     }
 
-    /// Returns a text that identifies the error: it is the same in each launch, wave and address.
+    /// Returns a text that identifies the error. It does not depend on the launch, the wave or the address.
     pub fn mistake(&self) -> String {
         match self {
             Finding::Outside { write, instruction, .. } => format!("outside {write} {instruction}"),
@@ -138,7 +140,8 @@ impl Finding {
             }
             Finding::MemoryRace { first, second, .. } => {
                 let (first, second) = (&first.instruction, &second.instruction);
-                // The text orders the two accesses by offset and text, so that it does not depend on the wave numbers.
+                // The text contains the two accesses in the order of their offsets and texts, so that it does not
+                // depend on the wave numbers.
                 let turned = (first.offset, &first.text) > (second.offset, &second.text);
                 let [one, other] = if turned { [second, first] } else { [first, second] };
                 format!("race in memory {one} {other}")

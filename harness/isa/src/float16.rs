@@ -9,7 +9,7 @@ pub struct F16(pub u16);
 pub struct Bf16(pub u16);
 
 impl F16 {
-    /// Converts exactly.
+    /// Converts the number to f32 without rounding.
     pub fn to_f32(self) -> f32 {
         let bits = u32::from(self.0);
         let sign = (bits & 0x8000) << 16;
@@ -29,7 +29,7 @@ impl F16 {
         F16(if self.0 & 0x7c00 == 0 { self.0 & 0x8000 } else { self.0 })
     }
 
-    /// Converts exactly. A signalling NaN stays signalling.
+    /// Converts the number to f32 without rounding. A signalling NaN stays signalling.
     pub(crate) fn unquieted(self) -> f32 {
         let quiet = self.to_f32();
         let signalling = self.0 & 0x7fff > 0x7c00 && self.0 & 0x0200 == 0;
@@ -41,7 +41,7 @@ impl F16 {
         F16(if self.0 & 0x7fff > 0x7c00 { self.0 | 0x0200 } else { self.0 })
     }
 
-    /// Rounds to nearest, ties to even.
+    /// Converts an f32 and rounds it to nearest, ties to even.
     pub fn from_f32(value: f32) -> F16 {
         let bits = value.to_bits();
         let sign = ((bits >> 16) & 0x8000) as u16;
@@ -61,8 +61,8 @@ impl F16 {
         F16(rounded | sign)
     }
 
-    /// Rounds like [`F16::from_f32`] under `MODE.FP16_OVFL`: numbers that are too large become the largest number, and
-    /// infinities stay infinite.
+    /// Rounds like [`F16::from_f32`] under `MODE.FP16_OVFL`: numbers that are too large become the largest finite
+    /// number, and infinities stay infinite.
     pub(crate) fn saturating_from_f32(value: f32) -> F16 {
         F16::saturated_unless(F16::from_f32(value), value.is_infinite())
     }
@@ -71,13 +71,13 @@ impl F16 {
         if saturates { F16::saturating_from_f32 } else { F16::from_f32 }
     }
 
-    /// Returns the largest number of the same sign for an infinity. Returns any other number, or any number if
-    /// `is_true` is set, unchanged.
+    /// Replaces an infinity by the largest finite number of the same sign, unless `is_true` is set. Returns every other
+    /// number unchanged.
     pub(crate) fn saturated_unless(self, is_true: bool) -> F16 {
         F16(if self.0 & 0x7fff == 0x7c00 && !is_true { self.0 - 1 } else { self.0 })
     }
 
-    /// Rounds toward zero, like `v_cvt_pkrtz_f16_f32`.
+    /// Converts an f32 and rounds it toward zero, like `v_cvt_pkrtz_f16_f32`.
     pub fn truncate_f32(value: f32) -> F16 {
         let nearest = F16::from_f32(value);
         if value.is_finite() && nearest.to_f32().abs() > value.abs() {
@@ -87,7 +87,7 @@ impl F16 {
         }
     }
 
-    /// Rounds once to nearest, ties to even.
+    /// Converts an f64 and rounds it once, to nearest, ties to even.
     pub fn from_f64(value: f64) -> F16 {
         F16::from_f32(round_to_odd(value))
     }
@@ -102,12 +102,12 @@ impl F16 {
 }
 
 impl Bf16 {
-    /// Converts exactly.
+    /// Converts the number to f32 without rounding.
     pub(crate) fn to_f32(self) -> f32 {
         f32::from_bits(u32::from(self.0) << 16)
     }
 
-    /// Rounds to nearest, ties to even.
+    /// Converts an f32 and rounds it to nearest, ties to even.
     pub fn from_f32(value: f32) -> Bf16 {
         let bits = value.to_bits();
         if value.is_nan() {

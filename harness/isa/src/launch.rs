@@ -1,4 +1,4 @@
-//! Kernel launch: workgroups, and the initial state of their waves.
+//! Launches a kernel: distributes its workgroups over host threads, and sets the initial state of their waves.
 //!
 //! Source for the initial state: LLVM's AMDGPU usage guide, "Kernel Descriptor" and "Initial Kernel Execution State".
 
@@ -37,10 +37,10 @@ struct Descriptor {
     entry: u64,
     lanes: usize,
     register_granule: usize,
-    /// `COMPUTE_PGM_RSRC1` and `COMPUTE_PGM_RSRC2`.
+    /// Values for the registers `COMPUTE_PGM_RSRC1` and `COMPUTE_PGM_RSRC2`.
     rsrc1: u32,
     rsrc2: u32,
-    /// `KERNEL_CODE_PROPERTIES`.
+    /// Field `KERNEL_CODE_PROPERTIES` of the kernel descriptor.
     properties: u16,
     preload: u16,
 }
@@ -112,7 +112,7 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
     grid.run()
 }
 
-/// All workgroups of a launch. Each thread takes the next workgroup that has not been started.
+/// All workgroups of a launch. Each host thread takes the next workgroup that has not been started.
 struct Grid<'a> {
     launch: &'a Launch<'a>,
     descriptor: Descriptor,
@@ -127,7 +127,8 @@ struct Grid<'a> {
     progress: Progress,
 }
 
-/// Result of a thread: its counts, or the failed workgroup and the reason.
+/// Result of one host thread: the numbers of instructions and waves that it executed, or the failed workgroup and the
+/// reason.
 type Part = Result<Executed, Failed>;
 
 impl Grid<'_> {
@@ -271,7 +272,7 @@ impl Grid<'_> {
 }
 
 impl Descriptor {
-    /// Returns the number of vector registers that the kernel uses (GRANULATED_WORKITEM_VGPR_COUNT).
+    /// Returns the number of vector registers that the kernel descriptor requests (GRANULATED_WORKITEM_VGPR_COUNT).
     fn rows(&self) -> usize {
         ROWS.min(((self.rsrc1 as usize & 63) + 1) * self.register_granule)
     }
@@ -334,7 +335,7 @@ fn initial_scalars(
         *next += 2;
     };
     if enabled(0) {
-        // A buffer descriptor for scratch. The swizzle bit identifies accesses to it.
+        // A buffer descriptor for scratch. The swizzle bit marks the accesses that use it.
         pair(wave, u64::from(PRIVATE_APERTURE) << 32 | u64::from(SWIZZLE_ENABLE) << 32, &mut next);
         pair(wave, u64::from(u32::MAX), &mut next);
     }
@@ -381,7 +382,7 @@ fn initial_scalars(
 /// Work-items of one wave. All workgroups have the same work-item ids, so the ids are computed once per launch.
 struct Items {
     wave: u32,
-    /// For each lane, the id of its work-item in the workgroup. The last wave may have fewer work-items than lanes.
+    /// For each lane, the id of its work-item within the workgroup. The last wave may have fewer work-items than lanes.
     ids: Vec<[u32; 3]>,
     /// Ids in the layout of the kernel's registers: packed into one register, or one register per axis.
     rows: Vec<Row>,

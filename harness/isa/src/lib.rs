@@ -1,8 +1,8 @@
 //! Interpreter for AMDGPU machine code. It executes kernels on the host, one wave after another, instruction by
 //! instruction.
 //!
-//! The crate executes code and contains registers and memory. HSA queues and signals are outside of it. A device
-//! address is a host address of the same process.
+//! The crate decodes and executes code, and models registers and memory. It knows nothing of HSA queues and signals. A
+//! device address is a host address of the same process.
 //!
 //! The interpreter does not model timing, caches, the memory model (every access is immediately visible), arithmetic
 //! hazards, or the order in which hardware runs waves. Workgroups run one after another. If a workgroup does not end,
@@ -79,8 +79,8 @@ pub unsafe trait AddressSpace: Sync {
         None
     }
 
-    /// Receives an error of the kernel in a checked launch. Returns whether the launch continues. A launch reports each
-    /// error once.
+    /// Receives an error of the kernel in a checked launch. Returns whether the launch continues. A launch passes each
+    /// error only once.
     fn found(&self, _finding: &Finding) -> ControlFlow<()> {
         ControlFlow::Break(())
     }
@@ -91,13 +91,13 @@ pub unsafe trait AddressSpace: Sync {
         ControlFlow::Break(())
     }
 
-    /// Returns true if the sanitizer checks launches, which is slow. The value must not change.
+    /// Returns true if the sanitizer checks launches, which is slow. The result must not change during a launch.
     fn is_watched(&self) -> bool {
         false
     }
 
-    /// Returns the initialised bytes of the allocation that contains `address`, for a checked launch; `None` if they
-    /// are not tracked.
+    /// Returns the record of which bytes of the allocation that contains `address` are initialised, for a checked
+    /// launch; `None` if the record does not exist.
     fn written(&self, _address: u64) -> Option<Arc<Written>> {
         None
     }
@@ -105,17 +105,18 @@ pub unsafe trait AddressSpace: Sync {
     /// Records an access of a checked launch.
     ///
     /// # Errors
-    /// Returns an earlier access of other work that no synchronisation orders before this access.
+    /// Returns an earlier access by other work, if no synchronisation orders it before this access.
     fn touch(&self, _kind: AccessKind, _range: Range<u64>) -> Result<(), Unordered> {
         Ok(())
     }
 
-    /// Returns true if [`AddressSpace::executes`] must be called in checked launches. The value must not change.
+    /// Returns true if [`AddressSpace::executes`] must be called in checked launches. The result must not change during
+    /// a launch.
     fn follows(&self) -> bool {
         false
     }
 
-    /// Called before each instruction of a checked launch.
+    /// Receives each instruction of a checked launch before it is executed, if [`AddressSpace::follows`] returns true.
     fn executes(&self, _executing: &Executing<'_>) {}
 
     /// Returns true if computing with uninitialised memory is an error in checked launches.
@@ -132,7 +133,7 @@ pub struct Executing<'a> {
     pub wave: u32,
     /// Address of the instruction.
     pub pc: u64,
-    /// Text, as the disassembler prints it.
+    /// Text of the instruction, as the disassembler prints it.
     pub text: &'a str,
     registers: &'a wave::Wave,
 }
@@ -155,7 +156,7 @@ pub const DEFAULT_STEP_LIMIT: u64 = 1 << 32;
 /// One kernel dispatch.
 #[derive(Clone, Debug)]
 pub struct Launch<'a> {
-    /// Name for messages.
+    /// Name of the kernel, for messages.
     pub kernel_name: &'a str,
     /// Address of the 64-byte amdhsa kernel descriptor.
     pub descriptor: u64,
@@ -163,7 +164,8 @@ pub struct Launch<'a> {
     pub packet: u64,
     /// Address of the `amd_queue_t`, for kernels that read it.
     pub queue: u64,
-    /// Global wave sync of the queue; `None` if the queue does not support it.
+    /// Global wave sync of the queue, with which waves of all workgroups wait for each other; `None` if the queue does
+    /// not support it.
     pub sync: Option<&'a WaveSync>,
     /// Address of the kernel argument segment.
     pub kernarg: u64,
@@ -175,7 +177,7 @@ pub struct Launch<'a> {
     pub group_segment_bytes: u32,
     /// Scratch memory of one work-item, in bytes.
     pub private_segment_bytes: u32,
-    /// Architecture of the code.
+    /// Architecture for which the kernel was compiled.
     pub arch: device::Arch,
     /// Maximum number of instructions per wave, see [`DEFAULT_STEP_LIMIT`].
     pub step_limit: u64,
@@ -185,8 +187,8 @@ pub struct Launch<'a> {
     /// Maximum number of workgroups that are on the device at the same time, at least one. Workgroups that wait for
     /// each other must all be on the device.
     pub room: u32,
-    /// Maximum time without progress before the launch is reported as hung. Time in which the process is suspended does
-    /// not count.
+    /// Maximum time without progress before the launch is reported as hung. Time in which the process is suspended is
+    /// excluded.
     pub patience: Duration,
     /// Number of instructions that a wave executes before the next wave of its workgroup runs.
     pub turns: Turns,
@@ -199,15 +201,15 @@ pub struct Launch<'a> {
 /// wave may wait for another one without a barrier, and because accesses of several waves may race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
-    /// Fixed number, at least one.
+    /// A fixed number, at least one.
     Of(u64),
-    /// Pseudo-random numbers between one and a few thousand, from a seed.
+    /// Pseudo-random numbers between one and a few thousand, generated from this seed.
     Seeded(u64),
 }
 
 impl Default for Turns {
-    /// Returns a small number. Hardware issues the waves of a workgroup concurrently, so no wave gets far ahead of the
-    /// others.
+    /// Returns a small number of instructions. Hardware issues the waves of a workgroup concurrently, so no wave gets
+    /// far ahead of the others.
     fn default() -> Turns {
         Turns::Of(16)
     }
@@ -216,9 +218,9 @@ impl Default for Turns {
 /// Numbers of instructions and waves that a finished dispatch has executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Executed {
-    /// Executed wave instructions.
+    /// Number of executed instructions. An instruction that a whole wave executes is counted once.
     pub instructions: u64,
-    /// Executed waves.
+    /// Number of executed waves.
     pub waves: u64,
 }
 
@@ -228,21 +230,21 @@ pub struct Executed {
 pub enum Trap {
     /// The interpreter does not support the instruction, or does not support its operands or modifiers.
     Unimplemented {
-        /// Text and position of the instruction.
+        /// Text of the instruction, and its position in the kernel.
         instruction: At,
     },
-    /// Access to an address that is not mapped.
+    /// An access to an address that is not mapped.
     PageFault {
         /// Address of the first unmapped byte.
         address: u64,
         /// True for a write or an atomic.
         write: bool,
-        /// Instruction of the access.
+        /// Instruction that made the access.
         instruction: At,
     },
     /// The bytes at the program counter are not an instruction of the architecture.
     IllegalInstruction {
-        /// Position of the bytes.
+        /// Position of the bytes in the kernel.
         instruction: At,
     },
     /// The kernel ended with `s_trap`: a device-side assert or abort.
@@ -258,7 +260,7 @@ pub enum Trap {
         workgroup: u64,
         /// A waiting wave of that workgroup.
         wave: u32,
-        /// Load in the polling loop of the wave.
+        /// A load in the polling loop of that wave.
         instruction: At,
         /// Address from which the load reads; `None` if it is unknown.
         address: Option<u64>,
@@ -269,7 +271,7 @@ pub enum Trap {
     },
     /// A wave executed [`Launch::step_limit`] instructions.
     StepLimit {
-        /// The limit.
+        /// The limit, in instructions.
         limit: u64,
         /// Instruction at which the wave stopped.
         instruction: At,
@@ -281,14 +283,14 @@ pub enum Trap {
     },
     /// The kernel descriptor or the kernel's arguments are not mapped.
     Unmapped {
-        /// Description of the data.
+        /// Name of the data that is not mapped.
         what: &'static str,
         /// Address of the data.
         address: u64,
     },
     /// The launch requires a feature that the interpreter or the host does not support.
     InvalidLaunch {
-        /// Reason.
+        /// Description of the feature, or of the mistake in the launch.
         reason: String,
     },
 }
@@ -302,7 +304,7 @@ pub struct Unordered {
     pub this: String,
     /// Description of the access that was executed first in this run.
     pub other: String,
-    /// Description of the work that made the first access. The text is the same in each repetition.
+    /// Description of the work that made the other access. The text is the same each time the program runs.
     pub rival: String,
 }
 
@@ -313,14 +315,14 @@ impl fmt::Display for Unordered {
     }
 }
 
-/// One side of a race in the LDS.
+/// One of the two accesses of a race in the LDS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LdsAccess {
     /// `read`, `write` or `atomic`.
     pub kind: &'static str,
     /// Number of the wave in its workgroup.
     pub wave: u32,
-    /// Instruction of the access.
+    /// Instruction that made the access.
     pub instruction: At,
 }
 
@@ -330,7 +332,7 @@ impl fmt::Display for LdsAccess {
     }
 }
 
-/// One side of a race in memory.
+/// One of the two accesses of a race in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryAccess {
     /// `read`, `write` or `atomic`.
@@ -339,7 +341,7 @@ pub struct MemoryAccess {
     pub workgroup: u64,
     /// Number of the wave in the workgroup.
     pub wave: u32,
-    /// Instruction of the access.
+    /// Instruction that made the access.
     pub instruction: At,
 }
 
@@ -353,7 +355,7 @@ impl fmt::Display for MemoryAccess {
 /// An instruction of a kernel, for messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct At {
-    /// Text, as the disassembler prints it.
+    /// Text of the instruction, as the disassembler prints it.
     pub text: String,
     /// Offset from the kernel's entry in bytes. It is negative for code before the kernel, for example a called
     /// function.

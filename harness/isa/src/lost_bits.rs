@@ -1,9 +1,9 @@
-//! Bits of an instruction that the disassembler's text omits.
+//! Finds the bits of an instruction that the disassembler's text omits.
 //!
 //! The interpreter executes the text. Therefore each set bit must affect the text: if the bit is cleared, the
-//! disassembler must print another text or find no instruction. If the text stays the same, there are three cases. The
-//! bit is known and read from the encoding (`op_sel` of VOP3, the pattern of `ds_swizzle_b32`), or hardware is known to
-//! ignore the bit, or the interpreter rejects the instruction.
+//! disassembler must print another text or find no instruction. If the text stays the same, one of three things
+//! happens. The interpreter knows the bit and reads it from the encoding (`op_sel` of VOP3, the pattern of
+//! `ds_swizzle_b32`), or hardware is known to ignore the bit, or the interpreter rejects the instruction.
 //!
 //! Source for the encodings: "Microcode Formats" of AMD's guides to the ISAs of Vega, CDNA 1 to 3 and RDNA 1 to 4.
 
@@ -26,29 +26,29 @@ use crate::{
 /// Number of a bit in an instruction, counted from the lowest bit of the first dword.
 pub(crate) type Bit = usize;
 
-/// For each bit, whether it affects the texts of one shape ([`shape`]).
+/// For each bit of an instruction, whether the bit affects the text. This holds for all instructions of one [`shape`].
 type Shown = [bool; 8 * LONGEST];
 
-/// Cache by architecture, [`shape`] and [`mode`]. The disassembler's output does not change within a process.
+/// Cached results by architecture, [`shape`] and [`mode`]. The disassembler's output does not change within a process.
 type ByShape = HashMap<(Arch, String, u32), Shown>;
 static SHOWN: LazyLock<Mutex<ByShape>> = LazyLock::new(Mutex::default);
 
-/// Bits of the first dword that select the encoding. The disassembler always reads them.
+/// Bits of the first dword that select the encoding. They always affect the text.
 const OF_ENCODING: Range<Bit> = 26..32;
-/// Lowest bits of the source operands in the second dword of VOP3 and VOP3P.
+/// Lowest bits of the three source operand fields in the second dword of VOP3 and VOP3P.
 const SOURCES: [Bit; 3] = [32, 32 + 9, 32 + 18];
-/// Source number of the constant 0. Since release 22, LLVM writes it to unused source fields.
+/// Number that means the constant 0 in a source operand field. Since release 22, LLVM writes it to unused fields.
 const ZERO: u64 = 0x80;
 const EXEC_LO: u32 = 0x7e;
-/// `op_sel` of VOP3: one bit for each source, then one for the result.
+/// `op_sel` of VOP3: one bit for each source operand, then one for the result.
 const OP_SEL: [Bit; 4] = [11, 12, 13, 14];
 /// Offset field of DS, which contains the pattern of `ds_swizzle_b32`. LLVM prints a bit that the `or` mask sets as
 /// `1`, whether the `and` mask sets it or not, so several patterns have the same text.
 const PATTERN: Range<Bit> = 0..16;
 const HALVES: [&str; 4] = ["f16", "i16", "u16", "b16"];
-/// `op_sel_hi` of VOP3P, from the first source to the third. The text omits the field if all its bits are set.
+/// `op_sel_hi` of VOP3P, from the first source operand to the third. The text omits the field if all its bits are set.
 const OP_SEL_HI: [Bit; 3] = [32 + 27, 32 + 28, 14];
-/// Prefixes of VOP3P operations whose sources are not pairs of 16-bit halves.
+/// Prefixes of VOP3P operations whose source operands are not pairs of 16-bit halves.
 const NO_PAIRS: [&str; 6] = ["v_dot4", "v_dot8", "v_wmma_", "v_swmmac_", "v_mfma_", "v_smfmac_"];
 
 /// Encoding of an instruction of two dwords or more.
@@ -145,9 +145,9 @@ fn hidden(
     Ok(hidden)
 }
 
-/// Returns the bits of the first dword that decide which other bits the disassembler reads. For scalar memory on GFX9,
-/// these bits decide whether the offset is a number and whether a register is added. For VOP3, they are absolute values
-/// and `op_sel`.
+/// Returns the bits of the first dword that decide which other bits the disassembler reads. In scalar memory
+/// instructions on GFX9, these bits decide whether the offset is a number and whether a register is added to it. In
+/// VOP3, they are `abs` and `op_sel`.
 fn mode(arch: Arch, first: u32) -> u32 {
     match encoding(arch, first) {
         Encoding::Vop3 => first & 0x7f << 8,
@@ -156,7 +156,7 @@ fn mode(arch: Arch, first: u32) -> u32 {
     }
 }
 
-/// Returns the text without its numbers. If two texts have the same shape, the same bits affect them.
+/// Returns the text without its numbers. If two texts have the same shape, they are affected by the same bits.
 fn shape(text: &str) -> String {
     let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let mut shape = format!("{mnemonic} ");
@@ -172,9 +172,9 @@ fn shape(text: &str) -> String {
     shape
 }
 
-/// Returns the register fields of memory instructions. Few instructions use all fields: a load has no data register,
-/// and a buffer access without an index has no address register. If the text names no register for a field, the
-/// operation does not use it.
+/// Returns the fields of a memory instruction that the operation may leave unused, most of them register fields. For
+/// example, a load has no data register, and a buffer access without an index has no address register. If the text
+/// names no register for a field, the operation does not use the field.
 fn unused_registers(arch: Arch, first: u32) -> &'static [Range<Bit>] {
     const ADDRESS: &[Range<Bit>] = std::slice::from_ref(&(32..40));
     let gfx12 = arch.facts().microcode.is_gfx12();
@@ -195,11 +195,11 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
     if unused_registers(site.arch, word(bytes, 0)).iter().any(|field| field.contains(&bit)) {
         return true;
     }
-    // These instructions have the encoding of packed operations, but their source is a single register.
+    // These instructions have the encoding of packed operations, but their source operand is a single register.
     if text.starts_with("v_accvgpr_") && OP_SEL_HI.contains(&bit) {
         return true;
     }
-    // Since RDNA `v_cmpx` writes only EXEC. LLVM puts the number of EXEC into the field of the result, but does not
+    // Since RDNA, `v_cmpx` writes only EXEC. LLVM puts the number of EXEC into the field for the result, but does not
     // print it.
     let result = word(bytes, 0) & 0xff;
     if encoding == Encoding::Vop3
@@ -210,7 +210,8 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
     {
         return true;
     }
-    // Returns true if the bit is in this source field and the instruction has no such source.
+    // Returns true if the bit is in the source operand field that starts at `first` and the instruction has no such
+    // operand.
     let absent = |first: Bit| {
         let all = u64::from(word(bytes, 0)) | u64::from(word(bytes, 4)) << 32;
         (first..first + 9).contains(&bit) && all >> first & 0x1ff == ZERO
@@ -218,7 +219,7 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
     if encoding != Encoding::Other && SOURCES.into_iter().any(absent) {
         return true;
     }
-    // The source is not a pair of halves, or does not exist.
+    // The source operand is not a pair of halves, or does not exist.
     if encoding == Encoding::Vop3p && OP_SEL_HI.contains(&bit) {
         let third = bit == OP_SEL_HI[2];
         let pairs = Text::parse(text, site).map_or(0, |text| text.operands.len());
@@ -235,7 +236,8 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
         && text.split([' ', ',']).any(|part| part == format!("{:#x}", word(bytes, last) & 0xffff))
 }
 
-/// Returns the names of the `op_sel` bits for sources and result, and the lost bits that `op_sel` contains.
+/// Returns the values of the `op_sel` bits for the source operands and the result, as text. Also returns the numbers of
+/// those bits. Returns `None` if the instruction has lost no bit of `op_sel`.
 fn op_sel(
     site: &Site,
     bytes: &[u8],
@@ -249,14 +251,14 @@ fn op_sel(
         return None;
     }
     let parsed = Text::parse(text, site).ok()?;
-    // Operations on whole registers do not read `op_sel`.
+    // Operations on whole registers ignore `op_sel`.
     let has_halves = HALVES.iter().any(|of| parsed.mnemonic.contains(of));
     if parsed.has("op_sel") || !has_halves {
         return None;
     }
     let compares = parsed.mnemonic.starts_with("v_cmp");
     let gives = matches!(parsed.operands.first()?.base, Base::Vector { .. }) && !compares;
-    // The third source of `v_cndmask` is a mask without halves, so its bit remains lost.
+    // The third source operand of `v_cndmask` is a lane mask without halves, so its bit remains lost.
     let masks = parsed.mnemonic.starts_with("v_cndmask_");
     let sources = if compares { 2 } else { parsed.operands.len() - usize::from(gives) };
     let fields = OP_SEL[..sources.min(3)].iter().chain(gives.then_some(&OP_SEL[3])).copied();

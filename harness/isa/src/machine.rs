@@ -1,4 +1,4 @@
-//! State shared by the waves of a workgroup, and access to memory.
+//! State that the waves of a workgroup share, and how instructions access memory.
 
 use std::{any::Any, ops::Range};
 
@@ -9,7 +9,7 @@ use crate::{
     wave::{Step, Stop},
 };
 
-/// Access outside of every allocation, to a page that the GPU can access.
+/// An access outside of every allocation, to a page that the GPU can access.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beyond {
     pub(crate) address: u64,
@@ -22,14 +22,15 @@ pub struct Machine<'a> {
     /// Allocated LDS: the requested size, rounded up to granules.
     pub lds: Vec<u8>,
     pub(crate) lds_asked: u64,
-    /// Global wave sync of the queue.
+    /// Global wave sync of the queue; `None` if the queue does not support it.
     pub sync: Option<&'a WaveSync>,
     /// Effect of the current instruction on global wave sync.
     pub(crate) synced: Option<Synced>,
     space: &'a dyn AddressSpace,
-    /// Most recently used ranges, newest first. Most accesses are to a few buffers.
+    /// Most recently used memory ranges, newest first. Most accesses are to a few buffers, so this makes look-ups
+    /// faster.
     recent: [Range<u64>; 4],
-    /// Slot for the state of the module `checks`, in launches that are checked or whose results are held back.
+    /// State of the module `checks`; `None` unless the launch is checked or its loaded values are held back.
     pub watch: Option<Box<dyn Any>>,
     /// True if [`AddressSpace::executes`] is called before every instruction.
     pub(crate) follows: bool,
@@ -91,8 +92,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Handles an access outside of every allocation. If a GPU can access the page and the sanitizer tracks allocations
-    /// by the byte, the access is recorded as an error. Otherwise the access is a page fault.
+    /// Handles an access outside of every allocation. In a checked launch, the access is recorded as an error if a GPU
+    /// can access the page. Otherwise the access is a page fault.
     fn beyond(
         &mut self,
         (address, outside): (u64, u64),
@@ -130,8 +131,8 @@ impl<'a> Machine<'a> {
         self.lds.resize(asked.next_multiple_of(granule) as usize, 0);
     }
 
-    /// Returns bytes of the LDS; `None` out of range. There hardware reads zero and ignores writes (the RDNA 3 and CDNA
-    /// 3 ISA guides, "LDS").
+    /// Returns bytes of the LDS; `None` if they are out of range. For such an access, hardware reads zero and ignores
+    /// writes (the RDNA 3 and CDNA 3 ISA guides, "LDS").
     #[inline(always)]
     pub(crate) fn lds(&mut self, offset: u64, bytes: usize) -> Option<&mut [u8]> {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);

@@ -122,7 +122,7 @@ fn compared(text: &Text, types: [&'static Type; 2]) -> Result<(Sources<2>, Verdi
     Ok((Sources::of(text, types, [first, first + 1])?, verdict))
 }
 
-/// A lane mask that is a source: scalar registers or an inline constant.
+/// A lane mask that is a source operand: scalar registers or an inline constant.
 #[derive(Clone, Copy)]
 pub(crate) enum Mask {
     Scalar(u16),
@@ -207,7 +207,7 @@ impl<T: Value> Plain for Select<T> {
 }
 
 /// Returns `v_cndmask dst, a, b[, mask]`, which selects `b` in lanes whose mask bit is set. `T` is a float type,
-/// because the sources may have `neg` and `abs`.
+/// because the source operands may have `neg` and `abs`.
 pub(crate) fn select<T: Value>() -> Operation {
     let binder: Binder = Box::new(|text| {
         let mask = match text.operands.len() {

@@ -1,4 +1,5 @@
-//! Instruction words that LLVM's disassembler misprints or crashes on. The example program `kernels words` found them.
+//! Works around bugs of LLVM's disassembler: instruction words that it misprints or on which it crashes. The test
+//! `bits` of the crate isa-verify found them.
 
 use std::borrow::Cow;
 
@@ -7,7 +8,8 @@ use device::Arch;
 /// VOP3 opcodes of `v_cvt_pk_fp8_f32` and `v_cvt_pk_bf8_f32` on GFX12, whose `quad_perm` LLVM 22 misprints: `[1,0,3,0]`
 /// instead of `[1,0,3,2]`.
 const MISPRINTED: [u32; 2] = [0x369, 0x36a];
-/// Source number which means that the third dword contains the first source and the DPP16 control.
+/// Value of a source operand field which means that the third dword contains the first source operand and the DPP16
+/// control.
 const DPP16: u32 = 0xfa;
 const SDWA: u32 = 0xf9;
 const LITERAL: u32 = 0xff;
@@ -17,8 +19,8 @@ const VECTOR: u32 = 0x100;
 /// Encoding of `quad_perm:[0,1,2,3]`, which LLVM prints correctly.
 const IN_ORDER: u8 = 0b11_10_01_00;
 
-/// Returns true if LLVM crashes on these words. The causes are reserved values, literals where an operand cannot be a
-/// literal, and a trailing 16-bit constant that is 0xff.
+/// Returns true if LLVM crashes when it disassembles these bytes. The causes are reserved values, literals where an
+/// operand cannot be a literal, and a trailing 16-bit constant that is 0xff.
 pub fn kills(arch: Arch, bytes: &[u8]) -> bool {
     let Some([first, second]) = dwords(bytes) else { return false };
     let facts = arch.facts();
@@ -26,7 +28,8 @@ pub fn kills(arch: Arch, bytes: &[u8]) -> bool {
     let is_literal = |operand: u32, at: u32| operand >> at & 0x1ff == LITERAL;
     let opcode = first >> 16 & 0x3ff;
     match first >> 26 {
-        // SDWA selects parts of registers. A comparison has no result that it could select.
+        // SDWA selects a byte or a half of each operand, and of the result. The result of a comparison is a mask, which
+        // has no such selection.
         0..0x20 if facts.has_sdwa && first & 0x1ff == SDWA => {
             let part = |at: u32| second >> at & 7 == 7;
             let result = first >> 25 != 0x3e && (part(8) || second >> 11 & 3 == 3);
@@ -90,7 +93,7 @@ pub fn with_lanes(text: String, bytes: &[u8], size: u64) -> String {
     format!("{}{}{}", &text[..start], lanes.join(","), &text[end..])
 }
 
-/// Parts of the names of operations with a 32-bit constant, each with the operand number of the constant.
+/// Substrings of the names of operations with a 32-bit constant, each with the operand number of the constant.
 const WITH_CONSTANT: [(&str, usize); 4] =
     [("madmk_", 2), ("fmamk_", 2), ("madak_", 3), ("fmaak_", 3)];
 /// Constants that LLVM mistakes for source operand numbers. For example, it prints 0x80 as 0.

@@ -1,6 +1,7 @@
-//! Operands of lane operations. They are read and written with modifiers. This code is not generic over the operation,
-//! because there are about five hundred operations: only the plain loop and the arithmetic are compiled for each
-//! operation.
+//! Reads and writes the operands of lane operations, and applies their modifiers.
+//!
+//! This code is not generic over the operation, because there are about five hundred operations. Only the loop without
+//! modifiers and the arithmetic are compiled for each operation.
 
 use std::marker::PhantomData;
 
@@ -13,7 +14,7 @@ use crate::{
     wave::{Wave, flushed},
 };
 
-/// Results of 32 lanes before they are written to the destination.
+/// Results of 32 lanes that have not yet been written to the destination.
 pub(crate) struct Results<R> {
     pub(crate) words: [Half; 2],
     of: PhantomData<R>,
@@ -43,7 +44,7 @@ impl<R: Value> Results<R> {
     }
 }
 
-/// Sources of an operation, and the lanes that it writes.
+/// Source operands of an operation, and the lanes that the operation writes.
 pub(crate) struct Sources<const N: usize> {
     pub(crate) each: [Source; N],
     types: [&'static Type; N],
@@ -51,7 +52,7 @@ pub(crate) struct Sources<const N: usize> {
 }
 
 impl<const N: usize> Sources<N> {
-    /// Creates sources of these types from the operands with these numbers.
+    /// Creates source operands of these types from the operands with these numbers.
     pub(crate) fn of(
         text: &Text,
         types: [&'static Type; N],
@@ -69,14 +70,14 @@ impl<const N: usize> Sources<N> {
         Ok(Sources { each: each.try_into().map_err(|_| Unsupported)?, types, control })
     }
 
-    /// Returns true if all active lanes are written and all sources are whole registers.
+    /// Returns true if the instruction writes all active lanes and all its source operands are whole registers.
     pub(crate) fn is_plain(&self) -> bool {
         self.control.is_plain() && self.each.iter().all(Source::is_whole)
     }
 
-    /// Returns true if [`is_plain`](Self::is_plain) holds and no source overlaps the lane mask in the scalar registers
-    /// from `first`. The instruction writes the mask half by half, so an overlapping source would change between the
-    /// halves.
+    /// Returns true if [`is_plain`](Self::is_plain) holds and no source operand overlaps the lane mask in the scalar
+    /// registers from `first`. The instruction writes the mask half by half, so an overlapping operand would change
+    /// between the halves.
     pub(crate) fn is_plain_beside(&self, first: u16) -> bool {
         self.is_plain() && !self.each.iter().any(|source| source.overlaps_mask(first))
     }
@@ -88,20 +89,21 @@ impl<const N: usize> Sources<N> {
         taken
     }
 
-    /// Starts reading and ignores `row_mask` and `bank_mask`. Instructions whose result is a lane mask need this.
+    /// Starts reading the source operands of all active lanes, including those that `row_mask` and `bank_mask` disable.
+    /// Instructions whose result is a lane mask need this.
     #[inline(never)]
     pub(crate) fn begin_all_rows(&self, wave: &mut Wave) -> Taken<N> {
         let active = self.control.begin(wave, self.types[0].words);
         Taken { active, next: 0, half: 0, mask: 0, words: [[[0; HALF]; 2]; N] }
     }
 
-    /// Restricts the lanes to those that `row_mask` and `bank_mask` enable.
+    /// Removes from the lanes to be written those that `row_mask` and `bank_mask` disable.
     #[inline(always)]
     pub(crate) fn keep_rows(&self, taken: &mut Taken<N>) {
         taken.mask &= (self.control.rows() >> (taken.half * HALF)) as u32;
     }
 
-    /// Reads the sources of the next half wave that has lanes to write. Returns false at the end.
+    /// Reads the source operands of the next half wave that has lanes to write. Returns false after the last half.
     #[inline(never)]
     pub(crate) fn take(&self, wave: &Wave, taken: &mut Taken<N>) -> bool {
         while taken.next < wave.halves() {
@@ -120,7 +122,7 @@ impl<const N: usize> Sources<N> {
     }
 }
 
-/// Source values of half a wave.
+/// Values of the source operands for half a wave.
 pub(crate) struct Taken<const N: usize> {
     active: u64,
     next: usize,
@@ -151,8 +153,8 @@ pub(crate) struct Operands<const N: usize> {
 }
 
 impl<const N: usize> Operands<N> {
-    /// Creates operands with sources of these types from the operands with these numbers, and a destination from
-    /// operand `target`. [`Text::target`] explains `preserves`.
+    /// Creates operands: sources of these types from the operands with these numbers, and a destination from operand
+    /// `target`. [`Text::target`] explains `preserves`.
     pub(crate) fn of(
         text: &Text,
         types: [&'static Type; N],
@@ -194,8 +196,8 @@ impl<const N: usize> Operands<N> {
         }
     }
 
-    /// Applies `MODE.FP16_OVFL`: replaces infinities by the largest numbers, unless a source is infinite or a division
-    /// by zero stays infinite.
+    /// Applies `MODE.FP16_OVFL`: replaces infinities by the largest finite numbers, unless a source operand is infinite
+    /// or a division by zero must stay infinite.
     #[cold]
     fn saturate(&self, taken: &Taken<N>, words: &mut [Half; 2]) {
         let Sources { types, control, .. } = &self.sources;

@@ -1,5 +1,5 @@
-//! Properties of one operation: how to execute it, how MODE rounds its results, and how uninitialised sources affect
-//! its results.
+//! Properties of one operation: how to execute it, how MODE rounds its results, and how uninitialised source operands
+//! affect its results.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,20 +13,20 @@ use crate::{
     wave::Wave,
 };
 
-/// Rules by which uninitialised sources affect the results. Unless noted otherwise, the first operand is the target and
-/// the other operands are sources.
+/// Rules by which uninitialised source operands affect the results of an instruction. Unless noted otherwise, the first
+/// operand is the target, which the instruction writes, and the other operands are sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passes {
     /// Each result bit may depend on all sources.
     Computes,
     /// Like `Computes`, with the target as an additional source unless there is a fourth operand.
     Accumulates,
-    /// Like `Computes`, with a second target after the first: a carry or a flag for each lane.
+    /// Like `Computes`, with a second target after the first: a mask with a carry or a flag for each lane.
     Flags,
     /// The operation rearranges bits of the sources.
     Bits,
     Copies,
-    /// The operation combines all lanes of the source, or each result lane may depend on all of them.
+    /// The operation combines all lanes of the source, or each lane of the result may depend on all of them.
     Across,
     /// Like `Across`, with the target as an additional source.
     AccumulatesAcross,
@@ -38,9 +38,9 @@ pub(crate) enum Passes {
     SelectsScalar,
     /// All operands are sources, and SCC is the result.
     Condition,
-    /// The register with this number decides the branch.
+    /// The scalar register with this number decides whether the branch is taken.
     Branches(u16),
-    /// The sources decide the active lanes. EXEC is saved to the target, if there is one.
+    /// The sources decide which lanes are active. EXEC is saved to the target, if there is one.
     Masks,
     /// Like `Masks`, but the first of three operands is a target. With fewer operands, all are sources.
     Compares,
@@ -58,9 +58,9 @@ type Rounded = Box<dyn Fn(Rounding) -> Binder + Send + Sync>;
 pub struct Operation {
     /// Binds the operation with rounding to nearest even, if the operation rounds.
     binder: Binder,
-    /// Binds the operation with another rounding mode. `None` for operations whose rounding does not depend on MODE:
-    /// approximations (reciprocals, roots, powers, logarithms, sines), which are accurate to about one bit in every
-    /// mode, matrix products, dot products, atomics, and conversions that name their rounding.
+    /// Binds the operation with another rounding mode than to nearest even. `None` for operations whose rounding does
+    /// not depend on MODE: approximations (reciprocals, roots, powers, logarithms, sines), which are accurate to about
+    /// one bit in every mode, matrix products, dot products, atomics, and conversions whose name states the rounding.
     rounded: Option<(Field, Rounded)>,
     pub(crate) passes: Passes,
 }
@@ -96,7 +96,7 @@ impl Operation {
         (self.binder)(text)
     }
 
-    /// Binds the instruction for this MODE; returns `None` if MODE does not affect it.
+    /// Binds the instruction for this value of MODE; returns `None` if MODE does not affect it.
     pub(crate) fn bind_rounded(&self, text: &Text, mode: u32) -> Option<Bound> {
         let (field, rounded) = self.rounded.as_ref()?;
         field.of(mode).map(|rounding| rounded(rounding)(text))
@@ -108,7 +108,7 @@ impl Operation {
     }
 }
 
-/// Defines an operation that MODE rounds. `$r` is the name of the rounding mode in `$operation`.
+/// Defines an operation whose rounding depends on MODE. `$operation` refers to the rounding mode as `$r`.
 macro_rules! rounded {
     ($field:ident, $r:ident => $binder:expr) => {{
         let nearest = {
@@ -137,20 +137,22 @@ pub(crate) fn picks(operation: impl Into<Operation>) -> Operation {
     operation.into().that(Passes::Picks)
 }
 
-/// Returns an operation that depends on the architecture. The caller sets rounding and propagation, because those of
-/// the chosen operation are ignored.
+/// Returns a binder that chooses the operation by architecture. The caller must set the rounding and the propagation of
+/// uninitialised data, because those of the chosen operation are ignored.
 pub(crate) fn by_arch<O: Into<Operation>>(
     choose: impl Fn(Arch) -> O + Send + Sync + 'static,
 ) -> Binder {
     Box::new(move |text| choose(text.site.arch).into().bind(text))
 }
 
-/// Returns an operation that depends on `MODE.FP16_OVFL`. `choose` receives the value of this bit.
+/// Returns an operation that depends on `MODE.FP16_OVFL`. `choose` receives the value of this bit and returns the
+/// operation for it.
 pub(crate) fn by_overflow<O: Into<Operation>>(choose: impl Fn(bool) -> O) -> Operation {
     by_mode(Wave::saturates, choose)
 }
 
-/// Returns an operation that depends on MODE. `choose` receives the result of `says_so`.
+/// Returns an operation that depends on MODE. `says_so` tests the MODE of the wave. `choose` receives the result of
+/// this test and returns the operation for it.
 pub(crate) fn by_mode<O: Into<Operation>>(
     says_so: fn(&Wave) -> bool,
     choose: impl Fn(bool) -> O,
@@ -174,7 +176,7 @@ pub(crate) fn add(table: &mut Table, name: &str, operation: Arc<Operation>) {
     assert!(before.is_none(), "two operations are called {name}");
 }
 
-/// Adds operations to the table. Each line has the names of an operation in all generations, and the operation.
+/// Adds operations to the table. Each line has the names of an operation in all generations, and then the operation.
 macro_rules! operations {
     ($table:ident; $($($name:literal)|+ => $operation:expr;)+) => {
         $(

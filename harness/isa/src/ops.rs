@@ -1,4 +1,4 @@
-//! Table of operations by mnemonic.
+//! Table that maps mnemonics to operations. The submodules implement the operations.
 
 pub(crate) mod atomic;
 mod branch;
@@ -40,7 +40,7 @@ use crate::{
 pub(crate) use buffer::SWIZZLE_ENABLE;
 pub use indexed::moved;
 
-/// Operations by mnemonic. Instructions whose names are parsed (`Family`) are not in the table.
+/// Operations by mnemonic. The table does not contain the instructions whose names are parsed (`Family`).
 pub static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let mut table = Table::new();
     scalar_alu::register(&mut table);
@@ -100,7 +100,8 @@ pub(crate) fn has_no_effect(name: &str) -> bool {
     NO_EFFECT.contains(&name) || name.starts_with("s_waitcnt") || name.starts_with("s_wait_")
 }
 
-/// Returns the operation of an instruction. If `clamp` selects a separate operation, also returns a modified text.
+/// Returns the operation of an instruction. If the instruction has `clamp` and the table has an operation of its own
+/// for this, also returns the text with the name of that operation.
 fn find(text: &Text) -> Option<(&'static Operation, Option<Text>)> {
     if text.has("clamp") {
         let mnemonic = format!("{} clamp", text.mnemonic);
@@ -113,8 +114,8 @@ fn find(text: &Text) -> Option<(&'static Operation, Option<Text>)> {
     TABLE.get(&text.mnemonic).map(|operation| (&**operation, None))
 }
 
-/// Returns true for `v_pk_add_f32` and similar instructions with a source that is not a vector register, on
-/// architectures that read 32 bits of such a source for both results.
+/// Returns true for `v_pk_add_f32` and similar instructions if a source operand is not a vector register and the
+/// architecture uses the same 32 bits of such an operand for both results.
 fn is_refused(text: &Text) -> bool {
     if !text.site.arch.facts().packed_f32_repeats_scalars {
         return false;
@@ -145,7 +146,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
     }
 }
 
-/// Binds an instruction for this MODE; returns `None` if MODE does not affect it.
+/// Binds an instruction for this value of MODE; returns `None` if MODE does not affect it.
 pub(crate) fn bind_rounded(text: &Text, mode: u32) -> Option<Bound> {
     if is_refused(text) {
         return None;
@@ -154,7 +155,7 @@ pub(crate) fn bind_rounded(text: &Text, mode: u32) -> Option<Bound> {
     operation.bind_rounded(own.as_ref().unwrap_or(text), mode)
 }
 
-/// Returns the rule by which uninitialised sources affect the results of an instruction.
+/// Returns the rule by which uninitialised source operands affect the results of an instruction.
 pub(crate) fn passes(text: &Text) -> Passes {
     if let Some((operation, _)) = find(text) {
         return operation.passes;

@@ -1,4 +1,4 @@
-//! Decoded code. It is cached by page of code memory until the process ends.
+//! Decodes and caches code. Decoded instructions are cached by page of code memory until the process ends.
 
 pub mod line;
 
@@ -24,14 +24,14 @@ use crate::{
 
 pub(crate) const PAGE: u64 = 4096;
 
-/// Number of entries in [`Code::near`], more than most kernels have pages.
+/// Number of entries in [`Code::near`]. Most kernels have fewer pages of code than this.
 const NEAR: usize = 64;
 
 pub(crate) struct Instruction {
     pub(crate) exec: Box<dyn Exec>,
     pub(crate) site: Site,
     pub(crate) text: Box<str>,
-    /// Parsed text. A dual-issue pair has two entries.
+    /// Parsed text of the instruction. A dual-issue pair has two entries.
     pub(crate) parts: Arc<[Text]>,
     /// True if the instruction may branch, stop the wave, or change how later instructions are executed. Only scalar
     /// instructions and global wave sync can do so.
@@ -59,12 +59,13 @@ pub(crate) enum Missing {
     NoDisassembler(String),
 }
 
-/// The key is architecture, lanes of a wave, checked or not, and address.
+/// Cache of pages. The key is the architecture, the number of lanes of a wave, whether the launch is checked, and the
+/// address.
 type Pages = HashMap<(Arch, usize, bool, u64), Arc<Page>>;
 static PAGES: LazyLock<Mutex<Pages>> = LazyLock::new(Mutex::default);
 
-/// Calls `tell` with the texts of the decoded instructions in this code. An instruction is decoded when a wave first
-/// executes it, so the texts are those of executed instructions.
+/// Calls `tell` with the text of each decoded instruction in this code. An instruction is decoded when a wave first
+/// executes it, so these are the instructions that have been executed.
 pub(crate) fn decoded(arch: Arch, start: u64, code: &[u8], mut tell: impl FnMut(&str)) {
     let end = start + code.len() as u64;
     let pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +83,7 @@ pub(crate) fn decoded(arch: Arch, start: u64, code: &[u8], mut tell: impl FnMut(
     }
 }
 
-/// Pages that one launch uses. Each page is compared with memory once.
+/// Pages of code that one launch uses. Each page is compared with memory once.
 pub struct Code<'a> {
     arch: Arch,
     lanes: usize,
@@ -130,7 +131,7 @@ impl<'a> Code<'a> {
         Ok(self.pages.len() - 1)
     }
 
-    /// Returns the cached page if its bytes are still the same as those in memory, otherwise a new page.
+    /// Returns the cached page if memory still contains the same code, otherwise a new page.
     fn check(&self, pc: u64) -> Result<Arc<Page>, Missing> {
         let base = pc & !(PAGE - 1);
         let bytes = self.snapshot(pc)?;
@@ -152,8 +153,8 @@ impl<'a> Code<'a> {
         Ok(page)
     }
 
-    /// Copies the bytes of the page, and the bytes of an instruction that may cross the end of the page. Unmapped bytes
-    /// are zero.
+    /// Copies the bytes of the page, and the bytes that follow, because an instruction may cross the end of the page.
+    /// Unmapped bytes are zero.
     fn snapshot(&self, pc: u64) -> Result<Vec<u8>, Missing> {
         let base = pc & !(PAGE - 1);
         let range = self.space.range(pc).ok_or(Missing::Unmapped)?;
@@ -169,7 +170,7 @@ impl<'a> Code<'a> {
 }
 
 impl Page {
-    /// Moves the decoded instructions whose bytes are unchanged from an older page to this one.
+    /// Moves the decoded instructions whose bytes have not changed from an older page to this one.
     fn take_over(&mut self, before: Page) {
         let slots: Box<[OnceLock<Instruction>]> = before.slots;
         for (slot, known) in slots.into_iter().enumerate() {
@@ -226,7 +227,7 @@ fn unnamed(bytes: &[u8]) -> Missing {
 pub(crate) struct Decoded {
     pub(crate) text: String,
     pub(crate) site: Site,
-    /// Parsed text. Empty if the text could not be parsed.
+    /// Parsed text of the instruction. Empty if the text could not be parsed.
     pub(crate) parts: Vec<Text>,
     pub(crate) exec: Bound,
 }
@@ -303,7 +304,7 @@ impl Detours {
         wave: &Wave,
         checked: bool,
     ) -> Result<Option<&dyn Exec>, Unsupported> {
-        // Neither kind of detour affects instructions with an immediate.
+        // Indexing mode does not affect instructions with an immediate, nor does the rounding mode.
         let mode = wave.mode() & Field::ALL;
         let m0 = wave.indexes().then(|| wave.scalar[usize::from(register::M0)]);
         let exec = match self.0.entry((site.address, mode, m0)) {

@@ -1,4 +1,4 @@
-//! Vector registers of a wave.
+//! Vector registers of a wave, allocated lazily and reused by later waves.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -7,13 +7,13 @@ use std::{
 
 use memmap2::{MmapMut, UncheckedAdvice};
 
-/// Number of lanes in half a row. A wave of 64 lanes has two halves, and a wave of 32 lanes has one, so loops over a
-/// half have a fixed length.
+/// Number of lanes in half a row. A row is one register of all lanes. A wave of 64 lanes has two halves, and a wave of
+/// 32 lanes has one, so loops over a half have a fixed length.
 pub(crate) const HALF: usize = 32;
 pub(crate) type Half = [u32; HALF];
 pub(crate) type Row = [Half; 2];
 
-/// Number of rows of a wave: `v0` to `v255`, then `a0` to `a255`.
+/// Number of vector registers (rows) of a wave: `v0` to `v255`, then `a0` to `a255`.
 pub const ROWS: usize = 512;
 
 const BYTES: usize = ROWS * size_of::<Row>();
@@ -25,12 +25,13 @@ static SPARE: Mutex<Vec<RegisterFile>> = Mutex::new(Vec::new());
 /// Maximum number of register files in [`SPARE`], enough for two large workgroups.
 const KEPT: usize = 64;
 
-/// All rows of a wave, initially zero. The file is a mapping of its own, whose pages are allocated on the first write.
-/// A kernel uses few rows, and unused rows cost nothing. An allocator would clear all 128 KiB.
+/// All rows of a wave, initially zero. A row is one register of all lanes. The file is a mapping of its own, whose
+/// pages are allocated on the first write. A kernel uses few rows, and unused rows cost nothing. An allocator would
+/// clear all 128 KiB.
 pub struct RegisterFile(MmapMut);
 
 impl RegisterFile {
-    /// Returns a file of zeros.
+    /// Returns a file that contains only zeros.
     pub fn zeros() -> RegisterFile {
         let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         spare.unwrap_or_else(|| {
@@ -39,8 +40,8 @@ impl RegisterFile {
         })
     }
 
-    /// Keeps the file for another launch. `rows` is the number of rows that the kernel declares. These are overwritten
-    /// with zeros; the pages of all other rows are returned to the operating system.
+    /// Keeps the file for another launch. `rows` is the number of rows that the kernel declares. They are overwritten
+    /// with zeros, and the pages of all other rows are returned to the operating system.
     pub fn keep(mut self, rows: usize) {
         // Miri does not support madvise(2).
         if cfg!(miri) {
@@ -66,7 +67,7 @@ impl Deref for RegisterFile {
 
     #[inline(always)]
     fn deref(&self) -> &[Row; ROWS] {
-        // SAFETY: the mapping has `BYTES` bytes, starts at a page and is initialised with zeros by the kernel. A row
+        // SAFETY: the mapping has `BYTES` bytes, starts at a page and is initialised with zeros by Linux. A row
         // consists of words, for which all bytes are valid. The mapping lives and is borrowed as long as `self`.
         unsafe { &*self.0.as_ptr().cast::<[Row; ROWS]>() }
     }

@@ -1,9 +1,9 @@
-//! Workgroups that are on the device at the same time, and their turns.
+//! Workgroups that are on the device at the same time, and how they take turns.
 //!
 //! A workgroup that ends soon has the device for itself. A workgroup that runs for long may be waiting for another
-//! workgroup. Therefore more workgroups start and take turns, up to the number that the device has room for. Workgroups
-//! that wait for each other then make progress, as on hardware. The launch hangs if no workgroup makes progress, that
-//! is, if no wave has reached a new state for a long time.
+//! workgroup. Therefore more workgroups start and take turns, up to the maximum number for the device. Workgroups that
+//! wait for each other then make progress, as on hardware. The launch hangs if no workgroup makes progress, that is, if
+//! no wave has reached a new state for a long time.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -30,10 +30,11 @@ const SHARED: u64 = 1 << 16;
 /// Maximum number of states that are recorded for each wave. A wave in a polling loop has fewer states.
 const STATES: usize = 256;
 
-/// A hung launch ends after this many times the patience. Until then the host may still respond.
+/// A hung launch ends after this many times [`Launch::patience`](crate::Launch::patience). Until then the host may
+/// still do what the launch waits for.
 const PATIENT: u32 = 6;
 
-/// Time that a thread sleeps when no workgroup makes progress, so that the host can respond.
+/// Time for which a thread sleeps when no workgroup makes progress, so that the host can do what the launch waits for.
 pub const PAUSE: Duration = Duration::from_micros(100);
 
 /// A workgroup that is on the device while another workgroup runs.
@@ -44,7 +45,7 @@ pub(crate) struct Resident {
     pub(crate) lds_asked: u64,
     pub(crate) watch: Watch,
     pub(crate) clock: Clock,
-    /// For each wave, hashes of its state at the ends of its turns.
+    /// For each wave, hashes of the states in which its turns have ended.
     states: Vec<HashSet<u64>>,
 }
 
@@ -64,8 +65,8 @@ impl Resident {
         Resident { number: 0, waves, lds: Vec::new(), lds_asked: 0, watch, clock, states }
     }
 
-    /// Returns true if a wave is in a state that has not been recorded. `rows` is the number of vector registers in the
-    /// state.
+    /// Returns true if a wave is in a state that has not been recorded. `rows` is the number of vector registers that
+    /// are part of the state.
     fn is_in_a_new_state(&mut self, rows: usize) -> bool {
         let mut is_new = false;
         let lds = xxh3_64(&self.lds);
@@ -106,16 +107,16 @@ pub struct Progress {
     /// Number of times that a thread has reported progress.
     count: AtomicU64,
     patience: Duration,
-    /// True if the lack of progress has been reported since the last progress.
+    /// True if the lack of progress has been reported and no progress has been made since.
     told: AtomicBool,
 }
 
-/// Processor time that a thread has used since the launch last made progress.
+/// Processor time that one thread has used since the launch last made progress.
 pub struct Quiet {
-    /// Value of [`Progress::count`] at the last check.
+    /// Value of [`Progress::count`] when this thread last checked.
     count: u64,
     before: Duration,
-    /// Processor time since the last progress.
+    /// Processor time that the thread has used since the launch last made progress.
     pub worked: Duration,
 }
 
@@ -136,14 +137,14 @@ impl Progress {
         quiet.worked > self.patience && !self.told.swap(true, Ordering::Relaxed)
     }
 
-    /// Returns true if the launch must end.
+    /// Returns true if the launch must end because it has made no progress for several times the patience.
     pub fn is_at_an_end(&self, quiet: &Quiet) -> bool {
         quiet.worked > PATIENT * self.patience
     }
 }
 
 impl Quiet {
-    /// Creates the state for a thread that starts to wait.
+    /// Creates the state for a thread that begins to measure time without progress.
     pub fn begin() -> Quiet {
         Quiet { count: 0, before: processor_time(), worked: Duration::ZERO }
     }
@@ -232,7 +233,7 @@ impl<'a, 'b> Residents<'a, 'b> {
                 }
                 None => {
                     self.all_begun = true;
-                    // The state may contain findings of an earlier workgroup, which are reported at the end.
+                    // The state may contain findings about an earlier workgroup, which are reported at the end.
                     self.spare.push(one);
                 }
             }
@@ -289,7 +290,7 @@ impl<'a, 'b> Residents<'a, 'b> {
         let new =
             self.present.iter_mut().filter_map(|one| one.is_in_a_new_state(rows).then_some(()));
         let is_new = new.count() > 0;
-        // The sleep counts as `PAUSE`, even if it took longer.
+        // The sleep is counted as `PAUSE`, even if it took longer.
         let slept = if std::mem::take(&mut self.slept) { PAUSE } else { Duration::ZERO };
         self.quiet.goes_on(self.progress, slept);
         if is_new {
@@ -302,7 +303,7 @@ impl<'a, 'b> Residents<'a, 'b> {
         } else if self.progress.is_at_an_end(&self.quiet) {
             return Err(self.hang());
         } else {
-            // The workgroups may wait for the host or for other work.
+            // The workgroups may be waiting for the host or for other work.
             thread::sleep(PAUSE);
             self.slept = true;
         }
@@ -317,7 +318,7 @@ impl<'a, 'b> Residents<'a, 'b> {
             let mut present = self.present.iter().enumerate();
             present.find_map(|(index, one)| Some((index, waits(one)?)))
         };
-        // A wave in a polling loop shows the cause better than a wave that waits at a resource.
+        // A wave in a polling loop shows the cause better than a wave that waits at global wave sync.
         let found = find(&[State::Running, State::Resting]).or_else(|| find(&[State::AtSync]));
         let (index, wave) = found.unwrap_or_default();
         let Some(mut one) = self.present.remove(index) else {

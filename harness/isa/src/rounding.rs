@@ -1,4 +1,4 @@
-//! Float arithmetic in each rounding mode.
+//! Implements float arithmetic in each rounding mode.
 //!
 //! [`Nearest`] uses the host's arithmetic, which rounds to nearest even. Nearly all kernels use this mode. [`Rounding`]
 //! implements the other modes: it computes exact results in integers and rounds them once.
@@ -54,7 +54,7 @@ impl Field {
     }
 }
 
-/// A rounding mode, including to nearest even. Operations are generic over the rounding mode.
+/// A rounding mode, which may be to nearest even. Operations are generic over the rounding mode.
 pub(crate) trait Rounds: Copy + Send + Sync + 'static {
     fn add<T: Float>(self, a: T, b: T) -> T;
     fn subtract<T: Float>(self, a: T, b: T) -> T;
@@ -101,7 +101,7 @@ impl Rounds for Nearest {
 
 /// A float format that results are rounded to.
 pub(crate) trait Float: Copy {
-    /// Bits of the significand, including the hidden one.
+    /// Number of bits of the significand, including the hidden one.
     const PRECISION: i32;
     const LEAST: i32;
     const INFINITY: u128;
@@ -118,7 +118,7 @@ pub(crate) trait Float: Copy {
     fn nearest(value: f64) -> Self;
 }
 
-/// Implements the arithmetic of types that the host's arithmetic supports.
+/// Implements the arithmetic for a type with the operations of the host.
 macro_rules! of_the_host {
     ($scale:ident) => {
         fn negated(self) -> Self {
@@ -265,7 +265,7 @@ pub(crate) fn exponent(n: i32) -> f64 {
 #[derive(Clone, Copy, Debug)]
 struct Exact {
     negative: bool,
-    /// Has at most 106 bits after a multiplication.
+    /// At most 106 bits after a multiplication.
     significand: u128,
     exponent: i32,
 }
@@ -290,7 +290,7 @@ impl Exact {
         }
     }
 
-    /// Shifts the significand so that its highest bit has a fixed position, with space for the carry of a sum.
+    /// Shifts the significand so that its highest bit is at a fixed position, with room for the carry of an addition.
     fn normalised(self) -> Exact {
         let shift = self.significand.leading_zeros() as i32 - 2;
         Exact { significand: self.significand << shift, exponent: self.exponent - shift, ..self }
@@ -401,7 +401,7 @@ impl Rounds for Rounding {
 }
 
 impl Rounding {
-    /// Returns `(a * b + c) * 2^power` with a single rounding. The format of the sources may be wider than that of the
+    /// Returns `(a * b + c) * 2^power` with a single rounding. The format of the operands may be wider than that of the
     /// result.
     pub(crate) fn fused_scaled<S: Float, T: Float>(self, a: S, b: S, c: S, power: i32) -> T {
         let (a, b, c) = (a.wide(), b.wide(), c.wide());

@@ -1,4 +1,4 @@
-//! Building blocks for scalar instructions.
+//! Functions that turn arithmetic on plain values into scalar instructions, with their operands and SCC.
 
 use crate::{
     exec::{Binder, on_wave},
@@ -17,8 +17,8 @@ fn write<R: Value>(wave: &mut Wave, target: u16, value: R) {
     }
 }
 
-/// Applies `MODE.FP16_OVFL`: replaces an infinity by the largest number, unless a source is infinite. Scalar
-/// instructions have no division, whose infinities would have to be kept.
+/// Applies `MODE.FP16_OVFL`: replaces an infinity by the largest finite number, unless a source operand is infinite.
+/// Scalar instructions have no division, whose infinities would have to be kept.
 #[inline(always)]
 fn saturated<R: Value, const N: usize>(
     wave: &Wave,
@@ -100,7 +100,7 @@ pub(crate) fn binary_nz<A: Value, B: Value, R: Value>(
     })
 }
 
-/// Binds `op dst, a, b`. `f` receives SCC, and returns the result and the new SCC.
+/// Binds `op dst, a, b`. `f` receives the operands and SCC, and returns the result and the new SCC.
 pub(crate) fn binary_scc<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B, bool) -> (R, bool) + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -114,7 +114,7 @@ pub(crate) fn binary_scc<A: Value, B: Value, R: Value>(
     })
 }
 
-/// Binds `op dst, a, b, c`, or `op dst, a, b` if the destination is the third source.
+/// Binds `op dst, a, b, c`. In an instruction without a third source operand, the destination takes its place.
 pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
     third: usize,
     f: impl Fn(A, B, C) -> R + Copy + Send + Sync + 'static,
@@ -146,8 +146,8 @@ pub(crate) fn compare<A: Value, B: Value>(
     Operation::from(binder).that(Passes::Condition)
 }
 
-/// Binds `op dst, imm16`. `f` receives the old destination and the immediate without extension. It returns the result,
-/// and the new SCC if the instruction writes SCC.
+/// Binds `op dst, imm16`. `f` receives the old value of the destination, and the immediate without sign extension. It
+/// returns the result, and the new SCC if the instruction writes SCC.
 pub(crate) fn with_immediate(
     f: impl Fn(u32, u16) -> (u32, Option<bool>) + Copy + Send + Sync + 'static,
 ) -> Binder {

@@ -1,4 +1,4 @@
-//! Float formats of 8 bits and less.
+//! Floating-point formats of 8 bits and fewer.
 //!
 //! Sources: the OCP 8-bit floating point specification for GFX12 and GFX950; the CDNA 3 ISA guide for the formats of
 //! GFX942, which have neither infinities nor a negative zero; the CDNA 4 ISA guide, "BF8 / FP8 and Smaller Formats and
@@ -12,7 +12,7 @@ enum Rules {
     /// The bias is one more than in OCP's formats. The code of negative zero is the only NaN, and infinities do not
     /// exist.
     Fnuz,
-    /// OCP rules. `signed_nans` is true if NaNs keep their sign in conversions.
+    /// The rules of OCP's formats. `signed_nans` is true if NaNs keep their sign in conversions.
     Ocp { signed_nans: bool },
     /// All codes are finite numbers.
     Finite,
@@ -25,7 +25,8 @@ pub struct SmallFloat {
     /// Number of fraction bits.
     pub fraction: u32,
     rules: Rules,
-    /// True if numbers that are too large become the largest number. `MODE.FP16_OVFL` selects this for 8-bit formats.
+    /// True if numbers that are too large become the largest finite number. `MODE.FP16_OVFL` selects this for 8-bit
+    /// formats.
     saturates: bool,
 }
 
@@ -49,8 +50,8 @@ impl SmallFloat {
         Some(SmallFloat { exponent, fraction, rules, saturates: false })
     }
 
-    /// Returns the format for a name. In addition to `named`, this supports `fp6`, `bf6` and `fp4`,
-    /// which GFX950 added.
+    /// Returns the format with this name on the architecture. Unlike `named`, this function also accepts `fp6`, `bf6`
+    /// and `fp4`, which GFX950 added.
     pub fn with_a_scale(name: &str, arch: Arch) -> Option<SmallFloat> {
         let (exponent, fraction) = match name {
             "fp6" => (2, 3),
@@ -61,7 +62,7 @@ impl SmallFloat {
         Some(SmallFloat { exponent, fraction, rules: Rules::Finite, saturates: false })
     }
 
-    /// Returns the format with saturation on or off, as `MODE.FP16_OVFL` selects.
+    /// Returns the format with saturation on or off. `MODE.FP16_OVFL` turns it on.
     pub(crate) fn saturating(self, saturates: bool) -> SmallFloat {
         SmallFloat { saturates, ..self }
     }
@@ -92,7 +93,8 @@ impl SmallFloat {
         }
     }
 
-    /// Converts exactly. Ignores the upper bits of `bits` if the format has fewer than eight.
+    /// Converts the number to f32 without rounding. Ignores the upper bits of `bits` if the format has fewer than eight
+    /// bits.
     pub fn to_f32(self, bits: u8) -> f32 {
         let negative = bits & self.sign() != 0;
         let magnitude = bits & (self.sign() - 1);
@@ -127,8 +129,9 @@ impl SmallFloat {
     }
 
     /// Rounds stochastically: rounds away from zero with a probability equal to the lost fraction of a unit in the last
-    /// place. To do so, adds upper bits of `random` below the unit and truncates the sum. The number of added bits is
-    /// the difference between `of`, the fraction bits of the source, and those of the format.
+    /// place. To do so, adds upper bits of `random` below the unit and truncates the sum. `of` is the number of
+    /// fraction bits of the format that is converted. The number of added bits is the difference between `of` and the
+    /// fraction bits of this format.
     ///
     /// The ISA guides name these bits (`V_CVT_SR_FP8_F32`), but then describe rounding to nearest even, which would
     /// change exact values half of the time. `from_float_sr` in HIP's `amd_hip_ocp_host.hpp` uses these bits for all
@@ -154,8 +157,8 @@ impl SmallFloat {
     fn encode(self, value: f64, to_integer: impl Fn(f64) -> f64) -> u8 {
         let sign = if value.is_sign_negative() { self.sign() } else { 0 };
         // The ISA guides treat infinities like numbers that are too large ("CVT_*FP8_F32 and CVT*_BF8_F32 FP16_OVFL
-        // rule"). On GFX12 the result for an infinity does not depend on FP16_OVFL. This was measured by others on a
-        // Radeon RX 9070 XT and contradicts its guide.
+        // rule"). On GFX12 the result for an infinity does not depend on FP16_OVFL. Others measured this on a Radeon RX
+        // 9070 XT. It contradicts the guide.
         let keeps_infinity = value.is_infinite() && self.rules == Rules::Ocp { signed_nans: false };
         let overflow = match (self.rules, self.exponent) {
             _ if self.saturates && !keeps_infinity => sign | self.greatest(),
@@ -171,7 +174,7 @@ impl SmallFloat {
             return overflow;
         }
         let magnitude = value.abs();
-        // Exponent of the unit in the last place. Denormals have the smallest one.
+        // Exponent of the unit in the last place. All denormals have the smallest one.
         let least = 1 - self.bias();
         let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).max(least);
         let power = |n: i32| f64::from_bits(((n + 1023) as u64) << 52);

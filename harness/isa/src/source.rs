@@ -1,4 +1,4 @@
-//! Sources and destinations of vector instructions, resolved at decoding.
+//! Source and destination operands of vector instructions, resolved when the instruction is decoded.
 
 use std::mem::MaybeUninit;
 
@@ -50,11 +50,11 @@ impl Part {
     }
 }
 
-/// Buffer for 32 lanes of a source that is not a register. The buffer starts uninitialised, because clearing it would
-/// cost as much as most instructions.
+/// Buffer for 32 lanes of a source operand that is not a register. The buffer starts uninitialised, because clearing it
+/// would cost as much as most instructions.
 pub(crate) type Buffer = MaybeUninit<Half>;
 
-/// Zeros, as the high words of a source that has one word per lane.
+/// Zeros: the second words of a source operand that has one word per lane.
 pub(crate) static NO_WORDS: Half = [0; HALF];
 
 #[derive(Clone, Debug)]
@@ -79,7 +79,8 @@ impl Source {
         T::from_bits(bits)
     }
 
-    /// Returns word `word` of 32 lanes. If the source is not a register, the words are written to `buffer`.
+    /// Returns word number `word` of the operand in 32 lanes. If the operand is not a whole register, the words are
+    /// written to `buffer`.
     #[inline(always)]
     pub(crate) fn lanes<'a>(
         &self,
@@ -94,7 +95,8 @@ impl Source {
         self.register(wave, half, word, buffer)
     }
 
-    /// Reads half a wave and applies the modifiers. If MODE flushes denormals of this type, flushes them.
+    /// Reads the operand for half a wave and applies its modifiers. If MODE flushes denormals of type `of`, flushes
+    /// them.
     pub(crate) fn take(&self, of: &Type, wave: &Wave, half: usize, words: &mut [Half; 2]) {
         for (word, values) in words.iter_mut().enumerate().take(of.words) {
             let mut buffer = Buffer::uninit();
@@ -113,18 +115,18 @@ impl Source {
         }
     }
 
-    /// Returns true if the source is read as whole words. Otherwise it is a part of a register.
+    /// Returns true if the operand is read as whole words. Otherwise it is a part of a register.
     pub(crate) fn is_whole(&self) -> bool {
         self.part.is_none()
     }
 
-    /// Returns true if the source contains a scalar register of the lane mask at `first`, so that writing half of the
-    /// mask would change the source.
+    /// Returns true if the operand contains a scalar register of the lane mask at `first`, so that writing half of the
+    /// mask would change the operand.
     pub(crate) fn overlaps_mask(&self, first: u16) -> bool {
         matches!(self.place, Place::Scalar(index) if index < first + 2 && first < index + 2)
     }
 
-    /// Returns word `word` of 32 lanes. [`Source::is_whole`] must be true.
+    /// Returns word number `word` of the operand in 32 lanes. [`Source::is_whole`] must be true.
     #[inline(always)]
     pub(crate) fn whole<'a>(
         &self,
@@ -158,7 +160,7 @@ impl Source {
         buffer.write(std::array::from_fn(lane))
     }
 
-    /// Returns one word of one lane, without modifiers.
+    /// Returns one word of the operand in one lane, without modifiers.
     #[inline(always)]
     pub(crate) fn word(&self, wave: &Wave, lane: usize, word: usize) -> u32 {
         match self.place {
@@ -179,7 +181,7 @@ impl Source {
         self.value(low, high)
     }
 
-    /// Returns the value of a source that has the same value in all lanes.
+    /// Returns the value of an operand that has the same value in all lanes.
     #[inline(always)]
     pub(crate) fn uniform<T: Value>(&self, wave: &Wave) -> T {
         self.lane(wave, 0)
@@ -192,7 +194,7 @@ pub(crate) struct Target {
     part: Option<(Part, Unused)>,
 }
 
-/// New value of the destination bits outside of the written part.
+/// New value of those bits of the destination register that the instruction does not write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Unused {
     Zero,
@@ -249,15 +251,15 @@ impl Text {
         if high && !of.half { Err(Unsupported) } else { Ok(high) }
     }
 
-    /// Returns the `op_sel` bit of the result, which follows the bits of the sources. LLVM 17 prints one more bit, for
-    /// the addend of `v_fmac_f16`.
+    /// Returns the `op_sel` bit of the result, which follows the bits of the source operands. LLVM 17 prints one more
+    /// bit, for the addend of `v_fmac_f16`.
     fn half_of_result(&self, index: usize) -> Option<u8> {
         let bits = self.list("op_sel").filter(|bits| bits.len() >= self.operands.len() - index);
         bits.and_then(|bits| bits.last().copied())
     }
 
-    /// Returns operand `index` as a source of a type. `position` is its number among the sources, which selects its bit
-    /// of `op_sel` and its SDWA selection.
+    /// Returns operand `index` as a source operand of type `of`. `position` is its number among the source operands,
+    /// which selects its bit of `op_sel` and its SDWA selection.
     pub(crate) fn source(
         &self,
         of: &Type,
@@ -268,7 +270,7 @@ impl Text {
         let operand = self.operand(index)?;
         let register = !matches!(source.place, Place::Constant(_));
         let bit = match (index, position) {
-            // The `op_sel` bit of a result applies also to reading it.
+            // The `op_sel` bit of a result also applies when the instruction reads the old value.
             (0, 1..) => self.half_of_result(index),
             _ => self.list("op_sel").and_then(|bits| bits.get(position).copied()),
         };
@@ -296,7 +298,7 @@ impl Text {
         Ok(source)
     }
 
-    /// Returns operand `index` as a source whose registers are read as a whole.
+    /// Returns operand `index` as a source operand whose registers are read as a whole.
     pub(crate) fn plain_source<T: Value>(&self, index: usize) -> Result<Source, Unsupported> {
         self.whole_source(Type::of::<T>(), index)
     }
@@ -332,7 +334,7 @@ impl Text {
         }
     }
 
-    /// Returns operand `index` as the destination of a vector instruction with a result of this type. `preserves`
+    /// Returns operand `index` as the destination of a vector instruction with a result of type `of`. `preserves`
     /// matters for 16-bit results on GFX9: if it is true, the upper half of the register keeps its value. From GFX10
     /// on, the upper half always does (LLVM, `GCNSubtarget::zeroesHigh16BitsOfDest`).
     pub(crate) fn target(

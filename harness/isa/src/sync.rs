@@ -1,4 +1,4 @@
-//! Global wave sync (GWS): counters of the device that synchronise the waves of all workgroups of a launch.
+//! Global wave sync (GWS): counters on the device that synchronise the waves of all workgroups of a launch.
 //!
 //! A cooperative queue has 64 resources, which keep their state between dispatches. The HIP runtime initialises one of
 //! them with a kernel of its own before a cooperative launch. The last instruction on a resource decides whether the
@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const RESOURCES: usize = 64;
 
-/// Global wave sync of a queue.
+/// Global wave sync of one queue: a barrier or a semaphore per resource.
 #[derive(Debug)]
 pub struct WaveSync([Mutex<Resource>; RESOURCES]);
 
@@ -37,10 +37,10 @@ struct Resource {
     served: u64,
 }
 
-/// Action of an instruction on a resource.
+/// Action of a global-wave-sync instruction on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Initialises the counter.
+    /// Initialises the counter of the resource.
     Init,
     /// Records that a wave arrives at the barrier.
     Barrier,
@@ -48,7 +48,7 @@ pub enum Action {
     Release,
     /// Adds the number of units that the operand specifies.
     ReleaseSome,
-    /// Adds one unit for each wave that waits.
+    /// Adds one unit for each waiting wave.
     ReleaseAll,
     /// Takes a unit of the semaphore.
     Acquire,
@@ -69,7 +69,7 @@ enum What {
     Served(u64),
 }
 
-/// Effect of an instruction on synchronisation.
+/// Effect of a global-wave-sync instruction on the order of memory accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Synced {
     pub(crate) resource: usize,
@@ -86,12 +86,12 @@ impl Resource {
         Resource { counter: 0, opened: 0, asked: 0, served: 0 }
     }
 
-    /// Assigns units to waiting waves, in order.
+    /// Assigns units to waiting waves in the order of their requests.
     fn serve(&mut self) {
         let waiting = self.asked - self.served;
         let served = waiting.min(self.counter.into());
         self.served += served;
-        // `served` is at most the counter.
+        // The difference fits, because `served` is at most the counter.
         self.counter -= served as u32;
     }
 }
@@ -101,7 +101,8 @@ impl WaveSync {
         self.0[number % RESOURCES].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Executes a global-wave-sync instruction; `value` is the operand of the first active lane.
+    /// Executes a global-wave-sync instruction on resource `number`. `value` is the operand of the first active lane.
+    /// Returns the effect, and the condition for which the wave must wait.
     pub fn act(&self, action: Action, number: usize, value: u32) -> (Synced, Option<Awaits>) {
         let mut it = self.resource(number);
         let resource = number % RESOURCES;
@@ -130,7 +131,7 @@ impl WaveSync {
                 it.serve();
             }
             Action::ReleaseAll => {
-                // The fallback is never used, because there are fewer waves.
+                // The fallback is never used, because there are fewer than 2^32 waves.
                 it.counter = u32::try_from(it.asked - it.served).unwrap_or(u32::MAX);
                 it.serve();
             }

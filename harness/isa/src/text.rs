@@ -1,13 +1,13 @@
-//! Parser for the disassembler's text of an instruction.
+//! Parses the text of an instruction, as the disassembler prints it.
 
 use device::{Arch, MatrixUnit};
 
-/// Numbers of the named scalar registers. Numbers up to `M0` follow the operand encoding of GFX9. Larger numbers are
-/// internal to the interpreter.
+/// Numbers of the scalar registers that have a name. Numbers up to `M0` follow the operand encoding of GFX9. Larger
+/// numbers are internal to the interpreter.
 pub mod register {
     pub(crate) const FLAT_SCRATCH: u16 = 102;
     pub(crate) const XNACK_MASK: u16 = 104;
-    /// Default destination for carries and results of comparisons.
+    /// Default destination for carries and the results of comparisons.
     pub const VCC: u16 = 106;
     pub(crate) const TTMP: u16 = 108;
     /// Register that many instructions use as an index or an offset.
@@ -23,12 +23,12 @@ pub mod register {
     pub(crate) const ACCUMULATION: u16 = 256;
 }
 
-/// High half of the flat addresses of the LDS. `src_shared_base`, `src_private_base` and HW_REG_SH_MEM_BASES must
+/// Upper half of all flat addresses in the LDS. `src_shared_base`, `src_private_base` and HW_REG_SH_MEM_BASES must
 /// contain this number and the one for scratch.
 pub const SHARED_APERTURE: u32 = 0x0002_0000;
 pub(crate) const PRIVATE_APERTURE: u32 = 0x0001_0000;
 
-/// A constant operand. The type of the operation decides which bits the constant has.
+/// A constant operand. Its bits depend on the operand type of the operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Constant {
     /// An inline integer, printed in decimal.
@@ -44,31 +44,31 @@ pub enum Constant {
 pub enum Base {
     /// Vector registers. Accumulation registers follow `v255`.
     Vector {
-        /// First register.
+        /// Number of the first register.
         first: u16,
         /// Number of registers.
         count: u16,
     },
     /// Scalar registers.
     Scalar {
-        /// First register.
+        /// Number of the first register.
         first: u16,
         /// Number of registers.
         count: u16,
     },
     /// A constant.
     Constant(Constant),
-    /// Bits that do not depend on the type, for example `src_shared_base`.
+    /// A constant whose bits do not depend on the operand type, for example `src_shared_base`.
     Bits(u64),
     /// `null`, which reads as zero and discards writes.
     Null,
     /// `off`, which means that the address contains no register.
     Off,
-    /// `hwreg(...)`, `sendmsg(...)` or another word.
+    /// A symbolic operand, for example `hwreg(...)` or `sendmsg(...)`.
     Word(String),
 }
 
-/// One operand with its source modifiers.
+/// One operand with its modifiers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operand {
     pub base: Base,
@@ -81,24 +81,24 @@ pub struct Operand {
     pub(crate) half: bool,
 }
 
-/// Properties of an instruction that its text does not contain.
+/// Properties of an instruction that are not part of its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Architecture.
+    /// Architecture of the code.
     pub arch: Arch,
-    /// Number of lanes of the executing wave. The disassembler does not receive this number and prints registers as for
-    /// the default.
+    /// Number of lanes of the wave that executes the instruction. The disassembler does not receive this number and
+    /// prints registers as for the default number of lanes.
     pub lanes: usize,
     /// Address of the instruction.
     pub address: u64,
-    /// Size in bytes.
+    /// Size of the instruction in bytes.
     pub size: u64,
-    /// Low half of the first dword: the immediate of SOPP and SOPK, or the offset of DS.
+    /// Lower half of the first dword: the immediate of SOPP and SOPK, or the offset of DS.
     pub immediate: u16,
 }
 
 impl Site {
-    /// Returns the site of an instruction of 8 bytes at address 0, in a wave of the default size.
+    /// Returns the properties of an instruction of 8 bytes at address 0, in a wave of the default size.
     pub fn of(arch: Arch) -> Site {
         Site { arch, lanes: arch.wave_size() as usize, address: 0, size: 8, immediate: 0 }
     }
@@ -155,9 +155,9 @@ impl Text {
         Ok(parsed)
     }
 
-    /// Halves the registers of matrix operands for RDNA waves of 64 lanes. The disassembler assumes waves of 32 lanes,
-    /// where a matrix uses twice as many registers per lane. A and B on GFX11 are unchanged, because GFX11 stores two
-    /// copies of them (the RDNA 3 and RDNA 4 ISA guides, "WMMA").
+    /// Halves the number of registers of matrix operands in an RDNA wave of 64 lanes. The disassembler assumes waves of
+    /// 32 lanes, where a matrix uses twice as many registers per lane. The operands A and B on GFX11 are unchanged,
+    /// because GFX11 stores two copies of them (the RDNA 3 and RDNA 4 ISA guides, "WMMA").
     fn fit_to_wave(&mut self) {
         if self.site.lanes != 64 || self.site.arch.wave_size() != 32 {
             return;
@@ -197,13 +197,15 @@ impl Text {
         self.modifiers.iter().find(|(name, _)| name == modifier).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the number of a modifier such as `offset:16`; 0 if it is absent. No field has more than 32 bits.
+    /// Returns the number after a modifier, for example 16 for `offset:16`; 0 if the instruction does not have the
+    /// modifier. No field has more than 32 bits.
     pub fn number(&self, modifier: &str) -> Result<i64, Unsupported> {
         let Some(text) = self.value(modifier) else { return Ok(0) };
         integer(text).filter(|number| i32::try_from(*number).is_ok()).ok_or(Unsupported)
     }
 
-    /// Returns the list of a modifier such as `op_sel:[0,1]`.
+    /// Returns the list after a modifier, for example `op_sel:[0,1]`; `None` if the instruction does not have the
+    /// modifier.
     pub fn list(&self, modifier: &str) -> Option<Vec<u8>> {
         let inner = self.value(modifier)?.strip_prefix('[')?.strip_suffix(']')?;
         inner.split(',').map(|item| item.trim().parse().ok()).collect()
@@ -230,7 +232,7 @@ impl Text {
         self.site.arch.facts().microcode.is_gfx9()
     }
 
-    /// Returns the target of a SOPP branch.
+    /// Returns the target address of a SOPP branch.
     pub fn branch_target(&self) -> u64 {
         let offset = i64::from(self.site.immediate as i16) * 4;
         (self.site.address + 4).wrapping_add_signed(offset)

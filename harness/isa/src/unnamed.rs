@@ -1,14 +1,14 @@
-//! Instructions that the stack's disassembler does not know, although the compiler of the stack or a newer one emits
-//! them.
+//! Disassembles instructions that the stack's disassembler does not know, although the compiler of the stack or a newer
+//! one emits them.
 //!
 //! From GFX11 on, a 16-bit operand may be the upper half of a register. 32-bit encodings mark it with the highest bit
 //! of the register number. LLVM prints such operands from release 20 on (`+real-true16`). Earlier releases reject the
 //! instruction, because without upper halves a 16-bit operand cannot be above v127. This module clears the bit,
-//! disassembles the result, and appends the suffix for the half to the register like LLVM: `v5.h`.
+//! disassembles the result, and appends the suffix for the half to the register, as newer releases do: `v5.h`.
 //!
-//! VOP3 and VOP3P have three source fields, and hardware ignores the fields that an instruction does not use. LLVM
-//! wrote zeros to unused fields. Since release 22 it writes the constant 0 (0x80), which older disassemblers reject.
-//! This module restores the zeros.
+//! VOP3 and VOP3P have three source operand fields, and hardware ignores the fields that an instruction does not use.
+//! LLVM wrote zeros to unused fields. Since release 22 it writes the constant 0 (0x80), which older disassemblers
+//! reject. This module restores the zeros.
 //!
 //! Source for the encodings: the RDNA 3 and RDNA 4 ISA guides, "VOP1", "VOP2", "VOPC", "DPP16", "DPP8" and "VOP3".
 
@@ -19,22 +19,23 @@ use crate::disassembler::disassemble;
 /// Text and size of an instruction, as `disassemble` returns them.
 pub type Named = Result<Option<(String, u64)>, String>;
 
-/// Opcodes and names of the VOP1 instructions that were added together with the upper halves. Their operands are those
-/// of `v_not_b16`.
+/// Opcodes and names of the VOP1 instructions that were introduced together with operands in upper halves. Their
+/// operands are those of `v_not_b16`.
 const BY_HALVES: [(u32, &str); 2] = [(28, "v_mov_b16"), (102, "v_swap_b16")];
 const MODEL: (u32, &str) = (105, "v_not_b16");
 /// Number that is added to a VOP1 opcode to form the opcode of the instruction in VOP3.
 const VOP1_IN_VOP3: u32 = 0x180;
 
-/// Source numbers which mean that the second dword contains the first source and its DPP control.
+/// Values of a source operand field which mean that the second dword contains the first source operand and its DPP
+/// control.
 const DPP: [u32; 3] = [0xe9, 0xea, 0xfa];
 
 /// Encoding of a 32-bit instruction.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Encoding {
-    /// One source.
+    /// An instruction with one source operand.
     Vop1,
-    /// Two sources.
+    /// An instruction with two source operands.
     Vop2,
     /// A comparison.
     Vopc,
@@ -56,8 +57,8 @@ pub fn encoding(word: u32) -> Encoding {
 struct Field {
     /// Highest bit of the field, counted from the lowest bit of the first dword.
     bit: u32,
-    /// Position of the operand in the text. It is counted from the first operand, or from the last one if a lane mask
-    /// may precede the operand.
+    /// Position of the operand in the text, counted from the first operand. It is counted from the last one if a lane
+    /// mask may precede the operand.
     operand: Place,
 }
 
@@ -108,7 +109,7 @@ fn mark(text: &str, place: Place) -> Option<String> {
 }
 
 /// Replaces the opcode of an instruction in [`BY_HALVES`] by that of `v_not_b16`. Returns the changed dword and the
-/// name of the original instruction.
+/// name of the original instruction. Returns `None` for any other instruction.
 fn remodelled(word: u32) -> Option<(u32, &'static str)> {
     let name = |opcode: u32| BY_HALVES.iter().find(|known| known.0 == opcode).map(|known| known.1);
     if encoding(word) == Encoding::Vop1 {
@@ -141,7 +142,8 @@ pub(crate) fn name(arch: Arch, address: u64, bytes: &[u8]) -> Named {
     })
 }
 
-/// Disassembles a VOP3 or VOP3P instruction whose third or second source is unused and contains the constant 0.
+/// Disassembles a VOP3 or VOP3P instruction whose third source operand, or also the second, is unused and contains the
+/// constant 0.
 pub fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
     const SOURCE: u64 = 0x1ff;
     const ZERO: u64 = 0x80;
@@ -173,7 +175,7 @@ pub fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> N
     Ok(None)
 }
 
-/// Disassembles an instruction that contains upper halves of registers. `disassemble` need not know upper halves.
+/// Disassembles an instruction that uses upper halves of registers. `disassemble` need not know upper halves.
 pub fn name_by(bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
     let Some(Ok(dwords)) = bytes.get(..8).map(<[u8; 8]>::try_from) else { return Ok(None) };
     let all = u64::from_le_bytes(dwords);

@@ -1,4 +1,4 @@
-//! Types of operands and results, and their conversion from registers and constants.
+//! Types of operands and results, and how they are read from registers and constants.
 
 use crate::{
     float16::{Bf16, F16},
@@ -19,16 +19,16 @@ pub(crate) trait Value: Copy + Send + Sync + 'static {
 
     fn from_bits(bits: u64) -> Self;
     fn bits(self) -> u64;
-    /// Returns the value of an inline constant or a literal for this type.
+    /// Returns the bits of an inline constant or a literal that is read as this type.
     fn constant(constant: Constant) -> u64;
-    /// True if `MODE.FP16_OVFL` turns results of this type that are too large into the largest number.
+    /// True if `MODE.FP16_OVFL` turns results of this type that are too large into the largest finite number.
     const SATURATES: bool = false;
-    /// Returns the class of a source. Classes decide whether `MODE.FP16_OVFL` replaces an infinite result.
+    /// Returns the class of a source operand. Classes decide whether `MODE.FP16_OVFL` replaces an infinite result.
     fn class(self) -> Class {
         Class::Other
     }
-    /// Returns the largest number of the same sign for an infinity, if [`Value::SATURATES`] is true. Returns any other
-    /// value unchanged.
+    /// Replaces an infinity by the largest finite number of the same sign, if [`Value::SATURATES`] is true. Returns any
+    /// other value unchanged.
     fn saturated(self) -> Self {
         self
     }
@@ -43,7 +43,7 @@ pub(crate) trait Value: Copy + Send + Sync + 'static {
     }
 }
 
-/// Properties and functions of a [`Value`] type at run time. Code that uses them is compiled once instead of once per
+/// Properties and functions of a [`Value`] type at run time. Code that uses them is compiled only once, not once per
 /// operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Type {
@@ -55,8 +55,8 @@ pub(crate) struct Type {
     pub(crate) constant: fn(Constant) -> u64,
     pub(crate) class: fn(u64) -> Class,
     pub(crate) saturated: fn(u64) -> u64,
-    /// Applies [`Value::scaled`] to 32 lanes. If the last argument is true, also applies [`Value::saturated`] to
-    /// infinite results, unless the lane was infinite before.
+    /// Applies [`Value::scaled`] to 32 lanes. If the last argument is true, also applies [`Value::saturated`] to the
+    /// lanes that have become infinite.
     pub(crate) scaled: fn(&mut [Half; 2], f32, bool),
     pub(crate) clamped: fn(&mut [Half; 2], bool),
 }
@@ -99,7 +99,7 @@ impl Type {
         }
     }
 
-    /// Returns the type for values that are only moved: MODE does not affect them.
+    /// Returns the type for values that are only moved. MODE does not affect them.
     pub(crate) fn moved<T: Value>() -> &'static Type {
         const { &Type { single: false, saturates: false, ..Type::new::<T>() } }
     }
@@ -118,7 +118,7 @@ fn change<T: Value>(words: &mut [Half; 2], f: impl Fn(T) -> T) {
     }
 }
 
-/// Class of a source, for the rule of `MODE.FP16_OVFL` about infinite results.
+/// Class of a source operand, for the rule of `MODE.FP16_OVFL` about infinite results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Zero,
@@ -135,10 +135,10 @@ impl Class {
         }
     }
 
-    /// Returns true if an infinite result of these sources is exact and not an overflow, so that it stays infinite
-    /// under `MODE.FP16_OVFL` (the ISA guides). This is the case if a source is infinite, or for a division by zero if
-    /// `divides` is set. An operation with a single source can only turn zero into infinity if it is a division or a
-    /// logarithm.
+    /// Returns true if these source operands have an infinite result that is exact and not an overflow, so that it
+    /// stays infinite under `MODE.FP16_OVFL` (the ISA guides). This is the case if an operand is infinite, or for a
+    /// division by zero if `divides` is set. An operation with a single source operand can only turn zero into infinity
+    /// if it is a division or a logarithm.
     pub(crate) fn makes_infinity(sources: &[Class], divides: bool) -> bool {
         sources.contains(&Class::Infinite) || divides && sources == [Class::Zero]
     }
@@ -152,7 +152,8 @@ fn constant32(constant: Constant) -> u64 {
     }
 }
 
-/// 1/(2*pi). The text may contain fewer digits than the constant has, because this is the only inexact inline constant.
+/// Bits of 1/(2*pi). The text may contain fewer digits than the constant has, because this is the only inexact inline
+/// constant.
 const INVERSE_TWO_PI: u64 = 0x3fc4_5f30_6dc9_c882;
 
 fn float64(value: f64) -> u64 {
@@ -354,7 +355,7 @@ impl Value for Bf16 {
     }
 }
 
-/// A binary32 source whose denormals MODE does not flush.
+/// A binary32 source operand whose denormals are never flushed, whatever MODE says.
 #[derive(Clone, Copy)]
 pub(crate) struct AsItIs(pub(crate) f32);
 
@@ -412,8 +413,8 @@ pub(crate) fn flushed(a: f32) -> f32 {
     if a.abs() < f32::MIN_POSITIVE { 0f32.copysign(a) } else { a }
 }
 
-/// Flushes a denormal source or result if `flushes` is set and `T` is a 32-bit float. Returns any other value
-/// unchanged.
+/// Flushes `value`, a source operand or result, if it is a denormal, `flushes` is set and `T` is a 32-bit float.
+/// Returns any other value unchanged.
 #[inline(always)]
 pub(crate) fn flushed_where<T: Value>(flushes: bool, value: T) -> T {
     if !(T::SINGLE && flushes) {

@@ -1,4 +1,4 @@
-//! Building blocks for vector instructions. They turn a function of one lane into an operation on a wave.
+//! Functions that turn arithmetic on the values of one lane into vector instructions.
 
 use std::marker::PhantomData;
 
@@ -12,7 +12,8 @@ use crate::{
     wave::Wave,
 };
 
-/// Defines the operations with `$n` sources: a struct, a loop over lanes with modifiers, and a loop without modifiers.
+/// Defines the operations with `$n` source operands: a struct, a loop over lanes with modifiers, and a loop without
+/// modifiers.
 macro_rules! family {
     ($family:ident, $n:literal: $(($index:literal: $type:ident, $low:ident, $high:ident))+) => {
         struct $family<$($type,)+ R, F> {
@@ -126,7 +127,7 @@ pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
     })
 }
 
-/// Binds `op dst, a, b`, whose third source is the old destination.
+/// Binds `op dst, a, b`, whose third source operand is the old value of the destination.
 pub(crate) fn accumulate<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B, R) -> R + Copy + Send + Sync + 'static,
 ) -> Operation {

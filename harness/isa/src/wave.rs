@@ -1,4 +1,4 @@
-//! Registers and state of a wave.
+//! Registers and execution state of a wave.
 
 use crate::{
     registers::{HALF, Half, RegisterFile, Row},
@@ -10,16 +10,16 @@ use crate::{
 /// Reason why an instruction did not complete.
 #[derive(Debug)]
 pub enum Stop {
-    /// Access to memory that is not mapped.
+    /// An access to memory that is not mapped.
     PageFault {
-        /// First unmapped byte.
+        /// Address of the first unmapped byte.
         address: u64,
         /// True for a write or an atomic.
         write: bool,
     },
     /// The kernel aborted.
     Abort,
-    /// Contents of a register select a feature that the interpreter does not support.
+    /// The contents of a register select a feature that the interpreter does not support.
     Gap(&'static str),
 }
 
@@ -28,26 +28,27 @@ pub(crate) type Step = Result<(), Box<Stop>>;
 /// Execution state of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Executes instructions.
+    /// The wave executes instructions.
     Running,
-    /// Sleeps until the other waves have had a turn.
+    /// The wave sleeps until the other waves have had a turn.
     Resting,
-    /// Waits for the other waves of its workgroup.
+    /// The wave waits for the other waves of its workgroup.
     AtBarrier,
-    /// Waits at a resource of global wave sync until [`Wave::awaits`] holds.
+    /// The wave waits at a resource of global wave sync until [`Wave::awaits`] holds.
     AtSync,
-    /// Has ended, or has not started.
+    /// The wave has ended, or has not started.
     Ended,
 }
 
-/// Detour between `s_set_gpr_idx_on` and `s_set_gpr_idx_off`, where instructions add M0 to register numbers.
+/// Bit of [`Wave::detours`]: the wave is between `s_set_gpr_idx_on` and `s_set_gpr_idx_off`, where instructions add M0
+/// to register numbers.
 pub(crate) const INDEXING: u8 = 1;
-/// Detour while MODE selects another rounding mode than to nearest even.
+/// Bit of [`Wave::detours`]: MODE selects another rounding mode than to nearest even.
 pub(crate) const ROUNDING: u8 = 2;
 
 /// Registers and state of a wave.
 pub struct Wave {
-    /// Scalar registers, by the numbers of [`register`].
+    /// Scalar registers. The module [`register`] names their numbers.
     pub scalar: [u32; register::COUNT],
     pub(crate) vector: RegisterFile,
     /// Address of the next instruction.
@@ -61,12 +62,12 @@ pub struct Wave {
     pub(crate) executed: u64,
     /// Scratch memory of all lanes. As on hardware, the dwords of the lanes are interleaved.
     pub scratch: Vec<u8>,
-    /// First source of a DPP instruction, after the permutation of its lanes.
+    /// First source operand of a DPP instruction, after the permutation of its lanes.
     pub(crate) permuted: [Row; 2],
     /// Number of the wave in its workgroup.
     pub index: u32,
     mode: u32,
-    /// Bit mask of the reasons why instructions behave differently: `INDEXING`, `ROUNDING`.
+    /// Bit mask of the reasons why the wave does not execute instructions in the usual way: `INDEXING`, `ROUNDING`.
     pub detours: u8,
 }
 
@@ -94,21 +95,21 @@ impl Wave {
         self.lanes / HALF
     }
 
-    /// Returns a pair of scalar registers, for example an address.
+    /// Returns the 64-bit value of a pair of scalar registers, for example an address.
     #[inline(always)]
     pub fn pair(&self, first: u16) -> u64 {
         let first = usize::from(first);
         u64::from(self.scalar[first]) | u64::from(self.scalar[first + 1]) << 32
     }
 
-    /// Sets a pair of scalar registers.
+    /// Sets a pair of scalar registers to a 64-bit value.
     pub fn set_pair(&mut self, first: u16, value: u64) {
         let first = usize::from(first);
         self.scalar[first] = value as u32;
         self.scalar[first + 1] = (value >> 32) as u32;
     }
 
-    /// Returns a lane mask. It occupies one register in a wave of 32 lanes, otherwise two.
+    /// Returns a lane mask from scalar registers. It occupies one register in a wave of 32 lanes, otherwise two.
     #[inline(always)]
     pub fn mask(&self, first: u16) -> u64 {
         if self.lanes == HALF {
@@ -146,13 +147,13 @@ impl Wave {
         self.scalar[usize::from(register::SCC)] = u32::from(value);
     }
 
-    /// Returns the value of a lane of a vector register.
+    /// Returns the value of one lane of a vector register.
     #[inline(always)]
     pub fn lane(&self, row: usize, lane: usize) -> u32 {
         self.vector[row][lane / HALF][lane % HALF]
     }
 
-    /// Sets the value of a lane of a vector register.
+    /// Sets the value of one lane of a vector register.
     #[inline(always)]
     pub fn set_lane(&mut self, row: usize, lane: usize, value: u32) {
         self.vector[row][lane / HALF][lane % HALF] = value;
@@ -178,14 +179,14 @@ impl Wave {
     }
 }
 
-/// Bits of MODE.FP_DENORM for 32-bit floats: one keeps denormal sources, the other keeps denormal results.
+/// Bits of MODE.FP_DENORM for 32-bit floats: one keeps denormal operands, the other keeps denormal results.
 const KEEPS_SOURCES: u32 = 1 << 4;
 const KEEPS_RESULTS: u32 = 1 << 5;
 /// Bit of MODE.FP_DENORM that keeps denormal results of 16 and 64 bits.
 const KEEPS_OTHER_RESULTS: u32 = 1 << 7;
 /// `MODE.DX10_CLAMP`, which makes `clamp` turn NaNs into zeros. GFX12 always does so and has no such bit.
 const DX10_CLAMP: u32 = 1 << 8;
-/// `MODE.FP16_OVFL`, which turns results of 16 bits and less that are too large into the largest number.
+/// `MODE.FP16_OVFL`, which turns results of at most 16 bits that are too large into the largest finite number.
 pub(crate) const FP16_OVFL: u32 = 1 << 23;
 /// `MODE.IEEE`. GFX12 has no such bit, and compilers never set the bit for GFX12.
 const IEEE: u32 = 1 << 9;
@@ -195,7 +196,7 @@ impl Wave {
         self.mode
     }
 
-    /// Sets HW_REG_MODE.
+    /// Sets the register HW_REG_MODE and the detours that follow from it.
     pub fn set_mode(&mut self, mode: u32) {
         self.mode = mode;
         self.set_detour(ROUNDING, mode & Field::ALL != 0);
@@ -224,7 +225,7 @@ impl Wave {
         self.mode & KEEPS_RESULTS == 0
     }
 
-    /// Returns true if MODE turns results of 16 bits and less that are too large into the largest number.
+    /// Returns true if MODE turns results of at most 16 bits that are too large into the largest finite number.
     #[inline(always)]
     pub(crate) fn saturates(&self) -> bool {
         self.mode & FP16_OVFL != 0
@@ -250,14 +251,14 @@ impl Wave {
     }
 }
 
-/// Flushes denormals to zeros of the same sign.
+/// Replaces denormals in 32 lanes by zeros of the same sign.
 #[inline(never)]
 pub(crate) fn flushed(values: &Half) -> Half {
     values.map(|bits| if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits })
 }
 
-/// Returns the highest bits of the words, as one bit per lane. This is faster than a plain loop, which needs a shift
-/// and an OR per lane.
+/// Returns the highest bit of each word, as one bit per lane. This is faster than a plain loop, which needs a shift and
+/// an OR per lane.
 #[inline(always)]
 pub(crate) fn sign_bits(words: &Half) -> u32 {
     #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! Execution of one workgroup, whose waves take turns.
+//! Executes one workgroup, whose waves take turns.
 
 use std::{
     collections::HashSet,
@@ -21,15 +21,15 @@ const ALONE: u64 = 100_000;
 /// Maximum length of a polling loop, in executed instructions.
 const LOOP: usize = 4096;
 
-/// Lengths of the turns of a workgroup.
+/// Generates the lengths of the turns of a workgroup.
 pub struct Clock {
     turns: Turns,
     state: u64,
 }
 
 impl Clock {
-    /// Creates the turn lengths for this workgroup. Each workgroup has its own sequence of lengths, which does not
-    /// depend on the thread that executes it.
+    /// Creates the generator for this workgroup. Each workgroup has its own sequence of lengths, which does not depend
+    /// on the host thread that executes it.
     pub fn new(turns: Turns, workgroup: u64) -> Clock {
         let seed = if let Turns::Seeded(seed) = turns { seed } else { 0 };
         // The state must not be zero, because the sequence would then stay at zero.
@@ -57,7 +57,7 @@ impl Clock {
 pub struct Group<'a> {
     /// Code of the kernel.
     pub code: Code<'a>,
-    /// Instructions for waves on detours.
+    /// Instructions for waves on a detour, see [`Wave::detours`].
     pub detours: Detours,
     /// Memory, and the state that the waves of the workgroup share.
     pub machine: Machine<'a>,
@@ -67,11 +67,11 @@ pub struct Group<'a> {
     pub number: u64,
     /// Address of the kernel's first instruction.
     pub entry: u64,
-    /// Maximum number of instructions per wave.
+    /// Maximum number of instructions that a wave may execute.
     pub limit: u64,
     /// Lengths of the turns.
     pub clock: Clock,
-    /// Errors that have been reported for this workgroup.
+    /// Errors that have already been reported for this workgroup.
     pub told: HashSet<Mistake>,
 }
 
@@ -84,7 +84,7 @@ pub(crate) enum Pause {
     Ended,
     /// The workgroup has executed `budget` instructions.
     Tired,
-    /// No wave can run now: each sleeps, waits for another workgroup, or waits at a barrier for a wave that does.
+    /// No wave can run now. Each wave sleeps, waits for another workgroup, or waits at a barrier for such a wave.
     Rests,
 }
 
@@ -154,8 +154,8 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// Returns the instruction in the polling loop of a wave that last accesses memory before the loop repeats, and the
-    /// first address that this instruction reads.
+    /// Returns the instruction that a wave repeats in its polling loop: the last one that accesses memory before the
+    /// loop repeats. Also returns the first address that this instruction reads.
     pub fn waits_at(&mut self, index: usize) -> (At, Option<u64>) {
         let mut found = (At::default(), None);
         if self.waves[index].state == State::AtSync {
@@ -219,7 +219,7 @@ impl Group<'_> {
                     page.instruction(pc).map_err(|missing| missing_trap(missing, pc, *entry))?;
                 (last, pc) = (pc, pc + instruction.site.size);
                 left -= 1;
-                // Only instructions with `directs` read or change the program counter.
+                // Only instructions for which `directs` is true read or change the program counter.
                 if instruction.directs {
                     wave.pc = pc;
                 }
@@ -305,7 +305,7 @@ fn tell_who_follows(
 }
 
 impl Wave {
-    /// Returns true if the wave is not on a detour any more for the next instruction.
+    /// Returns true if the wave is running and not on a detour.
     #[inline(always)]
     fn goes_on(&self) -> bool {
         self.state == State::Running && self.detours == 0

@@ -1,11 +1,11 @@
-//! Tracking of the initialised bytes of an allocation.
+//! Tracks which bytes of an allocation are initialised.
 
 use std::{
     ops::Range,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// One bit for each byte of an allocation. The bit is set when the byte is written for the first time.
+/// One bit for each byte of an allocation. The bit is set once the byte has been written.
 #[derive(Debug)]
 pub struct Written {
     start: u64,
@@ -14,7 +14,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// Creates the data for an uninitialised allocation of `len` bytes at `start`.
+    /// Creates the bits for an uninitialised allocation of `len` bytes at `start`.
     pub fn new(start: u64, len: u64) -> Written {
         // `vec!` allocates zeroed pages, so unused parts need no memory.
         let words = vec![0u64; usize::try_from(len.div_ceil(64)).unwrap_or(0)];

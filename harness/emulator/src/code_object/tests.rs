@@ -4,7 +4,7 @@ use super::*;
 
 const MACH_GFX1151: u32 = 0x04a;
 
-/// File offsets of the parts of the sample. Each address equals the file offset.
+/// File offsets of the parts of the sample code object. The address of each part equals its file offset.
 const DYNAMIC: u64 = 0x100;
 const SYMBOLS: u64 = 0x180;
 const STRINGS: u64 = 0x200;
@@ -53,9 +53,9 @@ fn sample() -> Vec<u8> {
         put(&mut file, at + 6, section.to_le_bytes());
         put64(&mut file, at + 8, &[value, size]);
     }
-    // One bucket and one chain per symbol.
+    // The hash table has one bucket, and one chain per symbol.
     put64(&mut file, HASH, &[1 | (4 << 32)]);
-    // RELATIVE64, ABS64 of the external symbol, REL32 of the variable.
+    // The relocations are RELATIVE64, ABS64 of the external symbol, and REL32 of the variable.
     let relocations = [0x2b0, 13, 0x10, 0x2b8, (3 << 32) | 3, 1, 0x2ac, (2 << 32) | 4, 0];
     put64(&mut file, RELOCATIONS, &relocations);
     for (at, word) in [(0, 256u32), (4, 16), (8, 40), (56, 1 << 11)] {
@@ -115,28 +115,29 @@ fn rejects_damaged_code_objects() {
         let result = CodeObject::parse(&file, Arch::Gfx1151);
         assert!(matches!(result, Err(Problem::Malformed(_))), "{at:#x}: {result:?}");
     }
-    // Magic, class, byte order, machine.
+    // These values are the magic number, the class, the byte order and the machine.
     check(0, b"\x7fELG");
     check(4, &[1]);
     check(5, &[2]);
     check(18, &[62]);
-    // Offset of the program headers, a segment's offset, its size in the file, and an enormous size in memory.
+    // These values are the offset of the program headers, the offset of a segment, its size in the file, and an
+    // enormous size in memory.
     check(32, &[0xff; 8]);
     check(64 + 8, &[0xff; 8]);
     check(64 + 32, &(END + 1).to_le_bytes());
     check(64 + 40, &(1u64 << 60).to_le_bytes());
-    // Tables outside of the image.
+    // These tables are outside of the image.
     check(DYNAMIC + 8, &[0xff; 8]);
     check(DYNAMIC + 24, &[0xff; 8]);
     check(HASH + 4, &[0xff; 4]);
     check(RELOCATIONS, &END.to_le_bytes());
     check(RELOCATIONS + 8, &[99]);
     check(RELOCATIONS + 24 + 12, &[99]);
-    // The name of a symbol, its address, and a descriptor that is cut off.
+    // These values are the name of a symbol, its address, and a descriptor that is cut off.
     check(SYMBOLS + 24, &[0xff; 4]);
     check(SYMBOLS + 24 + 8, &[0xff; 8]);
     check(SYMBOLS + 24 + 8, &(END - 8).to_le_bytes());
-    // A function symbol is not in the list of symbols, but a relocation may refer to it.
+    // A symbol of type function is not listed as a symbol, but a relocation may refer to it.
     check(SYMBOLS + 48 + 4, &[0x12, 3, 7, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
 }
 
@@ -148,7 +149,8 @@ fn truncated_files_do_not_panic() {
     }
 }
 
-/// Checks the guarantees on which the loader relies when it writes an image: all parts lie inside the image.
+/// Checks the guarantees on which the loader relies when it writes an image: all parts of the load plan lie inside the
+/// image.
 fn check_parts_inside_image(file: &[u8]) {
     let Ok(object) = CodeObject::parse(file, Arch::Gfx1151) else { return };
     let inside =
@@ -186,7 +188,7 @@ proptest! {
     ) {
         let mut file = sample();
         for (at, word, shift) in changes {
-            // Small numbers and numbers near the maximum are most likely to cause overflows.
+            // Small numbers and numbers near the maximum are the most likely to cause overflows.
             let word = if shift % 2 == 0 { word >> shift } else { !(word >> shift) };
             put64(&mut file, at * 8, &[word]);
         }

@@ -61,7 +61,8 @@ impl Geometry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Property {
     pub(crate) format: Format,
-    /// Source of each result component: 0 and 1 are constants, and 4 and more are components of the texel.
+    /// Rule for each component of a loaded value: 0 and 1 are constants, and numbers from 4 on select a component of
+    /// the texel.
     pub(crate) select: [u8; 4],
     /// `hsa_ext_image_capability_t`.
     pub(crate) capability: u32,
@@ -81,7 +82,7 @@ mod select {
     pub(super) const W: u8 = 7;
 }
 
-/// Returns the representation of a format, or `None` if hardware does not support the format.
+/// Returns the representation of a format in the device; `None` if hardware does not support the format.
 pub(crate) fn property(wanted: ImageFormat, geometry: Geometry) -> Option<Property> {
     use select::{ONE, W, X, Y, Z, ZERO};
     let is_depth = matches!(geometry, Geometry::Depth | Geometry::DepthArray);

@@ -50,8 +50,8 @@ fn parts_are_imported_and_exported() {
         let status = hsa_ext_image_import(Agent::GPU, from, row, slice, image, out(&mut part));
         assert_eq!(status, Status::SUCCESS);
         let texels: u32 = range.iter().product();
-        // The source contains no zero bytes, and the image is zero before the import. Therefore the number of other
-        // bytes shows how many were written.
+        // The linear memory contains no zero bytes, and the image is zero before the import. Therefore the number of
+        // bytes that are not zero shows how many were written.
         assert_eq!(all().iter().filter(|byte| **byte != 0).count(), texels as usize * 4);
         let mut target = vec![0u8; 4000];
         let to = target.as_mut_ptr() as usize;
@@ -146,8 +146,8 @@ fn rejects_formats_and_sizes_that_hardware_lacks() {
     );
 }
 
-/// Handles have the layout that kernels expect. The objects of ROCr have 12 and 8 words, and HIP copies exactly these
-/// numbers.
+/// Handles point to objects with the layout that kernels expect. The objects of ROCr have 12 and 8 words, and HIP
+/// copies exactly these numbers.
 #[test]
 fn handles_point_to_descriptors() {
     let (image, data, _) = made(described(1, [5, 3, 0, 0], BYTES)).expect("it is made");

@@ -1,4 +1,4 @@
-//! Older functions for executables and for their attributes.
+//! Older functions of the HSA interface for executables and their attributes.
 
 use std::ffi::{c_char, c_void};
 
@@ -107,8 +107,8 @@ extern "C" fn hsa_executable_iterate_agent_symbols(
     Status::SUCCESS
 }
 
-/// Does not call the callback, because all symbols belong to an agent. AMD's compiler never creates symbols of a
-/// program.
+/// Does not call the callback, because it would be called for symbols of a program. AMD's compiler never creates these:
+/// all symbols belong to an agent.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_executable_iterate_program_symbols(
     executable: u64,

@@ -1,12 +1,12 @@
-//! Last accesses to each byte of memory.
+//! Records the last accesses to each byte of memory.
 
 use std::{cell::Cell, collections::BTreeMap, ops::Range};
 
 use isa::AccessKind;
 
-/// Last write to a byte and last read of it. Each is the number of the packet or copy plus one, and zero means none.
-/// The writer, a flag for atomic writes, and the reader are packed into one word, because many of these values are
-/// compared and filled.
+/// Last write to a byte and last read of it. Each is the number of the packet or copy plus one, and zero means that
+/// there was none. The writer, a flag for atomic writes, and the reader are packed into one word, because many of these
+/// values are compared and filled.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Byte(u64);
 
@@ -16,13 +16,13 @@ const ATOMIC: u64 = 1 << 32;
 
 const PAGE: u64 = 4096;
 
-/// Accesses to a page. Most copies and many kernels access all bytes of a page in the same way.
+/// Last accesses to the bytes of a page. Most copies and many kernels access all bytes of a page in the same way.
 enum Page {
     Alike(Byte),
     Each(Box<[Byte]>),
 }
 
-/// An earlier access whose order with respect to the current access is not guaranteed.
+/// An earlier access that conflicts with the current one, because no synchronisation guarantees their order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unordered {
     pub(super) work: u32,
@@ -30,12 +30,12 @@ pub(super) struct Unordered {
     pub(super) address: u64,
 }
 
-/// Accesses. The key is the number of the page. Pages that were not accessed are absent.
+/// Last accesses to all memory. The key is the number of the page. A page that was not accessed has no entry.
 #[derive(Default)]
 pub(super) struct Accesses(BTreeMap<u64, Page>);
 
 impl Byte {
-    /// Adds an access. The error is the number of the packet or copy with which the access conflicts.
+    /// Records an access to the byte. The error is the number of the packet or copy with which the access conflicts.
     fn add(
         &mut self,
         work: u32,
@@ -51,13 +51,13 @@ impl Byte {
         let writer = rival(write).filter(|_| !both_atomic).map(|other| (other, wrote));
         let reader = rival(read).map(|other| (other, AccessKind::Load));
         let found = if kind == AccessKind::Load {
-            // If several readers are not ordered with respect to each other, only the first one is kept.
+            // If no order among several readers is guaranteed, only the first of them is kept.
             if reader.is_none() {
                 self.0 = self.0 & !READER | u64::from(work + 1);
             }
             writer
         } else {
-            // A conflict is reported only once. Later writes that are ordered after this write do not report it again.
+            // A conflict is reported only once: later writes that are ordered after this write do not report it again.
             let read = if reader.is_some() { 0 } else { self.0 & READER };
             let atomic = if kind == AccessKind::Atomic { ATOMIC } else { 0 };
             self.0 = u64::from(work + 1) << WRITER | atomic | read;
@@ -67,7 +67,7 @@ impl Byte {
     }
 }
 
-/// Returns how many bytes at the start have equal history. Compares 16 bytes at once.
+/// Returns the number of bytes at the start that have equal histories. Compares 16 bytes at once.
 fn alike(bytes: &[Byte]) -> usize {
     let Some(first) = bytes.first() else { return 0 };
     let mut length = 0;
@@ -130,8 +130,8 @@ impl Accesses {
                         }
                         done += length;
                     }
-                    // Waves write a page piece by piece, mostly in ascending order, so the page is uniform after its
-                    // last piece.
+                    // Waves write a page piece by piece, mostly in ascending order. After the last piece, all bytes may
+                    // have equal histories.
                     if end == base.saturating_add(PAGE) && alike(bytes) == bytes.len() {
                         *page = Page::Alike(bytes[0]);
                     }
@@ -155,8 +155,8 @@ impl Accesses {
 mod tests {
     use super::{AccessKind::*, *};
 
-    /// Makes a list of accesses and compares the first conflict. Packets are ordered if their numbers have the same
-    /// parity.
+    /// Records a list of accesses and compares the first conflict with the expected one. In this test, two packets are
+    /// ordered if their numbers have the same parity.
     #[track_caller]
     fn check(list: &[(u32, AccessKind, Range<u64>)], expected: Option<(u32, AccessKind, u64)>) {
         let mut accesses = Accesses::default();
@@ -199,7 +199,7 @@ mod tests {
         check(&[(0, Store, pages()), (1, Store, 0..4096), (1, Store, 3 * 4096..20000)], None);
     }
 
-    /// An access to a range gives the same result as accesses to its bytes one by one.
+    /// An access to a range must have the same result as accesses to its bytes one by one.
     #[test]
     fn range_access_equals_byte_accesses() {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;

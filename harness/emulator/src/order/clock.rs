@@ -11,12 +11,12 @@ pub(super) struct Place {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock(BTreeMap<u64, Complete>);
 
-/// Complete packets of one queue.
+/// Packets of one queue that are complete.
 #[derive(Clone, Debug, Default)]
 struct Complete {
-    /// All packets with an index below this number are complete.
+    /// All packets whose index is below this number are complete.
     before: u64,
-    /// Indices of single complete packets after `before`.
+    /// Indices of those complete packets that follow an incomplete one. All are greater than `before`.
     single: BTreeSet<u64>,
 }
 
@@ -66,7 +66,7 @@ impl Clock {
 mod tests {
     use super::*;
 
-    /// Returns a clock that contains these packets of queue 1.
+    /// Returns a clock that contains these packets of queue 1 as complete.
     fn clock(known: &[u64]) -> Clock {
         let mut clock = Clock::default();
         known.iter().for_each(|index| clock.add(Place { queue: 1, index: *index }));

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{row::Row, sanitizer};
 
-/// Number of a pseudo-queue for copies, which wait only for their signals.
+/// Number of the pseudo-queue to which copies belong. Copies wait only for their signals.
 const COPIES: u64 = 0;
 
 struct Entry {
@@ -40,18 +40,18 @@ impl Entry {
     }
 }
 
-/// Clocks of the packets of a queue.
+/// Vector clocks that the packets of a queue share.
 #[derive(Default)]
 struct Queue {
     /// Packets and copies for which all later packets of this queue wait.
     floor: Clock,
-    /// All packets of this queue so far, and the packets and copies for which they have waited.
+    /// All packets of this queue that are complete, and the packets and copies for which they have waited.
     all: Clock,
-    /// Clock of the host at each doorbell ring. The key is the index after the last submitted packet.
+    /// Clock of the host at each ring of the doorbell. The key is the index that follows the last submitted packet.
     rung: BTreeMap<u64, Known>,
 }
 
-/// Clock of the host and line of the case at the time of a submission.
+/// Clock of the host, and line of the case, at the time of a submission.
 #[derive(Clone)]
 pub(crate) struct Known {
     clock: Clock,
@@ -63,7 +63,8 @@ pub(crate) struct Work {
     number: u32,
     place: Place,
     clock: Clock,
-    /// True if the packet's writes are themselves a synchronisation: hipStreamWriteValue and hipStreamWaitValue.
+    /// True if the packet's writes are themselves a synchronisation, as those of hipStreamWriteValue and
+    /// hipStreamWaitValue.
     signals_by_memory: bool,
 }
 
@@ -83,7 +84,8 @@ impl State {
         Known { clock: self.host.clone(), line }
     }
 
-    /// Records that the host rang the doorbell of a queue. The host has written all packets before `end`.
+    /// Records that the host rang the doorbell of a queue. By then the host has written all packets with an index below
+    /// `end`.
     pub(super) fn rings(&mut self, queue: u64, end: u64, line: u32) {
         let known = self.known(line);
         self.queues.entry(queue).or_default().rung.entry(end).or_insert(known);
@@ -96,7 +98,7 @@ impl State {
         Work { number, place, clock: known.clock, signals_by_memory: false }
     }
 
-    /// Starts a packet. `line` is used if the host has not yet rung the doorbell for this packet.
+    /// Records that a packet starts. `line` is used if the host has not yet rung the doorbell for this packet.
     pub(super) fn begin_packet(
         &mut self,
         queue: u64,
@@ -118,7 +120,7 @@ impl State {
         self.begin(Place { queue, index }, "a packet", known)
     }
 
-    /// Returns a shared copy of a name.
+    /// Returns the name as a shared string, so that each name is stored only once.
     fn shared(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.names.get(name) {
             return known.clone();
@@ -160,7 +162,7 @@ impl State {
         all.add(work.place);
     }
 
-    /// Records that a complete packet or copy lowers a signal.
+    /// Records that a complete packet or copy decrements a signal.
     pub(super) fn lowers(&mut self, work: &Work, signal: u64) {
         let clock = self.signal(signal);
         clock.join(&work.clock);
@@ -177,13 +179,13 @@ impl State {
         self.signal(signal).join(&clock);
     }
 
-    /// Records that the host set a signal. The earlier clock of the signal is discarded.
+    /// Records that the host set the value of a signal. What the signal has released before is discarded.
     pub(super) fn host_set(&mut self, signal: u64) {
         let clock = self.host.clone();
         *self.signal(signal) = clock;
     }
 
-    /// Records a copy that the host itself has completed.
+    /// Records a copy that the host itself has completed, so that the host's clock contains it.
     pub(super) fn is_of_the_host(&mut self, work: &Work) {
         self.host.add(work.place);
     }
@@ -213,7 +215,10 @@ impl State {
         })
     }
 
-    /// Records the accesses of a copy. The error is the first conflict.
+    /// Records the accesses of a copy.
+    ///
+    /// # Errors
+    /// Returns the first conflict with an earlier access.
     pub(super) fn touch_rows(&mut self, work: &mut Work, rows: &[Row]) -> Result<(), Unordered> {
         let range = |start: usize, len: usize| start as u64..(start + len) as u64;
         let mut first = Ok(());
@@ -233,16 +238,16 @@ impl State {
 mod tests {
     use super::*;
 
-    /// Events of a test. All accesses are to the same bytes.
+    /// Events of a test, in the order in which they happen. All accesses are to the same bytes.
     #[derive(Clone, Copy, Debug)]
     enum Event {
-        /// A packet (queue, index, barrier bit) writes and lowers a signal.
+        /// A packet (queue, index, barrier bit) writes and then decrements a signal.
         Packet(u64, u64, bool, u64),
         /// A barrier packet (queue, index) waits for a signal.
         Barrier(u64, u64, u64),
-        /// A copy that waits for the first signal reads and lowers the second.
+        /// A copy that waits for the first signal reads and then decrements the second signal.
         Copy(u64, u64),
-        /// A kernel of the runtime (queue, index) reads or writes a value for which streams wait.
+        /// A kernel of the HIP runtime (queue, index) reads or writes a value for which streams wait.
         Value(u64, u64, AccessKind),
         Ring(u64, u64),
         HostSaw(u64),
@@ -305,7 +310,7 @@ mod tests {
         assert_eq!(found, expected, "{events:?}");
     }
 
-    /// Handles of signals. Packets whose completion does not matter lower `NO`.
+    /// Handles of signals. If the completion of a packet does not matter, the packet decrements `NO`.
     const NO: u64 = 10;
     const S: u64 = 11;
     const T: u64 = 12;
@@ -358,13 +363,13 @@ mod tests {
         let first = "write by kernel k of line 1 (packet 0 of queue 1)";
         let second = |line| format!("write by kernel k of line {line} (packet 0 of queue 2)");
         check(&[Packet(1, 0, true, S), HostSaw(S), Packet(2, 0, true, NO)], None);
-        // The packet starts after the host has read the signal, but it was submitted before.
+        // The packet starts after the host has read the signal, but the host submitted it before.
         check(
             &[Packet(1, 0, true, S), Ring(2, 1), HostSaw(S), Packet(2, 0, true, NO)],
             Some((&second(2), first)),
         );
         check(&[Packet(1, 0, true, S), Ring(2, 0), HostSaw(S), Packet(2, 0, true, NO)], None);
-        // Setting a signal discards its earlier clock.
+        // If the host sets a signal, what the signal has released before is discarded.
         check(
             &[Packet(1, 0, true, S), HostSet(S), HostSaw(S), Packet(2, 0, true, NO)],
             Some((&second(4), first)),

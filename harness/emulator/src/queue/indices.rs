@@ -7,7 +7,7 @@ use crate::{
     schedule,
 };
 
-/// Returns the queue behind a pointer of the host.
+/// Returns the queue to which a pointer from the host points.
 fn cell(queue: *const QueueCell) -> &'static QueueCell {
     // SAFETY: HSA requires a pointer from `hsa_queue_create` to a queue that has not been destroyed. Until then its
     // memory is 'static, and all fields that change are atomic.
@@ -31,7 +31,7 @@ fn add_write(queue: *const QueueCell, count: u64) -> u64 {
     cell(queue).write_index.fetch_add(count, SeqCst)
 }
 
-/// Returns the previous index, even if it does not equal `expected`.
+/// Compares and swaps the write index. Returns the previous index, even if it does not equal `expected`.
 fn cas_write(queue: *const QueueCell, expected: u64, value: u64) -> u64 {
     match cell(queue).write_index.compare_exchange(expected, value, SeqCst, SeqCst) {
         Ok(before) | Err(before) => before,

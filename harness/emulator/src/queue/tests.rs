@@ -12,7 +12,7 @@ extern "C" fn note_error(status: Status, _queue: *mut QueueCell, data: *mut c_vo
 
 fn create(callback: Option<QueueCallback>, data: Signal) -> *mut QueueCell {
     let mut queue: *mut QueueCell = std::ptr::null_mut();
-    // SAFETY: `Out` is a transparent pointer, here to a local variable of its type.
+    // SAFETY: `Out` is a transparent pointer, in this case to a local variable of its type.
     let out = unsafe { std::mem::transmute::<*mut *mut QueueCell, Out<_>>(&mut queue) };
     let data = data.0 as *mut c_void;
     let status = hsa_queue_create(Agent::GPU, 64, 0, callback, data, 0, 0, out);
@@ -128,8 +128,8 @@ fn waiting_queue_can_be_destroyed() {
     assert_eq!(done.load(), 1);
 }
 
-/// Returns a queue without a running thread that contains the given packets. Each packet consists of its header and the
-/// signals for which a barrier packet waits.
+/// Returns a queue that contains the given packets and has no running thread. Each packet is given by its header and
+/// the signals for which a barrier packet waits.
 fn idle_queue(packets: &[(u16, &[Signal])]) -> Arc<Queue> {
     let queue = create(None, Signal::NONE);
     let found = find(queue as u64).unwrap();

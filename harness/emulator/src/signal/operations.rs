@@ -23,7 +23,7 @@ fn store(signal: Signal, value: i64) {
     }
 }
 
-/// Stores without waking waiting threads.
+/// Sets the value of the signal without waking waiting threads.
 fn silent_store(signal: Signal, value: i64) {
     if let Some(cell) = signal.cell() {
         order::host_set(signal);
@@ -31,7 +31,7 @@ fn silent_store(signal: Signal, value: i64) {
     }
 }
 
-/// Changes the value atomically, wakes waiting threads and returns the previous value.
+/// Changes the value of the signal atomically, wakes waiting threads and returns the previous value.
 fn change(signal: Signal, change: impl FnOnce(&AtomicI64) -> i64) -> i64 {
     let Some(SignalCell { value, .. }) = signal.cell() else { return 0 };
     order::host_added(signal);
@@ -66,7 +66,7 @@ fn exchange(signal: Signal, new: i64) -> i64 {
     before
 }
 
-/// Returns the previous value, even if it does not equal `expected`.
+/// Compares and swaps the value of the signal. Returns the previous value, even if it does not equal `expected`.
 fn cas(signal: Signal, expected: i64, new: i64) -> i64 {
     let before =
         change(signal, |value| match value.compare_exchange(expected, new, SeqCst, SeqCst) {
@@ -151,7 +151,7 @@ mod tests {
         assert!(super::super::destroy(signal));
     }
 
-    /// Wraps an operation without a result.
+    /// Wraps an operation that returns nothing, so that a test can treat all operations alike.
     fn silent(operation: extern "C" fn(Signal, i64)) -> impl Fn(Signal) -> i64 {
         move |signal| {
             operation(signal, 0b1010);

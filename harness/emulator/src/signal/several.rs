@@ -8,13 +8,15 @@ use crate::{
     schedule,
 };
 
-/// A signal, a condition and the value to compare with.
+/// One of the conditions of a wait: a signal, a comparison, and the value to compare with.
 type Term = (Signal, Condition, i64);
 
 fn is_met(&(signal, condition, reference): &Term) -> bool {
     condition.holds(signal.load(), reference)
 }
 
+/// Combines three arrays of a C caller into the conditions of a wait.
+///
 /// # Safety
 /// Each pointer must be null or valid for `count` elements.
 unsafe fn terms(
@@ -33,7 +35,7 @@ unsafe fn terms(
     terms.collect::<Option<Vec<Term>>>().filter(|terms| terms.len() == count as usize)
 }
 
-/// Waits until `poll` returns a value, at most for `timeout` nanoseconds. Works with every schedule.
+/// Waits until `poll` returns a value, but at most for `timeout` nanoseconds, with every schedule.
 fn wait<T>(terms: &[Term], timeout: u64, poll: impl Fn() -> Option<T>) -> Option<T> {
     let answer = poll().or_else(|| {
         let _waiting: Vec<_> =
@@ -55,7 +57,7 @@ fn wait_any(terms: &[Term], timeout: u64) -> Option<(usize, i64)> {
     wait(terms, timeout, first)
 }
 
-/// Result of functions that return an index, if the wait timed out or an argument is invalid.
+/// Returned in place of an index if the wait timed out or an argument is invalid.
 const NO_INDEX: u32 = u32::MAX;
 
 /// `hsa_amd_signal_wait_any`.
@@ -205,8 +207,8 @@ unsafe extern "C" fn hsa_signal_group_wait_any_relaxed(
 mod tests {
     use super::{super::create, *};
 
-    /// Waits for at most 1 µs until any, and until all, of two new signals with these values are zero. Compares the
-    /// results and the returned values.
+    /// Waits for at most 1 µs until any, and then until all, of two new signals with these values are zero. Compares
+    /// the results and the returned values.
     #[track_caller]
     fn check(values: [i64; 2], any: (u32, i64), all: (u32, [i64; 2])) {
         let signals = values.map(create);

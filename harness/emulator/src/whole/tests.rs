@@ -1,4 +1,4 @@
-//! Several devices with different configurations in one process. Each test uses a device as a host does.
+//! Tests several devices with different configurations in one process. Each test uses a device as a host program does.
 
 use std::{
     ffi::c_void,
@@ -55,7 +55,7 @@ fn allocate(owner: Agent, bytes: usize) -> usize {
 /// Starts a copy to the device and returns its completion signal.
 fn copy(to: usize, from: usize, bytes: usize) -> Signal {
     let done = signal::create(1);
-    // SAFETY: no dependencies; the device checks the two ranges itself.
+    // SAFETY: the copy has no dependencies, and the device itself checks the two ranges.
     let status = unsafe {
         let none = std::ptr::null();
         hsa_amd_memory_async_copy(to, Agent::GPU, from, Agent::CPU, bytes, 0, none, done)
@@ -64,7 +64,7 @@ fn copy(to: usize, from: usize, bytes: usize) -> Signal {
     done
 }
 
-/// Returns true if the signal is lowered within `nanoseconds`.
+/// Returns true if the signal is decremented within `nanoseconds`.
 fn wait(signal: Signal, nanoseconds: u64) -> bool {
     let _waiting = schedule::Waiting::new(signal, Condition::Eq, 0);
     signal::wait(signal, Condition::Eq, 0, nanoseconds) == 0
@@ -137,7 +137,7 @@ fn two_devices_are_independent() {
     });
 }
 
-/// Also checks that a fault acts only on the threads of its own device.
+/// The healthy device copies correctly before and after the others, because a fault acts only on its own device.
 #[test]
 fn copy_faults_change_the_target() {
     #[track_caller]
@@ -182,7 +182,7 @@ fn freed_memory_is_available_unless_it_leaks() {
     check(with(Fault::AllocLeak.into()), 8192);
 }
 
-/// A thread switches between the devices, and each device follows its own schedule.
+/// One thread uses both devices in turn, and each device follows its own schedule.
 #[test]
 fn eager_and_lazy_devices_coexist() {
     let lazy = device(Config { schedule: Schedule::Lazy, ..Config::default() });
@@ -195,7 +195,7 @@ fn eager_and_lazy_devices_coexist() {
         let _entered = device(Config::default()).enter();
         hand_over()
     };
-    // The thread spins, because a sleeping process would count as idle.
+    // The thread spins, because a process that sleeps would be treated as idle.
     while at_once.load() != 0 {
         std::hint::spin_loop();
     }

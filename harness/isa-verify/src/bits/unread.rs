@@ -1,4 +1,5 @@
-//! Bits without an effect, and the reasons. They are from AMD's ISA guides, independent of the interpreter.
+//! Bits of instructions that have no effect, with the reasons. The reasons are from AMD's ISA guides and independent of
+//! the interpreter.
 
 use std::fmt;
 
@@ -11,11 +12,11 @@ pub(super) enum Reason {
     /// The bit is in the upper half of a literal: "16-bit operands take the low 16 bits of the literal" (RDNA 3 ISA,
     /// 7.1, "Literal constants").
     UpperHalf,
-    /// The bit is in `OP_SEL_HI`, which selects the half for the upper result (RDNA 3 ISA, "VOP3P"). It has no effect
-    /// if the source does not exist or the operation uses whole registers. Compilers set it anyway.
+    /// The bit is in `OP_SEL_HI`, which selects the half for the upper result (RDNA 3 ISA, "VOP3P"). The bit has no
+    /// effect if the source operand does not exist or the operation uses whole registers. Compilers set it anyway.
     NoPair,
-    /// The bit is in a source field that the instruction does not use. LLVM 22 writes the constant 0 there, and older
-    /// versions the number 0.
+    /// The bit is in a source operand field that the instruction does not use. LLVM 22 writes the constant 0 there, and
+    /// older versions the number 0.
     NoSource,
     /// The bit is in a register field that the instruction does not use, for example the data of a load. DS, FLAT,
     /// MUBUF and their successors have one field for each register that any of their instructions uses ("Microcode
@@ -85,13 +86,14 @@ pub(super) fn reason(words: &Words, size: usize, text: &str, bit: usize) -> Opti
     if packed && matches!(bit, 14 | 59 | 60) && !pairs && !name.starts_with("v_dot2") {
         return Some(Reason::NoPair);
     }
-    // The constant follows after one dword, or after two in VOP3 and VOP3P.
+    // The literal follows one dword of the instruction, or two in VOP3 and VOP3P.
     let long = matches!(words[0] >> 26, 0x33 | 0x35);
     let narrow = ["f16", "i16", "u16", "b16"].iter().any(|of| name.contains(of));
     if narrow && size == if long { 12 } else { 8 } && bit >= 8 * size - 16 {
         return Some(Reason::UpperHalf);
     }
-    // The second and third dword of DS, FLAT, MUBUF and MTBUF, then of VBUFFER, then of VFLAT and similar encodings.
+    // The fields are in the second and third dword of DS, FLAT, MUBUF and MTBUF, then of VBUFFER, then of VFLAT and
+    // similar encodings.
     let register = match (words[0] >> 26, size) {
         (0x36 | 0x37, 8) => bit >= 40,
         (0x38 | 0x3a, 8) => (32..40).contains(&bit),
@@ -102,7 +104,7 @@ pub(super) fn reason(words: &Words, size: usize, text: &str, bit: usize) -> Opti
     if register && !(words[0] >> 26 == 0x37 && (48..56).contains(&bit)) {
         return Some(Reason::NoRegister);
     }
-    // The source numbers 0 and 0x80 differ in one bit.
+    // The numbers 0 and 0x80, one of which is in an unused field, differ in one bit.
     let long = long || words[0] >> 26 == 0x34;
     let source = (0..3).any(|source| {
         let at = 9 * source;

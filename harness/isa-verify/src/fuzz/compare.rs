@@ -1,4 +1,4 @@
-//! Compiles kernels with both compilers, and compares the results.
+//! Compiles random kernels for the GPU and for the host, runs both, and compares the results.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,18 +21,18 @@ use crate::{
 };
 
 const PRELUDE: &str = include_str!("prelude.h");
-/// Maximum number of instructions of a wave. Random kernels end after a few thousand.
+/// Maximum number of instructions that a wave may execute. Random kernels end after a few thousand.
 const STEPS: u64 = 10_000_000;
 
-/// Maximum number of reports on kernels of a module that a compiler rejects.
+/// Maximum number of kernels that are reported for a module that a compiler rejects.
 const REFUSED: usize = 4;
 
-/// Optimisation level of the host whose results are the reference. The levels below are compared with it if there is a
-/// difference.
+/// Optimisation level of the host's compiler whose results are the reference. If there is a difference, the levels in
+/// the next list are compared with it.
 pub(super) const HOST_LEVEL: &str = "-O1";
 pub(super) const OTHER_HOST_LEVELS: [&str; 3] = ["-O0", "-O2", "-O3"];
 
-/// Options of the host's compiler. They make it round each half-float operation separately, as GPUs do.
+/// Options of the host's compiler. With them, each half-float operation is rounded separately, as on GPUs.
 const HOST: [&str; 12] = [
     "-x",
     "c",
@@ -52,7 +52,8 @@ const GPU: [&str; 4] = ["-w", "-ffp-contract=off", "-fwrapv", "-fno-strict-alias
 /// Results of a kernel: the words that each work-item outputs, and the words in global memory.
 pub(super) type Results = [Vec<u32>; 2];
 
-/// Time that each activity took, in seconds, and observations.
+/// Statistics of a comparison: the time that compiling and running took, in seconds, and the opcodes that were
+/// executed.
 #[derive(Default)]
 pub(super) struct Notes {
     pub(super) compiling: f64,
@@ -124,8 +125,8 @@ fn compile(kernels: &[Kernel], target: Target) -> Result<Vec<u8>, String> {
     hiprtc::compile(&source(kernels, true), target.arch.name(), &options)
 }
 
-/// Returns the kernels whose results differ: the index, and a description of the first word that differs. Each step is
-/// announced before it starts.
+/// Returns the kernels whose results differ: their indices, and a description of the first word that differs. Each step
+/// is announced before it starts, so that the cause of a crash is known.
 pub(super) fn compare(
     kernels: &[Kernel],
     expected: &[Results],
@@ -207,7 +208,7 @@ pub(super) fn first_difference(
     })
 }
 
-/// Returns the levels at which the host's compiler has results that differ from the reference.
+/// Returns the optimisation levels at which the results of the host's compiler differ from the reference.
 pub(super) fn host_votes(kernel: &Kernel, seed: u64) -> Vec<&'static str> {
     let one = std::slice::from_ref(kernel);
     let Ok(usual) = on_host(one, seed, HOST_LEVEL) else { return vec![HOST_LEVEL] };
@@ -215,7 +216,7 @@ pub(super) fn host_votes(kernel: &Kernel, seed: u64) -> Vec<&'static str> {
     OTHER_HOST_LEVELS.into_iter().filter(|level| !agrees(level)).collect()
 }
 
-/// Returns the smallest kernel that still differs, as source for both compilers.
+/// Returns the smallest kernel whose results still differ, as source code for both compilers.
 pub(super) fn shrink(
     mut kernel: Kernel,
     target: Target,

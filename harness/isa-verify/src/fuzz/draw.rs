@@ -1,4 +1,4 @@
-//! Random kernels in the common subset of C and HIP.
+//! Generates random kernels in the common subset of C and HIP.
 //!
 //! A kernel is a sequence of phases, with barriers in between. Each work-item has a state. In a phase, a work-item
 //! writes only its own state, its own part of the LDS, and shared words. It accesses shared words only by atomics of
@@ -10,16 +10,16 @@ use std::{fmt::Write, ops::Range};
 /// Number of work-items per workgroup: one wave of 64 lanes, or two of 32.
 pub(crate) const ITEMS: usize = 64;
 pub(crate) const GROUPS: usize = 2;
-/// Number of input words of a work-item, and number of global words that the work-items of a workgroup share.
+/// Number of input words of a work-item, and number of words in global memory that all work-items of a workgroup share.
 pub(crate) const INPUTS: usize = 16;
 pub(crate) const SHARED: usize = 32;
 
-/// Number of global words of a work-item that it does not share, and number of global words of a workgroup, including
-/// the shared ones.
+/// Number of words in global memory that only one work-item uses, and number of words of a workgroup, including the
+/// shared ones.
 pub(crate) const OWN: usize = 4;
 pub(crate) const ALL: usize = SHARED + OWN * ITEMS;
 
-/// Pseudo-random sequence from a seed (splitmix64).
+/// Generator of pseudo-random numbers from a seed (splitmix64).
 pub(crate) struct Draw(pub(crate) u64);
 
 impl Draw {
@@ -68,7 +68,7 @@ impl Draw {
     }
 }
 
-/// Type of a value: kind (`u`, `i` or `f`), bits per element, and number of elements.
+/// Type of a value: its kind (`u`, `i` or `f`), the number of bits per element, and the number of elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Type {
     kind: char,
@@ -129,7 +129,8 @@ impl Type {
         self.kind == 'f'
     }
 
-    /// Returns the type in which C computes. The promotion of C must not change an unsigned type to a signed one.
+    /// Returns the type in which the operation must be computed. The integer promotion of C must not change an unsigned
+    /// type to a signed one.
     fn wide(self) -> &'static str {
         if self.bits == 64 { "u64" } else { "u32" }
     }
@@ -170,8 +171,8 @@ fn count(list: &[Statement]) -> usize {
     list.iter().map(of).sum()
 }
 
-/// Removes statement number `number` with its contents. If there are fewer statements, returns `number` minus the
-/// number of statements.
+/// Removes statement number `number` with its contents and returns `None`. If there are fewer statements, returns
+/// `number` minus the number of statements.
 fn remove(list: &mut Vec<Statement>, mut number: usize) -> Option<usize> {
     for index in 0..list.len() {
         if number == 0 {
@@ -186,8 +187,8 @@ fn remove(list: &mut Vec<Statement>, mut number: usize) -> Option<usize> {
     Some(number)
 }
 
-/// Replaces part number `number` of the expressions by a one. If there are fewer parts, returns `number` minus the
-/// number of parts.
+/// Replaces part number `number` of the expressions by a one and returns `None`. If there are fewer parts, returns
+/// `number` minus the number of parts.
 fn simplify(list: &mut [Statement], mut number: usize) -> Option<usize> {
     for statement in list {
         let (Statement::Line(text) | Statement::Block(text, _)) = statement;
@@ -224,11 +225,11 @@ fn parts(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Work between two barriers, and moves between lanes after it.
+/// Statements between two barriers, and moves of values between lanes after them.
 #[derive(Clone)]
 struct Phase {
     body: Vec<Statement>,
-    /// True if the phase is a function of its own.
+    /// True if the statements are in a function of their own.
     called: bool,
     across: Vec<Across>,
 }
@@ -240,9 +241,9 @@ struct Size {
     phases: usize,
     /// Approximate number of statements in a phase.
     statements: usize,
-    /// Maximum nesting of expressions.
+    /// Maximum depth of expressions.
     depth: usize,
-    /// Maximum number of moves between lanes after a phase.
+    /// Maximum number of moves of values between lanes after a phase.
     across: usize,
 }
 
@@ -254,7 +255,7 @@ const LARGE: Size = Size { phases: 3, statements: 12, depth: 3, across: 3 };
 struct Across {
     to: String,
     from: String,
-    /// Code for the GPU. `@` is the value, `$` the old value, and `t` the number of the work-item.
+    /// Code for the GPU. `@` is replaced by the value and `$` by the old value. `t` is the number of the work-item.
     gpu: String,
     /// Code for the host. `seen` contains the values of all work-items.
     host: String,
@@ -304,7 +305,7 @@ impl Kernel {
         all
     }
 
-    /// Returns the variables that the kernel uses. The compilers need not see the others.
+    /// Returns the variables that the kernel uses. The others are not declared in the source code.
     fn used(&self) -> Vec<&Variable> {
         let body = self.body();
         self.variables.iter().filter(|v| body.contains(&v.name)).collect()
@@ -321,7 +322,7 @@ impl Kernel {
         self.variables.iter().filter(changes).collect()
     }
 
-    /// Returns whether the kernel uses its array, its part of the LDS, and shared words in the LDS.
+    /// Returns three flags: whether the kernel uses its array, its own part of the LDS, and shared words in the LDS.
     fn has(&self) -> [bool; 3] {
         let body = self.body();
         ["s->array", "own", "both"].map(|name| body.contains(name))
@@ -331,7 +332,7 @@ impl Kernel {
         self.phases.iter().map(|phase| count(&phase.body) + phase.across.len()).sum()
     }
 
-    /// Returns the kernel without statement number `number`.
+    /// Returns a copy of the kernel without statement number `number`.
     pub(crate) fn without(&self, mut number: usize) -> Kernel {
         let mut less = self.clone();
         for phase in &mut less.phases {
@@ -346,8 +347,8 @@ impl Kernel {
         less
     }
 
-    /// Returns the kernel with part number `number` of its expressions replaced by a one; `None` if there are fewer
-    /// parts.
+    /// Returns a copy of the kernel in which part number `number` of the expressions is replaced by a one; `None` if
+    /// the kernel has fewer parts.
     pub(crate) fn simpler(&self, mut number: usize) -> Option<Kernel> {
         let mut simpler = self.clone();
         for phase in &mut simpler.phases {
@@ -359,7 +360,7 @@ impl Kernel {
         None
     }
 
-    /// Returns the names of the words that each work-item writes to the results.
+    /// Returns the names of the words that each work-item writes to its results.
     pub(crate) fn outputs(&self) -> Vec<String> {
         let words = |v: &Variable| {
             let each = v.of.bits.div_ceil(32) as usize * v.of.lanes;
@@ -372,7 +373,7 @@ impl Kernel {
         self.changed().into_iter().flat_map(words).chain(rest).collect()
     }
 
-    /// Returns the source for the GPU or for the host. Most of it is the same for both.
+    /// Returns the source code for the GPU or for the host. Most of it is the same for both.
     pub(crate) fn text(&self, for_gpu: bool) -> String {
         let (name, mut out) = (&self.name, String::new());
         let [array, own, both] = self.has();
@@ -451,8 +452,8 @@ impl Kernel {
         out
     }
 
-    /// Returns the arguments of a phase: LDS to write, LDS to read, shared words, words in global memory, and inputs
-    /// that are the same for all work-items.
+    /// Returns the arguments for the function of a phase: LDS to write, LDS to read, shared words, words in global
+    /// memory, and inputs that are the same for all work-items.
     fn arguments(number: usize, group: &str) -> String {
         let [own, other] = halves(number);
         format!(
@@ -535,7 +536,7 @@ impl Kernel {
     }
 }
 
-/// Returns the variable, or for a vector each of its elements.
+/// Returns the expression for a variable, or for each element of a vector.
 fn places(v: &Variable) -> Vec<String> {
     match v.of.lanes {
         1 => vec![v.name.clone()],
@@ -546,11 +547,11 @@ fn places(v: &Variable) -> Vec<String> {
 const PARAMETERS: &str =
     "u32 *own, const u32 *other, u32 *both, u32 *all, u32 *far, const u32 *uni, u32 t";
 
-/// Number of LDS words: twice four words for each work-item, and the shared words.
+/// Number of words in the LDS: twice four words for each work-item, and the shared words.
 const LDS: usize = BOTH + SHARED;
 const BOTH: usize = 2 * 4 * ITEMS;
 
-/// Returns the offset of the LDS part that a phase writes, and of the part that the phase before wrote.
+/// Returns the offsets of the part of the LDS that a phase writes, and of the part that the preceding phase wrote.
 fn halves(phase: usize) -> [usize; 2] {
     if phase.is_multiple_of(2) { [0, 4 * ITEMS] } else { [4 * ITEMS, 0] }
 }

@@ -1,4 +1,4 @@
-//! A worker process, which compiles and runs kernels. If a compiler crashes or hangs, only the worker ends.
+//! Worker process that compiles and runs kernels. If a compiler crashes or hangs, only the worker ends.
 //!
 //! The worker reads one job per line and writes answers, which are lines that begin with `@`. The last line of an
 //! answer is `@end`. The worker announces each step before it starts, so that the cause of a crash is known.
@@ -19,11 +19,11 @@ use super::{
     draw::Kernel,
 };
 
-/// A job of a worker: kernels `from..to` of a seed. The seed has `of` kernels.
+/// A job for a worker: the kernels `from..to` of a seed. The seed has `of` kernels.
 #[derive(Clone)]
 pub(super) struct Job {
-    /// `compare` compares the results, `shrink` minimises the first kernel, and `votes` runs the host's compiler at its
-    /// other levels.
+    /// Kind of job: `compare` compares the results, `shrink` minimises the first kernel, and `votes` runs the host's
+    /// compiler at its other levels.
     pub(super) what: &'static str,
     pub(super) seed: u64,
     pub(super) of: u64,
@@ -33,7 +33,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Returns the maximum time that the worker may compute or sleep.
+    /// Returns the maximum time for which the worker may compute or sleep in this job.
     fn limit(&self) -> Duration {
         match self.what {
             "shrink" => Duration::from_secs(300),
@@ -151,8 +151,8 @@ fn answer(
     }
 }
 
-/// Time that a process has computed or slept. Time in which the process is runnable but other processes run is
-/// excluded, because on a busy machine a process of low priority waits for minutes.
+/// Measures the time that a process has computed or slept. Time in which the process could run but other processes do
+/// is excluded, because on a busy machine a process of low priority waits for minutes.
 struct Clock {
     process: u32,
     begun: Option<Duration>,
@@ -167,7 +167,7 @@ impl Clock {
         Clock { process, begun, asleep: Duration::ZERO }
     }
 
-    /// Returns true if the process sleeps, and its processor time. Source: `proc_pid_stat(5)`, which counts hundredths
+    /// Returns whether the process sleeps, and its processor time. Source: `proc_pid_stat(5)`, which counts hundredths
     /// of a second.
     fn look(process: u32) -> Option<(bool, Duration)> {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
@@ -176,7 +176,7 @@ impl Clock {
         Some((fields.first() == Some(&"S"), Duration::from_millis(10 * (ticks(11)? + ticks(12)?))))
     }
 
-    /// Updates and returns the time. Must be called once per tick.
+    /// Updates and returns the time. The caller must call this function once per tick.
     fn spent(&mut self) -> Duration {
         let Some((sleeps, computed)) = Clock::look(self.process) else { return Duration::MAX };
         if sleeps {
@@ -188,13 +188,13 @@ impl Clock {
     }
 }
 
-/// Description of a worker that ended without an answer.
+/// Description of how a worker ended before it had answered.
 pub(super) struct Died {
     pub(super) stage: String,
     pub(super) how: String,
 }
 
-/// A worker process, as seen by its parent.
+/// A worker process, as its parent sees it.
 pub(super) struct Worker {
     child: Child,
     input: ChildStdin,
@@ -231,7 +231,10 @@ impl Worker {
         Ok(Worker { child, input, lines, errors: RefCell::new(errors) })
     }
 
-    /// Sends a job, and returns the lines of the answer. Returns an error if the worker has ended.
+    /// Sends a job to the worker, and returns the lines of its answer.
+    ///
+    /// # Errors
+    /// Returns a description if the worker has ended.
     pub(super) fn ask(&mut self, job: &Job) -> Result<Vec<(String, String)>, Died> {
         let mut clock = Clock::new(self.child.id());
         let (mut stage, mut answer) = ("begin".to_owned(), Vec::new());

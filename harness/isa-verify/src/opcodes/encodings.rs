@@ -1,15 +1,15 @@
-//! Encodings of vector instructions, bit by bit. Source: "Microcode Formats" of AMD's ISA guides for Vega, CDNA 1 to 3
-//! and RDNA 1 to 4.
+//! Encodes vector instructions bit by bit. Source: "Microcode Formats" of AMD's ISA guides for Vega, CDNA 1 to 3 and
+//! RDNA 1 to 4.
 
 use device::Arch;
 
-/// Registers of the plain form. The sources are v10, v12 and v14, and the result is v8, or s8 if it is scalar.
-/// First vector register that a slot sets.
+/// First vector register whose value a test sets. In the plain form of an instruction, it is the result (v8, or s8 if
+/// the result is scalar), and the source operands are v10, v12 and v14.
 pub(super) const FIRST: u32 = 8;
 const SOURCES: [u32; 3] = [FIRST + 2, FIRST + 4, FIRST + 6];
-/// Number of the first vector register among the 512 operands.
+/// Operand number of the first vector register, v0, among the 512 operand numbers.
 pub(super) const VECTOR: u32 = 256;
-/// Operand number which means that the first source is in the next dword.
+/// Operand number which means that the first source operand is in the next dword.
 const DPP16: u32 = 250;
 const DPP8: u32 = 233;
 const SDWA: u32 = 249;
@@ -33,23 +33,23 @@ impl Encoding {
     pub(super) fn opcodes(self, arch: Arch) -> u32 {
         match self {
             Encoding::Vop1 | Encoding::Vopc => 256,
-            // Other opcodes of VOP2 mean that the word is VOP1 or VOPC.
+            // Larger opcodes of VOP2 mean that the instruction is VOP1 or VOPC.
             Encoding::Vop2 => 62,
-            // Other opcodes of VOP3 on GFX9 mean that the word is VOP3P.
+            // Larger opcodes of VOP3 on GFX9 mean that the instruction is VOP3P.
             Encoding::Vop3 if arch.facts().microcode.is_gfx9() => 0x380,
             Encoding::Vop3 => 1024,
             Encoding::Vop3p => 128,
         }
     }
 
-    /// Returns true if the encoding has two dwords, where every source may be any operand.
+    /// Returns true if the encoding has two dwords. In such an encoding, every source operand may be of any kind.
     pub(super) fn is_long(self) -> bool {
         matches!(self, Encoding::Vop3 | Encoding::Vop3p)
     }
 
-    /// Returns plain forms of an opcode, whose operands are vector registers: with three sources, without the third
-    /// source, and without the second and third source. VOP2 has forms with and without a constant after it.
-    /// Disassemblers before LLVM 22 require zeros in unused source fields.
+    /// Returns the plain forms of an opcode, whose operands are vector registers: with three source operands, without
+    /// the third one, and without the second and third one. VOP2 has forms with and without a literal. Disassemblers
+    /// before LLVM 22 require zeros in unused source operand fields.
     pub(super) fn plain(self, arch: Arch, opcode: u32) -> Vec<Vec<u32>> {
         let gfx9 = arch.facts().microcode.is_gfx9();
         let [a, b, c] = SOURCES.map(|register| VECTOR + register);
@@ -74,7 +74,8 @@ impl Encoding {
         }
     }
 
-    /// Returns the VOP3 words for the plain words of a shorter encoding.
+    /// Returns the VOP3 encoding of an instruction that is given in a shorter encoding; `None` if VOP3 does not have
+    /// it.
     pub(super) fn lengthened(self, arch: Arch, words: &[u32]) -> Option<Vec<u32>> {
         let (opcode, sources) = match (self, arch.facts().microcode.is_gfx9()) {
             (Encoding::Vopc, _) => (words[0] >> 17 & 0xff, 2),
@@ -86,12 +87,12 @@ impl Encoding {
         Encoding::Vop3.plain(arch, opcode).into_iter().nth(3 - sources)
     }
 
-    /// Returns true if a source of the plain words is a vector register. A source that must be scalar is s0.
+    /// Returns true if the source operand of the plain form is a vector register. An operand that must be scalar is s0.
     pub(super) fn has_vector(self, words: &[u32], source: usize) -> bool {
         !self.is_long() || words[1] >> (9 * source) & 0x1ff >= VECTOR
     }
 
-    /// Replaces the operand of a source. A literal is appended.
+    /// Replaces a source operand by another operand. If it is a literal, the literal is appended.
     pub(super) fn with_source(
         self,
         words: &[u32],
@@ -120,21 +121,22 @@ impl Encoding {
         Some(words)
     }
 
-    /// Returns words whose first source is read from other lanes. `way` is the operand number for this, and `control`
-    /// is the next dword without the register.
+    /// Returns the instruction with its first source operand read from other lanes. `way` is the operand number for
+    /// this, and `control` is the next dword without the register.
     fn with_first(self, words: &[u32], way: u32, control: u32) -> Option<Vec<u32>> {
         let mut words = self.with_source(words, 0, way)?;
         words.push(control | SOURCES[0]);
         Some(words)
     }
 
-    /// Adds DPP16 control. `control` is `DPP_CTRL`, and `rest` contains the other fields of the dword.
+    /// Adds DPP16 control to the instruction. `control` is `DPP_CTRL`, and `rest` contains the other fields of the
+    /// dword.
     pub(super) fn dpp16(self, words: &[u32], control: u32, rest: u32) -> Option<Vec<u32>> {
         self.with_first(words, DPP16, control << 8 | rest)
     }
 
-    /// Adds DPP8 control. Each lane of eight reads from the lane in `lanes`. If `fetch` is true, lanes may read from
-    /// inactive lanes.
+    /// Adds DPP8 control to the instruction. In each group of eight lanes, lane `n` reads from lane `lanes[n]`. If
+    /// `fetch` is true, lanes may read from inactive lanes.
     pub(super) fn dpp8(self, words: &[u32], lanes: [u32; 8], fetch: bool) -> Option<Vec<u32>> {
         let lanes = lanes.iter().enumerate().map(|(at, lane)| lane << (8 + 3 * at));
         self.with_first(words, DPP8 + u32::from(fetch), lanes.fold(0, |all, lane| all | lane))
@@ -144,19 +146,19 @@ impl Encoding {
     pub(super) fn whole(self) -> u32 {
         const DWORD: u32 = 6;
         match self {
-            // In a comparison, this field contains the register of the mask: vcc.
+            // In a comparison, these bits contain the register of the mask: vcc.
             Encoding::Vopc => DWORD << 16 | DWORD << 24,
             _ => DWORD << 8 | DWORD << 16 | DWORD << 24,
         }
     }
 
-    /// Adds SDWA control. `control` is the dword without the register.
+    /// Adds SDWA control to the instruction. `control` is the dword without the register.
     pub(super) fn sdwa(self, words: &[u32], control: u32) -> Option<Vec<u32>> {
         (!self.is_long()).then(|| self.with_first(words, SDWA, control)).flatten()
     }
 }
 
-/// Returns true if 32-bit encodings select the half of a register by the register number.
+/// Returns true if 32-bit encodings select the half of a register with the register number.
 pub(super) fn numbers_halves(arch: Arch) -> bool {
     arch.facts().selects_halves
 }

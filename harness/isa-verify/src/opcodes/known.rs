@@ -1,9 +1,10 @@
-//! Minimum numbers of claims, and forms that the interpreter does not support. Any other result is an error.
+//! Expected results of the tests in [`opcodes`](super): minimum numbers of claims, and forms that the interpreter does
+//! not support. Any other result is an error.
 
 use device::Facts;
 
-/// Minimum number of claims for each relation, on every architecture and for one wave size. The table contains
-/// relations that every architecture has.
+/// Minimum number of claims for each relation, on every architecture and for one wave size. These relations exist on
+/// every architecture.
 const LEAST: [(&str, usize); 21] = [
     ("DPP", 800),
     ("DPP and more", 200),
@@ -27,7 +28,7 @@ const LEAST: [(&str, usize); 21] = [
     ("the long encoding", 230),
     ("two places of LDS", 72),
 ];
-/// Predicate that selects the architectures that have a relation.
+/// Function that returns true for the architectures on which a relation exists.
 type Where = fn(&Facts) -> bool;
 const LEAST_IN: [(&str, usize, Where); 13] = [
     ("DPP8", 90, |facts| !facts.microcode.is_gfx9()),
@@ -45,13 +46,13 @@ const LEAST_IN: [(&str, usize, Where); 13] = [
     ("accumulators as sources", 44, has_accumulators),
     ("blocks and lanes of a matrix", 230, has_accumulators),
 ];
-/// Returns true if loads and stores can access accumulators like vector registers.
+/// Returns true if loads and stores can access accumulator registers like vector registers.
 fn has_accumulators(facts: &Facts) -> bool {
     facts.has_gfx90a_instructions
 }
 
-/// Minimum number of claims for each relation of memory instructions, on every architecture. Some architectures have
-/// more because of more cache bits or atomics.
+/// Minimum number of claims for each relation of memory instructions, on every architecture. Architectures with more
+/// cache bits or atomics have more claims.
 const OF_MEMORY: [(&str, usize); 30] = [
     ("LDS", 44),
     ("LDS at an offset", 220),
@@ -84,13 +85,13 @@ const OF_MEMORY: [(&str, usize); 30] = [
     ("scratch at an offset", 154),
     ("scratch by a scalar", 176),
 ];
-/// Minimum number of claims in all relations together.
+/// Minimum total number of claims.
 const IN_ALL: usize = 20_000;
 /// Minimum number of instructions that are compared in waves of both sizes.
 const OF_BOTH_SIZES: usize = 640;
 
-/// Forms that the interpreter does not support. The key is the beginning of the relation's name. The first entry lists
-/// instructions of which no form is supported.
+/// Forms that the interpreter does not support. The key is the beginning of the name of the relation. The first entry
+/// lists instructions of which no form is supported.
 const LACKS: [(&str, &[&str]); 8] = [
     (
         "in no form",
@@ -154,11 +155,11 @@ const LACKS: [(&str, &[&str]); 8] = [
             "ds_wrxchg2st64_rtn_b64",
         ],
     ),
-    // These forms do not exist, but LLVM names their words.
+    // These forms do not exist, although LLVM disassembles them.
     ("a scalar source", &["v_mqsad_u32_u8", "v_permlane16_b32", "v_permlanex16_b32", "v_swap_b16"]),
     ("a scaled result", &["v_div_fmas_f32", "v_div_scale_f32", "v_pk_fmac_f16"]),
 ];
-/// Instructions with 32-bit operands, which have no halves. LLVM prints `op_sel` for them, or VOP3 has the bits.
+/// Instructions that have 32-bit operands without halves, although LLVM prints `op_sel` for them or VOP3 has the bits.
 const WHOLE: [&str; 31] = [
     "v_alignbit_b32",
     "v_alignbyte_b32",
@@ -193,7 +194,7 @@ const WHOLE: [&str; 31] = [
     "v_sat_pk_u8_i16",
 ];
 
-/// Relation for an instruction whose plain form is not supported.
+/// Name of the relation for an instruction whose plain form is not supported.
 pub(super) const IN_NO_FORM: &str = LACKS[0].0;
 
 /// Returns true if the table lists this form of an instruction as not supported by the interpreter.
@@ -210,7 +211,7 @@ fn few(relation: &str, found: usize, least: usize) -> Option<String> {
     (found < least).then(|| format!("{relation}: {found} claims, and there were {least}"))
 }
 
-/// Returns messages about relations with too few claims.
+/// Returns messages about relations that have too few claims.
 pub(super) fn missed(facts: &Facts, claimed: impl Fn(&str) -> usize, all: usize) -> Vec<String> {
     let there = LEAST_IN.iter().filter(|(_, _, there)| there(facts));
     let least =

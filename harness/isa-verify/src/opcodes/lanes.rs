@@ -1,4 +1,4 @@
-//! Inactive lanes, and sources in other lanes (DPP).
+//! Tests inactive lanes, and source operands that are read from other lanes (DPP).
 
 use std::rc::Rc;
 
@@ -24,7 +24,7 @@ pub(super) fn off(plain: &mut Plain) {
 }
 
 /// A DPP permutation: the value of `DPP_CTRL`, and a function that returns the lane from which each lane reads. The
-/// function returns `None` if that lane does not exist.
+/// function returns `None` if the lane has no source lane.
 type Way = (u32, fn(usize) -> Option<usize>);
 
 const WAYS: [Way; 15] = [
@@ -50,12 +50,12 @@ const WAYS: [Way; 15] = [
     (0x155, |lane| Some(lane & !15 | 5)),
     (0x163, |lane| Some(lane ^ 3)),
 ];
-/// `row_shr`, for claims about lanes without a source.
+/// `row_shr`, for claims about lanes without a source lane.
 const SHIFT: Way = WAYS[3];
 const BOUND_CTRL: u32 = 1 << 19;
 const ALL_ROWS: u32 = 0xff << 24;
 
-/// Adds claims that the first source is read from other lanes. All lanes are active.
+/// Adds claims about a first source operand that is read from other lanes. All lanes are active.
 pub(super) fn others(plain: &mut Plain) {
     let (encoding, compares) = (plain.encoding, plain.name.starts_with("v_cmpx_"));
     // The row mask does not apply to carries: `v_add_co_u32` and similar instructions always write them.
@@ -63,14 +63,14 @@ pub(super) fn others(plain: &mut Plain) {
     for (control, way) in WAYS {
         let words = encoding.dpp16(plain.words, control, ALL_ROWS);
         let made = plain.claim("DPP", words).before(move |state| from_lanes(state, way)).all_on();
-        // Without bound control, a lane without a source keeps its registers.
+        // Without bound control, a lane without a source lane keeps its registers.
         made.after(move |given, _, like| leave(given, like, compares, |lane| way(lane).is_none()));
     }
     let (control, shift) = SHIFT;
     let words = encoding.dpp16(plain.words, control, ALL_ROWS | BOUND_CTRL);
     let made = plain.claim("DPP with bounds", words).all_on();
     made.before(move |state| from_lanes(state, shift));
-    // The masks enable some rows, and some banks of four lanes.
+    // The masks enable some rows, and some banks of four lanes within them.
     let (control, way) = WAYS[0];
     let words = encoding.dpp16(plain.words, control, 0b0101 << 28 | 0b1010 << 24);
     let made = plain.claim("DPP in some rows", words).before(move |state| from_lanes(state, way));
@@ -89,13 +89,13 @@ pub(super) fn others(plain: &mut Plain) {
     });
 }
 
-/// Active lanes for claims about reading from inactive lanes. Groups of two or three neighbours and the ends of rows
-/// are inactive.
+/// Mask of active lanes for claims about reading from inactive lanes. Groups of two or three neighbours and the ends of
+/// rows are inactive.
 const SOME_OFF: u64 = 0x7ffe_e7d3_3ffb_9f6d;
 const FETCH_INACTIVE: u32 = 1 << 18;
 
 /// Adds claims about lanes that read from inactive lanes. If inactive lanes are fetched, they provide their value.
-/// Otherwise the reading lane has no source.
+/// Otherwise the reading lane has no source lane.
 pub(super) fn others_off(plain: &mut Plain) {
     let (encoding, compares) = (plain.encoding, plain.name.starts_with("v_cmpx_"));
     let gfx9 = plain.arch.facts().microcode.is_gfx9();
@@ -124,7 +124,7 @@ pub(super) fn others_off(plain: &mut Plain) {
     }
 }
 
-/// Relations about properties that are not encoded in the DPP dword.
+/// Relations about properties that are encoded outside of the DPP dword.
 const SAID: [&str; 4] =
     ["an upper half", "another sign", "halves of a packed source", "signs of a packed source"];
 
@@ -164,7 +164,7 @@ pub(super) fn others_and_more(plain: &mut Plain) {
     }
 }
 
-/// Replaces the first source of each lane by the one of another lane, or by 0.
+/// Replaces the first source operand of each lane by that of another lane, or by 0 without a source lane.
 fn from_lanes(state: &mut State, way: impl Fn(usize) -> Option<usize>) {
     let old = state.lanes.clone();
     for (lane, registers) in state.lanes.iter_mut().enumerate() {
@@ -174,7 +174,7 @@ fn from_lanes(state: &mut State, way: impl Fn(usize) -> Option<usize>) {
     }
 }
 
-/// Restores the initial registers of these lanes, and returns the lanes as a mask.
+/// Restores the initial registers of the lanes that `these` selects, and returns the lanes as a mask.
 fn keep(given: &State, like: &mut State, these: impl Fn(usize) -> bool) -> u64 {
     let mut bits = 0;
     for lane in (0..like.lanes.len()).filter(|lane| these(*lane)) {
@@ -184,7 +184,8 @@ fn keep(given: &State, like: &mut State, these: impl Fn(usize) -> bool) -> u64 {
     bits
 }
 
-/// Restores the initial registers of these lanes, and clears the lanes in a mask that the instruction writes.
+/// Restores the initial registers of the lanes that `these` selects, and clears their bits in a mask that the
+/// instruction writes.
 fn leave(given: &State, like: &mut State, compares: bool, these: impl Fn(usize) -> bool) {
     let bits = keep(given, like, these);
     like.clear(given, bits);

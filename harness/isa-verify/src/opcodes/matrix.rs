@@ -1,9 +1,9 @@
-//! Tests matrix instructions with constants as C, with accumulator registers, with broadcast blocks and lanes, and with
-//! inactive lanes against their plain form. Source: "Matrix Arithmetic Instructions" of the guides to CDNA 1 to 4 and
+//! Tests matrix instructions against their plain form: with constants as C, with accumulator registers, with broadcast
+//! blocks and lanes, and with inactive lanes. Source: "Matrix Arithmetic Instructions" of the guides to CDNA 1 to 4 and
 //! "Wave Matrix" of those to RDNA 3 and 4.
 //!
-//! Matrix instructions need more registers than a slot provides. Therefore these registers are loaded from memory
-//! before the instruction and stored afterwards.
+//! Matrix instructions need more registers than the test kernel ([`Slot`]) sets. Therefore these registers are loaded
+//! from memory before the instruction and stored afterwards.
 
 use std::rc::Rc;
 
@@ -17,33 +17,33 @@ use super::{
     slot::{Slot, State},
 };
 
-/// First registers of A, B and C. D occupies the registers of C.
+/// Numbers of the first registers of A, B and C. D occupies the registers of C.
 const A: u32 = 16;
 const B: u32 = 24;
 const C: u32 = 32;
-/// Bytes of memory per lane: room for v16 to v47.
+/// Bytes of memory for each lane: space for v16 to v47.
 const LANE: usize = 128;
 const VECTOR: u32 = 256;
 const EXEC_LO: u32 = 126;
 const ALL: u32 = 193;
 
-/// Claims. The flag is true if the claim stores the result itself.
+/// Claims, each with a flag that is true if the claim itself stores the result to memory.
 type Claims = Vec<(Claim, bool)>;
 
-/// Properties of an instruction that its text contains.
+/// Properties of an instruction that can be read from its text.
 struct Shape {
     results: usize,
-    /// Number of rows in a block.
+    /// Number of rows in a block of D.
     rows: usize,
     is_mfma: bool,
-    /// Type of C and D.
+    /// Name of the type of C and D.
     of: String,
 }
 
 fn shape(text: &str) -> Option<Shape> {
     let (name, operands) = text.split_once(' ')?;
     let (family, rest) = name.strip_prefix("v_")?.split_once('_')?;
-    // For small floats, the encoding of one instruction may also be that of another one.
+    // In products of small floats, the encoding of one instruction may also be that of another.
     if !["mfma", "wmma"].contains(&family) || name.contains("f8f6f4") {
         return None;
     }
@@ -55,7 +55,7 @@ fn shape(text: &str) -> Option<Shape> {
     fits.then(|| Shape { results, rows, is_mfma: family == "mfma", of: of.to_owned() })
 }
 
-/// Returns the number of registers in `v[16:19]` or in `v16`.
+/// Returns the number of registers in an operand such as `v[16:19]` or `v16`.
 fn count(text: &str) -> Option<usize> {
     match text.strip_prefix("v[") {
         Some(range) => {
@@ -70,7 +70,7 @@ fn words(arch: Arch, opcode: u32) -> Vec<u32> {
     let sources = (VECTOR + A) | (VECTOR + B) << 9 | (VECTOR + C) << 18;
     match arch.facts().microcode.is_gfx9() {
         true => vec![0x1a7 << 23 | opcode << 16 | C, sources],
-        // Each source uses both halves of its registers.
+        // Each source operand uses both halves of its registers.
         false => vec![0x198 << 23 | opcode << 16 | 1 << 14 | C, sources | 3 << 27],
     }
 }
@@ -93,7 +93,7 @@ pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table, around: &Aro
         }
         let address = slot.address();
         for (mut claim, ends_elsewhere) in claims {
-            // Loads v16 and following, and then the new value of C.
+            // The first instructions load v16 and following, and then the new value of C.
             claim.first = [around.load(A, 8), claim.first].concat();
             if !ends_elsewhere {
                 claim.last.extend(around.store(C, 4));
@@ -117,19 +117,19 @@ fn addresses(state: &mut State, address: u64) {
     }
 }
 
-/// Sets the sources to small numbers, whose sums do not overflow in any float type.
+/// Sets the source operands to small numbers, whose sums do not overflow in any float type.
 fn small(state: &mut State) {
     for (at, word) in state.memory.iter_mut().enumerate() {
         *word = 0x3c00_3c00 ^ (at as u32 + 1).wrapping_mul(0x9e37_79b9) & 0x83ff_83ff;
     }
 }
 
-/// Returns the index of the dword in memory that contains a register of a lane.
+/// Returns the index of the dword in memory that contains a register in one lane.
 fn at(lane: usize, register: u32) -> usize {
     (lane * LANE) / 4 + (register - A) as usize
 }
 
-/// Sets the registers from `first` on to these two words in turn.
+/// Sets `count` registers, starting with `first`, to these two words in turn.
 fn set(state: &mut State, first: u32, count: usize, words: [u32; 2]) {
     for lane in 0..state.lanes.len() {
         for register in 0..count {
@@ -153,13 +153,13 @@ fn constants(plain: &[u32], shape: &Shape, claims: &mut Claims) {
         let mut claim = Claim::new("a constant for a matrix", form, plain.to_vec());
         let (count, words) = (shape.results, *words);
         claim.set_before(move |state| set(state, C, count, words));
-        // The instruction does not change memory outside of D.
+        // The instruction must not change memory outside of D.
         claim.set_after(move |given, _, like| restore(given, like, count));
         claims.push((claim, false));
     }
 }
 
-/// Restores all memory except D.
+/// Restores the initial contents of all memory except D.
 fn restore(given: &State, like: &mut State, results: usize) {
     for lane in 0..like.lanes.len() {
         let kept = at(lane, A)..at(lane, C);
@@ -169,7 +169,7 @@ fn restore(given: &State, like: &mut State, results: usize) {
     }
 }
 
-/// Adds claims that the instruction ignores EXEC, so that inactive lanes take part.
+/// Adds claims that the instruction ignores EXEC, so that inactive lanes take part too.
 fn off(arch: Arch, plain: &[u32], claims: &mut Claims) {
     let wide = arch.wave_size() == 64;
     // In waves of 32 lanes, the upper half of EXEC has no effect.
@@ -194,13 +194,13 @@ fn mov(arch: Arch, wide: bool, to: u32, from: u32) -> u32 {
     0x17d << 23 | to << 16 | opcode << 8 | from
 }
 
-/// Adds claims about sources and results in accumulator registers. Not for GFX908, which loads accumulators in another
-/// way.
+/// Adds claims about source operands and results in accumulator registers. GFX908 is excluded, because it loads
+/// accumulators in another way.
 fn accumulators(arch: Arch, plain: &[u32], shape: &Shape, around: &Around, claims: &mut Claims) {
     if !arch.facts().has_gfx90a_instructions {
         return;
     }
-    // One of A and B is in the accumulators that contain the other one.
+    // Either A or B is in accumulators. The vector registers with the same numbers contain the other matrix.
     for (source, register, other) in [(0, A, B), (1, B, A)] {
         let (mut form, mut like) = (plain.to_vec(), plain.to_vec());
         form[1] |= 1 << (27 + source);
@@ -223,7 +223,7 @@ fn accumulators(arch: Arch, plain: &[u32], shape: &Shape, around: &Around, claim
     claims.push((claim, true));
 }
 
-/// Adds claims that broadcast blocks of A and permuted lanes of B have the same effect as a permutation of A and B
+/// Adds claims that broadcast blocks of A and permuted lanes of B have the same effect as if A and B had been permuted
 /// before.
 fn broadcasts(plain: &[u32], shape: &Shape, claims: &mut Claims) {
     if shape.of == "f64" {
@@ -246,7 +246,7 @@ fn broadcasts(plain: &[u32], shape: &Shape, claims: &mut Claims) {
     };
     let rows = shape.rows;
     let blocks = shape.results * 64 / (rows * rows);
-    // If each lane contains a row of A, each block is in different lanes.
+    // If each lane contains one row of A, the blocks are in different lanes.
     if blocks * rows == 64 {
         for size in 1..=blocks.ilog2() {
             for which in [0, 1, (1 << size) - 1] {

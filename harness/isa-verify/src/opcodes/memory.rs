@@ -1,5 +1,6 @@
 //! Tests memory instructions in each form of the address. Values of loads and effects of stores are compared byte by
-//! byte. An atomic that returns the old value is compared with a load followed by the atomic that does not return it.
+//! byte. An atomic that returns the old value is compared with a load that is followed by the atomic that does not
+//! return it.
 
 mod buffer;
 mod flat;
@@ -21,7 +22,7 @@ use super::{
 use layout::{Flat, Segment};
 use moved::Moved;
 
-/// Checks instructions that need loads and stores around them.
+/// Function that tests instructions with many registers, which are loaded before the instruction and stored after it.
 type Matrices = fn(&mut Slot, Arch, &mut Table, &Around);
 
 pub(super) fn check(
@@ -41,11 +42,11 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Opcodes by name. The name is the part after the segment.
+/// Opcodes by name. The name lacks the prefix for the segment, such as `global_`.
 type Named = HashMap<String, u32>;
 
-/// Returns the opcodes that the disassembler names. `words` returns the words of an opcode. Keys are the parts of the
-/// names after `start`.
+/// Returns the opcodes that the disassembler knows, by the part of their names after `start`. `words` encodes an
+/// instruction with a given opcode.
 fn named(slot: &mut Slot, start: &str, words: impl Fn(u32) -> Vec<u32>) -> Named {
     let name = |opcode| {
         let text = slot.text(&words(opcode))?;
@@ -63,14 +64,14 @@ fn in_order(named: &Named) -> Vec<(&str, u32)> {
     all
 }
 
-/// First address register: v[14:15]. Loads write to v8 and following, and stores read from v10 and following.
+/// First address register: v[14:15]. Loads write to v8 and following, and stores store v10 and following.
 const ADDRESS: u32 = FIRST + 6;
 const DATA: u32 = FIRST + 2;
-/// Number of the first address register among those of a slot.
+/// Index of the first address register among the registers that a test sets.
 const ADDRESS_ROW: usize = 6;
 const DATA_ROW: usize = 2;
 
-/// Positions of the bytes that the lanes access.
+/// Positions in memory of the bytes that the lanes access.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Places {
     /// The positions are scattered, and some lanes are inactive.
@@ -79,7 +80,7 @@ enum Places {
     InOrder,
 }
 
-/// Byte offset in memory with free space before and after the accesses of all lanes.
+/// Byte offset in memory with free space on both sides for the accesses of all lanes.
 const MIDDLE: usize = 2048;
 
 impl Places {
@@ -97,7 +98,7 @@ impl Places {
     }
 }
 
-/// Returns a claim about words whose expected result is computed here.
+/// Returns a claim about an instruction whose expected result is computed by the test itself.
 fn known(relation: &'static str, words: Vec<u32>, exec: u64) -> Claim {
     let mut claim = Claim::new(relation, words, vec![NOP]);
     (claim.without, claim.in_turn, claim.exec) = (None, true, exec);
@@ -109,8 +110,8 @@ fn on(state: &State) -> impl Iterator<Item = usize> + use<> {
     (0..state.lanes.len()).filter(move |lane| exec >> lane & 1 == 1)
 }
 
-/// Sets the expected effect of a load or a store. `of` selects the memory, and `at` returns the offset of a lane's
-/// bytes in it.
+/// Makes the claim expect the effect of a load or a store. `of` selects the memory, and `at` returns the offset of a
+/// lane's bytes in that memory.
 fn moves(
     claim: &mut Claim,
     moved: Moved,
@@ -147,15 +148,15 @@ fn addresses(of: impl Fn(usize) -> u64 + 'static) -> super::claim::Change {
     })
 }
 
-/// Loads and stores of groups of four registers, which run before and after an instruction with many registers. Each
-/// lane has an address.
+/// Loads and stores of groups of four registers, to run before and after an instruction with many registers. Each lane
+/// has an address of its own.
 pub(super) struct Around {
     arch: Arch,
     load: u32,
     store: u32,
 }
 
-/// Bit in the second dword. On GFX90A and later it means that the register is an accumulator.
+/// Bit in the second dword of a load or store. On GFX90A and later it means that the register is an accumulator.
 const ACCUMULATOR: u32 = 1 << 23;
 
 impl Around {
@@ -171,7 +172,8 @@ impl Around {
         Flat { opcode, result: register, data, offset, ..plain }.words(self.arch)
     }
 
-    /// Returns words that load `times` groups of four registers. The memory of `first` is that of v16.
+    /// Returns instructions that load `times` groups of four registers, starting with register `first`. Memory starts
+    /// with the value of v16.
     pub(super) fn load(&self, first: u32, times: u32) -> Vec<u32> {
         let four = |n| self.words(self.load, first + 4 * n, 4 * (first - 16 + 4 * n));
         (0..times).flat_map(four).collect()
@@ -182,7 +184,7 @@ impl Around {
         (0..times).flat_map(four).collect()
     }
 
-    /// Returns words that load accumulators from the memory at offset `place`.
+    /// Returns instructions that load accumulators from the memory at offset `place`.
     pub(super) fn load_accumulators(&self, first: u32, times: u32, place: u32) -> Vec<u32> {
         let four = |n| self.words(self.load, first + 4 * n, place + 16 * n);
         accumulators((0..times).flat_map(four).collect())
@@ -193,7 +195,8 @@ impl Around {
     }
 }
 
-/// Sets the accumulator bit of each instruction. On architectures with accumulators, loads and stores have two dwords.
+/// Sets the accumulator bit of each of these instructions. On architectures with accumulators, loads and stores have
+/// two dwords.
 fn accumulators(mut words: Vec<u32>) -> Vec<u32> {
     words.iter_mut().skip(1).step_by(2).for_each(|word| *word |= ACCUMULATOR);
     words

@@ -1,4 +1,4 @@
-//! VOPD, which contains two instructions of VOP1 and VOP2. Source: "VOPD" of the RDNA 3 and 4 ISA guides.
+//! Tests VOPD, which combines two instructions of VOP1 and VOP2. Source: "VOPD" of the RDNA 3 and 4 ISA guides.
 
 use std::collections::HashMap;
 
@@ -10,11 +10,12 @@ use super::{
 
 const X_OPCODES: u32 = 16;
 const Y_OPCODES: u32 = 32;
-/// Plain words by the name of the instruction, without the suffix of the encoding.
+/// Encoded plain forms of instructions, by the name without the suffix of the encoding.
 pub(super) type Known = HashMap<String, (Encoding, Vec<u32>)>;
 
-/// Returns the words of all pairs of opcodes. X reads v10 and v12 and writes v8. Y reads the old v8 and v13 and writes
-/// v9. An instruction with one source, for example a move, has a zero in the unused field.
+/// Returns the encoded pairs of all opcodes. The first instruction (X) reads v10 and v12 and writes v8. The second one
+/// (Y) reads the old value of v8 and v13 and writes v9. An instruction with one source operand, for example a move, has
+/// a zero in the unused field.
 pub(super) fn words() -> impl Iterator<Item = Vec<u32>> {
     let pair = |of_x: u32, of_y: u32, second_of_x: u32, second_of_y: u32| {
         vec![
@@ -32,8 +33,8 @@ pub(super) fn words() -> impl Iterator<Item = Vec<u32>> {
     })
 }
 
-/// Returns true if the text contains the sources that are encoded. LLVM also names words with unused fields that are
-/// not zero.
+/// Returns true if the text contains the operands that are encoded. LLVM also disassembles words whose unused fields
+/// are not zero.
 pub(super) fn has_its_sources(text: &str) -> bool {
     let moves = |half: &str| half.contains("v_dual_mov_b32");
     let second = |half: &str, register: &str| half.split([',', ' ']).any(|word| word == register);
@@ -41,8 +42,8 @@ pub(super) fn has_its_sources(text: &str) -> bool {
         .is_some_and(|(x, y)| (moves(x) || second(x, "v12")) && (moves(y) || second(y, "v13")))
 }
 
-/// Returns a claim that the pair has the effect of its two instructions in sequence. Y is first, because X overwrites a
-/// source of Y.
+/// Returns a claim that the pair has the effect of its two instructions in sequence. Y comes first, because X
+/// overwrites an operand of Y.
 pub(super) fn of(words: Vec<u32>, text: &str, known: &Known) -> Option<Claim> {
     let (x, y) = text.split_once(" :: ")?;
     let alone = |half: &str, registers: [u32; 3]| {

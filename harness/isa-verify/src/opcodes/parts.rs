@@ -1,4 +1,4 @@
-//! Tests SDWA, which selects bytes and words of registers.
+//! Tests SDWA, which uses bytes and words of registers as operands.
 
 use super::{
     claim::{Plain, row},
@@ -7,9 +7,9 @@ use super::{
     types::{gives_half, sign},
 };
 
-/// Number of bits and lowest bit of `BYTE_0` to `BYTE_3`, `WORD_0` and `WORD_1`.
+/// Number of bits and position of the lowest bit of `BYTE_0` to `BYTE_3`, `WORD_0` and `WORD_1`.
 const PARTS: [(u32, u32); 6] = [(8, 0), (8, 8), (8, 16), (8, 24), (16, 0), (16, 16)];
-/// Values of the field that decides about the rest of a partly written register.
+/// Values of the field that decides what happens to the rest of a partly written register.
 const UNUSED_SEXT: u32 = 1;
 const UNUSED_PRESERVE: u32 = 2;
 
@@ -54,8 +54,8 @@ pub(super) fn parts(plain: &mut Plain) {
     }
 }
 
-/// Returns a function that ignores upper halves in a comparison. The guides to RDNA do not specify whether a 16-bit
-/// result under SDWA keeps the upper half.
+/// Returns a function that makes the comparison of two states ignore upper halves. The guides to RDNA do not specify
+/// whether a 16-bit result under SDWA keeps the upper half.
 pub(super) fn lower_halves(plain: &Plain) -> impl Fn(&State, &mut State, &mut State) + use<> {
     let half = gives_half(plain.name) && !plain.arch.facts().microcode.is_gfx9();
     move |_, this, like| {

@@ -1,4 +1,4 @@
-//! Relations between forms of an instruction, which hold for every instruction.
+//! Relations between the forms of an instruction that hold for every instruction.
 
 use device::Arch;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::models::{Of, Value, float};
 
-/// Numbers of operands that are masks.
+/// Operand numbers of the scalar registers that contain masks.
 const VCC: u32 = 106;
 const EXEC_LO: u32 = 126;
 
@@ -29,7 +29,7 @@ pub(super) fn of(arch: Arch, encoding: Encoding, words: &[u32], text: &str) -> V
     scalars(&mut plain);
     of_constants(&mut plain);
     results(&mut plain);
-    // The number of a second result is encoded in the bits that select halves in other instructions.
+    // In instructions with a second result, the bits that select halves encode its register.
     if !has_second_result(name) {
         halves(&mut plain);
         signs(&mut plain);
@@ -55,7 +55,7 @@ fn vectors(plain: &Plain) -> impl Iterator<Item = usize> + use<> {
     (0..3).filter(move |source| are[*source])
 }
 
-/// Adds claims that a scalar register has the effect of a vector register with the same value in each lane.
+/// Adds claims that a scalar operand has the effect of a vector register with the same value in each lane.
 fn scalars(plain: &mut Plain) {
     for source in vectors(plain) {
         let words = plain.encoding.with_source(plain.words, source, FIRST + row(source) as u32);
@@ -81,7 +81,7 @@ const CONSTANTS: [(u32, Value); 10] = [
     (LITERAL, Value::Literal(0xc123_4567)),
 ];
 
-/// Returns the constants for a type: operand number, literal, and bits of the value.
+/// Returns the constants that are tested for a type: operand number, literal, and bits of the value.
 pub(super) fn constants(of: Of, signed: bool) -> impl Iterator<Item = (u32, u32, u64)> {
     // No guide specifies the value of a float constant for a 16-bit integer.
     let known = move |(_, value): &(u32, Value)| of != Of::U16 || !matches!(value, Value::Float(_));
@@ -98,7 +98,7 @@ pub(super) fn constants(of: Of, signed: bool) -> impl Iterator<Item = (u32, u32,
     })
 }
 
-/// Adds claims that a constant has the effect of a register with its value.
+/// Adds claims that a constant operand has the effect of a register with its value.
 fn of_constants(plain: &mut Plain) {
     for source in vectors(plain) {
         let Some(of) = type_of(plain.name, source) else { continue };
@@ -116,9 +116,9 @@ fn of_constants(plain: &mut Plain) {
     }
 }
 
-/// Adds claims that an upper half has the effect of the lower half of a register with exchanged halves.
+/// Adds claims that the upper half of a register has the effect of the lower half of a register with exchanged halves.
 fn halves(plain: &mut Plain) {
-    // In these instructions, the bits have other meanings, or the source is also written.
+    // In these instructions, the bits have other meanings, or the source operand is also written.
     let apart = ["permlane", "v_swap"].iter().any(|part| plain.name.contains(part));
     if is_small_float(plain.name) || apart {
         return;
@@ -129,7 +129,7 @@ fn halves(plain: &mut Plain) {
         }
     };
     let (encoding, by_number) = (plain.encoding, numbers_halves(plain.arch));
-    // For a 32-bit operand, a register number above v127 means a whole register, so the text must contain the half.
+    // For a 32-bit operand, the bit is a part of the register number. Therefore the text must contain the half.
     let told = if encoding == Encoding::Vop3 { "" } else { ".h" };
     for source in 0..3 {
         let words = match encoding {
@@ -161,7 +161,7 @@ fn with_bits(words: &[u32], word: usize, bits: u32) -> Vec<u32> {
     words
 }
 
-/// Adds claims that a sign modifier has the effect of a changed sign bit in the source.
+/// Adds claims that a sign modifier has the effect of a changed sign bit in the source operand.
 fn signs(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3 {
         return;
@@ -176,14 +176,14 @@ fn signs(plain: &mut Plain) {
     }
 }
 
-/// Adds claims about clamped and scaled results. By default, kernels keep denormals. Hardware then ignores scaling,
-/// except on GFX12.
+/// Adds claims about clamped and scaled results. In the default mode, kernels keep denormals. Hardware then ignores
+/// scaling, except on GFX12.
 fn results(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3 {
         return;
     }
-    // If a sum has two NaNs as sources, the host's processor decides which one is the result. In v_bitop3 these bits
-    // are a part of its truth table.
+    // If two operands of a sum are NaNs, the host's processor decides which of them is the result. In v_bitop3 these
+    // bits are a part of its truth table.
     let apart = ["v_mad_", "v_bitop3_"].iter().any(|start| plain.name.starts_with(start));
     let scales = plain.arch.facts().scales_in_all_modes && gives_float(plain.name);
     for scale in if apart || scales { 0..0 } else { 1..4 } {
@@ -212,7 +212,7 @@ fn results(plain: &mut Plain) {
     });
 }
 
-/// Returns the words with the bits of a source in `op_sel` and `op_sel_hi`.
+/// Sets the bits of one source operand in `op_sel` and `op_sel_hi`.
 fn with_selection(words: &[u32], source: usize, low: bool, high: bool) -> Vec<u32> {
     let mut words = with_bits(words, 0, u32::from(low) << (11 + source));
     let (word, bit) = if source == 2 { (0, 14) } else { (1, 27 + source) };
@@ -220,7 +220,7 @@ fn with_selection(words: &[u32], source: usize, low: bool, high: bool) -> Vec<u3
     words
 }
 
-/// Adds claims about halves and signs of packed sources.
+/// Adds claims about halves and signs of packed operands.
 fn packed(plain: &mut Plain) {
     let is_packed = plain.name.starts_with("v_pk_") && plain.name.ends_with("16");
     let is_product = plain.name.starts_with("v_dot2");
@@ -253,7 +253,7 @@ fn packed(plain: &mut Plain) {
     }
 }
 
-/// Adds claims about packed 32-bit floats in register pairs. Each result may use either register of a source, and
+/// Adds claims about packed 32-bit floats in register pairs. Each result may use either register of an operand, and
 /// negate it.
 fn packed_in_two(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3p
@@ -285,13 +285,14 @@ fn packed_in_two(plain: &mut Plain) {
     }
 }
 
-/// Adds claims about sources of mixed-precision instructions, which are halves that are extended, or negated.
+/// Adds claims about source operands of mixed-precision instructions, which are halves that are converted to 32 bits,
+/// or are negated.
 fn mixed(plain: &mut Plain) {
     let of_bf16 = plain.name.ends_with("bf16");
     if !["v_fma_mix", "v_mad_mix"].iter().any(|start| plain.name.starts_with(start)) || of_bf16 {
         return;
     }
-    // In these words, all sources are whole 32-bit registers.
+    // In this encoding, all source operands are whole 32-bit registers.
     let whole = (0..3)
         .fold(plain.words.to_vec(), |words, source| with_selection(&words, source, false, false));
     for source in 0..3 {
@@ -321,9 +322,9 @@ fn lengthened(half: u32) -> u32 {
     }
 }
 
-/// Adds claims that the result may be in the register of a source.
+/// Adds claims that the result may be in the register of a source operand.
 fn overlaps(plain: &mut Plain) {
-    // These instructions write to more than two registers, or to a source.
+    // These instructions write to more than two registers, or to a source operand.
     if ["_swap", "v_mqsad_u32"].iter().any(|part| plain.name.contains(part)) {
         return;
     }
@@ -348,7 +349,7 @@ fn overlaps(plain: &mut Plain) {
     }
 }
 
-/// Adds claims that an encoding of two dwords has the effect of the short one, which uses vcc implicitly.
+/// Adds claims that an encoding of two dwords has the effect of the short encoding, which uses vcc implicitly.
 fn lengths(plain: &mut Plain) {
     let Some(mut words) = plain.encoding.lengthened(plain.arch, plain.words) else { return };
     let name = plain.name;

@@ -1,6 +1,6 @@
-//! Tests integers under `clamp`. The expected result is that of the plain instruction, computed in wide integers and
-//! saturated. Source: "Clamp" in the chapters on vector instructions of the ISA guides, and the names of the
-//! instructions.
+//! Tests integer instructions with `clamp`. The expected result is that of the plain instruction, computed in wide
+//! integers and saturated. Source: "Clamp" in the chapters on vector instructions of the ISA guides, and the names of
+//! the instructions.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use super::{
     slot::{MASK, State},
 };
 
-/// Name of the relation in the tables of minimum numbers and of unsupported forms.
+/// Name of the relation, which the tables of minimum numbers and of unsupported forms refer to.
 pub(super) const RELATION: &str = "an integer that stops";
 const CLAMP: u32 = 1 << 15;
 /// Ends of the ranges of numbers with 4, 8, 16, 24, 32 and 64 bits, and some numbers in between.
@@ -32,10 +32,10 @@ const ENDS: [u32; 16] = [
     0x1234_5678,
     0xfedc_ba98,
 ];
-/// Number of tests with different combinations of the ends.
+/// Number of tests of each instruction, with different combinations of [`ENDS`].
 const TURNS: usize = 8;
 
-/// A saturating result with this number of bits. A register may contain two results.
+/// Type of a saturating result with this number of bits. A register may contain two results.
 #[derive(Clone, Copy)]
 struct Stops {
     bits: u32,
@@ -52,7 +52,7 @@ impl Stops {
     }
 }
 
-/// Sources of a lane, and the lane's bit in the carry mask.
+/// Source operands of a lane, and the bit of the lane in the carry mask.
 type Lane = ([u64; 3], bool);
 type Exact = Rc<dyn Fn(Lane) -> i128>;
 
@@ -68,7 +68,8 @@ fn type_named(name: &str) -> Option<Stops> {
     Some(Stops { bits, signed })
 }
 
-/// Returns the type of the result and the exact computation; `None` for instructions that the test does not model.
+/// Returns the type of the result and a function for the exact result; `None` for instructions that the test does not
+/// model.
 fn formula(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
     let packed = name.starts_with("v_pk_");
     let name = name.replace("v_pk_", "v_").replace("_nc_", "_").replace("_legacy_", "_");
@@ -107,8 +108,8 @@ fn formula(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
     Some((result, exact))
 }
 
-/// Returns the computation of `dot4_i32_iu8` and similar instructions, which is a sum of products. `signs` decides
-/// which sources are signed.
+/// Returns the type and the function for `dot4_i32_iu8` and similar instructions, which sum products. `signs` decides
+/// which operands are signed.
 fn products(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
     let (number, types) = name.strip_prefix("dot")?.split_once('_')?;
     let (result, factor) = types.split_once('_')?;
@@ -133,10 +134,10 @@ fn products(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
     Some((result, Rc::new(exact)))
 }
 
-/// Adds all claims about an opcode under `clamp`.
+/// Adds all claims about an opcode with `clamp`.
 pub(super) fn claims(plain: &mut Plain) {
     let is_long = matches!(plain.encoding, Encoding::Vop3 | Encoding::Vop3p);
-    // In a sum of products, two bits decide which sources are signed.
+    // In a sum of products, two bits decide which operands are signed.
     let of_signs = if plain.name.contains("_iu") { 4 } else { 1 };
     for signs in 0..if is_long { of_signs } else { 0 } {
         let signed = [signs & 1 == 1, signs & 2 == 2];
@@ -191,7 +192,7 @@ pub(super) fn claims(plain: &mut Plain) {
     }
 }
 
-/// Sets the sources to the ends of numbers. Each turn has another combination.
+/// Sets the source operands to values from [`ENDS`]. Each turn has another combination.
 fn ends(state: &mut State, turn: usize) {
     for (lane, registers) in state.lanes.iter_mut().enumerate() {
         for (at, register) in registers.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Scalar instructions: SOP1, SOP2, SOPC and SOPK. Source: "Microcode Formats" of the ISA guides.
+//! Tests scalar instructions: SOP1, SOP2, SOPC and SOPK. Source: "Microcode Formats" of the ISA guides.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -9,18 +9,19 @@ use super::{
 };
 use crate::models::Of;
 
-/// Parts of the names of instructions that branch, wait, or change how later instructions are executed.
+/// Parts of the names of instructions that branch, wait, or change how later instructions are executed. They are not
+/// tested.
 const APART: [&str; 14] = [
     "setpc", "swappc", "rfe", "call", "cbranch", "barrier", "sendmsg", "sleep", "gpr_idx",
     "movrel", "setreg", "set_vgpr", "alloc", "getpc",
 ];
 const SOURCES: [u32; 2] = [FIRST + 2, FIRST + 4];
 
-/// Returns the words of all opcodes. The result is s8, and the sources are s10 and s12.
+/// Returns the encoded instructions for all opcodes. The result is s8, and the source operands are s10 and s12.
 pub(super) fn words() -> impl Iterator<Item = u32> {
     let [a, b] = SOURCES;
     let sop1 = (0..256).map(move |opcode| 0x17d << 23 | FIRST << 16 | opcode << 8 | a);
-    // Other opcodes of SOP2 mean that the word has another encoding.
+    // Larger opcodes of SOP2 mean that the instruction has another encoding.
     let sop2 = (0..96).map(move |opcode| 2 << 30 | opcode << 23 | FIRST << 16 | b << 8 | a);
     let sopc = (0..128).map(move |opcode| 0x17e << 23 | opcode << 16 | b << 8 | a);
     sop1.chain(sop2).chain(sopc)
@@ -73,7 +74,7 @@ pub(super) type Known = HashMap<String, u32>;
 const SOPK: u32 = 0xb << 28;
 const IMMEDIATES: [u16; 8] = [0, 1, 0x1234, 0x7fff, 0x8000, 0x9abc, 0xfff0, 0xffff];
 
-/// Returns the words of all opcodes of SOPK. s8 is the register that is read, written, or both.
+/// Returns the encoded instructions for all opcodes of SOPK. s8 is the register that is read, written, or both.
 pub(super) fn with_immediates() -> impl Iterator<Item = u32> {
     (0..32).map(|opcode| SOPK | opcode << 23 | FIRST << 16)
 }
@@ -82,7 +83,7 @@ pub(super) fn with_immediates() -> impl Iterator<Item = u32> {
 pub(super) fn of_immediates(word: u32, text: &str, known: &Known) -> Vec<Claim> {
     let name = text.split_whitespace().next().unwrap_or_default();
     let Some(like) = without_k(name).and_then(|name| known.get(&name)) else { return Vec::new() };
-    // s8 is the first of two sources. s_mov_b32 and s_cmov_b32 have only one source.
+    // s8 is the first of two operands. s_mov_b32 and s_cmov_b32 have only one.
     let like = match like >> 23 == 0x17d {
         true => *like,
         false => like & !0xffff | SOURCES[0] << 8 | FIRST,
@@ -113,7 +114,7 @@ pub(super) fn of_immediates(word: u32, text: &str, known: &Known) -> Vec<Claim> 
     claims
 }
 
-/// Returns the name of the instruction that has only register operands.
+/// Returns the name of the corresponding instruction that has only register operands.
 fn without_k(name: &str) -> Option<String> {
     match name {
         "s_movk_i32" => Some("s_mov_b32".to_owned()),
@@ -123,9 +124,9 @@ fn without_k(name: &str) -> Option<String> {
     }
 }
 
-/// Returns the type of a source. The end of the instruction's name contains the types.
+/// Returns the type of a source operand. The end of the instruction's name contains the types.
 fn type_of(name: &str, source: usize) -> Option<Of> {
-    // This source is a count, a shift, or the number of a bit.
+    // This operand is a count, a shift, or the number of a bit.
     let counts = ["s_lshl_b64", "s_lshr_b64", "s_ashr_i64", "s_bfe_", "s_bitcmp"];
     if source == 1 && counts.iter().any(|start| name.starts_with(start))
         || ["s_bfm_b64", "s_bitset", "s_bitreplicate"].iter().any(|start| name.starts_with(start))
@@ -142,7 +143,7 @@ fn type_of(name: &str, source: usize) -> Option<Of> {
         "f32" => Of::F32,
         "b64" | "i64" | "u64" => Of::U64,
         "b32" | "i32" | "u32" => Of::U32,
-        // These sources are halves of a 32-bit register.
+        // These operands are halves of a 32-bit register.
         "b16" | "i16" => Of::U32,
         _ => return None,
     })

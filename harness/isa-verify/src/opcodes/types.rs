@@ -1,4 +1,4 @@
-//! Types of operands. The names of instructions contain them.
+//! Derives the types of operands from the names of instructions.
 
 use super::claim::row;
 use crate::models::Of;
@@ -29,7 +29,7 @@ fn is_matrix(name: &str) -> bool {
     ["mfma", "smfmac", "wmma", "swmmac"].iter().any(|part| name.contains(part))
 }
 
-/// Returns true for instructions that use more registers than a slot has.
+/// Returns true for instructions that use more registers than a slot sets.
 pub(super) fn is_wide(name: &str) -> bool {
     is_matrix(name) || name.contains("pk32_") || name.contains("2xpk16_")
 }
@@ -42,32 +42,32 @@ pub(super) fn is_small_float(name: &str) -> bool {
     ["fp8", "bf8", "fp4"].iter().any(|part| name.contains(part))
 }
 
-/// Returns the type of a source, which the end of the name contains; `None` if the name does not contain it.
+/// Returns the type of a source operand, which the end of the name contains; `None` if the name does not contain it.
 pub(super) fn type_of(name: &str, source: usize) -> Option<Of> {
     if UNTOLD.iter().any(|start| name.starts_with(start)) || crosses_lanes(name) {
         return None;
     }
     let last = name.split('_').filter_map(named).next_back()?;
     Some(match (name, source) {
-        // This source is an exponent, or it selects a segment.
+        // This operand is an exponent, or selects a segment.
         ("v_ldexp_f32" | "v_ldexp_f64" | "v_trig_preop_f64", 1) => Of::U32,
         ("v_ldexp_f16", 1) => Of::U16,
-        // This source is a mask of float classes.
+        // This operand is a mask of float classes.
         (name, 1) if name.ends_with("_class_f16") => Of::U16,
         (name, 1) if name.contains("_class_") => Of::U32,
-        // This source is a shift count.
+        // This operand is a shift count.
         ("v_lshlrev_b64" | "v_lshrrev_b64" | "v_ashrrev_i64", 0) => Of::U32,
         ("v_lshl_add_u64", 1) => Of::U32,
-        // This source is the addend of a product.
+        // This operand is the addend of a product.
         ("v_mad_u64_u32" | "v_mad_i64_i32" | "v_mad_co_u64_u32" | "v_mad_co_i64_i32", 2) => Of::U64,
         ("v_mad_u32_u16" | "v_mad_i32_i16", 2) => Of::U32,
-        // These sources are the number of a byte, and the word that contains the other bytes.
+        // These operands are the number of a byte, and the word that contains the other bytes.
         ("v_cvt_pk_u8_f32", 1 | 2) => Of::U32,
         _ => last,
     })
 }
 
-/// Returns the row that contains the sign of a source, and the sign's bit number.
+/// Returns the row that contains the sign of a source operand, and a mask of the sign bit.
 pub(super) fn sign(name: &str, source: usize) -> Option<(usize, u32)> {
     match type_of(name, source)? {
         Of::F16 => Some((row(source), 1 << 15)),
@@ -77,7 +77,7 @@ pub(super) fn sign(name: &str, source: usize) -> Option<(usize, u32)> {
     }
 }
 
-/// Returns the type of a result that is a single float; `None` for other results.
+/// Returns the type of a result that is a single float; `None` for any other result.
 pub(super) fn result_of(name: &str) -> Option<Of> {
     let apart = ["cmp", "v_pk_", "v_cvt_pk", "pack", "v_dot", "_mix", "v_div_scale", "fp8", "bf8"];
     let of = name.split('_').find_map(named)?;

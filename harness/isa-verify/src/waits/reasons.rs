@@ -1,6 +1,6 @@
-//! Reasons why a run of a kernel does not need one of its waits, barriers or fences. An analysis of the executed
-//! instructions finds them. It models the counters of the ISA guides ("Data dependency resolution") and parses waits
-//! from the text of the instructions.
+//! Finds reasons why a run of a kernel does not need one of its waits, barriers or fences. The module analyses the
+//! executed instructions, models the counters of the ISA guides ("Data dependency resolution"), and parses waits from
+//! the text of the instructions.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,7 +9,7 @@ use isa::AccessKind;
 
 use crate::trace::{Step, Touched};
 
-/// Executed steps of a run, in the order of execution.
+/// Executed instructions of a run, in the order of execution.
 pub(crate) struct Run<'a> {
     pub(crate) arch: Arch,
     pub(crate) steps: &'a [Step],
@@ -52,7 +52,7 @@ fn raises(arch: Arch, text: &str) -> Vec<&'static str> {
     }
 }
 
-/// Parses a wait. Returns the counters, each with the number of results that may stay outstanding.
+/// Parses a wait. Returns the counters for which it waits, each with the number of results that may stay outstanding.
 fn waits(text: &str) -> Vec<(&'static str, usize)> {
     let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let value = || {
@@ -83,15 +83,15 @@ fn waits(text: &str) -> Vec<(&'static str, usize)> {
     }
 }
 
-/// Returns true if only a count of zero shows that the result has arrived. This holds for scalar results, and for
-/// accesses with two possible segments.
+/// Returns true if only a counter value of zero shows that the result of this instruction has arrived. This is the case
+/// for scalar results, and for accesses that may be to memory or to the LDS.
 fn in_any_order(text: &str) -> bool {
     text.starts_with("s_") || text.starts_with("flat_")
 }
 
 type Register = (char, u16);
 
-/// An access of a wave, and the number of barriers that the wave has passed before.
+/// An access of a wave, and the number of barriers that the wave has passed before the access.
 type Between = (u32, usize, Touched);
 
 fn registers(text: &str) -> BTreeSet<Register> {
@@ -140,7 +140,7 @@ pub(super) fn is_barrier(text: &str) -> bool {
     matches!(text.split_whitespace().next(), Some("s_barrier" | "s_barrier_wait"))
 }
 
-/// Returns true for instructions that invalidate or write back the caches between workgroups.
+/// Returns true for instructions that invalidate caches or write them back, for synchronisation between workgroups.
 pub(crate) fn is_fence(text: &str) -> bool {
     let name = text.split_whitespace().next().unwrap_or_default();
     name.starts_with("buffer_wb")
@@ -186,7 +186,7 @@ impl Run<'_> {
     fn of_wait(&self, removed: u64, waited: &[(&str, usize)]) -> Option<BTreeSet<String>> {
         let mut reasons = BTreeSet::new();
         for wave in self.waves() {
-            // For each counter, the outstanding results, as positions in the steps of the wave.
+            // For each counter, the outstanding results, as positions in the list of the wave's steps.
             let mut open: HashMap<&str, Vec<usize>> = HashMap::new();
             for (at, index) in wave.iter().enumerate() {
                 let step = &self.steps[*index];
@@ -213,7 +213,7 @@ impl Run<'_> {
         Some(reasons)
     }
 
-    /// Returns the results that a wait completes if it leaves `left` results outstanding.
+    /// Returns those results in `queue` that a wait completes if it leaves `left` results outstanding.
     fn done(&self, wave: &[usize], queue: &[usize], left: usize) -> Vec<usize> {
         let any = |place: &usize| in_any_order(self.text(&self.steps[wave[*place]]));
         if left == 0 {
@@ -223,7 +223,7 @@ impl Run<'_> {
         in_turn[..in_turn.len().saturating_sub(left)].to_vec()
     }
 
-    /// Returns the reason why a result need not be complete at a later position.
+    /// Returns the reason why a result need not be complete at a later instruction of the wave.
     fn follows(
         &self,
         wave: &[usize],
@@ -277,13 +277,13 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the reason why accesses of other waves between a write and the wait for it are harmless; `None` if they
-    /// are not.
+    /// Returns the reason why no access of another wave between a write and the wait for it does harm; `None` if one
+    /// may.
     fn others_touch(&self, wrote: usize, waited: usize) -> Option<String> {
         let writer = &self.steps[wrote];
         let meets = |step: &&Step| {
-            // Before RDNA, the waves of a workgroup share all caches. Therefore they see writes that have not reached
-            // memory.
+            // Before RDNA, the waves of a workgroup share all caches. Therefore they also see writes that have not
+            // reached memory.
             let shared = !self.arch.facts().has_two_caches && step.is_of_workgroup(writer);
             let near = |touched: &&Touched| {
                 if touched.local { step.is_of_workgroup(writer) } else { !shared }
@@ -303,7 +303,7 @@ impl Run<'_> {
             let wait = self.named(&self.steps[waited]);
             return Some(format!("others touch what {name} writes behind {wait} alone"));
         }
-        // Accesses that are all marked as atomic need no order.
+        // If all accesses are marked as atomic, they need no order.
         let all = others(self.steps);
         let is_marked = |step: &Step| {
             step.touched.iter().all(|touched| !touched.local)
@@ -318,9 +318,10 @@ impl Run<'_> {
             .then(|| format!("{name} and all that meets it elsewhere may be atomic"))
     }
 
-    /// Compares the accesses before and after each execution of a barrier.
+    /// Compares the accesses before each execution of the barrier with those after it.
     fn of_barrier(&self, removed: u64) -> Option<BTreeSet<String>> {
-        // Number of barriers that each wave has passed, and the removed barriers of each workgroup.
+        // The maps contain the number of barriers that each wave has passed, and the removed barriers of each
+        // workgroup.
         let mut passed: HashMap<_, usize> = HashMap::new();
         let mut gone: HashMap<_, BTreeSet<usize>> = HashMap::new();
         let mut touches: HashMap<_, Vec<Between>> = HashMap::new();
@@ -337,7 +338,7 @@ impl Run<'_> {
             touches.entry(group).or_default().extend(own);
         }
         for (group, gone) in &gone {
-            // Without a removed barrier, the intervals on its two sides merge and get the same number.
+            // If a barrier is removed, the intervals on its two sides merge and get the same number.
             let merged = |interval: usize| (0..interval).filter(|n| !gone.contains(n)).count();
             let mut by_byte: HashMap<(bool, u64), Vec<Between>> = HashMap::new();
             let beside = |interval: &usize| {
@@ -370,7 +371,7 @@ impl Run<'_> {
     fn of_fence(&self, removed: u64) -> Option<BTreeSet<String>> {
         let fence = self.texts.get(&removed)?;
         let writes_back = fence.starts_with("buffer_wbl2") || fence.starts_with("global_wb ");
-        // Returns true if another workgroup accesses the same bytes in these steps.
+        // Returns true if another workgroup accesses the bytes of `touched` in these steps.
         let foreign = |steps: &[Step], step: &Step, touched: &Touched| {
             steps.iter().any(|other| {
                 other.launch == step.launch
@@ -379,7 +380,8 @@ impl Run<'_> {
             })
         };
         if writes_back {
-            // For a removed write-back: the writes of the wave before the next write-back that remains.
+            // If the fence is a write-back, the loop checks the writes of the wave up to its next write-back that
+            // remains.
             for (at, step) in self.steps.iter().enumerate() {
                 let own =
                     self.steps[at..].iter().enumerate().filter(|(_, other)| other.is_of(step));
@@ -409,8 +411,8 @@ impl Run<'_> {
             }
             let reads = step.touched.iter().filter(|t| !t.local && t.kind == AccessKind::Load);
             for read in reads {
-                // For a removed invalidation: the steps since the last fence with the same name that remains. The waves
-                // of a workgroup share their caches.
+                // If the fence is an invalidation, the steps since the last fence with the same name that remains are
+                // checked. The waves of a workgroup share their caches.
                 let before = self.steps[..at].iter().enumerate().rev();
                 let own = before.filter(|(_, other)| other.is_of_workgroup(step));
                 let mut same = own.filter(|(_, other)| does_as_much(self.text(other), fence));
@@ -444,7 +446,7 @@ pub(super) fn is_marked_store(text: &str) -> bool {
     ["sc0", "sc1", "scope:", "_atomic_"].iter().any(|mark| text.contains(mark))
 }
 
-/// Returns true if other waves may acquire from the access.
+/// Returns true if another wave may acquire from this instruction.
 fn lets_know(text: &str) -> bool {
     let name = text.split_whitespace().next().unwrap_or_default();
     let reads = name.contains("load") || name.contains("read");

@@ -1,9 +1,9 @@
-//! Loads that are changed to stores of the same width to the same address, and reasons why such a store needs no
-//! report.
+//! Changes a load to a store of the same width to the same address, and finds reasons why the sanitizer need not report
+//! that store.
 //!
 //! As in [`super::reasons`], the reasons come from the executed instructions of the mutated kernel: the other accesses
-//! to the bytes, and the barriers and atomics that order them. If it is uncertain whether two accesses are ordered,
-//! they count as ordered.
+//! to the stored bytes, and the barriers and atomics that order these accesses. If it is uncertain whether two accesses
+//! are ordered, they are treated as ordered.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -16,11 +16,13 @@ use isa::AccessKind;
 use super::reasons::{is_barrier, is_marked, is_marked_store};
 use crate::trace::{Step, Touched};
 
-/// A load: number of bytes per lane, and source, which is the segment in its name or two locations in the LDS.
+/// A load: the number of bytes per lane, and where it loads from, which is the segment in its name or two locations in
+/// the LDS.
 struct Load<'a> {
     space: &'a str,
     bytes: u32,
-    /// For two locations, true if the offsets count 64 elements, false if they count one.
+    /// For a load from two locations, true if its offsets count units of 64 elements, false if they count single
+    /// elements.
     two: Option<bool>,
 }
 
@@ -60,7 +62,7 @@ pub(super) fn is_load(text: &str) -> bool {
     Load::of(text).is_some()
 }
 
-/// Returns the words of the store that corresponds to a load. The caller checks them with the disassembler. Source:
+/// Returns the encoding of the store that corresponds to a load. The caller checks it with the disassembler. Source:
 /// RDNA and CDNA ISA guides, "Microcode Formats", and the opcode numbers there.
 pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>> {
     let load = Load::of(text)?;
@@ -97,7 +99,7 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
         (2, true) => 26,
         (4, true) => 28,
         (8, true) => 29,
-        // On GFX10 the opcodes for three and four words are in the other order.
+        // On GFX10 the opcodes for three and for four dwords are in the opposite order.
         (12, true) => {
             if gfx9 {
                 30
@@ -125,7 +127,7 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
             let result = *second >> 24;
             *second = *second & 0x00ff_00ff | result << 8;
         }
-        // Three dwords: GFX12.
+        // Instructions with three dwords exist on GFX12.
         [first, second, _] => {
             *first = *first & !(0xff << 14) | operation << 14;
             let result = *second & 0xff;
@@ -136,10 +138,10 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
     Some(words)
 }
 
-/// Maximum number of pairs of accesses that are examined. If there are more, the mutation counts as missed.
+/// Maximum number of pairs of accesses that are examined. If there are more, the sanitizer must report the mutation.
 const MOST_PAIRS: usize = 4000;
 
-/// Executed steps of a mutated kernel.
+/// Executed instructions of a kernel in which a load was changed to a store.
 pub(super) struct Changed<'a> {
     pub(super) arch: Arch,
     pub(super) steps: &'a [Step],
@@ -152,7 +154,7 @@ fn wave(step: &Step) -> Wave {
     (step.launch, step.workgroup, step.wave)
 }
 
-/// Returns the owner of the bytes: the launch and, for the LDS, the workgroup.
+/// Returns which memory contains the bytes: that of the launch, or for the LDS that of the workgroup.
 fn place(step: &Step, touched: &Touched) -> (usize, Option<u64>) {
     (step.launch, touched.local.then_some(step.workgroup))
 }
@@ -162,10 +164,12 @@ impl Changed<'_> {
         self.texts.get(&step.pc).map_or("", String::as_str)
     }
 
-    /// Returns the reason why the stores at address `changed` need no report. The error is an unordered access of
-    /// another wave.
+    /// Returns the reason why the sanitizer need not report the stores at address `changed`.
+    ///
+    /// # Errors
+    /// Returns an access of another wave that is not ordered with such a store.
     pub(super) fn reason(&self, changed: u64) -> Result<String, String> {
-        // For each word of memory, the indices of its accesses.
+        // For each word of memory, the indices of the steps that access it.
         let mut by_word: HashMap<_, Vec<usize>> = HashMap::new();
         for (at, step) in self.steps.iter().enumerate() {
             for touched in &step.touched {
@@ -185,7 +189,7 @@ impl Changed<'_> {
                         let mut meeting = other.touched.iter().filter(|one| one.meets(touched));
                         wave(other) != wave(step) && meeting.any(|one| !one.agrees(touched))
                     });
-                    // A write does not conflict with earlier accesses if it does not change the value.
+                    // A write that does not change the value does not conflict with earlier accesses.
                     let others = others.filter(|other| {
                         touched.local || !unchanged.contains(&(at.max(*other), word))
                     });
@@ -206,7 +210,8 @@ impl Changed<'_> {
                 reasons.insert("it and all that meets it may be atomic");
                 continue;
             }
-            // This shortcut detects a barrier of the workgroup between the two accesses.
+            // Different intervals mean that the workgroup has passed a barrier between the two accesses. This test is a
+            // shortcut.
             if one.is_of_workgroup(two) && intervals[first] != intervals[second] {
                 reasons.insert("barriers or atomics are between it and all that meets it");
                 continue;
@@ -228,7 +233,8 @@ impl Changed<'_> {
         Ok(reasons.into_iter().collect::<Vec<_>>().join("; "))
     }
 
-    /// Returns the stores that left a word of memory unchanged: the next access finds the value that the store found.
+    /// Returns the stores that left a word of memory unchanged, that is, for which the word has the same value at the
+    /// next access.
     fn unchanged(&self) -> HashSet<(usize, u64)> {
         let mut last: HashMap<(usize, u64), (usize, u32)> = HashMap::new();
         let mut unchanged = HashSet::new();
@@ -247,7 +253,7 @@ impl Changed<'_> {
         unchanged
     }
 
-    /// Returns, for each step, the number of barriers that its wave has passed before.
+    /// Returns, for each step, the number of barriers that its wave has passed before the step.
     fn intervals(&self) -> Vec<usize> {
         let mut passed: HashMap<Wave, usize> = HashMap::new();
         let number = |step: &Step| {
@@ -259,8 +265,8 @@ impl Changed<'_> {
         self.steps.iter().map(number).collect()
     }
 
-    /// Returns true if both memory accesses have the bits of atomic accesses. If stores of the architecture have no
-    /// such bits, a store counts as atomic.
+    /// Returns true if both memory accesses have the bits of atomic accesses. If the stores of the architecture have no
+    /// such bits, a store is treated as atomic.
     fn may_be_atomic(&self, one: &Step, two: &Step) -> bool {
         let says = match self.arch.facts().scope_bits {
             ScopeBits::Sc | ScopeBits::Scope => true,
@@ -275,13 +281,14 @@ impl Changed<'_> {
         !local(one) && !local(two) && may_be(one) && may_be(two)
     }
 
-    /// Returns true if the wave of step `second` has synchronised with step `first`. Waves synchronise by barriers, and
+    /// Returns true if the wave of step `second` has synchronised with step `first`. Waves synchronise at barriers, and
     /// by locations that one wave writes and another reads with the bits of atomic accesses.
     fn is_ordered(&self, first: usize, second: usize) -> bool {
         let begin = &self.steps[first];
         let mut knowing = HashSet::from([wave(begin)]);
         let mut told: HashSet<((usize, Option<u64>), u64)> = HashSet::new();
-        // Number of barriers that each wave has passed, and the barriers at which a synchronised wave has arrived.
+        // The maps contain the number of barriers that each wave has passed, and the barriers at which a synchronised
+        // wave has arrived.
         let mut passed: HashMap<Wave, usize> = HashMap::new();
         let mut met: HashSet<(usize, u64, usize)> = HashSet::new();
         for (at, step) in self.steps[..=second].iter().enumerate() {
@@ -307,7 +314,7 @@ impl Changed<'_> {
             if heard {
                 knowing.insert(wave(step));
             }
-            // Spin loops on the LDS have no bits that mark them, so every LDS access counts.
+            // Spin loops on the LDS have no bits that mark them, so every LDS access is treated as marked.
             let marked = |touched: &&Touched| {
                 touched.local
                     || touched.kind == AccessKind::Atomic

@@ -1,4 +1,4 @@
-//! Memory accesses of an instruction: the address for each lane, and the registers with the data.
+//! Derives the memory accesses of an instruction: the address for each lane, and the registers with the data.
 
 use std::sync::Arc;
 
@@ -18,19 +18,19 @@ use crate::{
     wave::Wave,
 };
 
-/// Kind of an access.
+/// Kind of a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Reads.
+    /// Reads the location.
     Load,
-    /// Writes.
+    /// Writes the location.
     Store,
-    /// Reads and writes at once.
+    /// Reads and writes the location in one step.
     Atomic,
 }
 
 impl Kind {
-    /// Returns the word for messages.
+    /// Returns the name of the kind, for messages.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Load => "read",
@@ -40,22 +40,23 @@ impl Kind {
     }
 }
 
-/// Function that returns the location of a lane's access; `None` if the instruction skips the lane.
+/// Function that returns the location that a lane accesses; `None` if the instruction skips the lane.
 type Locate = Box<dyn Fn(&Wave, usize) -> Option<Location> + Send + Sync>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
-    /// Consecutive vector registers. The number is that of the first one.
+    /// Consecutive vector registers, given by the number of the first one.
     Rows(usize),
     /// Upper half of the vector register with this number. The access keeps the lower half.
     UpperHalf(usize),
-    /// Consecutive scalar registers. The number is that of the first one.
+    /// Consecutive scalar registers, given by the number of the first one.
     Scalars(u16),
     /// No register: a load from memory to the LDS, or a result that is not used.
     Nothing,
 }
 
-/// An access of a fixed number of bytes per lane. The data is in consecutive registers.
+/// One of the accesses that an instruction makes, with a fixed number of bytes per lane. The data is in consecutive
+/// registers.
 pub struct Piece {
     pub kind: Kind,
     pub(crate) data: Data,
@@ -210,8 +211,8 @@ fn buffers(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
     Ok(vec![piece.atomic(name, returns_old_value(text).then_some(row))])
 }
 
-/// Possible sizes of texels and buffer elements in bytes. The size is in the descriptor, which is known only at run
-/// time. Therefore an instruction has one piece for each size, and only the piece with the right size is active.
+/// Possible sizes of texels and buffer elements in bytes. The actual size is in the descriptor, which is known only at
+/// run time. Therefore an instruction has one piece for each size, and only the piece with the right size is active.
 const TEXELS: [u64; 5] = [1, 2, 4, 8, 16];
 
 fn elements(access: typed::Access) -> Vec<Piece> {
@@ -227,8 +228,8 @@ fn elements(access: typed::Access) -> Vec<Piece> {
     TEXELS.into_iter().map(piece).collect()
 }
 
-/// Returns the accesses of an image instruction. Its registers contain values that were converted or filtered, so they
-/// differ from the bytes in memory.
+/// Returns the accesses of an image instruction. The registers of the instruction contain values that were converted or
+/// filtered, so they differ from the bytes in memory.
 fn images(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
     let access = Arc::new(image::Access::parse(text)?);
     let (kind, texels) = match access.action {

@@ -4,17 +4,18 @@
 //! Waves synchronise by accesses with a scope ([`scope`](super::scope)). A wave that writes a location with such an
 //! access releases: it publishes its completed accesses and its own clock. A wave that reads the location with such an
 //! access acquires that clock. The acquired clock orders later plain reads only once the wave has invalidated its
-//! caches. Each wave has a vector clock, which contains the accesses that happen before its next one. The order in
-//! which workgroups are executed does not affect the clocks. Waves of a workgroup also synchronise at barriers and by
-//! atomics on the LDS. A wave that has waited for global wave sync acquires as after a synchronising access.
+//! caches. Each wave has a vector clock, which contains the accesses that happen before the next access of the wave.
+//! The order in which workgroups are executed does not affect the clocks. Waves of a workgroup also synchronise at
+//! barriers and by atomics on the LDS. A wave that has waited for global wave sync acquires as after a synchronising
+//! access.
 //!
 //! The waves of a workgroup share a compute unit and its caches, so acquired writes of the same workgroup are complete
 //! and visible. A workgroup on RDNA may use two units (WGP mode), which have separate caches. Then waves must wait for
 //! their writes and invalidate caches within the workgroup too. A read in a spin loop ([`polls`](super::polls))
 //! acquires from a wave of its workgroup, whatever its cache bits are.
 //!
-//! If it is uncertain whether two accesses are ordered, they count as ordered. Races are reported at the end of the
-//! launch, because only then all locations that atomics accessed are known.
+//! If it is uncertain whether two accesses are ordered, they are treated as ordered. Races are reported at the end of
+//! the launch, because only then all locations that atomics accessed are known.
 
 mod cells;
 pub(crate) mod clock;
@@ -44,7 +45,7 @@ const MOST_EVENTS: usize = 1 << 24;
 const MOST_ENTRIES: usize = 1 << 24;
 const MOST_CELLS: usize = 1 << 24;
 
-/// Maximum number of atomics on a location before the clocks that they released are merged into one clock.
+/// Number of atomics on a location after which the clocks that they released are merged into one clock.
 const MOST_SINCE: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -58,7 +59,8 @@ struct Site {
 }
 
 impl Site {
-    /// Returns true if two unordered accesses are an error. `is_own` is true if the waves belong to one workgroup.
+    /// Returns true if it is an error that these two accesses are unordered. `is_own` is true if the waves belong to
+    /// one workgroup.
     fn conflicts(&self, other: &Site, is_own: bool) -> bool {
         let plain = |site: &Site| site.strength.to(is_own) == Strength::Plain;
         let synchronising = |site: &Site| site.strength.to(is_own) == Strength::Synchronising;
@@ -79,7 +81,8 @@ impl Site {
     }
 }
 
-/// One execution of a memory instruction by a wave. The index in the list of events is its time.
+/// One execution of a memory instruction by a wave. The index of the event in the list of all events is used as its
+/// time.
 #[derive(Clone, Copy)]
 struct Event {
     wave: u32,
@@ -88,10 +91,10 @@ struct Event {
     point: u32,
 }
 
-/// State of a wave that one of its writes releases.
+/// State of a wave at the time of one of its writes. A wave that acquires from this write learns this state.
 #[derive(Clone)]
 struct Point {
-    /// All earlier writes of the wave up to this time have reached memory.
+    /// All writes of the wave up to this time have reached memory.
     come: Time,
     met: Time,
     heard: Arc<Clock>,
@@ -99,7 +102,7 @@ struct Point {
 
 #[derive(Default)]
 struct Place {
-    /// Clock that the atomics have released. The atomics in `since` are not merged into it yet.
+    /// Vector clock that the atomics on this location have released, without the atomics in `since`.
     known: Arc<Clock>,
     since: Vec<Time>,
 }
@@ -109,32 +112,34 @@ pub(crate) struct Worker {
     number: u32,
     /// Value of [`Between::era`] when the wave last accessed memory.
     era: u32,
-    /// Clock for the plain reads of the wave, and clock for its other accesses.
+    /// Vector clock for the plain reads of the wave, and vector clock for its other accesses.
     known: Arc<Clock>,
     heard: Arc<Clock>,
     /// Caches that the wave has not invalidated since it last acquired, as a bit mask.
     stale: u8,
     met: Time,
-    /// For each wave of the workgroup, its first write that had not reached memory at the last barrier.
+    /// For each wave of the workgroup, the first of its writes that had not reached memory at the last barrier.
     not_come: Arc<[Time]>,
-    /// Time of the last barrier before the wave last invalidated its nearest cache, and the clock that it had acquired
-    /// then.
+    /// Time of the last barrier that preceded the wave's last invalidation of its nearest cache, and the vector clock
+    /// that the wave had acquired by then.
     fresh: Time,
     near: Arc<Clock>,
-    /// First write that is still in a cache: among the writes that are being written back, and among later writes.
+    /// First writes of the wave that are still in a cache: the first of those that are being written back, and the
+    /// first of the later ones.
     stays: [Option<Time>; 2],
     writes_back: bool,
     /// Time and address of the last write from which the wave acquired.
     heard_of: (Time, u64),
     last: Option<u32>,
-    /// Resource of global wave sync at which the wave has arrived. The wave has not waited for its counter yet.
+    /// Resource of global wave sync at which the wave has arrived, until the wave waits for the counter of the
+    /// instruction.
     comes_to: Option<usize>,
 }
 
 /// State of the race detection in memory, for one launch.
 pub struct Between {
     waves: u32,
-    /// True if the waves of a workgroup may run on units with separate caches.
+    /// True if the waves of a workgroup may run on compute units with separate caches.
     apart: bool,
     caches: u8,
     era: u32,
@@ -147,7 +152,7 @@ pub struct Between {
     cells: Cells,
     entries: usize,
     rivals: Rivals,
-    /// Waves of the same workgroup from which a wave acquired with its last access, by their number in the workgroup.
+    /// Waves from which a wave of the same workgroup acquired with its last access, by their number in the workgroup.
     heard_own: Vec<u32>,
 }
 
@@ -157,14 +162,14 @@ pub(crate) struct Access<'a> {
     pub(crate) scope: &'a Scope,
     /// True for an atomic that returns the old value.
     pub(crate) returns: bool,
-    /// First write of the wave that may not have reached memory.
+    /// First write of the wave that may not have reached memory yet.
     pub(crate) outstanding: Option<Time>,
 }
 
 impl Between {
-    /// Creates the state for `groups` workgroups of `waves` waves. Returns `None` for a single wave, or if there are
-    /// too many waves for their numbers. `apart` is true if the waves of a workgroup may run on units with separate
-    /// caches.
+    /// Creates the state for `groups` workgroups of `waves` waves. Returns `None` if the launch has a single wave, or
+    /// so many that 32 bits cannot number them. `apart` is true if the waves of a workgroup may run on compute units
+    /// with separate caches.
     pub fn new(arch: device::Arch, apart: bool, groups: u64, waves: usize) -> Option<Between> {
         let waves = u32::try_from(waves).ok().filter(|waves| *waves > 0)?;
         let all = groups.checked_mul(waves.into())?;
@@ -203,7 +208,7 @@ impl Between {
         both
     }
 
-    /// Records that an instruction of the wave invalidates caches or requests a write-back.
+    /// Records which caches an instruction of the wave invalidates, and whether it requests a write-back.
     pub(crate) fn caches(&mut self, worker: &mut Worker, scope: &Scope) {
         self.renew(worker);
         if scope.drops & NEAR != 0 {
@@ -218,7 +223,7 @@ impl Between {
         worker.writes_back |= scope.writes_back;
     }
 
-    /// Records that the wave has waited for all its writes. A requested write-back has then completed.
+    /// Records that the wave has waited for all its writes. A write-back that the wave requested has then completed.
     pub(crate) fn waited(worker: &mut Worker) {
         if worker.writes_back {
             worker.stays = [worker.stays[1], None];
@@ -249,7 +254,7 @@ impl Between {
     }
 
     /// Records the accesses of an instruction and returns their time. `read` returns the current byte at an address.
-    /// `waits` returns true if the read at a code address is in a spin loop.
+    /// `waits` returns true if the instruction at a code address is the read of a spin loop.
     pub(crate) fn touch(
         &mut self,
         worker: &mut Worker,
@@ -297,7 +302,7 @@ impl Between {
         })
     }
 
-    /// Returns the index of the state that a write of the wave at time `now` releases.
+    /// Returns the index of the [`Point`] with the state that the wave releases with a write at time `now`.
     fn point(&mut self, worker: &mut Worker, access: &Access<'_>, now: Time) -> u32 {
         let staying = worker.stays.iter().flatten().copied();
         let first = staying.chain(access.outstanding).min();
@@ -318,7 +323,7 @@ impl Between {
         })
     }
 
-    /// Appends the clock entries that the write at time `then` has released.
+    /// Appends to `entries` the clock entries that the write at time `then` has released.
     fn let_go(&self, then: Time, entries: &mut Vec<Entry>) {
         let event = self.events[then as usize];
         let Point { come, met, heard } = &self.points[event.point as usize];
@@ -331,8 +336,9 @@ impl Between {
         }
     }
 
-    /// Returns the clock that the write at time `then` released at a location, joined with the clocks of the atomics
-    /// before it. `is_own` is true if the acquiring wave belongs to the same workgroup.
+    /// Returns the vector clock that a wave acquires from the write at time `then` at a location. After an atomic, this
+    /// includes what the preceding atomics released there. `is_own` is true if the acquiring wave belongs to the same
+    /// workgroup.
     fn released(&mut self, address: u64, then: Time, is_own: bool) -> Arc<Clock> {
         let event = self.events[then as usize];
         let site = &self.sites[event.site as usize];
@@ -359,8 +365,8 @@ impl Between {
         clock
     }
 
-    /// Acquires from the write at time `then`. The wave has read the location with a synchronising access, or the wave
-    /// waits in a spin loop for a wave of its workgroup.
+    /// Makes the wave acquire from the write at time `then`. The wave has read the location with a synchronising
+    /// access, or is waiting in a spin loop for a wave of its workgroup.
     fn hear(&mut self, visit: &Visit<'_>, worker: &mut Worker, address: u64, then: Time) {
         let event = self.events[then as usize];
         // One atomic instruction may access several locations, each with its own released clock.
@@ -376,7 +382,7 @@ impl Between {
         let others = released.entries().iter().filter(of_own).map(|e| e.wave - visit.own.start);
         self.heard_own.extend(others);
         if is_own && !self.apart {
-            // Writes of waves on the same unit are visible to all waves of the workgroup.
+            // Writes of waves on the same compute unit are visible to all waves of the workgroup.
             let come = |e: &Entry| Entry { come: if of_own(&e) { e.made } else { e.come }, ..*e };
             released = Arc::new(Clock::new(released.entries().iter().map(come).collect()));
         }
@@ -386,7 +392,7 @@ impl Between {
         }
     }
 
-    /// Returns the waves of the same workgroup from which the last access acquired, and forgets them.
+    /// Removes and returns the waves of the same workgroup from which the last access acquired.
     pub(crate) fn take_heard(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.heard_own)
     }
@@ -400,7 +406,7 @@ impl Between {
             if cell.write != visit.settled {
                 let look = Look { events, sites, visit, worker, apart: *apart };
                 match look.order(cell.write) {
-                    // Two waves have written the same value, so the read has the same result in either order.
+                    // Two waves have written the same value, so the read returns the same value in either order.
                     Order::Not(_) if cell.agreed && look.is_own(cell.write) => {}
                     Order::Not(why) => rivals.add(look.rival(cell.write, address, why)),
                     Order::Waits => heard.push((address, cell.write)),
@@ -504,7 +510,7 @@ impl Between {
         end
     }
 
-    /// Records an atomic on a location. `then` is the time of the last write to it.
+    /// Records that an atomic at time `now` accessed a location. `then` is the time of the last write to the location.
     fn goes_to(&mut self, address: u64, then: Time, now: Time) {
         let goes_on = then == 0 || site_is_atomic(&self.sites, self.events[then as usize]);
         if !goes_on || self.places.get(&address).is_some_and(|place| place.since.len() > MOST_SINCE)
@@ -521,12 +527,12 @@ impl Between {
         self.entries += 1;
     }
 
-    /// Drops candidates for races if the write did not change any byte. Called after the instruction has run.
+    /// Drops suspected races with a write that did not change any byte. Called after the instruction has run.
     pub(crate) fn settle(&mut self, read: &mut dyn FnMut(u64) -> Option<u8>) {
         self.rivals.compare(&mut self.cells, read);
     }
 
-    /// Returns all races that the launch has shown.
+    /// Returns all races that the checks have found in the launch.
     pub fn end(&mut self) -> Vec<Race> {
         self.rivals.settle(&self.cells);
         self.rivals.take(self.waves)

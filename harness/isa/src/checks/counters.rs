@@ -53,8 +53,8 @@ fn counts_caches_and_samples(counters: WaitCounters) -> bool {
     }
 }
 
-/// Returns the order of the LDS results of FLAT instructions. Since GFX10, they arrive in order with the results of
-/// other LDS instructions (LLVM, `hasFlatLgkmVMemCountInOrder`).
+/// Returns the order in which the LDS results of FLAT instructions arrive. Since GFX10, they arrive in order with the
+/// results of other LDS instructions (LLVM, `hasFlatLgkmVMemCountInOrder`).
 fn order_of_flat(counters: WaitCounters) -> Order {
     match counters {
         WaitCounters::Gfx9 => Order::Any,
@@ -81,7 +81,7 @@ impl Counter {
         }
     }
 
-    /// Returns the maximum count. Hardware delays an instruction that would exceed it.
+    /// Returns the maximum value of the counter. Hardware delays an instruction that would exceed it.
     fn capacity(self, arch: Arch) -> usize {
         let local = match arch.facts().counters {
             WaitCounters::Gfx9 => 15,
@@ -100,13 +100,14 @@ impl Counter {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Results of the same kind on this counter arrive in the order of their instructions.
+    /// Results of the same kind arrive in the order of their instructions.
     Turns,
-    /// Results arrive in any order. Only a count of zero shows that a result has arrived.
+    /// Results arrive in any order. Only a counter value of zero shows that a result has arrived.
     Any,
 }
 
-/// Lanes of an access that a counter counts. A FLAT instruction may access memory in some lanes and the LDS in others.
+/// Lanes for which an access increments a counter. A FLAT instruction may access memory in some lanes and the LDS in
+/// others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Domain {
     All,
@@ -114,7 +115,7 @@ pub(crate) enum Domain {
     Lds,
 }
 
-/// Increment of a counter. The counter decrements when the result has arrived.
+/// Increment of a counter by an instruction. Hardware decrements the counter when the result has arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Raise {
     pub(crate) counter: Counter,
@@ -122,14 +123,14 @@ pub(crate) struct Raise {
     pub(crate) capacity: usize,
     pub(crate) order: Order,
     pub(crate) domain: Domain,
-    /// True if the result is written to the LDS.
+    /// True if the result is written to the LDS, not to registers.
     pub(crate) moves: bool,
     /// Registers that receive the result. Empty for a store.
     pub(crate) result: Arc<Set>,
 }
 
-/// Number of register halves: two for each row of the vector file, the low half first, then two for each scalar
-/// register.
+/// Number of register halves that are tracked: two for each row of the vector registers, the low half first, then two
+/// for each scalar register.
 pub(crate) const HALVES: usize = 2 * (crate::registers::ROWS + register::COUNT);
 pub(crate) const WORDS: usize = HALVES.div_ceil(64);
 
@@ -176,7 +177,7 @@ impl Set {
         })
     }
 
-    /// Adds the registers of an operand. `which` selects the low halves, the high halves, or both.
+    /// Adds the registers of an operand to the set. `which` selects the low halves, the high halves, or both.
     fn add(&mut self, base: &Base, which: &[usize]) {
         let (first, count) = match *base {
             Base::Vector { first, count } => (usize::from(first), count),
@@ -189,16 +190,16 @@ impl Set {
     }
 }
 
-/// Effect of an instruction on outstanding results, and its use of registers.
+/// Effect of an instruction on outstanding results, and the registers that it uses.
 #[derive(Debug, Default)]
 pub(crate) struct Effect {
-    /// Registers that the instruction accesses, and those of them that it reads.
+    /// Registers that the instruction accesses, and those that it reads.
     pub(crate) touched: Set,
     pub(crate) read: Set,
     /// True if the instruction also accesses registers in inactive lanes.
     pub(crate) all_lanes: bool,
     pub(crate) raises: Vec<Raise>,
-    /// Counters for which the instruction waits, each with the count down to which it waits.
+    /// Counters for which the instruction waits, each with the value for which it waits.
     pub(crate) waits: Vec<(Counter, usize)>,
 }
 
@@ -224,7 +225,7 @@ impl Effect {
         for text in texts {
             let starts = |prefix: &&str| text.mnemonic.starts_with(prefix);
             effect.all_lanes |= ALL_LANES.iter().any(starts);
-            // A wait for the maximum count has no effect.
+            // A wait for the maximum value has no effect.
             let waits = waits(text).into_iter();
             effect.waits.extend(waits.filter(|(of, left)| *left < of.capacity(text.site.arch)));
             let (result, stored) = (result(text, pieces), stored_half(text));
@@ -235,7 +236,7 @@ impl Effect {
                 let stored = stored.filter(|(data, _)| *data == index).map(|(_, half)| half);
                 let which = named.or(stored).map_or(&BOTH[..], |half| &BOTH[half..=half]);
                 let writes = index == 0 && writes_first(text);
-                // `result` is more exact than the operand: a load may write half of a register.
+                // `result` is more exact than the operand, because a load may write only one half of a register.
                 if writes && !result.is_empty() {
                     effect.touched.extend(&result);
                     continue;
@@ -316,8 +317,8 @@ fn gives_back(name: &str) -> bool {
         || name.contains("_rtn")
 }
 
-/// Returns the number of the operand of which a store uses one half, and that half. Tensile's kernels store the lower
-/// half of a register while a load of the upper half is outstanding.
+/// Returns the number of the operand that a store writes only half of, and that half. Tensile's kernels store the lower
+/// half of a register while a load into the upper half is outstanding.
 fn stored_half(text: &Text) -> Option<(usize, usize)> {
     let (kind, rest) = text.mnemonic.split_once('_')?;
     let name = rest.strip_prefix("store_").or(rest.strip_prefix("write_"))?;
@@ -367,7 +368,7 @@ fn result(text: &Text, pieces: &[Piece]) -> Set {
     {
         *count = piece.bytes.div_ceil(4) as u16;
     }
-    // A load of half a register keeps the other half.
+    // A load into half a register keeps the other half.
     let which = match Transfer::parse_load(load_name(rest), text.site.arch) {
         Some(Transfer::Half { keep: true, high, .. }) => {
             &BOTH[usize::from(high)..=usize::from(high)]
@@ -382,8 +383,8 @@ fn load_name(rest: &str) -> &str {
     rest.strip_prefix("load_").or(rest.strip_prefix("read_")).unwrap_or(rest)
 }
 
-/// Returns true if a scalar instruction gets its result from memory, the clock or a message, so that it must be waited
-/// for.
+/// Returns true if a scalar instruction gets its result from memory, the clock or a message, so that the wave must wait
+/// for it.
 fn is_scalar_memory(name: &str) -> bool {
     let starts = [
         "s_load_",
@@ -415,7 +416,7 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
     };
     let name = text.mnemonic.as_str();
     let vector = |domain| {
-        // An atomic without a result counts as a store.
+        // An atomic that returns no value is counted like a store.
         let loads = !result.is_empty() || does(Kind::Load);
         raise(if loads { Counter::Loads } else { of_stores(counters) }, Order::Turns, domain)
     };
@@ -439,7 +440,7 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
             let order = order_of_flat(counters);
             vec![vector(Domain::Memory), raise(Counter::Local, order, Domain::Lds)]
         }
-        // The result arrives in any order with respect to LDS results (LLVM's SIInsertWaitcnts, `GDS_ACCESS`).
+        // This result and LDS results may arrive in any order (LLVM's SIInsertWaitcnts, `GDS_ACCESS`).
         Some(("ds", rest)) if sync::is_sync(rest) => {
             vec![raise(Counter::Local, Order::Any, Domain::All)]
         }
@@ -453,7 +454,7 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
     }
 }
 
-/// Returns the counters for which an instruction waits, each with the count down to which it waits.
+/// Returns the counters for which an instruction waits, each with the value for which it waits.
 fn waits(text: &Text) -> Vec<(Counter, usize)> {
     use Counter::{Loads, Local, Scalars, Stores};
     let bits = usize::from(text.site.immediate);

@@ -1,9 +1,9 @@
-//! Propagation of uninitialised data between registers.
+//! Describes how instructions propagate uninitialised data between registers.
 //!
-//! In doubt, a result counts as initialised: a missed error is better than a false report. A value of which only some
-//! bytes are uninitialised counts as initialised. Instructions that combine several lanes (comparisons, permutations,
-//! matrices) propagate a state only if all active lanes have it. Source for the operands: LLVM's syntax of AMDGPU
-//! instructions.
+//! In doubt, a result is treated as initialised: a missed error is better than a false report. A value is also treated
+//! as initialised if only some of its bytes are uninitialised. Instructions that combine several lanes (comparisons,
+//! permutations, matrices) propagate a state only if all active lanes have it. Source for the operands: LLVM's syntax
+//! of AMDGPU instructions.
 
 use crate::{
     control::MOVES,
@@ -12,7 +12,7 @@ use crate::{
     text::{Base, Text, register},
 };
 
-/// A register whose contents are tracked.
+/// A register whose state, initialised or not, is tracked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Register {
     /// A vector register.
@@ -21,14 +21,14 @@ pub enum Register {
     Scalar(u16),
 }
 
-/// Rule by which target registers get their state from source registers.
+/// Rule by which the registers that an instruction writes (targets) get their state from those that it reads (sources).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Each target register gets the state of the source register at the same position.
+    /// Each target register gets the state of the source register with the same index.
     Copy,
     /// The instruction rearranges bits. A result is uninitialised only if all sources are.
     Bits,
-    /// The result depends on each source, so one uninitialised source is enough.
+    /// The result depends on each source, so it is uninitialised if any source is.
     Compute,
     /// In each lane, the result is the second source if the mask bit is set, otherwise the first source.
     Select {
@@ -44,9 +44,9 @@ pub enum Rule {
     },
     /// The instruction exchanges its two targets.
     Swap,
-    /// The targets are known only at run time. Therefore all registers count as initialised afterwards.
+    /// The targets are known only at run time. Therefore all registers are treated as initialised afterwards.
     Forget,
-    /// The sources decide a branch, or which lanes are active.
+    /// The source operands decide whether a branch is taken, or which lanes are active.
     Control,
 }
 
@@ -104,7 +104,7 @@ pub fn flow(text: &Text) -> Option<Flow> {
         _ if first.contains(&Register::Scalar(register::EXEC)) => {
             return some(Rule::Control, first, rest(1));
         }
-        // The data operand follows the addresses or the lane number.
+        // The data operand comes after the addresses or the lane number.
         Passes::Picks if text.mnemonic.starts_with("ds_") => {
             let sources = operands.get(2..3).unwrap_or(rest(1));
             return some(Rule::Across { computes: false }, first, sources);

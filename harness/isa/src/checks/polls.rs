@@ -2,10 +2,10 @@
 //!
 //! LDS instructions have no bits that distinguish an atomic or volatile read from a plain one (LLVM's AMDGPU usage
 //! guide: all become "ds_load"). But a compiler reads a location again in each iteration of a loop only if the program
-//! requires it: the compiler moves a plain read before the loop if the loop does not change the location. Therefore the
-//! following read is a spin-loop read: it reads the same location in each iteration of a loop without a barrier, and
-//! its value decides whether the loop continues. Compilers may move the read of the first iteration before the loop, as
-//! a separate instruction.
+//! requires it: the compiler moves a plain read before the loop if the loop does not change the location. Therefore a
+//! read is a spin-loop read if it reads the same location in each iteration of a loop without a barrier, and its value
+//! decides whether the loop continues. Compilers may move the read of the first iteration before the loop, as a
+//! separate instruction.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -15,22 +15,22 @@ use super::{
 };
 use crate::text::{Base, Text, register};
 
-/// Use of a value that an instruction reads.
+/// Results of the analysis of one read: how the code uses the value that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looks {
     /// True if code repeats the read until the value changes, as in a spin loop.
     pub waits: bool,
-    /// True if the value decides whether a loop without a barrier continues. The loop may read a different address each
-    /// time.
+    /// True if the value decides whether a loop without a barrier continues. The loop may read a different address in
+    /// each iteration.
     pub turns: bool,
-    /// True if the value decides a branch or a change of the LDS before the next barrier.
+    /// True if the value decides a branch, or a change of the LDS, before the next barrier.
     pub decides: bool,
 }
 
 /// Maximum number of instructions that are examined after a read or in a loop.
 const MOST: usize = 1024;
 
-/// Maximum number of instructions after a read among which a decision by its value is searched.
+/// Maximum number of instructions after a read in which a decision by its value is searched.
 const NEAR: usize = 256;
 
 struct Line {
@@ -43,11 +43,12 @@ struct Line {
     load: Option<Load>,
 }
 
-/// A read with the parts of its address in the instruction, without the contents of registers.
+/// A read, with the parts of its address that the instruction contains. The contents of registers are not known.
 struct Load {
     mnemonic: String,
     address: Vec<Place>,
-    /// Constant offset of the address: the field in the encoding for the LDS, the modifier in the text for memory.
+    /// Constant offset of the address. For the LDS, it is taken from the encoding; for memory, it is the modifier in
+    /// the text.
     offset: (Option<u16>, Option<String>),
 }
 
@@ -55,15 +56,15 @@ struct Load {
 struct Part {
     targets: Vec<Place>,
     sources: Vec<Place>,
-    /// True if the instruction decides a branch or the active lanes, or changes the LDS.
+    /// True if the instruction is a branch, sets the active lanes, or changes the LDS.
     decides: bool,
-    /// True if the instruction reads memory. Its value may change between iterations even if the address stays the
-    /// same.
+    /// True if the instruction reads memory. The value that it reads may change between iterations even if the address
+    /// does not.
     reads: bool,
     moves: Option<Moves>,
 }
 
-/// Origin of the value that a move writes to a register in all lanes.
+/// Origin of the value that a move instruction writes to a register in all lanes.
 #[derive(Clone, Copy, Debug)]
 enum Moves {
     Constant,
@@ -74,7 +75,7 @@ enum Moves {
 enum Place {
     Row(usize),
     Scalar(u16),
-    /// All scratch locations, to which compilers spill registers. They are treated as one place.
+    /// All scratch locations, to which compilers spill registers. The analysis treats them as one location.
     Scratch,
 }
 
@@ -115,8 +116,8 @@ fn is_first_look(lines: &[Line]) -> bool {
     let barrier = lines.iter().position(|line| line.is_barrier).unwrap_or(lines.len());
     let lines = &lines[..barrier];
     let Some(Line { load: Some(first), .. }) = lines.first() else { return false };
-    // Returns the origin of a register's value before a line: `None` if no line before it writes the register, and true
-    // if the value is a constant or a scalar that no line before it writes.
+    // Describes the value that a register has before a line. The result is `None` if no earlier line writes the
+    // register. It is true if the value is a constant, or a scalar register that no earlier line writes.
     let given = |place: &Place, before: &[Line]| -> Option<bool> {
         Some(match gives(place, before)?.moves {
             None => false,
@@ -142,7 +143,7 @@ fn is_first_look(lines: &[Line]) -> bool {
     again.any(|at| loops(at).any(|turn| is_waited_for(turn, lines[at].address)))
 }
 
-/// Returns the last instruction before a line that wrote this register.
+/// Returns the last instruction in `before` that wrote this register.
 fn gives<'a>(place: &Place, before: &'a [Line]) -> Option<&'a Part> {
     before.iter().rev().flat_map(|line| &line.parts).find(|part| part.targets.contains(place))
 }
@@ -158,23 +159,24 @@ fn read(from: u64, last: u64, code: &dyn Fn(u64) -> Option<Arc<[Text]>>) -> Vec<
     std::iter::from_fn(line).take(MOST).collect()
 }
 
-/// Returns true if the instruction at `pc` reads the same address in each iteration of a loop, and its value decides
-/// whether the loop continues.
+/// Returns true if the instruction at `pc` reads the same address in each iteration of a loop, and the value that it
+/// reads decides whether the loop continues.
 fn is_waited_for(lines: &[Line], pc: u64) -> bool {
     decides_a_turn(lines, pc).is_some_and(|line| has_same_address(lines, line))
 }
 
-/// Returns the instruction at `pc` if its value decides whether a loop without a barrier continues. `lines` are the
-/// instructions of the loop.
+/// Returns the instruction at `pc` if the value that it reads decides whether a loop without a barrier continues.
+/// `lines` are the instructions of the loop.
 fn decides_a_turn(lines: &[Line], pc: u64) -> Option<&Line> {
     let at = lines.iter().position(|line| line.address == pc)?;
-    // Starts with the instructions after the read, and continues at the start of the loop.
+    // The search starts with the instructions after the read, and continues at the start of the loop.
     let around = lines[at..].iter().chain(&lines[..at]);
     let is_apart = lines.iter().any(|line| line.is_barrier);
     (!is_apart && decides(&lines[at], around)).then_some(&lines[at])
 }
 
-/// Returns true if one of these instructions decides something by the value that `first` reads.
+/// Returns true if one of these instructions decides something by the value that `first` reads: a branch, the active
+/// lanes, or a change of the LDS.
 fn decides<'a>(first: &Line, lines: impl Iterator<Item = &'a Line>) -> bool {
     let mut known: HashSet<Place> = first
         .parts
@@ -188,7 +190,8 @@ fn decides<'a>(first: &Line, lines: impl Iterator<Item = &'a Line>) -> bool {
             return true;
         }
         for target in &part.targets {
-            // Only registers are overwritten completely. Scratch memory may contain the value at another location.
+            // A write overwrites a register completely. After a write to scratch memory, another scratch location may
+            // still contain the value.
             if follows {
                 known.insert(*target);
             } else if *target != Place::Scratch {

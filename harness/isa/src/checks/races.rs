@@ -1,4 +1,4 @@
-//! Race detection in the LDS: accesses of several waves of a workgroup to the same bytes without synchronisation.
+//! Race detection in the LDS: finds accesses of several waves of a workgroup to the same bytes without synchronisation.
 //!
 //! Two accesses of different waves conflict if one is a write, or if one is an atomic and the other a read. Conflicts
 //! are detected for each byte. A write that does not change the value, for example of a shared flag, does not conflict
@@ -15,7 +15,7 @@
 //!
 //! * A spin-loop read is atomic or volatile, and so is the write for which it waits. This write either ended a spin
 //!   loop, or directly follows a wait for all LDS accesses of its wave. In the latter case, any read whose value
-//!   decides whether a loop continues counts as waiting for the write.
+//!   decides whether a loop continues is assumed to wait for the write.
 //! * A read is allowed if it decides about a later atomic of the same wave on the same location. Compare-and-swap loops
 //!   start with such a read.
 //! * A write that conflicts with a swapping atomic is allowed if the atomic's wave decides by the old value, and the
@@ -49,14 +49,15 @@ pub struct Access {
     pub text: Arc<str>,
 }
 
-/// Number of an LDS instruction in the order of execution. 0 means never.
+/// Number of an LDS instruction in the order of execution. 0 means that there was no such instruction.
 type Time = u32;
 
-/// Vector clock of a wave: for each wave, the last access that happens before the next access of the clock's owner.
+/// Vector clock of a wave: for each wave, the last of its accesses that happens before the next access of the clock's
+/// owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock(pub Vec<Known>);
 
-/// Clock entry for one wave: its last LDS access, and its last memory access.
+/// Entry of a [`Clock`] for one wave: the last LDS access and the last memory access of that wave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// Number of the LDS instruction.
@@ -65,7 +66,7 @@ pub struct Known {
     pub in_memory: Time,
 }
 
-/// The access that is being recorded.
+/// The access that is being recorded, and the wave that makes it.
 #[derive(Clone, Copy)]
 pub struct By {
     /// Kind of the access.
@@ -76,27 +77,27 @@ pub struct By {
     pub pc: u64,
     /// Position of the access among the accesses of the wave.
     pub number: Number,
-    /// Numbers of accesses of this wave that have completed.
+    /// Accesses of this wave that have completed.
     pub come: Come,
     /// True for an atomic that returns the old value.
     pub returns: bool,
-    /// True if the written value does not depend on the old one.
+    /// True if the written value does not depend on the old value.
     pub swaps: bool,
     /// True if the wave has just waited for all of its LDS accesses. A write that releases needs such a wait.
     pub lets_go: bool,
 }
 
-/// Numbers of completed LDS accesses of a wave, and of its completed loads from memory to the LDS. Each of these two
-/// kinds completes in order. The two kinds are not ordered with each other.
+/// Numbers of completed LDS accesses of a wave, and of its completed loads from memory to the LDS. Accesses of each
+/// kind complete in order. Accesses of different kinds may complete in any order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Come {
-    /// Number of LDS accesses.
+    /// Number of completed LDS accesses.
     pub local: u32,
-    /// Number of loads from memory to the LDS.
+    /// Number of completed loads from memory to the LDS.
     pub moved: u32,
 }
 
-/// Position of an access among the accesses of its kind in a wave, from 1. Accesses with the position 0 count as
+/// Position of an access among the accesses of its kind in a wave, counted from 1. An access with position 0 is always
 /// complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Number(u32);
@@ -104,12 +105,12 @@ pub struct Number(u32);
 impl Number {
     const MOVED: u32 = 1 << 31;
 
-    /// Returns the position of the last of these LDS accesses.
+    /// Returns the position of the last LDS access among the accesses `made`.
     pub fn local(made: Come) -> Number {
         Number(made.local)
     }
 
-    /// Returns the position of the last of these loads from memory to the LDS.
+    /// Returns the position of the last load from memory to the LDS among the accesses `made`.
     pub fn moved(made: Come) -> Number {
         Number(made.moved | Number::MOVED)
     }
@@ -119,7 +120,7 @@ impl Number {
         self.0 & Number::MOVED != 0
     }
 
-    /// Returns true if `come` contains the access.
+    /// Returns true if the access is one of the completed accesses `come`.
     pub fn has_come(self, come: Come) -> bool {
         match self.is_moved() {
             true => self.0 & !Number::MOVED <= come.moved,
@@ -128,7 +129,7 @@ impl Number {
     }
 }
 
-/// Two conflicting accesses. They are a race, unless the launch shows that the excuse applies.
+/// Two conflicting accesses. They are a race, unless the launch shows that their excuse applies.
 struct Suspect {
     excuse: Excuse,
     found: Found,
@@ -137,9 +138,9 @@ struct Suspect {
 /// Reason why a conflict may be legal, with the address of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Excuse {
-    /// The read at this address decides about a later atomic.
+    /// The read at this code address decides about a later atomic.
     Guards(u64),
-    /// The write at this address ended a spin loop.
+    /// The write at this code address ended a spin loop.
     LetsGo(u64),
 }
 
@@ -151,29 +152,30 @@ pub struct Races {
     now: Time,
     /// Number of memory accesses that all waves of the launch have made.
     in_memory: Time,
-    /// Time of the start of the workgroup, and time of its last barrier.
+    /// Times at which the workgroup started and reached its last barrier.
     begun: Time,
     met: Time,
     clocks: Vec<Clock>,
-    /// For each dword, the clock that atomics on it have released since the last barrier.
+    /// For each dword, the vector clock that atomics on it have released since the last barrier.
     places: HashMap<u64, Clock>,
-    /// For each wave, the accesses that had completed for certain at the last barrier.
+    /// For each wave, the accesses that are certain to have completed at the last barrier or acquire.
     come: Vec<Come>,
     texts: HashMap<u64, Arc<str>>,
     looks: HashMap<u64, Looks>,
-    /// Addresses of swapping atomics, and addresses of writes that release.
+    /// Code addresses of swapping atomics, and of writes that release.
     swapping: HashSet<u64>,
     letting_go: HashSet<u64>,
-    /// For each dword and wave of this workgroup, the time at which the wave first swapped the dword.
+    /// For each dword and wave of this workgroup, the time at which the wave first executed a swapping atomic on the
+    /// dword.
     taken: HashMap<(u64, u32), Time>,
-    /// Reported pairs of instructions. The value is true if no excuse is possible.
+    /// Pairs of instructions whose conflict has been recorded. The value is true if no excuse is possible.
     told: HashMap<[u64; 2], bool>,
     suspects: Vec<Suspect>,
     excused: HashSet<Excuse>,
-    /// For each wave in a spin loop, the address of the spin-loop read, and the address of the instruction whose value
-    /// it last read.
+    /// For each wave in a spin loop, the code addresses of the spin-loop read and of the instruction whose value the
+    /// wave last read.
     waiting: Vec<Option<(u64, u64)>>,
-    /// Accesses of other waves for which the current access waits in a spin loop, each with its offset.
+    /// Accesses of other waves for which the current access waits in a spin loop, each with its offset in the LDS.
     waits_for: Vec<(u64, Kind, Touch)>,
     /// Wave that has acquired from another wave since the last call of `take_heard`.
     heard: Option<u32>,
@@ -186,7 +188,7 @@ impl Clock {
         self.0.get(touch.wave as usize).is_some_and(|last| touch.time <= last.here)
     }
 
-    /// Joins this clock with another one. Returns true if that changed the clock.
+    /// Adds the entries of another clock to this one. Returns true if that changed this clock.
     fn join(&mut self, other: &Clock) -> bool {
         self.0.resize(self.0.len().max(other.0.len()), Known::default());
         let mut is_news = false;
@@ -198,7 +200,7 @@ impl Clock {
 }
 
 impl Known {
-    /// Extends the entry. Returns true if that changed the entry.
+    /// Replaces both times by later ones from `more`. Returns true if that changed the entry.
     fn knows(&mut self, more: Known) -> bool {
         let before = *self;
         self.here = self.here.max(more.here);
@@ -208,9 +210,9 @@ impl Known {
 }
 
 impl Races {
-    /// Starts a workgroup with this number of waves.
+    /// Prepares the state for a workgroup with this number of waves.
     pub fn begin(&mut self, waves: usize) {
-        // The time starts again long before it could overflow.
+        // The time restarts at 0 long before it could overflow.
         if self.now > Time::MAX / 2 {
             (self.now, self.bytes) = (0, Bytes::default());
         }
@@ -222,7 +224,7 @@ impl Races {
         self.waiting.resize(waves, None);
     }
 
-    /// Orders all accesses so far before all later ones.
+    /// Records that all accesses so far are ordered before all later ones.
     fn meet(&mut self) {
         self.met = self.now;
         self.places.clear();
@@ -234,15 +236,15 @@ impl Races {
         }
     }
 
-    /// Records a barrier. `come` contains, for each wave, the accesses that have completed for certain.
+    /// Records a barrier. `come` contains, for each wave, the accesses that are certain to have completed.
     pub fn barrier(&mut self, come: impl Iterator<Item = Come>) {
         self.meet();
         self.come.clear();
         self.come.extend(come);
     }
 
-    /// Records accesses that have completed before a wave acquired through memory, so that no barrier needs to order
-    /// them.
+    /// Updates, for each wave, the accesses that have completed. Called when a wave has acquired from another one,
+    /// which orders these accesses without a barrier.
     pub(crate) fn comes(&mut self, come: impl Iterator<Item = Come>) {
         for (known, now) in self.come.iter_mut().zip(come) {
             known.local = known.local.max(now.local);
@@ -250,8 +252,8 @@ impl Races {
         }
     }
 
-    /// Records that `wave` acquired from the wave `of` through memory, so that earlier LDS accesses of `of` are ordered
-    /// too. Memory times stay unchanged, because the race detection in memory has its own clocks.
+    /// Records that `wave` acquired from the wave `of` through memory, which orders the earlier LDS accesses of `of`
+    /// too. The times of memory accesses stay unchanged, because the race detection in memory has clocks of its own.
     pub fn learns(&mut self, wave: usize, of: usize) {
         let mut heard = self.clocks[of].clone();
         heard.0.iter_mut().for_each(|known| known.in_memory = 0);
@@ -260,14 +262,14 @@ impl Races {
         self.clocks[wave].join(&heard);
     }
 
-    /// Records the text of an LDS instruction and the number of memory accesses before it.
+    /// Records the text of an LDS instruction that is about to run, and the number of memory accesses before it.
     pub fn runs(&mut self, pc: u64, text: &Arc<str>, in_memory: Time) {
         self.now += 1;
         self.in_memory = in_memory;
         self.texts.entry(pc).or_insert_with(|| text.clone());
     }
 
-    /// Returns the races of all workgroups that are still suspected at the end of the launch.
+    /// Returns those suspected races of all workgroups that have no excuse at the end of the launch.
     pub fn end(all: Vec<&mut Races>) -> Vec<Found> {
         let mut all = all;
         all.iter_mut().for_each(|races| races.meet());
@@ -284,7 +286,7 @@ impl Races {
         }
     }
 
-    /// Records an access. Its bytes contained `before` and now contain `now`. `look` analyses how the code uses the
+    /// Records an access to bytes that contained `before` and now contain `now`. `look` analyses how the code uses the
     /// value that the instruction at an address reads.
     pub fn touch(
         &mut self,
@@ -307,7 +309,7 @@ impl Races {
         if by.lets_go && by.kind == Kind::Store {
             self.letting_go.insert(by.pc);
         }
-        // Most instructions have never been analysed.
+        // Most instructions have never been analysed, so this test is fast.
         let was_asked = !self.looks.is_empty() && self.looks.contains_key(&by.pc);
         let mut seen = Touch::default();
         let mut next = offset;
@@ -351,7 +353,7 @@ impl Races {
                 Kind::Load => {}
             }
             let rivals = rivals.into_iter().flatten();
-            // One reported conflict per byte is enough. A conflict with a possible excuse is not reported yet.
+            // One reported conflict per byte is enough. A conflict that may have an excuse is not reported yet.
             for rival in rivals {
                 if self.meets(at, rival, (by.kind, touch), look, found) {
                     break;
@@ -361,7 +363,7 @@ impl Races {
                 self.guards(at, &touch, look);
             }
         }
-        // Acquired only now, so that the last byte is checked with the same clock as the first.
+        // The wave acquires only now, so that the last byte is checked with the same clock as the first.
         let mut waits_for = std::mem::take(&mut self.waits_for);
         for (at, kind, other) in waits_for.drain(..) {
             self.hears(at, kind, &other, by.wave);
@@ -383,8 +385,8 @@ impl Races {
         *self.looks.entry(pc).or_insert_with(|| look(pc))
     }
 
-    /// Handles two conflicting accesses. Returns true if they are a race for certain. If both may be atomic and one
-    /// waits for the other, they are not a race.
+    /// Handles two conflicting accesses. Returns true if they are certainly a race. They are not a race if both may be
+    /// atomic and one of them waits for the other.
     fn meets(
         &mut self,
         offset: u64,
@@ -447,8 +449,9 @@ impl Races {
         excuse.is_none()
     }
 
-    /// Acquires in a spin loop without a conflict. This happens in two cases: several waves wrote the same value, and
-    /// the last of them counts; or the writing wave is ordered already through memory, but its memory accesses are not.
+    /// Makes a wave acquire from an access for which it waits in a spin loop, although the two accesses do not
+    /// conflict. This happens in two cases. Several waves wrote the same value, and the wave acquires from the last of
+    /// them. Or the write is ordered already through memory, but the memory accesses before the write are not.
     fn hears_without_conflict(&mut self, by: &By, at: u64, look: Look<'_>) {
         let &Byte { write, atomics: [atomic, _], agreed, in_memory, .. } = self.bytes.at(at);
         for (kind, touch) in [(Kind::Store, write), (Kind::Atomic, atomic)] {
@@ -481,7 +484,7 @@ impl Races {
             (Kind::Atomic, byte.atomics[0], byte.numbers[1]),
         ];
         for (kind, write, number) in writes {
-            // Writes of one wave complete in order, and so do its loads to the LDS.
+            // Writes of one wave complete in order, and so do its loads from memory to the LDS.
             let in_turn = match (by.kind, number.is_moved()) {
                 (Kind::Store, true) => by.number.is_moved() && write.wave == by.wave,
                 (Kind::Store, false) => true,
@@ -506,8 +509,7 @@ impl Races {
         }
     }
 
-    /// Records a read of the byte that an atomic of the same wave now changes, if the wave decided by the value that it
-    /// read.
+    /// Looks for a read by which the atomic's wave decided to change this byte, and records that the read is allowed.
     fn guards(&mut self, offset: u64, touch: &Touch, look: Look<'_>) {
         for read in self.bytes.at(offset).reads {
             let is_own = read.wave == touch.wave && read.time > self.met;
@@ -518,8 +520,8 @@ impl Races {
         }
     }
 
-    /// Releases the clock of the atomic's wave at this location. If the atomic returns the old value, first acquires
-    /// the clock that earlier atomics have released there.
+    /// Releases the clock of the atomic's wave at this dword. If the atomic returns the old value, the wave first
+    /// acquires the clock that earlier atomics have released there.
     fn synchronises(&mut self, place: u64, by: &By) {
         let clock = &mut self.clocks[by.wave as usize];
         let known = self.places.entry(place).or_default();
@@ -530,8 +532,8 @@ impl Races {
         known.0[by.wave as usize] = Known { here: self.now, in_memory: self.in_memory };
     }
 
-    /// Returns the wave that has acquired since the last call. Also returns, for each wave, the time up to which its
-    /// memory accesses happen before that wave's next access.
+    /// Returns the wave that has acquired since the last call. Also returns, for each wave, the time up to which the
+    /// memory accesses of that wave happen before the next access of the returned wave.
     pub(crate) fn take_heard(&mut self) -> Option<(usize, impl Iterator<Item = Time> + '_)> {
         let wave = self.heard.take()? as usize;
         Some((wave, self.clocks[wave].0.iter().map(|known| known.in_memory)))
@@ -540,7 +542,7 @@ impl Races {
     fn hears(&mut self, offset: u64, kind: Kind, other: &Touch, wave: u32) {
         let mut heard = match kind {
             Kind::Atomic => self.places.get(&(offset / 4)).cloned().unwrap_or_default(),
-            // This includes clocks that the writing wave acquired after the write.
+            // The clock includes what the writing wave acquired after the write.
             Kind::Store | Kind::Load => self.clocks[other.wave as usize].clone(),
         };
         heard.0.resize(self.clocks.len(), Known::default());
@@ -548,7 +550,7 @@ impl Races {
             Kind::Store => self.bytes.at(offset).in_memory,
             Kind::Load | Kind::Atomic => 0,
         };
-        // The entry of the writing wave for itself contains only the time of the last barrier.
+        // In the clock of the writing wave, its own entry contains only the time of the last barrier.
         heard.0[other.wave as usize].knows(Known { here: other.time, in_memory });
         if self.clocks[wave as usize].join(&heard) {
             self.heard = Some(wave);

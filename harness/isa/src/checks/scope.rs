@@ -43,18 +43,18 @@ pub struct Scope {
     pub store: Strength,
     /// True if a store stays in a private cache until an instruction writes the cache back.
     pub stays: bool,
-    /// True for a compare-and-swap. Compilers implement other atomics with a loop that starts with a plain load and
-    /// ends with a compare-and-swap.
+    /// True for a compare-and-swap. Compilers implement atomics that the architecture lacks with a loop that starts
+    /// with a plain load and ends with a compare-and-swap.
     pub(crate) swaps: bool,
     /// Caches that the instruction invalidates, as a bit mask.
     pub drops: u8,
-    /// True if the instruction writes back caches.
+    /// True if the instruction writes back the contents of caches.
     pub writes_back: bool,
 }
 
-/// Bit of the nearest cache. On RDNA, the two halves of a workgroup may have separate ones.
+/// Bit of the nearest cache. On RDNA, the waves of a workgroup may use two separate ones.
 pub const NEAR: u8 = 0b01;
-/// Bit of the next cache level. Different workgroups may have separate ones.
+/// Bit of the next cache level. Different workgroups may use separate ones.
 const FAR: u8 = 0b10;
 
 /// Returns the caches in which a load may find stale lines, as a bit mask. On RDNA, instructions invalidate two levels
@@ -83,8 +83,8 @@ impl Scope {
         let wide = text.value("scope").is_some_and(|scope| scope != "SCOPE_CU");
         let device = text.value("scope").is_some_and(|s| s == "SCOPE_DEV" || s == "SCOPE_SYS");
         let glc = text.has("glc");
-        // Whether the access synchronises within the workgroup, whether it synchronises beyond the workgroup, whether
-        // stores have these bits, and whether stores may stay in a private cache.
+        // The four values are: whether the access synchronises within the workgroup, whether it also synchronises with
+        // other workgroups, whether stores have these bits, and whether stores may stay in a private cache.
         let (marked, beyond, says, keeps) = match bits {
             ScopeBits::Sc => (text.has("sc0") || says_sc1, says_sc1, true, !text.has("sc1")),
             ScopeBits::Scope => (wide, device, true, false),

@@ -1,8 +1,8 @@
-//! Results that a wave has requested and that have not arrived, and accesses to their registers.
+//! Tracks the results that a wave has requested and that have not arrived, and detects accesses to their registers.
 //!
-//! A result counts as arrived only after the wave has waited for it, even if the interpreter already knows the value.
-//! If results arrive in order, a wait for the count `n` completes all but the last `n` results. If they arrive in any
-//! order, only a wait for zero completes them.
+//! A result is treated as arrived only after the wave has waited for it, even if the interpreter already knows the
+//! value. If results arrive in order, a wait for the count `n` completes all but the last `n` results. If they arrive
+//! in any order, only a wait for zero completes them.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -19,20 +19,21 @@ use crate::{
 /// An access to a register while a result for it is outstanding.
 #[derive(Clone, Debug)]
 pub struct Early {
-    /// Name in assembler syntax.
+    /// Name of the register, in assembler syntax.
     pub register: String,
-    /// True if the instruction reads the old value. False if it writes the register, and the late result will overwrite
-    /// the written value.
+    /// True if the instruction reads the register and gets its old value. False if the instruction writes the register,
+    /// so that the late result will overwrite the written value.
     pub read: bool,
     pub(crate) wave: u32,
     /// First affected lane; `None` for scalar registers.
     pub(crate) lane: Option<usize>,
     /// Instruction that requested the result.
     pub producer: Origin,
-    /// Counter of the result, and the highest count at which the result has arrived.
+    /// Name of the counter that counts the result, and the highest value at which the result is certain to have
+    /// arrived.
     pub counter: &'static str,
     pub needs: usize,
-    /// Last wait for this counter since the result was requested, and the count down to which it waited.
+    /// Last wait for this counter since the result was requested, and the value for which it waited.
     pub waited: Option<(Origin, usize)>,
 }
 
@@ -51,17 +52,17 @@ struct Pending {
     result: Arc<Set>,
     lanes: u64,
     producer: Origin,
-    /// Time of the instruction's write in the race detection in memory, or 0.
+    /// Time of the instruction's write, as the race detection in memory counts it; 0 if the instruction does not write.
     writes: u32,
-    /// Number of waits for this counter before the result was requested.
+    /// Number of waits for this counter that were executed before the result was requested.
     waits: u64,
-    /// True if an early use of the result has been reported. Later uses are consequences of the same mistake and are
-    /// not reported.
+    /// True if an early use of the result has been reported. Later uses are consequences of the same bug and are not
+    /// reported.
     told: bool,
     late: Option<Late>,
 }
 
-/// Register values of a result that is held back.
+/// Register values that a delayed result will write later.
 #[derive(Default)]
 struct Late {
     rows: Vec<(usize, Row)>,
@@ -70,12 +71,12 @@ struct Late {
 
 pub(crate) struct Scoreboard {
     counters: [VecDeque<Pending>; COUNTERS],
-    /// Register halves of all outstanding results.
+    /// Register halves that receive outstanding results, as a bit mask.
     pending: [u64; WORDS],
-    /// For each counter, its last wait, and the number of waits.
+    /// For each counter, the last wait for it with the value for which it waited, and the number of waits.
     waited: [Option<(Origin, usize)>; COUNTERS],
     waits: [u64; COUNTERS],
-    /// Number of LDS accesses, and of loads from memory to the LDS.
+    /// Numbers of LDS accesses, and of loads from memory to the LDS.
     local: Come,
 }
 
@@ -92,7 +93,7 @@ impl Default for Scoreboard {
 }
 
 impl Scoreboard {
-    /// Returns true if one of these registers has an outstanding result in some lane.
+    /// Returns true if a result for one of these registers is outstanding in some lane.
     #[inline(always)]
     pub(crate) fn meets(&self, touched: &Set) -> bool {
         touched.meets(&self.pending)
@@ -103,7 +104,7 @@ impl Scoreboard {
         self.local
     }
 
-    /// Returns the numbers of accesses to the LDS that have completed for certain.
+    /// Returns the numbers of accesses to the LDS that are certain to have completed.
     pub(crate) fn done(&self) -> Come {
         let open = |counter: Counter, is_one: fn(&&Pending) -> bool| {
             self.counters[counter as usize].iter().filter(is_one).count() as u32
@@ -132,7 +133,7 @@ impl Scoreboard {
                 if pending.told {
                     continue;
                 }
-                // If results of one counter arrive in order, they may write the same register.
+                // Results of one counter that arrive in order may write the same register.
                 let in_turn = |raise: &Raise| {
                     raise.counter as usize == index
                         && (raise.order, pending.order) == (Order::Turns, Order::Turns)
@@ -165,7 +166,8 @@ impl Scoreboard {
         found
     }
 
-    /// Records that an instruction has run: the counters that it increments, and those for which it waits.
+    /// Records the effect of an instruction that has run: the counters that it increments, and those for which it
+    /// waits.
     pub(crate) fn runs(
         &mut self,
         effect: &Effect,
@@ -190,7 +192,7 @@ impl Scoreboard {
             let is_local = raise.counter == Counter::Local && raise.order == Order::Turns;
             self.local.local += u32::from(is_local);
             self.local.moved += u32::from(raise.moves);
-            // A FLAT instruction may access only memory or only the LDS. The other access has no lanes.
+            // A FLAT instruction may access only memory or only the LDS. Its access to the other has no lanes.
             let goes = lanes != 0 || raise.domain == Domain::All;
             let writes = if goes && raise.domain != Domain::Lds { writes } else { 0 };
             let late = before.as_ref().map(|before| before.late(&raise.result, wave));
@@ -236,7 +238,7 @@ impl Scoreboard {
         self.note();
     }
 
-    /// Computes again which registers have outstanding results.
+    /// Recomputes which registers have outstanding results.
     fn note(&mut self) {
         self.pending = [0; WORDS];
         for pending in self.counters.iter().flatten().filter(|pending| !pending.told) {

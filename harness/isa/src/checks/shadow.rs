@@ -1,4 +1,4 @@
-//! Tracking of uninitialised memory: which instructions read it, how it propagates, and where it is used.
+//! Tracks uninitialised data: which instructions read it from memory or from the LDS, and where it is used.
 
 use std::{ops::Range, sync::Arc};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{AddressSpace, Written, ops::memory::Location, wave::Wave};
 
-/// Use of uninitialised data that is an error.
+/// Use of uninitialised data that is reported as an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Use {
     Stored,
@@ -41,18 +41,18 @@ pub(crate) struct Shadow {
     pub(super) found: Vec<Found>,
 }
 
-/// Maximum number of cached ranges, which is more than a kernel uses at a time.
+/// Maximum number of cached allocations and ranges. Kernels use fewer at a time.
 const KNOWN: usize = 8;
 
-/// Place where the state of the accessed memory is tracked.
+/// Data structure in which the state of the accessed memory is tracked.
 enum Book {
     Nowhere,
-    /// One allocation. The range is present if the accesses fill it without gaps.
+    /// One allocation. The range is `Some` if the accesses fill it without gaps.
     One(Arc<Written>, Option<Range<u64>>),
     Several,
 }
 
-/// Returns the accesses of one piece. They are consecutive in `touches`.
+/// Returns the accesses of the [`Piece`](super::access::Piece) with this index. They are consecutive in `touches`.
 fn of_piece(touches: &[Touch], piece: usize) -> &[Touch] {
     let start = touches.partition_point(|touch| touch.piece < piece);
     let end = touches.partition_point(|touch| touch.piece <= piece);
@@ -66,7 +66,8 @@ impl Shadow {
         self.local.clear();
     }
 
-    /// Returns the tracking data of the allocation that contains `address`; `None` if it is not tracked.
+    /// Returns the record of initialised bytes of the allocation that contains `address`; `None` if the allocation is
+    /// not tracked.
     fn written(&mut self, space: Space<'_>, address: u64) -> Option<Arc<Written>> {
         if let Some(found) = self.known.iter().find(|known| known.range().contains(&address)) {
             return Some(found.clone());
@@ -88,8 +89,8 @@ impl Shadow {
         found
     }
 
-    /// Finds the tracking data for all accesses of one part of an instruction at once, because most parts access one
-    /// allocation.
+    /// Finds the data structure that tracks the memory which one [`Piece`](super::access::Piece) of an instruction
+    /// accesses. One look-up serves all lanes, because they usually access one allocation.
     fn book(&mut self, touches: &[Touch], bytes: u64, space: Space<'_>) -> Book {
         let (mut least, mut greatest, mut local) = (u64::MAX, 0, false);
         for touch in touches {
@@ -122,7 +123,7 @@ impl Shadow {
         }
     }
 
-    /// Reports an error, unless the address space turns off these reports.
+    /// Reports an error, unless the address space has turned off such reports.
     fn mistake(&mut self, space: Space<'_>, origin: u32, how: Use) {
         if let Some(read) = self.origins.get(origin)
             && space.reports_never_written()
@@ -157,8 +158,8 @@ impl Shadow {
         }
     }
 
-    /// Computes the state of the registers that an instruction loads, and checks its stores and atomics. Called before
-    /// the instruction runs.
+    /// Computes the state of the registers that an instruction loads, and checks the data of its stores and atomics.
+    /// Called before the instruction runs.
     pub(super) fn reads(
         &mut self,
         (pc, text): (u64, &Arc<str>),
@@ -223,7 +224,7 @@ impl Shadow {
                 };
                 changes.extend(match target {
                     Data::Rows(row) => change(row + word, found),
-                    // The lower half of the register keeps its state.
+                    // The load keeps the lower half of the register, and so its state.
                     Data::UpperHalf(row) => {
                         change(row, found.only(registers.row(row).never_written))
                     }
@@ -240,7 +241,7 @@ impl Shadow {
         }
     }
 
-    /// Returns the state of up to four bytes. It is uninitialised only if all bytes are.
+    /// Returns the joint state of up to four bytes. It is uninitialised only if all bytes are.
     fn mark(
         &mut self,
         (pc, text): (u64, &Arc<str>),
@@ -261,7 +262,7 @@ impl Shadow {
                 let all = !marks.iter().any(|mark| mark.is_clean());
                 marks.first().copied().filter(|_| all).unwrap_or_default()
             }
-            // Scratch memory, which contains spilled registers, counts as initialised.
+            // Scratch memory, which contains spilled registers, is treated as initialised.
             Location::Scratch { .. } => Mark::default(),
         }
     }
@@ -346,7 +347,7 @@ impl Shadow {
     }
 }
 
-/// Returns the state of a store's data registers for one lane and word.
+/// Returns the state of a register that a store writes to memory, for one lane.
 fn stored(registers: &Registers, data: Data, word: u64, lane: usize) -> Mark {
     match data {
         Data::Rows(row) | Data::UpperHalf(row) => {

@@ -1,11 +1,11 @@
-//! Registers and LDS bytes that contain uninitialised data.
+//! Records which registers and LDS bytes contain uninitialised data.
 
 use std::{collections::HashMap, sync::Arc};
 
 use super::flow::{Flow, Register, Rule};
 use crate::{registers::ROWS, text::register, wave::Wave};
 
-/// State of a scalar register or a byte of the LDS. 0 means initialised. Any other value contains the number of an
+/// State of a scalar register or of a byte in the LDS. 0 means initialised. Any other value contains the number of an
 /// [`Origin`] plus one, and a flag that is set if the data was computed from uninitialised data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark(u32);
@@ -35,7 +35,7 @@ impl Mark {
 }
 
 /// State of a vector register: the lanes with uninitialised data, the lanes whose data was computed from uninitialised
-/// data, and the origin.
+/// data, and the origin of that data.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lanes {
     pub(crate) never_written: u64,
@@ -85,7 +85,7 @@ pub struct Origin {
     pub address: u64,
 }
 
-/// All instructions that have read uninitialised memory.
+/// All instructions of the launch that have read uninitialised memory.
 #[derive(Default)]
 pub(crate) struct Origins {
     list: Vec<Origin>,
@@ -116,7 +116,7 @@ pub(crate) struct Registers {
 pub(crate) enum Change {
     Row(usize, Lanes),
     Scalar(u16, Mark),
-    /// All registers become initialised.
+    /// All registers are marked as initialised.
     Forget,
 }
 
@@ -175,7 +175,7 @@ impl Registers {
     }
 
     /// Returns the state of the first operand whose registers are all uninitialised in all active lanes. Returns `None`
-    /// if no operand is, or if no lane is active.
+    /// if no operand is uninitialised in this way, or if no lane is active.
     pub(crate) fn everywhere(&self, sources: &[Vec<Register>], exec: u64) -> Option<Lanes> {
         let whole = |operand: &&Vec<Register>| {
             !operand.is_empty()
@@ -184,7 +184,8 @@ impl Registers {
         sources.iter().find(whole).filter(|_| exec != 0).map(|operand| self.any(operand))
     }
 
-    /// Computes how an instruction changes the state of its targets. Called before the instruction runs.
+    /// Computes how an instruction changes the state of the registers that it writes. Called before the instruction
+    /// runs.
     pub(crate) fn changes(&self, flow: &Flow, wave: &Wave, changes: &mut Vec<Change>) {
         let exec = wave.exec();
         let sources = &flow.sources;
@@ -238,7 +239,7 @@ impl Registers {
         if flow.rule == Rule::Forget {
             changes.push(Change::Forget);
         }
-        // An instruction that is not a comparison writes at most a carry to SCC, which counts as initialised.
+        // An instruction that is not a comparison writes at most a carry to SCC. The carry is treated as initialised.
         let scc = Register::Scalar(register::SCC);
         if !self.scalar(register::SCC).is_clean()
             && matches!(flow.targets.first(), Some(Register::Scalar(_)))

@@ -1,10 +1,10 @@
-//! Image descriptors, which consist of eight words.
+//! Reads and writes image descriptors, which consist of eight dwords.
 
 use device::{Arch, Descriptors};
 
 use super::{field, format::Format};
 
-/// Image type in a descriptor.
+/// Type of an image, as its descriptor states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// A single row of texels.
@@ -57,25 +57,25 @@ impl Dimension {
 /// Alignment of rows in bytes if the descriptor contains no pitch.
 pub const ROW_ALIGNMENT: u32 = 256;
 
-/// Alignment of images in bytes. Descriptors omit the lowest eight bits of the address.
+/// Alignment of the address of an image in bytes. Descriptors omit the lowest eight bits of the address.
 pub const IMAGE_ALIGNMENT: u64 = 256;
 
-/// Reason why no descriptor can be read on GFX1250.
+/// Reason why an image descriptor cannot be read on GFX1250.
 const NO_IMAGES: &str = "an image on an architecture without images";
 
 /// An image in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// Address of the first byte.
+    /// Address of the first byte of the image.
     pub address: u64,
-    /// Texel format.
+    /// Format of the texels.
     pub format: Format,
-    /// Image type.
+    /// Type of the image.
     pub dimension: Dimension,
     /// Number of texels in a row, number of rows, and number of slices or layers.
     pub size: [u32; 3],
-    /// Source of each component of a result: 0 and 1 are these constants, and larger numbers, from 4 on, select a
-    /// component of the texel.
+    /// Rule for each component of a loaded value: 0 and 1 are these constants, and numbers from 4 on select a component
+    /// of the texel.
     pub select: [u8; 4],
     /// Distance between rows, in texels.
     pub pitch: u32,
@@ -99,12 +99,12 @@ impl Image {
         }
     }
 
-    /// Returns the distance between rows, in bytes.
+    /// Returns the distance between the starts of two rows, in bytes.
     pub fn row_bytes(&self) -> u64 {
         u64::from(self.pitch) * self.format.bytes() as u64
     }
 
-    /// Returns the distance between slices or layers, in bytes.
+    /// Returns the distance between the starts of two slices or layers, in bytes.
     pub fn slice_bytes(&self) -> u64 {
         self.row_bytes() * u64::from(self.size[1])
     }
@@ -114,7 +114,7 @@ impl Image {
         self.slice_bytes() * u64::from(self.size[2])
     }
 
-    /// Returns the address of a texel; `None` outside of the image.
+    /// Returns the address of the texel at these coordinates; `None` outside of the image.
     pub fn texel(&self, [x, y, z]: [u32; 3]) -> Option<u64> {
         let inside = x < self.size[0] && y < self.size[1] && z < self.size[2];
         let offset = u64::from(z) * self.slice_bytes()
@@ -133,7 +133,8 @@ impl Image {
         })
     }
 
-    /// Returns the texel for the components of a store. This is the inverse of [`Image::selected`].
+    /// Returns the components of the texel for the components that a store writes. This is the inverse of
+    /// [`Image::selected`].
     pub(crate) fn unselected(&self, result: [u32; 4]) -> [u32; 4] {
         std::array::from_fn(|component| {
             let from = self.select.iter().position(|select| *select == component as u8 + 4);
@@ -141,13 +142,14 @@ impl Image {
         })
     }
 
-    /// Returns the bytes of a texel for the components of a store; `None` for a format that instructions cannot write.
+    /// Returns the bytes of the texel for the components that a store writes; `None` for a format that instructions
+    /// cannot write.
     pub fn texel_of(&self, result: [u32; 4]) -> Option<Vec<u8>> {
         let texel = self.format.encode(self.unselected(result))?;
         Some(texel[..self.format.bytes()].to_vec())
     }
 
-    /// Returns the descriptor; `None` for a format that hardware does not support.
+    /// Returns the dwords of the descriptor; `None` for a format that hardware does not support.
     pub fn words(&self, arch: Arch) -> Option<[u32; 8]> {
         let family = arch.facts().descriptors;
         let (format, number) = self.format.numbers(family)?;
@@ -178,10 +180,10 @@ impl Image {
         Some([low, high | second, third, selects | kind << 28, fifth, 0, 0, 0])
     }
 
-    /// Parses a descriptor.
+    /// Parses an image descriptor.
     ///
     /// # Errors
-    /// Returns the unsupported feature.
+    /// Returns the name of a feature that the descriptor uses and the interpreter does not support.
     pub fn read(words: &[u32; 8], arch: Arch) -> Result<Image, &'static str> {
         let family = arch.facts().descriptors;
         let (row_bits, depth_bits) = match family {

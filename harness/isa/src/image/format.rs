@@ -1,9 +1,9 @@
-//! Texel formats: packing and meaning of components.
+//! Texel formats: how components are packed, and which numbers they represent.
 
 use crate::float16::F16;
 use device::Descriptors;
 
-/// Meaning of a component's bits.
+/// Kind of number that a component's bits represent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numeric {
     /// Normalised number from 0 to 1.
@@ -16,7 +16,7 @@ pub enum Numeric {
     Sint,
     /// IEEE binary16 or binary32.
     Float,
-    /// Normalised, 0 to 1, on the sRGB curve. Alpha is `Unorm`.
+    /// Normalised number from 0 to 1 on the sRGB curve. Alpha is `Unorm`.
     Srgb,
 }
 
@@ -25,11 +25,12 @@ pub enum Numeric {
 pub struct Format {
     /// Number of bits of each component; 0 if the format does not have the component.
     pub bits: [u8; 4],
-    /// Meaning of the components.
+    /// Kind of number that the components represent.
     pub numeric: Numeric,
 }
 
-/// A format and its numbers: data format and number format of GFX9, format of GFX10, format of GFX11 and GFX12.
+/// A format, and the numbers by which descriptors name it: data format and number format of GFX9, format of GFX10,
+/// format of GFX11 and GFX12.
 type Row = ([u8; 4], Numeric, (u32, u32), u32, u32);
 
 const ROWS: [Row; 42] = {
@@ -81,7 +82,7 @@ const ROWS: [Row; 42] = {
 };
 
 impl Format {
-    /// Returns the format with this number of components, which all have `bits` bits.
+    /// Returns the format with `components` components of `bits` bits each.
     pub fn of(components: usize, bits: u8, numeric: Numeric) -> Format {
         let bits = std::array::from_fn(|at| if at < components { bits } else { 0 });
         Format { bits, numeric }
@@ -96,7 +97,8 @@ impl Format {
         self.row().is_some()
     }
 
-    /// Returns data format and number format. From GFX10 on, a format is a single number, which is returned first.
+    /// Returns the two numbers by which a descriptor names the format: the data format and the number format. From
+    /// GFX10 on, a single number names the format, and it is returned first.
     pub(super) fn numbers(self, family: Descriptors) -> Option<(u32, u32)> {
         let row = self.row()?;
         Some(match family {
@@ -117,12 +119,12 @@ impl Format {
         self.bits.iter().map(|bits| usize::from(*bits)).sum::<usize>() / 8
     }
 
-    /// Returns true if components are integers, so that registers contain integers instead of floats.
+    /// Returns true if the components are integers, so that registers contain integers instead of floats.
     pub fn is_integer(self) -> bool {
         matches!(self.numeric, Numeric::Uint | Numeric::Sint)
     }
 
-    /// Converts a texel to register values. A value is an integer or a binary32. Missing components are 0.
+    /// Converts a texel to register values. Each value is an integer or a binary32. Missing components are 0.
     pub fn decode(self, texel: [u8; 16]) -> [u32; 4] {
         let (all, mut low) = (u128::from_le_bytes(texel), 0);
         std::array::from_fn(|at| {

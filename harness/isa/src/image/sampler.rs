@@ -1,4 +1,4 @@
-//! Sampler descriptors, which consist of four words.
+//! Reads and writes sampler descriptors, which consist of four dwords.
 
 use device::{Arch, Descriptors};
 
@@ -11,9 +11,10 @@ pub enum Wrap {
     Repeat,
     /// The image repeats. Every second copy is mirrored.
     Mirror,
-    /// The texels at the edge continue outside of the image.
+    /// Texels outside of the image have the colour of the nearest texel at its edge.
     Edge,
-    /// The image continues with one mirrored copy, and then with the texels at its edge.
+    /// The image continues with one mirrored copy. Beyond the copy, texels have the colour of the nearest texel at its
+    /// edge.
     MirrorEdge,
     /// Texels outside of the image have the border colour.
     Border,
@@ -30,16 +31,16 @@ pub enum Border {
     White,
 }
 
-/// Rules for reading an image at fractional coordinates.
+/// Rules by which an instruction reads an image at fractional coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampler {
     /// Handling of coordinates outside of the image, for x, y and z.
     pub wrap: [Wrap; 3],
-    /// True if coordinates are in texels, false if they are fractions of the image.
+    /// True if coordinates count texels. False if they are fractions of the size of the image.
     pub unnormalized: bool,
     /// True if results are interpolated between texels.
     pub linear: bool,
-    /// Border colour.
+    /// Colour of texels outside of the image, for [`Wrap::Border`].
     pub border: Border,
 }
 
@@ -53,7 +54,7 @@ impl Sampler {
     ];
     const BORDERS: [Border; 3] = [Border::Transparent, Border::Black, Border::White];
 
-    /// Returns the descriptor.
+    /// Returns the dwords of the descriptor.
     pub fn words(&self, arch: Arch) -> [u32; 4] {
         let wrap = |wanted: Wrap| {
             Self::WRAPS.iter().find(|(wrap, _)| *wrap == wanted).map_or(0, |(_, bits)| *bits)
@@ -61,7 +62,7 @@ impl Sampler {
         let [x, y, z] = self.wrap.map(wrap);
         let filter = u32::from(self.linear);
         let border = Self::BORDERS.iter().position(|border| *border == self.border);
-        // The largest number of levels, so that the level is not limited.
+        // The descriptor contains the largest number of levels, so that it does not limit the level.
         let levels = match arch.facts().descriptors {
             Descriptors::Gfx9 | Descriptors::Gfx10 | Descriptors::Gfx11 => 4095 << 12,
             // The value does not matter, because GFX1250 has no samplers.
@@ -75,10 +76,10 @@ impl Sampler {
         ]
     }
 
-    /// Parses a descriptor. The fields that are read are at the same positions on all architectures.
+    /// Parses a sampler descriptor. The fields that the interpreter uses have the same positions on all architectures.
     ///
     /// # Errors
-    /// Returns the unsupported feature.
+    /// Returns the name of a feature that the descriptor uses and the interpreter does not support.
     pub fn read(words: &[u32; 4]) -> Result<Sampler, &'static str> {
         let wrap = |low: u32| {
             let bits = field(words[0], low, 3);
@@ -89,14 +90,14 @@ impl Sampler {
         if field(words[0], 9, 3) != 0 {
             return Err("anisotropic filtering");
         }
-        // FILTER_MODE selects blending, the minimum or the maximum. TRUNC_COORD, DISABLE_CUBE_WRAP and similar fields
-        // do not affect compute kernels.
+        // FILTER_MODE selects whether texels are blended, or their minimum or maximum is used. TRUNC_COORD,
+        // DISABLE_CUBE_WRAP and similar fields do not affect compute kernels.
         if field(words[0], 29, 2) != 0 || field(words[0], 27, 1) != 0 {
             return Err("the filter mode of its sampler");
         }
         let (enlarges, reduces) = (field(words[2], 20, 2), field(words[2], 22, 2));
-        // Hardware chooses between the filters for enlarging and reducing by the distance between the coordinates of
-        // neighbouring lanes. Only equal filters are supported.
+        // Hardware chooses between the filter for enlarging and the one for reducing by the distance between the
+        // coordinates of neighbouring lanes. The interpreter supports only samplers for which these two are equal.
         if enlarges != reduces || enlarges > 1 || field(words[2], 26, 2) > 1 {
             return Err("the filters of its sampler");
         }

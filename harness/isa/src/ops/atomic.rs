@@ -1,4 +1,4 @@
-//! Atomic operations on memory and on the LDS.
+//! Implements atomic operations on memory and on the LDS, one lane at a time.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -21,7 +21,8 @@ pub(crate) enum Atomic {
     Double(fn(u64, u64) -> u64),
     CompareWord,
     CompareDouble,
-    /// Compares floats: zeros of both signs are equal, and a NaN does not equal itself.
+    /// Compares floats and stores the operand if they are equal. Zeros of both signs are equal, and a NaN does not
+    /// equal itself.
     CompareF32,
     CompareF64,
     /// Adds floats. In the LDS, MODE decides whether denormals are flushed (LLVM, pull request 89468; the RDNA 4 ISA
@@ -30,7 +31,7 @@ pub(crate) enum Atomic {
 }
 
 impl Atomic {
-    /// Parses the part of a mnemonic after `atomic_`. Knows the names of all generations.
+    /// Parses the part of a mnemonic after `atomic_`. The names of all generations are accepted.
     pub(crate) fn parse(name: &str) -> Option<Atomic> {
         use Atomic::{Double, Word};
         Some(match name {

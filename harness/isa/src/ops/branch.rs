@@ -1,4 +1,4 @@
-//! Branches, calls, barriers and the end of a wave.
+//! Branches, calls and barriers, and the instructions that end a wave or let it sleep.
 
 use crate::{
     exec::{Binder, on_machine, on_wave},
@@ -31,7 +31,7 @@ pub(crate) fn register(table: &mut Table) {
         "s_cbranch_vccnz" => Operation::from(branch_if(|wave| wave.mask(register::VCC) != 0)).that(Passes::Branches(register::VCC));
         "s_cbranch_execz" => Operation::from(branch_if(|wave| wave.exec() == 0)).that(Passes::Nothing);
         "s_cbranch_execnz" => Operation::from(branch_if(|wave| wave.exec() != 0)).that(Passes::Nothing);
-        // These branch if a debugger is attached, which is never the case.
+        // These instructions branch if a debugger is attached, which is never the case.
         "s_cbranch_cdbgsys" | "s_cbranch_cdbguser" => Operation::from(branch_if(|_| false)).that(Passes::Nothing);
         "s_setpc_b64" | "s_set_pc_i64" => Operation::from(Box::new(|text: &Text| {
             let source = text.plain_source::<u64>(0)?;
@@ -59,7 +59,7 @@ pub(crate) fn register(table: &mut Table) {
         // wait before all waves have reached it.
         "s_barrier_signal" => Operation::from(Box::new(|_: &Text| on_wave(|_| {}))).that(Passes::Nothing);
         "s_trap" | "s_sethalt" => Operation::from(Box::new(|_: &Text| on_machine(|_, _| Err(Box::new(Stop::Abort))))).that(Passes::Nothing);
-        // The turn of the wave ends, because a wave that sleeps waits for another one.
+        // The turn of the wave ends, because a wave sleeps while it waits for another wave.
         "s_sleep" | "s_sleep_var" => Operation::from(Box::new(|_: &Text| on_wave(|wave| wave.state = State::Resting))).that(Passes::Nothing);
     }
 }

@@ -1,4 +1,4 @@
-//! Buffer loads, stores and atomics (MUBUF).
+//! Implements buffer loads, stores and atomics (MUBUF), with the range check of the buffer descriptor.
 
 use device::Descriptors;
 
@@ -36,29 +36,29 @@ pub(crate) struct Address {
     scalar_offset: ScalarOffset,
     constant: u32,
     of_gfx9: bool,
-    /// True for instructions that convert data. They use the bits of the descriptor that otherwise extend the stride as
-    /// a format.
+    /// True for instructions that convert data. For these, the bits of the descriptor that otherwise extend the stride
+    /// contain a format.
     converts: bool,
 }
 
-/// Rule by which an access is in the range of a buffer.
+/// Rule that decides whether an access is in the range of a buffer.
 #[derive(Clone, Copy, PartialEq)]
 enum Range {
     All,
     Nothing,
-    /// An access must end within this number of bytes. The scalar offset is part of the address that is checked.
+    /// An access must end within this number of bytes. The rule checks the address with the scalar offset.
     Bytes(u64),
-    /// The index must be smaller than this number.
+    /// The index of the access must be smaller than this number.
     Elements(u64),
-    /// The index must be smaller than `elements`, and the access must end within `stride` bytes of the element. The
-    /// scalar offset is not part of the address that is checked.
+    /// The index of the access must be smaller than `elements`, and the access must end within `stride` bytes of the
+    /// element. The rule checks the address without the scalar offset.
     Within {
         elements: u64,
         stride: u64,
     },
 }
 
-/// Bit in the fourth dword of the descriptor. If it is set, the lane number is the index.
+/// Bit in the fourth dword of the descriptor. If it is set, the lane number is used as the index.
 const ADD_TID_ENABLE: u32 = 1 << 23;
 
 #[derive(Clone, Copy)]
@@ -67,7 +67,10 @@ enum ScalarOffset {
     Constant(u64),
 }
 
-/// Returns true if the architecture uses buffer descriptors in the layout of GFX9. Returns an error if the layout of descriptors is unknown.
+/// Returns true if the architecture uses buffer descriptors in the layout of GFX9.
+///
+/// # Errors
+/// Returns [`Unsupported`] if the interpreter does not know the layout of descriptors.
 pub(super) fn is_of_gfx9(text: &Text) -> Result<bool, Unsupported> {
     match text.site.arch.facts().descriptors {
         Descriptors::Gfx9 => Ok(true),
@@ -136,14 +139,14 @@ impl Address {
         }
     }
 
-    /// Returns the part of the offset that differs between lanes. The sum wraps at 32 bits.
+    /// Returns the sum of the register, which differs between lanes, and the constant offset. The sum wraps at 32 bits.
     #[inline(always)]
     fn offset(&self, register: u32) -> u64 {
         u64::from(register.wrapping_add(self.constant))
     }
 
-    /// Returns the scratch offset of each half if the descriptor is one of scratch memory and all active lanes of a
-    /// half have the same offset. Otherwise returns `None`.
+    /// Returns the scratch offset for each half of the wave. Returns `None` if the descriptor does not describe scratch
+    /// memory, or if the active lanes of a half have different offsets.
     #[inline(always)]
     fn in_scratch(&self, wave: &Wave) -> Option<[u64; 2]> {
         if wave.scalar[usize::from(self.descriptor) + 1] & SWIZZLE_ENABLE == 0 {
@@ -169,8 +172,8 @@ impl Address {
         }
     }
 
-    /// Returns the addresses of the lanes that are in range, for each half. Returns `None` if the range is not checked
-    /// by bytes, or if only a part of a lane's data is in range.
+    /// Returns the addresses of the lanes that are in range, for each half of the wave. Returns `None` if the range is
+    /// not checked by bytes, or if a lane's data is only partly in range.
     #[inline(always)]
     fn all(&self, wave: &Wave, bytes: u64) -> Option<[Addresses; 2]> {
         let second = wave.scalar[usize::from(self.descriptor) + 1];
@@ -191,7 +194,7 @@ impl Address {
                 let end = offset + scalar + bytes;
                 addresses.lanes[lane] = base.wrapping_add(offset);
                 addresses.mask |= u32::from(end <= records) << lane;
-                // The first dword is in range, and the last one is not.
+                // The start of the lane's data is in range, and its end is not.
                 partly |= end > records && end < records + bytes && exec & (1 << lane) != 0;
             }
             addresses.mask &= exec;
@@ -251,8 +254,8 @@ impl Address {
         })
     }
 
-    /// Returns the location of `bytes` bytes of a lane's access. They start `skip` bytes after the start of the
-    /// instruction's data, because the range is checked for each dword. `None` means out of range: a load returns zero
+    /// Returns the location of `bytes` bytes of a lane's access. They start `skip` bytes after the start of the data,
+    /// because the range is checked for each dword. Returns `None` if they are out of range. A load then returns zero,
     /// and a store does nothing.
     pub(crate) fn of(&self, wave: &Wave, lane: usize, skip: u64, bytes: u64) -> Option<Location> {
         let second = wave.scalar[usize::from(self.descriptor) + 1];
@@ -317,7 +320,8 @@ pub(crate) fn bind(text: &Text) -> Bound {
             }
             for lane in active(wave.exec()) {
                 let (part, step) = parts(transfer);
-                // The destination may contain the address. Therefore all addresses are computed before the first load.
+                // The load may overwrite its address register. Therefore all addresses are computed before the first
+                // load.
                 let places: [_; 4] =
                     std::array::from_fn(|word| address.of(wave, lane, 4 * word as u64, step));
                 for (word, place) in places.iter().enumerate().take(transfer.words().into()) {
@@ -373,8 +377,8 @@ pub(crate) fn bind(text: &Text) -> Bound {
     })
 }
 
-/// Returns the unit of the range check and its size in bytes. The unit is one dword, or the whole data if it is smaller
-/// than a dword.
+/// Returns the unit for which the range is checked, and its size in bytes. The unit is one dword, or all of the data if
+/// it is smaller than a dword.
 pub(crate) fn parts(transfer: Transfer) -> (Transfer, u64) {
     match transfer {
         Transfer::Words(_) => (Transfer::Words(1), 4),

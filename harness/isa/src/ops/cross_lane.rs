@@ -1,4 +1,4 @@
-//! Instructions that move data between lanes, or between lanes and scalar registers.
+//! Implements the instructions that move data between lanes, or between lanes and scalar registers.
 
 use crate::{
     exec::{Binder, on_wave},
@@ -38,8 +38,8 @@ fn copy_row(wave: &Wave, row: usize) -> [u32; 64] {
     std::array::from_fn(|lane| wave.vector[row][lane / HALF][lane % HALF])
 }
 
-/// Meaning of `op_sel` for a permutation. `fetch` is true if inactive lanes may be read. If it is false, a lane that
-/// would read an inactive one becomes zero if `zero` is true, and keeps its value otherwise.
+/// Effect of `op_sel` on inactive lanes in a permutation. `fetch` is true if inactive lanes may be read. Otherwise a
+/// lane that would read an inactive lane becomes zero if `zero` is true, and keeps its value if not.
 #[derive(Clone, Copy)]
 struct Inactive {
     fetch: bool,
@@ -77,8 +77,8 @@ impl Inactive {
     }
 }
 
-/// Returns `v_permlane16` or `v_permlanex16`. Two scalars contain a nibble for each lane, which selects a lane.
-/// `v_permlane16` selects from the same row of 16 lanes, `v_permlanex16` from the other row of the pair.
+/// Returns `v_permlane16` or `v_permlanex16`. Two scalar operands contain four bits for each lane, which select the
+/// lane to read. `v_permlane16` selects from the same row of 16 lanes, `v_permlanex16` from the other row of the pair.
 fn permute_rows(other_row: bool) -> Binder {
     Box::new(move |text: &Text| {
         let inactive = Inactive::of(text)?;

@@ -1,4 +1,5 @@
-//! Dot products of the parts of two registers. A third operand is added to the sum.
+//! Dot products of the parts (bytes, halves or groups of four bits) of two registers. A third operand is added to the
+//! sum.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::{
     vector::{accumulate, ternary},
 };
 
-/// Returns part number `index` of a value, sign- or zero-extended. A part has `bits` bits.
+/// Returns part number `index` of a register, sign- or zero-extended. A part has `bits` bits.
 #[inline(always)]
 fn part(value: u32, index: u32, bits: u32, signed: bool) -> i64 {
     let top = value << (32 - bits * (index + 1));
@@ -24,8 +25,8 @@ fn products(a: u32, b: u32, bits: u32, signed: (bool, bool)) -> i64 {
     (0..32 / bits).map(|i| part(a, i, bits, signed.0) * part(b, i, bits, signed.1)).sum()
 }
 
-/// Returns an operation `dst, a, b, c`. If the text has only three operands, the destination is the addend. `P`
-/// determines the value of constants.
+/// Returns an operation `dst, a, b, c`. If the text has only three operands, the destination is the addend. The type
+/// `P` decides which bits a constant has.
 fn dot<P: Pair, C: Value>(
     part_bits: u32,
     f: impl Fn(u32, u32, C) -> C + Copy + Send + Sync + 'static,
@@ -34,7 +35,7 @@ fn dot<P: Pair, C: Value>(
         let bind = |text: &Text, accumulate: Operation, ternary: Binder| {
             if text.operands.len() == 3 { accumulate.bind(text) } else { ternary(text) }
         };
-        // Only halves can be selected, so smaller parts do not allow the modifiers.
+        // Only 16-bit halves can be selected, so instructions with smaller parts do not have these modifiers.
         let (select, bare) = match part_bits {
             16 => Select::take::<P>(text)?,
             _ => (Select::default(), text.clone()),
@@ -50,7 +51,7 @@ fn dot<P: Pair, C: Value>(
     }))
 }
 
-/// Two 16-bit halves in a register. The type determines the value of constants.
+/// Two 16-bit halves in a register. The type decides which bits a constant has.
 trait Pair: Value {
     /// Mask of the sign bit of a half; 0 for integers.
     const SIGNS: u32 = 0;
@@ -85,10 +86,10 @@ macro_rules! pair {
 pair!(Halves of F16);
 pair!(Bfloats of Bf16);
 
-/// Selection of the halves of the first two sources by `op_sel` and `op_sel_hi`, and the sign bits that are flipped.
+/// Halves of the first two source operands that `op_sel` and `op_sel_hi` select, and the sign bits that are flipped.
 #[derive(Clone, Copy, PartialEq)]
 struct Select {
-    /// Indices: `[half][source]`. True selects the high half.
+    /// True selects the high half. The indices are `[half][source operand]`.
     high: [[bool; 2]; 2],
     flip: [u32; 2],
 }
@@ -100,7 +101,7 @@ impl Default for Select {
 }
 
 impl Select {
-    /// Parses the selection. Returns it together with the text without the parsed modifiers.
+    /// Parses the modifiers that select halves. Returns the selection, and the text without these modifiers.
     fn take<P: Pair>(text: &Text) -> Result<(Select, Text), Unsupported> {
         let mut bare = text.clone();
         // A list of four entries also selects halves of an addend and a result of 16 bits. These two are handled
@@ -137,8 +138,8 @@ impl Select {
     }
 }
 
-/// Adds dot products of integer parts to the table. The second operation is for `clamp`: it saturates, while the first
-/// one wraps.
+/// Adds dot products of integer parts to the table. Of the two operations for each name, the first one wraps, and the
+/// second one, for `clamp`, saturates.
 fn add_integers(table: &mut Table, names: &[&str], bits: u32, signed: bool) {
     let wrap: Arc<Operation> = Arc::new(dot::<u32, _>(bits, move |a: u32, b: u32, c: u32| {
         c.wrapping_add(products(a, b, bits, (signed, signed)) as u32)
@@ -157,7 +158,7 @@ fn clamp_signed(sum: i64, c: u32) -> u32 {
     (sum + i64::from(c as i32)).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u32
 }
 
-/// Returns `v_dot4_i32_iu8` or `v_dot8_i32_iu4`. A bit of `neg_lo` means that a source is signed.
+/// Returns `v_dot4_i32_iu8` or `v_dot8_i32_iu4`. The bits of `neg_lo` decide which source operands are signed.
 fn mixed_signs(bits: u32) -> Binder {
     Box::new(move |text: &Text| {
         let list = text.list("neg_lo").unwrap_or_default();

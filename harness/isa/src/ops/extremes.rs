@@ -1,6 +1,6 @@
-//! Minimum and maximum. The rules for NaNs depend on the architecture and on `MODE.IEEE`.
+//! Minimum and maximum of floats. The rules for NaNs depend on the architecture and on `MODE.IEEE`.
 
-/// Float types that the host's arithmetic supports.
+/// Float types whose arithmetic the host supports.
 pub(crate) trait Ordered: Copy + PartialOrd {
     fn is_signalling(self) -> bool;
     fn quiet(self) -> Self;
@@ -16,7 +16,8 @@ pub(crate) trait Ordered: Copy + PartialOrd {
         self.pick(other, number)
     }
 
-    /// Returns the maximumNumber of IEEE 754-2019, which has the same rules for NaNs and zeros.
+    /// Returns the maximumNumber of IEEE 754-2019: a number takes precedence over any NaN, and +0 is greater than -0.
+    /// If both operands are NaNs, returns the first one as a quiet NaN.
     #[inline(always)]
     fn greatest_number(self, other: Self) -> Self {
         let number =
@@ -34,7 +35,7 @@ pub(crate) trait Ordered: Copy + PartialOrd {
         }
     }
 
-    /// Returns a quiet NaN if an operand is a signalling NaN, otherwise `of_others`.
+    /// Returns a quiet NaN if an operand is a signalling NaN. Otherwise returns `of_others`.
     #[inline(always)]
     fn unless_signalling(self, other: Self, of_others: Self) -> Self {
         if self.is_signalling() {
@@ -53,13 +54,15 @@ pub(crate) trait Ordered: Copy + PartialOrd {
         self.nan_with(other).unwrap_or_else(|| self.least_number(other))
     }
 
-    /// Returns the maximum of IEEE 754-2019, which has the same rules for NaNs and zeros.
+    /// Returns the maximum of IEEE 754-2019: a NaN takes precedence over a number, a signalling NaN over a quiet one,
+    /// and +0 is greater than -0.
     #[inline(always)]
     fn greatest_or_nan(self, other: Self) -> Self {
         self.nan_with(other).unwrap_or_else(|| self.greatest_number(other))
     }
 
-    /// Returns the resulting NaN if an operand is a NaN (the RDNA 4 ISA guide, `V_MINIMUM_F32`).
+    /// Returns the NaN that is the result if an operand is a NaN, otherwise `None` (the RDNA 4 ISA guide,
+    /// `V_MINIMUM_F32`).
     #[inline(always)]
     fn nan_with(self, other: Self) -> Option<Self> {
         match (self.is_no_number(), other.is_no_number()) {
@@ -117,8 +120,8 @@ pub(crate) trait Extremes: Copy + Send + Sync + 'static {
     }
 }
 
-/// minNum and maxNum of IEEE 754-2008. Unlike with [`OfNumbers`], the result is a quiet NaN if an operand is a
-/// signalling NaN.
+/// The functions minNum and maxNum of IEEE 754-2008. Unlike with [`OfNumbers`], the result is a quiet NaN if an operand
+/// is a signalling NaN.
 #[derive(Clone, Copy)]
 pub(crate) struct OfIeee;
 
@@ -133,7 +136,7 @@ impl Extremes for OfIeee {
     }
 }
 
-/// minimumNumber and maximumNumber of IEEE 754-2019.
+/// The functions minimumNumber and maximumNumber of IEEE 754-2019.
 #[derive(Clone, Copy)]
 pub(crate) struct OfNumbers;
 
@@ -148,7 +151,7 @@ impl Extremes for OfNumbers {
     }
 }
 
-/// Defines an operation whose rules depend on `MODE.IEEE`. `$rules` is the name of the rules in `$binder`. Source:
+/// Defines an operation whose rules depend on `MODE.IEEE`. `$binder` refers to the rules as `$rules`. Source:
 /// `V_MIN_F32` in the CDNA 3, CDNA 4 and RDNA 3 ISA guides. GFX12 has no such bit. Its instructions with `num` in their
 /// names use [`OfNumbers`].
 macro_rules! by_ieee {

@@ -1,4 +1,4 @@
-//! Vector float arithmetic in single and double precision.
+//! Implements vector float arithmetic in single and double precision.
 
 use device::Arch;
 
@@ -28,7 +28,8 @@ impl Axis {
     }
 }
 
-/// Returns the legacy product. A zero factor makes it zero, even if the other factor is infinite or a NaN.
+/// Returns the product of a legacy multiplication: a zero factor makes it zero, even if the other factor is infinite or
+/// a NaN.
 #[inline(always)]
 fn legacy(r: impl Rounds, a: f32, b: f32) -> f32 {
     if a == 0.0 || b == 0.0 { 0.0 } else { r.multiply(a, b) }
@@ -39,13 +40,13 @@ fn legacy_fused(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
     if a == 0.0 || b == 0.0 { c } else { r.fused(a, b, c) }
 }
 
-/// Returns `a * b + c` with two roundings.
+/// Returns `a * b + c`, where both the product and the sum are rounded.
 #[inline(always)]
 pub(super) fn mad<T: Float>(r: impl Rounds, a: T, b: T, c: T) -> T {
     r.add(r.multiply(a, b), c)
 }
 
-/// Returns `x - floor(x)`. A result that would round to one is the largest number below one.
+/// Returns `x - floor(x)`. Instead of a result that would round to one, returns the largest number below one.
 #[inline(always)]
 fn fraction_f32(r: impl Rounds, x: f32) -> f32 {
     if x.is_finite() { r.add(x, -x.floor()).min(1f32.next_down()) } else { f32::NAN }
@@ -56,8 +57,8 @@ fn fraction_f64(r: impl Rounds, x: f64) -> f64 {
     if x.is_finite() { r.add(x, -x.floor()).min(1f64.next_down()) } else { f64::NAN }
 }
 
-/// Implements `V_MULLIT_F32` of the ISA guides, a product for lighting. It is the smallest number if a factor or the
-/// third source excludes light.
+/// Implements `V_MULLIT_F32` of the ISA guides, a product for lighting. The result is the smallest number if a factor
+/// or the third operand excludes light.
 fn light(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
     if b == -f32::MAX || b == f32::NEG_INFINITY || b.is_nan() || c <= 0.0 || c.is_nan() {
         -f32::MAX
@@ -66,10 +67,10 @@ fn light(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
     }
 }
 
-/// Computes `f`, the sine or cosine. The argument is in revolutions.
+/// Computes `f`, which is the sine or the cosine, of an angle in revolutions.
 fn turns(x: f32, f: fn(f64) -> f64) -> f32 {
     let x = f64::from(x);
-    // `rest` is at most half a revolution. A small number stays unchanged, and so does its sign.
+    // `rest` is at most half a revolution. A small number stays unchanged, including its sign.
     let rest = x - x.round_ties_even();
     if x.is_finite() { f(rest * std::f64::consts::TAU) as f32 } else { f32::NAN }
 }
@@ -91,9 +92,9 @@ pub(crate) fn cos(x: f32) -> f32 {
     turns(x, f64::cos)
 }
 
-/// Returns the sine or cosine of an architecture. GFX9 accepts only arguments in [-256, 256] (LLVM,
-/// `ConstantFolding.cpp`). Outside of this range it returns the result for 0 (CLRX's documentation of GCN, where the
-/// range is smaller).
+/// Wraps `f`, the sine or cosine, for an architecture. GFX9 accepts only arguments in [-256, 256] (LLVM,
+/// `ConstantFolding.cpp`). Outside of this range the result is `beyond`, which is the result for 0 (CLRX's
+/// documentation of GCN, where the range is smaller).
 pub(super) fn in_range(
     arch: Arch,
     f: fn(f32) -> f32,
@@ -114,7 +115,7 @@ pub(crate) fn frexp(x: f64) -> (f64, i32) {
     (significand, biased - 1022 - bias)
 }
 
-/// Wraps a function so that it flushes denormal sources and results, whatever MODE is: "1ULP accuracy, denormals are
+/// Wraps a function so that it flushes denormal operands and results, whatever MODE is: "1ULP accuracy, denormals are
 /// flushed" (the ISA guides on exponentials, logarithms, reciprocals and roots).
 pub(super) fn flushing(f: impl Fn(f32) -> f32 + Copy) -> impl Fn(f32) -> f32 + Copy {
     move |a| flushed(f(flushed(a)))

@@ -1,4 +1,4 @@
-//! Loads and stores of half a wave at once, which is possible if all its lanes access one mapped range. All other
+//! Loads and stores for half a wave at once. This is possible if all its lanes access one mapped range. All other
 //! accesses are handled lane by lane, in particular those that fault.
 
 use super::memory::Transfer;
@@ -9,14 +9,14 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// Addresses of 32 lanes, and the mask of active lanes.
+/// Addresses that 32 lanes access, and the mask of active lanes.
 pub(crate) struct Addresses {
     pub(crate) lanes: [u64; HALF],
     pub(crate) mask: u32,
 }
 
 impl Addresses {
-    /// Returns the smallest and the largest address of the active lanes; `None` without active lanes.
+    /// Returns the smallest and the largest address of the active lanes; `None` if no lane is active.
     #[inline(always)]
     fn bounds(&self) -> Option<(u64, u64)> {
         if self.mask == 0 {
@@ -41,8 +41,8 @@ impl Addresses {
         Some((least, greatest))
     }
 
-    /// Loads into registers, starting at `row`. Returns false if it has loaded nothing, because the lanes do not access
-    /// one mapped range.
+    /// Loads dwords into registers, starting at `row`. Returns false, without loading anything, if the lanes do not
+    /// access one mapped range.
     #[inline(always)]
     pub(crate) fn load(
         &self,
@@ -78,7 +78,7 @@ impl Addresses {
         true
     }
 
-    /// Stores registers, starting at `row`, the lowest lane first. Returns false if it has stored nothing, because the
+    /// Stores registers, starting at `row`, the lowest lane first. Returns false, without storing anything, if the
     /// lanes do not access one mapped range.
     #[inline(always)]
     pub(crate) fn store(
@@ -108,8 +108,8 @@ impl Addresses {
     }
 }
 
-/// Returns the LDS offsets for the lanes of half a wave, each for an access of `bytes` bytes. Returns `None` if an
-/// active lane is out of range. Offsets of inactive lanes are moved into range.
+/// Returns the LDS offsets at which the lanes of half a wave access `bytes` bytes each. Returns `None` if an active
+/// lane is out of range. For inactive lanes, returns any offsets in range.
 #[inline(always)]
 pub(crate) fn inside_lds(
     wave: &Wave,
@@ -143,7 +143,7 @@ fn consecutive(places: &Half, mask: u32, size: usize) -> Option<usize> {
     (differs == 0 && first as usize + 4 * HALF <= size).then_some(first as usize)
 }
 
-/// Loads dwords from the offsets that [`inside_lds`] returned for accesses of at least this size.
+/// Loads a dword for each lane from the offsets that [`inside_lds`] returned for accesses of at least this size.
 #[inline(always)]
 pub(crate) fn load_lds(
     wave: &mut Wave,
@@ -174,7 +174,7 @@ pub(crate) fn load_lds(
     }
 }
 
-/// Stores dwords to the offsets that [`inside_lds`] returned, the lowest lane first.
+/// Stores a dword of each lane to the offsets that [`inside_lds`] returned, the lowest lane first.
 #[inline(always)]
 pub(crate) fn store_lds(
     wave: &Wave,
@@ -200,7 +200,7 @@ pub(crate) fn store_lds(
     }
 }
 
-/// Reads the dwords of half a wave, which are consecutive in `bytes`.
+/// Reads one dword for each lane of half a wave. The dwords are consecutive in `bytes`.
 #[inline(always)]
 pub(crate) fn dwords(bytes: &[u8]) -> Half {
     let mut values = [0; HALF];
@@ -210,7 +210,7 @@ pub(crate) fn dwords(bytes: &[u8]) -> Half {
     values
 }
 
-/// Writes the dwords of the lanes in `mask`.
+/// Writes the dwords of the lanes in `mask` to `bytes`, where each lane has its place.
 #[inline(always)]
 pub(crate) fn set_dwords(bytes: &mut [u8], mask: u32, values: &Half) {
     for (lane, bytes) in bytes[..4 * HALF].chunks_exact_mut(4).enumerate() {

@@ -34,16 +34,16 @@ pub(crate) enum Action {
 #[derive(Clone)]
 pub(crate) struct Access {
     pub(crate) action: Action,
-    /// Registers of the address components, in order.
+    /// Registers with the components of the address, in order.
     rows: Vec<usize>,
-    /// True if two coordinates share a register.
+    /// True if coordinates have 16 bits, so that two of them share a register.
     a16: bool,
-    /// Dimension that the instruction specifies. Instructions before GFX10 do not specify one.
+    /// Dimension that the instruction specifies; `None` before GFX10, whose instructions do not specify one.
     dimension: Option<Dimension>,
-    /// True if a level bias precedes the coordinates.
+    /// True if the address has a level bias before the coordinates.
     bias: bool,
     derivatives: bool,
-    /// True if a level follows the coordinates. The level must be 0.
+    /// True if the address has a level after the coordinates. The level must be 0.
     level: bool,
     resource: u16,
     sampler: Option<u16>,
@@ -54,7 +54,7 @@ pub(crate) struct Access {
     arch: Arch,
 }
 
-/// Returns the registers of an operand, which is a range or a list of registers.
+/// Returns the registers of an operand, which is a range of registers or a list of them.
 pub(crate) fn rows(text: &Text, index: usize) -> Result<Vec<usize>, Unsupported> {
     let one = |base: &Base| match *base {
         Base::Vector { first, count } => {
@@ -149,7 +149,7 @@ impl Access {
         Image::read(&words, self.arch)
     }
 
-    /// Returns the address of texel number `texel` of the access.
+    /// Returns the address of texel number `texel` of those that the instruction accesses.
     pub(crate) fn place(
         &self,
         wave: &Wave,
@@ -173,7 +173,7 @@ impl Access {
         Some(both >> (16 * (index % 2)) & 0xffff)
     }
 
-    /// Returns the coordinates and the level. The layer of an array is z.
+    /// Returns the coordinates of a texel and the level. For an array, the third coordinate is the layer.
     fn coordinates(&self, wave: &Wave, lane: usize, image: &Image) -> Option<([u32; 3], u32)> {
         // HIP's copy kernels specify a two-dimensional array for every image, so the dimension of the instruction takes
         // precedence.
@@ -191,7 +191,8 @@ impl Access {
         Some((coordinates, level))
     }
 
-    /// Returns the address of the texel that a load, a store or an atomic accesses; `None` outside of the image.
+    /// Returns the address of the texel that a load, a store or an atomic accesses; `None` if the texel is outside of
+    /// the image.
     pub(crate) fn texel(&self, wave: &Wave, lane: usize, image: &Image) -> Option<u64> {
         let (coordinates, level) = self.coordinates(wave, lane, image)?;
         // Images have only level 0.
@@ -221,7 +222,7 @@ impl Access {
 
 fn atomic(name: &str) -> Option<Atomic> {
     let name = name.strip_prefix("atomic_")?;
-    // The names of atomics on GFX12 differ.
+    // Some atomics have other names on GFX12.
     Atomic::parse(match name {
         "add_uint" => "add_u32",
         "sub_uint" => "sub_u32",
@@ -314,7 +315,7 @@ fn store(
 }
 
 impl Access {
-    /// Writes the components of a result that the instruction requests.
+    /// Writes those components of a result that the instruction requests.
     fn put(
         &self,
         wave: &mut Wave,
@@ -361,8 +362,8 @@ impl Access {
         Ok(())
     }
 
-    /// Returns the components of a store. Before GFX12, components that the instruction omits are 0. From GFX12 on,
-    /// they equal the first one (LLVM, `hasDefaultComponentZero` and `hasDefaultComponentBroadcast`).
+    /// Returns the components that a store writes. Before GFX12, components that the instruction omits are 0. From
+    /// GFX12 on, they equal the first one (LLVM, `hasDefaultComponentZero` and `hasDefaultComponentBroadcast`).
     fn get(&self, wave: &Wave, lane: usize, image: &Image) -> Result<[u32; 4], &'static str> {
         if self.d16 && image.format.is_integer() {
             return Err("integers of 16 bits in registers");
@@ -383,7 +384,7 @@ impl Access {
     }
 }
 
-/// Reads the bytes of a texel and appends zeros.
+/// Reads the bytes of a texel. The rest of the result is zero.
 pub(crate) fn read(
     machine: &mut Machine<'_>,
     address: u64,
@@ -400,7 +401,7 @@ pub(crate) fn read(
     Ok(texel)
 }
 
-/// Writes the bytes of a texel, which are the first ones in `texel`.
+/// Writes the first bytes of `texel`, as many as a texel has.
 pub(crate) fn write(
     machine: &mut Machine<'_>,
     address: u64,

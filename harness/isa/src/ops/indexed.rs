@@ -1,4 +1,4 @@
-//! Instructions that access registers whose numbers are known only at run time.
+//! Implements the instructions that access registers whose numbers are known only at run time.
 
 use crate::{
     exec::{Binder, on_wave},
@@ -12,7 +12,8 @@ use crate::{
 const MODE_SHIFT: u32 = 12;
 const DESTINATION: u32 = 8;
 
-/// Returns a `v_movrel*` instruction. It adds M0 to the register number of the source, the destination, or both.
+/// Returns a `v_movrel*` instruction, which adds M0 to the register number of the source operand, the destination, or
+/// both. `source` and `target` compute from M0 the number that is added.
 fn relative(source: fn(u32) -> u32, target: fn(u32) -> u32) -> Binder {
     Box::new(move |text: &Text| {
         text.only(&[])?;
@@ -24,7 +25,7 @@ fn relative(source: fn(u32) -> u32, target: fn(u32) -> u32) -> Binder {
             let shifted = |row: usize, by: u32| {
                 row.checked_add(by as usize).filter(|row| *row < register::ACCUMULATION.into())
             };
-            // If the number is too large, a source is read from v0 and a destination is not written.
+            // If the register number is too large, a source operand is read from v0, and a destination is not written.
             let values: [u32; 2 * HALF] = match source_row {
                 Some(row) => {
                     let row = shifted(row, source(m0)).unwrap_or(0);
@@ -74,7 +75,7 @@ pub fn moved(text: &Text, m0: u32) -> Result<Option<Text>, Unsupported> {
     if !text.mnemonic.starts_with("v_") {
         return Ok(None);
     }
-    // These instructions use the registers that they name. The interpreter rejects them in indexing mode.
+    // These instructions do not add M0 to register numbers. The interpreter rejects them in indexing mode.
     if ["v_readlane", "v_readfirstlane", "v_writelane", "v_swap"]
         .iter()
         .any(|name| text.mnemonic.starts_with(name))

@@ -1,4 +1,4 @@
-//! Vector integer arithmetic, shifts and logic.
+//! Implements vector integer arithmetic, shifts and logic.
 
 use crate::{
     exec::{Binder, Lanes, Plain, bind_plain, on_wave},
@@ -51,7 +51,7 @@ fn permute_bytes(a: u32, b: u32, selector: u32) -> u32 {
         let select = selector >> (8 * position) & 0xff;
         let byte = match select {
             0..=7 => (bytes >> (8 * select)) as u32 & 0xff,
-            // The selected byte consists of copies of the sign of one of the four halves.
+            // The selected byte consists of copies of the sign bit of one of the four halves.
             8..=11 => 0xff * ((bytes >> (16 * (select - 8) + 15)) as u32 & 1),
             12 => 0,
             _ => 0xff,
@@ -65,14 +65,14 @@ fn absolute_differences(a: u32, b: u32) -> u32 {
     (0..4).map(|i| (a >> (8 * i) & 0xff).abs_diff(b >> (8 * i) & 0xff)).sum()
 }
 
-/// Returns the sum of the absolute differences of bytes. Bytes that are zero in the second source do not count.
+/// Returns the sum of the absolute differences of bytes. Bytes that are zero in `b` are ignored.
 fn masked_differences(a: u32, b: u32) -> u32 {
     let byte = |value: u32, i: u32| value >> (8 * i) & 0xff;
     (0..4).filter(|i| byte(b, *i) != 0).map(|i| byte(a, i).abs_diff(byte(b, i))).sum()
 }
 
-/// Returns four sums of differences. Sum n uses four bytes of the first source, starting at its byte n. The sums wrap
-/// at 16 bits.
+/// Returns four sums of absolute differences, added to the addends in `c`. Sum n uses the four bytes of `a` that start
+/// at byte n. The sums wrap at 16 bits.
 fn four_sums(a: u64, b: u32, c: u64, differences: fn(u32, u32) -> u32) -> u64 {
     (0..4).fold(0, |sums, i| {
         let sum = differences((a >> (8 * i)) as u32, b).wrapping_add((c >> (16 * i)) as u16 as u32);
@@ -80,7 +80,7 @@ fn four_sums(a: u64, b: u32, c: u64, differences: fn(u32, u32) -> u32) -> u64 {
     })
 }
 
-/// Returns `v_mqsad_u32_u8`, which writes four sums to 32-bit registers.
+/// Returns `v_mqsad_u32_u8`, which writes its four sums to 32-bit registers.
 fn four_words() -> Binder {
     Box::new(|text: &Text| {
         text.only(&[])?;
@@ -112,7 +112,7 @@ fn saturated_bytes(a: u32) -> u16 {
     byte(a) | byte(a >> 16) << 8
 }
 
-/// Returns two shifted numbers as two bytes. `fit` limits a number to the range of a byte.
+/// Returns `a` and `b`, both shifted right, as two bytes. `fit` limits a number to the range of a byte.
 fn shifted_bytes(a: i32, b: i32, shift: u32, fit: fn(i32) -> i32) -> u16 {
     let byte = |value: i32| fit(value >> (shift & 31)) as u8;
     u16::from_le_bytes([byte(a), byte(b)])
@@ -123,8 +123,8 @@ pub(super) fn next_random(a: u32) -> u32 {
     a << 1 ^ if a >> 31 == 1 { 197 } else { 0 }
 }
 
-/// Returns, for each bit position, the bit that the truth table `rows` contains for the bits of the sources, as
-/// `v_bitop3` does.
+/// Implements `v_bitop3`: for each bit position, returns the bit that the truth table `rows` contains for the bits of
+/// the operands.
 fn looked_up(rows: u32, a: u32, b: u32, c: u32) -> u32 {
     (0..8).filter(|row| rows >> row & 1 == 1).fold(0, |bits, row| {
         let pick = |value: u32, bit: u32| if row & bit != 0 { value } else { !value };
@@ -132,7 +132,7 @@ fn looked_up(rows: u32, a: u32, b: u32, c: u32) -> u32 {
     })
 }
 
-/// Returns `v_bitop3`. Its truth table is a modifier.
+/// Returns `v_bitop3`, whose truth table is a modifier.
 fn by_rows(operation: impl Fn(u32) -> Binder + Send + Sync + 'static) -> Binder {
     Box::new(move |text: &Text| {
         let mut bare = text.clone();
@@ -142,7 +142,7 @@ fn by_rows(operation: impl Fn(u32) -> Binder + Send + Sync + 'static) -> Binder 
 }
 
 /// Binds an operation with a 64-bit addend. Rejects floating-point and 32-bit constants as the addend, because no
-/// source specifies how hardware extends them.
+/// public source specifies how hardware extends them.
 fn without_wide_constant(operation: Binder) -> Binder {
     Box::new(move |text: &Text| match text.operand(3)?.base {
         Base::Constant(Constant::Float(_) | Constant::Literal(_)) => Err(Unsupported),
@@ -177,7 +177,7 @@ pub(super) fn mad_i16(a: i16, b: i16, c: i16) -> i16 {
     sum.clamp(i16::MIN.into(), i16::MAX.into()) as i16
 }
 
-/// Returns the sum or difference, or with `clamp` the limit of the range if there is a carry or borrow.
+/// Returns the sum or difference. With `clamp`, returns the limit of the range if there is a carry or borrow.
 fn stopped(
     f: impl Fn(u32, u32, u32) -> (u32, bool) + Copy,
     limit: u32,
@@ -188,8 +188,7 @@ fn stopped(
     }
 }
 
-/// A multiply-add with a 64-bit result. It is computed in 32-bit words, because the host has vectors of eight such
-/// words.
+/// A multiply-add with a 64-bit result. It is computed in 32-bit words, because the host has vectors of eight of them.
 struct WideMad<const SIGNED: bool> {
     a: Source,
     b: Source,
@@ -199,8 +198,8 @@ struct WideMad<const SIGNED: bool> {
 }
 
 impl<const SIGNED: bool> WideMad<SIGNED> {
-    /// Computes half a wave. Returns bit 64 of each sum as a mask: the carry, or for signed numbers the sign of the
-    /// exact sum ("{ D1.i1, D0.i64 } = 65'B(...)" in the RDNA 4 and CDNA 4 ISA guides).
+    /// Computes the results of half a wave. Returns bit 64 of each sum as a mask: the carry, or for signed numbers the
+    /// sign of the exact sum ("{ D1.i1, D0.i64 } = 65'B(...)" in the RDNA 4 and CDNA 4 ISA guides).
     #[inline(always)]
     fn half(&self, wave: &mut Wave, half: usize) -> u32 {
         let mask = wave.exec_half(half);
@@ -222,7 +221,7 @@ impl<const SIGNED: bool> WideMad<SIGNED> {
             let carry = u32::from(low[lane] < c_low[lane]);
             let sum = product.wrapping_add(c).wrapping_add(carry);
             high[lane] = sum;
-            // Each carry is stored in the highest bit of a word.
+            // The carry of each lane is stored in the highest bit of a word.
             carries[lane] = if SIGNED {
                 sum ^ ((product ^ sum) & (c ^ sum))
             } else {
@@ -278,7 +277,7 @@ fn wide_mad<const SIGNED: bool>() -> Operation {
     Operation::from(binder).that(Passes::Flags)
 }
 
-/// Returns a 64-bit shift `op dst, shift, value`. The shift precedes the value.
+/// Returns a 64-bit shift `op dst, shift, value`.
 fn shift64<T: Value>(f: impl Fn(T, u32) -> T + Copy + Send + Sync + 'static) -> Binder {
     binary(move |shift: u32, value: T| f(value, shift & 63))
 }
@@ -296,8 +295,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_ffbh_i32" | "v_cls_i32" => unary(|a: u32| leading(a ^ ((a as i32) >> 31) as u32));
         "v_ffbl_b32" | "v_ctz_i32_b32" =>
             unary(|a: u32| if a == 0 { u32::MAX } else { a.trailing_zeros() });
-        // From GFX11 on, the instruction writes 16 bits, which may be an upper half. Before, it writes the whole
-        // register.
+        // From GFX11 on, the instruction writes one 16-bit half of the destination register. Before, it writes the
+        // whole register.
         "v_sat_pk_u8_i16" => by_arch(|arch| match arch.facts().sat_pk_writes_half {
             true => unary(saturated_bytes),
             false => unary(|a| u32::from(saturated_bytes(a))),
@@ -370,7 +369,7 @@ pub(crate) fn register(table: &mut Table) {
         "v_max_u32" => binary(|a: u32, b: u32| a.max(b));
         "v_min_i32" => binary(|a: i32, b: i32| a.min(b));
         "v_max_i32" => binary(|a: i32, b: i32| a.max(b));
-        // The sources are halves with `neg` and `abs`, as for an f16 operation. On GFX12 the instruction makes
+        // The source operands are halves with `neg` and `abs`, as for an f16 operation. On GFX12 the instruction makes
         // signalling NaNs quiet: on a Radeon RX 9070 XT, 0x7c09 becomes 0x7e09.
         "v_pack_b32_f16" => bits(by_arch(|arch| match arch.facts().packs_quiet_nans {
             true => binary(|a: F16, b: F16| {
@@ -420,8 +419,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_bfe_u32" => bits(ternary(extract_u32));
         "v_bfe_i32" => bits(ternary(extract_i32));
         "v_bfi_b32" => bits(ternary(|mask: u32, a: u32, b: u32| (mask & a) | (!mask & b)));
-        // From GFX11 on, the shift is a 16-bit operand, which may be an upper half. Only the five lowest bits of the
-        // shift are used.
+        // From GFX11 on, the shift is a 16-bit operand, which may be the upper half of a register. Only the five lowest
+        // bits of the shift are used.
         "v_alignbit_b32" => bits(ternary(|a: u32, b: u32, shift: u16| {
             ((u64::from(a) << 32 | u64::from(b)) >> (shift & 31)) as u32
         }));
@@ -478,7 +477,7 @@ pub(crate) fn register(table: &mut Table) {
         });
         "v_sad_u32" => ternary(|a: u32, b: u32, c: u32| a.abs_diff(b).wrapping_add(c));
         "v_bitop3_b32" => bits(by_rows(|rows| ternary(move |a: u32, b: u32, c: u32| looked_up(rows, a, b, c))));
-        // The instruction has no third source, so zero is used.
+        // The instruction has no third source operand, so zero is used.
         "v_bitop2_b32" => bits(by_rows(|rows| binary(move |a: u32, b: u32| looked_up(rows, a, b, 0))));
         "v_bitop3_b16" => bits(by_rows(|rows| ternary(move |a: u16, b: u16, c: u16| {
             looked_up(rows, a.into(), b.into(), c.into()) as u16

@@ -1,4 +1,4 @@
-//! LDS loads, stores and atomics, and lane permutations that use the LDS crossbar.
+//! Implements LDS loads, stores and atomics, and the lane permutations that use the LDS crossbar.
 
 use super::{
     atomic::Atomic,
@@ -30,12 +30,13 @@ pub(crate) fn atomic(name: &str) -> Option<Atomic> {
     })
 }
 
-/// Returns an LDS location. The sum wraps at 32 bits, because compilers fold negative constants into the register.
+/// Returns the location in the LDS at `address` plus `offset`. The sum wraps at 32 bits, because compilers fold
+/// negative constants into the register.
 pub(crate) fn at(address: u32, offset: u32) -> Location {
     Location::Lds(u64::from(address.wrapping_add(offset)))
 }
 
-/// Returns the active lanes, from the first lane of this half on.
+/// Returns the active lanes that are in this half of the wave or in the next one.
 fn remaining(wave: &Wave, half: usize) -> impl Iterator<Item = usize> + use<> {
     active(wave.exec() & (u64::MAX << (half * HALF)))
 }
@@ -166,8 +167,8 @@ pub(crate) fn bind(text: &Text) -> Bound {
     })
 }
 
-/// Returns the number of registers of an element, and the two byte offsets of `read2`, `write2` or an `st64` form. The
-/// encoded offsets count elements.
+/// Returns the number of registers of an element, and the two byte offsets of `read2`, `write2` or a form with `st64`.
+/// The encoded offsets count elements.
 pub(crate) fn two_offsets(text: &Text, name: &str) -> Result<(u16, [u32; 2]), Unsupported> {
     let words: u16 = if name.ends_with("b64") { 2 } else { 1 };
     let stride = if name.starts_with("st64_") || name.starts_with("stride64_") { 64 } else { 1 };
@@ -186,7 +187,7 @@ fn two(text: &Text, name: &str, load: bool) -> Bound {
         let address = text.plain_source::<u32>(1)?;
         on_machine(move |wave, machine| {
             let (size, words, mut done) = (machine.lds.len(), usize::from(words), 0);
-            // The destination may contain the address. Therefore both offsets are computed before the first load.
+            // The load may overwrite its address register. Therefore both offsets are computed before the first load.
             while done < wave.halves()
                 && let Some(at) = inside_lds(wave, done, (&address, first), 4 * words, size)
                 && let Some(then) = inside_lds(wave, done, (&address, second), 4 * words, size)
@@ -199,7 +200,7 @@ fn two(text: &Text, name: &str, load: bool) -> Bound {
                 return Ok(());
             }
             for lane in remaining(wave, done) {
-                // The destination may contain the address. Therefore the address is read before the first load.
+                // The load may overwrite its address register. Therefore the address is read before the first load.
                 let base = address.word(wave, lane, 0);
                 transfer.load(wave, machine, row, lane, at(base, first))?;
                 transfer.load(wave, machine, row + words, lane, at(base, second))?;
@@ -267,7 +268,7 @@ fn permute(text: &Text, name: &str) -> Bound {
 }
 
 /// Returns the lane from which `lane` reads. The upper bits of the pattern select a mode: FFT order, rotation,
-/// permutation of four lanes, or `and`, `or` and `xor` masks of five bits (the ISA guides, `DS_SWIZZLE_B32`).
+/// permutation of four lanes, or masks of five bits for `and`, `or` and `xor` (the ISA guides, `DS_SWIZZLE_B32`).
 fn swizzled(pattern: usize, lane: usize) -> usize {
     let (low, upper) = (lane & 31, lane & 32);
     match pattern {

@@ -37,17 +37,17 @@ enum Output {
     Packed { bfloat: bool },
 }
 
-/// Maximum number of elements of A per lane, of elements of B per lane if A is sparse, and of registers that contain
-/// the elements.
+/// Limits for arrays: the number of elements of A per lane, of elements of B per lane if A is sparse, and of registers
+/// that contain these elements.
 const MOST_VALUES: usize = 16;
 const MOST_SPARSE: usize = 2 * MOST_VALUES;
 const MOST_WORDS: usize = 8;
 
-/// Position of the indices of a sparse A. Of four neighbours in a row of A, two are zero and not stored.
+/// Registers and bits that contain the indices of a sparse A. Of four neighbours in a row of A, two are zero and not
+/// stored.
 #[derive(Clone, Copy)]
 struct Sparse {
-    /// Register that contains the indices: two bits for each value of a lane, which are its position among four
-    /// neighbours.
+    /// Register that contains the indices. Each value of a lane has two bits: its position among the four neighbours.
     row: usize,
     shift: usize,
     /// True if A has the layout of a dense matrix with half of K, and B consists of two runs of K.
@@ -66,7 +66,7 @@ struct Multiply<T, const N: usize, const SPARSE: bool> {
     sparse: Sparse,
     share: Share,
     blocks: usize,
-    /// Number of groups of lanes that contain different k. A group has N lanes for each block.
+    /// Number of groups of lanes that contain different values of k. A group has N lanes for each block.
     k_groups: usize,
     output: Output,
     elements: usize,
@@ -78,7 +78,8 @@ struct Multiply<T, const N: usize, const SPARSE: bool> {
 }
 
 impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> {
-    /// Reads the elements of A or B. The indices of the result are the number of the value in a lane, and the lane.
+    /// Reads the elements of A or B. The result is indexed by the number of the element in its lane, and then by the
+    /// lane.
     #[inline(always)]
     fn load<const MOST: usize>(
         &self,
@@ -103,11 +104,11 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
         elements
     }
 
-    /// Returns the number of the value of B that is multiplied with a value of a sparse A, and the group of lanes that
-    /// contains it. The lane in the group is that of A.
+    /// Returns which value of B is multiplied with a value of a sparse A: its number in the lane, and the group of
+    /// lanes that contains it. Within the group, it is in the same lane as the value of A.
     ///
     /// Source for the runs: the CDNA 4 ISA guide, "Sparse Matrix Multiply", which says that A is packed like a dense
-    /// matrix. Others found on an MI350, number by number, that the first half of K of B is in all groups before the
+    /// matrix. Others found on an MI350, number by number, that all groups contain the first half of K of B before the
     /// second half.
     #[inline(always)]
     fn partner(&self, wave: &Wave, value: usize, k_group: usize, lane: usize) -> (usize, usize) {
@@ -272,7 +273,7 @@ struct Name<'a> {
     output: &'a str,
     size: usize,
     k: usize,
-    /// Part of the name after the sizes.
+    /// The rest of the name after the sizes: the type of A and B, and more.
     input: &'a str,
 }
 
@@ -291,8 +292,7 @@ fn name(rest: &str) -> Option<Name<'_>> {
     })
 }
 
-/// Removes the number of blocks, which GFX940 adds to the name (`4b_f32`). The number of blocks also follows from the
-/// registers.
+/// Removes the number of blocks, which GFX940 adds to the name (`4b_f32`). The registers imply this number.
 fn without_blocks(input: &str) -> &str {
     match input.split_once("b_") {
         Some((count, rest)) if count.parse::<u8>().is_ok() => rest,
@@ -378,7 +378,8 @@ fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         b: (registers(text, 2)?.0, inputs(name.input, text.site.arch).ok_or(Unsupported)?.1),
         values,
         sparse: match sparse {
-            // The indices of this many values fill the register, so there is only one set and the fields do not matter.
+            // The indices of this many values fill the register. There is only one set of them, and the two fields have
+            // no effect.
             true if values == MOST_VALUES || text.number("cbsz")? != 0 => Some(0),
             true => Some(text.number("abid")?),
             false => None,
@@ -449,7 +450,7 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
             (d_words, Output::OneHalf { bfloat, high })
         }
     };
-    // D has 256 elements in all lanes together.
+    // D has 256 elements, which are distributed over all lanes.
     if elements == 0 || 256 % elements != 0 || name.size != 16 {
         return Err(Unsupported);
     }
@@ -505,7 +506,7 @@ struct Shape {
     a: (usize, Input),
     b: (usize, Input),
     values: usize,
-    /// For a sparse A, the number of the selected set of indices in the register.
+    /// Number of the selected set of indices in its register; `None` unless A is sparse.
     sparse: Option<i64>,
     share: Share,
     blocks: usize,
@@ -523,7 +524,7 @@ fn multiply<T: Accumulator + Value, const N: usize>(text: &Text, shape: Shape) -
     if shift + 2 * shape.values > 32 {
         return Err(Unsupported);
     }
-    // Operands of at most two registers have the layout of CDNA 3.
+    // If an operand has at most two registers, its layout is that of CDNA 3.
     let is_larger = shape.values * shape.a.1.bits() > 64;
     let in_runs = is_larger && text.site.arch.facts().sparse_in_runs;
     let sparse = Sparse { row: text.row(3, 1)?, shift, in_runs };
@@ -543,7 +544,7 @@ fn resolve<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
     sparse: Sparse,
 ) -> Result<Multiply<T, N, SPARSE>, Unsupported> {
     let (d, d_words) = registers(text, 0)?;
-    // For a sparse A, the operand of C contains the indices, and D is also the addend.
+    // If A is sparse, the operand at the position of C contains the indices, and D is also the addend.
     let c = match &text.operand(if SPARSE { 0 } else { 3 })?.base {
         Base::Vector { first, count } if usize::from(*count) == d_words => Place::Vector(*first),
         Base::Constant(constant) if shape.output == Output::Whole => {
@@ -551,7 +552,7 @@ fn resolve<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
         }
         _ => return Err(Unsupported),
     };
-    // The loops need as many registers as the shape has. The disassembler prints that many.
+    // The loops assume the number of registers that the shape requires. The disassembler prints exactly that many.
     let wanted = match shape.output {
         Output::Whole => shape.elements * <T as Accumulator>::WORDS,
         Output::OneHalf { .. } => shape.elements,

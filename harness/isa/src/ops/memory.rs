@@ -1,4 +1,4 @@
-//! Loads and stores: data formats, and the addressing of global, flat and scratch memory.
+//! Implements loads and stores: their data formats, and the addressing of global, flat and scratch memory.
 
 mod address;
 
@@ -16,11 +16,11 @@ use crate::{
     wave::{Step, Stop, Wave, active},
 };
 
-/// Offset that is larger than the LDS of any GPU. Tensile's kernels for GFX90A clear registers by reading at offset
-/// 0xf00000. Checked launches report an access past the workgroup's LDS only if it is below this offset.
+/// Offset that is larger than the LDS of any GPU. Tensile's kernels for GFX90A set registers to zero by reading at
+/// offset 0xf00000. Checked launches report an access past the workgroup's LDS only if it is below this offset.
 pub(crate) const BEYOND_ANY_LDS: u64 = Arch::LARGEST_LDS as u64;
 
-/// Location of a lane's access.
+/// Location that a lane accesses.
 #[derive(Clone, Copy, Debug)]
 pub enum Location {
     /// Device address.
@@ -31,7 +31,7 @@ pub enum Location {
     Scratch {
         /// Number of the lane.
         lane: usize,
-        /// Byte offset.
+        /// Byte offset in the scratch memory of the lane.
         offset: u64,
     },
 }
@@ -110,8 +110,8 @@ impl Location {
     }
 }
 
-/// Returns the index of a byte of a lane in the scratch memory of the wave, where the dwords of the lanes are
-/// interleaved.
+/// Returns the index, in the scratch memory of the wave, of a byte in the scratch memory of a lane. The dwords of the
+/// lanes are interleaved.
 fn scratch_index(wave: &Wave, lane: usize, offset: u64, write: bool) -> Result<usize, Box<Stop>> {
     let (lanes, len) = (wave.lanes as u64, wave.scratch.len() as u64);
     // A negative offset is a very large unsigned number, for which the index would overflow.
@@ -125,7 +125,7 @@ fn scratch_index(wave: &Wave, lane: usize, offset: u64, write: bool) -> Result<u
     Err(Box::new(Stop::PageFault { address, write }))
 }
 
-/// Returns the location of a flat address. The upper half of the address identifies the LDS, scratch, or memory.
+/// Returns the location of a flat address. The upper half of the address decides between the LDS, scratch, and memory.
 pub(crate) fn flat(address: u64, lane: usize) -> Location {
     match (address >> 32) as u32 {
         SHARED_APERTURE => Location::Lds(address & 0xffff_ffff),
@@ -134,11 +134,11 @@ pub(crate) fn flat(address: u64, lane: usize) -> Location {
     }
 }
 
-/// Data format between a register and memory.
+/// Format in which data is moved between registers and memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Transfer {
     Words(u8),
-    /// One or two bytes. A load extends them to a register.
+    /// One or two bytes. A load extends them to a whole register.
     Bytes {
         count: u8,
         signed: bool,
@@ -303,7 +303,8 @@ fn small(
     }
 }
 
-/// Kind of memory that an instruction addresses: its name starts with `global_`, `flat_` or `scratch_`.
+/// Kind of memory that an instruction addresses. The name of the instruction starts with `global_`, `flat_` or
+/// `scratch_`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Segment {
     Global,
@@ -311,7 +312,7 @@ pub(crate) enum Segment {
     Scratch,
 }
 
-/// Loads or stores of dwords by half a wave. All 32 lanes are active and access consecutive memory.
+/// Loads or stores of dwords by half a wave in which all 32 lanes are active and access consecutive memory.
 #[derive(Clone, Copy)]
 struct Block {
     address: Address,
@@ -327,8 +328,8 @@ impl Block {
         }
     }
 
-    /// Returns a pointer to the block. Returns `None` if the half must be handled lane by lane, which also finds the
-    /// lane that faults.
+    /// Returns a pointer to the block. Returns `None` if the half wave must be handled lane by lane, which also finds
+    /// the lane that faults.
     #[inline(always)]
     fn find(
         &self,

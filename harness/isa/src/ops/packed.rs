@@ -1,4 +1,4 @@
-//! Packed operations, whose operands are two halves of a register, or two registers.
+//! Implements packed operations, whose operands are two halves of a register, or two registers.
 
 use std::marker::PhantomData;
 
@@ -18,10 +18,10 @@ use crate::{
     wave::{Wave, flushed},
 };
 
-/// A source of one of the two results.
+/// A source operand of one of the two results.
 struct Selected {
     source: Source,
-    /// Lowest bit of the selected half in its register.
+    /// Position in the register of the lowest bit of the selected half.
     shift: u8,
     flip: u32,
 }
@@ -63,17 +63,18 @@ impl Selected {
 
 struct Operands<const N: usize> {
     of: &'static Type,
-    /// Indices: `[half of the result][source]`.
+    /// Source operands of both results. The indices are `[half of the result][source operand]`.
     sources: [[Selected; N]; 2],
     row: usize,
     clamp: bool,
     asks_dx10_clamp: bool,
 }
 
-/// Source values of 32 lanes, in the lower bits. Indices: `[half of the result][source]`.
+/// Values of the source operands for 32 lanes, in the lower bits. The indices are `[half of the result][source
+/// operand]`.
 type Taken<const N: usize> = [[Half; N]; 2];
 
-/// Returns the bits of a list such as `op_sel:[0,1]`, one for each source.
+/// Returns the bits of a list such as `op_sel:[0,1]`, one for each source operand.
 fn chosen<const N: usize>(text: &Text, name: &str, default: bool) -> [bool; N] {
     let list = text.list(name).unwrap_or_default();
     std::array::from_fn(|source| list.get(source).map_or(default, |&bit| bit == 1))
@@ -173,7 +174,8 @@ where
     }
 }
 
-/// Applies `MODE.FP16_OVFL`: replaces infinities by the largest numbers, unless a source of the lane is infinite.
+/// Applies `MODE.FP16_OVFL`: replaces infinities by the largest finite numbers, unless a source operand of the lane is
+/// infinite.
 #[cold]
 fn saturate<const N: usize>(of: &Type, results: &mut Half, taken: &[Half; N]) {
     for (lane, result) in results.iter_mut().enumerate() {
@@ -203,8 +205,8 @@ fn three<T: Value>(
     })
 }
 
-/// Returns `v_pk_mov_b32`. The low result is a word of the first source, and the high result is a word of the second
-/// source. `op_sel` selects the words.
+/// Returns `v_pk_mov_b32`. The low result is a word of the first source operand, and the high result is a word of the
+/// second. `op_sel` selects the words.
 fn moves() -> Binder {
     Box::new(|text| {
         let list = text.list("op_sel").unwrap_or_else(|| vec![0, 0]);

@@ -1,4 +1,4 @@
-//! Scalar arithmetic, logic and comparisons.
+//! Implements scalar arithmetic, logic and comparisons, and access to hardware registers.
 
 use crate::{
     exec::{Binder, on_machine, on_wave},
@@ -11,8 +11,8 @@ use crate::{
     value::Value,
 };
 
-/// Returns offset and width of the field that `s_bfe` extracts. They are in the lowest bits and in bits 22:16 of the
-/// second operand.
+/// Returns offset and width of the field that `s_bfe` extracts. The second operand contains the offset in its lowest
+/// bits and the width in bits 22:16.
 fn field(b: u32, bits: u32) -> (u32, u32) {
     (b & (bits - 1), (b >> 16) & 0x7f)
 }
@@ -70,7 +70,7 @@ fn found(index: u32, bits: u32) -> u32 {
     if index == bits { u32::MAX } else { index }
 }
 
-/// Returns the number of highest bits that equal the sign bit, or -1 if all bits are equal.
+/// Returns the number of leading bits that equal the sign bit, or -1 if all bits are equal.
 fn sign_bits_32(a: u32) -> u32 {
     found((a ^ ((a as i32) >> 31) as u32).leading_zeros(), 32)
 }
@@ -79,7 +79,7 @@ fn sign_bits_64(a: i64) -> u32 {
     found((a ^ (a >> 63)).leading_zeros(), 64)
 }
 
-/// Returns one bit for each group of four bits. It is set if a bit of the group is set.
+/// Returns one bit for each group of four bits. The bit is set if any bit of its group is set.
 fn quads(a: u64, bits: u32) -> u64 {
     (0..bits / 4).fold(0, |mask, quad| mask | u64::from(a >> (4 * quad) & 15 != 0) << quad)
 }
@@ -159,10 +159,11 @@ fn get_register() -> Binder {
                 wave.scalar[usize::from(target)] = bits((machine.nanoseconds() >> 32) as u32);
                 Ok(())
             }),
-            // Kernels read these registers to distinguish compute units. Here there is one compute unit, with one SIMD
-            // and one wave slot.
+            // Kernels read these registers to distinguish compute units. The interpreter has one compute unit, with one
+            // SIMD and one wave slot.
             "HW_REG_HW_ID" | "HW_REG_HW_ID1" | "HW_REG_HW_ID2" | "HW_REG_XCC_ID"
-            // IB_STS2 of GFX1250 contains the size of the cluster. Here no workgroup is in a cluster.
+            // IB_STS2 of GFX1250 contains the size of the cluster. In the interpreter, no workgroup belongs to a
+            // cluster.
             | "HW_REG_TRAPSTS" | "HW_REG_STATUS" | "HW_REG_IB_STS2" => {
                 on_wave(move |wave| wave.scalar[usize::from(target)] = 0)
             }
@@ -171,8 +172,8 @@ fn get_register() -> Binder {
     })
 }
 
-/// Returns `s_sendmsg_rtn`, which asks for properties of the environment. Here the only queue has the doorbell number
-/// 0, and a trap handler does not exist.
+/// Returns `s_sendmsg_rtn`, which asks for properties of the environment. In the interpreter, the only queue has the
+/// doorbell number 0, and a trap handler does not exist.
 fn ask(words: u16) -> Binder {
     Box::new(move |text| {
         let target = usize::from(text.scalar(0, words)?);

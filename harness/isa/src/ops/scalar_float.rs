@@ -1,4 +1,5 @@
-//! Scalar float arithmetic (GFX11.5 and later), and the scalar forms of the transcendental functions (GFX12).
+//! Implements scalar float arithmetic (GFX11.5 and later), and the scalar forms of the transcendental functions
+//! (GFX12).
 
 use super::{
     extremes::{Extremes as _, Ordered as _, by_ieee},
@@ -13,7 +14,7 @@ use crate::{
     scalar::{binary, compare, ternary, unary},
 };
 
-/// Adds the comparisons of one type. `number` converts a source to f32.
+/// Adds the comparisons of one type to the table. `number` converts an operand to f32.
 macro_rules! comparisons {
     ($table:ident, $($name:literal $type:ident $number:expr;)+) => {
         $(

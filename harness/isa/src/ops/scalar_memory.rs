@@ -1,4 +1,4 @@
-//! Scalar loads; on GFX9 also scalar stores and atomics.
+//! Implements scalar loads, and on GFX9 also scalar stores and atomics.
 
 use super::{atomic::Atomic, memory::Location};
 use crate::{
@@ -62,10 +62,10 @@ pub(crate) struct Address {
     constant: i64,
     register: Option<u16>,
     is_buffer: bool,
-    /// True for accesses of dwords, which ignore the two lowest bits of the address.
+    /// True if the instruction accesses dwords, and so ignores the two lowest bits of the address.
     aligned: bool,
     /// True if hardware ignores the two lowest bits of base, register and constant before it adds them. The guides
-    /// specify this for all architectures, but from GFX11 on compilers must align the parts themselves
+    /// specify this for all architectures, but from GFX11 on compilers must align the three values themselves
     /// (llvm-project#216269).
     apart: bool,
 }
@@ -94,7 +94,8 @@ impl Address {
             + part(self.constant)
     }
 
-    /// Returns the address of `bytes` bytes; `None` if they are partly or completely outside of the buffer.
+    /// Returns the address at which the instruction accesses `bytes` bytes; `None` if they are not completely inside of
+    /// the buffer.
     pub(crate) fn of(self, wave: &Wave, bytes: u64) -> Option<u64> {
         let (mut base, offset) = (wave.pair(self.base), self.offset(wave));
         if self.is_buffer {

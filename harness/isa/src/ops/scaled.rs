@@ -1,8 +1,8 @@
 //! Conversions with a power-of-two scale to and from formats of 4, 6 and 8 bits: `v_cvt_scalef32_...` of GFX950.
 //!
-//! Source: the CDNA 4 ISA guide, "VOP3A & VOP3B Instructions" and "Converts with Scale". The guide does not specify
-//! NaNs, infinities and the bits of the random number. These follow HIP's host implementation in
-//! `amd_hip_ocp_host.hpp`.
+//! Source: the CDNA 4 ISA guide, "VOP3A & VOP3B Instructions" and "Converts with Scale". The guide does not specify how
+//! NaNs and infinities are converted, and which bits of the random number are used. Here the module follows HIP's host
+//! implementation in `amd_hip_ocp_host.hpp`.
 
 use super::integer::next_random;
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// Format with 16 or 32 bits, which is converted to or from the small format.
+/// The format of 16 or 32 bits that is converted to or from a smaller format.
 #[derive(Clone, Copy, PartialEq)]
 enum Wide {
     F32,
@@ -45,7 +45,8 @@ impl Wide {
         }
     }
 
-    /// Converts to f64 exactly. MODE may flush denormals of 32 bits, but here it does not affect denormals of 16 bits.
+    /// Converts a number to f64 without rounding. MODE may flush denormals of 32 bits, but in these instructions not
+    /// those of 16 bits.
     fn read(self, wave: &Wave, bits: u32) -> f64 {
         match self {
             Wide::F32 => {
@@ -71,15 +72,15 @@ impl Wide {
     }
 }
 
-/// Number of values that an instruction converts, and their layout.
+/// Number of values that an instruction converts, and their layout in registers.
 #[derive(Clone, Copy, PartialEq)]
 enum Shape {
     One,
-    /// Two values. Two values of 32 bits are in two sources, unless the second source is a random number.
+    /// Two values. Two values of 32 bits are in two source operands, unless the second operand is a random number.
     Pair,
-    /// 32 values in separate registers.
+    /// 32 values, each in a register of its own.
     Many,
-    /// 32 values from two sources: even ones from the first source, odd ones from the second.
+    /// 32 values from two source operands: even ones from the first operand, odd ones from the second.
     TwoByTurns,
 }
 
@@ -113,8 +114,8 @@ fn name(mnemonic: &str) -> Option<Name<'_>> {
     Some(Name { by_chance, shape, to, from })
 }
 
-/// Returns the four bits of OPSEL. LLVM prints three bits for an instruction with two sources whose result has no four
-/// selectable parts. The last one is then the fourth bit.
+/// Returns the four bits of OPSEL. LLVM prints three bits for an instruction with two source operands, if its result
+/// has fewer than four parts to select. The last one of these is then the fourth bit.
 fn op_sel(text: &Text) -> Result<[bool; 4], Unsupported> {
     let set = |bit: u8| bit == 1;
     match text.list("op_sel").as_deref() {
@@ -125,7 +126,7 @@ fn op_sel(text: &Text) -> Result<[bool; 4], Unsupported> {
     }
 }
 
-/// Returns the lowest bit of the part of a register that two bits of OPSEL select. The part has `bits` bits.
+/// Returns the position in the register of the part that two bits of OPSEL select. The part has `bits` bits.
 fn chosen(bits: usize, [low, high]: [bool; 2]) -> Result<usize, Unsupported> {
     match (bits, low, high) {
         (8, ..) => Ok(8 * (usize::from(low) + 2 * usize::from(high))),
@@ -135,15 +136,15 @@ fn chosen(bits: usize, [low, high]: [bool; 2]) -> Result<usize, Unsupported> {
     }
 }
 
-/// Direction of the scale: multiplication or division.
+/// Direction of the scaling: multiplication or division.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Times,
     By,
 }
 
-/// Scales a number by the exponent of a binary32 with these bits. For the exponent of infinities, the result is a NaN
-/// with the sign of the number.
+/// Scales a number by the exponent of the binary32 number `bits`. For the exponent of infinities, the result is a NaN
+/// with the sign of `value`.
 fn scaled(value: f64, way: Way, bits: u32) -> f64 {
     match (bits >> 23 & 0xff, way) {
         (0xff, _) => f64::NAN.copysign(value),
@@ -169,14 +170,15 @@ fn small(text: &Text, name: &str) -> Result<SmallFloat, Unsupported> {
     SmallFloat::with_a_scale(name, text.site.arch).ok_or(Unsupported)
 }
 
-/// A source that consists of one or several words.
+/// A source operand that consists of one or several words.
 struct Words {
     source: Source,
     count: usize,
 }
 
 impl Words {
-    /// Parses a source without sign modifiers. It consists of several registers, or of one register or constant.
+    /// Parses a source operand without sign modifiers. It consists of several registers, or of one register or
+    /// constant.
     fn bare(text: &Text, index: usize, count: usize) -> Result<Words, Unsupported> {
         if count > 1 {
             text.row(index, count as u16)?;
@@ -184,8 +186,8 @@ impl Words {
         Ok(Words { source: text.plain_source::<u32>(index)?, count })
     }
 
-    /// Parses a source of values of type `of`, which determines the value of constants. A single 32-bit number may have
-    /// a sign modifier.
+    /// Parses a source operand with values of type `of`, which decides which bits a constant has. A single 32-bit
+    /// number may have a sign modifier.
     fn of(text: &Text, index: usize, count: usize, of: Wide) -> Result<Words, Unsupported> {
         let mut words = Words::bare(text, index, count);
         if of == Wide::F32 && count == 1 {
@@ -213,7 +215,7 @@ impl Words {
     }
 }
 
-/// Returns the `bits` bits at position `at`. They may span two words.
+/// Returns `bits` bits from bit position `at` of the words. They may span two words.
 fn field(words: &[u32; MOST], at: usize, bits: usize) -> u32 {
     let (word, shift) = (at / 32, at % 32);
     let high = if shift + bits > 32 { u64::from(words[word + 1]) << 32 } else { 0 };
@@ -221,7 +223,7 @@ fn field(words: &[u32; MOST], at: usize, bits: usize) -> u32 {
     (all & ((1 << bits) - 1)) as u32
 }
 
-/// Writes `bits` bits at position `at`. They may span two words and must be zero before.
+/// Writes `bits` bits at bit position `at` of the words. They may span two words, and must be zero before.
 fn put(words: &mut [u32; MOST], at: usize, bits: usize, value: u32) {
     let (word, shift) = (at / 32, at % 32);
     words[word] |= value << shift;
@@ -248,8 +250,8 @@ fn widen(text: &Text, name: &Name<'_>, to: Wide) -> Bound {
     let from = small(text, name.from)?;
     let (numbers, bits) = (name.shape.numbers(), from.bits() as usize);
     let select = op_sel(text)?;
-    // OPSEL[1:0] select a part of the source if it is smaller than a register. OPSEL[3] selects the half for a 16-bit
-    // result.
+    // OPSEL[1:0] select a part of the source operand if it is smaller than a register. OPSEL[3] selects the half for a
+    // 16-bit result.
     let at = chosen((numbers * bits).min(32), [select[0], select[1]])?;
     let result = numbers * to.bits();
     let to_at = chosen(result.min(32), [select[3], select[2]])?;
@@ -285,7 +287,7 @@ fn narrow(text: &Text, name: &Name<'_>, from: Wide) -> Bound {
     // OPSEL[3] selects the half for a 16-bit result. OPSEL[3:2] select the byte for an 8-bit result.
     let choice = if result == 16 { [select[3], select[2]] } else { [select[2], select[3]] };
     let at = chosen(result.min(32), choice)?;
-    // True if each of two sources contains a part of the numbers.
+    // True if each of two source operands contains a part of the numbers.
     let two = name.shape == Shape::TwoByTurns
         || name.shape == Shape::Pair && from == Wide::F32 && !name.by_chance;
     let words = (numbers * from.bits()).div_ceil(if two { 64 } else { 32 });

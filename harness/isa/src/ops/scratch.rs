@@ -1,4 +1,4 @@
-//! Scratch accesses of half a wave at once, which is possible if all active lanes use the same offset. The dwords of
+//! Scratch accesses for half a wave at once. This is possible if all active lanes use the same offset. The dwords of
 //! the lanes are then consecutive, because scratch memory interleaves them. All other accesses are handled lane by
 //! lane.
 
@@ -17,8 +17,8 @@ pub(crate) fn common(values: &Half, mask: u32) -> Option<u32> {
     (differs == 0).then_some(first)
 }
 
-/// Returns the index in [`Wave::scratch`] of the first dword of a half, and the distance between the dwords of a lane,
-/// in bytes.
+/// Returns the index in [`Wave::scratch`] of the first dword of a half wave, and the distance in bytes between two
+/// dwords of one lane.
 #[inline(always)]
 fn place(wave: &Wave, half: usize, offset: u64, words: usize) -> Option<(usize, usize)> {
     let len = wave.scratch.len();
@@ -27,8 +27,8 @@ fn place(wave: &Wave, half: usize, offset: u64, words: usize) -> Option<(usize, 
     (start + (words - 1) * stride + 4 * HALF <= len).then_some((start, stride))
 }
 
-/// Loads from `offset` of each lane's scratch memory. Returns false if it has loaded nothing, because the offset is not
-/// aligned or out of range.
+/// Loads registers from `offset` in each lane's scratch memory. Returns false, without loading anything, if the offset
+/// is not aligned or out of range.
 #[inline(always)]
 pub(crate) fn load(wave: &mut Wave, half: usize, row: usize, words: usize, offset: u64) -> bool {
     let Some((start, stride)) = place(wave, half, offset, words) else { return false };
@@ -40,8 +40,8 @@ pub(crate) fn load(wave: &mut Wave, half: usize, row: usize, words: usize, offse
     true
 }
 
-/// Stores to `offset` of each lane's scratch memory. Returns false if it has stored nothing, because the offset is not
-/// aligned or out of range.
+/// Stores registers to `offset` in each lane's scratch memory. Returns false, without storing anything, if the offset
+/// is not aligned or out of range.
 #[inline(always)]
 pub(crate) fn store(wave: &mut Wave, half: usize, row: usize, words: usize, offset: u64) -> bool {
     let Some((start, stride)) = place(wave, half, offset, words) else { return false };

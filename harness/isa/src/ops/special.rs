@@ -1,4 +1,4 @@
-//! Steps of a correctly rounded division, and a step of argument reduction.
+//! Instructions for the steps of a correctly rounded division, and for a step of argument reduction.
 
 use std::marker::PhantomData;
 
@@ -18,20 +18,20 @@ use crate::{
     wave::{Wave, active, flushed, sign, sign_bits},
 };
 
-/// Properties of a float format that the division depends on.
+/// Properties of a float format on which the steps of a division depend.
 trait Division: Value {
     fn exponent(self) -> i32;
     fn is_zero(self) -> bool;
     fn scale(self, n: i32) -> Self;
-    /// If the exponents of numerator and denominator differ by this much or more, they are far apart.
+    /// Difference of the exponents of numerator and denominator from which on they are far apart.
     const FAR_APART: i32;
     const SCALE: i32;
-    /// Largest exponent of a small numerator.
+    /// Largest exponent with which a numerator is small.
     const SMALL: i32;
-    /// Smallest exponent of a large denominator, whose reciprocal may be denormal.
+    /// Smallest exponent with which a denominator is large. Its reciprocal may be denormal.
     const GREAT: i32;
     const NAN: Self;
-    /// Position and mask of the exponent in the highest word.
+    /// Position and mask of the exponent in the highest word of a number.
     const EXPONENT: (u32, u32);
 }
 
@@ -72,7 +72,8 @@ impl Division for f64 {
 }
 
 /// Implements `v_div_scale`: scales the numerator or the denominator so that the steps of the division neither overflow
-/// nor lose bits. `value` is the one to scale. If the flag is set, `v_div_fmas` undoes the scaling.
+/// nor lose bits. `value` is the number to scale, and equals one of the two. If the returned flag is set, `v_div_fmas`
+/// undoes the scaling.
 ///
 /// Source: AMD's emulator rocjitsu (`division.h`), whose rules "were checked on physical gfx1100/gfx1201": only
 /// exponents matter. The ISA guides differ: they require scaling for denormal quotients, and set no flag for zeros.
@@ -97,7 +98,7 @@ fn div_scale<T: Division>(value: T, denominator: T, numerator: T) -> (T, bool) {
     (if no_number { T::NAN } else { value.scale(power) }, flag)
 }
 
-/// Returns true if the exponents show that [`div_scale`] leaves the value unchanged, which holds for nearly all
+/// Returns true if the exponents show that [`div_scale`] leaves the value unchanged, which is the case for nearly all
 /// quotients. The arguments are the highest words of denominator and numerator.
 #[inline(always)]
 fn scales_nothing<T: Division>(denominator: u32, numerator: u32) -> bool {
@@ -108,7 +109,7 @@ fn scales_nothing<T: Division>(denominator: u32, numerator: u32) -> bool {
 }
 
 struct Scale<T> {
-    /// Value to scale, denominator and numerator.
+    /// Operands: the value to scale, the denominator and the numerator.
     sources: [Source; 3],
     row: usize,
     flags: u16,
@@ -116,7 +117,8 @@ struct Scale<T> {
 }
 
 impl<T: Division> Scale<T> {
-    /// Executes half a wave if no active lane needs scaling. Otherwise does nothing and returns false.
+    /// Executes the instruction for half a wave if no active lane needs scaling. Otherwise does nothing and returns
+    /// false.
     #[inline(always)]
     fn copy(&self, wave: &mut Wave, half: usize) -> bool {
         let mask = wave.exec_half(half);
@@ -190,7 +192,7 @@ fn scale<T: Division>() -> Binder {
     })
 }
 
-/// Returns `a * b + c`, multiplied with the power of two that undoes the scaling, with a single rounding.
+/// Returns `a * b + c`, multiplied by the power of two that undoes the scaling, with a single rounding.
 fn fused_scaled_f32(a: f32, b: f32, c: f32) -> f32 {
     let product = f64::from(a) * f64::from(b);
     let sum = add_to_odd(product, f64::from(c));
@@ -280,7 +282,8 @@ fn fused<T: Value>(
 
 macro_rules! div_fixup {
     ($name:ident, $type:ty, $quiet:expr, least $least:expr) => {
-        /// Implements `v_div_fixup`: returns the quotient, or the result of a special case of numerator / denominator.
+        /// Implements `v_div_fixup`: returns the quotient, or the result of a special case of the division `numerator /
+        /// denominator`.
         fn $name(quotient: $type, denominator: $type, numerator: $type) -> $type {
             let negative = numerator.is_sign_negative() != denominator.is_sign_negative();
             let signed = |x: $type| if negative { -x } else { x };
@@ -335,8 +338,8 @@ const TWO_OVER_PI: [u64; 19] = [
     0x56033046fc7b6bab,
 ];
 
-/// Implements `v_trig_preop_f64`: returns 53 bits of 2/pi, scaled to their position. The argument and `segment`
-/// determine which bits. A NaN is returned as a quiet NaN. If a word past the 37th is needed, the result is 0.
+/// Implements `v_trig_preop_f64`: returns 53 bits of 2/pi, scaled to their position. `a` and `segment` determine which
+/// bits. A NaN is returned as a quiet NaN. If the bits are past the 37th dword of the table, the result is 0.
 ///
 /// Source: the ISA guides, and for the limit LLVM, `AMDGPUInstCombineIntrinsic.cpp`: "Return 0 for outbound segment
 /// (hardware behavior)".

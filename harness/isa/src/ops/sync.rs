@@ -1,4 +1,4 @@
-//! Instructions of global wave sync. They use counters that the waves of all workgroups share.
+//! Instructions of global wave sync, which use counters that the waves of all workgroups share.
 
 use crate::{
     exec::{Bound, on_machine},
@@ -24,8 +24,9 @@ pub(crate) fn is_sync(name: &str) -> bool {
     name.starts_with("gws_")
 }
 
-/// Binds an instruction. A wave that must wait stays at this instruction. On hardware the wave continues to the next
-/// wait for LGKM_CNT, which compilers place directly after the instruction. The sanitizer uses that wait.
+/// Binds a global-wave-sync instruction. A wave that must wait stays at this instruction. On hardware the wave
+/// continues to the next wait for LGKM_CNT, which compilers place directly after the instruction. The sanitizer uses
+/// that wait.
 pub(crate) fn bind(text: &Text, name: &str) -> Bound {
     let action = name.strip_prefix("gws_").and_then(action).ok_or(Unsupported)?;
     let has_value = matches!(action, Action::Init | Action::Barrier | Action::ReleaseSome);

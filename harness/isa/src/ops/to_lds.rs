@@ -15,7 +15,7 @@ pub(crate) struct ToLds {
     from: From,
     pub(crate) words: usize,
     constant: u64,
-    /// Mask of the bits of M0 that the LDS address uses.
+    /// Mask of the bits of M0 that are part of the LDS address.
     m0: u32,
 }
 
@@ -26,7 +26,7 @@ enum From {
 }
 
 impl ToLds {
-    /// Parses an instruction. `name` is the part of the mnemonic after `load_` or `load_lds_`.
+    /// Parses a load from memory to the LDS. `name` is the part of the mnemonic after `load_` or `load_lds_`.
     ///
     /// Source: the CDNA 4 ISA guide, "Memory Buffer Load to LDS" and "Addressing" of FLAT.
     fn parse(text: &Text, from: From, name: &str) -> Result<ToLds, Unsupported> {
@@ -52,7 +52,7 @@ impl ToLds {
         ToLds::parse(text, From::Global(address), name)
     }
 
-    /// Returns the location in memory of a dword that a lane loads; `None` out of range.
+    /// Returns the location in memory of a dword that a lane loads; `None` if it is out of range.
     pub(crate) fn source(&self, wave: &Wave, lane: usize, word: usize) -> Option<Location> {
         match self.from {
             From::Buffer(address) => address.of(wave, lane, 4 * word as u64, 4),

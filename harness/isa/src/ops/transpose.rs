@@ -17,13 +17,14 @@ use crate::{
 
 const ELEMENTS: usize = 8;
 
-/// Returns the lane that loads element `index` of the result of `lane`. In that lane it is element `lane % 8`.
+/// Returns the lane that loads element `index` of the result of `lane`. The element is number `lane % 8` of those that
+/// the returned lane loads.
 fn loader(lane: usize, index: usize, bytes: usize) -> usize {
     match bytes {
         // The lanes of each group of 8 exchange elements.
         2 => lane / 8 * 8 + index,
-        // The lanes of each group of 16 exchange elements. In a group, alternate groups of four lanes have the same
-        // columns.
+        // The lanes of each group of 16 exchange elements. Within the group, every second group of four lanes has the
+        // same columns.
         _ => lane / 16 * 16 + index / 4 * 8 + lane / 8 % 2 * 4 + index % 4,
     }
 }
@@ -66,7 +67,7 @@ pub(crate) fn bind(text: &Text, segment: Segment, name: &str) -> Bound {
     })
 }
 
-/// Number of lanes that together load a part of a matrix in the LDS.
+/// Number of lanes that together load a part of a matrix from the LDS.
 const GROUP: usize = 16;
 
 /// Instructions such as `ds_read_b64_tr_b16`. Each lane specifies the address of consecutive elements. A group of 16
@@ -81,7 +82,7 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    /// Parses the part of a mnemonic after `ds_`.
+    /// Parses the part of a mnemonic after `ds_`; `None` for other instructions.
     pub(crate) fn parse(name: &str) -> Option<Local> {
         let (bits, words) = match name {
             "read_b64_tr_b16" => (16, 2),
@@ -97,10 +98,11 @@ impl Local {
         4 * self.words as u64
     }
 
-    /// Returns the lane that reads element `index` of the result of `lane`, and the number of the element in that lane.
+    /// Returns the lane that reads element `index` of the result of `lane`, and the number of the element among those
+    /// that the returned lane reads.
     fn of(self, lane: usize, index: usize) -> (usize, usize) {
         let elements = 32 * self.words / self.bits;
-        // Number of lanes whose elements form one row.
+        // Number of lanes whose elements form one row of the matrix.
         let lanes = GROUP / elements;
         let column = lane % GROUP;
         (lane / GROUP * GROUP + index * lanes + column / elements, column % elements)
@@ -112,7 +114,7 @@ impl Local {
         let offset = text.number("offset")? as u32;
         on_machine(move |wave, machine| {
             let mut loaded = [0u128; 64];
-            // The interpreter executes all lanes, because all lanes must be active.
+            // The interpreter reads for all lanes, because the instruction requires that all lanes are active.
             for (lane, loaded) in loaded.iter_mut().enumerate() {
                 let from = lds::at(address.word(wave, lane, 0), offset);
                 for word in 0..self.words {

@@ -1,5 +1,5 @@
-//! Buffer loads and stores that convert data by the format in the descriptor. Kernels read textures in linear memory
-//! with them.
+//! Buffer loads and stores that convert data from or to the format in the descriptor. Kernels use them to read textures
+//! in linear memory.
 
 use device::Arch;
 
@@ -26,7 +26,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Parses an instruction. `name` is the part of the mnemonic after `buffer_`. Returns `None` for other
+    /// Parses a typed buffer access. `name` is the part of the mnemonic after `buffer_`. Returns `None` for other
     /// instructions.
     pub(crate) fn parse(text: &Text, name: &str) -> Option<Result<Access, Unsupported>> {
         let (is_load, components) = match name.split_once("_format_")? {

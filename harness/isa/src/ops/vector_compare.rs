@@ -1,4 +1,4 @@
-//! Vector comparisons and class tests.
+//! Implements vector comparisons and class tests.
 
 use std::sync::Arc;
 

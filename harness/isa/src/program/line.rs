@@ -1,4 +1,4 @@
-//! Binds instructions from their text. Tests use this module without a disassembler.
+//! Functions that bind and run instructions from their text, so that tests need no disassembler.
 
 use std::{
     any::Any,
@@ -18,7 +18,7 @@ use crate::{
     text::Site,
 };
 
-/// Creates a machine. The address space decides whether it is checked.
+/// Creates a machine. The address space decides whether the sanitizer checks it.
 pub fn machine(space: &dyn AddressSpace) -> Machine<'_> {
     let mut machine = Machine::new(Able::find().expect("vector instructions"), space);
     machine.watch = space.is_watched().then(|| looks_on(true, false));
@@ -26,7 +26,7 @@ pub fn machine(space: &dyn AddressSpace) -> Machine<'_> {
 }
 
 /// Returns code at address 0, decoded as in a launch. Each instruction has 8 bytes. `lines` contains the text of each
-/// instruction and the low half of its first dword.
+/// instruction and the lower half of its first dword.
 pub fn code<'a>(arch: Arch, space: &'a dyn AddressSpace, lines: &[(&str, u16)]) -> Code<'a> {
     let slots = Box::new([const { OnceLock::new() }; (PAGE / 4) as usize]);
     let checked = space.is_watched();
@@ -45,7 +45,7 @@ pub fn code<'a>(arch: Arch, space: &'a dyn AddressSpace, lines: &[(&str, u16)]) 
     Code { pages: vec![Arc::new(page)], ..Code::new(arch, lanes, checked, space) }
 }
 
-/// Returns the state of the checks, with the arguments of `Checks::new`.
+/// Creates the state of the checks. The parameters are those of `Checks::new`.
 pub fn looks_on(watched: bool, late: bool) -> Box<dyn Any> {
     Box::new(Checks::new(watched, late, Code::reader))
 }

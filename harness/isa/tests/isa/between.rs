@@ -36,11 +36,11 @@ unsafe impl AddressSpace for Memory {
 const GROUPS: usize = 3;
 const WAVES: usize = 2;
 
-/// Runs lines such as `2.1: instruction` (wave 1 of workgroup 2) or `2: barrier`. Returns the races: the reason, and
-/// the numbers of the two lines.
+/// Runs lines such as `2.1: instruction` (wave 1 of workgroup 2) or `2: barrier`. Returns the races, each as its reason
+/// and the numbers of the two lines.
 ///
-/// If `apart` is true, the waves of a workgroup may run on two units. s[0:1] contain the start of the memory, v0 the
-/// offset 64, v8 zero, and v9 a number that differs between waves. One lane is active.
+/// If `apart` is true, the waves of a workgroup may run on two compute units. s[0:1] contain the start of the memory,
+/// v0 the offset 64, v8 zero, and v9 a number that differs between waves. One lane is active.
 fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
     let mut words = vec![0u32; 256];
     let start = words.as_mut_ptr().expose_provenance() as u64;
@@ -124,7 +124,7 @@ fn unordered_plain_accesses_race() {
     check(&ALL, &format!("0: {WRITE}; 1: {READ}"), &[unordered(0, 1)]);
     check(&ALL, &format!("0: {READ}; 1: {WRITE}"), &[unordered(0, 1)]);
     check(&ALL, &format!("0: {READ}; 1: {READ}; 2: {READ}"), &[]);
-    // Reads of one workgroup do not hide a read of another one: its race with the write is reported.
+    // A read by one workgroup does not hide a read by another: the race of each with the write is reported.
     check(&ALL, &format!("0: {READ}; 1: {READ}; 1: {WRITE}"), &[unordered(0, 2)]);
     check(&ALL, &format!("0: {READ}; 0: {READ}; 2: {READ}; 0: {WRITE}"), &[unordered(2, 3)]);
     // Conflicts are detected for each byte.
@@ -136,9 +136,9 @@ fn unordered_plain_accesses_race() {
         &format!("0: {byte} offset:3; 1: {READ}; 2: {byte}"),
         &[unordered(0, 1), unordered(1, 2)],
     );
-    // A scalar load needs synchronisation with writes of other workgroups too.
+    // A scalar load also needs synchronisation with writes of other workgroups.
     check(&ALL, &format!("0: {WRITE}; 1: s_load_dword s8, s[0:1], 0x40"), &[unordered(0, 1)]);
-    // These writes do not change the value.
+    // Memory contains zeros, so these writes do not change the value.
     let zero = "global_store_dword v0, v8, s[0:1]";
     check(&ALL, &format!("0: {zero}; 1: {zero}"), &[]);
     check(&ALL, &format!("0: {WRITE}; 1: {zero}"), &[unordered(0, 1)]);
@@ -154,7 +154,7 @@ fn atomics_race_only_with_plain_accesses() {
     let swap = "global_atomic_cmpswap v0, v[8:9], s[0:1]";
     check(&ALL, &format!("0: {READ}; 0: {swap}; 1: {READ}; 1: {swap}"), &[]);
     check(&SAID, &format!("0: {swap}; 1: {WRITE}"), &[(Why::Unordered, 0, 1)]);
-    // A store counts as atomic if its bits do not show whether it is.
+    // A store is treated as atomic if its bits do not show whether it is.
     check(&UNSAID, &format!("0: {add}; 1: {WRITE}"), &[]);
     check(&SAID, &format!("0: {add}; 1: {WRITE}"), &[(Why::Unordered, 0, 1)]);
     check(&UNSAID, &format!("0: {add}; 1: {WRITE}; 2: {WRITE}"), &[]);
@@ -204,11 +204,12 @@ const CODES: [Code; 6] = [
         "scope:SCOPE_DEV",
         &["global_inv scope:SCOPE_DEV"],
     ),
-    // Here stores write through the caches and loads bypass them, so the release needs only the wait.
+    // On these architectures, stores write through the caches and loads bypass them, so the release needs only the
+    // wait.
     (&[Gfx942, Gfx950], &["s_waitcnt vmcnt(0) # 0f70"], "sc1", "sc1", &["buffer_inv sc1"]),
 ];
 
-/// Removes each instruction of the release and of the acquire. A race must be reported without it.
+/// Leaves out each instruction of the release and of the acquire in turn. A race must then be reported.
 #[test]
 fn release_needs_waits_and_acquire_needs_invalidation() {
     for (number, (archs, release, stores, loads, acquire)) in CODES.into_iter().enumerate() {
@@ -270,23 +271,23 @@ fn synchronisation_is_transitive() {
         "0: {WRITE}; 0: {wait}; 0: {flag}; 1: {seen}; 1: {other_flag}; 2: {other_seen}; 2: {drop}; 2: {READ}"
     );
     on(&[Gfx90a], &chain, &[]);
-    // If several waves change a location with atomics, the wave that acquires there acquires from all of them.
+    // If several waves change a location with atomics, a wave that acquires there acquires from all of them.
     let add = "global_atomic_add v0, v9, s[0:1] offset:512";
     let both = format!(
         "0: {WRITE}; 1: {WRITE} offset:4; 0: {wait}; 1: {wait}; 0: {add}; 1: {add}; 2: {seen}; 2: {drop}; 2: {READ}; 2: {READ} offset:4"
     );
     on(&[Gfx90a], &both, &[]);
-    // After a store, waves acquire only from the storing wave.
+    // After a store to the location, waves acquire only from the storing wave.
     let anew =
         format!("0: {WRITE}; 0: {wait}; 0: {add}; 1: {flag}; 2: {seen}; 2: {drop}; 2: {READ}");
     on(&[Gfx90a], &anew, &[(Why::Unordered, 0, 6)]);
-    // At a barrier, the waves of a workgroup synchronise. They also pass on what they acquired before.
+    // At a barrier, the waves of a workgroup synchronise. They also pass on what they acquired before the barrier.
     let relay = format!("0: {wait}; 0: {flag}; 1: {seen}; 1: {drop}; 1: barrier; 1.1: {READ}");
     on(&[Gfx90a], &format!("0.1: {WRITE}; 0: barrier; {relay}"), &[]);
     on(&[Gfx90a], &format!("0.1: {WRITE}; {relay}"), &[(Why::Unordered, 0, 6)]);
     let alone = relay.replace("1: barrier; ", "");
     on(&[Gfx90a], &format!("0.1: {WRITE}; 0: barrier; {alone}"), &[(Why::Unordered, 0, 6)]);
-    // Atomics on a location in the LDS synchronise like a barrier. One of them must return the old value.
+    // Atomics on a location in the LDS synchronise like a barrier, if one of them returns the old value.
     let (add, take) = ("ds_add_u32 v0, v9", "ds_add_rtn_u32 v3, v0, v9");
     let local = |hears: &str| format!("0.1: {WRITE}; 0.1: {add}; 0: {hears}; {relay}");
     on(&[Gfx90a], &local(take), &[]);
@@ -314,7 +315,7 @@ fn waves_of_a_workgroup_need_synchronisation() {
     check(&ALL, &format!("0.1: {add}; 0.1: {WRITE}; 0: {take}; 0: {READ}"), &[unordered(1, 3)]);
     check(&ALL, &format!("0.1: {WRITE}; 0.1: {add}; 0: {READ}; 0: {take}"), &[unordered(0, 2)]);
     check(&ALL, &format!("0.1: {WRITE}; 0: {take}; 0.1: {add}; 0: {READ}"), &[unordered(0, 3)]);
-    // These writes do not change the value. They precede or follow a read.
+    // These writes, which come before or after a read, do not change the value.
     let zero = "global_store_dword v0, v8, s[0:1]";
     check(&ALL, &format!("0: {READ}; 0.1: {zero}; 0: {zero}"), &[]);
     check(&ALL, &format!("0: {zero}; 0.1: {zero}; 0: {READ}; 0.1: {READ}"), &[]);
@@ -323,10 +324,10 @@ fn waves_of_a_workgroup_need_synchronisation() {
         &format!("0: {zero}; 0.1: {zero}; 0: {WRITE}; 0.1: {READ}"),
         &[unordered(1, 2), unordered(2, 3)],
     );
-    // Two equal writes of a workgroup do not race with each other, but with the read of another workgroup.
+    // Two equal writes of one workgroup do not race with each other, but they race with the read of another workgroup.
     check(&ALL, &format!("0: {zero}; 0.1: {zero}; 1: {READ}"), &[unordered(1, 2)]);
     check(&ALL, &format!("0: {READ}; 1: {zero}"), &[]);
-    // Bits of atomics make a flag synchronise within a workgroup, without waits and invalidation.
+    // With the bits of an atomic, accesses to a flag synchronise within a workgroup, without waits and invalidation.
     for (arch, stores, loads) in [
         (Gfx90a, "", "glc"),
         (Gfx942, "sc0", "sc0"),
@@ -338,7 +339,7 @@ fn waves_of_a_workgroup_need_synchronisation() {
         check(&[arch], &format!("0: {WRITE}; {flag}; 0.1: {READ}"), &[]);
         check(&[arch], &format!("{flag}; 0: {WRITE}; 0.1: {READ}"), &[unordered(2, 3)]);
     }
-    // Bits of workgroup scope do not synchronise with another workgroup.
+    // Accesses with the bits for workgroup scope do not synchronise with another workgroup.
     for (arch, stores, loads) in [
         (Gfx942, "sc0", "sc0"),
         (Gfx1030, "", "glc"),
@@ -374,7 +375,7 @@ fn wgp_mode_needs_waits_and_invalidation() {
         check_sequence(&[&write, &wait, barrier, &read], &[(Why::Stale, 0, 3)]);
         check_sequence(&[&write, &wait, &drops, barrier, &read], &[(Why::Stale, 0, 4)]);
         check_sequence(&[&write, barrier, &wait, barrier, &drops, &read], &[]);
-        // A completed read needs no wait, and a write needs no invalidation.
+        // A barrier after a read needs no wait, and a write after the barrier needs no invalidation.
         check_sequence(&[&read, barrier, &write], &[]);
         let other = format!("0.1: {WRITE}");
         check_sequence(&[&write, &wait, barrier, &other], &[]);
@@ -395,7 +396,7 @@ fn wgp_mode_needs_waits_and_invalidation() {
         check_sequence(&[&write, &wait, add, take, &drops, &read], &[]);
         check_sequence(&[&write, add, take, &drops, &read], &[(Why::NotCome, 0, 4)]);
         check_sequence(&[&write, &wait, add, take, &read], &[(Why::Stale, 0, 4)]);
-        // On a single unit, neither waits nor invalidation are required.
+        // If the waves run on a single compute unit, neither waits nor invalidation are required.
         check(&[arch], &program(&[&write, barrier, &read]), &[]);
         check(&[arch], &program(&[&write, &flag, &seen, &read]), &[]);
     }

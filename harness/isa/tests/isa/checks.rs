@@ -1,4 +1,5 @@
-//! Findings of the sanitizer for instructions of several waves. The submodules test the parts of the sanitizer.
+//! Tests which errors the sanitizer finds in instructions of several waves. The submodules test the parts of the
+//! sanitizer.
 
 mod access;
 mod clock;
@@ -59,9 +60,9 @@ fn run_on(
     Ok(())
 }
 
-/// Runs instructions of two waves in the given order, as lines `wave: instruction` or `barrier`, and checks the races
-/// that the sanitizer finds. v0 contains 4 times the work-item number. v1 contains the value of v0 in the other wave,
-/// and v2 the wave number plus one.
+/// Runs instructions of two waves in the given order, as lines `wave: instruction` or `barrier`, and compares the races
+/// that the sanitizer finds with `expected`. v0 contains 4 times the work-item number. v1 contains the value of v0 in
+/// the other wave, and v2 the wave number plus one.
 #[track_caller]
 fn race(lines: &str, expected: &[&str]) {
     let mut machine = line::machine(&Watched);
@@ -134,8 +135,9 @@ unsafe impl AddressSpace for Book {
     }
 }
 
-/// Runs instructions of a wave whose s[0:1] contain the start of the memory and whose v0 contains 4 times the lane.
-/// Checks the finding. `unwritten_from` is the first byte from which on the memory is still uninitialised.
+/// Runs instructions of a wave and compares the sanitizer's finding with `expected`. s[0:1] contain the start of the
+/// memory, and v0 contains 4 times the lane number. `unwritten_from` is the first byte that must still be uninitialised
+/// at the end.
 #[track_caller]
 fn never_written(lines: &str, expected: Option<&str>, unwritten_from: Option<u64>) {
     let mut memory = [0u8; 256];
@@ -169,7 +171,7 @@ fn never_written(lines: &str, expected: Option<&str>, unwritten_from: Option<u64
 
 #[test]
 fn uninitialised_memory_may_be_read_and_copied() {
-    // Copies the initialised half of the memory over the uninitialised one.
+    // The kernel copies the initialised half of the memory over the uninitialised one.
     never_written(
         "global_load_b32 v1, v0, s[0:1]
         global_store_b32 v0, v1, s[0:1] offset:128",
@@ -184,8 +186,8 @@ fn uninitialised_memory_may_be_read_and_copied() {
         None,
         Some(128),
     );
-    // In lane 0, two bytes of the loaded word are initialised, so it counts as initialised. The results of the other
-    // lanes do not depend on the loaded words.
+    // In lane 0, two bytes of the loaded word are initialised, so the word is treated as initialised. The results of
+    // the other lanes do not depend on the loaded words.
     never_written(
         "global_load_b32 v1, v0, s[0:1] offset:126
         v_add_nc_u32 v1, v1, v1
@@ -256,7 +258,7 @@ fn reports_computing_with_uninitialised_memory() {
 
 struct List(Range<u64>, Mutex<Vec<(AccessKind, Range<u64>)>>);
 
-// SAFETY: the only test creates it from a buffer that outlives the machine.
+// SAFETY: the only test creates a `List` from a buffer that outlives the machine.
 unsafe impl AddressSpace for List {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
@@ -301,8 +303,8 @@ fn adjacent_lanes_form_one_access() {
     check(Gfx1201, 32, 16, "global_load_tr_b128 v[2:5], v0, s[0:1]", Load, &[(0, 512)]);
 }
 
-/// Memory of 256 bytes. The sanitizer tracks an allocation of 128 bytes in it, and optionally which bytes are
-/// initialised.
+/// Memory of 256 bytes, with the address of its start. The sanitizer tracks an allocation of 128 bytes in it, and
+/// optionally which bytes are initialised.
 struct Page(u64, Option<Arc<Written>>);
 
 // SAFETY: each test creates a `Page` for a buffer of 256 bytes that outlives the machine.
@@ -370,7 +372,7 @@ fn reports_accesses_out_of_range_and_executes_them_like_hardware() {
             other => panic!("{line}: {other:?}"),
         };
         let mut found: Vec<_> = Checks::found(&mut machine).into_iter().map(what).collect();
-        // If the quick path of an instruction fails, the access is executed a second time and the error is found twice.
+        // If the fast path of an instruction fails, the access is executed a second time, so the error is found twice.
         // A launch reports it once.
         found.dedup();
         assert_eq!(found, expected, "{line}");

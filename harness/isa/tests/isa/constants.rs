@@ -1,4 +1,4 @@
-//! Constants of packed instructions, and conversions of NaNs.
+//! Tests constants in packed instructions, and the results for NaNs in conversions.
 
 use super::*;
 

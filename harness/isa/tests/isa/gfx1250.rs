@@ -1,5 +1,5 @@
-//! Differences of GFX1250 from RDNA 4. Some instructions have the same name but another result, or are unsupported.
-//! Source: LLVM 22; the comments contain its names of the differences.
+//! Tests differences between GFX1250 and RDNA 4. Some instructions have the same name but another result, or are
+//! unsupported. Source: LLVM 22, whose names for the differences are in the comments.
 
 use std::ops::Range;
 
@@ -46,7 +46,7 @@ fn is_supported(arch: Arch, text: &str) -> bool {
     bind(text, &Site::of(arch)).is_ok()
 }
 
-/// LLVM: `hasSignedGVSOffset`, `hasScaleOffset`.
+/// Source: LLVM, `hasSignedGVSOffset` and `hasScaleOffset`.
 #[test]
 fn vector_offsets_are_signed_and_scaled() {
     assert_eq!(load(Gfx1250, -4, "global_load_b32 v0, v1, s[0:1]"), 15);
@@ -61,7 +61,7 @@ fn vector_offsets_are_signed_and_scaled() {
     assert!(!is_supported(Gfx1250, "global_atomic_add_u32 v1, v2, s[0:1] scale_offset"));
 }
 
-/// Each text is supported on another architecture, which shows that GFX1250 is the reason for the rejection.
+/// Each instruction is supported on another architecture, which shows that GFX1250 is the reason for the rejection.
 #[test]
 fn differing_instructions_are_unsupported() {
     for (arch, text) in [
@@ -91,7 +91,7 @@ fn differing_instructions_are_unsupported() {
     ] {
         assert!(is_supported(Gfx1250, text), "{text}");
     }
-    // These need the upper bits of register numbers, or exist only on GFX1250.
+    // These instructions need the upper bits of register numbers, or exist only on GFX1250.
     for text in [
         "s_set_vgpr_msb 0x1",
         "tensor_load_to_lds s[0:3], s[4:11]",

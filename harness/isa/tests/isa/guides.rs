@@ -1,4 +1,4 @@
-//! Behaviour that the ISA guides specify and that is easily misread.
+//! Tests behaviour that the ISA guides specify and that is easily misread.
 
 use super::*;
 
@@ -73,8 +73,8 @@ fn ldexp_rounds_once_for_extreme_powers() {
         (power(1000), -1992, power(-992)),
         (power(1023), -2045, power(-1022)),
         (power(1023), -2097, 1),
-        // The values are one and a half of the smallest denormal (rounded to even), exactly a half of it, and less than
-        // a half of it.
+        // Before rounding, the next three results are one and a half times the smallest denormal, exactly half of it,
+        // and slightly more than half of it.
         (power(1023) | 1 << 51, -2097, 2),
         (power(1023), -2098, 0),
         (power(1023) | 1, -2098, 1),
@@ -115,7 +115,7 @@ fn sine_and_cosine_range_on_gfx9() {
 }
 
 /// LLVM's constant folder for `llvm.amdgcn.trig.preop` has a table of 37 words: "Return 0 for outbound segment
-/// (hardware behavior)". The other expected results are also from that folder.
+/// (hardware behavior)". The expected results for arguments within the table are from that folder too.
 #[test]
 fn trig_preop_past_the_end_of_its_table() {
     let preop = |value: u64, segment: u32| {
@@ -134,8 +134,8 @@ fn trig_preop_past_the_end_of_its_table() {
     assert_eq!(preop(0x7ff0_0000_0000_0001, 0), 0x7ff8_0000_0000_0001);
 }
 
-/// The expected results are from LLVM's constant folder. An earlier version lost the digits of small negative numbers,
-/// because it used `floor` for the reduction.
+/// The expected results are from LLVM's constant folder. An earlier version of the interpreter lost the digits of small
+/// negative numbers, because it used `floor` for the reduction.
 #[test]
 fn sine_of_small_numbers_is_accurate() {
     for (turns, sine) in [
@@ -151,8 +151,8 @@ fn sine_of_small_numbers_is_accurate() {
     check(Gfx1100, "v_cos_f32 v0, v1", &[f(-1e-20)], f(1.0));
 }
 
-/// The carry of a masked lane is still written. Source: "Row Mask Applies to the VGPR destination write only" (the CDNA
-/// 4 ISA guide, "DPP").
+/// The carry of a lane that `row_mask` or `bank_mask` disables is still written. Source: "Row Mask Applies to the VGPR
+/// destination write only" (the CDNA 4 ISA guide, "DPP").
 #[test]
 fn row_and_bank_masks_do_not_affect_carries() {
     for (arch, text) in [

@@ -18,14 +18,15 @@ const ONE_OF_EACH: [Arch; 5] = [Gfx906, Gfx90a, Gfx1030, Gfx1151, Gfx1201];
 
 struct Memory(Range<u64>);
 
-// SAFETY: each test creates it from a buffer that outlives the machine. Nothing else accesses the buffer until then.
+// SAFETY: each test creates a `Memory` from a buffer that outlives the machine. Nothing else accesses the buffer until
+// then.
 unsafe impl AddressSpace for Memory {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
     }
 }
 
-/// Bytes with the alignment of an image.
+/// Texels of an image, with the alignment that images require.
 #[repr(C, align(256))]
 struct Texels([u8; 16384]);
 
@@ -55,8 +56,8 @@ impl Draw {
     }
 }
 
-/// Executes an instruction on lane 1. The image is in s[0:7], the sampler in s[8:11], and the address in v8 and
-/// following registers.
+/// Executes an instruction on lane 1. The image descriptor is in s[0:7], the sampler in s[8:11], and the address in v8
+/// and following registers.
 fn run(
     arch: Arch,
     text: &str,
@@ -120,7 +121,7 @@ fn dim(arch: Arch, dimension: Dimension) -> &'static str {
     }
 }
 
-/// Compares descriptors bit by bit with the tables of the ISA guides, with the values that ROCr writes.
+/// Compares descriptors bit by bit with the tables of the ISA guides and with the values that ROCr writes.
 #[test]
 fn descriptors_match_hardware() {
     let image = Image {
@@ -148,7 +149,7 @@ fn descriptors_match_hardware() {
     check(&image, Gfx1201, words(0x7f | 42 << 17, 25 | 50 << 14, 0x9000_0fac, 127));
     let format = Format::of(1, 32, Numeric::Float);
     let volume = Image { format, dimension: Dimension::D3, size: [7, 51, 9], pitch: 64, ..image };
-    // 6 = 0b1_10. The two lowest bits are at the top of the second word.
+    // 6 = 0b1_10 is the width minus one. Its two lowest bits are at the top of the second word.
     check(
         &volume,
         Gfx908,
@@ -209,7 +210,7 @@ fn component(format: Format, texel: &[u8], at: usize) -> f64 {
     }
 }
 
-/// Returns the position in the image for a position in an infinite row; `None` for the border.
+/// Returns the position in the image that corresponds to a position in an infinite row; `None` for the border.
 fn place(at: i64, size: i64, wrap: Wrap) -> Option<i64> {
     let (turn, rest) = (at.div_euclid(size), at.rem_euclid(size));
     match wrap {
@@ -225,8 +226,8 @@ fn place(at: i64, size: i64, wrap: Wrap) -> Option<i64> {
     }
 }
 
-/// Returns the result of a sample for each component, with weights in units of 1/256 on each axis. Also returns the sum
-/// of the magnitudes, from which the tolerance is computed.
+/// Returns the expected result of a sample for each component, computed with weights in units of 1/256 on each axis.
+/// Also returns the sum of the magnitudes, from which the tolerance is computed.
 fn modelled(image: &Image, sampler: &Sampler, at: [f32; 3], texels: &[u8]) -> [(f64, f64); 4] {
     let axes = match image.dimension {
         Dimension::D1 | Dimension::D1Array => 1,
@@ -248,7 +249,7 @@ fn modelled(image: &Image, sampler: &Sampler, at: [f32; 3], texels: &[u8]) -> [(
             }
             let scale = if sampler.unnormalized { 1.0 } else { size as f64 };
             let mut coordinate = f64::from(at[axis]) * scale;
-            // A coordinate that is a NaN counts as 0.
+            // A coordinate that is a NaN is treated as 0.
             coordinate = if coordinate.is_nan() { 0.0 } else { coordinate.clamp(-1e6, 1e6) };
             let steps =
                 (coordinate * 256.0).round_ties_even() - if sampler.linear { 128.0 } else { 0.0 };

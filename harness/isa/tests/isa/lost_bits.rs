@@ -1,5 +1,5 @@
-//! Tests the handling of bits that the disassembler's text omits. Fake disassemblers print a few instructions like
-//! released ones.
+//! Tests how the interpreter handles bits that the disassembler's text omits. Fake disassemblers print a few
+//! instructions as released ones do.
 
 use device::Arch::{self, *};
 use isa::inside::{
@@ -16,7 +16,7 @@ fn dwords(bytes: &[u8]) -> [u32; 3] {
 }
 
 /// Disassembles VOP3 like the comgr of ROCm 7.2.4 for GFX12 and of 6.4.3 for GFX11, which do not print `op_sel`. The
-/// texts are from these two.
+/// texts are copied from their output.
 fn without_op_sel(bytes: &[u8]) -> Named {
     let [first, second, _] = dwords(bytes);
     let [a, b, c] = [0, 9, 18].map(|at| second >> at & 0x1ff);
@@ -30,7 +30,7 @@ fn without_op_sel(bytes: &[u8]) -> Named {
         0xd70a => ("v_max_i16", register(target)),
         0xd439 => ("v_cmp_lt_u16_e64", format!("s{target}")),
         0xd43a => ("v_cmp_eq_u16_e64", format!("s{target}")),
-        // The third source of this instruction is the mask s0.
+        // The third source operand of this instruction is the mask s0.
         0xd65d => {
             let sources = a >= 256 && b >= 256 && c == 0;
             let text =
@@ -39,7 +39,8 @@ fn without_op_sel(bytes: &[u8]) -> Named {
         }
         _ => return Ok(None),
     };
-    // This instruction is an integer operation with two sources, so sign and absolute-value bits must be zero.
+    // This instruction is an integer operation with two source operands, so its sign and absolute-value bits must be
+    // zero.
     let whole = a >= 256 && b >= 256 && c == 0 && first & 0x8700 == 0 && second >> 27 == 0;
     Ok(whole.then(|| (format!("{name} {result}, {}, {}", register(a), register(b)), 8)))
 }
@@ -50,7 +51,7 @@ fn bytes(words: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// Completes the text of the words. Returns the text, and the bits that it still does not contain.
+/// Completes the text of an instruction. Returns the text, and the numbers of the bits that still do not affect it.
 #[track_caller]
 fn complete(arch: Arch, words: &[u32], name: &dyn Fn(&[u8]) -> Named) -> (String, Vec<usize>) {
     let bytes = bytes(words);
@@ -58,7 +59,7 @@ fn complete(arch: Arch, words: &[u32], name: &dyn Fn(&[u8]) -> Named) -> (String
     completed(&Site { size, ..Site::of(arch) }, &bytes, text, name).unwrap()
 }
 
-/// Values of v1 and v2 in each lane. The initial value of v0 is in the next constant.
+/// Values of v1 and v2 in each lane. [`BEFORE`] is the initial value of v0.
 const SOURCES: [u32; 2] = [0x8003_00f5, 0x7ff1_9234];
 const BEFORE: u32 = 0xaaaa_5555;
 
@@ -81,7 +82,7 @@ fn omitted_halves_come_from_the_encoding() {
     let models: [(u32, Model); 5] = [
         (0xd762, |a, b| a & b),
         (0xd763, |a, b| a | b),
-        // The first source of LSHLREV is the shift count.
+        // The first operand of LSHLREV is the shift count.
         (0xd738, |a, b| b << (a & 15)),
         (0xd70b, |a, b| a.min(b)),
         (0xd70a, |a, b| (a as i16).max(b as i16) as u16),
@@ -136,7 +137,7 @@ fn selections_write_the_encoded_half() {
             let words = [0xd65d << 16 | halves << 11 | u32::from(upper) << 14, 0x0002_0501];
             let (text, lost) = complete(Gfx1201, &words, &without_op_sel);
             assert_eq!(lost, [0; 0], "{text}");
-            // s0 is 0. Therefore the first source is selected.
+            // s0 is 0. Therefore the first source operand is selected.
             let expected = match upper {
                 true => taken << 16 | BEFORE & 0xffff,
                 false => BEFORE & 0xffff_0000 | taken & 0xffff,
@@ -147,8 +148,8 @@ fn selections_write_the_encoded_half() {
     assert_eq!(complete(Gfx1201, &[0xd65d_2000, 0x0002_0501], &without_op_sel).1, [13]);
 }
 
-/// The instruction has no third source, and the result of a comparison is not a half, so the `op_sel` bits for them are
-/// rejected. Before GFX11, LLVM prints `op_sel` of all instructions with halves, so every lost bit is rejected.
+/// The instruction has no third source operand, and the result of a comparison is not a half, so `op_sel` bits for them
+/// are rejected. Before GFX11, LLVM prints `op_sel` of all instructions with halves, so every lost bit is rejected.
 #[test]
 fn rejects_lost_bits_by_number() {
     let lost = |arch, words: [u32; 2]| complete(arch, &words, &without_op_sel).1;
@@ -163,18 +164,18 @@ fn rejects_lost_bits_by_number() {
     );
 }
 
-/// Imitates a disassembler. It knows operations with the constant 0 as third source, packed operations with the bit for
-/// it that compilers set, and operations with constants.
+/// Imitates a disassembler that knows three kinds of instructions: operations with the constant 0 as third source
+/// operand, packed operations with the bit that compilers set for such an operand, and operations with constants.
 fn of_many(bytes: &[u8]) -> Named {
     let [first, second, third] = dwords(bytes);
     let sources = format!("v{}, v{}", second & 0xff, second >> 9 & 0xff);
     let registers = second & 0x100 != 0 && second & 0x2_0000 != 0;
     Ok(match first {
-        // Disassemblers since LLVM 22 ignore source fields that an instruction does not use.
+        // Disassemblers since LLVM 22 ignore source operand fields that an instruction does not use.
         0xd703_0000 if registers && second >> 27 == 0 => {
             Some((format!("v_add_nc_u16 v0, {sources}"), 8))
         }
-        // For this operation, the text omits the half of the second source for the upper result.
+        // For this operation, the text omits the half of the second source operand for the upper result.
         0xcc02_0000 | 0xcc02_4000 if registers && second >> 29 == 0 => {
             let upper = if second >> 27 & 1 == 1 { "" } else { " op_sel_hi:[0,1]" };
             Some((format!("v_pk_add_i16 v0, {sources}{upper}"), 8))
@@ -194,17 +195,17 @@ fn accepts_bits_that_hardware_ignores() {
     fn check(words: &[u32], expected: &[usize]) {
         assert_eq!(complete(Gfx1201, words, &of_many).1, expected, "{words:08x?}");
     }
-    // The source does not exist. Its field contains the constant 0, the number 0, or another source.
+    // The third source operand does not exist. Its field contains the constant 0, the number 0, or another operand.
     check(&[0xd703_0000, 0x0202_0501], &[]);
     check(&[0xd703_0000, 0x0002_0501], &[]);
     check(&[0xd703_0000, 0x0206_0501], &[50, 57]);
-    // The bits select the half of a third source that does not exist, and the half of the second one.
+    // The bits select the half of a third source operand that does not exist, and the half of the second operand.
     check(&[0xcc02_4000, 0x1802_0501], &[60]);
     check(&[0xcc02_0000, 0x0802_0501], &[60]);
-    // The bits are in the upper half of a constant.
+    // The lost bits are in the upper half of a constant.
     check(&[0x6400_04ff, 0xffff_8000], &[]);
     check(&[0xd701_0000, 0x0002_04ff, 0xffff_8000], &[]);
-    // The bits of an instruction without an effect do not matter.
+    // The lost bits of an instruction without an effect do not matter.
     check(&[0xbf80_0007], &[]);
 }
 

@@ -1,5 +1,5 @@
-//! Tests of instructions and of the interpreter's parts. Instructions are given as text, and their results are compared
-//! with independently computed values.
+//! Tests of instructions and of the parts of the interpreter. Instructions are given as text, and their results are
+//! compared with values that were computed independently.
 
 mod between;
 mod checks;
@@ -71,8 +71,8 @@ fn execute(arch: Arch, wave: &mut Wave, text: &str) {
     }
 }
 
-/// Sets v1, v2, ... in all lanes to `sources` and executes the text. Returns v0 of lane 3, with the next register as
-/// upper half.
+/// Sets v1, v2, ... to `sources` in all lanes and executes the text. Returns v0 of lane 3 as the lower half, and v1 as
+/// the upper half.
 fn vector(arch: Arch, text: &str, sources: &[u32]) -> u64 {
     let mut wave = wave(arch);
     for (index, value) in sources.iter().enumerate() {

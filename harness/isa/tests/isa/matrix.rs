@@ -1,5 +1,5 @@
-//! Tests the positions of the elements of A, B and D. For every instruction, it multiplies matrices with a single
-//! non-zero element each.
+//! Tests the positions of the elements of A, B and D in registers. For every instruction, it multiplies matrices that
+//! each have a single non-zero element.
 
 use device::Arch::{self, *};
 use isa::inside::{
@@ -9,14 +9,14 @@ use isa::inside::{
 
 use super::execute;
 
-/// Register, lane and lowest bit of an element.
+/// Position of an element: number of the register, lane, and lowest bit.
 type Place = (usize, usize, u32);
 
-/// Architecture, wave size and name of an instruction, numbers of registers of A, B and D, and the position of one
+/// Architecture, wave size and name of an instruction, the numbers of registers of A, B and D, and the positions of one
 /// element of each.
 type Row = (Arch, usize, &'static str, (usize, usize, usize), Place, Place, Place);
 
-/// Positions of one A\[i\]\[k\], one B\[k\]\[j\] and one D\[i\]\[j\] for each instruction. They are from AMD's matrix
+/// Positions of one A\[i\]\[k\], one B\[k\]\[j\] and one D\[i\]\[j\] for each instruction, from AMD's matrix
 /// instruction calculator.
 #[rustfmt::skip]
 const PLACES: &[Row] = &[
@@ -159,7 +159,8 @@ fn values(arch: Arch, name: &str) -> (u64, u64, u64) {
     (a, b, output)
 }
 
-/// Returns the registers of A, B and D as the disassembler prints them. For RDNA it assumes waves of 32 lanes.
+/// Returns the registers of A, B and D as the disassembler prints them. For RDNA, the disassembler assumes waves of 32
+/// lanes.
 fn printed(arch: Arch, lanes: usize, [a, b, d]: [usize; 3]) -> [String; 3] {
     let [a, b, d] = match (arch, lanes) {
         (Gfx1151, 64) => [a, b, 2 * d],
@@ -169,7 +170,7 @@ fn printed(arch: Arch, lanes: usize, [a, b, d]: [usize; 3]) -> [String; 3] {
     [registers(A, a), registers(B, b), registers(0, d)]
 }
 
-/// First registers of A, of B, and of the indices of a sparse A. D starts at register 0.
+/// Numbers of the first registers of A, of B, and of the indices of a sparse A. D starts at register 0.
 const A: usize = 64;
 const B: usize = 96;
 const INDEX: usize = 128;
@@ -214,13 +215,13 @@ fn dense_element_positions() {
     }
 }
 
-/// As [`Row`]. Between the positions of A and B, it also contains the position of the index bits for a group of four,
-/// and the index.
+/// Like [`Row`], for a sparse A. Between the positions of A and B, it also contains the position of the index bits for
+/// a group of four, and the index.
 type SparseRow =
     (Arch, usize, &'static str, (usize, usize, usize), Place, Place, u32, Place, Place);
 
-/// The positions are from AMD's matrix instruction calculator. It returns the position of the first of the two values
-/// in a group of four.
+/// Positions from AMD's matrix instruction calculator. For a group of four, the calculator returns the position of the
+/// first of the two values.
 #[rustfmt::skip]
 const SPARSE_PLACES: &[SparseRow] = &[
     (Gfx942, 64, "v_smfmac_f32_16x16x32_f16", (2, 4, 4), (0, 8, 0), (0, 8, 0), 1, (0, 11, 16), (0, 43, 0)),
@@ -269,7 +270,7 @@ fn sparse_element_positions() {
             _ if name.ends_with("iu4") => 4,
             _ => 8,
         };
-        // Also tests the second of the two values, and the last of the sets of indices in the register.
+        // This loop also tests the second of the two values, and the last of the sets of indices in the register.
         let set_bits = (a_words * 32 / bits * 2) as u32;
         let set = 32 / set_bits - 1;
         for (value, set) in [(0, 0), (1, 0), (1, set)] {
@@ -305,8 +306,8 @@ fn sparse_element_positions() {
     }
 }
 
-/// If all elements are 1, each element of D is the number of products. The texts are those that the disassembler prints
-/// for any wave size.
+/// If all elements of A and B are 1, each element of D is the number of products. The texts are those that the
+/// disassembler prints, whatever the wave size is.
 #[test]
 fn all_ones_give_the_number_of_products() {
     let rows: [(Arch, &str, [usize; 3]); 18] = [

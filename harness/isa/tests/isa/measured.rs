@@ -1,4 +1,4 @@
-//! Behaviour that others measured on hardware, where the ISA guides specify something else or nothing.
+//! Tests behaviour that others measured on hardware, where the ISA guides specify something else or nothing.
 
 use super::*;
 
@@ -6,8 +6,7 @@ fn words(value: f64) -> [u32; 2] {
     [value.to_bits() as u32, (value.to_bits() >> 32) as u32]
 }
 
-/// Executes `v_div_scale`. The sources are the value, the denominator and the numerator. Returns the result and the
-/// flag.
+/// Executes `v_div_scale`. `sources` are the value, the denominator and the numerator. Returns the result and the flag.
 fn scaled(arch: Arch, text: &str, sources: &[u32], mode: Option<u32>) -> (u64, bool) {
     let mut wave = wave(arch);
     for (index, value) in sources.iter().enumerate() {
@@ -81,8 +80,8 @@ fn exponents_decide_division_scaling() {
     }
 }
 
-/// For a zero, the result is a NaN. The flag depends on the exponents as for other numbers, by the same measurements.
-/// If MODE flushes denormals, they count as zeros.
+/// For a zero, the result is a NaN. The flag depends on the exponents as for other numbers, by the same measurements as
+/// above. If MODE flushes denormals, they are treated as zeros.
 #[test]
 fn div_scale_of_zero_is_nan() {
     let keeps = 0xf0;

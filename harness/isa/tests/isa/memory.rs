@@ -1,5 +1,5 @@
-//! Tests accesses to memory and LDS. Handling half a wave at once must have the same result as handling its lanes one
-//! by one.
+//! Tests accesses to memory and to the LDS. If half a wave is handled at once, the result must be the same as if its
+//! lanes are handled one by one.
 
 use std::ops::Range;
 
@@ -24,8 +24,9 @@ unsafe impl AddressSpace for Memory {
     }
 }
 
-/// Runs instructions. Memory contains dwords 0, 1, 2, ..., s[0:1] contain its address, and s[4:7] a descriptor for a
-/// buffer of `records` bytes at this address. v1 contains the lane times `stride`. Each lane has 64 bytes of scratch.
+/// Runs instructions. Memory contains dwords 0, 1, 2, ..., s[0:1] contain the address of the memory, and s[4:7] a
+/// descriptor for a buffer of `records` bytes at this address. v1 contains the lane number times `stride`. Each lane
+/// has 64 bytes of scratch.
 fn run(arch: Arch, stride: u32, records: u32, exec: u64, text: &str) -> (Wave, Vec<u32>) {
     let mut words: Vec<u32> = (0..256).collect();
     let range = words.as_mut_ptr_range();
@@ -77,7 +78,7 @@ fn loads_scatter_and_gather() {
 
 #[test]
 fn buffers_check_each_dword() {
-    // Lane 1 loads bytes 16 to 32 of a buffer of 24 bytes.
+    // Lane 1 loads bytes 16 to 31, and the buffer has 24 bytes.
     let text = "buffer_load_dwordx4 v[2:5], v1, s[4:7], 0 offen";
     let (wave, _) = run(Gfx90a, 16, 24, 7, text);
     let row = |row| lanes(&wave, row, [0, 1, 2, 3]);
@@ -92,8 +93,8 @@ fn buffers_check_each_dword() {
     assert_eq!((lanes(&wave, 1, [0, 1]), lanes(&wave, 2, [0, 1])), ([0, 2], [1, 0]));
 }
 
-/// A register and a constant are added with 32 bits, and other parts of the address with 64 bits. Measured on gfx950
-/// (rocm-systems#10928).
+/// A register and a constant are added with 32 bits, and other parts of the address with 64 bits. This was measured on
+/// gfx950 (rocm-systems#10928).
 #[test]
 fn lane_offsets_wrap() {
     for (arch, load) in [(Gfx950, "dwordx4"), (Gfx1030, "dwordx4"), (Gfx1201, "b128")] {
@@ -113,7 +114,8 @@ fn lane_offsets_wrap() {
     }
 }
 
-/// Measured on gfx950 (rocm-systems#10928).
+/// GFX9 compares the index with the number of elements if the access has an index. This was measured on gfx950
+/// (rocm-systems#10928).
 #[test]
 fn gfx9_checks_elements_with_an_index() {
     // The stride of the descriptor is 16 bytes.
@@ -121,7 +123,7 @@ fn gfx9_checks_elements_with_an_index() {
         let text = format!("s_or_b32 s5, s5, 0x100000\n{text}");
         run(Gfx950, 8, records, exec, &text).0
     };
-    // Of the 20 bytes, lane 2 loads the last four.
+    // Of the 20 bytes in the buffer, lane 2 loads the last four.
     let wave = load(20, 15, "buffer_load_dwordx2 v[2:3], v1, s[4:7], 0 offen");
     assert_eq!(lanes(&wave, 2, [0, 1, 2, 3]), [0, 2, 4, 0]);
     assert_eq!(lanes(&wave, 3, [0, 1, 2, 3]), [1, 3, 0, 0]);
@@ -130,7 +132,7 @@ fn gfx9_checks_elements_with_an_index() {
     assert_eq!(lanes(&wave, 2, [0, 1, 2]), [5, 37, 0]);
 }
 
-/// Measured on gfx950 (rocm-systems#10928).
+/// The expected values were measured on gfx950 (rocm-systems#10928).
 #[test]
 fn descriptor_can_make_the_lane_the_index() {
     let setup = "s_or_b32 s5, s5, 0x100000\ns_mov_b32 s7, 0x800000\n";
@@ -146,7 +148,7 @@ fn descriptor_can_make_the_lane_the_index() {
     assert_eq!(load(text).lane(2, 1), 5);
     let text =
         format!("{setup}s_mov_b32 s7, 0x30800000\nbuffer_load_b32 v2, off, s[4:7], 0 offset:4");
-    // Later GPUs check the range by bytes, and the part of the address that comes from the index is not checked.
+    // Later GPUs check the range by bytes. The part of the address that comes from the index is not checked.
     let (wave, _) = run(Gfx1151, 8, 8, 15, &text);
     assert_eq!(lanes(&wave, 2, [0, 1, 2, 3]), [1, 5, 9, 13]);
 }
@@ -154,9 +156,9 @@ fn descriptor_can_make_the_lane_the_index() {
 /// The expected values follow the table of Mesa's `ac_set_buf_desc_word3`.
 #[test]
 fn descriptors_select_the_range_check() {
-    // There are 2 records of 16 bytes, or other units for other checks. The first load is at byte 8 of element 1, the
-    // second at byte 16 of element 1, and the third at byte 8 of element 2. The last load has no index and is at byte
-    // 8.
+    // There are 2 records of 16 bytes; checks in other units have other numbers. The first load is at byte 8 of element
+    // 1, the second at byte 16 of element 1, and the third at byte 8 of element 2. The last load has no index and is at
+    // byte 8.
     for (select, records, expected) in [
         (0, 2, [6, 0, 0, 2]),
         (1, 2, [6, 8, 0, 2]),
@@ -207,8 +209,8 @@ fn loads_to_lds() {
     // Lane 1 loads dword 3 and writes it at 0x40 + 4 + 4.
     let (wave, _) = run(Gfx90a, 8, 64, 3, text);
     assert_eq!(wave.lane(2, 0), 3);
-    // With three or four dwords per lane, lane 1 loads dwords 6 to 9 of memory. They are written 16 bytes after those
-    // of lane 0.
+    // With three or four dwords per lane, lane 1 loads dwords 6 to 9 of memory. They are written to the LDS 16 bytes
+    // after those of lane 0.
     for (load, at) in [
         ("buffer_load_dwordx4 v1, s[4:7], 0 offen offset:16 lds", "0x34"),
         ("global_load_lds_dwordx4 v1, s[0:1] offset:16", "0x34"),
@@ -244,7 +246,7 @@ fn loads_to_lds() {
 
 #[test]
 fn transposing_loads_from_lds() {
-    // The LDS contains consecutive halves. In other tests it contains consecutive bytes.
+    // The LDS contains consecutive halves. In the other tests of this function, it contains consecutive bytes.
     let halves = "v_lshrrev_b32 v6, 1, v1
         s_mov_b32 s8, 0x10001
         v_mul_lo_u32 v2, v6, s8
@@ -270,7 +272,7 @@ fn transposing_loads_from_lds() {
     // Each group of 16 lanes loads sixteen rows of 4-bit elements, one row per lane. Lane 5 receives the upper half of
     // the third byte of each row.
     assert_eq!(read(bytes, "b4", 5), [0x3322_1100, 0x7766_5544]);
-    // Hardware requires addresses that are multiples of 16.
+    // Hardware requires that the addresses are multiples of 16.
     let text = "v_lshlrev_b32 v9, 1, v1\nds_write_b96 v9, v[2:4]\nds_read_b96_tr_b6 v[6:8], v9";
     let (wave, _) = run(Gfx950, 8, 0, u64::MAX, text);
     let expected = (0..16u128).fold(0, |all, lane| all | lane << (6 * lane));
@@ -321,7 +323,7 @@ fn append_counter_ignores_m0_on_gfx12() {
 
 #[test]
 fn lds_in_order_and_past_its_end() {
-    // The active lanes are consecutive. The last of them accesses the last dword of the LDS.
+    // The active lanes access consecutive dwords. The last of them accesses the last dword of the LDS.
     let text = "v_add_nc_u32 v6, 384, v1
         ds_store_b32 v6, v2
         s_mov_b32 exec_lo, -1
@@ -492,8 +494,8 @@ fn last_byte_of_a_buffer_is_in_range() {
     }
 }
 
-/// From GFX11 on, hardware ignores the lowest two bits of each part of the address (llvm-project#216269). Before, it
-/// ignores only those of the sum.
+/// From GFX11 on, hardware ignores the lowest two bits of each part of the address (llvm-project#216269). Older
+/// hardware ignores only those of the sum.
 #[test]
 fn scalar_addresses_ignore_low_bits_of_each_part() {
     for (arch, load, found) in
@@ -522,7 +524,7 @@ fn lowest_th_bit_makes_atomics_return() {
     }
 }
 
-/// LLVM prints `TH_ATOMIC_CASCADE_RT` for a reserved combination of bits. It contains the bit for returning the old
+/// LLVM prints `TH_ATOMIC_CASCADE_RT` for a reserved combination of bits, which includes the bit for returning the old
 /// value. Only the operands show whether this bit is set.
 #[test]
 fn rejects_returning_cascades() {

@@ -1,4 +1,4 @@
-//! Tests the changes to instruction words before they are passed to the disassembler.
+//! Tests how instruction words are changed before they are passed to the disassembler.
 
 use device::Arch;
 use isa::inside::misread::{instead, kills, with_constant, with_lanes};
@@ -14,7 +14,7 @@ fn quad_perm_is_corrected_from_the_word() {
     assert_eq!(&*shown, bytes([0xd769_0008, 0x0002_18fa, 0xff00_e40a]));
     let text = right("v_cvt_pk_fp8_f32_e64_dpp v8, v10, v12 quad_perm:[0,1,2,3] row_mask:0xf");
     assert_eq!(text, "v_cvt_pk_fp8_f32_e64_dpp v8, v10, v12 quad_perm:[1,0,3,2] row_mask:0xf");
-    // The words have row_shr:2, belong to another architecture, or have no DPP.
+    // The words contain row_shr:2, belong to another architecture, or have no DPP.
     for (arch, words) in [
         (Arch::Gfx1201, [0xd769_0008, 0x0002_18fa, 0xff01_120a]),
         (Arch::Gfx1100, [0xd769_0008, 0x0002_18fa, 0xff00_b10a]),
@@ -31,11 +31,11 @@ fn literals_in_long_encodings_crash_llvm_on_gfx9() {
     assert!(kills(Arch::Gfx90a, &compare));
     assert!(!kills(Arch::Gfx1100, &compare));
     assert!(!kills(Arch::Gfx90a, &bytes([0xd010_0008, 0x043a_190a])));
-    // The instruction is VOP2 and has one dword, so the second one does not matter.
+    // The instruction is VOP2 and has one dword, so the second dword does not matter.
     assert!(!kills(Arch::Gfx90a, &bytes([0x0210_18ff, 0x043a_18ff])));
 }
 
-/// Released disassemblers crashed on some of these words. The others are similar but harmless.
+/// Released disassemblers crashed on some of these instructions. The others are similar but harmless.
 #[test]
 fn keeps_crashing_words_from_the_disassembler() {
     #[track_caller]
@@ -73,7 +73,7 @@ fn keeps_crashing_words_from_the_disassembler() {
     check(Arch::Gfx942, [0xd261_1820, 3], false);
 }
 
-/// Words and texts are from the comgr of ROCm 7.2.4 and of 6.4.3.
+/// The instruction words and texts are from the comgr of ROCm 7.2.4 and of 6.4.3.
 #[test]
 fn lanes_and_constants_are_corrected_from_the_word() {
     let given = bytes([0x7eb0_44e9, 0x0000_8034]);

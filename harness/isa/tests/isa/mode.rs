@@ -1,4 +1,4 @@
-//! Tests how MODE affects denormals and results.
+//! Tests how MODE affects operands and results.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn mode_decides_about_denormals() {
         execute(Gfx1030, &mut wave, text);
         wave.lane(0, 3)
     };
-    // Bit 0 keeps denormal sources, and bit 1 keeps denormal results.
+    // Bit 0 keeps denormal operands, and bit 1 keeps denormal results.
     for (denormals, source, result) in [
         (3, denormal, 0x0040_0000),
         (1, 0x8000_0000, 0),
@@ -48,7 +48,7 @@ fn mode_enables_output_modifiers() {
     }
     let half = "v_add_f32_e64 v0, v1, v2 div:2";
     with(0, half, &[f(-0.0), f(-0.0)], 0);
-    // A flushed denormal result keeps its sign, and a flushed denormal source becomes +0.
+    // A flushed denormal result keeps its sign, and a flushed denormal operand becomes +0.
     with(0, half, &[f(-f32::MIN_POSITIVE), f(-0.0)], f(-0.0));
     with(0, "v_add_f16_e64 v0.l, v1.l, v2.l div:2", &[0x8400, 0], 0x8000);
     with(0, "v_add_f16_e64 v0.l, v1.l, v2.l mul:4", &[0x8200, 0], 0);
@@ -121,8 +121,8 @@ fn signalling_nans_take_precedence_under_ieee_rules() {
             rules(&text, &[one, signalling], [0x7fc0_0001, one]);
             rules(&text, &[0x7fc0_0000, one], [one, one]);
         }
-        // The instruction computes the minimum of the first two sources, and then the minimum of that result and the
-        // third source.
+        // The instruction computes the minimum of the first two operands, and then the minimum of that result and the
+        // third operand.
         rules("v_min3_f32 v0, v1, v2, v3", &[signalling, one, two], [two, one]);
         rules("v_med3_f32 v0, v1, v2, v3", &[signalling, one, two], [two, one]);
         for name in ["v_min_f64", "v_max_f64"] {
@@ -232,7 +232,7 @@ fn mixed_and_scalar_floats_follow_the_denormal_mode() {
         let text = "v_fma_mix_f32 v0, v1, v2, v3";
         both(arch, text, &[denormal, f(1.0), f(-0.0)], [denormal, f(-0.0)]);
         both(arch, text, &[f(f32::MIN_POSITIVE), half, 0], [0x0040_0000, 0]);
-        // If a source is flushed, the sign modifier still applies to it.
+        // If an operand is flushed, the sign modifier still applies to it.
         both(arch, "v_fma_mix_f32 v0, 0, 0, -v1", &[0x0040_0000], [denormal, 0]);
     }
     for arch in [Gfx1151, Gfx1201] {

@@ -1,4 +1,4 @@
-//! Results of a few instructions of each kind.
+//! Tests the results of a few instructions of each kind.
 
 use isa::inside::{ops, text::Text};
 use proptest::prelude::*;
@@ -142,7 +142,7 @@ fn minima_that_propagate_nans() {
     check(Gfx1201, "v_minimummaximum_f32 v0, v1, v2, v3", &[f(1.0), f(3.0), f(2.0)], f(2.0));
     check(Gfx1201, "v_maximum_f16 v0, v1, v2", &[0x3c00, 0x7e01], 0x7e01);
     check(Gfx1201, "v_pk_minimum_f16 v0, v1, v2", &[0x3c00_7e01, 0x4000_3c00], 0x3c00_7e01);
-    // These sources are those of jnp.clip in half precision.
+    // These operands are those of jnp.clip in half precision.
     check(Gfx1100, "v_maxmin_f16 v0, v1, v2, v3", &[0x4200, 0x3c00, 0x4000], 0x4000);
     check(Gfx1100, "v_minmax_f16 v0, v1, v2, v3", &[0x4200, 0x3c00, 0x4000], 0x4000);
     check(Gfx1100, "v_frexp_exp_i16_f16 v0, v1", &[0x4400], 3);
@@ -250,10 +250,10 @@ fn registers_by_index() {
     assert_eq!(run(Gfx1151, 4, "v_movrels_b32 v0, v1"), [105, 101, 105]);
     assert_eq!(run(Gfx1151, 4, "v_movreld_b32 v1, v0"), [100, 101, 100]);
     assert_eq!(run(Gfx1151, 0x0005_0001, "v_movrelsd_2_b32 v0, v0"), [100, 101, 101]);
-    // If the register number is too large, the source is v0, and a destination is not written.
+    // If the register number is too large, a source operand is read from v0, and a destination is not written.
     assert_eq!(run(Gfx1151, 255, "v_movrels_b32 v1, v1"), [100, 100, 105]);
     assert_eq!(run(Gfx1151, 255, "v_movreld_b32 v1, v5"), [100, 101, 105]);
-    // M0[9:0] is the offset of the source, and M0[25:16] that of the destination.
+    // M0[9:0] is added to the register number of the source operand, and M0[25:16] to that of the destination.
     assert_eq!(run(Gfx1151, 0x0005_0100, "v_movrelsd_2_b32 v0, v1"), [100, 101, 100]);
 }
 
@@ -268,7 +268,8 @@ fn indexing_mode_offsets_register_numbers() {
     assert_eq!(moved("v_add_f32 v0, v1, v2", 0xa003), Ok(Some(operands("v_add_f32 v3, v1, v5"))));
     assert_eq!(moved("s_mov_b32 s0, s1", 0x1004), Ok(None));
     assert!(moved("v_mov_b32 v0, v200", 0x10ff).is_err());
-    // The flags are a second destination. A comparison has only this one.
+    // The carries and flags are a second destination, which is not a vector register. A comparison has only such a
+    // destination.
     let carry = operands("v_addc_co_u32 v4, vcc, v5, v2, vcc");
     assert_eq!(moved("v_addc_co_u32 v0, vcc, v1, v2, vcc", 0x9004), Ok(Some(carry)));
     let scale = operands("v_div_scale_f32 v0, vcc, v1, v2, v7");
@@ -354,8 +355,8 @@ fn masks_of_all_lanes() {
     assert_eq!((wave.pair(VCC), wave.pair(6)), (odd, 0));
     assert_eq!([2, 31, 33, 63].map(|lane| wave.lane(3, lane)), [2, 32, 0, 64]);
     execute(Gfx90a, &mut wave, "v_cmp_lt_u64_e64 s[4:5], v[1:2], v[2:3]");
-    // The high dword of the first source is the lane number, in v2. That of the second source is v3, which is one more
-    // in odd lanes.
+    // The high dword of the first operand is v2, which contains the lane number. That of the second operand is v3,
+    // which is one more in odd lanes.
     assert_eq!(wave.pair(4), odd);
     execute(Gfx90a, &mut wave, "v_cndmask_b32 v4, v2, -1, s[4:5]\nv_cmpx_gt_i32 vcc, 0, v4");
     assert_eq!((wave.pair(VCC), wave.pair(EXEC)), (odd, odd));
@@ -457,12 +458,12 @@ proptest! {
         };
         let unsigned = (u64::from(a) * u64::from(b)).overflowing_add(c);
         prop_assert_eq!(run("v_mad_u64_u32 v[0:1], vcc, v1, v2, v[3:4]", VCC), unsigned);
-        // The sum may be in registers of its sources, and the carry may be in a register of a source.
+        // The sum may be in registers of the operands, and the carry may be in a register of an operand.
         prop_assert_eq!(run("v_mov_b32 v0, v1\nv_mov_b32 v1, v2\nv_mad_u64_u32 v[0:1], vcc, v0, v1, v[3:4]", VCC), unsigned);
         let text = "v_readlane_b32 s4, v1, 40\nv_readlane_b32 s5, v1, 40\nv_mad_u64_u32 v[0:1], s[4:5], v2, s4, v[3:4]";
         prop_assert_eq!(run(text, 4), unsigned);
-        // The carry is the highest of 65 bits, "{ D1.i1, D0.i64 }" (the RDNA 4 and CDNA 4 ISA guides): the sign of the
-        // exact sum.
+        // The carry is the highest of 65 bits, "{ D1.i1, D0.i64 }" (the RDNA 4 and CDNA 4 ISA guides), which is the
+        // sign of the exact sum.
         let sum = i128::from(a as i32) * i128::from(b as i32) + i128::from(c as i64);
         prop_assert_eq!(run("v_mad_i64_i32 v[0:1], vcc, v1, v2, v[3:4]", VCC), (sum as u64, sum < 0));
     }

@@ -127,7 +127,7 @@ fn packed_halves_saturate_separately() {
         both(arch, "v_pk_fma_f16 v0, v1, v2, v3", &product, expected);
         both(arch, "v_pk_max_f16 v0, v1, v1", &sources, [sources[0]; 2]);
     }
-    // The sources are a constant in a single half, and a register with exchanged halves.
+    // The operands are a constant in a single half, and a register with exchanged halves.
     both(
         Gfx942,
         "v_pk_mul_f16 v0, v1, 4.0 op_sel:[1,0] op_sel_hi:[0,0]",
@@ -146,7 +146,7 @@ fn division_by_zero_is_infinite_except_on_gfx12() {
         both(arch, &one("v_rcp_f16_e64"), &[MINUS], [INFINITY | MINUS, by_zero | MINUS]);
         both(arch, &one("v_rsq_f16_e64"), &[0], [INFINITY, by_zero]);
         both(arch, &one("v_log_f16_e64"), &[0], [INFINITY | MINUS, by_zero | MINUS]);
-        // The reciprocal of 2^-24 overflows, and so does 2^17.
+        // The reciprocal of 2^-24 overflows, and so does 2 to the power of 17.
         both(arch, &one("v_rcp_f16_e64"), &[1], [INFINITY, GREATEST]);
         both(arch, &one("v_exp_f16_e64"), &[0x4c40], [INFINITY, GREATEST]);
         both(arch, &one("v_exp_f16_e64"), &[INFINITY], [INFINITY; 2]);
@@ -158,7 +158,8 @@ fn division_by_zero_is_infinite_except_on_gfx12() {
 
 #[test]
 fn scaled_results_saturate_again() {
-    // This MODE does not keep denormal results and has no IEEE rules. Otherwise output modifiers would have no effect.
+    // This value of MODE does not keep denormal results and has no IEEE rules. Otherwise output modifiers would have no
+    // effect.
     let mode = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 16), 0x130\n";
     let scaled = |modifier: &str| format!("{mode}v_add_f16_e64 v0, v1, v2 {modifier}");
     both(Gfx906, &scaled("mul:4"), &[GREATEST, 0], [INFINITY, GREATEST]);
@@ -203,7 +204,8 @@ fn conversions_to_fp8_and_bf8_saturate() {
         both(arch, &by_chance, &[minus(large), 0], [down, bottom]);
         both(arch, &by_chance, &[nan, 0], [of_nan; 2]);
     }
-    // The sources are the smallest numbers that do not round to the largest one, which is 240 or 448.
+    // The first operand of each pair still rounds to the largest number, which is 240 or 448. The second one is too
+    // large.
     let fp8 = "v_cvt_pk_fp8_f32 v0, v1, v2";
     both(Gfx942, fp8, &[f(247.9), f(248.0)], [0x807f, 0x7f7f]);
     both(Gfx950, fp8, &[f(464.0), f(464.1)], [0x7f7e, 0x7e7e]);
@@ -219,7 +221,7 @@ fn scaled_conversions_saturate() {
     let chance = "v_cvt_scalef32_sr_fp8_f32 v0, v1, v2, 1.0";
     both(Gfx950, chance, &[f(1e6), 0], [0x7f, 0x7e]);
     both(Gfx950, "v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, 1.0", &[f(1e6), f(-1e6)], [0xf7; 2]);
-    // In a conversion to halves, 57344 times 2 is too large. An infinity stays infinite.
+    // In the conversion to binary16, 57344 times 2 is too large. The infinity stays infinite.
     let to_halves = "v_cvt_scalef32_pk_f16_bf8 v0, v1, 2.0";
     both(Gfx950, to_halves, &[0x7c7b], [INFINITY << 16 | INFINITY, INFINITY << 16 | GREATEST]);
 }
@@ -244,8 +246,8 @@ fn half_precision_dot_and_matrix_products_saturate() {
     assert_eq!(product(OVERFLOW, INFINITY), INFINITY << 16 | INFINITY);
 }
 
-/// The instruction first adds the products for k from 0 to 3, then those from 8 to 11, from 4 to 7, and from 12 to 15,
-/// as others found on gfx1201.
+/// The instruction first adds the products for k from 0 to 3, then those for k from 8 to 11, from 4 to 7, and from 12
+/// to 15, as others found on gfx1201.
 #[test]
 fn gfx12_matrix_products_saturate_after_four_of_k() {
     let product = |mode: &str, at_4: u32| {
@@ -313,7 +315,7 @@ fn mode_decides_about_nans_under_clamp() {
     with(Gfx942, "v_cvt_f16_f32_e64 v0, v1 clamp", &[nan], [0, NAN]);
 }
 
-/// Measured on a Radeon RX 9070 XT.
+/// The expected values were measured on a Radeon RX 9070 XT.
 #[test]
 fn clamp_makes_negative_zero_positive() {
     check(Gfx1201, "v_add_f32_e64 v0, v1, v2 clamp", &[f(-0.0), f(-0.0)], 0);

@@ -1,4 +1,4 @@
-//! Reuse of register files.
+//! Tests that register files are reused and contain zeros.
 
 use isa::inside::registers::{ROWS, RegisterFile};
 

@@ -1,4 +1,4 @@
-//! Tests which time counts for hang detection.
+//! Tests which periods of time are counted before a launch is reported as hung.
 
 use std::{thread, time::Duration};
 

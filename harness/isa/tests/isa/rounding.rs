@@ -1,6 +1,6 @@
-//! Compares the rounding modes with those of the host. MXCSR determines the rounding of SSE arithmetic, and the
-//! conversion to binary16 encodes its rounding mode. Directed rounding may be done in two steps, so the host can also
-//! compute references for binary16.
+//! Compares each rounding mode of the interpreter with the same mode of the host. MXCSR determines the rounding of SSE
+//! arithmetic, and the conversion to binary16 encodes its rounding mode. Directed rounding may be done in two steps, so
+//! the host can also compute references for binary16.
 #![cfg(target_arch = "x86_64")]
 
 use std::arch::asm;
@@ -19,10 +19,10 @@ use proptest::prelude::*;
 
 use super::{Nothing, wave};
 
-/// Values of MODE.FP_ROUND, each with the corresponding value of MXCSR.
+/// Values of MODE.FP_ROUND, each with the value of MXCSR's rounding field for the same mode.
 const MODES: [(u32, u32); 4] = [(0, 0), (1, 2), (2, 1), (3, 3)];
 
-/// Returns MXCSR with this rounding mode and all exceptions masked.
+/// Returns the value of MXCSR for this rounding mode, with all exceptions masked.
 fn mxcsr(rounding: u32) -> u32 {
     0x1f80 | rounding << 13
 }
@@ -33,8 +33,8 @@ macro_rules! host {
         fn $name(rounding: u32, $($operand: $type),+) -> $result {
             let (set, usual) = (mxcsr(rounding), mxcsr(0));
             let result;
-            // SAFETY: the code changes only MXCSR and registers, and restores MXCSR at the end. `Able` has checked the
-            // support for FMA, and all processors with AVX2 also have F16C.
+            // SAFETY: the code changes only MXCSR and registers, and restores MXCSR at the end. `Able` exists, so the
+            // processor supports FMA, and all processors with AVX2 also have F16C.
             unsafe {
                 asm!(
                     "ldmxcsr [{set}]", $text, "ldmxcsr [{usual}]",
@@ -66,7 +66,8 @@ fn wide(half: u32) -> f64 {
     F16(half as u16).to_f32().into()
 }
 
-/// Executes one instruction like a wave with these two rounding fields in MODE. Returns v0, with v1 as upper half.
+/// Executes one instruction with these two values in the rounding fields of MODE. Returns v0 as the lower half, and v1
+/// as the upper half.
 fn run(arch: Arch, single: u32, double: u32, text: &str, sources: &[u32]) -> u64 {
     let mut wave = wave(arch);
     let mut machine = line::machine(&Nothing);
@@ -90,7 +91,7 @@ fn run(arch: Arch, single: u32, double: u32, text: &str, sources: &[u32]) -> u64
     u64::from(wave.lane(0, 3)) | u64::from(wave.lane(1, 3)) << 32
 }
 
-/// Generates numbers whose sums round, cancel, overflow and underflow more often than sums of random bits.
+/// Generates numbers whose sums need rounding, cancel, overflow and underflow more often than sums of random bits.
 fn single() -> impl Strategy<Value = f32> {
     prop_oneof![
         any::<u32>(),
@@ -140,7 +141,7 @@ proptest! {
     fn singles(a in single(), b in single(), c in single()) {
         let sources = [a, b, c].map(f32::to_bits);
         for (mode, host) in MODES {
-            // The other field selects another rounding mode, which must have no effect.
+            // The field for the other types selects another rounding mode, which must have no effect.
             let run = |text: &str| run(Gfx1030, mode, (mode + 1) % 4, text, &sources);
             let check = |text: &str, expected: f32| {
                 let got = run(text);
@@ -233,7 +234,7 @@ fn both_instructions_of_a_dual_issue_round() {
 
 #[test]
 fn rounding_and_denormals_compose() {
-    // FP_DENORM 0 for 32 bits flushes denormal sources and results in every rounding mode.
+    // FP_DENORM is 0 for 32 bits, so denormal operands and results are flushed in every rounding mode.
     let least = f32::MIN_POSITIVE.to_bits();
     for (denormals, expected) in [(0, 0), (1, 0), (2, 0x0040_0000), (3, 0x0040_0000)] {
         let mut wave = wave(Gfx1030);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Returns an exact result, saturated to the range.
+/// Returns the exact result, limited to the range from `least` to `greatest`.
 fn stopped(exact: i128, least: i128, greatest: i128) -> u32 {
     exact.clamp(least, greatest) as u32
 }
@@ -29,7 +29,7 @@ fn saturated_results_keep_their_carries() {
                 assert_eq!(wave.mask(4) >> 3 & 1 == 1, exact != i128::from(expected), "{name}");
                 check(Gfx1100, &format!("{name} v0, s4, v1, v2 clamp"), &[a, b], expected);
             }
-            // Each lane has a carry of one.
+            // The carry that each lane adds is one.
             let with = |arch, name: &str, exact: i128| {
                 let text = format!("s_mov_b32 vcc_lo, -1\n{name} v0, vcc_lo, v1, v2, vcc_lo clamp");
                 check(arch, &text, &[a, b], stopped(exact, 0, u32::MAX.into()));
@@ -81,7 +81,7 @@ fn legacy_product_of_zero_is_zero() {
         check(Gfx1100, "v_mullit_f32 v0, v1, v2, v3", &[f(0.0), f(5.0), f(1.0)], f(0.0));
     }
     let fused = "v_mov_b32 v0, v3\nv_fmac_legacy_f32 v0, v1, v2";
-    // The product is rounded separately, or only together with the sum: (1 + 2^-12)^2 - 1.
+    // The result differs if the product is rounded before the addition: (1 + 2^-12)^2 - 1.
     let next = f32::from_bits(0x3f80_0800);
     let once = (f64::from(next) * f64::from(next) - 1.0) as f32;
     check(Gfx1030, fused, &[f(next), f(next), f(-1.0)], f(once));
@@ -111,7 +111,7 @@ fn mullit_without_light_is_the_smallest_number() {
 
 #[test]
 fn legacy_div_fixup_of_halves() {
-    // The cases are 1 / 0, and an ordinary quotient, whose sign the instruction sets.
+    // The two cases are 1 / 0, and an ordinary quotient, whose sign the instruction sets.
     check(Gfx90a, "v_div_fixup_legacy_f16 v0, v1, v2, v3", &[0x3c00, 0, 0x3c00], 0x7c00);
     check(Gfx90a, "v_div_fixup_legacy_f16 v0, v1, v2, v3", &[0x3800, 0xc000, 0x3c00], 0xb800);
 }
@@ -133,7 +133,7 @@ fn scalar_minima_propagate_nans() {
     scalar("s_maximum_f16 s0, s1, s2", 0x8000, 0x0000, 0x0000);
 }
 
-/// The codes have OCP's formats. Their values are from the specification.
+/// The codes are in the formats of OCP. Their values are from OCP's specification.
 #[test]
 fn dot_products_of_bytes() {
     // The fp8 codes are 1, 1.5, -2 and 448. The bf8 codes are 1, 0.5, -3 and 57344.

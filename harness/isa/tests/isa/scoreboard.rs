@@ -1,5 +1,5 @@
-//! Tests findings about results that have not arrived, on each architecture, and the effects of results that arrive
-//! late.
+//! Tests which errors the sanitizer finds if results have not arrived, on each architecture, and the effects of results
+//! that arrive late.
 //!
 //! The number after `#` is the encoding of a wait, as LLVM's assembler prints it.
 
@@ -39,8 +39,8 @@ unsafe impl AddressSpace for Memory {
 }
 
 /// Two waves. s[0:1] contain the start of the memory, and s[4:7] a buffer descriptor for it. v0 contains four times the
-/// lane, and v9 the wave number plus one. v[10:11] contain the flat address of a dword of memory for each lane, and
-/// v[12:13] that of a dword in the LDS.
+/// lane number, and v9 the wave number plus one. v[10:11] contain the flat address of a dword of memory for each lane,
+/// and v[12:13] that of a dword in the LDS.
 struct Bench<'a> {
     arch: Arch,
     machine: Machine<'a>,
@@ -162,7 +162,7 @@ fn loaded_registers_need_a_wait() {
         // Only the first access is reported, and only if it accesses the affected register.
         check(archs, &format!("{load}; v_mov_b32 v2, v1; v_mov_b32 v3, v1"), &[&early("read")]);
         check(archs, &format!("{load}; v_mov_b32 v2, v0; v_mov_b32 v0, v3"), &[]);
-        // Loads complete in order, so the result of the later one remains.
+        // Loads complete in order, so the register ends with the result of the later one.
         check(
             archs,
             &format!("{load}; global_load_dword v1, v0, s[0:1] offset:4; {wait}; v_mov_b32 v2, v1"),
@@ -189,7 +189,7 @@ fn wait_may_leave_later_loads_outstanding() {
             &[&format!("v1 read by 2 of 0, {counter}(1)")],
         );
     }
-    // GFX9 and GFX10 encode the two upper bits of the count in another place than the lower ones.
+    // GFX9 and GFX10 encode the two upper bits of the count separately from the lower ones.
     let many: String =
         (20..37).map(|row| format!("global_load_dword v{row}, v0, s[0:1]; ")).collect();
     for (archs, wait) in [(&GFX9[..], "# 4f70"), (&[Gfx1030], "# 7f70")] {
@@ -215,7 +215,7 @@ fn stores_share_the_load_counter_only_on_gfx9() {
     let stores =
         "global_load_dword v1, v0, s[0:1]; s_waitcnt_vscnt null, 0x0 # 0; v_mov_b32 v3, v1";
     check(&[Gfx1030, Gfx1100], stores, &["v1 read by 2 of 0, vmcnt(0)"]);
-    // An atomic that returns the old value counts as a load, and any other atomic as a store.
+    // An atomic that returns the old value is counted like a load, and any other atomic like a store.
     let atomic =
         "global_atomic_add v1, v0, v9, s[0:1] glc; s_waitcnt_vscnt null, 0x0 # 0; v_mov_b32 v3, v1";
     check(&[Gfx1030], atomic, &["v1 read by 2 of 0, vmcnt(0)"]);
@@ -401,7 +401,7 @@ fn barrier_orders_completed_accesses() {
     ] {
         check(archs, &exchange(wait), &[]);
         check(archs, &exchange(""), &["LDS 0 read by 2 of 0"]);
-        // If the wave waits after the first barrier, the second barrier is sufficient.
+        // If the wave waits between the two barriers, the second barrier is sufficient.
         let later =
             format!("0: ds_write_b32 v0, v9; barrier; {wait}barrier; 1: ds_read_b32 v1, v0");
         check(archs, &later, &[]);
@@ -410,7 +410,8 @@ fn barrier_orders_completed_accesses() {
     }
 }
 
-/// A load to the LDS increments the counter of loads. Neither a barrier nor a wait for LDS accesses completes it.
+/// A load from memory to the LDS increments the counter of loads. Neither a barrier nor a wait for LDS accesses
+/// completes it.
 #[test]
 fn loads_to_the_lds_need_a_wait() {
     let buffer = "s_mov_b32 m0, 0; buffer_load_dword v0, s[4:7], 0 offen lds";
@@ -427,11 +428,11 @@ fn loads_to_the_lds_need_a_wait() {
         check(&format!("{local}; {read}"), &["LDS 0 read by 3 of 1"]);
         check(&format!("barrier; 1: {read}"), &["LDS 0 read by 3 of 1"]);
         check(&format!("{local}; barrier; 1: {read}"), &["LDS 0 read by 4 of 1"]);
-        // Neither a wait of another wave nor a wait after the barrier is sufficient.
+        // It is not sufficient if another wave waits, or if the wave waits after the barrier.
         check(&format!("1: {wait}; barrier; 1: {read}"), &["LDS 0 read by 4 of 1"]);
         check(&format!("barrier; {wait}; 1: {read}"), &["LDS 0 read by 4 of 1"]);
         check(&format!("barrier; {wait}; barrier; 1: {read}"), &[]);
-        // Loads to the LDS of one wave complete in order, with each other and with other loads.
+        // Loads from memory to the LDS of one wave complete in order, with each other and with other loads.
         let again = load.rsplit("; ").next().unwrap_or_default();
         check(&format!("{again}; {wait}; {read}"), &[]);
         check(&format!("global_load_dword v2, v0, s[0:1]; {one}; {read}"), &[]);
@@ -444,7 +445,7 @@ fn loads_to_the_lds_need_a_wait() {
         // Other addresses are not affected. Each pair of instructions is reported once.
         check("ds_read_b32 v1, v0 offset:512", &[]);
         check(&format!("{read}; {read}"), &["LDS 0 read by 2 of 1", "LDS 0 read by 3 of 1"]);
-        // The wave has completed its own write before the read, so outstanding loads do not matter.
+        // The wave's own write has completed before the read, so outstanding loads do not matter.
         check(&format!("ds_write_b32 v0, v9 offset:512; {wait}; {read}"), &[]);
     };
     with(buffer, &GFX9);
@@ -463,7 +464,7 @@ fn prefetches_to_the_lds_arrive_in_order() {
         check(archs, &format!("{both}; {one}; {second}"), &["LDS 512 read by 5 of 3"]);
         check(archs, &format!("{both}; {one}; barrier; 1: {second}"), &["LDS 512 read by 6 of 3"]);
         check(archs, &format!("{both}; {none}; {second}; barrier; 1: {second}"), &[]);
-        // In the second iteration of a loop, the data that was read is loaded again.
+        // In the second iteration of the loop, the wave loads the data again that has been read.
         let turn = format!("{one}; barrier; {first}; 1: {first}; barrier; s_mov_b32 m0, 0; {load}");
         check(archs, &format!("{both}; {turn}; {one}; barrier; 1: {second}"), &[]);
         check(archs, &format!("{both}; {turn}; {one}; {first}"), &["LDS 0 read by 12 of 10"]);
@@ -497,7 +498,7 @@ fn single_wave_must_wait_for_loads_to_the_lds() {
     }
 }
 
-/// Runs a program whose results are held back, and compares v2 of lane 3 with `expected`.
+/// Runs a program whose loaded values are held back, and compares v2 of lane 3 with `expected`.
 #[track_caller]
 fn late(arch: Arch, text: &str, expected: u32) {
     let mut words = words();
@@ -519,7 +520,7 @@ fn late_results_reveal_missing_waits() {
     let load = "global_load_dword v1, v0, s[0:1]";
     late(Gfx1151, &format!("{load}; s_waitcnt vmcnt(0) # 03f7; v_mov_b32 v2, v1"), 4);
     late(Gfx1151, &format!("{load}; v_mov_b32 v2, v1"), 1000);
-    // The late result overwrites a value that the wave has written since.
+    // The late result overwrites a value that the wave has written in the meantime.
     late(
         Gfx1151,
         &format!("{load}; v_mov_b32 v1, 7; s_waitcnt vmcnt(0) # 03f7; v_mov_b32 v2, v1"),
@@ -534,7 +535,7 @@ fn late_results_reveal_missing_waits() {
     late(Gfx1201, &format!("{scalar}; s_wait_dscnt 0x0 # 0; v_mov_b32 v2, s8"), 1000);
     late(Gfx1030, "ds_read_b32 v1, v0 offset:8; v_mov_b32 v2, v1", 1000);
     late(Gfx1030, "ds_read_b32 v1, v0 offset:8; s_waitcnt lgkmcnt(0) # c07f; v_mov_b32 v2, v1", 6);
-    // The other half keeps the value that the wave has written since.
+    // The other half keeps the value that the wave has written in the meantime.
     let half = "global_load_d16_hi_b16 v1, v0, s[0:1]; v_mov_b16 v1.l, 5";
     late(Gfx1151, &format!("{half}; s_waitcnt vmcnt(0) # 03f7; v_mov_b32 v2, v1"), 4 << 16 | 5);
 }

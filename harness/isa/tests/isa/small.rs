@@ -1,5 +1,5 @@
-//! Tests formats of 4, 6 and 8 bits on GFX950: products with and without scales, and conversions. Also tests other new
-//! instructions of GFX950.
+//! Tests formats of 4, 6 and 8 bits on GFX950: products with and without scales, and conversions. Also tests other
+//! instructions that GFX950 introduced.
 
 use isa::inside::{float16::F16, small_float::SmallFloat};
 
@@ -9,15 +9,16 @@ const A: usize = 64;
 const B: usize = 96;
 const SCALES: [usize; 2] = [128, 129];
 
-/// Formats in the order of the field that selects a format. Each has its number of bits, and the codes of 2 and of 3.
+/// Formats in the order of the instruction field that selects a format. Each has its number of bits, and the codes of
+/// the numbers 2 and 3.
 const FORMATS: [(usize, u64, u64); 5] =
     [(8, 0x40, 0x44), (8, 0x40, 0x42), (6, 0x10, 0x14), (6, 0x10, 0x12), (4, 4, 5)];
 
-/// Part of the name, number of rows and columns, and size of k.
+/// Sizes of the matrices: the part of the instruction's name, the number of rows and columns of D, and the size of k.
 const SHAPES: [(&str, usize, usize); 2] = [("16x16x128", 16, 128), ("32x32x64", 32, 64)];
 
-/// Returns the group of lanes that contains element k, and its position among the values of a lane. Source: the tables
-/// of the CDNA 4 ISA guide.
+/// Returns the group of lanes that contains element k, and the position of the element among the values of a lane.
+/// Source: the tables of the CDNA 4 ISA guide.
 fn place(n: usize, bits: usize, k: usize) -> (usize, usize) {
     match (bits, n) {
         (8, 16) => (k % 64 / 16, k % 16 + if k < 64 { 0 } else { 16 }),
@@ -92,7 +93,7 @@ fn scale_depends_on_row_and_block_of_32() {
             let k = k % all;
             for byte in 0..4 {
                 let (mut wave, operands) = two_and_three(n, [format, 4 - format], [i, k, j]);
-                // All other scales differ much from the ones that must be used.
+                // All other scales differ greatly from the ones that must be used.
                 for (row, index, code) in [(SCALES[0], i, 128u32), (SCALES[1], j, 124)] {
                     (0..64).for_each(|lane| wave.set_lane(row, lane, 0x9090_9090));
                     let one = 0x9090_9090 & !(0xff << (8 * byte)) | code << (8 * byte);
@@ -125,10 +126,11 @@ fn scale_may_be_nan_or_constant_and_c_is_added() {
     (0..64).for_each(|lane| wave.set_lane(129, lane, 0x7f));
     execute(Gfx950, &mut wave, &by("v128", "v129"));
     assert!(f32::from_bits(wave.lane(0, 0)).is_nan());
-    // Other rows of A have a scale of their own, the smallest power of two, so the NaN does not affect them.
+    // The other rows of A have another scale, the smallest power of two, so the NaN does not affect them.
     assert_eq!(wave.lane(1, 0), 0);
     let refused = |text: &str| assert!(bind(text, &Site::of(Gfx950)).is_err(), "{text}");
-    // The errors are wrong numbers of registers for the formats, an invalid format, and a negative zero.
+    // Each text has an error: a number of registers that does not fit the format, an invalid format, or a negative
+    // zero.
     refused(&format!("{name} v[0:3], v[64:69], v[96:103], v[0:3], v128, v129"));
     refused(&format!("{name} v[0:3], v[64:71], v[96:103], v[0:3], v128, v129 cbsz:5"));
     refused(&format!("{name} v[0:3], v[64:71], v[96:103], v[0:3], v128, 1"));
@@ -144,13 +146,13 @@ fn scaled_conversions_write_their_part() {
     to("v_cvt_scalef32_pk_fp8_f32 v0, v1, v2, v3", &two, 0xffff_c440);
     to("v_cvt_scalef32_pk_fp8_f32 v0, -v1, |v2|, v3 op_sel:[0,0,0,1]", &two, 0x44c0_ffff);
     to("v_cvt_scalef32_pk_bf8_f32 v0, v1, v2, v3", &two, 0xffff_c240);
-    // If the scale is a NaN, results are NaNs with the signs of the sources. With four bits, which have no NaN, they
-    // are the largest numbers.
+    // If the scale is a NaN, results are NaNs with the signs of the operands. Formats of four bits have no NaN, so
+    // their results are the largest numbers.
     let none = [f(-1.0), f(1.0), f(f32::INFINITY)];
     to("v_cvt_scalef32_pk_fp8_f32 v0, v1, v2, v3", &none, 0xffff_7fff);
     to("v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3", &none, 0xffff_ff7f);
     to("v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3 op_sel:[0,0,1,0]", &two, 0xffff_d4ff);
-    // Only the exponent of the scale matters.
+    // Only the exponent of the number that contains the scale matters.
     to(
         "v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3 op_sel:[0,0,0,1]",
         &[two[0], two[1], f(-3.5)],
@@ -163,7 +165,7 @@ fn scaled_conversions_write_their_part() {
         &[0x4200_4000, f(1.0)],
         0x54ff_ffff,
     );
-    // The sources are too large, too small, and a NaN.
+    // The operands are a number that is too large, one that is too small, and a NaN.
     let ends = [f(1e9), f(-0.2), f(1.0)];
     to("v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3", &ends, 0xffff_ff87);
     to("v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3", &[f(-f32::NAN), f(0.75), f(1.0)], 0xffff_ff2f);
@@ -223,7 +225,7 @@ fn scaled_conversions_read_their_part() {
 
 #[test]
 fn wide_denormals_follow_the_mode() {
-    // The scale is half of the smallest one.
+    // The scale is 2^-127, half of the smallest normal number.
     for (mode, expected) in [(0xf0, 0x3030_3030u32), (0, 0)] {
         let mut wave = wave(Gfx950);
         wave.set_mode(mode);
@@ -245,7 +247,7 @@ fn thirty_two_six_bit_numbers_are_packed() {
         let half = u32::from(F16::from_f32(2.0 * value).0);
         let row = 10 + code as usize / 2;
         wave.set_lane(row, 3, wave.lane(row, 3) | half << (code % 2 * 16));
-        // v64 to v95 contain the same values as 32-bit floats, first those with even numbers.
+        // v64 to v95 contain the values as 32-bit floats, first those with even numbers.
         wave.set_lane(64 + code as usize / 2 + 16 * (code as usize % 2), 3, f(2.0 * value));
     }
     wave.set_lane(40, 3, f(2.0));
@@ -271,7 +273,8 @@ fn thirty_two_six_bit_numbers_are_packed() {
     }
     // The largest number of the format is 7.5. The scale doubles it.
     assert_eq!(wave.lane(131, 3), f(15.0));
-    // 3.25 is halfway between 3 and 3.5. It rounds to the even one, 3, whose code is 0x12. Number 21 starts at bit 126.
+    // 3.25 is halfway between 3 and 3.5. It rounds to the even neighbour, 3, whose code is 0x12. Number 21 starts at
+    // bit 126.
     assert_eq!(wave.lane(53, 3) >> 30 | (wave.lane(54, 3) & 0xf) << 2, 0x12);
 }
 
@@ -292,12 +295,12 @@ fn gfx950_misc_instructions() {
     check(Gfx950, text, &[0x3c00_4000, 0x7e00_c000, 0x4200_0000], 0x7e00_c000);
     let text = "v_pk_maximum3_f16 v0, v1, v2, v3 neg_lo:[0,1,0] op_sel_hi:[1,0,1]";
     check(Gfx950, text, &[0x3c00_4000, 0x7e00_c200, 0x4400_0000], 0x4400_4200);
-    // The addend is added last. It is lost in the sum of the products. If it were added first, it would prevent the
-    // overflow.
+    // GFX950 adds the addend last, to two products that cancel. GFX1100 adds it to the first product, in which it is
+    // lost.
     let large = [0x7f00_7f00, 0x3f80_bf80, f(1.0)];
     check(Gfx950, "v_dot2_f32_bf16 v0, v1, v2, v3", &large, f(1.0));
     check(Gfx1100, "v_dot2_f32_bf16 v0, v1, v2, v3", &large, 0);
-    // The formats are OCP's, and not those of GFX942. NaNs keep their signs.
+    // The formats are those of OCP, not those of GFX942. NaNs keep their signs.
     check(Gfx950, "v_cvt_pk_fp8_f32 v0, v1, v2", &[f(1.0), f(-f32::NAN)], 0xff38);
     check(Gfx942, "v_cvt_pk_fp8_f32 v0, v1, v2", &[f(1.0), f(-f32::NAN)], 0x8040);
     for (text, first, second) in [

@@ -7,10 +7,10 @@ use isa::{
 
 use super::*;
 
-/// Executes one instruction and returns the wave. v1 is `value`, and M0 is `m0`.
+/// Executes one instruction and returns the wave. `value` is in v1, and `m0` in M0.
 fn waits(sync: &WaveSync, arch: Arch, m0: u32, value: u32, line: &str) -> Wave {
     let mut wave = wave(arch);
-    // The instruction uses the value of the first active lane.
+    // The instruction must use the value of the first active lane.
     wave.set_pair(EXEC, 0b1100);
     wave.set_lane(1, 2, value);
     wave.set_lane(1, 3, 77);

@@ -33,8 +33,8 @@ fn check(word: u32, expected: Option<&str>) {
     assert_eq!(named.as_ref().map(|(text, _)| text.as_str()), expected, "{word:#010x}");
 }
 
-/// Imitates a disassembler before LLVM 22. It knows one VOP3 instruction for each number of sources, and requires zeros
-/// in unused fields.
+/// Imitates a disassembler before LLVM 22. It knows one VOP3 instruction for each number of source operands, and
+/// requires zeros in unused fields.
 fn strict(bytes: &[u8]) -> Named {
     let all = u64::from_le_bytes(bytes[..8].try_into().unwrap());
     let source = |nth: u32| all >> (32 + 9 * nth) & 0x1ff;
@@ -63,7 +63,7 @@ fn unused_sources_are_ignored() {
     let packed = (0x198 << 23 | 1 << 16 | 5 << 32 | 0x80 << 41 | 0x80u64 << 50).to_le_bytes();
     let named = without_sources(0x35, &packed, &strict).unwrap();
     assert_eq!(named.map(|it| it.0).as_deref(), Some("one 5"), "VOP3P");
-    // The instruction has three sources, so the third one must stay.
+    // The instruction has three source operands, so the third one must stay.
     check(3, [5, 6, 0x80], None);
     check(4, [5, 6, 0x80], None);
     // Only the constant 0 is known to be written to an unused field. Any other value may have a meaning.

@@ -1,4 +1,4 @@
-//! Tests the resources of global wave sync.
+//! Tests the barriers and semaphores of global wave sync directly, without executing instructions.
 
 use isa::{
     WaveSync,
@@ -19,11 +19,11 @@ fn last_wave_opens_the_barrier_and_sets_the_next_count() {
     assert!(!sync.lets_go(first) && !sync.lets_go(second));
     assert_eq!(goes(&sync, Barrier, 1), None);
     assert!(sync.lets_go(first) && sync.lets_go(second));
-    // The value of the last wave sets the counter for the next use: two waves.
+    // The value of the last wave sets the counter for the next use, in which two waves take part.
     let first = goes(&sync, Barrier, 0).expect("the first of two waits");
     assert_eq!(goes(&sync, Barrier, 0), None);
     assert!(sync.lets_go(first));
-    // The next use has one wave.
+    // In the next use, one wave takes part.
     assert_eq!(goes(&sync, Barrier, 0), None);
 }
 
@@ -45,7 +45,7 @@ fn semaphore_units_are_assigned_in_order() {
     // If no wave waits, the action has no effect.
     goes(&sync, ReleaseAll, 0);
     assert!(goes(&sync, Acquire, 0).is_some());
-    // Units that are added before a wave waits stay available.
+    // Units that are added when no wave waits stay available.
     goes(&sync, ReleaseSome, 3);
     assert_eq!(goes(&sync, Acquire, 0), None);
     assert_eq!(goes(&sync, Acquire, 0), None);

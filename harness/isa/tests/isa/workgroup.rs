@@ -1,4 +1,4 @@
-//! Tests the turns of a workgroup's waves, and the search for the instruction at which a wave waits.
+//! Tests how the waves of a workgroup take turns, and the search for the instruction at which a wave waits.
 
 use std::collections::HashSet;
 
@@ -28,7 +28,8 @@ fn turns_are_short_or_seeded() {
     assert!(seeded.iter().any(|turn| *turn < 8) && seeded.iter().any(|turn| *turn > 256));
 }
 struct Watched(std::ops::Range<u64>);
-// SAFETY: the test creates it from a buffer that outlives the machine. Nothing else accesses the buffer until then.
+// SAFETY: the test creates a `Watched` from a buffer that outlives the machine. Nothing else accesses the buffer until
+// then.
 unsafe impl isa::AddressSpace for Watched {
     fn range(&self, address: u64) -> Option<std::ops::Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
@@ -38,8 +39,8 @@ unsafe impl isa::AddressSpace for Watched {
     }
 }
 
-/// The search executes steps of the kernel, including its errors. In this kernel, v2 is computed from v1 before the
-/// result for v1 has arrived. The findings must not be attributed to the next instruction.
+/// The search executes steps of the kernel, including erroneous ones. In this kernel, v2 is computed from v1 before the
+/// result for v1 has arrived. The search must not leave a finding that is then attributed to the next instruction.
 #[test]
 fn locating_a_wait_leaves_no_findings() {
     let mut words = [0u32; 64];

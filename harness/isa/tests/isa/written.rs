@@ -1,4 +1,4 @@
-//! Tracking of initialised bytes.
+//! Tests the record of initialised bytes.
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
-//! Elementary statements, each with a single operation on inputs. Random expressions seldom test such an operation
-//! alone: in 64 kernels, no comparison of signed words by less-than affected a result. Therefore each kernel contains
-//! some elementary statements, in turn.
+//! Generates elementary statements, each with a single operation on inputs. Random expressions seldom test such an
+//! operation alone: in 64 kernels, no comparison of signed words by less-than affected a result. Therefore each kernel
+//! contains some elementary statements. Kernels take turns, so that all of these statements are tested.
 
 use super::{FLOATS, INPUTS, INTEGERS, Type, U32, Writer, expression::KNOWN, scalar};
 
@@ -23,7 +23,7 @@ fn operands(of: Type, at: usize) -> [String; 2] {
     })
 }
 
-/// Returns an expression that combines the words of a value into one.
+/// Returns an expression that combines the words of a value into one word.
 fn folded(of: Type, value: &str) -> String {
     match (of.kind, of.bits) {
         ('f', 64) => folded(scalar('u', 64), &format!("of_f64({value})")),
@@ -34,7 +34,8 @@ fn folded(of: Type, value: &str) -> String {
 }
 
 impl Writer {
-    /// Returns the elementary statements of this kernel. Kernels with consecutive numbers take turns.
+    /// Returns the elementary statements of the kernel with this number. Consecutive kernels get consecutive statements
+    /// from the list of all.
     pub(super) fn basics(&mut self, number: u64) -> Vec<String> {
         let at = self.draw.below(INPUTS);
         let mut all = basics(at);
@@ -55,7 +56,8 @@ impl Writer {
     }
 }
 
-/// Returns all elementary statements. Each has an optional preparing statement, and an expression for a word.
+/// Returns all elementary statements. Each consists of an optional preparing statement, and an expression that yields a
+/// word.
 fn basics(at: usize) -> Vec<(Option<String>, String)> {
     let mut all = Vec::new();
     for of in INTEGERS.into_iter().chain(FLOATS) {
@@ -79,7 +81,7 @@ fn basics(at: usize) -> Vec<(Option<String>, String)> {
     all
 }
 
-/// Returns operations on pairs of half floats. One operand is negated.
+/// Returns operations on pairs of half floats, one operand of which is negated.
 fn halves(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
     let pair = |at: usize| {
         let [[low, _], [high, _]] = [at, at + 1].map(|at| operands(FLOATS[0], at));
@@ -108,7 +110,7 @@ fn halves(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
     })
 }
 
-/// Returns atomics on words that a work-item does not share. Their values reach the ends of their ranges.
+/// Returns atomics on words that only one work-item uses. The values of these words reach the ends of their ranges.
 fn exchanges(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
     const WORDS: &[&str] =
         &["Add", "Sub", "And", "Or", "Xor", "Min", "Max", "Exch", "CAS", "Inc", "Dec"];

@@ -1,4 +1,4 @@
-//! Expressions of random kernels. C defines their values for all operands.
+//! Generates expressions of random kernels. C must define the value of each expression for all operands.
 
 use super::{FLOATS, INTEGERS, ITEMS, Type, U32, Writer, scalar};
 
@@ -47,7 +47,7 @@ const ENDS: [u64; 16] = [
     1 << 63,
 ];
 
-/// Number of forms of [`Writer::known`].
+/// Number of operations that [`Writer::known`] can return.
 pub(super) const KNOWN: usize = 48;
 
 impl Writer {
@@ -55,7 +55,8 @@ impl Writer {
         self.perhaps_uniform(5, |this| this.any_condition(depth))
     }
 
-    /// Draws an expression. One of `one_in` draws is uniform: it has the same value for all work-items.
+    /// Draws an expression. With a probability of one in `one_in`, it is uniform: it has the same value for all
+    /// work-items.
     fn perhaps_uniform(
         &mut self,
         one_in: usize,
@@ -82,7 +83,7 @@ impl Writer {
         format!("({a} {what} {b})")
     }
 
-    /// Returns an expression of type `of`.
+    /// Returns a random expression of type `of` that is nested at most `depth` levels deep.
     pub(super) fn expression(&mut self, of: Type, depth: usize) -> String {
         if depth == 0 || self.draw.one_in(6) {
             return self.leaf(of);
@@ -345,7 +346,7 @@ impl Writer {
             13 => {
                 let from = self.draw.of(&INTEGERS);
                 let value = self.expression(from, depth);
-                // The value is exact in a half float, so it does not matter how the compiler converts it.
+                // A half float can represent the value exactly, so it does not matter how the compiler converts it.
                 let small = if bits == 16 { " & 0x7ff" } else { "" };
                 format!("({name})({value}{small})")
             }

@@ -1,4 +1,4 @@
-//! Statements of random kernels.
+//! Generates statements of random kernels.
 
 use super::*;
 
@@ -7,11 +7,12 @@ pub(super) struct Writer {
     pub(super) variables: Vec<Variable>,
     pub(super) size: Size,
     pub(super) phase: usize,
-    /// Number of statements that may still be added.
+    /// Number of statements that may still be added to the phase.
     pub(super) left: usize,
-    /// Kind of the atomics in this phase.
+    /// Kind of the atomics on shared words in this phase.
     pub(super) atomic: &'static str,
-    /// True if the current expression is the same for all work-items. GPUs compute such an expression once per wave.
+    /// True if the expression that is being drawn has the same value for all work-items. GPUs compute such an
+    /// expression once per wave.
     pub(super) uniform: bool,
 }
 
@@ -163,7 +164,7 @@ impl Writer {
         })
     }
 
-    /// Returns an atomic on a word that the work-item does not share, so that its old value is known.
+    /// Returns an atomic on a word that only one work-item uses, so that the old value of the word is known.
     fn exchange(&mut self, word: &str) -> String {
         let place = self.draw.of(&["own + t * 4", "far"]);
         let what = self

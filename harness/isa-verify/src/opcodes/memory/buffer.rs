@@ -1,4 +1,4 @@
-//! Tests MUBUF: loads, stores and atomics through a buffer descriptor, with all combinations of index, offsets and
+//! Tests MUBUF: loads, stores and atomics through a buffer descriptor, with all combinations of index, offset and
 //! scalar offset.
 
 use std::rc::Rc;
@@ -20,19 +20,20 @@ use crate::opcodes::{
     slot::{EXEC, Slot, State, WORDS},
 };
 
-/// First register of the descriptor, s[8:11]. s12 contains the scalar offset.
+/// First register of the buffer descriptor, s[8:11]. s12 contains the scalar offset.
 const DESCRIPTOR: u32 = FIRST;
 const ADDED: u32 = FIRST + 4;
 const ADDED_ROW: usize = 4;
-/// Operand number of the constant 48, which may be the scalar offset.
+/// Operand number of the constant 48, which serves as the scalar offset.
 const CONSTANT: u32 = 128 + 48;
-/// End of a buffer that is shorter than the memory, in bytes and in elements. No lane's data crosses the end.
+/// End of a buffer that is shorter than the memory, in bytes and in elements. It does not fall inside the data of a
+/// lane.
 const END: usize = MIDDLE + 288;
 const ELEMENTS: usize = 17;
 /// Number of bytes of an element, for accesses with an index.
 const STRIDE: u32 = 16;
 
-/// A combination of address operands.
+/// A combination of operands that form an address.
 #[derive(Clone, Copy)]
 struct Way {
     relation: &'static str,
@@ -41,7 +42,7 @@ struct Way {
     /// Operand of the scalar offset, and its value.
     added: Option<(u32, u32)>,
     offset: u32,
-    /// Distance in bytes from the start of the buffer to the start of the memory.
+    /// Distance in bytes by which the buffer starts before the memory.
     before: usize,
     policy: Policy,
 }
@@ -61,7 +62,7 @@ fn ways(arch: Arch) -> Vec<Way> {
     let offset = way("a buffer by an offset", false, true);
     let index = way("a buffer by an index", true, false);
     let both = way("a buffer by an index and an offset", true, true);
-    // Elements of 16 bytes limit the offsets.
+    // Offsets must stay inside of an element, which has 16 bytes.
     let mut ways = vec![offset, index, Way { offset: 4, ..index }, both, Way { offset: 4, ..both }];
     ways.extend([1, 4, 0x2a8, 2000].map(|fixed| Way { offset: fixed, ..offset }));
     ways.push(Way { offset: most, before: most as usize, ..offset });
@@ -116,17 +117,18 @@ impl Way {
         Buffer { scalar, by_index, by_offset, offset, policy, ..plain }
     }
 
-    /// Returns the sum of the address parts that are the same for all lanes.
+    /// Returns the sum of those parts of the address that are the same for all lanes.
     fn fixed(self) -> usize {
         self.offset as usize + self.added.map_or(0, |(_, value)| value as usize)
     }
 
-    /// Returns the position of a lane's bytes. Without a register for an offset, all lanes have the same position.
+    /// Returns the position in memory of a lane's bytes. Without an index and an offset register, all lanes have the
+    /// same position.
     fn place(self, lane: usize, places: Places, moved: Moved) -> usize {
         match (self.by_index, self.by_offset) {
             (false, false) => self.fixed(),
             (false, true) => places.of(lane, moved),
-            // The element of the lane, and the offset in the element.
+            // The position is that of the lane's element, plus the offset in the element.
             (true, _) => {
                 let of_lane = (lane * 5 + 3) % 32 * STRIDE as usize;
                 of_lane + self.fixed() + if self.by_offset { self.inside(lane, moved) } else { 0 }
@@ -139,11 +141,11 @@ impl Way {
         if moved.bytes < 4 && self.offset == 0 { moved.skew(lane) } else { 0 }
     }
 
-    /// Returns a change that sets the registers: a descriptor for a buffer of this size, and the parts of the address.
+    /// Returns a change that sets the registers of the address, and the descriptor for a buffer of this size.
     fn given(self, arch: Arch, places: Places, moved: Moved, memory: u64, records: u32) -> Change {
         let memory = memory - self.before as u64;
         let records = if self.by_index { records } else { records + self.before as u32 };
-        // OOB_SELECT decides whether the index or the bytes are checked. On GFX9 the instruction decides.
+        // OOB_SELECT decides whether the index or the bytes are checked. On GFX9 the instruction decides this.
         let checked = match self.by_index {
             _ if arch.facts().microcode.is_gfx9() => 0,
             true => 1 << 28,
@@ -194,7 +196,7 @@ fn of_moves(arch: Arch, plain: Buffer, moved: (bool, Moved), memory: u64) -> Vec
             claims.push(claim);
         }
     }
-    // Out of range, a load returns zero, and a store has no effect.
+    // If the access is out of range, a load returns zero, and a store has no effect.
     for way in ways(arch).into_iter().filter(|way| way.added.is_none() && way.policy.0 == 0) {
         for places in Places::ALL {
             let relation = "a buffer's end";
@@ -221,7 +223,7 @@ fn of_moves(arch: Arch, plain: Buffer, moved: (bool, Moved), memory: u64) -> Vec
     claims
 }
 
-/// Returns claims that an atomic has the effect of the atomic of GLOBAL at the same addresses.
+/// Returns claims that a buffer atomic has the effect of the GLOBAL atomic at the same addresses.
 fn atomics(arch: Arch, plain: Buffer, name: &str, globals: &Named, memory: u64) -> Vec<Claim> {
     let Some(opcode) = globals.get(name) else { return Vec::new() };
     let moved = Moved::named("dword").expect("a name");
@@ -234,14 +236,14 @@ fn atomics(arch: Arch, plain: Buffer, name: &str, globals: &Named, memory: u64) 
             let policy = Policy(way.policy.0 | if returns { returning.0 } else { 0 });
             let relation = if returns { "buffer atomics that return" } else { "buffer atomics" };
             let words = Way { policy, ..way }.form(plain).words(arch);
-            // If the atomic returns the old value, it is in the data register.
+            // If the atomic returns the old value, it returns it in the data register.
             let policy = Policy(if returns { returning.0 } else { 0 });
             let like =
                 Flat { opcode: *opcode, result: DATA, policy, ..flat_plain(Segment::Global) };
             let mut claim = Claim::new(relation, words, like.words(arch));
             (claim.without, claim.exec) = (None, EXEC);
             let place = move |lane| way.place(lane, Places::Scattered, moved);
-            // A 4-byte address may be misaligned for 8 bytes.
+            // An address that is aligned to 4 bytes may be misaligned for 8 bytes.
             if double && (way.offset % 8 != 0 || way.fixed() % 8 != 0) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Tests FLAT, GLOBAL and SCRATCH.
+//! Tests the instructions FLAT, GLOBAL and SCRATCH with all forms of their addresses.
 
 use std::rc::Rc;
 
@@ -17,11 +17,11 @@ use crate::opcodes::{
     slot::{EXEC, Slot, State},
 };
 
-/// First register of the scalar base, s[12:13], and its index among the registers of a slot.
+/// First register of the scalar base address, s[12:13], and its index among the registers that a slot sets.
 const BASE: u32 = FIRST + 4;
 const BASE_ROW: usize = 4;
 
-/// Relation for the plain form in each segment: flat, scratch and global.
+/// Names of the relations for the plain form, by segment: flat, scratch and global.
 const AS_THEY_ARE: [&str; 3] = ["flat memory", "scratch", "global memory"];
 const AT_AN_OFFSET: [&str; 3] =
     ["flat memory at an offset", "scratch at an offset", "global memory at an offset"];
@@ -32,7 +32,7 @@ const WITH_CACHES: [&str; 3] =
 const ATOMICS: [&str; 3] = ["flat atomics", "", "global atomics"];
 const THAT_RETURN: [&str; 3] = ["flat atomics that return", "", "global atomics that return"];
 
-/// Tests all segments, and returns the opcodes of GLOBAL.
+/// Tests the instructions for all segments, and returns the opcodes of GLOBAL.
 pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table) -> Named {
     let mut globals = Named::new();
     for (segment, start) in
@@ -62,7 +62,7 @@ pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table) -> Named {
     globals
 }
 
-/// Returns the form with only a vector address.
+/// Returns the form of an instruction that has only a vector address.
 pub(super) fn plain(segment: Segment) -> Flat {
     Flat {
         segment,
@@ -76,14 +76,14 @@ pub(super) fn plain(segment: Segment) -> Flat {
     }
 }
 
-/// Returns true for a load, and the data format; `None` for other instructions.
+/// Returns whether the instruction is a load, and the format of its data; `None` if it is neither a load nor a store.
 pub(super) fn moved_by(name: &str) -> Option<(bool, Moved)> {
     let load = name.strip_prefix("load_").map(|rest| (true, rest));
     let (is_load, rest) = load.or(name.strip_prefix("store_").map(|rest| (false, rest)))?;
     Some((is_load, Moved::named(rest)?))
 }
 
-/// Returns the forms of an address, each with its relation.
+/// Returns the forms of the address that are tested, each with its relation.
 fn forms(arch: Arch, plain: Flat) -> Vec<(&'static str, Flat)> {
     let segment = plain.segment as usize;
     let (least, most) = layout::reach(arch, plain.segment);
@@ -107,13 +107,14 @@ fn forms(arch: Arch, plain: Flat) -> Vec<(&'static str, Flat)> {
     forms
 }
 
-/// Returns a change that sets the registers so that this form addresses the locations in `to`.
+/// Returns a change that sets the registers so that this form of the address leads to the location `to(lane)` in each
+/// lane.
 fn leads(arch: Arch, form: Flat, to: impl Fn(usize) -> u64 + 'static) -> Change {
     let offset = i64::from(form.offset);
     if form.scalar.is_none() {
         return addresses(move |lane| to(lane).wrapping_add_signed(-offset));
     }
-    // The register of the lane is a 32-bit offset. The instruction ignores the next register.
+    // The vector register contains a 32-bit offset. The instruction ignores the next register.
     let far: u32 = 0x9000_0000;
     let signed = arch.facts().signed_vector_offsets;
     let extended = if signed { i64::from(far as i32) as u64 } else { u64::from(far) };
@@ -126,8 +127,8 @@ fn leads(arch: Arch, form: Flat, to: impl Fn(usize) -> u64 + 'static) -> Change 
     })
 }
 
-/// Returns the text that the words of a form with a scalar base must contain. FLAT has no scalar base, and its text
-/// contains nothing for it.
+/// Returns the string that the text of a form with a scalar base must contain. It is empty for FLAT, which has no
+/// scalar base.
 fn told(form: Flat) -> &'static str {
     match (form.scalar, form.segment) {
         (None, _) => "",
@@ -157,10 +158,10 @@ fn in_memory(arch: Arch, plain: Flat, moved: (bool, Moved), memory: u64) -> Vec<
         .collect()
 }
 
-/// Returns claims about 16 bytes in the scratch memory of each lane. Other instructions copy the bytes from registers
-/// before.
+/// Returns claims about 16 bytes in the scratch memory of each lane. Other instructions first
+/// copy the bytes there from registers.
 fn in_scratch(arch: Arch, plain: Flat, moved: (bool, Moved), opcodes: &Named) -> Vec<Claim> {
-    /// Offset of the bytes in the scratch memory of a lane.
+    /// Offset in the scratch memory of a lane of the bytes that are accessed.
     const PLACE: u32 = 6144;
     let (is_load, moved) = moved;
     let of = |names: [&str; 2]| names.iter().find_map(|name| opcodes.get(*name)).copied();
@@ -180,7 +181,7 @@ fn in_scratch(arch: Arch, plain: Flat, moved: (bool, Moved), opcodes: &Named) ->
     let whole = Flat { address: Some(ADDRESS + 1), ..plain };
     let mut claims = Vec::new();
     for (relation, form) in all {
-        // The tested store reads its data from v8 and following.
+        // The tested store stores v8 and following.
         let form = Flat { data: FIRST, ..form };
         let mut claim = known(relation, form.words(arch), EXEC);
         claim.told = told(form);

@@ -1,9 +1,9 @@
-//! Encodings of memory instructions, bit by bit. Source: "Microcode Formats" of AMD's ISA guides for Vega, CDNA 3 and
-//! RDNA 2 to 4; for GFX90A, LLVM's assembler tests.
+//! Encodes memory instructions bit by bit. Source: "Microcode Formats" of AMD's ISA guides for Vega, CDNA 3 and RDNA 2
+//! to 4; for GFX90A, LLVM's assembler tests.
 
 use device::{Arch, Microcode};
 
-/// Returns the register number that encodes a missing scalar register.
+/// Returns the register number which means that the instruction has no scalar register.
 pub(super) fn none(arch: Arch) -> u32 {
     match arch.facts().microcode {
         Microcode::Gfx9 => 0x7f,
@@ -12,7 +12,7 @@ pub(super) fn none(arch: Arch) -> u32 {
     }
 }
 
-/// Encoded number of a segment of FLAT.
+/// Segment of a FLAT instruction, as the number that encodes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Segment {
     Flat = 0,
@@ -20,7 +20,7 @@ pub(super) enum Segment {
     Global = 2,
 }
 
-/// Operands of FLAT, and of VFLAT, VGLOBAL and VSCRATCH on GFX12. All numbers are register numbers.
+/// Operands of FLAT, and of VFLAT, VGLOBAL and VSCRATCH on GFX12. All registers are given by their numbers.
 #[derive(Clone, Copy)]
 pub(super) struct Flat {
     pub(super) segment: Segment,
@@ -34,20 +34,20 @@ pub(super) struct Flat {
     pub(super) policy: Policy,
 }
 
-/// Cache policy bits, in the order of the architecture.
+/// Cache policy bits of an instruction, in the order in which the architecture encodes them.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Policy(pub(super) u32);
 
 impl Policy {
     pub(super) fn returning(arch: Arch) -> Policy {
-        // On GFX12 the bit is the lowest one of `th`. On GFX9 to GFX11 it is `glc` or `sc0`.
+        // On GFX12 this bit is the lowest one of `th`. On GFX9 to GFX11 it is `glc` or `sc0`.
         Policy(if arch.facts().microcode.is_gfx12() { 4 } else { 1 })
     }
 
-    /// Returns policies with one bit set, for each bit that the architecture has.
+    /// Returns policies that each have one bit set, for all bits that the architecture has.
     pub(super) fn each(arch: Arch) -> impl Iterator<Item = Policy> {
         let bits = match arch.facts().microcode {
-            // The bits of `scope` and `th`.
+            // These are the bits of `scope` and `th`.
             Microcode::Gfx12 | Microcode::Gfx1250 => 5,
             Microcode::Gfx9 if !arch.facts().has_gfx940_instructions => 2,
             Microcode::Gfx9 | Microcode::Gfx10 | Microcode::Gfx11 => 3,
@@ -60,7 +60,7 @@ impl Policy {
     }
 }
 
-/// Returns the smallest and the largest constant offset.
+/// Returns the smallest and the largest constant offset that a FLAT instruction of this segment can encode.
 pub(super) fn reach(arch: Arch, segment: Segment) -> (i32, i32) {
     match (arch.facts().microcode, segment) {
         (Microcode::Gfx9, Segment::Flat) => (0, 4095),
@@ -88,7 +88,7 @@ impl Flat {
         let has_scalar = !arch.facts().microcode.is_gfx9() || segment != Segment::Flat;
         let scalar = self.scalar.unwrap_or(if has_scalar { none(arch) } else { 0 });
         let address = self.address.unwrap_or(0);
-        // From GFX940 and GFX11 on, a bit says whether a scratch address contains a vector register.
+        // From GFX940 and GFX11 on, a bit is set if a scratch address contains a vector register.
         let has_address = u32::from(segment == Segment::Scratch && self.address.is_some());
         let registers = result << 24 | scalar << 16 | data << 8 | address;
         let segment_bits = segment as u32;
@@ -137,7 +137,7 @@ pub(super) struct Buffer {
     pub(super) policy: Policy,
 }
 
-/// Returns the largest constant offset of a buffer instruction.
+/// Returns the largest constant offset that a buffer instruction can encode.
 pub(super) fn reach_of_buffer(arch: Arch) -> u32 {
     if arch.facts().microcode.is_gfx12() { 0x7f_ffff } else { 4095 }
 }
@@ -180,16 +180,16 @@ impl Buffer {
     }
 }
 
-/// Encodes DS. `offsets` is one offset of two bytes, or two offsets of one byte. The registers are the result, the
-/// address, and two for data. Unused ones are zero.
+/// Encodes a DS instruction. `offsets` is one offset of two bytes, or two offsets of one byte. The registers are the
+/// result, the address, and two for data. Unused registers are zero.
 pub(super) fn local(arch: Arch, opcode: u32, offsets: u32, registers: [u32; 4]) -> Vec<u32> {
     let [result, address, data, more] = registers;
     let place = if arch.facts().microcode.is_gfx9() { 17 } else { 18 };
     vec![0x36 << 26 | opcode << place | offsets, result << 24 | more << 16 | data << 8 | address]
 }
 
-/// Encodes SMEM. The arguments are the first registers of the result and the base, a constant offset, and an offset
-/// register.
+/// Encodes an SMEM instruction. The arguments are the first registers of the result and of the base, a constant offset,
+/// and an offset register.
 pub(super) fn scalar(
     arch: Arch,
     opcode: u32,
@@ -217,7 +217,7 @@ pub(super) fn scalar(
     }
 }
 
-/// Returns the smallest and the largest offset of scalar loads.
+/// Returns the smallest and the largest constant offset that a scalar load can encode.
 pub(super) fn reach_of_scalar(arch: Arch) -> (i32, i32) {
     match arch.facts().microcode {
         Microcode::Gfx12 | Microcode::Gfx1250 => (-0x80_0000, 0x7f_ffff),

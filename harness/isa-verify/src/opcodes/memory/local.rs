@@ -19,7 +19,7 @@ use crate::opcodes::{
     slot::{EXEC, LOCAL, Slot},
 };
 
-/// Second data register: v12. The first data operand occupies the two registers before.
+/// Second data register: v12. The first data operand occupies v10 and v11.
 const SECOND: u32 = FIRST + 4;
 const SECOND_ROW: usize = 4;
 /// Combinations of registers that an instruction may use: the result, the address, and two for data. The disassembler
@@ -32,7 +32,7 @@ const REGISTERS: [[u32; 4]; 5] = [
     [FIRST, ADDRESS, DATA, SECOND],
 ];
 
-/// An instruction and the registers that it uses.
+/// Opcode of an instruction in its plain form, and the registers that it uses.
 #[derive(Clone, Copy)]
 struct Plain {
     opcode: u32,
@@ -99,13 +99,13 @@ fn of_moves(arch: Arch, plain: Plain, moved: (bool, Moved)) -> Vec<Claim> {
     claims
 }
 
-/// An access to two locations per lane.
+/// An instruction that accesses two locations per lane.
 #[derive(Clone, Copy)]
 struct Two {
     is_load: bool,
     exchanges: bool,
     bytes: usize,
-    /// Number of bytes for which each of the two offsets counts one.
+    /// Number of bytes by which an offset of one moves a location.
     step: usize,
 }
 
@@ -126,11 +126,11 @@ fn of_two(arch: Arch, plain: Plain, two: Two) -> Vec<Claim> {
         for exec in [EXEC, u64::MAX] {
             let offsets = first as u32 | (second as u32) << 8;
             let mut claim = known("two places of LDS", plain.words(arch, offsets), exec);
-            // If both locations are the same, no guide specifies the order of the two accesses.
+            // If both locations are the same, the order of the two accesses is not specified in any guide.
             if first == second && (two.exchanges || !two.is_load) {
                 continue;
             }
-            // Two lanes must not access the same location, with either offset.
+            // Two lanes must not access the same location, whichever of the offsets they use.
             let lane_step = if exec == EXEC { 16 } else { 2 * two.bytes };
             let apart = first.min(second) * two.step;
             let place = move |lane: usize, which: usize| {
@@ -174,11 +174,12 @@ fn atomics(arch: Arch, plain: Plain, name: &str, all: &Known) -> Vec<Claim> {
         true => (known_as(&["read_b64", "load_b64"]), known_as(&["write_b64", "store_b64"])),
         false => (known_as(&["read_b32", "load_b32"]), known_as(&["write_b32", "store_b32"])),
     };
-    // An exchange that returns is compared with a store. Other atomics have a name without `_rtn`.
+    // An exchange that returns the old value is compared with a store. The name of any other atomic exists without
+    // `_rtn`.
     let without = match name {
         "wrxchg_rtn_b32" | "wrxchg_rtn_b64" | "storexchg_rtn_b32" | "storexchg_rtn_b64" => store,
         _ if returns => all.get(&name.replace("_rtn", "")).copied(),
-        // An atomic that does not return is compared with itself without an offset.
+        // An atomic that returns nothing is compared with itself without an offset.
         _ if all.contains_key(&with_return(name)) => Some(plain),
         _ => None,
     };

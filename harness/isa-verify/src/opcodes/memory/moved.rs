@@ -1,10 +1,11 @@
-//! Data formats of loads and stores, byte by byte.
+//! Models the data formats of loads and stores, byte by byte.
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Moved {
     pub(super) bytes: usize,
     signed: bool,
-    /// For data in half of a register, true if it is the upper half.
+    /// True if the data is in the upper half of a register, false if it is in the lower half; `None` if it fills the
+    /// register.
     half: Option<bool>,
 }
 
@@ -27,8 +28,8 @@ impl Moved {
         Some(Moved { bytes, signed, half })
     }
 
-    /// Returns the misalignment of a lane's data in bytes. The data starts at a multiple of 16 plus this number, which
-    /// differs between lanes.
+    /// Returns the misalignment of a lane's data in bytes. The data starts at this number plus a multiple of 16. The
+    /// number differs between lanes.
     pub(super) fn skew(self, lane: usize) -> usize {
         match self.bytes {
             1 => lane * 7 % 16,
@@ -37,7 +38,8 @@ impl Moved {
         }
     }
 
-    /// Copies bytes of memory to registers. If `clears` is true, a load of half a register clears the other half.
+    /// Copies bytes of memory to registers, as a load does. If `clears` is true, a load of half a register clears the
+    /// other half.
     pub(super) fn load(self, bytes: &[u8], registers: &mut [u32], clears: bool) {
         if self.bytes >= 4 {
             for (register, word) in registers.iter_mut().zip(bytes.chunks_exact(4)) {

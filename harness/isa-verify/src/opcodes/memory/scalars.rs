@@ -16,16 +16,16 @@ use crate::opcodes::{
     slot::{EXEC, ROWS, Slot, State},
 };
 
-/// First register of the base, s[14:15]. The descriptor of a buffer is in s[12:15], and the offset in s10.
+/// First register of the base address, s[14:15]. The descriptor of a buffer is in s[12:15], and the offset in s10.
 const BASE: u32 = FIRST + 6;
 const BASE_ROW: usize = 6;
 const DESCRIPTOR: u32 = FIRST + 4;
 const DESCRIPTOR_ROW: usize = 4;
 const ADDED: u32 = FIRST + 2;
 const ADDED_ROW: usize = 2;
-/// First register for the result of loads of more than eight registers.
+/// First register of the result, for loads of more than eight registers.
 const MORE: u32 = 16;
-/// Byte offsets of the loaded data.
+/// Byte offsets in memory of the data that is loaded.
 const PLACES: [usize; 3] = [1024, 1604, 2304];
 
 pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table) {
@@ -61,13 +61,13 @@ fn size(name: &str) -> Option<Size> {
     })
 }
 
-/// Returns combinations of a constant offset and an offset register.
+/// Returns the combinations of a constant offset and an offset register that are tested.
 fn offsets(arch: Arch, is_buffer: bool) -> Vec<(i32, Option<u32>)> {
     let (least, most) = layout::reach_of_scalar(arch);
     let mut offsets = vec![(0, None), (4, None), (0x7c, None), (most & !3, None)];
     offsets.extend([(0, Some(0x40)), (0, Some(4)), (12, Some(0x44)), (0x80, Some(0x8000_0000))]);
     if !is_buffer {
-        // Negative offsets are only tested on memory, because a buffer has no data before its start.
+        // Negative offsets are tested only without a buffer, because a buffer has no data before its start.
         offsets.extend([(-4, None), (least, None), (-8, Some(0x60))]);
     }
     offsets
@@ -85,7 +85,7 @@ fn claims(
         Size::Piece(moved) => moved.bytes,
     };
     let base = if is_buffer { DESCRIPTOR } else { BASE };
-    // A load of sixteen registers is checked in two halves.
+    // The sixteen registers of the largest load are compared in two halves.
     let halves = if bytes == 64 { 2 } else { 1 };
     let mut claims = Vec::new();
     for (constant, register) in offsets(arch, is_buffer) {
@@ -101,7 +101,8 @@ fn claims(
                 layout::scalar(arch, opcode, (result, base), constant, register.map(|_| ADDED));
             let mut claim = known(relation, words, EXEC);
             if bytes == 64 {
-                // Copies the results to the registers of the slot: s_mov_b64 s[8:9], s[16:17], and so on.
+                // The last instructions copy the results to registers that the slot reads: s_mov_b64 s[8:9], s[16:17],
+                // and so on.
                 claim.last = (0..4)
                     .map(|pair| moved_pair(arch, FIRST + 2 * pair, MORE + 8 * half + 2 * pair))
                     .collect();

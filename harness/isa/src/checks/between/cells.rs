@@ -1,4 +1,5 @@
-//! Last accesses to each byte of memory. If all accesses to a page are to whole dwords, there is one entry per dword.
+//! Records the last accesses to each byte of memory. If all accesses to a page are to whole dwords, there is one entry
+//! per dword.
 
 use std::collections::HashMap;
 
@@ -6,14 +7,14 @@ use super::clock::Time;
 
 #[derive(Clone, Copy, Default)]
 pub(super) struct Cell {
-    /// Time of the last write. In this and all other times, 0 means that there was none.
+    /// Time of the last write. Here and in `reads`, 0 means that there was no such access.
     pub(super) write: Time,
     /// Last read by the wave that was the first to read the cell after the last write, and last read by any other wave.
     pub(super) reads: [Time; 2],
     /// True if a synchronising access or an atomic has accessed the cell.
     pub(super) synchronises: bool,
     pub(super) is_swapped: bool,
-    /// True if the last write is unordered with the previous write, but stored the same value.
+    /// True if the last write and the write before it are unordered, but stored the same value.
     pub(super) agreed: bool,
 }
 
@@ -24,22 +25,22 @@ struct Page {
     cells: Vec<Cell>,
 }
 
-/// All cells by page. Pages that have not been accessed are absent.
+/// All cells, by page. A page that has not been accessed has no cells.
 #[derive(Default)]
 pub(super) struct Cells {
     pages: Vec<Page>,
     index: HashMap<u64, u32>,
-    /// Recently used pages, as number and index. The low bits of the page number select the entry.
+    /// Recently used pages, as page number and index. The low bits of the page number select the entry.
     recent: [Option<(u64, u32)>; 32],
     len: usize,
 }
 
-/// Cells of the part of a range that is in one page.
+/// Cells for that part of a range of addresses that is in one page.
 pub(super) struct Part<'a> {
     pub(super) start: u64,
     pub(super) size: u64,
     pub(super) cells: &'a mut [Cell],
-    /// End address of this part, at which the next part of the range starts.
+    /// Address at which this part of the range ends and the next part starts.
     pub(super) end: u64,
 }
 
@@ -72,7 +73,7 @@ impl Cells {
         Part { start, size: page.size, cells: &mut page.cells[first..first + count], end }
     }
 
-    /// Returns the cell of a byte. Returns a default cell if the byte has not been accessed.
+    /// Returns the cell of a byte. If the byte has not been accessed, returns a default cell.
     pub(super) fn at(&self, address: u64) -> Cell {
         let index = self.index.get(&(address / PAGE));
         index.map_or_else(Cell::default, |index| {

@@ -6,23 +6,23 @@ use std::sync::Arc;
 /// Number of a memory access, counted from 1 over all waves of a launch.
 pub(super) type Time = u32;
 
-/// Clock entry for one wave.
+/// Entry of a [`Clock`] for one wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Number of the wave.
+    /// Number of the wave in the launch.
     pub wave: u32,
-    /// Accesses of the wave up to this time have been executed before.
+    /// Accesses of the wave up to this time happen before the next access of the clock's owner.
     pub made: Time,
     /// Writes of the wave up to this time have reached memory.
     pub come: Time,
 }
 
-/// Vector clock. Accesses of a wave without an entry are unordered.
+/// Vector clock. It orders no accesses of a wave for which it has no entry.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Clock(Vec<Entry>);
 
 impl Clock {
-    /// Creates a clock from entries in any order. There may be several entries for a wave.
+    /// Creates a clock from entries in any order. Several entries for one wave are merged.
     pub fn new(mut entries: Vec<Entry>) -> Clock {
         entries.sort_unstable_by_key(|entry| entry.wave);
         entries.dedup_by(|entry, kept| {
@@ -54,7 +54,7 @@ impl Clock {
         other.0.iter().all(known)
     }
 
-    /// Returns the union of two clocks, and the number of entries that were allocated for it.
+    /// Returns a clock with the entries of both clocks, and the number of entries that were allocated for it.
     pub fn join(one: &Arc<Clock>, other: &Arc<Clock>) -> (Arc<Clock>, usize) {
         if Arc::ptr_eq(one, other) || one.holds(other) {
             return (one.clone(), 0);

@@ -11,9 +11,9 @@ use crate::{
 
 #[derive(Default)]
 pub(super) struct Meeting {
-    /// Clock that the waves that have arrived released.
+    /// Vector clock that the waves that have arrived at the resource have released.
     gathered: Arc<Clock>,
-    /// Value of `gathered` when the resource last opened. Waves that it lets pass acquire this clock.
+    /// Value of `gathered` when the resource last opened. The waves that pass acquire this clock.
     opened: Arc<Clock>,
 }
 
@@ -53,7 +53,7 @@ impl Between {
         }
     }
 
-    /// Records that the wave has waited for the counter of global-wave-sync instructions.
+    /// Records that the wave has waited for the counter of its global-wave-sync instruction, so that the wave acquires.
     pub(crate) fn passes(&mut self, worker: &mut Worker) {
         self.renew(worker);
         let Some(resource) = worker.comes_to.take() else { return };

@@ -1,21 +1,21 @@
-//! Order of an earlier access and the current one.
+//! Decides whether an earlier access is ordered before the current one.
 
 use std::ops::Range;
 
 use super::{Event, Kind, Rival, Site, Strength, Time, Why, Worker};
 
-/// The current access, and what is already known about the bytes before.
+/// The current access, and what the comparisons for its preceding bytes have shown.
 pub(super) struct Visit<'a> {
     pub(super) now: Time,
     pub(super) site: u32,
-    /// Numbers of the waves of the same workgroup.
+    /// Numbers of the waves that belong to the workgroup of the current access.
     pub(super) own: Range<u32>,
-    /// Time of an earlier access that is known to be ordered. Adjacent bytes mostly have the same history, so this
-    /// saves most comparisons.
+    /// Time of an earlier access that is known to be ordered before the current one. Adjacent bytes mostly have the
+    /// same history, so this saves most comparisons.
     pub(super) settled: Time,
-    /// Time of an earlier read that is known to be of the same wave, or 0.
+    /// Time of an earlier read that is known to be by the current wave, or 0.
     pub(super) mine: Time,
-    /// Function that returns true if the read at a code address is in a spin loop.
+    /// Function that returns true if the instruction at a code address is the read of a spin loop.
     pub(super) waits: &'a dyn Fn(u64) -> bool,
 }
 
@@ -35,7 +35,8 @@ pub(super) struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Returns the order of the access at time `then` and the current one. Accesses that cannot race count as ordered.
+    /// Returns the order of the access at time `then` and the current one. Accesses that cannot race are reported as
+    /// ordered.
     pub(super) fn order(&self, then: Time) -> Order {
         let Look { events, sites, visit, worker, apart } = self;
         let event = events[then as usize];
@@ -44,7 +45,7 @@ impl Look<'_> {
         }
         let (before, site) = (&sites[event.site as usize], &sites[visit.site as usize]);
         let (is_own, is_read) = (self.is_own(then), before.kind == Kind::Load);
-        // An earlier read, or an earlier access on the same compute unit, is complete without a wait.
+        // An earlier read is complete without a wait, and so is an earlier access on the same compute unit.
         let comes = is_read || is_own && !apart;
         let is_plain_read = site.kind == Kind::Load && site.strength.to(is_own) == Strength::Plain;
         let (met, clock) = match is_plain_read {
@@ -80,7 +81,7 @@ impl Look<'_> {
         }
     }
 
-    /// Returns true if a wave of the same workgroup made the access at time `then`.
+    /// Returns true if the access at time `then` was made by a wave of the current workgroup.
     pub(super) fn is_own(&self, then: Time) -> bool {
         self.visit.own.contains(&self.events[then as usize].wave)
     }

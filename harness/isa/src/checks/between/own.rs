@@ -1,12 +1,12 @@
-//! Synchronisation within a workgroup: at barriers and through the LDS.
+//! Race detection in memory: how the waves of a workgroup synchronise with each other at barriers and through the LDS.
 
 use std::sync::Arc;
 
 use super::{Between, Clock, Entry, Time, Worker};
 
 impl Between {
-    /// Records a barrier, at which each wave acquires from all others. `outstanding` contains, for each wave, its first
-    /// write that may not have reached memory.
+    /// Records a barrier, at which each wave acquires from all other waves of its workgroup. `outstanding` contains,
+    /// for each wave, the first of its writes that may not have reached memory.
     pub(crate) fn meet(
         &mut self,
         workers: &mut [Worker],
@@ -32,8 +32,8 @@ impl Between {
     }
 
     /// Records that the wave with this index acquired through the LDS. `others` contains two values for each wave of
-    /// the workgroup: the time up to which its accesses are now ordered, and its first write that may not have reached
-    /// memory.
+    /// the workgroup: the time up to which its accesses are now ordered, and the first of its writes that may not have
+    /// reached memory.
     pub(crate) fn learns(
         &mut self,
         workers: &mut [Worker],
@@ -54,7 +54,7 @@ impl Between {
                 let first = outstanding.filter(|_| self.apart).unwrap_or(Time::MAX);
                 entries.push(Entry { wave: other.number, made, come: made.min(first - 1) });
             }
-            // The other wave may have acquired clocks and invalidated caches. It passes the result on even if it has
+            // The other wave may have acquired clocks and invalidated caches. It passes these clocks on even if it has
             // not accessed memory since.
             known = self.join(&known, &other.known);
             heard = self.join(&heard, &other.heard);

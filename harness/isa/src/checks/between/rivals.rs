@@ -1,4 +1,5 @@
-//! Candidates for races: unordered accesses that are reported only when all accesses to the location are known.
+//! Suspected races: unordered accesses. Whether they are races is decided only when all accesses to the location are
+//! known.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +8,9 @@ use super::{Cells, Kind, Origin, Site, Strength};
 /// Reason why two accesses race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// No synchronisation orders them.
+    /// No synchronisation orders the two accesses.
     Unordered,
-    /// The second wave acquired from the first one. But the first wave released before its earlier write had reached
+    /// The second wave acquired from the first one. But the first wave had released before its earlier write reached
     /// memory.
     NotCome,
     /// The second wave acquired from the first one, but did not invalidate its caches afterwards.
@@ -25,14 +26,14 @@ pub struct Side {
     pub origin: Origin,
 }
 
-/// A race. Side 0 is the access of the workgroup with the lower number, or of the wave with the lower number in one
-/// workgroup.
+/// A race. `sides[0]` is the access of the workgroup with the lower number. Within one workgroup, it is the access of
+/// the wave with the lower number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Race {
     pub(crate) address: u64,
     /// Reason why the accesses race.
     pub why: Why,
-    /// The two accesses.
+    /// The two racing accesses.
     pub sides: [Side; 2],
 }
 
@@ -60,7 +61,7 @@ impl Rival {
         self.sides.iter().all(|(_, site)| site.kind == Kind::Store)
     }
 
-    /// Returns true if the candidate is a race, given all accesses to the location.
+    /// Returns true if the suspected race is a race, given all accesses to the location.
     fn stands(&self, cells: &Cells) -> bool {
         let cell = cells.at(self.address);
         let has = |kind| self.sides.iter().any(|(_, site)| site.kind == kind);
@@ -69,20 +70,20 @@ impl Rival {
         if has(Kind::Load) && cell.is_swapped {
             return false;
         }
-        // If it is unknown whether two stores are atomic, they count as atomic if another access to the location
-        // synchronises.
+        // If it is unknown whether two stores are atomic, they are assumed to be atomic if another access to the
+        // location synchronises.
         let unsaid = |(_, site): &(u32, Site)| site.strength == Strength::Unsaid;
         !(self.both_write() && self.sides.iter().all(unsaid) && cell.synchronises)
     }
 }
 
-/// Maximum number of candidates that are kept for a pair of instructions.
+/// Maximum number of suspected races that are kept for one pair of instructions.
 const EXAMPLES: usize = 16;
 
 #[derive(Default)]
 pub(super) struct Rivals {
     open: BTreeMap<[u32; 2], Vec<Rival>>,
-    /// Candidates that involve the write that is being executed, with the old bytes at its address.
+    /// Suspected races with the write that is being executed, each with the old bytes at its address.
     fresh: Vec<(Rival, Vec<Option<u8>>)>,
     found: BTreeMap<[u32; 2], Rival>,
 }
@@ -100,8 +101,8 @@ impl Rivals {
         self.fresh.push((rival, bytes));
     }
 
-    /// Drops candidates if the write did not change the bytes. If another wave wrote the same bytes, the two writes
-    /// agree and do not race. Called after the instruction has run.
+    /// Drops suspected races if the write did not change the bytes. If another wave wrote the same bytes, the two
+    /// writes agree and do not race. Called after the instruction has run.
     pub(super) fn compare(&mut self, cells: &mut Cells, read: &mut dyn FnMut(u64) -> Option<u8>) {
         for (rival, bytes) in std::mem::take(&mut self.fresh) {
             let after = (rival.address..).map(&mut *read);
@@ -113,7 +114,7 @@ impl Rivals {
         }
     }
 
-    /// Decides which of the remaining candidates are races. Called when all accesses are known.
+    /// Decides which of the remaining suspected races are races. Called when all accesses are known.
     pub(super) fn settle(&mut self, cells: &Cells) {
         for (sites, examples) in std::mem::take(&mut self.open) {
             let stands = examples.into_iter().find(|rival| rival.stands(cells));

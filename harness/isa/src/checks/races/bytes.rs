@@ -1,8 +1,9 @@
-//! Last accesses to each byte of the LDS. Most bytes are accessed as whole dwords, which then have one common history.
+//! Records the last accesses to each byte of the LDS. Most bytes are accessed as whole dwords, whose bytes then share
+//! one history.
 
 use super::{Clock, Come, Kind, Number, Time};
 
-/// Last access of one kind to a byte. The type is small, because there are many values of it.
+/// Last access of one kind to a byte. The type is small, because the history contains many such values.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Touch {
     /// Time of the access.
@@ -16,23 +17,23 @@ pub struct Touch {
 /// History of one byte, or the common history of the bytes of a dword.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Byte {
-    /// Last write.
+    /// Last write to the byte.
     pub write: Touch,
-    /// Last atomic, and the last atomic of another wave.
+    /// Last atomic on the byte, and last atomic of a wave other than that one.
     pub atomics: [Touch; 2],
-    /// Position of the last write and of the last atomic, each among the accesses of its wave.
+    /// Positions of the last write and of the last atomic, each among the accesses of its wave.
     pub numbers: [Number; 2],
-    /// Number of memory accesses before the last write.
+    /// Number of memory accesses in the launch before the last write.
     pub in_memory: Time,
-    /// True if several waves have written the same value without being ordered.
+    /// True if several waves have written the same value and no synchronisation orders these writes.
     pub agreed: bool,
-    /// A read, and a read by another wave.
+    /// Two reads by different waves.
     pub reads: [Touch; 2],
 }
 
 impl Byte {
-    /// Records a load or a store if all accesses that it conflicts with are ordered before it and have completed.
-    /// Returns false, and records nothing, in any other case.
+    /// Records a load or a store if all accesses that it conflicts with have completed and are ordered before it.
+    /// Otherwise records nothing and returns false.
     pub fn settles(&mut self, kind: Kind, touch: &Touch, settled: &Settled<'_>) -> bool {
         let [number, atomic] = self.numbers;
         let [last, other] = &self.atomics;
@@ -57,7 +58,7 @@ impl Byte {
     }
 
     /// Records an access and returns the accesses with which it conflicts, the most important first. `is_before`
-    /// returns true for an access that is ordered before this one.
+    /// returns true for an access that is ordered before the recorded one.
     pub fn add(
         &mut self,
         kind: Kind,
@@ -80,7 +81,7 @@ impl Byte {
             Kind::Atomic => {
                 let [first, second] = both(self.reads, Kind::Load);
                 let [last, other] = self.atomics;
-                // An unordered atomic is kept, because later accesses may race with it.
+                // An atomic that is not ordered before this one is kept, because later accesses may race with it.
                 if last.wave != touch.wave && (is_before(&other) || !is_before(&last)) {
                     self.atomics[1] = last;
                 }
@@ -98,24 +99,24 @@ impl Byte {
     }
 }
 
-/// State of a wave that is sufficient to check most of its accesses quickly.
+/// State of a wave that suffices for a quick check of most of its accesses.
 pub struct Settled<'a> {
     /// Number of the wave in the workgroup.
     pub wave: u32,
-    /// Clock of the wave.
+    /// Vector clock of the wave.
     pub clock: &'a Clock,
     /// Time at which the workgroup started.
     pub begun: Time,
     /// Time of the last barrier of the workgroup.
     pub met: Time,
-    /// For each wave, the accesses that had completed for certain at the last barrier.
+    /// For each wave, the accesses that are certain to have completed at the last barrier.
     pub come: &'a [Come],
     /// Accesses of this wave that have completed.
     pub own: Come,
 }
 
 impl Settled<'_> {
-    /// Returns true if the access is ordered before the next access of the wave.
+    /// Returns true if the access is ordered before the next access of the current wave.
     pub fn is_before(&self, touch: &Touch) -> bool {
         touch.time == 0 || touch.wave == self.wave || self.clock.knows(touch)
     }
@@ -123,14 +124,14 @@ impl Settled<'_> {
     fn has_come(&self, touch: &Touch, number: Number) -> bool {
         let come = || self.come.get(touch.wave as usize).is_none_or(|come| number.has_come(*come));
         match touch.wave == self.wave {
-            // Own LDS accesses need no wait, because they complete in order with the current one.
+            // The wave needs no wait for its own LDS accesses, because they complete in order with the current one.
             true => !number.is_moved() || touch.time < self.begun || number.has_come(self.own),
             false => touch.time < self.begun || touch.time <= self.met && come(),
         }
     }
 }
 
-/// History of all bytes, stored by dword.
+/// History of all bytes of the LDS, stored by dword.
 #[derive(Default)]
 pub struct Bytes(Vec<Dword>);
 
@@ -142,7 +143,7 @@ enum Dword {
 }
 
 impl Bytes {
-    /// Extends the history to the offset `end`.
+    /// Extends the history, so that it covers all offsets below `end`.
     pub fn reach(&mut self, end: u64) {
         let dwords = end.div_ceil(4) as usize;
         if self.0.len() < dwords {
@@ -150,9 +151,9 @@ impl Bytes {
         }
     }
 
-    /// Returns the number of bytes from `at` that the access can handle with one history: 4 for a whole dword,
-    /// otherwise 1 after splitting the history of the dword. `end` is the end of the access. `is_alike` returns true if
-    /// the access has the same effect on all bytes of a dword with this history.
+    /// Returns the number of bytes at `at` that an access can handle with one history. This is 4 for a whole dword.
+    /// Otherwise it is 1, and the history of the dword is split first. `end` is the end of the access. `is_alike`
+    /// returns true if the access has the same effect on all bytes of a dword with this history.
     pub fn part(&mut self, at: u64, end: u64, is_alike: impl Fn(&Byte) -> bool) -> u64 {
         let dword = &mut self.0[(at / 4) as usize];
         let Dword::Alike(byte) = dword else { return 1 };

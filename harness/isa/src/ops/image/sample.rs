@@ -1,4 +1,4 @@
-//! Texels that a sample reads, and their weights.
+//! Computes which texels a sample reads, and with which weights.
 
 use crate::{
     image::{Border, Dimension, Image, Sampler, Wrap},
@@ -9,20 +9,20 @@ use crate::{
 const FRACTION: u32 = 8;
 const ONE: i64 = 1 << FRACTION;
 
-/// Texels that a sample reads, with their weights.
+/// The texels that a sample reads, with their weights.
 pub(crate) struct Footprint {
     /// Address and weight of each texel. The address is `None` for a texel with the border colour.
     places: Vec<(Option<u64>, u64)>,
     border: Border,
 }
 
-/// One or two texels along an axis, each with its weight. The position is `None` outside of the image. The sum of the
-/// weights is `ONE`.
+/// One or two texels along an axis, each with its position and weight. The position is `None` if the texel is outside
+/// of the image. The sum of the weights is `ONE`.
 type Taken = Vec<(Option<u32>, i64)>;
 
 impl Footprint {
-    /// Computes the texels and weights. If `all` is true, as for a gather, all surrounding texels are included, even
-    /// with weight zero.
+    /// Computes the texels and their weights. If `all` is true, as for a gather, all surrounding texels are included,
+    /// even with weight zero.
     pub(crate) fn new(
         image: &Image,
         sampler: &Sampler,
@@ -73,7 +73,7 @@ impl Footprint {
         self.places.len() > 1
     }
 
-    /// Reads a texel and returns its components as they would be in registers.
+    /// Reads a texel and returns its components in the form in which a load writes them to registers.
     pub(crate) fn texel(
         &self,
         machine: &mut Machine<'_>,
@@ -121,8 +121,8 @@ fn layer(coordinate: f32, layers: u32) -> u32 {
 fn axis(coordinate: f32, size: u32, wrap: Wrap, unnormalized: bool, linear: bool) -> Taken {
     let mut place = f64::from(coordinate);
     let scale = if unnormalized { 1.0 } else { f64::from(size) };
-    // A repeating image is reduced to its first period, or to two periods if it is mirrored, so that no fractional bits
-    // are lost.
+    // In a repeating image, the coordinate is reduced to the first period, or to the first two periods if the image is
+    // mirrored, so that no fractional bits are lost.
     place = match wrap {
         Wrap::Repeat if !unnormalized => place - place.floor(),
         Wrap::Mirror if !unnormalized => place - 2.0 * (place / 2.0).floor(),
@@ -139,7 +139,7 @@ fn axis(coordinate: f32, size: u32, wrap: Wrap, unnormalized: bool, linear: bool
     vec![(wrapped(first, size, wrap), ONE - fraction), (wrapped(first + 1, size, wrap), fraction)]
 }
 
-/// Returns the texel at a position in an infinite row; `None` for the border colour.
+/// Returns the index of the texel at a position in an infinite row; `None` for the border colour.
 fn wrapped(at: i64, size: u32, wrap: Wrap) -> Option<u32> {
     let size = i64::from(size);
     let at = match wrap {

@@ -1,4 +1,4 @@
-//! Matrix elements and their arithmetic.
+//! Formats of matrix elements, and their arithmetic.
 
 use crate::{
     float16::{Bf16, F16},
@@ -41,10 +41,10 @@ pub(super) trait Accumulator: Copy + Send + Sync + 'static {
     const WORDS: usize;
     fn from_words(low: u32, high: u32) -> Self;
     fn words(self) -> [u32; 2];
-    /// Reads value number `index` of a lane. `words` are the registers of the operand.
+    /// Reads element number `index` of a lane. `words` are the registers of the operand.
     fn element(input: Input, words: &[&Half], index: usize, lane: usize) -> Self;
     fn multiply_add(self, a: Self, b: Self) -> Self;
-    /// Adds with saturation, for `clamp`. Only integers have this modifier.
+    /// Adds with saturation, for the modifier `clamp`. Only integers have this modifier.
     fn saturating_add(self, other: Self) -> Self;
     fn negated(self) -> Self;
 }

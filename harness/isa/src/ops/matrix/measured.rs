@@ -14,7 +14,7 @@ use crate::{
     wave::Wave,
 };
 
-/// Method of adding products to the addend.
+/// Method by which products are added to the addend.
 #[derive(Clone, Copy)]
 pub(super) enum Sums {
     /// The products of a lane are added in pairs, then the sums of the pairs, then the addend. Each sum is rounded.
@@ -24,18 +24,18 @@ pub(super) enum Sums {
         /// True if denormal sums are flushed to zeros of the same sign.
         sums: bool,
     },
-    /// Products are added as integers with a common exponent, `products` at a time. Their sum is added to the addend
-    /// and rounded.
+    /// Products are added as integers with a common exponent, `products` at a time. The sum of each such group is added
+    /// to the addend and rounded.
     Aligned {
         products: usize,
-        /// True if products with even k and products with odd k are first added separately.
+        /// True if the products with even k and those with odd k are first added separately.
         halves: bool,
-        /// Minimum exponents of A and B.
+        /// Minimum exponents for the elements of A and B.
         least: [i32; 2],
     },
 }
 
-/// Exponent that zero has, and minimum exponent of the addend.
+/// Exponent that is used for zero, and minimum exponent of the addend.
 const LEAST: i32 = -126;
 
 fn least(input: Input) -> i32 {
@@ -83,7 +83,7 @@ fn power(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
-/// Returns two to the power of a number's exponent. The result is at least `least`.
+/// Returns two to the power of a number's exponent, or `least` if that is larger.
 #[inline(always)]
 fn exponent(value: f32, least: f64) -> f64 {
     let wide = f64::from(value);
@@ -91,7 +91,7 @@ fn exponent(value: f32, least: f64) -> f64 {
     if wide == 0.0 { power(LEAST) } else { exponent.max(least) }
 }
 
-/// Returns +0 for a denormal, otherwise the unchanged number.
+/// Returns +0 for a denormal, that is, a number below `least`. Returns any other number unchanged.
 #[inline(always)]
 fn flushed(value: f32, least: f32) -> f32 {
     if value.abs() < least { 0.0 } else { value }
@@ -103,7 +103,7 @@ fn floor(value: f64) -> f64 {
     value.floor() + 0.0
 }
 
-/// Elements of A or B. The indices are the number of the value in a lane, and the lane.
+/// Elements of A or B. They are indexed by the number of the element in its lane, and then by the lane.
 type Side<T> = [[T; 64]; MOST_VALUES];
 
 #[inline(always)]
@@ -137,7 +137,7 @@ fn add<const N: usize>(mut to: [f32; N], values: [f32; N], flush: bool) -> [f32;
     kept(to, flush)
 }
 
-/// Adds products as integers. Returns the largest exponent, as a power of two, and the sum in units of 2^-24 of that
+/// Adds products as integers. Returns the power of two of the largest exponent, and the sum in units of 2^-24 of that
 /// power.
 #[inline(always)]
 fn aligned<const N: usize>(
@@ -200,8 +200,8 @@ impl<const N: usize> Lanes for Measured<N> {
                 }
                 let ks = of.values * of.k_groups;
                 match self.sums {
-                    // The loop contains no closures: a function that the compiler does not inline would be compiled
-                    // without AVX2.
+                    // The loop contains no closures, because a closure that the compiler does not inline would be
+                    // compiled without AVX2.
                     Sums::Pairs { sums: flush, .. } => {
                         for first in (0..ks).step_by(of.values) {
                             let mut products = [[0f32; N]; 4];
@@ -248,7 +248,8 @@ impl<const N: usize> Lanes for Measured<N> {
     }
 }
 
-/// Adds some products to the addend. All are converted to integers with a common exponent.
+/// Adds the products for the given range of k to the addend. Products and addend are converted to integers with a
+/// common exponent.
 #[inline(always)]
 fn fuse<const N: usize>(
     addend: [f32; N],
@@ -269,7 +270,7 @@ fn fuse<const N: usize>(
     } else {
         aligned(ks.clone().map(factors))
     };
-    // If the ordinary sum contains an infinity or NaN, it is the result.
+    // If the ordinary floating-point sum is an infinity or a NaN, it is the result.
     let (mut plain, mut beyond) = (addend.map(f64::from), [[false; N]; 2]);
     for (a, _, b, _) in ks.map(factors) {
         for (lane, plain) in plain.iter_mut().enumerate() {

@@ -1,20 +1,20 @@
-//! Use of elements of other blocks and lanes in MFMA.
+//! Modifiers of MFMA by which blocks and lanes use the elements of other blocks and lanes.
 
 use crate::text::{Text, Unsupported};
 
-/// Broadcast of blocks of A and lanes of B.
+/// Modifiers that broadcast blocks of A and permute lanes of B.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Share {
-    /// CBSZ: log2 of the number of blocks that use the same A. ABID is the number of the block, among these, that
-    /// contains this A.
+    /// CBSZ: log2 of the number of blocks that use the same A. ABID selects the one of these blocks that contains this
+    /// A.
     blocks: u32,
     of: usize,
-    /// BLGP: permutation of the lanes of B.
+    /// BLGP: number of the permutation that is applied to the lanes of B.
     pub(super) lanes: usize,
 }
 
 impl Share {
-    /// Parses the modifiers.
+    /// Parses the modifiers of an instruction.
     ///
     /// Source: the CDNA 3 ISA guide, "MFMA broadcasting values", and AMD's matrix instruction calculator.
     pub(super) fn parse(text: &Text, blocks: usize) -> Result<Share, Unsupported> {
@@ -26,12 +26,12 @@ impl Share {
         Ok(Share { blocks: cbsz as u32, of, lanes })
     }
 
-    /// Returns the number of the block that contains the A of a block.
+    /// Returns the number of the block whose A the given block uses.
     pub(super) fn block(self, block: usize) -> usize {
         (block >> self.blocks << self.blocks) + self.of
     }
 
-    /// Returns the lane that contains the part of B that a lane uses.
+    /// Returns the number of the lane whose elements of B the given lane uses.
     pub(super) fn lane(self, lane: usize) -> usize {
         match self.lanes {
             1 => lane % 32,

@@ -1,11 +1,11 @@
 //! Matrix products with elements of 4, 6 or 8 bits (GFX950). A and B may have different formats, and may have a scale
-//! for every 32 elements in k.
+//! for every 32 elements along k.
 //!
 //! Source: the CDNA 4 ISA guide, "8-bit and Smaller Matrix Operations and Layouts" and "MFMA with Block Exponent
 //! Scaling". Tables that were measured for the tests of composable_kernel (`scale_mapping_16x16x128.txt`) confirm that
 //! the scale depends on an element's k and not on its lane. AMD has not published the order and rounding of the
-//! additions. Here the products of a block are added in ascending order of k. Their scaled sum is added to the result,
-//! rounded once.
+//! additions. This module adds the products of a block in ascending order of k, then scales their sum and adds it to
+//! the result, with a single rounding.
 
 use crate::{
     exec::{Bound, Lanes, bind_lanes},
@@ -40,12 +40,12 @@ struct Factor {
 #[derive(Clone, Copy)]
 enum Scale {
     None,
-    /// A scale for each lane, in this byte of a register.
+    /// Each lane has a scale of its own, in this byte of a register.
     Register {
         row: usize,
         byte: usize,
     },
-    /// The same exponent for all blocks.
+    /// All blocks have the scale with this exponent.
     Same(u8),
 }
 
@@ -57,7 +57,7 @@ struct Multiply<const N: usize> {
     d: usize,
 }
 
-/// Returns the format that a three-bit field selects.
+/// Returns the format of elements that a three-bit field selects.
 fn format(text: &Text, field: &str) -> Result<SmallFloat, Unsupported> {
     let names = ["fp8", "bf8", "fp6", "bf6", "fp4"];
     let index = usize::try_from(text.number(field)?).map_err(|_| Unsupported)?;
@@ -65,7 +65,7 @@ fn format(text: &Text, field: &str) -> Result<SmallFloat, Unsupported> {
     SmallFloat::with_a_scale(name, text.site.arch).ok_or(Unsupported)
 }
 
-/// Parses the scale of a source. It is a register, of which two bits select a byte, or the exponent of an inline float.
+/// Parses the scale of A or B. It is a register, of which two bits select a byte, or the exponent of an inline float.
 fn scale(text: &Text, source: usize) -> Result<Scale, Unsupported> {
     let bit = |name, default| {
         text.list(name).map_or(default, |list| list.get(source).copied() == Some(1))
@@ -120,16 +120,17 @@ fn multiply<const N: usize>(text: &Text, a: Factor, b: Factor) -> Bound {
 }
 
 impl Factor {
-    /// Returns the k of value number `value` of the lanes in a group of N lanes.
+    /// Returns the k of value number `value` in the lanes of a group of N lanes.
     fn k(self, groups: usize, group: usize, value: usize) -> usize {
-        // 8-bit values form two runs of 16 values. Between the runs are those of all other groups.
+        // 8-bit values of a lane form two runs of 16 values. In the order of k, the runs of all other groups are
+        // between the two.
         match self.format.bits() {
             8 => 16 * (value / 16 * groups + group) + value % 16,
             _ => BLOCK * group + value,
         }
     }
 
-    /// Reads all elements. N elements have the same k.
+    /// Reads all elements, in the order of k. N consecutive elements have the same k.
     fn load<const N: usize>(self, wave: &Wave) -> [f32; ELEMENTS] {
         let bits = self.format.bits() as usize;
         let numbers: [f32; 256] = std::array::from_fn(|code| self.format.to_f32(code as u8));
@@ -150,7 +151,8 @@ impl Factor {
         elements
     }
 
-    /// Returns the exponent of the scale for a row of A or a column of B in a block, without its bias; `None` for NaN.
+    /// Returns the exponent, without its bias, of the scale of a row of A or a column of B in a block. Returns `None`
+    /// for a NaN.
     fn scale<const N: usize>(self, wave: &Wave, block: usize, index: usize) -> Option<i32> {
         let code = match self.scale {
             Scale::None => return Some(0),

@@ -1,4 +1,4 @@
-//! Addresses of global, flat and scratch memory instructions.
+//! Computes the addresses of global, flat and scratch memory instructions.
 
 use super::{Location, Segment, Transfer, flat};
 use crate::{
@@ -16,12 +16,12 @@ pub(crate) struct Address {
     vector: Option<usize>,
     scalar: Option<u16>,
     offset: i64,
-    /// Factor for the vector offset if the offset is signed. `None` if the offset is unsigned and counts bytes.
+    /// Factor for the vector offset if the offset is signed; `None` if it is unsigned and counts bytes.
     factor: Option<i64>,
 }
 
-/// Returns the factor in bytes that `scale_offset` applies to the offset. Atomics, and sizes that are not a power of
-/// two, are not supported.
+/// Returns the number of bytes by which `scale_offset` multiplies the offset. Atomics, and sizes that are not a power
+/// of two, are not supported.
 fn scale(text: &Text) -> Result<i64, Unsupported> {
     if !text.has("scale_offset") {
         return Ok(1);
@@ -92,7 +92,7 @@ impl Address {
         if self.segment == Segment::Flat { flat(address, lane) } else { Location::Global(address) }
     }
 
-    /// Returns the addresses of half a wave. Returns `None` if some of them may be outside of device memory.
+    /// Returns the addresses for half a wave. Returns `None` if some of them may be outside of device memory.
     #[inline(always)]
     pub(super) fn all(&self, wave: &Wave, half: usize, mask: u32) -> Option<Addresses> {
         let row = self.vector?;
@@ -123,7 +123,7 @@ impl Address {
         Some(Addresses { lanes, mask })
     }
 
-    /// Returns the scratch offset if it is the same in all active lanes of a half.
+    /// Returns the scratch offset if it is the same in all active lanes of half a wave.
     #[inline(always)]
     pub(super) fn in_scratch(&self, wave: &Wave, half: usize, mask: u32) -> Option<u64> {
         if self.segment != Segment::Scratch || self.factor.is_some() {
@@ -137,7 +137,7 @@ impl Address {
         u64::try_from(i64::from(low.wrapping_add(base) as i32) + self.offset).ok()
     }
 
-    /// Returns the address of lane 0 of a half if the lanes access consecutive memory, `stride` bytes apart. Most
+    /// Returns the address of lane 0 of half a wave if the lanes access consecutive memory, `stride` bytes apart. Most
     /// kernels do so.
     #[inline(always)]
     pub(super) fn consecutive(&self, wave: &Wave, half: usize, stride: u32) -> Option<u64> {
@@ -156,7 +156,7 @@ impl Address {
                 differs |= high[lane] ^ high[0];
             }
         }
-        // The low half of the last lane's address must not have wrapped either.
+        // The addition must not wrap the lower half of the last lane's address either.
         if differs != 0 || low[0].checked_add(HALF as u32 * stride).is_none() {
             return None;
         }

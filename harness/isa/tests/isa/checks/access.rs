@@ -13,7 +13,7 @@ use isa::{
     },
 };
 
-/// Compares the bytes that lane 5 accesses, and the kind of access, with expected ones.
+/// Compares the bytes that lane 5 accesses, and the kind of access, with the expected ones.
 #[track_caller]
 fn check(line: &str, coordinates: [u32; 2], kind: Kind, expected: &[(u64, u64)]) {
     let image = Image {
@@ -51,18 +51,19 @@ fn texels_are_memory_accesses() {
     check(&store, [8, 2], Kind::Store, &[]);
     check(&format!("image_load v[0:3], [v8, v9], {rest}"), [0, 0], Kind::Load, &[(0x1000, 4)]);
     let sample = "image_sample_lz v[0:3], [v8, v9], s[0:7], s[8:11] dmask:0xf dim:SQ_RSRC_IMG_2D";
-    // At a corner of the image, one of the four surrounding texels exists. Between two texels, both are read.
+    // The first sample is at a corner of the image, where only one of the four surrounding texels exists. The second
+    // one is between two texels and reads both.
     check(sample, [0f32, 0f32].map(f32::to_bits), Kind::Load, &[(0x1000, 4)]);
     let two = [(0x1000, 4), (0x1004, 4)];
     check(sample, [1f32, 0.5].map(f32::to_bits), Kind::Load, &two);
-    // A filtered texel is not a copy of memory. Therefore its registers must count as initialised.
+    // A filtered texel is not a copy of memory. Therefore its registers must be treated as initialised.
     let text = Text::parse(sample, &Site::of(Gfx1151)).expect(sample);
     let flow = flow(&text).expect(sample);
     assert_eq!(flow.rule, Rule::Forget);
     assert_eq!(address(&text).len(), 2 + 8 + 4);
 }
 
-/// If an unknown memory instruction counted as one without accesses, the checks would miss its errors.
+/// If the checks treated an unknown memory instruction as one without accesses, they would miss its errors.
 #[test]
 fn unknown_memory_instructions_are_unsupported() {
     let of = |line: &str| pieces(&Text::parse(line, &Site::of(Gfx1151)).expect(line));

@@ -1,4 +1,4 @@
-//! Tests race detection in the LDS, with single accesses.
+//! Tests race detection in the LDS with single accesses.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use isa::{
 };
 use proptest::strategy::Strategy;
 
-/// An action of a wave on one byte. The index in the list of actions is the address of its instruction.
+/// An action of a wave on one byte. The address of its instruction is the index of the action in its list.
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    /// A wave accesses the byte. The flag is true if the access changes it.
+    /// A wave accesses the byte. The flag is true if the access changes the byte.
     Does(u32, Kind, bool),
     /// A wave executes an atomic that returns the old value.
     Takes(u32),
@@ -26,14 +26,14 @@ enum Act {
     Swaps(u32),
     /// A wave writes directly after a wait for all its LDS accesses.
     Tells(u32),
-    /// The first wave acquires from the second one through memory.
+    /// The first of these waves acquires from the second one through memory.
     Learns(usize, usize),
     Barrier,
 }
 use Act::{Barrier, Does, Learns, Swaps, Takes, Tells};
 
-/// Returns the races in a list of offsets and actions, by the indices in the list. `look` returns the analysis of the
-/// instruction at an index.
+/// Returns the races in a list of offsets and actions, as pairs of indices in the list. `look` returns the analysis of
+/// the instruction at an index.
 fn races(list: &[(u64, Act)], look: impl Fn(u64) -> Looks) -> Vec<(u64, u64)> {
     races_at(list, |index| index as u64, look)
 }
@@ -107,7 +107,7 @@ fn write_and_access_of_another_wave_need_a_barrier() {
     check(&[read(2), read(2), read(1), Barrier, read(1), write(1)], &[]);
     check(&[write(0), atomic(1)], &[(0, 1)]);
     check(&[atomic(1), write(0)], &[(0, 1)]);
-    // All waves set the same flag.
+    // All waves write the same value to a flag.
     check(&[write(0), same(1), same(2), read(2)], &[]);
     check(&[write(0), same(1), write(2)], &[(1, 2)]);
     check(&[read(0), same(1)], &[(0, 1)]);
@@ -120,7 +120,7 @@ fn atomic_and_plain_read_need_a_barrier() {
     check(&[read(2), atomic(1)], &[(0, 1)]);
     check(&[read(2), Barrier, atomic(1)], &[]);
     check(&[atomic(0), read(0)], &[]);
-    // The read follows an atomic of its wave, so it does not decide about it.
+    // The read follows the atomic of its wave, so it does not decide about that atomic.
     check(&[atomic(0), atomic(1), read(0)], &[(1, 2)]);
 }
 
@@ -130,7 +130,7 @@ fn spin_and_guard_reads_do_not_race() {
         let list: Vec<_> = list.iter().map(|act| (7, *act)).collect();
         races(&list, |pc| Looks { waits: places.contains(&pc), decides: true, turns: false })
     };
-    // Each action has the address in `places`. The instruction at address 1 waits in a spin loop.
+    // `places` contains the address of each action. The instruction at address 1 waits in a spin loop.
     let again = |list: &[Act], places: &[u64]| {
         let list: Vec<_> = list.iter().map(|act| (7, *act)).collect();
         races_at(
@@ -143,25 +143,25 @@ fn spin_and_guard_reads_do_not_race() {
     assert_eq!(waits(&[read(1), atomic(0)], &[0]), []);
     assert_eq!(waits(&[read(1), write(0), read(1)], &[0, 2]), []);
     assert_eq!(waits(&[write(0), read(1)], &[1]), []);
-    // The atomic ended the loop. In the second case, both reads are the same instruction, so the first write did not
-    // end its loop.
+    // The atomic ended the loop. In the second case, both reads are the same instruction, so the loop continued after
+    // the first write.
     assert_eq!(waits(&[write(0), read(1), atomic(0), read(1)], &[1, 3]), []);
     assert_eq!(again(&[write(0), read(1), atomic(0), read(1)], &[0, 1, 2, 1]), [(0, 1)]);
-    // This write did not end a loop.
+    // This write did not end a spin loop.
     assert_eq!(waits(&[read(1), write(0)], &[0]), [(0, 1)]);
-    // A read of a wave that does not wait races with the atomic.
+    // The read of a wave that does not wait in a spin loop races with the atomic.
     assert_eq!(waits(&[atomic(0), read(1), atomic(0), read(2)], &[1]), [(2, 3)]);
     // The lock is taken with an atomic and released with a store.
     assert_eq!(waits(&[Takes(0), write(0), Takes(1), write(1)], &[0, 2]), []);
     assert_eq!(waits(&[Takes(0), write(0), Takes(1), write(1)], &[]), [(1, 2), (1, 3)]);
     // A read may precede an atomic of its wave on the same location, whatever the order of the waves is. If there is a
-    // barrier between the two, it is an ordinary read.
+    // barrier between the two, the read is an ordinary read.
     assert_eq!(waits(&[read(0), read(1), Takes(1), Takes(0)], &[]), []);
     assert_eq!(waits(&[Takes(2), read(1), Takes(1)], &[]), []);
     assert_eq!(waits(&[Takes(2), read(1), Barrier, Takes(1)], &[]), [(0, 1)]);
 }
 
-/// Offsets 0 and 1 contain data, and atomics access offsets 8 and 12.
+/// Offsets 0 and 1 contain data. Atomics access the offsets 8 and 12.
 #[test]
 fn atomics_and_spin_loops_order_waves() {
     let plain = |list: &[(u64, Act)]| races(list, |_| Looks::default());
@@ -186,14 +186,14 @@ fn atomics_and_spin_loops_order_waves() {
     }
 }
 
-/// Computes the races with a graph. The first of two accesses is ordered before the second if there is a path of edges
-/// between them whose last edge does not connect two atomics.
+/// Computes the races with a graph. The first of two accesses is ordered before the second if a path of edges connects
+/// them whose last edge does not connect two atomics.
 fn races_by_paths(list: &[(u64, Act)]) -> Vec<(u64, u64)> {
     let parts = |act: Act| match act {
         Does(wave, kind, _) => Some((wave, kind, false)),
         Takes(wave) | Swaps(wave) => Some((wave, Atomic, true)),
         Tells(wave) => Some((wave, Store, false)),
-        // The generator does not create these actions.
+        // The generator of the test does not create these actions.
         Learns(..) | Barrier => None,
     };
     let is_of_the_wave = |from: usize, to: usize| match (parts(list[from].1), parts(list[to].1)) {
@@ -258,7 +258,8 @@ fn races_equal_unordered_pairs_in_the_reference() {
         let expected = races_by_paths(&list);
         let found = races(&list, |_| Looks::default());
         assert!(found.iter().all(|pair| expected.contains(pair)), "{list:?}: {found:?}");
-        // If more than two waves access a byte without order, only two of the accesses are recorded.
+        // If more than two waves access a byte and no synchronisation orders them, only two of the accesses are
+        // recorded.
         assert!(waves > 2 || found.is_empty() == expected.is_empty(), "{list:?}: {expected:?}");
         racy += usize::from(!expected.is_empty());
         missed += usize::from(found.is_empty() && !expected.is_empty());
@@ -278,7 +279,7 @@ fn try_locks_and_flags_after_waits_order_waves() {
     assert_eq!(race(&lock(write(0), Swaps(1)), decides), []);
     assert_eq!(race(&lock(write(0), Swaps(1)), Looks::default()), [(2, 3), (1, 4)]);
     assert_eq!(race(&lock(write(0), Takes(1)), decides), [(2, 3), (1, 4)]);
-    // Another wave has tried to take the lock without success before.
+    // Another wave has tried to take the lock before, without success.
     assert_eq!(race(&[(word, Swaps(0)), (word, Swaps(1)), (word, write(0))], decides), []);
     // The first write initialises the lock, and does not release it.
     assert_eq!(race(&[(word, Swaps(1)), (word, write(0))], decides), [(0, 1)]);
@@ -300,9 +301,9 @@ fn try_locks_and_flags_after_waits_order_waves() {
     assert_eq!(race(&[(data, write(0)), (data, Learns(2, 0)), (data, read(1))], decides), [(0, 2)]);
 }
 
-/// Returns the races between accesses of three waves to 16 bytes. The history is kept per byte if `of_bytes` is true,
-/// otherwise per dword if possible. Each entry contains the wave, kind, width, offset and value of an access, or is a
-/// barrier.
+/// Returns the races between accesses of three waves to 16 bytes. The history is kept for each byte if `of_bytes` is
+/// true, otherwise for each dword if possible. Each entry of `list` contains the wave, kind, width, offset and value of
+/// an access, or is a barrier.
 fn by_history(list: &[(u32, u8, u64, u64, u8)], of_bytes: bool) -> Vec<String> {
     let (mut races, mut found, mut lds) = (Races::default(), Vec::new(), [0u8; 16]);
     races.begin(3);
@@ -368,7 +369,7 @@ proptest::proptest! {
         proptest::prop_assert_eq!(by_history(&list, true), by_history(&list, false));
     }
 
-    /// If the quick path handles an access, the full path records the same history and finds no conflict.
+    /// If the fast path handles an access, the full path must record the same history and find no conflict.
     #[test]
     fn quick_path_equals_the_full_path(
         touches in proptest::array::uniform5((0..9u32, 0..3u32)),
@@ -381,7 +382,7 @@ proptest::proptest! {
         let reads = [first, second];
         let mut byte = Byte { write, atomics: [atomic, other], numbers, in_memory: 0, agreed, reads };
         let mut looked_at = byte;
-        // All waves know the accesses before the last barrier.
+        // All waves have acquired the accesses before the last barrier.
         let known = known.map(|here| Known { here: here.max(begun + met), in_memory: 0 });
         let clock = Clock(known.to_vec());
         let settled = Settled { wave: 1, own, clock: &clock, begun, met: begun + met, come: &come };

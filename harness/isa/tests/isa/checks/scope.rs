@@ -10,7 +10,7 @@ fn of(arch: Arch, line: &str) -> Scope {
     Scope::of(&Text::parse(line, &Site::of(arch)).expect(line))
 }
 
-/// Code of atomic and plain loads and stores with agent scope, as the guide lists it.
+/// The code is that of atomic and plain loads and stores with agent scope, as LLVM's guide lists it.
 #[test]
 fn distinguishes_atomic_from_plain_accesses() {
     for (arch, load, marks) in [
@@ -40,7 +40,8 @@ fn distinguishes_atomic_from_plain_accesses() {
     assert_eq!(of(Gfx1201, store).store, Synchronising);
 }
 
-/// Code of atomic loads and stores with workgroup scope, on architectures whose instructions encode it.
+/// The code is that of atomic loads and stores with workgroup scope, on architectures whose instructions encode the
+/// scope.
 #[test]
 fn distinguishes_workgroup_from_agent_scope() {
     for (arch, load) in [
