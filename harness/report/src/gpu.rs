@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::escape;
 
-/// A GPU and its state.
+/// A GPU: its identity, its configuration and its state at one point in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Gpu {
-    /// Product name, if the driver knows it.
+    /// Product name; empty if the driver does not know it.
     pub name: String,
     /// Architecture, for example `gfx1100`.
     pub gfx: String,
@@ -81,7 +81,7 @@ impl fmt::Display for Errors {
 }
 
 impl Gpu {
-    /// Escapes control characters, see [`crate::Record::escape_names`].
+    /// Escapes control characters in all texts, see [`crate::Record::escape_names`].
     pub(crate) fn escape_names(&mut self) {
         let Gpu { name, gfx, pci, bdf, card, partition, link, vbios, firmware, errors, .. } = self;
         [name, gfx, pci, bdf].into_iter().for_each(escape);
@@ -91,7 +91,7 @@ impl Gpu {
         errors.iter_mut().for_each(|errors| escape(&mut errors.unit));
     }
 
-    /// Returns the errors that were counted since `before`, an earlier description of the same card.
+    /// Returns the hardware errors that were counted since `before`, which describes the same card at an earlier time.
     pub fn errors_since(&self, before: &Gpu) -> Vec<Errors> {
         let new = self.errors.iter().map(|now| {
             let then = before.errors.iter().find(|then| then.unit == now.unit);
@@ -170,7 +170,8 @@ mod tests {
         };
         let before = card(&[("umc", 1, 7), ("gfx", 0, 2)]);
         assert_eq!(before.errors_since(&before), []);
-        // The driver was reloaded in between, which resets its counters: a lower count is not an error.
+        // The driver was reloaded between the two descriptions, which resets its counters. A lower count is therefore
+        // not an error.
         let after = card(&[("umc", 2, 7), ("gfx", 0, 1), ("sdma", 0, 3)]);
         let new_errors: Vec<_> =
             after.errors_since(&before).iter().map(Errors::to_string).collect();
