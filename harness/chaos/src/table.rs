@@ -1,4 +1,4 @@
-//! The table of all disturbances.
+//! The table of all disturbances, one module for each family.
 
 mod archives;
 mod calls;

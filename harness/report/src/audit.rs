@@ -40,7 +40,8 @@ pub struct MissingOpcode {
     pub example: String,
 }
 
-/// Returns the audit as a table: one line for each library and architecture, then the missing opcodes, the most frequent first.
+/// Returns the audit as a table: one line for each library and architecture, followed by the missing opcodes, the most
+/// frequent first.
 pub fn audit(findings: &[AuditFinding]) -> String {
     let mut text = format!(
         "{:24} {:8} {:>9} {:>13} {:>8} {:>8}\n",

@@ -391,7 +391,7 @@ pub struct Exported {
     /// Stack and device on which the program was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Setting>,
-    /// How the program ended, for example `died of SIGSEGV`, or its last line of output.
+    /// End of the program, for example `died of SIGSEGV`, or its last line of output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
     /// Result of running the program on a configuration on which it must pass.

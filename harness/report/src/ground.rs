@@ -17,7 +17,7 @@ pub struct Ground {
 
 impl Ground {
     /// Returns the configuration of the first record whose device is proven, or of the first record if no device is
-    /// proven. `None` if there are no records.
+    /// proven. `None` for an empty list.
     pub fn of<'a>(records: impl IntoIterator<Item = &'a Record> + Clone) -> Option<Ground> {
         let proven = records.clone().into_iter().find(|record| record.device.proven);
         proven.or_else(|| records.into_iter().next()).map(of)

@@ -50,7 +50,7 @@ impl Cell<'_> {
         self.records.iter().filter(|record| record.verdict.kind == kind).count()
     }
 
-    /// Returns the verdict that needs attention most, or `None` if there are no records.
+    /// Returns the verdict that needs attention most, or `None` if the cell has no records.
     fn worst(&self) -> Option<VerdictKind> {
         self.records.iter().map(|record| record.verdict.kind).min_by_key(|kind| rank(*kind))
     }

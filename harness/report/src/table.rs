@@ -149,8 +149,8 @@ fn unsupported_expectation(known: &Known) -> String {
     format!("{}, which neither a document nor CUDA rules out", known.signature)
 }
 
-/// Returns the reason that the trials share, the number of different reasons, or an empty string if there are no
-/// trials.
+/// Returns the reason that the trials share, the number of different reasons, or an empty string if the list of trials
+/// is empty.
 fn because<'a>(records: impl Iterator<Item = &'a &'a Record>) -> String {
     let reason = |record: &Record| match (record.verdict.kind, &record.verdict.known) {
         (VerdictKind::Known | VerdictKind::NewsFixed, Some(known)) => {

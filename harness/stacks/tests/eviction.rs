@@ -52,8 +52,8 @@ fn evicted_for(store: &BuildStore, build: &Build) -> Vec<String> {
     evicted.into_inner().unwrap()
 }
 
-/// Moves the modification time of a file into the past by `age`. For the record of a build, this is the time at which the
-/// build was last used; for a partial download, the time at which bytes were last written.
+/// Moves the modification time of a file into the past by `age`. For the record of a build, this is the time at which
+/// the build was last used; for a partial download, the time of the last write.
 fn set_age(path: &Path, age: Duration) {
     let file = fs::File::options().write(true).open(path).unwrap();
     file.set_modified(SystemTime::now() - age).unwrap();

@@ -1,4 +1,4 @@
-//! Bytes in the worker's event pipe that are not events of the worker.
+//! Rows in which the pipe from the worker to the command contains bytes that are not the worker's events.
 
 use crate::row::{Row, row};
 

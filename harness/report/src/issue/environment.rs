@@ -135,7 +135,7 @@ impl Environment {
         self
     }
 
-    /// Describes all GPUs in one line; `None` if there are no GPUs.
+    /// Describes all GPUs in one line; `None` if the machine has no GPU.
     pub fn gpu_line(&self) -> Option<String> {
         let mut counted: Vec<(String, usize)> = Vec::new();
         for gpu in &self.gpus {

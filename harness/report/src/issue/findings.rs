@@ -18,7 +18,7 @@ pub struct Findings {
     pub planted: Vec<String>,
     /// Description of the failure, from the case file.
     pub about: Option<String>,
-    /// Error that the sanitizer finds in the case's own kernels although no fault is injected; `None` if there is none.
+    /// Error that the sanitizer finds in the case's own kernels although no fault is injected; `None` if it finds none.
     pub mistake: Option<Mistake>,
     /// HIP call that had not returned when the program ended; `None` if all calls had returned.
     pub open_call: Option<String>,
@@ -29,7 +29,7 @@ pub struct Findings {
     pub rate: Rate,
     /// Failures with other signatures in the same runs.
     pub others: Vec<OtherFailure>,
-    /// Stand-alone program that shows the failure; `None` if there is none.
+    /// Stand-alone program that shows the failure; `None` if the report shows the case instead.
     pub program: Option<Program>,
     /// Text of the case file, which a report without a program contains.
     pub case: String,
@@ -132,8 +132,8 @@ pub struct Control {
     pub rate: Rate,
     /// Most frequent signature of these runs; `None` if no run failed.
     pub signature: Option<String>,
-    /// Whether the most frequent failure is likely to be the reported one. This is decided before the signatures are
-    /// escaped for Markdown.
+    /// Likeness of the most frequent failure to the reported one. It is determined before the signatures are escaped
+    /// for Markdown.
     pub likeness: Option<Likeness>,
     /// Command that repeats these runs.
     pub again: String,

@@ -4,8 +4,9 @@ use std::{fmt, str::FromStr};
 
 /// An upstream issue form.
 ///
-/// Sources, read in November 2026: ROCm/.github and ROCm/rocm-libraries `issue_report.yml`, pytorch/pytorch `bug-report.yml` and
-/// `pt2-bug-report.yml`, huggingface/accelerate `bug-report.yml`, triton-lang/triton `bug.yml`, each in `.github/ISSUE_TEMPLATE`.
+/// Sources, as of November 2026: ROCm/.github and ROCm/rocm-libraries `issue_report.yml`, pytorch/pytorch
+/// `bug-report.yml` and `pt2-bug-report.yml`, huggingface/accelerate `bug-report.yml`, triton-lang/triton `bug.yml`,
+/// each in `.github/ISSUE_TEMPLATE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Form of the ROCm organisation. ROCm/rocm-systems has no form of its own and uses this one.

@@ -329,7 +329,7 @@ mod tests {
             packages(&wrong).as_deref(),
             Some("2 Python packages in its environment: numpy==2.0, triton==3.9.0.")
         );
-        // A crash is no sign that the compiler is the cause.
+        // A crash does not indicate that the compiler is the cause.
         wrong.outcome.kind = Kind::Crash;
         check(&wrong, "ROCm/rocm-systems clr");
     }

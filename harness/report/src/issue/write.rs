@@ -487,7 +487,8 @@ pub(super) fn place(on: &Setting) -> String {
     format!("{rocm}({}) on {emulated}{}", on.stack, on.gfx)
 }
 
-/// Returns a collapsed section that contains the text of the program. `None` if there is no text.
+/// Returns a collapsed section that contains the text of the program. `None` if the issue has no program, or if the
+/// program's text is empty.
 pub(super) fn program(findings: &Findings) -> Option<String> {
     let program = findings.program.as_ref().filter(|program| !program.text.is_empty())?;
     Some(folded(

@@ -176,7 +176,7 @@ pub(crate) fn bytes(folder: &Path) -> u64 {
 }
 
 /// Removes the oldest kept download that no process has locked and whose address is not in `spared`. Returns the
-/// address; `None` if there is no such download.
+/// address; `None` if every download is locked or spared.
 pub(crate) fn evict(folder: &Path, spared: &[&str]) -> Option<String> {
     let parts = files(folder).into_iter().filter(|file| file.path.extension().is_none());
     parts.map(|part| part.path).find_map(|bytes| {

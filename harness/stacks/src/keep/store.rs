@@ -64,7 +64,7 @@ pub struct BuildStore {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BuildEvent<'a> {
-    /// This process is already downloading the same build in the background.
+    /// A prefetch of this process is already downloading the same build in the background.
     WaitingForPrefetch {
         /// Id of the build.
         id: &'a str,
@@ -416,8 +416,8 @@ impl BuildStore {
         if matches!(unpacked, Err(ObtainError::Cancelled)) {
             return Err(ObtainError::Cancelled);
         }
-        // The kept bytes are no longer needed: the archive is complete, or another download would return the same
-        // damaged bytes.
+        // The archive is complete, or another download would result in the same damaged bytes, so the kept bytes are
+        // removed.
         download.forget();
         let sha256 = download.sha256();
         let complete = unpacked.and_then(|()| match rest {

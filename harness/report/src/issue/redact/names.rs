@@ -143,7 +143,8 @@ const ENDS: [&str; 8] = [
 /// Further names of secret parameters in the query of a URL. Elsewhere these are ordinary words.
 pub(super) const QUERY: [&str; 7] = ["sig", "signature", "key", "code", "auth", "session", "sid"];
 
-/// Values of fields such as `host` and `user` that identify nobody: kinds of memory, sides of a copy and similar words.
+/// Values of fields such as `host` and `user` that do not identify a person or machine: kinds of memory, sides of a
+/// copy and similar words.
 const ORDINARY: [&str; 32] = [
     "pageable",
     "pinned",
@@ -220,7 +221,7 @@ fn is_service_key(name: &str) -> bool {
     })
 }
 
-/// Returns true if the value of a field such as `host` or `user` identifies nobody.
+/// Returns true if the value of a field such as `host` or `user` does not identify a person or machine.
 pub(super) fn is_ordinary(value: &str) -> bool {
     ORDINARY.contains(&value)
 }

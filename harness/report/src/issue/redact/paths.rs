@@ -123,7 +123,8 @@ fn public(path: &str) -> Option<String> {
     Some(format!("{root}{}", extension(name)))
 }
 
-/// Returns the extension of a file name, with its dot. Returns an empty string if there is none or if it is unusual.
+/// Returns the extension of a file name, with its dot. Returns an empty string if the name has no extension or an
+/// unusual one.
 fn extension(name: &str) -> &str {
     let at = name.rfind('.').filter(|at| *at > 0).unwrap_or(name.len());
     let is_usual = |extension: &str| {

@@ -6,7 +6,7 @@ use regex::{Captures, Regex, escape};
 
 use super::{Identity, names::is_ordinary, values::Values};
 
-/// Login name that identifies nobody.
+/// Login name that every machine has, so that it does not identify a person.
 const ROOT: &str = "root";
 
 /// Names of products and tools that may also be login or host names. They are replaced only where they are whole words

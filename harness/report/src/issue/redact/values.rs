@@ -293,7 +293,7 @@ fn after_mark(text: &str, at: usize) -> Option<usize> {
     if rest.starts_with(')') && text[..at].ends_with(['\'', ';']) {
         return Some(at + 1);
     }
-    // An entity that stands for a quote. Its ampersand may be escaped again.
+    // An entity may be written in place of a quote. Its ampersand may be escaped again.
     ["&quot;", "&apos;", "&#39;", "&#34;", "&#x27;", "&#x22;"]
         .iter()
         .filter(|_| rest.starts_with('&'))
