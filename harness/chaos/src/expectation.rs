@@ -1,11 +1,11 @@
 //! Defines which results a disturbed run may report.
 
-/// Results that a disturbed run may report, and texts that its output must contain.
+/// Results that a disturbed run may report, and strings that its output must contain.
 #[derive(Clone, Debug)]
 pub(crate) struct Expectation {
     /// Allowed answers. The run must give one of them.
     pub(crate) any: AllowedAnswers,
-    /// Texts that the output must contain.
+    /// Strings that the output must contain.
     pub(crate) says: &'static [&'static str],
     pub(crate) hides: &'static [&'static str],
 }

@@ -24,7 +24,7 @@ pub(crate) const fn row(
 }
 
 impl Row {
-    /// Adds texts that standard output or standard error must contain.
+    /// Adds strings that standard output or standard error must contain.
     pub(crate) const fn says(mut self, texts: &'static [&'static str]) -> Row {
         self.expect.says = texts;
         self

@@ -152,7 +152,7 @@ impl<'t> RunSetup<'t> {
 
     /// Runs the command as a separate user who may have at most `most` processes and threads. The user has root's
     /// rights to read and write files. A limit of root itself would have no effect, and for an existing user, all other
-    /// programs of that user would count.
+    /// programs of that user would count towards the limit.
     pub(crate) fn processes(&mut self, most: u32) {
         if !rustix::process::geteuid().is_root() {
             self.impossible = Some("another user needs root".into());

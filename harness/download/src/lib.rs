@@ -175,10 +175,10 @@ impl Http {
         self.agent.get(url).config().https_only(url.starts_with("https:")).build()
     }
 
-    /// Downloads a text, and returns it with its content type. `cancel` cancels the request.
+    /// Downloads a text file, and returns its content and its content type. `cancel` cancels the request.
     ///
     /// # Errors
-    /// The text cannot be downloaded, even after repeating attempts whose failure may have been temporary.
+    /// The file cannot be downloaded, even after repeating attempts whose failure may have been temporary.
     pub fn text(
         &self,
         url: &str,

@@ -282,7 +282,7 @@ impl<'a> Expected<'a> {
         Ok(Vec::new())
     }
 
-    /// Defines a C++ function that applies these effects, and returns its name. `None` if `lines` is empty.
+    /// Defines a C++ function whose body is `lines`, and returns its name. `None` if `lines` is empty.
     fn define_function(
         &mut self,
         names: &mut Names,

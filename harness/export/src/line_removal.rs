@@ -171,7 +171,7 @@ fn has_main(lines: &[&str]) -> bool {
     lines.iter().any(|line| line.starts_with("int main("))
 }
 
-/// Returns true if all lines are inside functions. Macros and the line that prints `PASS` do not count.
+/// Returns true if all lines are inside functions. Macros and the line that prints `PASS` are treated as outside.
 fn is_code(lines: &[&str]) -> bool {
     lines.iter().all(|line| {
         line.starts_with(' ') && !line.trim_end().ends_with('\\') && !line.contains("\"PASS")

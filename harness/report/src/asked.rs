@@ -31,8 +31,8 @@ impl Asked {
         self.given.iter().any(|given| !given.starts_with("--launcher "))
     }
 
-    /// Describes the options for people, one text per option. All variables share one text, because a mitigation may
-    /// need several of them.
+    /// Describes the options for people, one string per option. All variables share one string, because a mitigation
+    /// may need several of them.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut variables = Vec::new();
         let mut words = Vec::new();

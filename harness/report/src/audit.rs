@@ -12,7 +12,7 @@ pub struct AuditFinding {
     pub gfx: String,
     /// Number of the library's files that contain code for the architecture.
     pub files: usize,
-    /// Number of these files that were read.
+    /// Number of files with code for the architecture that the audit has read.
     pub read: usize,
     /// Number of instructions that were found.
     pub instructions: u64,

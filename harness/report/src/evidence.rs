@@ -108,8 +108,8 @@ impl Rate {
         (runs > 0).then(|| judge::Rate { hits, runs }.interval())
     }
 
-    /// Compares two failure rates by Fisher's exact test. Returns `Equal` if equal probabilities would lead to these
-    /// counts, or to less likely ones, in at least 5 % of all experiments.
+    /// Compares two failure rates by Fisher's exact test. Returns `Equal` if equal probabilities would lead to the
+    /// observed numbers of failures, or to less likely ones, in at least 5 % of all experiments.
     pub fn compared(self, other: Rate) -> Ordering {
         let (failed, runs) = (self.failed + other.failed, self.runs + other.runs);
         // Probability that `n` of all failures are in the runs of `self`: a hypergeometric distribution.
@@ -179,7 +179,7 @@ pub struct Factor {
     /// First ROCm release that supports the change; `None` if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Failure rate with the change. Only failures with the same signature count.
+    /// Failure rate with the change. A failure with another signature is not counted.
     pub rate: Rate,
     /// Effect of the change.
     pub verdict: FactorVerdict,
@@ -219,7 +219,7 @@ pub enum FactorVerdict {
         /// Signature of that failure.
         to: String,
     },
-    /// There were too few runs to decide.
+    /// There were too few runs to determine the effect.
     Undecided,
 }
 
@@ -291,8 +291,8 @@ impl Bisected {
     /// Name of the subfolder for the results of a search that refines another one.
     pub const FINER: &str = "commits";
 
-    /// Returns true if this search refines the result of `before`, which means that it started from the same two
-    /// builds.
+    /// Returns true if this search refines the result of `before`, which means that it searched between the good and
+    /// the bad build of `before`.
     pub fn went_on_from(&self, before: &Bisected) -> bool {
         let ends = before.last_good.clone().zip(before.first_bad.clone());
         ends.is_some() && self.within == ends

@@ -48,7 +48,7 @@ pub struct Gpu {
     /// Version of the board's firmware.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vbios: Option<String>,
-    /// Firmware versions by part, such as `mec` and `sdma`.
+    /// Name and version of each firmware of the GPU; the names are for example `mec` and `sdma`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub firmware: Vec<(String, String)>,
 }
@@ -58,7 +58,7 @@ pub struct Gpu {
 pub struct Link {
     /// Current speed and width, for example `16.0 GT/s x16`.
     pub now: String,
-    /// Maximum that both the card and its slot support.
+    /// Maximum speed and width that both the card and its slot support.
     pub most: String,
 }
 
@@ -67,9 +67,9 @@ pub struct Link {
 pub struct Errors {
     /// Name of the unit.
     pub unit: String,
-    /// Uncorrectable errors: data was wrong.
+    /// Number of errors that the hardware could not correct, so that data was wrong.
     pub uncorrected: u64,
-    /// Errors that the hardware corrected.
+    /// Number of errors that the hardware corrected.
     pub corrected: u64,
 }
 
@@ -81,7 +81,7 @@ impl fmt::Display for Errors {
 }
 
 impl Gpu {
-    /// Escapes control characters in all texts, see [`crate::Record::escape_names`].
+    /// Escapes control characters in all strings, see [`crate::Record::escape_names`].
     pub(crate) fn escape_names(&mut self) {
         let Gpu { name, gfx, pci, bdf, card, partition, link, vbios, firmware, errors, .. } = self;
         [name, gfx, pci, bdf].into_iter().for_each(escape);

@@ -240,8 +240,8 @@ mod tests {
         assert_eq!(lost(&text), []);
     }
 
-    /// If rocrepro is killed during a GPU health check, the trial's provisional record counts, until a final record
-    /// replaces it.
+    /// If rocrepro is killed during a GPU health check, the trial's provisional record is used as its result, until a
+    /// final record replaces it.
     #[test]
     fn provisional_record_counts_until_the_final_one() {
         let failed = |gpu_after: &str| {

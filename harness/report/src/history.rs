@@ -21,7 +21,7 @@ pub struct History {
     pub title: String,
     /// Number of stored records of the case's trials.
     pub trials: usize,
-    /// Number of these records by verdict.
+    /// Number of the case's records by verdict.
     pub verdicts: BTreeMap<&'static str, usize>,
     /// Failures by signature, the most recent failure first.
     pub failures: Vec<Failure>,
@@ -100,11 +100,11 @@ pub struct OfTrial {
 /// The most recent runs of a trial, as far back as their signatures are equal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Lately {
-    /// Signature that all these runs have.
+    /// Signature of the most recent runs.
     pub signature: String,
-    /// Date on which the first of these runs ended.
+    /// Date on which the first of the runs with this signature ended, without another signature since then.
     pub since: String,
-    /// Number of these runs.
+    /// Number of most recent runs with this signature.
     pub times: u32,
     /// Date on which the last run with another signature ended.
     #[serde(skip_serializing_if = "Option::is_none")]

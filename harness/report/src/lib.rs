@@ -3,7 +3,7 @@
 //! A [`Record`] is the result of one trial, stored as one line of JSON. All views are made from records, so a stored
 //! run can be shown in another format without running it again. No other crate formats text for people.
 //!
-//! Views are texts with ANSI styles. [`print()`] removes the styles if the output is not a terminal.
+//! Views are strings with ANSI styles. [`print()`] removes the styles if the output is not a terminal.
 
 mod asked;
 mod audit;

@@ -39,8 +39,8 @@ pub struct Row {
     pub unhealthy: Vec<(String, String)>,
     /// Result under each fault that the case declares.
     pub cells: BTreeMap<Fault, Cell>,
-    /// For each fault, the trials with an expected failure that did not detect the fault. They count neither for nor
-    /// against the case.
+    /// For each fault, the trials with an expected failure that did not detect the fault. They are not held against the
+    /// case.
     pub hidden: BTreeMap<Fault, Vec<String>>,
     /// Number of trials that were skipped in the run without faults, and the skip reason of the first of them. Skipped
     /// trials count neither for nor against the case, unless nothing else ran.
@@ -50,7 +50,7 @@ pub struct Row {
 }
 
 /// A trial whose result depends on the schedule: another legal order of its work changes the result. Two accesses to
-/// memory are unordered, so neither result counts.
+/// memory are unordered, so neither result says anything about ROCm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Racy {
     /// Name of the trial.

@@ -135,8 +135,8 @@ impl Record {
 }
 
 impl Record {
-    /// Escapes control characters in all texts that a view shows within a line. Otherwise a worker, or the author of a
-    /// record file, could make rocrepro print lines such as `1 passed`. Texts with several lines are not changed.
+    /// Escapes control characters in all strings that a view shows within a line. Otherwise a worker, or the author of
+    /// a record file, could make rocrepro print lines such as `1 passed`. Strings with several lines are not changed.
     pub fn escape_names(&mut self) {
         let Record { run, date, rocrepro, build, case, trial, title, upstream, .. } = self;
         [run, date, rocrepro, build, case, trial, title].into_iter().for_each(escape);

@@ -122,7 +122,7 @@ pub struct Begun {
 }
 
 /// Provisional result of a trial, written before its GPU health check. The final [`Record`] follows. If rocrepro is
-/// killed during the check, the provisional result counts.
+/// killed during the check, the provisional result is used as the trial's result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ended {
     /// Version of the record format, 1.

@@ -317,7 +317,7 @@ mod tests {
         insta::assert_snapshot!(page("7.13.0").replace(STYLE, "(style)\n"));
     }
 
-    /// All texts that come from builds and programs are escaped.
+    /// All strings that come from builds and programs are escaped.
     #[test]
     fn escapes_html() {
         let hostile = "<script>alert(1)</script>\"'&\u{1b}[31m\u{202e}";

@@ -90,7 +90,7 @@ fn diagnostics(out: &mut String, record: &Record) {
     out.push_str("  ...\n");
 }
 
-/// Converts a text to one line, escaped, which can be the reason after a directive such as `# SKIP`.
+/// Converts a string to one escaped line, which can be the reason after a directive such as `# SKIP`.
 fn reason(text: &str) -> String {
     escaped(&one_line(&text.split_whitespace().collect::<Vec<_>>().join(" "))).into_owned()
 }

@@ -1,4 +1,4 @@
-//! Escapes texts from outside rocrepro for each output format. JSON output is data and is not escaped.
+//! Escapes strings from outside rocrepro for each output format. JSON output is data and is not escaped.
 
 use std::fmt::Write;
 
@@ -45,7 +45,7 @@ pub(crate) fn escape(name: &mut String) {
     }
 }
 
-/// Escapes a text like [`visible`], and so that it can be HTML content or a quoted attribute.
+/// Escapes a string like [`visible`], and so that it can be HTML content or a quoted attribute.
 pub(crate) fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in visible(text).chars() {
@@ -110,7 +110,7 @@ fn are_styles(codes: &str) -> bool {
     true
 }
 
-/// Escapes a text for a line of Markdown, so that the text cannot become HTML, a link, a heading, a table cell or a
+/// Escapes a string for a line of Markdown, so that the string cannot become HTML, a link, a heading, a table cell or a
 /// mention.
 pub(crate) fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -138,7 +138,7 @@ pub(crate) fn markdown(text: &str) -> String {
     out
 }
 
-/// Escapes a text for inline code in a line or table cell of Markdown.
+/// Escapes a string for inline code in a line or table cell of Markdown.
 pub(crate) fn code(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     words.replace('`', "'").replace('|', "\\|")

@@ -14,7 +14,7 @@ pub(crate) fn styled(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Removes all mentions of positions in the case file from a text, for example ` (line 20, iteration 2)`.
+/// Removes all mentions of positions in the case file from a string, for example ` (line 20, iteration 2)`.
 pub fn without_lines(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -130,7 +130,7 @@ fn stack_on(record: &Record, with_address: bool) -> String {
     format!("{stack} on {name}{at}{planned}")
 }
 
-/// Sorts the texts and removes duplicates.
+/// Sorts the strings and removes duplicates.
 pub(crate) fn unique(texts: impl Iterator<Item = String>) -> Vec<String> {
     texts.collect::<std::collections::BTreeSet<String>>().into_iter().collect()
 }

@@ -1,4 +1,4 @@
-//! Runs work that a flag cancels, and limits the time for which clean-up continues after the cancellation.
+//! Runs work that can be cancelled by setting a flag, and limits the time for which clean-up continues afterwards.
 
 use std::{
     ops::Deref,

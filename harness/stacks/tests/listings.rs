@@ -307,7 +307,7 @@ fn finds_builds_by_the_names_that_users_type() {
     let history = list(&sources, &all("gfx1151")).unwrap();
     let check = |text: &str, expected: &str| {
         let found = history.find(text);
-        // Error texts contain numbers too, so the result is compared with `expected` as a parsed number.
+        // Error messages contain numbers too, so the result is compared with `expected` as a parsed number.
         assert_eq!(found.as_ref().ok(), expected.parse().ok().as_ref(), "{text:?}");
         if let Err(error) = found {
             assert!(error.to_string().contains(expected), "{text:?} gave {error}");

@@ -92,20 +92,20 @@ impl Adding<'_> {
     }
 }
 
-/// Cache of the ids of rows in the table `part`, by their texts. Most records have the same stack, device, environment
-/// and limits as the record before.
+/// Cache of the ids of rows in the table `part`, by the content of the rows. Most records have the same stack, device,
+/// environment and limits as the record before.
 #[derive(Default)]
 struct Parts {
     ids: HashMap<String, i64>,
-    /// Total size of the cached texts, in bytes.
+    /// Total size of the cached rows, in bytes.
     bytes: usize,
 }
 
 impl Parts {
-    /// Maximum total size of the cached texts, in bytes.
+    /// Maximum total size of the cached rows, in bytes.
     const MOST: usize = 512 << 10;
 
-    /// Returns the id of the row with this text in the table `part`. Inserts the row if it does not exist.
+    /// Returns the id of the row with this content in the table `part`. Inserts the row if it does not exist.
     fn id(&mut self, to: &Transaction<'_>, text: &str) -> Result<i64, Trouble> {
         if let Some(id) = self.ids.get(text) {
             return Ok(*id);
@@ -249,7 +249,7 @@ fn moved(record: Record, run: &str, first: u64) -> Record {
     Record { run: run.to_owned(), number: first.saturating_add(record.number), ..record }
 }
 
-/// Returns the plan of a run as two JSON texts: the plan without its list of trials, and that list, which other runs
+/// Returns the plan of a run as two JSON strings: the plan without its list of trials, and that list, which other runs
 /// may share.
 fn plan(opened: &Opened) -> Result<(String, String), Trouble> {
     let mut opened = object(serde_json::to_value(opened)?);
@@ -314,7 +314,8 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Returns the id of the row with this text in the database. Inserts the row if it does not exist.
+/// Returns the id of the row with this content in the table `part` of the database. Inserts the row if it does not
+/// exist.
 fn part(to: &Transaction<'_>, text: &str) -> Result<i64, Trouble> {
     let there = to
         .prepare_cached("SELECT id FROM part WHERE text = ?")?

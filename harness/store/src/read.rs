@@ -108,7 +108,7 @@ impl Store {
     }
 }
 
-/// Reassembles the plan of a run from its two JSON texts.
+/// Reassembles the plan of a run from its two JSON strings.
 pub(crate) fn whole(opened: &str, trials: &str) -> Result<Opened, Trouble> {
     let mut opened: Map<String, Value> = serde_json::from_str(opened)?;
     opened.insert("trials".to_owned(), serde_json::from_str(trials)?);

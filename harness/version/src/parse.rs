@@ -2,7 +2,7 @@ use std::{fmt, str::FromStr};
 
 use crate::{Spelling, Stage, Version};
 
-/// Error for a text that is not a version or a range of versions.
+/// Error returned if a string is neither a version nor a range of versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseVersionError(pub(crate) String);
 

@@ -393,7 +393,8 @@ fn laughs(setup: &mut RunSetup<'_>) {
     setup.case(&format!("{text}{GOOD}"));
 }
 
-/// Runs a case with an injected fault. Because the case fails, the command prints all texts of the case.
+/// Runs a case with an injected fault. Because the case fails, the command prints the case's title, description and
+/// other strings.
 fn failing(setup: &mut RunSetup<'_>, text: &str) {
     setup.case(text);
     setup.option("--fault", "copy.zero");

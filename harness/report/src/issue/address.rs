@@ -94,7 +94,7 @@ fn shorten(block: &mut Block, keep: usize) {
     block.text.truncate(keep);
 }
 
-/// Percent-encodes a text for use in the query of a URL, as in RFC 3986.
+/// Percent-encodes a string for use in the query of a URL, as in RFC 3986.
 fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 3 / 2);
     for byte in text.bytes() {

@@ -108,7 +108,7 @@ pub fn is_gpu_line(line: &str) -> bool {
 }
 
 impl Environment {
-    /// Replaces the names of people and machines in all texts.
+    /// Replaces the names of people and machines in all strings of the description.
     pub fn redacted(mut self, who: &Identity) -> Environment {
         let clean = |text: &mut String| *text = redact(text, who);
         let texts = [&mut self.os, &mut self.kernel, &mut self.cpu]

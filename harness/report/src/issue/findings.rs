@@ -25,7 +25,7 @@ pub struct Findings {
     /// Step of `rocrepro report` that was still to be done when this version of the report was written; `None` for a
     /// finished report.
     pub unfinished: Option<&'static str>,
-    /// Failure rate of the trial, in fresh processes. Only failures with the reported signature count.
+    /// Failure rate of the trial, in fresh processes. Only failures with the reported signature count as failures.
     pub rate: Rate,
     /// Failures with other signatures in the same runs.
     pub others: Vec<OtherFailure>,
@@ -128,14 +128,14 @@ pub enum AsPrinted {
 pub struct Control {
     /// The difference from the failing runs, for example `host=pinned instead of host=pageable`.
     pub what: String,
-    /// Failure rate of these runs. All signatures count.
+    /// Failure rate of the control runs. A failure with any signature counts as a failure.
     pub rate: Rate,
-    /// Most frequent signature of these runs; `None` if no run failed.
+    /// Most frequent signature of the control runs; `None` if no run failed.
     pub signature: Option<String>,
     /// Likeness of the most frequent failure to the reported one. It is determined before the signatures are escaped
     /// for Markdown.
     pub likeness: Option<Likeness>,
-    /// Command that repeats these runs.
+    /// Command that repeats the control runs.
     pub again: String,
 }
 
@@ -149,7 +149,7 @@ pub struct NotJudged {
 }
 
 impl Control {
-    /// Describes the failure of these runs, and whether it is the failure with the signature `reported`.
+    /// Describes the failure of the control runs, and whether it is the failure with the signature `reported`.
     pub fn failure(&self, reported: &str) -> String {
         let Some(signature) = &self.signature else { return "passes".to_owned() };
         match self.likeness.unwrap_or_else(|| likeness(reported, signature)) {

@@ -42,7 +42,7 @@ pub fn private_values(file: &[u8]) -> Vec<String> {
     values.into_iter().collect()
 }
 
-/// Parses the JSON value at the beginning of a text. `None` if the value has another type.
+/// Parses the JSON value at the beginning of a string. `None` if the value has another type.
 fn json<T: for<'a> Deserialize<'a>>(text: &str) -> Option<T> {
     serde_json::Deserializer::from_str(text).into_iter().next()?.ok()
 }

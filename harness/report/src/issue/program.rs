@@ -29,7 +29,7 @@ pub(super) fn own(findings: &Findings) -> Option<&Own> {
     findings.program.as_ref()?.own.as_ref()
 }
 
-/// Prefixes of status names that may occur in the texts of exceptions and in the last output of a program.
+/// Prefixes of status names that may occur in the messages of exceptions and in the last output of a program.
 const STATUSES: [&str; 6] =
     ["hipError", "HIP_ERROR_", "HIPRTC_ERROR_", "HSA_STATUS_", "rocblas_status_", "_STATUS_"];
 

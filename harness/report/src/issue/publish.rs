@@ -30,7 +30,7 @@ fn publish_option(option: &str, who: &Identity) -> String {
     }
 }
 
-/// Prepares all texts and field names of a JSON value for publication. Values of fields that have a private name are
+/// Prepares all strings and field names of a JSON value for publication. Values of fields that have a private name are
 /// removed, and so are environment variables that do not concern ROCm.
 pub fn publish_json(value: Value, who: &Identity) -> Value {
     match value {
@@ -80,8 +80,8 @@ pub fn publish_json(value: Value, who: &Identity) -> Value {
     }
 }
 
-/// Prepares a JSON list for publication. A text in the list may decide whether the next one is private, as in
-/// `["--token", "x"]` or in the lines of a PEM key.
+/// Prepares a JSON list for publication. A string in the list may show that the next one is private, as in `["--token",
+/// "x"]` or in the lines of a PEM key.
 fn publish_list(all: Vec<Value>, who: &Identity) -> Value {
     let mut option = None;
     let mut in_key = false;
@@ -154,7 +154,7 @@ fn numbered(private: Private, all: Map<String, Value>, who: &Identity) -> Value 
     Value::Object(fields)
 }
 
-/// Replaces all texts and numbers in the value of a private field. If the value is an object and the field is not a
+/// Replaces all strings and numbers in the value of a private field. If the value is an object and the field is not a
 /// secret, for example `host`, only its name and id are replaced.
 fn without(private: Private, value: Value, who: &Identity) -> Value {
     let replaced = |text: &str| (!is_harmless(private, text)).then(|| private.word().into());
@@ -184,7 +184,8 @@ fn without(private: Private, value: Value, who: &Identity) -> Value {
 }
 
 impl Issue {
-    /// Returns the issue with all texts redacted. `program` is the name of the block that contains the program.
+    /// Returns the issue with its title and sections redacted. `program` is the name of the block that contains the
+    /// program.
     pub fn published(mut self, who: &Identity, program: Option<&str>) -> Issue {
         self.title = publish(&self.title, who);
         for Block { name, text, .. } in self.sections.iter_mut().flat_map(|(_, blocks)| blocks) {

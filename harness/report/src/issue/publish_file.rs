@@ -8,8 +8,8 @@ use super::{
     redact::Identity,
 };
 
-/// Prepares the text of a file for publication. In JSON, each text is redacted separately, because the name of its
-/// field may make the text private. All other content is redacted as plain text.
+/// Prepares the text of a file for publication. In JSON, each string is redacted separately, because the name of its
+/// field may make the string private. All other content is redacted as plain text.
 pub fn publish_file(text: &str, who: &Identity) -> String {
     match object(text) {
         Parsed::Value(value) => return format!("{:#}\n", publish_json(value, who)),
@@ -46,7 +46,7 @@ enum Parsed {
     Text,
 }
 
-/// Parses a text that is a JSON object or list. Any other text is treated as plain text.
+/// Parses a string that is a JSON object or list. Any other string is treated as plain text.
 fn object(text: &str) -> Parsed {
     if !text.trim_start().starts_with(['{', '[']) {
         return Parsed::Text;

@@ -1,4 +1,4 @@
-//! Escapes texts from outside rocrepro before an issue is written, so that they cannot become markup in the issue.
+//! Escapes strings from outside rocrepro before an issue is written, so that they cannot become markup in the issue.
 
 use judge::likeness;
 
@@ -10,8 +10,8 @@ use crate::{
     text::{code, markdown},
 };
 
-/// Escapes the texts of the findings that the issue shows in sentences, tables and inline code. Texts in code blocks
-/// are not changed, because the fence of a block is always longer than any fence in its text.
+/// Escapes the strings in the findings that the issue shows in sentences, tables and inline code. Strings in code
+/// blocks are not changed, because the fence of a block is always longer than any fence in its content.
 pub(super) fn in_markdown(findings: &Findings) -> Findings {
     let mut findings = findings.clone();
     let reported = findings.record.outcome.signature.clone();
@@ -65,17 +65,17 @@ pub(super) fn in_markdown(findings: &Findings) -> Findings {
     findings
 }
 
-/// Escapes texts that the issue shows in sentences and table cells.
+/// Escapes strings that the issue shows in sentences and table cells.
 fn prose<'t>(texts: impl IntoIterator<Item = &'t mut String>) {
     texts.into_iter().for_each(|text| *text = markdown(text));
 }
 
-/// Escapes texts that the issue shows between backticks.
+/// Escapes strings that the issue shows between backticks.
 fn spans<'t>(texts: impl IntoIterator<Item = &'t mut String>) {
     texts.into_iter().for_each(|text| *text = code(text));
 }
 
-/// Escapes texts that the issue shows both in sentences and between backticks.
+/// Escapes strings that the issue shows both in sentences and between backticks.
 fn both<'t>(texts: impl IntoIterator<Item = &'t mut String>) {
     texts.into_iter().for_each(|text| *text = markdown(&code(text)));
 }

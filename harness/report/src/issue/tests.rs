@@ -339,7 +339,7 @@ fn warnings_come_before_the_problem() {
     assert!(!text.contains("emulated") && !text.contains("injected"));
 }
 
-/// Malicious text that the test puts into all texts from outside rocrepro.
+/// Malicious text that the test appends to all strings from outside rocrepro.
 const HOSTILE: &str = "<img src=x onerror=alert(1)> @everyone ` [a](http://evil/) ![i](http://evil/)\n# head | cell <!-- </details>";
 
 /// Appends malicious text to every string in the evidence.

@@ -170,7 +170,7 @@ fn summary(findings: &Findings) -> String {
     placed(findings, &findings.record.outcome.summary)
 }
 
-/// Removes line numbers of the case file from a text if the issue contains an exported program instead of the case.
+/// Removes line numbers of the case file from a sentence if the issue contains an exported program instead of the case.
 fn placed(findings: &Findings, text: &str) -> String {
     let written = findings.program.as_ref().is_some_and(|program| program.own.is_none());
     if written { without_lines(text) } else { text.to_owned() }

@@ -54,7 +54,7 @@ pub enum ListError {
     Empty {
         /// The architecture.
         gfx: String,
-        /// Reasons why the sources offer no build, one text per source.
+        /// Reasons why the sources offer no build, one string per source.
         reasons: Vec<String>,
     },
     /// The caller cancelled the listing.
@@ -77,11 +77,11 @@ impl Hint for ListError {
     }
 }
 
-/// Error for a text that does not name a build in a history.
+/// Error returned if a string does not name a build in a history.
 #[derive(Debug, thiserror::Error)]
 #[error("no build {wanted:?}; {offered}")]
 pub struct FindError {
-    /// The text that the user gave.
+    /// Name that the user gave.
     pub wanted: String,
     /// The builds nearest to the requested day, or the first and the last build of the history.
     pub offered: String,

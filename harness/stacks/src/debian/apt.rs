@@ -42,7 +42,7 @@ pub(crate) struct Apt<'a> {
 
 enum Failure {
     Error(FetchError),
-    /// apt-get failed, with these error lines.
+    /// apt-get failed. The value contains its error lines.
     Lines(String),
 }
 

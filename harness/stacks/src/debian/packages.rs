@@ -96,8 +96,8 @@ impl<'a> Mirrors<'a> {
                 results.lock().unwrap_or_else(|e| e.into_inner()).push(result);
             }
         };
-        // All downloads check the same flag. A failed download sets it to stop the others, and so does a cancellation
-        // by the caller.
+        // All downloads check the same flag. A failed download sets the flag, so that the other downloads stop. A
+        // cancellation by the caller sets the flag too.
         let had_enough = || failed.store(true, Ordering::Relaxed);
         watched(stop, had_enough, || download::crew(CONNECTIONS.min(plan.len()), work));
         if stop.load(Ordering::Relaxed) {

@@ -2,21 +2,21 @@ use std::path::PathBuf;
 
 use crate::{Hint, PathError};
 
-/// Error for a text that is not the name of a stack.
+/// Error returned if a string is not the name of a stack.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
-    /// The text has none of the forms that a stack's name can have.
+    /// The string has none of the forms that a stack's name can have.
     #[error("{spec:?} is not a stack")]
     Unknown {
-        /// The text that the user gave.
+        /// Name that the user gave.
         spec: String,
         /// The possible forms of a stack's name.
         known: String,
     },
-    /// The text names a Debian release that is not in the table of releases.
+    /// The string names a Debian release that is not in the table of releases.
     #[error("{wanted} is not a known stack")]
     UnknownRelease {
-        /// The text that the user gave.
+        /// Name that the user gave.
         wanted: String,
         /// The Debian releases in the table.
         known: String,

@@ -101,7 +101,7 @@ impl Fake {
 }
 
 /// Returns the bytes of the smallest file that rocrepro accepts as a shared library: an ELF header, one segment, and a
-/// text that distinguishes the file from other files.
+/// string that distinguishes the file from other files.
 pub fn runtime(text: &str) -> Vec<u8> {
     let mut elf = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let put16 = |elf: &mut Vec<u8>, n: u16| elf.extend(n.to_le_bytes());

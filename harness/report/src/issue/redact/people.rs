@@ -64,8 +64,7 @@ impl Known {
         }
     }
 
-    /// Replaces the folders of the user by the texts that stand for them, also where they are the beginning of longer
-    /// paths.
+    /// Replaces the folders of the user by short names such as `~`, also where they are the beginning of longer paths.
     pub(super) fn folders(&self, text: &str) -> String {
         self.folders
             .iter()

@@ -1,4 +1,5 @@
-//! Tables of private and of harmless texts that were found by hand. Each text is tested alone, in JSON and in Markdown.
+//! Tables of private and of harmless examples that were found by hand. Each example is tested alone, in JSON and in
+//! Markdown.
 
 use super::*;
 
@@ -12,7 +13,7 @@ fn who() -> Identity {
     }
 }
 
-/// Private texts, one per line. The words between `«` and `»` must be replaced.
+/// Examples of private text, one per line. The words between `«` and `»` must be replaced.
 const PRIVATE: &str = r#"
 -I«/work/people/bsmith2»/inc -L«/work/people/bsmith2»/lib
 file://«/work/people/bsmith2»/x
@@ -134,7 +135,7 @@ uid=0(root) gid=1000(«hunters») groups=1000(«hunters»),27(«sudoers»),44(vi
 euid=1000(«hunter1») egid=1000(«hunters»)
 "#;
 
-/// Harmless texts, one per line. They must be kept, because bug reports need them.
+/// Examples of harmless text, one per line. They must be kept, because bug reports need them.
 const HARMLESS: &str = r#"
 ROCm 10.1.0.0
 version: 10.3.1.0

@@ -25,7 +25,7 @@ pub(super) enum Piece {
     Comment,
 }
 
-/// Splits a program into code, comments and string literals. The texts of all pieces together are the program.
+/// Splits a program into code, comments and string literals. All pieces together are the whole program.
 pub(super) fn pieces(program: &str, syntax: Syntax) -> Vec<(Piece, &str)> {
     let mut all = Vec::new();
     // Start of the current piece, and the current position in it.

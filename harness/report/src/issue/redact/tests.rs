@@ -1,4 +1,4 @@
-//! Tests the redaction with tables of private and of harmless texts.
+//! Tests the redaction with tables of private and of harmless examples.
 
 use super::*;
 
@@ -103,7 +103,7 @@ fn keeps_versions_build_ids_and_pci_addresses() {
     }
 }
 
-/// Private texts, one per line. The words between `«` and `»` must be replaced.
+/// Examples of private text, one per line. The words between `«` and `»` must be replaced.
 const PRIVATE: &str = r#"
 Authorization: Bearer «abcdef123456»
 Authorization: Basic «dXNlcjpwYXNz»
@@ -206,7 +206,7 @@ eyJ«hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl»
 ssh-ed25519 AAAA«C3NzaC1lZDI1NTE5AAAAIG alice@box»
 "#;
 
-/// Harmless texts, one per line. They must be kept, because bug reports need them.
+/// Examples of harmless text, one per line. They must be kept, because bug reports need them.
 const HARMLESS: &str = r#"
 libamdhip64.so.7.2.53211 build id 0123456789abcdef0123456789abcdef01234567
 sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
@@ -301,7 +301,7 @@ pass=3
 | case | copies/plain |
 "#;
 
-/// Returns a text in three carriers: unchanged, in a line of JSON, and in Markdown.
+/// Returns an example in three carriers: unchanged, in a line of JSON, and in Markdown.
 pub(super) fn carriers(text: &str) -> [String; 3] {
     let json = serde_json::json!({"format": 1, "stderr_tail": text, text: ["x", {"deep": [text]}]});
     [

@@ -13,7 +13,7 @@ pub(super) struct Values {
     all: Vec<Value>,
     /// True for each byte with which a value can begin, escaped or not.
     begins: [bool; 256],
-    /// Those values that are numbers.
+    /// The values that are numbers.
     numbers: Vec<f64>,
 }
 
@@ -64,7 +64,7 @@ impl Values {
         Values { all, begins, numbers }
     }
 
-    /// Replaces all occurrences of the values in a text.
+    /// Replaces all occurrences of the values in a string.
     pub(super) fn replaced(&self, text: &str) -> String {
         if self.all.is_empty() {
             return text.to_owned();

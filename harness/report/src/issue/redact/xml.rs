@@ -128,7 +128,7 @@ fn ends<'t>(text: &'t str, at: usize, name: &'t str, endless: &mut HashSet<&'t s
     found
 }
 
-/// Replaces a text except for white space at its ends, unless it is harmless.
+/// Replaces a value except for white space at its ends, unless it is harmless.
 fn replaced(text: &str, private: Private) -> String {
     let value = text.trim();
     // The angle brackets of a placeholder may be escaped: `&lt;secret&gt;`.

@@ -40,7 +40,7 @@ pub(super) fn list(source: &BuildSource, http: &Asking<'_>) -> Result<Vec<Entry>
     Err(format!("{}: more than {MOST_PAGES} pages", source.url))
 }
 
-/// Escapes a text for use in a URL's query, in which slashes must be escaped too.
+/// Escapes a string for use in a URL's query, in which slashes must be escaped too.
 fn query(text: &str) -> String {
     escaped(text).replace('/', "%2F")
 }

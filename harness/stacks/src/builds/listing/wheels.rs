@@ -143,7 +143,7 @@ fn json(page: &str) -> Result<Vec<File>, String> {
         day: file.upload_time.and_then(|time| time.parse().ok()),
         sha256: file.hashes.remove("sha256"),
     };
-    // The field `yanked` is false or missing for usable files. Otherwise it is true, or a text that contains the
+    // The field `yanked` is false or missing for usable files. Otherwise it is true, or a string that contains the
     // reason.
     let kept = |file: &PageFile| {
         matches!(file.yanked, serde_json::Value::Null | serde_json::Value::Bool(false))
