@@ -1,4 +1,4 @@
-//! Describes how one run of the command is set up. The rows of the table modify this set-up.
+//! Describes how one run of the command is set up. The rows of the table of disturbances modify this set-up.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,4 +1,5 @@
-//! Builds what all rows share: the command, the stack, compiled libraries that cause disturbances, and a filled cache.
+//! Builds what all disturbances share: the command, the stack, compiled libraries that cause disturbances, and a filled
+//! cache.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! Prints checks of bytes, statuses and values.
+//! Prints C++ code that checks bytes of buffers, statuses of calls, and values that calls return.
 
 use plan::{Call, Step};
 

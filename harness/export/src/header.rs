@@ -40,7 +40,7 @@ impl Header {
                 return;
             }
             // A line end, or a backslash before a line end, would turn the rest of a comment into code. A character
-            // that changes the direction of text could make it look so.
+            // that changes the direction of text could make the rest look like code.
             let plain: String = text
                 .chars()
                 .map(|c| if c.is_control() || controls_direction(c) { ' ' } else { c })

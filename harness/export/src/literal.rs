@@ -44,7 +44,7 @@ pub(crate) fn literal(number: Scalar) -> String {
     match ty {
         ScalarType::U32 => format!("{number}u"),
         ScalarType::U64 => format!("uint64_t({number}u)"),
-        // C++ has no decimal literal for the smallest number.
+        // C++ has no decimal literal for the smallest number of a signed type.
         ScalarType::I64 => format!("int64_t({:#x}u)", number.bits),
         ScalarType::I32 => format!("int32_t({:#x}u)", number.bits),
         ScalarType::I8 | ScalarType::U8 | ScalarType::I16 | ScalarType::U16 => {

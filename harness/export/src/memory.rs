@@ -1,4 +1,4 @@
-//! Prints allocations, frees and copies.
+//! Prints calls that allocate, free or copy memory as C++.
 
 use plan::{
     Box3d, Buffer, Call, Choice, CopyApi, FirstValueCheck, Memory, Place, Step, may_succeed,

@@ -1,4 +1,4 @@
-//! Prints the construction of graphs node by node.
+//! Prints C++ code that builds graphs node by node.
 
 use plan::{Call, Step};
 

@@ -54,7 +54,7 @@ pub struct Setting {
     pub rocrepro: String,
     /// Date of the result, RFC 3339 in UTC.
     pub date: String,
-    /// The stack as the user names it, such as `debian:7.2.4`.
+    /// Name of the stack as the user gave it, for example `debian:7.2.4`.
     pub stack: String,
     /// ROCm version of the stack, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -260,7 +260,8 @@ pub struct Bisected {
     /// True if the search was for a fix, so that the good build is the later one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fix: bool,
-    /// True if builds before the change failed too, so that the change only makes the failure more frequent.
+    /// True if builds on the good side of the change failed too, so that the failure only becomes more frequent at the
+    /// change.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub worse: bool,
     /// Probability that the change is between the last good and the first bad build, 0 to 1.

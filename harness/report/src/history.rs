@@ -102,11 +102,11 @@ pub struct OfTrial {
 pub struct Lately {
     /// Signature of the most recent runs.
     pub signature: String,
-    /// Date on which the first of the runs with this signature ended, without another signature since then.
+    /// Date on which the first of the most recent runs ended, RFC 3339 in UTC.
     pub since: String,
     /// Number of most recent runs with this signature.
     pub times: u32,
-    /// Date on which the last run with another signature ended.
+    /// Date on which the last run with another signature ended; `None` if all runs have the same signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
 }

@@ -159,9 +159,9 @@ impl Proof {
     }
 }
 
-/// Evaluates the records of runs without faults and with one injected fault each. A trial with an expected failure does
-/// not count against the case if it misses the fault. `signature` returns the pattern that the failure must match, if
-/// the case declares one; otherwise any failure that shows the fault counts.
+/// Evaluates the records of runs without faults and with one injected fault each. A trial with an expected failure is
+/// not held against the case if it misses the fault. `signature` returns the pattern that the failure must match, if
+/// the case declares one; otherwise any failure that shows the fault is accepted.
 pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<String>) -> Proof {
     let mut cases: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in records {

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 const CHUNK: usize = 1 << 16;
 
-/// A failed copy, with the side that failed: the source or the target.
+/// Error while copying bytes: reading from the source failed, or writing to the target.
 #[derive(Debug)]
 pub(crate) enum CopyError {
     Read(io::Error),

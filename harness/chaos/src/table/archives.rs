@@ -1,5 +1,5 @@
-//! Rows with broken or malicious archives of builds. A bisect must skip such a build, and must write no files outside
-//! its folders.
+//! Tests bisects with broken or malicious archives of builds. A bisect must skip such a build, and must write no files
+//! outside its folders.
 
 use std::ffi::OsString;
 

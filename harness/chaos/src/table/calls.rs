@@ -1,5 +1,5 @@
-//! Rows in which a seccomp filter forbids a system call, either to the command and all programs that it starts, or only
-//! to the worker.
+//! Tests the command under a seccomp filter that forbids a system call, either to the command and all programs that it
+//! starts, or only to the worker.
 
 use crate::{
     row::{Row, row},

@@ -1,4 +1,4 @@
-//! Rows with malicious case files.
+//! Tests the command with malicious case files.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! Rows in which a library starts a process and leaves it behind. No such process may outlive the run.
+//! Tests the command with libraries that start a process and leave it behind. No such process may outlive the run.
 
 use crate::row::{Row, row};
 

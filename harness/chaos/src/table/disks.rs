@@ -1,5 +1,5 @@
-//! Rows with full, read-only, missing and damaged folders. The command must never report their effects as failures of
-//! ROCm.
+//! Tests the command with full, read-only, missing and damaged folders. The command must never report their effects as
+//! failures of ROCm.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Rows with unusual environment variables and standard streams, including variables that mean nothing to the command.
+//! Tests the command with unusual environment variables and standard streams, including variables that mean nothing to
+//! the command.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

@@ -1,5 +1,5 @@
-//! Rows about the folders in which the command keeps its files. Some have malicious names, and some contain files of
-//! other programs, which the command must not remove.
+//! Tests the command with unusual folders for its files. Some have malicious names, and some contain files of other
+//! programs, which the command must not remove.
 
 use std::ffi::OsString;
 use std::fs;

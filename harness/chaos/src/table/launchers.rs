@@ -1,4 +1,4 @@
-//! Rows with launchers that do more than start the worker.
+//! Tests the command with launchers that do more than start the worker.
 
 use crate::row::{Row, row};
 

@@ -1,4 +1,4 @@
-//! Rows with resource limits. The command must not report their effects as failures of ROCm.
+//! Tests the command under resource limits. The command must not report their effects as failures of ROCm.
 
 use crate::{
     row::{Row, row},

@@ -1,4 +1,4 @@
-//! Rows in which the pipe from the worker to the command contains bytes that are not the worker's events.
+//! Tests how the command handles bytes in the pipe from the worker that are not the worker's events.
 
 use crate::row::{Row, row};
 

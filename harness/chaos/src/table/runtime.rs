@@ -1,4 +1,4 @@
-//! Rows with stacks whose libraries are fake, damaged or misbehaving.
+//! Tests the command on stacks whose libraries are fake, damaged or misbehaving.
 
 use crate::{
     changed_stack::Change,

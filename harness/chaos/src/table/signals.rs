@@ -1,4 +1,4 @@
-//! Rows in which another process sends signals to the worker or to the command.
+//! Tests the command while another process sends signals to the command or to its worker.
 
 use std::{path::Path, time::Duration};
 

@@ -61,7 +61,7 @@ pub struct Needed {
     pub line: u32,
     /// Failure rate with the element.
     pub with: Rate,
-    /// Failure rate without the element. If it is from zero runs, the removal was not tried.
+    /// Failure rate without the element. If its number of runs is zero, the removal was not tried.
     pub without: Rate,
     /// Other failures that occurred without the element, the most frequent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

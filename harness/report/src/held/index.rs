@@ -198,7 +198,7 @@ pub struct OddLine {
 /// Invalid lines of a file: the first [`KEPT`] of them, and the number of further ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OddLines {
-    /// First invalid lines.
+    /// The first invalid lines of the file, at most [`KEPT`].
     pub first: Vec<OddLine>,
     /// Number of further invalid lines.
     pub more: usize,

@@ -465,7 +465,7 @@ impl BuildStore {
         }
     }
 
-    /// Stores the SHA-256 of an archive when its address is first downloaded.
+    /// Stores the SHA-256 of an archive when it is downloaded for the first time, and compares later downloads with it.
     ///
     /// # Errors
     /// [`ObtainError::Republished`] if a later download has another SHA-256, and I/O errors.

@@ -56,7 +56,7 @@ pub enum LocateError {
     /// The directory contains no HIP runtime.
     #[error("no ROCm in {path}: looked for libamdhip64.so in {looked}")]
     NoRocm {
-        /// The directory.
+        /// Directory that was searched.
         path: PathBuf,
         /// Folders that were searched, relative to the directory.
         looked: String,

@@ -218,7 +218,7 @@ impl Server {
     /// Sends the body of a response at the configured speed.
     fn send(&self, stream: &mut TcpStream, body: &[u8]) -> std::io::Result<()> {
         let speed = locked(&self.site).speed;
-        // A limited response is sent in twenty pieces per second.
+        // If the speed is limited, the body is sent in twenty pieces per second.
         for piece in body.chunks(speed.map_or(1 << 20, |speed| speed.div_ceil(20))) {
             stream.write_all(piece)?;
             locked(&self.site).sent += piece.len();

@@ -184,8 +184,8 @@ const ORDINARY: [&str; 32] = [
 pub(crate) fn private(name: &str) -> Option<Private> {
     let numbered = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if numbered.len() < name.len() {
-        // A number after the name of a secret counts secrets, as in `password1`. After other names, a number has
-        // another meaning.
+        // A number after the name of a secret distinguishes several secrets, as in `password1`. After other names, a
+        // number has another meaning.
         let numbered = numbered.trim_end_matches(['_', '-']);
         return private(numbered).filter(|private| private.is_secret());
     }

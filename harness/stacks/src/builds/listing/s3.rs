@@ -1,4 +1,5 @@
-//! Reads pages of S3's ListObjectsV2: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html>.
+//! Reads the list of the files in an S3 bucket, page by page. The format is that of
+//! [ListObjectsV2](https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html).
 
 use quick_xml::Reader;
 use quick_xml::events::Event;

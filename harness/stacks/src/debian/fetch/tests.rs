@@ -317,7 +317,7 @@ fn moved(
     world.fetch(&[], &[])
 }
 
-/// Like [`moved`], with apt and unsigned indexes. Returns `None` if apt is not installed.
+/// Calls [`moved`] with unsigned indexes. Returns `None` if apt is not installed.
 fn moved_with_apt(to: &str) -> Option<(Result<Stack, FetchError>, Vec<String>)> {
     there_is_apt().then(|| moved(to, || Ok(Trust::Unsigned)))
 }
