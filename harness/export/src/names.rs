@@ -1,4 +1,4 @@
-//! Assigns C++ identifiers to the names of a plan.
+//! Assigns C++ identifiers to the objects that a plan names.
 
 use std::collections::{BTreeMap, BTreeSet};
 

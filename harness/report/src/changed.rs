@@ -30,7 +30,7 @@ pub enum Change {
     FailsOtherwise,
     /// The 95 % intervals of the two failure rates do not overlap.
     AnotherRate,
-    /// The observed signatures differ, but chance may explain it.
+    /// The observed signatures differ, but chance may explain the difference.
     PerhapsChance,
     /// The case was edited between the runs, so the edit may explain a different result.
     AnotherText,

@@ -216,7 +216,7 @@ pub enum FactorVerdict {
     },
     /// The rewritten case fails because an expected result may not apply to the rewritten calls.
     Wrong {
-        /// Signature of that failure.
+        /// Signature of the rewritten case's failure.
         to: String,
     },
     /// There were too few runs to determine the effect.

@@ -1,4 +1,4 @@
-//! Description of a GPU, as read from the files of its driver.
+//! Describes a GPU and its state, as read from the files of its driver.
 
 use std::fmt;
 

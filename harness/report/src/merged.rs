@@ -23,7 +23,7 @@ impl Merged {
     /// version, and each trial must be in exactly one shard.
     ///
     /// # Errors
-    /// All violations of these conditions.
+    /// Returns all violations of these conditions.
     pub fn of(held: &[(String, Held)]) -> Result<Merged, Vec<String>> {
         let part = |(file, held): &(String, Held)| Part {
             file: file.clone(),
@@ -165,7 +165,7 @@ impl Merging {
     /// Returns the plan of the whole run, and the planned trials without a record.
     ///
     /// # Errors
-    /// All reasons why the parts are not the shards of one run by one version of rocrepro.
+    /// Returns all reasons why the parts are not the shards of one run by one version of rocrepro.
     pub fn end(self) -> Result<(Opened, MissingTrials), Vec<String>> {
         let Merging { parts, order, opened, mut problems, mut wrong, more, versions, .. } = self;
         let more = wrong.len().saturating_sub(NAMED) + more;

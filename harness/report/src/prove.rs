@@ -530,7 +530,7 @@ mod tests {
             with_fault(Fault::CopyTorn, failed("copies/a[x=1]")),
             // A guard of rocrepro failed, but none of the case's checks and expected results did.
             with_fault(Fault::CopyMisplaced, without_location(failed("copies/a[x=1]"))),
-            // The trial failed for another reason.
+            // The fault never acted, so the trial failed for another reason.
             idle(with_fault(Fault::KernelTwice, failed("copies/a[x=1]"))),
         ];
         let unsure = || vec![with_fault(Fault::CopyTorn, unproven("graphs/b"))];

@@ -12,8 +12,9 @@
 //! progress to a callback, and its errors are values that contain a hint.
 //!
 //! AMD's build tools (`s3_buckets.py`, `index_generation_s3_tar.py`, `install_rocm_from_artifacts.py` of TheRock)
-//! define where, when and how builds are published. These facts are configuration with dated defaults,
-//! `builds/sources.toml`, because they have changed several times a year.
+//! define where, when and how builds are published. These facts are configuration, because they have changed several
+//! times a year. Each default entry in `builds/sources.toml` states the document or tool from which it was taken, with
+//! the date.
 
 #![forbid(unsafe_code)]
 

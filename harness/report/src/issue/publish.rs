@@ -37,7 +37,7 @@ pub fn publish_json(value: Value, who: &Identity) -> Value {
         Value::String(text) => Value::String(publish(&text, who)),
         Value::Array(all) => publish_list(all, who),
         Value::Object(mut all) => {
-            // For example `{"name": "password", "value": "x"}`.
+            // An object may name its value: `{"name": "password", "value": "x"}`.
             let named =
                 ["name", "key"].iter().find_map(|key| all.get(*key)?.as_str().and_then(private));
             if let Some(private) = named

@@ -72,9 +72,9 @@ pub struct Archive {
 pub struct BuildQuery {
     /// Architecture, for example `gfx1151`.
     pub gfx: String,
-    /// First day of the builds; `None` means no limit.
+    /// First day on which a build may have been made; `None` means no limit.
     pub from: Option<Date>,
-    /// Last day of the builds; `None` means no limit.
+    /// Last day on which a build may have been made; `None` means no limit.
     pub to: Option<Date>,
     /// Version marks of builds from other branches than main that the query includes too, for example `+bkc` or
     /// `.dev0`.

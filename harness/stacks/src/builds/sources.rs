@@ -1,4 +1,5 @@
-//! Configuration of the hosts and folders that publish builds, with dated defaults.
+//! Reads the configuration of the hosts and folders that publish builds. Each default entry in `sources.toml` states
+//! from which document or build tool of TheRock it was taken, with the date.
 
 use std::collections::BTreeMap;
 use std::fs;

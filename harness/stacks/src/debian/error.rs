@@ -78,7 +78,7 @@ pub enum FetchError {
         /// The nearest release for which the mirrors have every package, if there is one.
         nearest: Option<String>,
     },
-    /// apt failed for another reason.
+    /// apt failed for a reason that no other variant describes.
     #[error("apt-get could not {action}: {detail}")]
     Apt {
         /// The attempted action.

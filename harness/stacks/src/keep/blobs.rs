@@ -42,7 +42,7 @@ impl Blobs {
         Self { folder }
     }
 
-    /// Writes a file of a prefix to `at`. The path must not exist.
+    /// Writes a file of a prefix to the path `at`, at which no file may exist yet.
     pub(crate) fn add(
         &self,
         content: &mut dyn Read,
