@@ -1,8 +1,9 @@
-//! Files that appear completely or not at all, even if their writer is killed.
+//! Writes files that appear completely or not at all, even if the writing process is killed.
 //!
-//! A [`NewFile`] has no name while it is written (`O_TMPFILE`), so a killed writer leaves no file behind. On a file
-//! system without such files, the file is called `.TARGET.rocrepro-PID-N` and is in the folder of the target. A killed
-//! writer leaves this file behind. It is not removed later, because its name does not prove who created it.
+//! A [`NewFile`] has no name while it is being written (`O_TMPFILE`), so a killed process leaves no file behind. If the
+//! file system does not support files without a name, the file is called `.TARGET.rocrepro-PID-N`, in the folder of the
+//! target. A killed process leaves such a file behind. It is not removed later, because its name does not prove which
+//! program created it.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +26,7 @@ use rustix::{
 pub struct NewFile {
     file: File,
     target: PathBuf,
-    /// Temporary name; `None` if the file has no name.
+    /// Temporary name of the file; `None` if the file has no name yet.
     temporary: Option<PathBuf>,
 }
 
@@ -50,7 +51,7 @@ impl NewFile {
         Ok(NewFile { file, target: target.to_owned(), temporary: Some(temporary) })
     }
 
-    /// Gives the file its final name. An existing file with that name is replaced, and its permissions are kept.
+    /// Gives the file its final name. If a file with that name exists, it is replaced, and its permissions are kept.
     ///
     /// # Errors
     /// The disk is full, or the folder is not writable.
@@ -76,19 +77,19 @@ impl NewFile {
     /// Gives the file its final name, which must not exist yet.
     ///
     /// # Errors
-    /// [`ErrorKind::AlreadyExists`] if the name exists, even as a dangling symbolic link. Otherwise as for
-    /// [`replace`](Self::replace).
+    /// [`ErrorKind::AlreadyExists`] if the name exists, even as a symbolic link without a target. The other errors are
+    /// those of [`replace`](Self::replace).
     pub fn publish(self) -> io::Result<()> {
         self.file.sync_all()?;
         match &self.temporary {
             None => self.link(&self.target),
-            // A hard link is used, because a rename would replace an existing file.
+            // The name is created as a hard link, because a rename would replace an existing file.
             Some(temporary) => fs::hard_link(temporary, &self.target),
         }
     }
 
     fn link(&self, name: &Path) -> io::Result<()> {
-        // The path in /proc is used, because linking a file descriptor directly needs a capability (open(2),
+        // The link is created through /proc, because linking a file descriptor directly needs a capability (open(2),
         // O_TMPFILE).
         let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         Ok(linkat(CWD, own, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
@@ -113,12 +114,12 @@ impl Drop for NewFile {
     }
 }
 
-/// Writes a file and replaces an existing one: a reader finds either the old or the new bytes. A symbolic link is kept,
+/// Writes a file, or replaces an existing one. A reader finds either the old or the new bytes. A symbolic link is kept,
 /// and its target is replaced. A target that is not a regular file, such as a pipe or `/dev/stdout`, is written
 /// directly.
 ///
 /// # Errors
-/// Those of [`NewFile`].
+/// The errors of [`NewFile`].
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     if path.exists() && !path.is_file() {
         return fs::write(path, bytes);
@@ -132,15 +133,15 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
 /// Writes a file that must not exist yet.
 ///
 /// # Errors
-/// [`ErrorKind::AlreadyExists`] if the name exists. Otherwise those of [`NewFile`].
+/// [`ErrorKind::AlreadyExists`] if the name exists. The other errors are those of [`NewFile`].
 pub fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = NewFile::create(path)?;
     file.write_all(bytes.as_ref())?;
     file.publish()
 }
 
-/// Opens a file without a name. Returns `None` if the file could not be named later, because the file system does not
-/// support that or `/proc` is not mounted.
+/// Opens a file that has no name. Returns `None` if the file could not be given a name later, because the file system
+/// does not support that or `/proc` is not mounted.
 fn without_a_name(folder: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     match open(folder, flags, Mode::from_raw_mode(0o666)) {
@@ -149,7 +150,7 @@ fn without_a_name(folder: &Path) -> io::Result<Option<File>> {
             let named = Path::new("/proc/self/fd").join(file.as_raw_fd().to_string());
             Ok(fs::metadata(named).is_ok().then_some(file))
         }
-        // The kernel or the file system does not support the flag; see open(2).
+        // Linux or the file system does not support O_TMPFILE; see open(2).
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => Ok(None),
         Err(error) => Err(error.into()),
     }

@@ -12,7 +12,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The test covers both ways to write a file: with a temporary name, and without a name.
+/// The test writes the file in both ways: with a temporary name, and without a name.
 #[test]
 fn writes_a_file_completely_or_not_at_all() {
     for nameless in [true, false] {

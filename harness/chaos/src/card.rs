@@ -1,6 +1,6 @@
-//! Runs the whole command on simulated cards that misbehave, kills runners, and reboots the simulated machine. The HIP
-//! runtime and the files of the driver are simulated too. The card logs what it did, and the tests compare the records
-//! with that log.
+//! Runs the whole command on simulated GPU cards that misbehave, kills the command in the middle of a run, and reboots
+//! the simulated machine. The HIP runtime and the files of the GPU driver are simulated too. The simulated card logs
+//! what it did, and the tests compare the command's records with that log.
 
 mod machine;
 mod model;
@@ -22,9 +22,9 @@ use self::{
 use crate::processes;
 
 const TRIALS: usize = 8;
-/// Maximum time of a run. No run takes this long, even on a busy machine.
+/// Maximum duration of a run. No run takes this long, even on a busy machine.
 const LONGEST: Duration = Duration::from_secs(300);
-/// Maximum number of starts of the command. After this many starts the run must be complete.
+/// Maximum number of times that a test starts the command. Then the run must be complete.
 const STARTS: usize = 2 * TRIALS + 2;
 
 pub(crate) struct Cards {
@@ -34,9 +34,9 @@ pub(crate) struct Cards {
 
 /// End of one execution of the command.
 enum CommandEnd {
-    /// The command exited with this code and printed this text.
+    /// The command exited with this exit code and printed this text.
     With(i32, String),
-    /// The command was killed, as the plan of the card requested. The text is the reason.
+    /// The test killed the command, because the plan of the card demanded it. The value is the reason.
     Killed(String),
 }
 
@@ -49,16 +49,16 @@ impl Cards {
         machine::impossible()
     }
 
-    /// Makes a run whose plan is drawn from a seed.
+    /// Runs trials on cards whose behaviours are drawn from a seed.
     ///
     /// # Errors
-    /// Fails with a description of the mistake.
+    /// A description of what the command did wrong.
     pub(crate) fn drawn(&self, seed: u64) -> Result<(), String> {
         self.play(&seed.to_string(), &model::draw(seed, TRIALS))
     }
 
-    /// Runs trials on a card that breaks in the middle of the run. Only the current trial and the health check after it
-    /// may access the broken card.
+    /// Runs trials on a card that breaks in the middle of the run. After that, only the trial that broke the card and
+    /// its health check may access the card.
     pub(crate) fn night(&self, trials: usize) -> Result<(), String> {
         let at = trials / 2;
         let fates = model::night(trials, at);
@@ -82,8 +82,8 @@ impl Cards {
         if wrong { Err(format!("{ran} trials ran, checks: {checks:?}\n{said}")) } else { Ok(()) }
     }
 
-    /// Makes two runs at the same time on two cards. Two trials must never use a card at the same time, and both cards
-    /// must be used.
+    /// Runs the command twice at the same time, on two cards. Two trials must never use a card at the same time, and
+    /// both cards must be used.
     pub(crate) fn two_runs(&self, trials: usize) -> Result<(), String> {
         let fates = vec![model::HEALTHY; trials];
         let machine = self.machine("two-runs", 2, &fates);
@@ -115,13 +115,13 @@ impl Cards {
             })
             .collect();
         let _ = fs::remove_dir_all(&machine.folder);
-        // A record contains the address of the card twice, from the runtime and from the files of the driver.
+        // A record contains the address of its card twice: from the HIP runtime, and from the files of the driver.
         let right = used.iter().sum::<usize>() == 4 * trials && used.iter().all(|n| *n > 0);
         if right { Ok(()) } else { Err(format!("records on the cards: {used:?}")) }
     }
 
-    /// Runs trials on two cards. One card is broken from the start, in the way that `how` names. That card must not be
-    /// used, and no trial may fail because of it.
+    /// Runs trials on two cards, one of which is broken from the start, in the way that `how` names. The broken card
+    /// must not be used, and no trial may fail because of it.
     pub(crate) fn dead_from_the_start(&self, how: &str) -> Result<(), String> {
         let fates = vec![model::HEALTHY; TRIALS];
         let machine = self.machine(&format!("dead-{how}"), 2, &fates);
@@ -141,8 +141,8 @@ impl Cards {
         if right { Ok(()) } else { Err(format!("exit code {code}\n{said}")) }
     }
 
-    /// Leaves a process that cannot be killed on a card. The card must also be unavailable for the next command, until
-    /// the process has ended.
+    /// Leaves a process that cannot be killed on a card. The next command must not use this card either, until the
+    /// process has ended.
     pub(crate) fn held_for_the_next(&self) -> Result<(), String> {
         let fates = [model::named("holds-and-works"), model::HEALTHY];
         let machine = self.machine("held", 1, &fates);
@@ -177,8 +177,8 @@ impl Cards {
         Machine::new(parts, name, cards, &actions)
     }
 
-    /// Starts the command until the run is complete. Reboots the machine after a card has broken and after a simulated
-    /// crash.
+    /// Starts the command again and again until the run is complete. Reboots the simulated machine after a card has
+    /// broken, and after a simulated crash.
     fn play(&self, name: &str, drawn: &RunPlan) -> Result<(), String> {
         let RunPlan { fates, mends, cards } = drawn;
         let mends = *mends;
@@ -217,7 +217,7 @@ impl Cards {
     }
 }
 
-/// Starts the command, and kills it if the plan of the card requests that.
+/// Starts the command, and kills it if the plan of the card demands that.
 fn start(machine: &Machine<'_>, mends: bool) -> Result<CommandEnd, String> {
     let out = File::create(machine.at("out")).expect("the folder is writable");
     let mut command = machine.run("record", mends);
@@ -231,7 +231,7 @@ fn start(machine: &Machine<'_>, mends: bool) -> Result<CommandEnd, String> {
             break status;
         }
         if wanted.is_none() && wants.exists() {
-            // The card first creates the file and then writes the whole text at once, so the file may still be empty.
+            // The card creates the file first and then writes the whole text at once, so the file may still be empty.
             let text = machine.text("card/wants");
             if !text.is_empty() {
                 wanted = Some(text);
@@ -246,7 +246,7 @@ fn start(machine: &Machine<'_>, mends: bool) -> Result<CommandEnd, String> {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    // The process that could not be killed is allowed to end now.
+    // From now on, the process that could not be killed can end.
     drop(holder);
     let _ = fs::remove_file(machine.at("card/hold"));
     let left = processes::kill_leftovers(&machine.folder);
@@ -268,7 +268,7 @@ impl Holder {
         let mut command = Command::new(machine.holder());
         command.arg(machine.at("card/hold")).stdin(Stdio::piped()).stdout(Stdio::null());
         // `kill_leftovers` finds the processes of a run by their working directory. This process belongs to the test,
-        // so it runs in another folder.
+        // so it must have another working directory.
         Holder(command.env_clear().current_dir("/").spawn().expect("it was compiled"))
     }
 }
@@ -280,8 +280,8 @@ impl Drop for Holder {
     }
 }
 
-/// Checks the output of a run that stopped early. The output must report that a card is broken, and which trial broke
-/// it.
+/// Checks the output of a run that stopped early. The output must report that the card is broken, and which trial broke
+/// the card.
 fn stopped(
     code: i32,
     said: &str,
@@ -315,8 +315,7 @@ fn stopped(
     }
 }
 
-/// Checks the records of a complete run: one record for each trial, with the planned result, and no trial that is
-/// suspected wrongly.
+/// Checks the records of a complete run: one record for each trial, with the planned result, and no wrong suspect.
 fn at_the_end(
     code: i32,
     machine: &Machine<'_>,
@@ -326,7 +325,7 @@ fn at_the_end(
     let mut wrong = Vec::new();
     let mut records: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for line in machine.text("record").lines() {
-        // The last line may be incomplete, if the runner was killed.
+        // If the command was killed, its last line may be incomplete.
         let Ok(record) = serde_json::from_str::<Value>(line) else { continue };
         if record["verdict"]["kind"].is_string() {
             records.entry(word(&record["trial"])).or_default().push(record);
@@ -381,13 +380,14 @@ fn at_the_end(
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// Checks what a record reports about the card after the trial. Returns a description of the mistake, if any.
+/// Checks what a record reports about the card after the trial. Returns a description of the error; `None` if the
+/// report is right.
 fn blame(record: &Value, fate: &PlannedTrial, name: &str, mends: bool) -> Option<String> {
     let after = word(&record["gpu_after"]);
     let lost = fate.verdict == "no-verdict" && fate.action != "counts-and-fails";
     let right = match fate.verdict {
         "pass" => after.is_empty(),
-        // The runner was killed before the trial ended, so there was no health check.
+        // The command was killed before the trial ended, so there was no health check.
         _ if lost => after.is_empty(),
         _ if fate.is_not_looked_after() => after.starts_with("unknown: the run was interrupted"),
         _ if !fate.breaks => after == "it worked: the health check passed",

@@ -1,4 +1,4 @@
-//! Builds a copy of a stack in which some libraries are changed.
+//! Creates a copy of a stack in which some libraries are replaced, damaged or removed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,25 +6,26 @@ use std::path::{Path, PathBuf};
 
 use crate::expectation::matches_pattern;
 
-/// Folder of the libraries in the root of a Debian stack.
+/// Folder that contains the libraries, in the root of a Debian stack.
 pub(crate) const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
-/// Change of all libraries whose names match a pattern.
+/// Change that is applied to all libraries whose names match a pattern.
 pub(crate) enum Change {
     Remove,
     /// Replaces the library by a copy of this file.
     Copy(PathBuf),
-    /// Replaces the library by a link to this path.
+    /// Replaces the library by a symbolic link to this path.
     Link(PathBuf),
     /// Replaces the library by a file with this content.
     Content(Vec<u8>),
-    /// Keeps only the first half of the library.
+    /// Keeps only the first half of the library's bytes.
     Half,
     /// Replaces the library by a folder.
     Folder,
 }
 
-/// Creates a root in which each library is a link to the library in `stack`, except for the changed libraries.
+/// Creates the folder `root`, in which each library is a symbolic link to the library in `stack`, except for the
+/// changed libraries. Each change applies to the libraries whose names match its pattern.
 pub(crate) fn make(stack: &Path, root: &Path, changes: &[(&str, Change)]) {
     let (from, to) = (stack.join(LIBRARIES), root.join(LIBRARIES));
     fs::create_dir_all(&to).expect("the folder is writable");

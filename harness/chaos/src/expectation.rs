@@ -1,20 +1,20 @@
-//! Reports that a run may make.
+//! Defines which results a disturbed run may report.
 
-/// Reports that a run may make.
+/// Results that a disturbed run may report, and strings that its output must contain.
 #[derive(Clone, Debug)]
 pub(crate) struct Expectation {
-    /// Answers, one of which the run must give.
+    /// Allowed answers. The run must give one of them.
     pub(crate) any: AllowedAnswers,
-    /// Texts that must all occur in the output.
+    /// Strings that the output must contain.
     pub(crate) says: &'static [&'static str],
     pub(crate) hides: &'static [&'static str],
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum AllowedAnswers {
-    /// Answers that a row of the table names.
+    /// Answers that a row of the table of disturbances lists.
     Fixed(&'static [&'static str]),
-    /// Answers that were derived for a mixture of rows.
+    /// Answers that were derived from those of several rows, for a mixture of these rows.
     Derived(Vec<&'static str>),
 }
 
@@ -37,7 +37,7 @@ impl Expectation {
     }
 }
 
-/// Returns true if an answer equals the pattern. A `*` at the end of the pattern matches any text.
+/// Returns true if an answer matches the pattern `wanted`. A `*` at the end of the pattern matches any text.
 pub(crate) fn matches_pattern(wanted: &str, answer: &str) -> bool {
     match wanted.strip_suffix('*') {
         Some(beginning) => answer.starts_with(beginning),

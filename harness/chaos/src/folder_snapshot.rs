@@ -1,4 +1,4 @@
-//! Snapshots of a folder, which show what a run has changed.
+//! Takes snapshots of a folder, which show what a run has changed in it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,10 +16,11 @@ pub(crate) enum Entry {
     Other,
 }
 
-/// Maximum size in bytes of files whose content is compared. Of larger files only size and time are compared.
+/// Size in bytes up to which the content of files is compared. For larger files, only size and modification time are
+/// compared.
 const READ: u64 = 4 << 20;
 
-/// Returns the state of everything below a folder. Links are not followed.
+/// Returns the state of everything in a folder, including its subfolders. Symbolic links are not followed.
 pub(crate) fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Entry> {
     let mut found = BTreeMap::new();
     let mut pending = vec![folder.to_path_buf()];
@@ -54,7 +55,7 @@ pub(crate) fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Entry> {
     found
 }
 
-/// Returns the changes that a run must not make: changed or removed files, and new files outside `allowed`.
+/// Describes the changes that a run must not make: changed or removed files, and new files outside `allowed`.
 pub(crate) fn differences(
     before: &BTreeMap<PathBuf, Entry>,
     after: &BTreeMap<PathBuf, Entry>,
@@ -73,7 +74,7 @@ pub(crate) fn differences(
         }
     }
     for (path, is) in after {
-        // New empty folders are allowed, because they do no harm.
+        // New empty folders are allowed, because they are harmless.
         if !before.contains_key(path) && !may(path) && *is != Entry::Folder {
             wrong.push(format!("a file was left: {}", path.display()));
         }

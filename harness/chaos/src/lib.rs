@@ -1,12 +1,12 @@
-//! Disturbs the whole command and checks that its report is still true.
+//! Disturbs the whole command, and checks that its reports are still true.
 //!
-//! Each kind of disturbance is a `row::Row` of one table. A row says how the disturbance is set up, and which answers a
-//! truthful tool may give. After each run, no process and no temporary file may remain, and no file of another program
-//! may have changed. Mixtures of two or three rows are tested too, with expectations that are derived from those of the
-//! rows. This crate shares no code with the command, because a mistake in shared code could hide itself.
+//! Each kind of disturbance is a `row::Row` in one table. A row states how to set up the disturbance, and which answers
+//! a truthful tool may give. After each run, no process and no temporary file may remain, and no file of another
+//! program may have changed. Mixtures of two or three rows are tested too, with expectations that are derived from
+//! those of the rows. This crate shares no code with the command, because an error in shared code could hide itself.
 
 #![forbid(unsafe_code)]
-// These crates contain only tests and their tools, which may panic.
+// This crate contains only tests and their tools, which may panic.
 #![allow(clippy::missing_panics_doc)]
 
 mod card;
@@ -38,25 +38,26 @@ use crate::{
     shared_tools::Tools,
 };
 
-/// Environment variable with the number of mixtures to run. The default is [`MIXTURES`].
+/// Name of the environment variable that contains the number of mixtures to run. The default is [`MIXTURES`].
 const VARIABLE: &str = "ROCREPRO_CHAOS_MIXTURES";
-/// Default number of mixtures. A developer can wait for this many.
+/// Default number of mixtures. It is small enough for a developer to wait for the result.
 const MIXTURES: u64 = 40;
-/// Number of mixtures from which on the long form runs, which includes every row.
+/// Number of mixtures from which on the tests run in their long form, which includes every row.
 const LONG: u64 = 1000;
-/// Number of random runs on simulated cards, and number of trials in the run whose card breaks.
+/// Number of runs with random behaviours on simulated cards, and number of trials in the run whose card breaks.
 const CARDS: (u64, usize) = (6, 60);
-/// Number of random runs, and number of trials in the run whose card breaks, for the long form.
+/// Number of runs with random behaviours, and number of trials in the run whose card breaks, for the long form.
 const LONG_CARDS: (u64, usize) = (500, 700);
 
-/// Runs the table and the mixtures with the given command. Accepts the command-line arguments of libtest.
+/// Runs the rows of the table and the mixtures with the command `program`. Accepts the command-line arguments of
+/// libtest.
 pub fn main(program: PathBuf) -> ExitCode {
     let mut arguments = Arguments::from_args();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    // More rows than processors run at the same time, because half of the rows wait for a time limit, and the command
-    // waits for its children.
+    // There are more rows at the same time than processors, because half of the rows wait for a time limit, and the
+    // command waits for its children.
     let at_once = arguments.test_threads.unwrap_or(3 * processors);
-    // Runs on a simulated card wait nine tenths of their time, so they may use all threads. Rows use only `at_once`
+    // Tests on simulated cards wait nine tenths of their time, so they may use all threads. Rows use only `at_once`
     // threads.
     arguments.test_threads = Some(arguments.test_threads.unwrap_or(8 * processors));
     let slots = Arc::new(Slots::new(at_once));
@@ -112,7 +113,7 @@ pub fn main(program: PathBuf) -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Runs one command after another for `minutes`. Fails if a process or file remains at the end.
+/// Runs one command after another for `minutes`. Fails if processes or files remain at the end.
 pub fn soak(program: PathBuf, minutes: u64) -> ExitCode {
     match soak::soak(program, Duration::from_secs(60 * minutes)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -128,7 +129,7 @@ struct Slots {
     freed: Condvar,
 }
 
-/// Slot of a running test. Dropping the value frees the slot.
+/// Permission to run one test. Dropping the value lets another test start.
 struct Slot<'p>(&'p Slots);
 
 impl Slots {
@@ -153,7 +154,7 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// Shared tools. They are built when the first test needs them, so that listing the tests is fast.
+/// The tools that all tests share. They are built when the first test needs them, so that listing the tests is fast.
 struct Lazy {
     program: PathBuf,
     made: OnceLock<Tools>,
@@ -211,7 +212,7 @@ mod tests {
 
     use super::*;
 
-    /// A slot must also be freed if a test panics, for example because its tools cannot be built.
+    /// The slot of a test must also become free if the test panics, for example because its tools cannot be built.
     #[test]
     fn slots_limit_the_tests_that_run_at_once() {
         let (slots, now, most) = (Slots::new(2), AtomicUsize::new(0), AtomicUsize::new(0));

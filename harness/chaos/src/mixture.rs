@@ -1,4 +1,4 @@
-//! Mixtures of two or three rows. The allowed reports of a mixture are derived from those of its rows.
+//! Draws mixtures of two or three disturbances, and derives the allowed answers of a mixture from those of its rows.
 
 use crate::{
     expectation::{AllowedAnswers, Expectation},
@@ -10,14 +10,14 @@ pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
     pub(crate) fn next(&mut self, limit: usize) -> usize {
-        // Linear congruential generator with the constants of Knuth's MMIX.
+        // This is a linear congruential generator with the constants of Knuth's MMIX.
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % limit
     }
 }
 
-/// Returns the rows of a mixture. Each attempt returns other rows.
+/// Returns the rows of a mixture, drawn from the seed. Another attempt draws other rows.
 pub(crate) fn draw(seed: u64, attempt: u64) -> Vec<&'static Row> {
     let rows: Vec<&Row> = table::rows().filter(|row| row.mixes).collect();
     let mut numbers = Numbers(seed.wrapping_mul(7919).wrapping_add(17 + 104_729 * attempt));
@@ -33,10 +33,11 @@ pub(crate) fn draw(seed: u64, attempt: u64) -> Vec<&'static Row> {
     drawn
 }
 
-/// Returns true if two rows conflict. A run has only one stack, one case and one folder of each kind.
+/// Returns true if two rows cannot be in one mixture. A run has only one stack, one case and one folder of each kind.
 fn excludes(a: &Row, b: &Row) -> bool {
-    // Each list names families that conflict with each other. Cases and signals conflict because the worker of a
-    // foreign case cannot write its process id to the file in which signal rows expect it.
+    // Each list contains families whose rows exclude each other. Rows with a case of their own exclude rows with
+    // signals, because the worker of such a case cannot write its process id to the file in which the signal rows
+    // expect it.
     const PLACES: [&[&str]; 4] = [
         &["runtime", "library", "case"],
         &["environment", "folder", "disk", "cache"],
@@ -44,16 +45,16 @@ fn excludes(a: &Row, b: &Row) -> bool {
         &["limit"],
     ];
     const NAMES: [[&str; 2]; 5] = [
-        // The launcher ends its worker with a signal that the worker ignores, so the worker does not end.
+        // The launcher ends its worker with a signal that the worker ignores, so the worker would not end.
         ["launcher/ignores-signals", "launcher/ends-a-hanging-worker"],
-        // A worker that hangs in its exit handlers also hangs in a call that exits.
+        // A worker that hangs in its exit handlers would also hang in a call that exits.
         ["preload/hang-at-exit", "runtime/malloc-exits"],
-        // A foreign case has so few wrong bytes that the worker does not write them to a file.
+        // The case of another row has so few wrong bytes that the worker does not save them to a file.
         ["disk/spool-vanishes-with-wrong-data", "case/"],
-        // A large environment does not fit on a small stack, so no command starts.
+        // A large environment does not fit on a small call stack, so no program would start.
         ["limit/stack-", "environment/"],
-        // A command that has no memory for another thread may have enough memory to create a temporary folder, and then
-        // abort.
+        // With so little memory, the command cannot start another thread, but may still create a temporary folder
+        // before it aborts.
         ["limit/memory-64m", "case/"],
     ];
     let both = |[one, other]: &[&str; 2], a: &Row, b: &Row| {
@@ -66,12 +67,13 @@ fn excludes(a: &Row, b: &Row) -> bool {
     PLACES.iter().any(|place| place.contains(&family(a)) && place.contains(&family(b)))
 }
 
-/// Returns the allowed reports of a mixture:
-/// * A pass is allowed only if every row allows one, because a disturbance that must be reported must be reported in a
-///   mixture too.
+/// Derives the allowed answers of a mixture from its rows:
+/// * A pass is allowed only if every row allows a pass, because a disturbance that must be reported must be reported in
+///   a mixture too.
 /// * A failure is allowed only if a row allows that failure, so that ROCm is never blamed for trouble of the machine.
-/// * No verdict is allowed if any row allows more than a pass.
-/// * A refusal is allowed if a row may be refused. If a row must be refused, nothing else is allowed.
+/// * No verdict is allowed if any row allows an answer other than a pass.
+/// * A refusal is allowed if any row allows a refusal. If a row allows nothing but a refusal, the only other
+///   answers allowed are that the command stops early or is killed because of trouble of the machine.
 pub(crate) fn expected(rows: &[&Row]) -> Expectation {
     let of = |row: &&Row| row.expect.any.all().to_vec();
     let all: Vec<&'static str> = rows.iter().flat_map(of).collect();
@@ -79,7 +81,7 @@ pub(crate) fn expected(rows: &[&Row]) -> Expectation {
     let mut any: Vec<&'static str> = Vec::new();
     if only("refused") {
         any.push("refused");
-        // The command may detect trouble of the machine before it detects the mistake.
+        // The command may detect the trouble of the machine before it detects the reason for the refusal.
         any.extend(all.iter().filter(|a| **a == "stopped" || a.starts_with("killed")));
     } else {
         any.extend(all.iter().filter(|answer| **answer != "pass" && **answer != "done"));

@@ -1,4 +1,4 @@
-//! Finds the processes of a run in /proc.
+//! Finds and kills the processes of a run, using /proc.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Maximum time that a killed process needs to disappear.
+/// Maximum time that a killed process needs until it disappears.
 const GONE: Duration = Duration::from_secs(3);
 
-/// File in the folder of the run to which a worker writes its process id.
+/// Name of the file, in the folder of the run, to which a worker writes its process id.
 pub(crate) const WORKER: &str = "worker.pid";
 
 pub(crate) struct RunningCommand<'a> {
@@ -19,8 +19,8 @@ pub(crate) struct RunningCommand<'a> {
 }
 
 impl RunningCommand<'_> {
-    /// Waits until the worker has written its process id, as the action `pid=FILE@POINT` of `c/trouble.c` requests.
-    /// Returns `None` if the worker never reaches that point.
+    /// Waits until the worker has written its process id, as the action `pid=FILE@POINT` in `c/trouble.c` demands.
+    /// Returns `None` if the worker never reaches that point of its execution.
     pub(crate) fn worker(&self) -> Option<Pid> {
         let path = self.folder.join(WORKER);
         self.file(&path)
@@ -28,7 +28,7 @@ impl RunningCommand<'_> {
             .flatten()
     }
 
-    /// Waits up to 20 s for a file that the run creates. Returns true if the file exists.
+    /// Waits up to 20 s until the run has created a file. Returns true if the file exists.
     pub(crate) fn file(&self, path: &Path) -> bool {
         let until = Instant::now() + Duration::from_secs(20);
         while Instant::now() < until && !is_dead(self.pid) {
@@ -55,8 +55,8 @@ fn proc_file_contains(pid: Pid, file: &str, bytes: &[u8]) -> bool {
     text.windows(bytes.len()).any(|window| window == bytes)
 }
 
-/// Returns true if a process belongs to the run of a folder. The environment, the arguments or the working directory of
-/// such a process name the folder.
+/// Returns true if a process belongs to the run in a folder: the process's environment, arguments or working directory
+/// contain the path of the folder.
 fn belongs_to(pid: Pid, folder: &Path) -> bool {
     if pid == rustix::process::getpid() {
         return false;
@@ -76,7 +76,7 @@ fn is_dead(pid: Pid) -> bool {
         .is_none_or(|(_, rest)| matches!(rest.trim_start().chars().next(), Some('Z' | 'X')))
 }
 
-/// Waits for the processes of a run to end. Kills the remaining ones and returns their descriptions.
+/// Waits for the processes of a run to end. Kills those that remain, and returns their descriptions.
 pub(crate) fn kill_leftovers(folder: &Path) -> Vec<String> {
     let until = Instant::now() + GONE;
     loop {
@@ -94,7 +94,7 @@ pub(crate) fn kill_leftovers(folder: &Path) -> Vec<String> {
     }
 }
 
-/// Returns the children of a process that have not ended.
+/// Returns the child processes of `parent` that have not ended.
 pub(crate) fn children_of(parent: Pid) -> Vec<Pid> {
     let is_child = |pid: &Pid| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

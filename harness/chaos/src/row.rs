@@ -1,19 +1,19 @@
 use crate::{expectation::Expectation, setup::RunSetup};
 
-/// A kind of disturbance.
+/// One kind of disturbance, and the answers that the command may give.
 pub(crate) struct Row {
-    /// Family and name of the row, separated by a slash.
+    /// Family and name of the disturbance, separated by a slash.
     pub(crate) name: &'static str,
     pub(crate) set_up: fn(&mut RunSetup<'_>),
     pub(crate) expect: Expectation,
-    /// True if the row may be mixed with other rows.
+    /// True if the disturbance may be combined with others.
     pub(crate) mixes: bool,
-    /// True if only the long form includes the row.
+    /// True if only the long form of the tests includes the row.
     pub(crate) long: bool,
 }
 
-/// Returns a row with its allowed answers. An answer is one of `pass`, `fail SIGNATURE`, `no-verdict SIGNATURE`, `skip
-/// SIGNATURE`, `refused` (exit code 2), `stopped` (exit code 3 before a trial) and `done` (exit code 0 without a
+/// Creates a row with its allowed answers. An answer is one of `pass`, `fail SIGNATURE`, `no-verdict SIGNATURE`, `skip
+/// SIGNATURE`, `refused` (exit code 2), `stopped` (exit code 3 before any trial) and `done` (exit code 0 without a
 /// trial). A `*` at the end of a signature matches any text.
 pub(crate) const fn row(
     name: &'static str,
@@ -24,7 +24,7 @@ pub(crate) const fn row(
 }
 
 impl Row {
-    /// Adds texts that must occur on standard output or standard error.
+    /// Adds strings that standard output or standard error must contain.
     pub(crate) const fn says(mut self, texts: &'static [&'static str]) -> Row {
         self.expect.says = texts;
         self
@@ -35,13 +35,13 @@ impl Row {
         self
     }
 
-    /// Excludes the row from mixtures, for example because it drives the command in its own way.
+    /// Excludes the row from mixtures, for example because it runs the command in its own way.
     pub(crate) const fn alone(mut self) -> Row {
         self.mixes = false;
         self
     }
 
-    /// Restricts the row to the long form, because the row takes long.
+    /// Includes the row only in the long form of the tests, because its run takes long.
     pub(crate) const fn long(mut self) -> Row {
         self.long = true;
         self.mixes = false;

@@ -1,4 +1,4 @@
-//! Sets up one run, executes it and checks it.
+//! Runs the command once with a set of disturbances, and checks the result.
 
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
@@ -17,29 +17,29 @@ use crate::{
     shared_tools::Tools,
 };
 
-/// Maximum time of a run. No row takes this long, even on a busy machine.
+/// Maximum duration of a run. No row takes this long, even on a busy machine.
 const LONGEST: Duration = Duration::from_secs(300);
-/// Maximum number of bytes of output that are read.
+/// Maximum number of bytes that are read of the command's output.
 const MOST_OUTPUT: u64 = 4 << 20;
 
 pub(crate) enum NotRun {
-    /// The machine does not have something that a row needs.
+    /// The machine lacks something that a row needs. The value describes it.
     Impossible(String),
-    /// Two rows need different values for the same thing, for example two stacks.
+    /// Two rows need different values for the same thing, for example two different stacks.
     Conflict,
 }
 
 pub(crate) struct RunOutcome {
-    /// Answer of the command, in the format of [`crate::row::row`].
+    /// Answer that the command gave, in the format of [`crate::row::row`].
     pub(crate) answer: String,
-    /// Mistakes that no disturbance excuses, for example a panic.
+    /// Errors that no disturbance excuses, for example a panic.
     wrong: Vec<String>,
     said: String,
     command: String,
 }
 
 impl RunOutcome {
-    /// Compares the result with the allowed reports. Returns a description of all mistakes, if any.
+    /// Compares the result with the allowed answers. Returns a description of all errors; `None` if there are none.
     pub(crate) fn mismatch(mut self, expect: &Expectation) -> Option<String> {
         if !expect.allows(&self.answer) {
             let wanted = expect.any.all().join(" or ");
@@ -61,7 +61,7 @@ impl RunOutcome {
 /// Sets up several rows together and runs the command.
 ///
 /// # Errors
-/// Fails if the rows cannot be set up together or on this machine.
+/// The rows cannot be set up together, or cannot be set up on this machine.
 pub(crate) fn run_rows(tools: &Tools, rows: &[&Row]) -> Result<RunOutcome, NotRun> {
     let mut setup = RunSetup::new(tools);
     rows.iter().for_each(|row| (row.set_up)(&mut setup));
@@ -118,8 +118,8 @@ fn shell(setup: &RunSetup<'_>, command: &Command) -> String {
     format!("env -i {} {command:?}", variables.join(" "))
 }
 
-/// Executes the actions of the rows while the command runs, and waits for the command to end. Returns `None` if the
-/// command had to be killed.
+/// Executes the actions that the rows demand while the command runs, and waits for the command to end. Returns `None`
+/// if the command had to be killed.
 fn watch(
     mut child: Child,
     setup: &mut RunSetup<'_>,
@@ -157,7 +157,7 @@ fn records(setup: &RunSetup<'_>, wrong: &mut Vec<String>) -> Vec<Value> {
     for line in String::from_utf8_lossy(&text).lines() {
         match serde_json::from_str::<Value>(line) {
             Ok(record) if record["verdict"]["kind"].is_string() => records.push(record),
-            // Other lines only record that a trial began.
+            // All other lines only report that a trial began.
             Ok(_) => {}
             Err(error) => wrong.push(format!("a line of the record is not JSON ({error}): {line}")),
         }
@@ -165,7 +165,8 @@ fn records(setup: &RunSetup<'_>, wrong: &mut Vec<String>) -> Vec<Value> {
     records
 }
 
-/// Returns the answer in the format of rows, and checks that the exit code and the records agree.
+/// Returns the answer of the command, in the format of [`crate::row::row`]. Adds an error to `wrong` if the exit code
+/// and the records disagree.
 fn answer(ended: Option<ExitStatus>, records: &[Value], wrong: &mut Vec<String>) -> String {
     let Some(status) = ended else { return "endless".to_owned() };
     let Some(code) = status.code() else {
@@ -206,7 +207,7 @@ fn answer(ended: Option<ExitStatus>, records: &[Value], wrong: &mut Vec<String>)
     if word == "pass" { "pass".to_owned() } else { format!("{word} {signature}") }
 }
 
-/// Adds mistakes that no disturbance excuses: a panic, or control characters in the output.
+/// Adds errors that no disturbance excuses to `wrong`: a panic, or control characters in the output.
 fn always_wrong(said: &str, wrong: &mut Vec<String>) {
     if said.contains("thread 'main' panicked at harness/cli")
         || said.contains("thread 'main' panicked at /")

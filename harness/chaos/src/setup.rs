@@ -1,4 +1,4 @@
-//! Set-up of one run. Rows modify it.
+//! Describes how one run of the command is set up. The rows of the table of disturbances modify this set-up.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,24 +15,25 @@ use crate::{
     shared_tools::{TRIAL, Tools},
 };
 
-/// Action that is executed while the command runs.
+/// Action that the test executes while the command runs.
 type During = Box<dyn FnOnce(&RunningCommand<'_>)>;
 
-/// Check of the output after the run. Returns a description of the mistake, if any.
+/// Check of the output after the run. Returns a description of the error; `None` if the output is right.
 type Look = Box<dyn FnOnce(&str) -> Option<String>>;
 
 pub(crate) struct RunSetup<'t> {
     pub(crate) tools: &'t Tools,
     pub(crate) folder: PathBuf,
-    /// Arguments of the command. If the list is empty, the command runs [`TRIAL`].
+    /// Arguments of the command, except for `more`. If the list is empty, the command runs [`TRIAL`].
     pub(crate) words: Vec<OsString>,
-    /// Arguments that are appended.
+    /// Arguments that are appended to all others.
     pub(crate) more: Vec<OsString>,
-    /// Wrapper commands. Each one starts the next one, and the last one starts the command.
+    /// Commands that are put in front of the command. Each one starts the next one, and the last one starts the command
+    /// itself.
     pub(crate) before: Vec<OsString>,
-    /// Environment variables of the command. `None` removes a variable.
+    /// Environment variables of the command. The value `None` removes a variable.
     pub(crate) variables: BTreeMap<OsString, Option<OsString>>,
-    /// Disturbances in the worker; see `c/trouble.c`.
+    /// Disturbances that a preloaded library causes in the worker; see `c/trouble.c`.
     troubles: Vec<String>,
     launchers: Vec<String>,
     trial: Option<String>,
@@ -40,13 +41,13 @@ pub(crate) struct RunSetup<'t> {
     cache: Option<PathBuf>,
     quiet: u32,
     record: Option<PathBuf>,
-    /// Files that the run may write.
+    /// Files and folders that the run may write.
     pub(crate) outputs: Vec<PathBuf>,
     during: Vec<During>,
     pub(crate) afterwards: Vec<Look>,
-    /// True if two rows need different values for the same thing.
+    /// True if two rows demand different values for the same thing.
     pub(crate) conflict: bool,
-    /// Reason why this machine cannot make the run.
+    /// Reason why the run is impossible on this machine; `None` if it is possible.
     pub(crate) impossible: Option<String>,
     pub(crate) times: u32,
 }
@@ -80,12 +81,12 @@ impl<'t> RunSetup<'t> {
         }
     }
 
-    /// Adds a disturbance in the worker; see `c/trouble.c`.
+    /// Adds a disturbance that a preloaded library causes in the worker; see `c/trouble.c`.
     pub(crate) fn trouble(&mut self, what: &str) {
         self.troubles.push(what.to_owned());
     }
 
-    /// Makes the worker hang at a point, and then executes an action.
+    /// Makes the worker hang at a point of its execution, and then executes an action with the worker's process id.
     pub(crate) fn at_worker(
         &mut self,
         point: &str,
@@ -102,12 +103,12 @@ impl<'t> RunSetup<'t> {
         });
     }
 
-    /// Shortens the time limit without output, for runs that hang.
+    /// Shortens the time after which a worker without output counts as hanging, for runs that hang.
     pub(crate) fn hangs(&mut self) {
         self.quiet = 3;
     }
 
-    /// Adds a launcher: a shell script, which usually ends with `exec "$@"`.
+    /// Adds a launcher, given as a shell script, which usually ends with `exec "$@"`.
     pub(crate) fn launcher(&mut self, script: &str) {
         let name = format!("launcher-{}.sh", self.launchers.len());
         let path = self.tool(&name, script);
@@ -126,7 +127,7 @@ impl<'t> RunSetup<'t> {
         self.more.extend(["--env".into(), pair.into()]);
     }
 
-    /// Adds an option that may be given only once.
+    /// Adds an option to the arguments. Two rows that add the same option conflict.
     pub(crate) fn option(&mut self, name: &str, value: &str) {
         self.conflict |= self.more.iter().any(|word| word == name);
         self.more.push(name.into());
@@ -143,21 +144,22 @@ impl<'t> RunSetup<'t> {
         self.conflict |= self.variables.insert(name.into(), None).is_some();
     }
 
-    /// Runs the command under a limit, which is written as for `prlimit`.
+    /// Runs the command under a resource limit, which is written as an option of `prlimit`.
     pub(crate) fn limit(&mut self, limit: &str) {
         self.needs("prlimit");
         self.before.extend(["prlimit".into(), limit.into(), "--".into()]);
     }
 
-    /// Runs the command as a separate user with a limit on processes and threads. The user has the rights of root to
-    /// read and write files. The limit does not apply to root itself, and for an existing user all other programs of
-    /// that user would count.
+    /// Runs the command as a separate user who may have at most `most` processes and threads. The user has root's
+    /// rights to read and write files. A limit of root itself would have no effect, and for an existing user, all other
+    /// programs of that user would count towards the limit.
     pub(crate) fn processes(&mut self, most: u32) {
         if !rustix::process::geteuid().is_root() {
             self.impossible = Some("another user needs root".into());
         }
         self.needs("setpriv");
-        // The limit counts all processes of the user, so each row and each test program uses a user of its own.
+        // The limit applies to all processes of a user together, so each row and each test program uses a user of its
+        // own.
         let user = 10_000 + (std::process::id() * 7 + most) % 50_000;
         let words = [
             "setpriv".to_owned(),
@@ -167,7 +169,7 @@ impl<'t> RunSetup<'t> {
             format!("--reuid={user}"),
             format!("--regid={user}"),
         ];
-        // A container may allow only a few user ids, and its root may have only a few capabilities.
+        // A container may allow only some user ids, and its root user may have only some capabilities.
         let tried = Command::new(&words[0]).args(&words[1..]).arg("true").output();
         if !tried.is_ok_and(|tried| tried.status.success()) {
             self.impossible = Some("this machine does not allow a change of the user".into());
@@ -176,8 +178,8 @@ impl<'t> RunSetup<'t> {
         self.limit(&format!("--nproc={most}"));
     }
 
-    /// Runs a shell script in a new mount namespace, in which the command starts afterwards. In the script, `$ROW` is
-    /// the folder of the run.
+    /// Runs a shell script in a new mount namespace, and then starts the command in that namespace. In the script,
+    /// `$ROW` is the folder of the run.
     pub(crate) fn mounts(&mut self, script: &str) {
         if !rustix::process::geteuid().is_root() {
             self.impossible = Some("mounts need root".into());
@@ -187,7 +189,7 @@ impl<'t> RunSetup<'t> {
         let name = format!("mounts-{}.sh", self.before.len());
         let path = self.tool(&name, &text);
         let words: [OsString; 4] = ["unshare".into(), "-m".into(), "sh".into(), path.into()];
-        // The script is inserted in front of limits, so that the limits apply to the command and not to the mounts.
+        // The script comes before any resource limits, so that the limits apply to the command and not to the mounts.
         self.before.splice(0..0, words);
     }
 
@@ -195,13 +197,13 @@ impl<'t> RunSetup<'t> {
         self.conflict |= self.trial.replace(trial.to_owned()).is_some_and(|other| other != trial);
     }
 
-    /// Runs the only case of a file or folder.
+    /// Makes the command run the only case in a file or folder.
     pub(crate) fn cases_from(&mut self, path: impl Into<OsString>) {
         self.conflict |= self.trial.replace(String::new()).is_some();
         self.more.extend(["--cases-from".into(), path.into()]);
     }
 
-    /// Writes a case file to the working directory and runs the case.
+    /// Writes a case file to the working directory, and makes the command run this case.
     pub(crate) fn case(&mut self, text: &str) {
         let path = self.work("case.yaml", text.as_bytes());
         self.cases_from(path);
@@ -211,7 +213,7 @@ impl<'t> RunSetup<'t> {
         self.conflict |= self.stack.replace(root).is_some();
     }
 
-    /// Runs on a copy of the stack with some files changed; see [`changed_stack::make`].
+    /// Makes the command use a copy of the stack in which some files are changed; see [`changed_stack::make`].
     pub(crate) fn overlay(&mut self, changes: &[(&str, changed_stack::Change)]) {
         let root = self.folder.join("stack");
         if self.stack.is_some() {
@@ -222,8 +224,8 @@ impl<'t> RunSetup<'t> {
         self.stack(root);
     }
 
-    /// Runs on a copy of the stack with an interposer library in front of libamdhip64. The library causes the
-    /// disturbance `what`.
+    /// Makes the command use a copy of the stack that has an interposer library in front of libamdhip64. The library
+    /// causes the disturbance `what`.
     pub(crate) fn shim(&mut self, what: &str) {
         let shim = self.tools.shim.clone();
         let real = self.tools.stack.join(changed_stack::LIBRARIES).join("libamdhip64.so.7");
@@ -235,7 +237,7 @@ impl<'t> RunSetup<'t> {
         self.worker_variable(&format!("CHAOS_SHIM={what}"));
     }
 
-    /// Gives the run an empty cache of its own, and returns the command's folder in the cache.
+    /// Gives the run an empty cache of its own. Returns the folder in that cache which the command uses.
     pub(crate) fn own_cache(&mut self) -> PathBuf {
         let cache = self.folder.join("cache");
         if self.cache.is_none() {
@@ -245,8 +247,8 @@ impl<'t> RunSetup<'t> {
         cache.join("rocrepro")
     }
 
-    /// Gives the run a cache of its own with the contents of an earlier run, and returns the command's folder in the
-    /// cache.
+    /// Gives the run a cache of its own that contains the results of an earlier run. Returns the folder in that cache
+    /// which the command uses.
     pub(crate) fn warm_cache(&mut self) -> PathBuf {
         let cold = self.cache.is_none();
         let cache = self.own_cache();
@@ -256,7 +258,7 @@ impl<'t> RunSetup<'t> {
         cache
     }
 
-    /// Gives the run a cache of its own that all users can write to.
+    /// Gives the run an empty cache of its own to which all users can write.
     pub(crate) fn open_cache(&mut self) {
         let mut folders = vec![self.own_cache()];
         while let Some(folder) = folders.pop() {
@@ -275,12 +277,12 @@ impl<'t> RunSetup<'t> {
         self.afterwards.push(Box::new(look));
     }
 
-    /// Creates a file of another program in the working directory.
+    /// Creates a file in the working directory that the command must not change.
     pub(crate) fn work(&mut self, name: &str, content: &[u8]) -> PathBuf {
         put(&self.folder.join("work").join(name), content)
     }
 
-    /// Creates a file of another program in TMPDIR.
+    /// Creates a file in TMPDIR that the command must not change.
     pub(crate) fn decoy(&mut self, name: &str, content: &[u8]) -> PathBuf {
         put(&self.folder.join("tmp").join(name), content)
     }

@@ -1,4 +1,5 @@
-//! Resources that all rows share: the command, the stack, compiled libraries that cause disturbances, and a warm cache.
+//! Builds what all disturbances share: the command, the stack, compiled libraries that cause disturbances, and a filled
+//! cache.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,9 +12,9 @@ use tempfile::TempDir;
 
 use crate::processes;
 
-/// A fast trial: copies of two bytes.
+/// Name of a fast trial, which copies two bytes.
 pub(crate) const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
-/// A trial that compiles a kernel.
+/// Name of a trial that compiles a kernel.
 pub(crate) const KERNEL: &str = "kernels/saxpy[n=65536,block=1024]";
 
 const RELEASE: &str = "debian:7.2.4";
@@ -21,11 +22,11 @@ const RELEASE: &str = "debian:7.2.4";
 pub(crate) struct Tools {
     pub(crate) program: PathBuf,
     pub(crate) stack: PathBuf,
-    /// Library for LD_PRELOAD that causes disturbances in the worker.
+    /// Library that is loaded into the worker with LD_PRELOAD and causes disturbances there.
     pub(crate) trouble: PathBuf,
-    /// Program that runs another program to which a system call is forbidden.
+    /// Program that starts another program and forbids one system call to it.
     pub(crate) forbid: PathBuf,
-    /// The library that causes disturbances, compiled as a replacement of libamdhip64.
+    /// Interposer library that causes disturbances: it replaces libamdhip64 and passes calls on to it.
     pub(crate) shim: PathBuf,
     /// A libamdhip64 whose functions do nothing.
     pub(crate) stub: PathBuf,
@@ -34,19 +35,19 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Compiles the libraries and finds the stack. Fetches the stack if necessary.
+    /// Compiles the libraries and programs, and finds the stack. Fetches the stack if necessary.
     pub(crate) fn make(program: PathBuf) -> Tools {
-        // Processes that escape from a run become children of this process, so that they are found.
+        // Processes that a run leaves behind become children of this process, so that they are found.
         set_child_subreaper(Some(getpid())).expect("Linux 3.4 or newer");
         let base = tempfile::Builder::new().prefix("chaos-").tempdir().expect("a temporary folder");
-        // The path of a temporary folder may contain a link, but paths in /proc do not.
+        // The path of a temporary folder may contain a symbolic link, but the paths in /proc contain none.
         let folder = fs::canonicalize(base.path()).expect("it was just made");
         let built = |name: &str| folder.join(name);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
         compile(&source.join("trouble.c"), &built("trouble.so"), &["-shared", "-ldl", "-lpthread"]);
         compile(&source.join("forbid.c"), &built("forbid"), &[]);
-        // The shim is linked to the real library under another name. An empty library with that name is enough for
-        // linking.
+        // The interposer library is linked to the real library under another name. For linking, an empty library with
+        // that name is sufficient.
         fs::write(built("empty.c"), "int chaos_nothing;\n").expect("the folder is writable");
         let name = ["-shared", "-Wl,-soname,libamdhip64_real.so"];
         compile(&built("empty.c"), &built("libamdhip64_real.so"), &name);
@@ -86,10 +87,10 @@ impl Tools {
         tools
     }
 
-    /// Runs the trials of the rows once, so that rows find compiled kernels in the cache.
+    /// Runs the trials of the rows once, so that the rows find compiled kernels in the cache.
     fn fill_cache(&self) {
-        // The cache contains all fetched stacks. If a stack does not start, the command tries others to find out
-        // whether the machine can run ROCm.
+        // The cache contains a link to all fetched stacks: if a stack does not start, the command tries the other
+        // stacks, to find out whether the machine can run ROCm.
         let cache = self.cache().join("rocrepro");
         fs::create_dir_all(&cache).expect("the folder is writable");
         let stacks = self.stack.parent().expect("a fetched stack is in the folder of stacks");
@@ -115,7 +116,7 @@ impl Tools {
         self.base.path().join("cache")
     }
 
-    /// Fills a cache with the results of earlier runs. Compiled kernels are copied, and the device is linked.
+    /// Fills a cache with the results of earlier runs. Compiled kernels are copied, and the emulated device is linked.
     pub(crate) fn warm(&self, cache: &Path) {
         let from = self.cache().join("rocrepro");
         copy_tree(&from, cache);
@@ -124,7 +125,7 @@ impl Tools {
     /// Checks that no process of a run is alive.
     ///
     /// # Errors
-    /// Fails with the descriptions of the processes that are alive.
+    /// A description of the processes that are alive.
     pub(crate) fn check_no_process_left(&self) -> Result<(), String> {
         let left = processes::children_of(getpid());
         if left.is_empty() {
@@ -145,13 +146,13 @@ fn copy_tree(from: &Path, to: &Path) {
         } else if path.is_dir() {
             copy_tree(&path, &at);
         } else {
-            // Another run may have just removed the file.
+            // Another run may have removed the file in the meantime.
             let _ = fs::copy(&path, &at);
         }
     }
 }
 
-/// Compiles a C file. `more` contains additional arguments of the compiler.
+/// Compiles a C file. `more` contains additional arguments for the compiler.
 pub(crate) fn compile(source: &Path, to: &Path, more: &[&str]) {
     let mut command = Command::new("cc");
     command.args(["-O1", "-g", "-w", "-fPIC", "-o"]).arg(to).arg(source).args(more);

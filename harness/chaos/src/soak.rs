@@ -1,6 +1,6 @@
 //! Runs one command after another in the same folders for a given time: whole families of cases, failures, hangs, and
-//! runs that are interrupted or killed and then resumed. Then counts the processes, files and folders that remain, and
-//! compares the time that the same work takes at the start and at the end.
+//! runs that are interrupted or killed and then resumed. At the end, counts the processes, files and folders that
+//! remain, and compares the time that the same work takes with the time at the start.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,8 +18,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 struct CommandKind {
     name: &'static str,
     arguments: &'static [&'static str],
-    /// Signal that the command receives after some time, and an exit code that is then allowed in addition to the
-    /// normal one.
+    /// Signal that is sent to the command after some time; `None` for no signal. The second value is an exit code that
+    /// is then allowed too.
     signal: Option<(Signal, Option<i32>)>,
     code: i32,
 }
@@ -55,7 +55,10 @@ struct Soak {
     folder: PathBuf,
 }
 
-/// Runs commands for `time`, and describes the mistakes at the end.
+/// Runs commands for `time`.
+///
+/// # Errors
+/// A description of what went wrong.
 pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
     let base = tempfile::Builder::new().prefix("soak-").tempdir().expect("a temporary folder");
     let folder = fs::canonicalize(base.path()).expect("it was just made");
@@ -63,7 +66,7 @@ pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
     for name in ["tmp", "cache", "home", "here"] {
         fs::create_dir(soak.folder.join(name)).expect("the folder is writable");
     }
-    // The first runs create files that stay: the stack, the device and compiled kernels.
+    // The first runs create files that remain: the stack, the emulated device and compiled kernels.
     for kind in KINDS.iter().filter(|kind| kind.signal.is_none()) {
         soak.check(kind, soak.start(kind, &[]))?;
     }
@@ -84,8 +87,8 @@ pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
                 sleep(Duration::from_millis(50 + numbers.next(1500) as u64));
                 let _ = kill_process(Pid::from_child(&child), signal);
                 let status = child.wait().map_err(|e| e.to_string())?;
-                // The command may have ended before the signal, or the signal may have arrived before its handler was
-                // installed.
+                // The command may have ended before the signal was sent, or the signal may have arrived before its
+                // handler was installed.
                 let by_signal = status.code().is_none();
                 if !by_signal && status.code() != Some(kind.code) && status.code() != code {
                     return Err(format!("{}: it ended with {status}", kind.name));
@@ -98,7 +101,7 @@ pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
             copies.push(started.elapsed());
         }
     }
-    // This run must remove the temporary folders of runs that were killed.
+    // This run must remove the temporary folders of the runs that were killed.
     soak.check(&KINDS[0], soak.start(&KINDS[0], &[]))?;
     let after = files(&soak.folder);
     let commands: u32 = ran.values().sum();
@@ -155,7 +158,7 @@ impl Soak {
     }
 }
 
-/// Counts the files and folders in each place. The contents of comgr's cache are not counted.
+/// Returns the number of files and folders in each place. The contents of comgr's cache are not counted.
 fn files(folder: &Path) -> BTreeMap<String, usize> {
     let count = |path: &str| count(&folder.join(path));
     let places = ["tmp", "home", "here", "cache/rocrepro/stacks", "cache/rocrepro/code/tmp"];

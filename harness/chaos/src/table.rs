@@ -1,4 +1,4 @@
-//! The table of all disturbances.
+//! The table of all disturbances with which the command is tested, one module for each family.
 
 mod archives;
 mod calls;

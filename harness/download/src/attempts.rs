@@ -1,4 +1,4 @@
-//! Requests to a host, which are repeated after failures.
+//! Sends requests to a host, and repeats them after failures that may be temporary.
 
 use std::sync::{
     atomic::{AtomicBool, Ordering},
@@ -15,14 +15,14 @@ use crate::{
     network, text_header,
 };
 
-/// Reason why a request was not answered.
+/// Reason why a request has no response.
 pub(crate) enum RequestError {
     Cancelled,
     Failed(String),
 }
 
 /// Sends a request and returns its response. The request is sent on a second thread, because waiting for the first byte
-/// from the host cannot be cancelled.
+/// of the response cannot be cancelled.
 pub(crate) fn send_request(
     request: RequestBuilder<WithoutBody>,
     cancel: &AtomicBool,
@@ -48,17 +48,17 @@ pub(crate) fn send_request(
 /// A failed attempt after which another attempt makes sense.
 pub(crate) struct Trouble {
     reason: String,
-    /// Time that the host asked the client to wait.
+    /// Time for which the host asked the client to wait; `None` if it did not ask.
     after: Option<Duration>,
     from: Origin,
 }
 
-/// Cause of a failed attempt.
+/// Origin of the failure of an attempt.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Origin {
-    /// The network failed.
+    /// The network or the connection failed.
     Network,
-    /// The host refused this address.
+    /// The host refused to send this file.
     Host,
     /// The host limits the rate of requests.
     Limit,
@@ -71,7 +71,7 @@ impl From<String> for Trouble {
 }
 
 impl Trouble {
-    /// Returns the error of a download whose last attempt has failed.
+    /// Returns the error for a download whose last attempt failed in this way.
     pub(crate) fn failure(&self, url: &str) -> DownloadError {
         let (url, status, after) = (url.to_owned(), self.reason.clone(), self.after);
         match self.from {
@@ -83,7 +83,7 @@ impl Trouble {
 }
 
 pub(crate) struct Attempts<'a> {
-    /// Number of successive attempts that returned no new byte.
+    /// Number of attempts since the last one that returned a new byte.
     pub(crate) failed: u32,
     backoff: Duration,
     cancel: &'a AtomicBool,
@@ -99,7 +99,7 @@ impl<'a> Attempts<'a> {
         Self { failed: 0, backoff: http.backoff, cancel, progress }
     }
 
-    /// Waits before the next attempt.
+    /// Waits until the next attempt may be made.
     ///
     /// # Errors
     /// All attempts have been made, the host asks for a longer wait than [`LONGEST_WAIT`], or the download was
@@ -125,13 +125,15 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// Returns the reason if a response is a failure after which another attempt makes sense.
+/// Returns a description of the failure if a response is a failure that may be temporary. `None` for any other
+/// response.
 pub(crate) fn retryable_failure(response: &Response<Body>) -> Option<Trouble> {
     let status = response.status();
     let number = |name| text_header(response, name)?.parse::<u64>().ok();
     let after = number(header::RETRY_AFTER).map(Duration::from_secs);
-    // If GitHub's rate limit is reached, the status is 403, and headers contain the remaining requests and the time of
-    // the reset: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api.
+    // If GitHub's rate limit is reached, the status is 403. Headers contain the number of remaining requests and the
+    // time at which the limit is reset:
+    // https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api.
     let none_left = number(header::HeaderName::from_static("x-ratelimit-remaining")) == Some(0);
     let reset = number(header::HeaderName::from_static("x-ratelimit-reset")).filter(|_| none_left);
     let since_1970 = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();

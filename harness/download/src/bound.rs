@@ -2,24 +2,25 @@ use std::path::Path;
 
 use crate::DownloadError;
 
-/// Maximum size of a response in bytes, with its reason. Every download needs one, because an endless response would
-/// fill the disk or the memory.
+/// Maximum size of a response in bytes, with the reason for it. Every download needs a maximum, because an endless
+/// response would fill the disk or the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     pub(crate) most: u64,
     why: &'static str,
-    /// True if the maximum is the free space of a disk.
+    /// True if the maximum is the free space on a disk.
     disk: bool,
 }
 
 impl Bound {
-    /// Creates a maximum in bytes. `why` is a clause at the end of a message, for example `the lock says its size`.
+    /// Creates a maximum size in bytes. `why` is the reason, a clause at the end of a message, for example `the lock
+    /// says its size`.
     pub const fn new(most: u64, why: &'static str) -> Self {
         Self { most, why, disk: false }
     }
 
-    /// Lowers the maximum to the free space of the folder's disk. If the free space is unknown, the maximum is not
-    /// changed.
+    /// Lowers the maximum to the free space on the disk that contains the folder. If the free space is unknown, the
+    /// maximum is not changed.
     pub fn within_free_space(self, folder: &Path) -> Self {
         let free =
             rustix::fs::statvfs(folder).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));

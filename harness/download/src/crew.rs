@@ -1,5 +1,5 @@
-/// Calls `work` on `threads` threads, and returns when all calls have returned. If no more threads can be started, the
-/// calling thread does the work of the missing ones, which is only slower.
+/// Calls `work` on `threads` threads, and returns when all calls have returned. If threads cannot be started, the
+/// calling thread does their work, which is only slower.
 pub fn crew(threads: usize, work: impl Fn() + Sync) {
     std::thread::scope(|scope| {
         for _ in 0..threads {

@@ -1,6 +1,6 @@
-//! Downloads that continue after redirects, rate limits and broken connections.
+//! Downloads files over HTTP, and continues after redirects, rate limits and broken connections.
 //!
-//! The crate does not know the content of the files.
+//! The crate makes no assumptions about the content of the files.
 
 #![forbid(unsafe_code)]
 
@@ -23,44 +23,44 @@ use attempts::{Attempts, RequestError, Trouble, is_missing, retryable_failure, s
 pub use bound::Bound;
 pub use crew::crew;
 
-/// Maximum number of successive attempts without a new byte.
+/// Maximum number of successive attempts that return no new byte.
 const TRIES: u32 = 5;
 
-/// Longest time that a host can ask the client to wait. If it asks for more, the download fails.
+/// Longest wait that a host may ask for. If the host asks for more, the download fails.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
-/// Longest time without a byte on a connection. After this time, the download continues on a new connection.
+/// Maximum time without a new byte on a connection. After this time, the download continues on a new connection.
 const STALL: Duration = Duration::from_secs(60);
 
-/// Maximum time of one connection. For comparison, 11 GB at 1 MB/s take three hours.
+/// Maximum duration of one connection. For comparison, 11 GB at 1 MB/s take three hours.
 const ATTEMPT: Duration = Duration::from_secs(4 * 60 * 60);
 
-/// Interval at which waiting for bytes checks whether the download was cancelled.
+/// Interval between two checks of whether the download was cancelled, while it waits for bytes.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// An event of a download, for progress displays.
+/// An event during a download, for progress displays.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum DownloadEvent<'a> {
-    /// Bytes have arrived.
+    /// New bytes have arrived.
     Download {
         /// Name of the file in messages, which the caller chooses.
         name: &'a str,
-        /// Number of bytes so far.
+        /// Number of bytes that have arrived so far.
         done: u64,
         /// Size of the file in bytes; `None` if it is unknown.
         total: Option<u64>,
     },
     /// The connection broke, or the host asked the client to wait. The download will continue where it stopped.
     Retry {
-        /// Description of the failure.
+        /// Description of the failure that interrupted the download.
         reason: &'a str,
         /// Time until the next attempt.
         after: Duration,
     },
 }
 
-/// Callback that receives the events.
+/// Callback that receives the events of a download.
 pub type DownloadProgress<'a> = dyn Fn(DownloadEvent<'_>) + Sync + 'a;
 
 /// Reason why a download failed.
@@ -70,21 +70,21 @@ pub enum DownloadError {
     /// The host does not have the file.
     #[error("{url}: not found")]
     Missing {
-        /// Address.
+        /// Address of the file.
         url: String,
     },
-    /// No attempt got the file, because the host or the network did not respond correctly.
+    /// No attempt succeeded, because the host or the network did not respond correctly.
     #[error("{url}: {reason}")]
     Network {
-        /// Address.
+        /// Address of the file.
         url: String,
         /// Description of the failure.
         reason: String,
     },
-    /// The host refused to send the file in all attempts.
+    /// The host refused every attempt to download the file.
     #[error("{url}: {status} after {TRIES} attempts")]
     Refused {
-        /// Address.
+        /// Address of the file.
         url: String,
         /// Status of the response, for example `500 Internal Server Error`.
         status: String,
@@ -92,38 +92,39 @@ pub enum DownloadError {
     /// The host limits the rate of requests.
     #[error("{url}: rate-limited ({status}){}", requested_pause(.after))]
     Limited {
-        /// Address.
+        /// Address of the file.
         url: String,
         /// Status of the response, for example `429 Too Many Requests`.
         status: String,
-        /// Time that the host asked the client to wait; `None` if it did not.
+        /// Time for which the host asked the client to wait; `None` if it did not ask.
         after: Option<Duration>,
     },
     /// The host sends more bytes than the maximum.
     #[error("{url}: an answer of more than {most} bytes; {why}")]
     TooLong {
-        /// Address.
+        /// Address of the file.
         url: String,
         /// Maximum size in bytes.
         most: u64,
-        /// Reason for the maximum.
+        /// Reason for the maximum, as in [`Bound::new`].
         why: &'static str,
     },
-    /// The file is larger than the free space of the disk.
+    /// The file is larger than the free space on the disk.
     #[error("{url}: it is larger than the {} MB that the disk has free", .free / 1_000_000)]
     NoSpace {
-        /// Address.
+        /// Address of the file.
         url: String,
-        /// Free space in bytes.
+        /// Free space on the disk in bytes.
         free: u64,
     },
-    /// The host responded with a web page in place of the file, for example the login page of a hotel or a proxy.
+    /// The host responded with a web page instead of the file, for example with the login page of a hotel or of a
+    /// proxy.
     #[error("{url}: a page in HTML came in its place; does a portal or a proxy want a login?")]
     Page {
-        /// Address.
+        /// Address of the file.
         url: String,
     },
-    /// The host's file is not the one that the download began with.
+    /// The host now has another file at this address than when the download began.
     #[error("{name} changed on the host while it was downloaded")]
     Changed {
         /// Name of the file in messages, which the caller chose.
@@ -138,14 +139,14 @@ fn requested_pause(after: &Option<Duration>) -> String {
     after.map_or_else(String::new, |after| format!("; the host asks to wait {} s", after.as_secs()))
 }
 
-/// An HTTP client.
+/// HTTP client with limits on waiting.
 #[derive(Clone, Debug)]
 pub struct Http {
     agent: Agent,
-    /// Time before the second attempt, unless the host asks for another time. The time doubles before each further
+    /// Time to wait before the second attempt, unless the host asks for another time. It doubles before each further
     /// attempt.
     backoff: Duration,
-    /// Longest time without a byte on a connection.
+    /// Maximum time without a new byte on a connection.
     stall: Duration,
 }
 
@@ -163,21 +164,21 @@ impl Http {
         Self { agent: Agent::new_with_config(config), backoff, stall: STALL }
     }
 
-    /// Sets the longest time without a byte on a connection.
+    /// Sets the maximum time without a new byte on a connection.
     pub fn with_stall(mut self, stall: Duration) -> Self {
         self.stall = stall;
         self
     }
 
-    /// Creates a request. A redirect from an `https:` address to plain HTTP is refused.
+    /// Creates a GET request. A redirect from an `https:` address to plain HTTP is refused.
     fn get(&self, url: &str) -> RequestBuilder<WithoutBody> {
         self.agent.get(url).config().https_only(url.starts_with("https:")).build()
     }
 
-    /// Downloads a text, and returns it with its content type. `cancel` cancels the request.
+    /// Downloads a text file, and returns its content and its content type. `cancel` cancels the request.
     ///
     /// # Errors
-    /// The text cannot be downloaded. Failures that may be temporary are repeated before.
+    /// The file cannot be downloaded, even after repeating attempts whose failure may have been temporary.
     pub fn text(
         &self,
         url: &str,
@@ -214,7 +215,7 @@ impl Http {
         }
     }
 
-    /// Reads a response completely. Returns `None` if it is longer than the maximum.
+    /// Reads a response completely. Returns `None` if the response is longer than the maximum.
     fn whole(
         &self,
         response: Response<Body>,
@@ -232,10 +233,10 @@ impl Http {
         }
     }
 
-    /// Begins a download with a maximum size; see [`Download`].
+    /// Begins a download; see [`Download`]. The file may have at most the size `bound`.
     ///
     /// # Errors
-    /// The host does not respond in a way that allows a download.
+    /// The host does not have the file, or does not respond in a way that allows a download.
     pub fn open<'a>(
         &'a self,
         url: &'a str,
@@ -247,12 +248,12 @@ impl Http {
         self.resume(url, name, PartialDownload::default(), bound, cancel, progress)
     }
 
-    /// Continues a download whose first bytes an earlier process has downloaded. These bytes count for the maximum
-    /// size. If the host sent no entity tag, only a checksum of the whole file can show that both parts belong to the
-    /// same file.
+    /// Continues a download whose first bytes an earlier process has downloaded. The maximum applies to these bytes and
+    /// the new ones together. If the host sent no entity tag, only a checksum of the whole file can show that both
+    /// belong to the same file.
     ///
     /// # Errors
-    /// Those of [`Http::open`], and [`DownloadError::Changed`] if the host has another file now.
+    /// The errors of [`Http::open`], and [`DownloadError::Changed`] if the host now has another file.
     pub fn resume<'a>(
         &'a self,
         url: &'a str,
@@ -287,21 +288,21 @@ impl Http {
     }
 }
 
-/// First bytes of a file that an earlier process has downloaded.
+/// Description of the bytes of a file that an earlier process has downloaded.
 #[derive(Clone, Debug, Default)]
 pub struct PartialDownload {
-    /// Number of bytes.
+    /// Number of bytes that were downloaded.
     pub there: u64,
-    /// Size of the file in bytes; `None` if it is unknown.
+    /// Size of the whole file in bytes; `None` if it is unknown.
     pub size: Option<u64>,
     /// Entity tag of the file; `None` if the host sent none.
     pub etag: Option<String>,
 }
 
-/// Reader of the bytes of a file. After a broken connection, the download continues where it stopped, if the host still
-/// has the same file.
+/// Reader that downloads a file. If the connection breaks, the download continues where it stopped, unless the host now
+/// has another file.
 ///
-/// Decoders often drop the reason of a failed read. Therefore [`Download::failure`] contains the reason.
+/// Decoders often drop the error of a failed read. Therefore [`Download::failure`] contains the error.
 pub struct Download<'a> {
     http: &'a Http,
     url: &'a str,
@@ -314,13 +315,13 @@ pub struct Download<'a> {
     at: u64,
     total: Option<u64>,
     etag: Option<String>,
-    /// Reason of the last failed read.
+    /// Error of the last failed read; `None` if all reads have succeeded.
     pub failure: Option<DownloadError>,
     reported: Instant,
 }
 
-/// Reader of the bytes of one connection. A second thread reads from the network, because a read that waits for the
-/// network detects neither a cancellation nor a stalled connection.
+/// Reader of the bytes that arrive on one connection. A second thread reads from the network, because a read that waits
+/// for the network would detect neither a cancellation nor a stalled connection.
 struct Incoming {
     chunks: Receiver<io::Result<Vec<u8>>>,
     chunk: io::Cursor<Vec<u8>>,
@@ -373,7 +374,7 @@ impl Incoming {
 }
 
 impl Download<'_> {
-    /// Returns the number of bytes so far. The bytes of an earlier process are included.
+    /// Returns the number of bytes that have been downloaded so far, including the bytes of an earlier process.
     pub fn bytes(&self) -> u64 {
         self.at
     }
@@ -394,7 +395,7 @@ impl Download<'_> {
         error
     }
 
-    /// Connects to the host, or connects again and continues at the next byte.
+    /// Connects to the host. If bytes have been downloaded before, asks for the bytes after them.
     fn connect(&mut self) -> io::Result<()> {
         loop {
             if self.cancel.load(Ordering::Relaxed) {
@@ -436,7 +437,7 @@ impl Download<'_> {
             return Err(self.fail(DownloadError::Missing { url: self.url.to_owned() }));
         }
         if status == StatusCode::RANGE_NOT_SATISFIABLE {
-            // The host's file is shorter than the part that was downloaded before.
+            // The host's file is shorter than the bytes that were downloaded earlier.
             let failure = DownloadError::Changed { name: self.name.to_owned() };
             return Err(self.fail(failure));
         }
@@ -467,7 +468,8 @@ impl Download<'_> {
                 {
                     self.total = self.total.or(size);
                 }
-                // The host ignored the requested range. The bytes that were downloaded before are skipped.
+                // The host ignored the requested range and sends the whole file. The bytes that were downloaded earlier
+                // are skipped.
                 (StatusCode::OK, _) if same && length == self.total => skip = self.at,
                 _ => {
                     let failure = changed();

@@ -1,12 +1,12 @@
-//! A macro that compresses a file that cargo has built, and embeds it into a program.
+//! Provides a macro that embeds a file, which cargo has built, into a program in compressed form.
 
 use std::{fs, io::Write};
 
 use flate2::{Compression, write::ZlibEncoder};
 use proc_macro::{Delimiter, Group, Literal, Punct, Spacing, TokenStream, TokenTree};
 
-/// Expands `file!("VARIABLE")` to the content of a file. The environment variable contains the path of the file at
-/// compile time.
+/// Expands `file!("VARIABLE")` to the content of a file. When the program is compiled, the environment variable must
+/// contain the path of the file.
 ///
 /// The expression is `(digest, length, compressed): (&str, usize, &[u8])`: the XXH3 of the file as 32 hexadecimal
 /// digits, its length in bytes before compression, and its content compressed with zlib (RFC 1950).
@@ -19,7 +19,7 @@ pub fn file(variable: TokenStream) -> TokenStream {
     let variable = variable.to_string();
     let path = std::env::var_os(variable.trim_matches('"')).unwrap_or_default();
     let Ok(file) = fs::read(&path) else {
-        // The directive is in a module, because rustc rejects `global_asm!` as a statement.
+        // The assembler directive is in a module, because rustc rejects `global_asm!` as a statement.
         let missing = format!(
             "{{ mod missing {{ ::core::arch::global_asm!(\".error \\\"cannot read the file that {} names\\\"\"); }} (\"\", 0_usize, b\"\".as_slice()) }}",
             variable.trim_matches('"')

@@ -1,4 +1,4 @@
-//! Prints kernel arguments as C++.
+//! Prints the arguments of kernels as C++.
 
 use plan::{Arg, ScalarType};
 
@@ -10,8 +10,8 @@ use crate::{
 };
 
 impl Printer<'_> {
-    /// Returns the arguments of a kernel, separated by commas. In a [`Form::Hipcc`] program, pointers are cast to the
-    /// kernel's parameter types. Structs are declared as variables first.
+    /// Returns the arguments of a kernel as C++, separated by commas. In a [`Form::Hipcc`] program, pointers are cast
+    /// to the kernel's parameter types. Before that, prints declarations of variables for structs.
     pub(crate) fn arguments(&mut self, kernel: &str, args: &[Arg]) -> String {
         let types = match self.form_of(kernel) {
             Form::Hipcc => parameter_types(self.plan.kernels.get(kernel).map_or("", |s| s), kernel),
@@ -36,15 +36,15 @@ impl Printer<'_> {
         text.join(", ")
     }
 
-    /// Returns the compiler options of a case's own kernel as C++ string literals, separated by commas; `None` if it
-    /// has none.
+    /// Returns the compiler options of a case's own kernel as C++ string literals, separated by commas; `None` if the
+    /// kernel has no options.
     pub(crate) fn options(&self, kernel: &str) -> Option<String> {
         let options = &self.plan.own_kernels.get(kernel)?.options;
         let texts: Vec<_> = options.iter().map(|option| text(option)).collect();
         (!texts.is_empty()).then(|| texts.join(", "))
     }
 
-    /// Returns the initialiser of an argument's variable.
+    /// Returns the initialiser of the variable that holds an argument.
     fn initial(&mut self, arg: &Arg) -> String {
         match arg {
             Arg::Address(place) | Arg::Input(place) => self.place(place),
@@ -61,7 +61,7 @@ impl Printer<'_> {
     }
 }
 
-/// Returns a C++ type that can hold the bits of a number; 16-bit floats become `uint16_t`.
+/// Returns a C++ type that can store the bits of a number. For 16-bit floats, the type is `uint16_t`.
 fn storage_type(ty: ScalarType) -> &'static str {
     match ty {
         ScalarType::F16 | ScalarType::Bf16 => "uint16_t",
@@ -69,7 +69,8 @@ fn storage_type(ty: ScalarType) -> &'static str {
     }
 }
 
-/// Returns the parameter types of a kernel as its source spells them; empty if the kernel is not found.
+/// Returns the parameter types of a kernel as the kernel's source code spells them. Returns an empty list if `source`
+/// does not contain the kernel.
 fn parameter_types(source: &str, kernel: &str) -> Vec<String> {
     let Some(start) = source.find(&format!("{kernel}(")) else { return Vec::new() };
     let rest = &source[start + kernel.len() + 1..];
@@ -82,7 +83,7 @@ fn parameter_types(source: &str, kernel: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the C++ type of an argument that is passed by value, as a struct member would be declared.
+/// Returns the C++ type of an argument that is passed by value, in the form in which a struct member is declared.
 fn value_type(arg: &Arg) -> String {
     let members = |members: &[Arg]| {
         let member = |(index, arg): (usize, &Arg)| match arg {

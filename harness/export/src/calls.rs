@@ -18,22 +18,22 @@ use crate::{
     printer::Printer,
 };
 
-/// HIP's success status.
+/// Status that means success in HIP.
 pub(crate) const HIP: &str = "hipSuccess";
-/// hipRAND's success status.
+/// Status that means success in hipRAND.
 pub(crate) const RAND: &str = "HIPRAND_STATUS_SUCCESS";
-/// hipBLASLt's success status.
+/// Status that means success in hipBLASLt.
 pub(crate) const BLAS: &str = "HIPBLAS_STATUS_SUCCESS";
-/// rocBLAS's success status.
+/// Status that means success in rocBLAS.
 pub(crate) const ROCBLAS: &str = "rocblas_status_success";
 
 impl Printer<'_> {
-    /// Returns the name of the API function that a call makes.
+    /// Returns the name of the HIP or library function that a call of the plan calls.
     pub(crate) fn api(&self, call: &Call) -> &'static str {
         plan::api(call, self.plan)
     }
 
-    /// Declares the variables that a call creates, for a call that the program does not make.
+    /// Declares the variables that a call would create, although the program does not make the call.
     pub(crate) fn declare_only(&mut self, call: &Call) {
         if let Call::Load { kernel } = call
             && self.form_of(kernel) == Form::Hiprtc
@@ -42,7 +42,7 @@ impl Printer<'_> {
             self.line(format!("hipModule_t {kernel}_module = nullptr;"));
             return self.line(format!("hipFunction_t {function} = nullptr;"));
         }
-        // Later uses of the buffer need its guards.
+        // The program later uses the guards of this buffer.
         if let Call::Alloc { buffer, .. } = call
             && self.buffer(buffer).guarded
         {
@@ -55,8 +55,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints an injected refusal: the program does not make the call and treats it as if it had returned this
-    /// status.
+    /// Prints an injected refusal of a call. The program does not make the call, and continues as if the call had
+    /// returned the status `code`.
     pub(crate) fn inject_refusal(&mut self, step: &Step, code: i32) {
         self.declare_only(&step.call);
         let function = self.api(&step.call);
@@ -64,7 +64,8 @@ impl Printer<'_> {
         self.check_injected_status(step, code);
     }
 
-    /// Prints the injected status of a call that the program made.
+    /// Prints an injected status. The program makes the call, and continues as if the call had returned the status
+    /// `code`.
     pub(crate) fn inject_status(&mut self, step: &Step, code: i32) {
         let function = self.api(&step.call);
         self.line(format!(
@@ -73,7 +74,7 @@ impl Printer<'_> {
         self.check_injected_status(step, code);
     }
 
-    /// Checks an injected status as if the call had returned it.
+    /// Prints the check of an injected status, as if the call had returned that status.
     fn check_injected_status(&mut self, step: &Step, code: i32) {
         let function = self.api(&step.call);
         let (ty, success) = match function {
@@ -115,8 +116,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns the variable for an object that a call creates. Declares the variable unless it is declared at the top
-    /// of `main`.
+    /// Returns the variable for an object that a call creates. If the variable is not declared at the top of `main`,
+    /// declares it here.
     pub(crate) fn declare_created(&mut self, kind: NameKind, name: &str) -> String {
         let identifier = self.name(kind, name);
         if self.declares(kind, name) {
@@ -130,8 +131,8 @@ impl Printer<'_> {
         identifier
     }
 
-    /// Sets the variable of a destroyed handle to null, as the worker does, if the variable is declared at the top or
-    /// used again later.
+    /// Sets the variable of a destroyed handle to null, as the worker does. This is only necessary if the variable is
+    /// declared at the top of `main` or used again later.
     pub(crate) fn reset_handle(&mut self, step: &Step, kind: NameKind, name: &str) {
         if self.expects_success(step)
             && (!self.declares(kind, name) || self.used_after(step, kind, name))
@@ -141,7 +142,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns whether a later call of the program uses a name before another call creates the name again.
+    /// Returns true if a later call of the program uses the object before another call creates an object with the same
+    /// name.
     fn used_after(&self, step: &Step, kind: NameKind, name: &str) -> bool {
         let steps = self.plan.steps();
         let later = steps.into_iter().skip_while(|other| !std::ptr::eq(*other, step)).skip(1);
@@ -149,7 +151,8 @@ impl Printer<'_> {
         let next = named.find(|named| NameKind::from(named.thing) == kind && named.name == name);
         match next.map(|next| next.role) {
             None | Some(NamedAs::Made) => false,
-            // A second destroy call uses the old handle.
+            // A call that destroys an object for the second time uses the old handle, except for these kinds of
+            // objects.
             Some(NamedAs::Ended) => {
                 !matches!(kind, NameKind::Buffer | NameKind::Exec | NameKind::Graph)
             }
@@ -174,17 +177,20 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints an `#error` for a call that the printer cannot express, so that the program does not silently omit it.
+    /// Prints an `#error` for a call that cannot be expressed in C++. Otherwise the program would silently omit the
+    /// call.
     pub(crate) fn unsupported_call(&mut self, step: &Step) {
         let function = self.api(&step.call);
         self.line(format!("#error \"rocrepro cannot write {function} in C++\""));
     }
 
-    /// Returns the success status of a function's library, and adds the helper that names its other statuses.
+    /// Returns the status that means success in a function's library, and adds the helper that names the library's
+    /// other statuses.
     pub(crate) fn success(&mut self, step: &Step, function: &str) -> &'static str {
         let (helper, success) = match function {
             f if f.starts_with("hiprand") => {
-                // The helper that names all statuses is long, so a short program uses it only for the failing step.
+                // The helper that names all statuses of hipRAND is long, so a short program uses it only for the
+                // failing step.
                 let other = self.short.is_some_and(|short| !short.is_about(step));
                 (if other { Helper::NameRandNumber } else { Helper::NameRand }, RAND)
             }
@@ -283,7 +289,7 @@ impl Printer<'_> {
             }
             Call::Load { kernel } if self.form_of(kernel) == Form::Hiprtc => {
                 if self.is_emptied(kernel) && self.first_kernel(kernel) {
-                    // Some releases refuse a launch whose argument pointer is null.
+                    // Some ROCm releases refuse a launch whose argument pointer is null.
                     self.line("void* no_arguments = nullptr;");
                 }
                 self.line(format!("hipModule_t {kernel}_module = nullptr;"));
@@ -314,7 +320,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns the seed of a fill, as an expression that differs in each loop iteration.
+    /// Returns the seed of a fill as a C++ expression. The seed differs between the iterations of a loop.
     fn seed(&self, stamp: u32) -> String {
         match self.occurrence() {
             None => stamp.to_string(),
@@ -387,7 +393,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns whether a short program replaced this kernel by an empty one.
+    /// Returns true if a short program replaced this kernel by an empty one.
     fn is_emptied(&self, kernel: &str) -> bool {
         let source = self.plan.kernels.get(kernel).map_or("", String::as_str);
         self.short.is_some() && source.ends_with(&format!("{kernel}() {{}}"))
@@ -397,8 +403,8 @@ impl Printer<'_> {
         self.plan.kernels.keys().next().is_some_and(|first| first == kernel)
     }
 
-    /// Returns whether a hipGetLastError after `<<<>>>` could report the error of another call, or consume an error
-    /// that the case itself asks for.
+    /// Returns true if a hipGetLastError after `<<<>>>` could report the error of another call, or consume an error
+    /// that the case itself asks for later.
     fn launch_status_is_ambiguous(&self) -> bool {
         self.plan.steps().iter().any(|step| {
             !step.checked() || matches!(step.call, Call::GetLastError) || !step.planted.is_empty()

@@ -1,4 +1,4 @@
-//! Prints checks of bytes, statuses and values.
+//! Prints C++ code that checks bytes of buffers, statuses of calls, and values that calls return.
 
 use plan::{Call, Step};
 
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Printer<'_> {
-    /// Prints a check of a buffer's bytes.
+    /// Prints a check of a buffer's bytes, of a buffer's guards, or of whether two buffers are equal.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "calls of other groups are printed elsewhere"
@@ -64,8 +64,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints a call that returns a status, with the check that its step asks for. `success` is the success status of
-    /// the call's library.
+    /// Prints a call that returns a status, and the check of the status that the step demands. `success` is the status
+    /// that means success in the called library.
     pub(crate) fn status(&mut self, step: &Step, call: &str, success: &str) {
         if let Some(short) = self.short {
             return self.short_status(short, step, call, success);
@@ -74,8 +74,8 @@ impl Printer<'_> {
         self.line(format!("{text};"));
     }
 
-    /// Returns a call that returns a status, as an expression. If the step names expected statuses, the expression is
-    /// true if the call returned success.
+    /// Returns a C++ expression that makes a call and checks its status. If the step states which statuses it expects,
+    /// the value of the expression is true if the call returned success.
     pub(crate) fn with_status(&mut self, step: &Step, call: &str, success: &str) -> String {
         let Some(returns) = &step.returns else {
             self.need(Helper::Require);
@@ -93,8 +93,8 @@ impl Printer<'_> {
         format!("HIP_EXPECT({call}, {})", names.join(", "))
     }
 
-    /// Prints a call that returns a value on success, and the check of the value. `got` is an expression of the value
-    /// as a string; `fits` returns the condition that the value is an expected one.
+    /// Prints a call that returns a value on success, and the check of the value. `got` is a C++ expression for the
+    /// value as a string. `fits` returns the C++ condition that the value is one of the expected values.
     pub(crate) fn value(
         &mut self,
         step: &Step,
@@ -130,7 +130,7 @@ impl Printer<'_> {
             self.line(format!("{status};"));
             self.line(check);
         } else {
-            // A call that failed as expected returns no value.
+            // A call that failed as expected returns no value, so there is nothing to check.
             match status.strip_prefix("(void)") {
                 Some(call) => self.line(format!("if ({call} == {success}) {check}")),
                 None => self.line(format!("if ({status}) {check}")),
@@ -139,7 +139,7 @@ impl Printer<'_> {
     }
 }
 
-/// Returns the condition that a number is the expected one: a number, or a bound such as `>=1`.
+/// Returns the C++ condition that a variable has the expected value. `wanted` is a number, or a bound such as `>=1`.
 pub(crate) fn number_fits(variable: &str, wanted: &str) -> String {
     if wanted.starts_with(['<', '>']) {
         format!("{variable} {wanted}")
@@ -148,7 +148,7 @@ pub(crate) fn number_fits(variable: &str, wanted: &str) -> String {
     }
 }
 
-/// Returns whether this is the name of a library's success status; all of them mean 0.
+/// Returns true if this is the name of the status that means success in a library. All these statuses have the value 0.
 pub(crate) fn is_success(name: &str) -> bool {
     name == "hipSuccess" || name.to_ascii_lowercase().ends_with("_success")
 }

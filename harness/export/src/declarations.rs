@@ -1,5 +1,5 @@
-//! Decides where the variables of handles and buffers are declared: at the call that creates them, or at the top of
-//! `main` if another block uses them too.
+//! Decides where a program declares the variables of handles and buffers: at the call that creates the object, or at
+//! the top of `main` if another block uses the variable too.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use plan::{Call, NamedAs, Plan, Step};
 
 use crate::names::{NameKind, Names};
 
-/// Variables of a program.
+/// Uses of the variables of a program, by kind and name.
 pub(crate) struct Declarations(BTreeMap<(NameKind, String), VariableUse>);
 
 #[derive(Default)]
 struct VariableUse {
-    /// Number of calls in the program's text that create the variable.
+    /// Number of calls in the program's text that assign a new object to the variable.
     makers: u32,
-    /// True if the first call that mentions the variable creates it and is outside of all blocks.
+    /// True if the first call that mentions the variable creates the object and is outside of all blocks.
     made_first: bool,
     mentioned: bool,
 }
@@ -42,7 +42,7 @@ impl Declarations {
         }
     }
 
-    /// Returns whether the variable is declared at the top of `main`.
+    /// Returns true if the variable is declared at the top of `main`.
     pub(crate) fn is_hoisted(&self, kind: NameKind, name: &str) -> bool {
         self.0.get(&(kind, name.to_owned())).is_none_or(|u| !u.made_first || u.makers != 1)
     }
@@ -65,7 +65,7 @@ impl Declarations {
     }
 }
 
-/// Returns the type of a variable, without the star of a pointer.
+/// Returns the C++ type of a variable. For a pointer, the star is left out.
 pub(crate) fn type_of(kind: NameKind) -> &'static str {
     match kind {
         NameKind::Buffer => "unsigned char",
@@ -86,7 +86,7 @@ pub(crate) fn created_variable(call: &Call) -> Option<(NameKind, &str)> {
     mentions(call).into_iter().find(|(_, _, makes)| *makes).map(|(kind, name, _)| (kind, name))
 }
 
-/// Returns the variables that a call mentions, each with true if the call creates the variable.
+/// Returns the variables that a call mentions, each with true if the call creates the variable's object.
 fn mentions(call: &Call) -> Vec<(NameKind, &str, bool)> {
     let named = call.all_named().into_iter();
     let mut all: Vec<_> =

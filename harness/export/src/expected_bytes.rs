@@ -1,7 +1,7 @@
-//! Prints the code that computes the expected bytes of buffers on the host, in program order, next to the calls.
+//! Prints C++ code that computes the expected bytes of buffers on the host, in program order, next to the calls.
 //!
-//! The rules are those of `plan::reference`: a call that may not succeed has no effect, and work that a stream
-//! captures takes effect at each launch of the graph. Only buffers that a check depends on are tracked.
+//! The rules are those of `plan::reference`: a call that may not succeed has no effect, and work that a stream captures
+//! takes effect each time the graph is launched. Only buffers on which a check depends are tracked.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,21 +19,22 @@ use crate::{
     names::{NameKind, Names},
 };
 
-/// State of the computation of expected bytes, while the steps of the plan are visited in order.
+/// State of the computation of expected bytes while the steps of the plan are visited in program order.
 pub(crate) struct Expected<'a> {
     plan: &'a Plan,
     tracked: BTreeSet<&'a str>,
     captures: Captures<'a>,
-    /// Effects of captures in progress, by the stream that began the capture.
+    /// Effects of the captures in progress, by the stream that began the capture.
     recordings: BTreeMap<&'a str, Recording>,
-    /// Effects of graphs that are built node by node.
+    /// Effects of the graphs that are built node by node, by the name of the graph.
     node_by_node: BTreeMap<&'a str, Recording>,
-    /// For each graph, the name of the function with the effects of a launch. `None` if a launch changes no tracked
-    /// buffer.
+    /// For each graph, the name of the C++ function that applies the effects of a launch. `None` if a launch does not
+    /// change a tracked buffer.
     graphs: HashMap<&'a str, Option<String>>,
-    /// Name of the function with the effects of each executable graph, or of the variable that holds this function.
+    /// For each executable graph, the name of the C++ function that applies the effects of a launch, or of the variable
+    /// that contains this function.
     execs: HashMap<&'a str, Option<String>>,
-    /// Current loop depth.
+    /// Number of loops around the current step.
     depth: usize,
     loops: Vec<String>,
     functions: Vec<(String, Vec<String>)>,
@@ -44,10 +45,10 @@ pub(crate) struct Expected<'a> {
     in_setup: bool,
 }
 
-/// Effects that a graph collects.
+/// Effects that will take place when a graph is launched, as lines of C++.
 struct Recording {
     lines: Vec<String>,
-    /// Loop depth at which the collection began.
+    /// Number of loops around the step at which the collection began.
     depth: usize,
     indent: usize,
 }
@@ -96,7 +97,7 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// Returns the library kernels whose results are computed on the host.
+    /// Returns the names of the library kernels whose results the program computes on the host.
     pub(crate) fn kernels(&self) -> BTreeSet<String> {
         self.kernels.clone()
     }
@@ -138,10 +139,10 @@ impl<'a> Expected<'a> {
         lines
     }
 
-    /// Returns the lines that update the expected bytes after this step.
+    /// Returns the lines of C++ that update the expected bytes after this step.
     ///
     /// # Errors
-    /// Fails if a capture begins in a block and ends outside of it, or if a graph is built and used across blocks.
+    /// A capture begins in a block and ends outside of it, or a graph is built in one block and used in another.
     pub(crate) fn step(
         &mut self,
         step: &'a Step,
@@ -158,12 +159,12 @@ impl<'a> Expected<'a> {
                 Ok(Vec::new())
             }
             Ok(CaptureRole::Added(graph)) => self.add_node(step, graph, names),
-            // The plan was checked before, so it has no such mistakes.
+            // An invalid plan has been refused before, so this error cannot occur here.
             Ok(CaptureRole::Nothing) | Err(_) => Ok(Vec::new()),
         }
     }
 
-    /// Handles captures and graphs, and all calls that take effect immediately.
+    /// Returns the lines for a step that concerns captures or graphs, or whose call takes effect immediately.
     fn control(&mut self, step: &'a Step, names: &mut Names) -> Result<Vec<String>, String> {
         if let OnMemory::Replay(exec) = step.call.on_memory() {
             let function = self.execs.get(exec).cloned().flatten();
@@ -221,8 +222,8 @@ impl<'a> Expected<'a> {
                 self.node_by_node.remove(clone);
                 self.graphs.insert(clone, function);
             }
-            // These calls do not change the bytes that a launch writes. Calls outside of graphs take effect
-            // immediately.
+            // These calls do not change what a launch of a graph writes. Outside of captures and graphs, a call takes
+            // effect immediately.
             OnCaptures::Nothing
             | OnCaptures::LookAt(_)
             | OnCaptures::EndExec(_)
@@ -235,11 +236,11 @@ impl<'a> Expected<'a> {
         Ok(Vec::new())
     }
 
-    /// Returns the function with the effects that a launch of the graph would have after this step. Returns `None` if
-    /// the launch has no effects.
+    /// Returns the name of the function that applies the effects which a launch of the graph would have after this
+    /// step. `None` if the launch has no effects.
     ///
     /// # Errors
-    /// Fails if the graph is built in a block around this step.
+    /// The graph is being built in a block around this step.
     fn graph_function(
         &mut self,
         names: &mut Names,
@@ -247,7 +248,7 @@ impl<'a> Expected<'a> {
     ) -> Result<Option<String>, String> {
         if let Some(made) = self.node_by_node.get(graph) {
             let mut lines = made.lines.clone();
-            // Remove the heads of loops that contain this call and add no node before it.
+            // Remove the heads of the loops that contain this step if no node has been added inside them.
             for opened in self.loops.iter().rev().take(made.indent) {
                 if lines.pop().is_none_or(|line| line.trim() != opened) {
                     return Err(format!(
@@ -264,7 +265,7 @@ impl<'a> Expected<'a> {
     /// Adds the effects of a node to a graph that is built node by node.
     ///
     /// # Errors
-    /// Fails if the graph is built in a block that does not contain this step.
+    /// The graph was created in a block that does not contain this step.
     fn add_node(
         &mut self,
         step: &'a Step,
@@ -281,7 +282,7 @@ impl<'a> Expected<'a> {
         Ok(Vec::new())
     }
 
-    /// Defines a function with these effects and returns its name; `None` if there are none.
+    /// Defines a C++ function whose body is `lines`, and returns its name. `None` if `lines` is empty.
     fn define_function(
         &mut self,
         names: &mut Names,
@@ -296,7 +297,8 @@ impl<'a> Expected<'a> {
         Some(name)
     }
 
-    /// Returns whether several steps set the graph that an executable graph runs.
+    /// Returns true if several steps set the graph that an executable graph runs, so that the function must be in a
+    /// variable.
     fn is_replaced(&self, exec: &str) -> bool {
         let decides = |call: &Call| {
             let made = call.on_captures();
@@ -307,7 +309,7 @@ impl<'a> Expected<'a> {
         deciding.count() > 1
     }
 
-    /// Returns the lines with the effects of a call on tracked buffers.
+    /// Returns the lines of C++ that apply the effects of a call to the expected bytes of tracked buffers.
     fn effect(&mut self, step: &'a Step, names: &mut Names) -> Vec<String> {
         let tracked = &self.tracked;
         let tracks = |buffer: &str| tracked.contains(buffer);
@@ -404,7 +406,7 @@ impl<'a> Expected<'a> {
                     expected_bytes_of(names, buffer)
                 })]
             }
-            // Calls on buffers that are not tracked, and calls that change no bytes that a check can read.
+            // These calls concern buffers that are not tracked, or change no bytes that a check can read.
             OnMemory::Nothing
             | OnMemory::Alloc(_)
             | OnMemory::Free(_)
@@ -475,8 +477,8 @@ impl<'a> Expected<'a> {
             .zip(types)
             .map(|(arg, ty)| match arg {
                 Arg::Address(place) | Arg::Input(place) => as_elements(names, place, ty),
-                // The first number of these kernels is the element count, and only elements covered by the grid are
-                // computed. The two kernels whose work items cooperate process all elements.
+                // The first number of these kernels is the number of elements. Only those elements are computed for
+                // which the grid has a work-item. The two kernels whose work-items cooperate process all elements.
                 Arg::Number(number) if number.ty == ScalarType::U32 => {
                     numbers += 1;
                     let together = matches!(library.name, "sum_u32" | "matmul_f32");
@@ -493,7 +495,7 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// Returns row and slice of each row of a box.
+/// Returns the row and the slice of each row in a box.
 fn rows_of([_, height, depth]: [u64; 3]) -> impl Iterator<Item = (u64, u64)> {
     (0..depth).flat_map(move |slice| (0..height).map(move |row| (row, slice)))
 }
@@ -512,7 +514,7 @@ fn plus(offset: u64) -> String {
     if offset == 0 { String::new() } else { format!(" + {offset}") }
 }
 
-/// Returns the element types of a library kernel's arguments.
+/// Returns the C++ types of the elements to which a library kernel's arguments point.
 fn types_of(kernel: &str) -> [&'static str; 4] {
     match kernel {
         "copy_u8" => ["unsigned char", "unsigned char", "", ""],
@@ -523,7 +525,7 @@ fn types_of(kernel: &str) -> [&'static str; 4] {
     }
 }
 
-/// Returns the buffers that checks read, and all buffers that their bytes come from.
+/// Returns the names of the buffers that checks read, and of all buffers from which their bytes come.
 fn tracked(plan: &Plan) -> BTreeSet<&str> {
     let steps = plan.steps();
     let mut tracked: BTreeSet<&str> = steps
@@ -547,7 +549,7 @@ fn tracked(plan: &Plan) -> BTreeSet<&str> {
     }
 }
 
-/// Returns the buffers that a call writes, and those that it reads to do so.
+/// Returns the names of the buffers that a call writes, and of those that it reads in order to do so.
 fn flow(call: &Call) -> (Vec<&str>, Vec<&str>) {
     let named = call.work().named().into_iter().filter(|named| named.thing == Thing::Buffer);
     let (mut to, mut from) = (Vec::new(), Vec::new());

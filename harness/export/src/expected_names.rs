@@ -1,4 +1,4 @@
-//! Variables with the expected bytes of buffers.
+//! Names the C++ variables that contain the expected bytes of buffers.
 
 use plan::Place;
 
@@ -8,7 +8,7 @@ pub(crate) fn expected_bytes_of(names: &mut Names, buffer: &str) -> String {
     format!("want_{}", names.identifier(NameKind::Buffer, buffer))
 }
 
-/// Returns the expected bytes at a place as elements of type `ty`.
+/// Returns a C++ expression for the expected bytes at a place in a buffer, as elements of the C++ type `ty`.
 pub(crate) fn as_elements(names: &mut Names, place: &Place, ty: &str) -> String {
     let want = expected_bytes_of(names, &place.buffer);
     match place.offset {

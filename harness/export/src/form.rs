@@ -1,4 +1,4 @@
-//! The two forms of a printed program, and the choice of form for each kernel.
+//! Defines the two forms of a printed program, and chooses the form for each kernel.
 
 use plan::{Arg, Call, Plan, ScalarType, Step, may_succeed};
 
@@ -12,7 +12,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Returns the form's name on the command line.
+    /// Returns the name of the form on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Form::Hiprtc => "hiprtc",
@@ -20,7 +20,7 @@ impl Form {
         }
     }
 
-    /// Returns the name of the program's file.
+    /// Returns the file name of a program in this form.
     pub const fn file(self) -> &'static str {
         match self {
             Form::Hiprtc => "repro.cpp",
@@ -28,9 +28,9 @@ impl Form {
         }
     }
 
-    /// Returns the form of one kernel in a program of this form. Symbols are looked up in modules, and
-    /// hipLaunchKernel returns other error statuses than hipModuleLaunchKernel, so a kernel for which either matters
-    /// is put into a module.
+    /// Returns the form in which a program of this form contains a kernel. Symbols can only be looked up in modules,
+    /// and hipLaunchKernel returns other error statuses than hipModuleLaunchKernel. If either matters for a kernel, the
+    /// kernel is put into a module.
     pub(crate) fn of_kernel(self, plan: &Plan, kernel: &str) -> Form {
         let needs_module_at = |step: &&Step| {
             let looks = matches!(step.call, Call::FindSymbol { .. });
@@ -43,7 +43,7 @@ impl Form {
     }
 }
 
-/// Returns whether an argument keeps its bytes only if the program passes a pointer to it.
+/// Returns true if an argument keeps its bytes only if the program passes a pointer to it.
 fn needs_pointer(arg: &Arg) -> bool {
     match arg {
         Arg::Struct(_) | Arg::Bytes(_) => true,
@@ -52,8 +52,8 @@ fn needs_pointer(arg: &Arg) -> bool {
     }
 }
 
-/// Returns whether a case's own kernel must be compiled at run time, because of its options, its arguments, or a
-/// cooperative launch, for which `<<<>>>` has no form.
+/// Returns true if a case's own kernel must be compiled at run time, because of its options, its arguments, or a
+/// cooperative launch, which cannot be written with `<<<>>>`.
 fn needs_module(plan: &Plan, kernel: &str) -> bool {
     let options = plan.own_kernels.get(kernel).is_some_and(|own| !own.options.is_empty());
     options

@@ -1,5 +1,5 @@
-//! Prints the `computes` formulas of a case's own kernels as C++ for the host. Conversions and roundings are
-//! explicit, so that the result does not depend on the compiler.
+//! Prints the formulas in the field `computes` of a case's own kernels as C++ for the host. Conversions and roundings
+//! are explicit, so that the result does not depend on the compiler.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,15 @@ use crate::{
     names::{NameKind, Names},
 };
 
-/// Returns the formulas of a case's own kernel; empty if the kernel has no formulas.
+/// Returns the formulas that describe what a case's own kernel computes; an empty list if there are none.
 pub(crate) fn formulas(plan: &Plan, kernel: &str) -> Vec<Formula> {
     let Some(own) = plan.own_kernels.get(kernel) else { return Vec::new() };
     let parameters = own.parameters.as_deref().unwrap_or_default();
-    // The plan was checked before, so each formula can be parsed.
+    // An invalid plan has been refused before, so each formula can be parsed.
     own.computes.iter().filter_map(|text| Formula::parse(text, parameters).ok()).collect()
 }
 
-/// Returns the lines that compute the bytes that a launch writes to the buffers for which `follows` is true.
+/// Returns the lines of C++ that compute what a launch writes to those buffers for which `follows` returns true.
 pub(crate) fn on_host(
     plan: &Plan,
     names: &mut Names,
@@ -79,7 +79,7 @@ struct Text<'t> {
     args: &'t [Arg],
     items: u64,
     item: String,
-    /// Buffers that the launch writes; formulas read their bytes from before the launch.
+    /// Buffers that the launch writes. If a formula reads such a buffer, it uses the bytes from before the launch.
     written: &'t BTreeSet<&'t str>,
     before: BTreeSet<String>,
     sums: usize,
@@ -90,7 +90,7 @@ impl Text<'_> {
         self.formula.type_of(expr).unwrap_or(ScalarType::I32)
     }
 
-    /// Returns an expression converted to this type.
+    /// Returns an expression as C++, converted to this type.
     fn to(&mut self, expr: &Expr, ty: ScalarType) -> String {
         let text = self.expr(expr);
         if self.type_of(expr) == ty { text } else { format!("{}({text})", ty.cpp()) }
@@ -144,7 +144,8 @@ impl Text<'_> {
                     Function::Sqrt => format!("std::sqrt({})", args[0]),
                     Function::Abs if ty.is_signed() => format!("std::abs({})", args[0]),
                     Function::Abs => args[0].clone(),
-                    // If neither argument is less, C++ returns the first one, so the order of the arguments matters.
+                    // If neither argument is less than the other, `std::min` returns its first argument, so the order
+                    // matters.
                     Function::Min => format!("std::min<{of}>({}, {})", args[1], args[0]),
                     Function::Max => format!("std::max<{of}>({}, {})", args[1], args[0]),
                 };
@@ -191,8 +192,8 @@ impl Text<'_> {
     }
 }
 
-/// Returns the type in which numbers of a type are computed: 16-bit floats are computed as 32-bit floats and rounded
-/// once.
+/// Returns the type in which numbers of type `ty` are computed. 16-bit floats are computed as 32-bit floats, and the
+/// result is rounded once.
 fn computed(ty: ScalarType) -> ScalarType {
     match ty {
         ScalarType::F16 | ScalarType::Bf16 => ScalarType::F32,

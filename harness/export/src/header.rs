@@ -1,46 +1,46 @@
-//! Prints the comment at the top of a program.
+//! Prints the comment at the top of a program, which describes the failure and how to build the program.
 
 use plan::{Call, Plan};
 
 use crate::form::Form;
 
-/// Contents of the comment, in addition to the form of the program.
+/// Texts of the comment at the top of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Header {
-    /// Statement that should be true, in one line.
+    /// Statement that should be true but is not, in one line.
     pub title: String,
     /// Description of the failure, line by line; empty if no failure is known.
     pub wrong: Vec<String>,
     /// Upstream issues, as `owner/repository#number`.
     pub upstream: Vec<String>,
-    /// Stacks and devices on which the program was tried, each with the number of runs, line by line.
+    /// Lines that state on which stacks and devices the program was tried, and how often.
     pub tested: Vec<String>,
-    /// Faults that are injected in the program or must be injected in the device.
+    /// Faults that the program contains, or that must be injected into the emulated device.
     pub faults: Vec<String>,
-    /// Architecture for the build line, for example `gfx1100`.
+    /// Architecture in the command that builds the program, for example `gfx1100`.
     pub gfx: String,
-    /// Number of devices that the program needs; mentioned if above 1.
+    /// Number of devices that the program needs. It is mentioned only if it is greater than 1.
     pub devices: u32,
-    /// Number of processes to start at once; mentioned if above 1.
+    /// Number of processes to start at the same time. It is mentioned only if it is greater than 1.
     pub processes: u32,
 }
 
-/// Returns whether this is a Unicode control character for the text direction. Such a character can make a comment look
+/// Returns true for a Unicode character that changes the direction of text. Such a character can make a comment look
 /// like code.
 fn controls_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl Header {
-    /// Returns the text of the comment, without empty lines if the program is `short`.
+    /// Returns the text of the comment. If `short` is true, the comment contains no empty lines.
     pub(crate) fn text(&self, plan: &Plan, form: Form, short: bool) -> String {
         let mut out = String::new();
         let mut line = |text: &str| {
             if short && text.is_empty() {
                 return;
             }
-            // A line end, or a backslash before a line end, would turn the rest of a comment into code. A control
-            // character of the text direction could do so too.
+            // A line end, or a backslash before a line end, would turn the rest of a comment into code. A character
+            // that changes the direction of text could make the rest look like code.
             let plain: String = text
                 .chars()
                 .map(|c| if c.is_control() || controls_direction(c) { ' ' } else { c })

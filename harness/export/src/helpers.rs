@@ -1,10 +1,10 @@
-//! Helper functions of printed programs. Each has a text of its own, and a program contains only those that it uses.
+//! Contains the C++ helper functions of printed programs. A program contains only the helpers that it uses.
 
 use std::collections::BTreeSet;
 
 macro_rules! helpers {
     ($($variant:ident $file:literal [$($needs:ident)*])*) => {
-        /// Helper function. The program contains helpers in the order of the variants.
+        /// A C++ helper function. A program contains its helpers in the order of these variants.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum Helper { $($variant,)* }
 
@@ -67,20 +67,20 @@ helpers! {
     MatmulOnHost "matmul_on_host" [As]
 }
 
-/// Adds a helper and all helpers that it needs.
+/// Adds a helper to the set `to`, together with all helpers that it needs.
 pub(crate) fn add(helper: Helper, to: &mut BTreeSet<Helper>) {
     if to.insert(helper) {
         for needed in helper.needs() {
             add(*needed, to);
         }
     }
-    // The text of the guard helper defines the poison value too.
+    // The text of the guard helper already defines the poison value.
     if to.contains(&Helper::Guard) {
         to.remove(&Helper::Poison);
     }
 }
 
-/// Returns the C++ function that computes a library kernel on the host; `None` for a case's own kernel.
+/// Returns the C++ function that computes the results of a library kernel on the host; `None` for a case's own kernel.
 pub(crate) fn kernel_on_host(name: &str) -> Option<&'static str> {
     macro_rules! texts {
         ($($kernel:literal)*) => {
@@ -93,7 +93,7 @@ pub(crate) fn kernel_on_host(name: &str) -> Option<&'static str> {
     texts!("fill_u32" "copy_u32" "copy_u8" "add_u32" "saxpy_f32" "sum_u32" "histogram_u32" "matmul_f32" "lcg_u32" "to_f32" "variable_u32" "shuffle_u32")
 }
 
-/// Returns the standard headers that a text needs, judged by the names in it.
+/// Returns the standard headers that a C++ text needs, according to the names that occur in it.
 pub(crate) fn includes(text: &str) -> Vec<&'static str> {
     const HEADERS: [(&str, &[&str]); 14] = [
         (

@@ -1,4 +1,4 @@
-//! Prints calls of arbitrary HIP functions and checks of the values that they returned.
+//! Prints calls to HIP functions that have no call of their own in the plan, and checks of the values that they return.
 
 use plan::{HipArg, HipParameter, HipRead, HipRole, Sort, Step, hip_function, pointed};
 
@@ -7,7 +7,7 @@ use crate::{
     printer::Printer,
 };
 
-/// Returns the C++ expression of the part of a value that is read.
+/// Returns a C++ expression that reads part of a value.
 fn read(value: &str, HipRead { at, sort }: &HipRead) -> String {
     let at = if *at == 0 { String::new() } else { at.to_string() };
     match sort {
@@ -30,7 +30,7 @@ fn fits(value: &str, sort: Sort, wanted: &str) -> String {
     }
 }
 
-/// Returns a C++ expression that formats a value for a message. `to_string` makes character types print as numbers.
+/// Returns a C++ expression that formats a value for a message. `to_string` prints character types as numbers.
 fn shown(value: &str, sort: Sort) -> String {
     match sort {
         Sort::Number(_) => format!("std::to_string({value})"),
@@ -105,7 +105,7 @@ impl Printer<'_> {
         let Some(other) = against else {
             return self.check_earlier_value(step, function, &value, how.sort);
         };
-        // Compare the numeric values of addresses.
+        // Addresses are compared as numbers.
         let sort = match how.sort {
             Sort::Pointer => Sort::Number(plan::ScalarType::U64),
             sort @ (Sort::Number(_) | Sort::Text | Sort::TextAt) => sort,
@@ -128,7 +128,7 @@ impl Printer<'_> {
         let HipParameter { ty, role, .. } = parameter;
         let behind = matches!(role, HipRole::In(_) | HipRole::Keeps | HipRole::Text);
         match arg {
-            // Some functions have template overloads for other pointer types, so the type must be explicit.
+            // Some functions are overloaded for other pointer types, so the type of the null pointer must be explicit.
             HipArg::Null if ty.ends_with("void*") => format!("static_cast<{ty}>(nullptr)"),
             HipArg::Null => "nullptr".to_owned(),
             HipArg::Number(number) if ty.contains(' ') => {
@@ -150,7 +150,7 @@ impl Printer<'_> {
                 if *before != 0 {
                     self.line(format!("{value}.put<uint64_t>(0, {before});"));
                 }
-                // A const parameter needs room for its value too.
+                // Even if the parameter is const, there must be room for its value.
                 let of = ty.strip_suffix('*').unwrap_or("void").trim();
                 format!("{value}.at<{of}>()")
             }
@@ -171,7 +171,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints the stores of a struct's members, starting at byte `at`.
+    /// Prints the statements that store the members of a struct, starting at the byte `at`.
     fn put_members(&mut self, variable: &str, arg: &HipArg, at: &mut usize) {
         let value = match arg {
             HipArg::Struct(members) => {

@@ -1,4 +1,4 @@
-//! Prints calls of hipRAND, hipBLASLt and rocBLAS.
+//! Prints calls to hipRAND, hipBLASLt and rocBLAS as C++.
 
 use plan::{Call, Operands, RandKind, Step};
 

@@ -1,17 +1,17 @@
-//! Finds lines of a printed program that can be removed together.
+//! Finds lines that might be removed from a printed program to make it shorter.
 //!
-//! These are candidates only: the caller has to compile and run the program to find out whether it still shows the
-//! failure.
+//! These lines are only candidates: the caller has to compile and run the shorter program to find out whether it still
+//! shows the failure.
 
 use std::{collections::BTreeSet, ops::Range};
 
 use crate::helpers::includes;
 
-/// Maximum number of lines of a chunk.
+/// Maximum number of consecutive lines that are removed together.
 const LONGEST: usize = 32;
 
-/// Returns sets of lines that may be removable together, in the order in which they are worth trying: functions,
-/// names with all their uses, chunks and blocks, pairs, single lines. Lines are counted from 0.
+/// Returns sets of lines that might be removed together. Those that are most worth trying come first: functions, names
+/// with all their uses, runs of consecutive lines and blocks, pairs of lines, single lines. Lines are counted from 0.
 pub fn removable_parts(lines: &[&str]) -> Vec<Vec<usize>> {
     let Some(code) = code(lines) else { return Vec::new() };
     let functions = paragraphs(lines, code.clone()).into_iter();
@@ -35,8 +35,8 @@ pub fn removable_parts(lines: &[&str]) -> Vec<Vec<usize>> {
     found
 }
 
-/// Returns whether these lines can be removed: their brackets are balanced, and the remaining lines use no name that
-/// they declare. A compiler would find the same mistakes, but more slowly.
+/// Returns true if these lines might be removed: their brackets are balanced, and the remaining lines do not use a name
+/// that they declare. A compiler would detect such errors too, but more slowly.
 pub fn can_remove(lines: &[&str], part: &[usize]) -> bool {
     let gone: Vec<&str> = part.iter().map(|at| lines[*at]).collect();
     (is_code(&gone) || is_paragraph(lines, part))
@@ -44,7 +44,8 @@ pub fn can_remove(lines: &[&str], part: &[usize]) -> bool {
         && !declares_for_others(lines, part)
 }
 
-/// Returns whether these lines are a whole paragraph between two empty lines that is not `main`.
+/// Returns true if these lines are a whole paragraph, that is, all lines between two empty lines, and are not part of
+/// `main`.
 fn is_paragraph(lines: &[&str], part: &[usize]) -> bool {
     let (Some(first), Some(last)) = (part.first(), part.last()) else { return false };
     let empty =
@@ -57,7 +58,7 @@ fn is_paragraph(lines: &[&str], part: &[usize]) -> bool {
         && part.iter().all(|at| text(&lines[*at]))
 }
 
-/// Returns a program whose `main` has no empty lines and no comments on lines of their own.
+/// Removes empty lines from the function `main` of a program, and comments on lines of their own.
 pub fn strip_main(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let main = lines.iter().position(|line| line.starts_with("int main(")).unwrap_or(lines.len());
@@ -69,19 +70,19 @@ pub fn strip_main(text: &str) -> String {
     join_tidy(&kept)
 }
 
-/// Comparison of a buffer with the bytes that a short program computes next to its calls. The program has only one.
+/// The loop in a short program that compares a buffer with its expected bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByteComparison {
-    /// Line of the comparison's loop, counted from 0.
+    /// Line at which the loop begins, counted from 0.
     line: usize,
-    /// Variable of the expected bytes.
+    /// Name of the C++ variable that contains the expected bytes.
     right: String,
-    /// Number of compared bytes.
+    /// Number of bytes that the loop compares.
     pub bytes: usize,
 }
 
-/// Finds the comparison. Returns `None` if there are several, if too many bytes are compared, or if the bytes differ
-/// between the iterations of a loop.
+/// Finds the loop that compares a buffer with its expected bytes. Returns `None` if there are several such loops, if
+/// more than 16 bytes are compared, or if the expected bytes differ between the iterations of another loop.
 pub fn find_comparison(text: &str) -> Option<ByteComparison> {
     let lines: Vec<&str> = text.lines().collect();
     let at = |n: usize| {
@@ -97,7 +98,7 @@ pub fn find_comparison(text: &str) -> Option<ByteComparison> {
 }
 
 impl ByteComparison {
-    /// Returns the program with these expected bytes as literals.
+    /// Returns the program with `bytes` as literals, in place of the variable that contains the expected bytes.
     pub fn with_literal_bytes(&self, text: &str, bytes: &[u8]) -> String {
         let listed: Vec<String> = bytes.iter().map(|byte| format!("0x{byte:02x}")).collect();
         let mut out = String::new();
@@ -106,7 +107,7 @@ impl ByteComparison {
                 let listed = listed.join(", ");
                 out.push_str(&format!("  const unsigned char right[] = {{{listed}}};\n"));
             }
-            // The lines of the comparison, and of the message after it.
+            // These are the lines of the comparison and of the message after it.
             let line = match n > self.line && n <= self.line + 4 {
                 true => line.replace(&format!("{}[", self.right), "right["),
                 false => line.to_owned(),
@@ -117,14 +118,14 @@ impl ByteComparison {
     }
 }
 
-/// Parses the offset and the value of the wrong byte from a program's message, for example 3 and 0x4f from `FAIL:
-/// buffer b: byte 3 is 4f; expected was 00`.
+/// Parses the offset and the value of the wrong byte from a message of the program. The results for `FAIL: buffer b:
+/// byte 3 is 4f; expected was 00` are 3 and 0x4f.
 pub fn parse_wrong_byte(line: &str) -> Option<(usize, u8)> {
     let (at, rest) = line.split_once(": byte ")?.1.split_once(" is ")?;
     Some((at.parse().ok()?, u8::from_str_radix(rest.split(';').next()?, 16).ok()?))
 }
 
-/// Joins the lines of a program again, without unused standard headers and without repeated empty lines.
+/// Joins lines to the text of a program. Leaves out standard headers that are not needed, and repeated empty lines.
 pub fn join_tidy(lines: &[&str]) -> String {
     let rest: Vec<&str> = lines.iter().copied().filter(|l| !l.starts_with("#include")).collect();
     let needed = includes(&rest.join("\n"));
@@ -145,13 +146,13 @@ pub fn join_tidy(lines: &[&str]) -> String {
     out
 }
 
-/// Returns the lines after the last `#include`.
+/// Returns the range of the lines after the last `#include`; `None` if no line is an `#include`.
 fn code(lines: &[&str]) -> Option<Range<usize>> {
     let from = lines.iter().rposition(|line| line.starts_with("#include"))? + 1;
     Some(from..lines.len())
 }
 
-/// Returns the paragraphs, which are separated by empty lines.
+/// Returns the ranges of lines that are separated by empty lines.
 fn paragraphs(lines: &[&str], code: Range<usize>) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut from = code.start;
@@ -170,21 +171,21 @@ fn has_main(lines: &[&str]) -> bool {
     lines.iter().any(|line| line.starts_with("int main("))
 }
 
-/// Returns whether all lines are inside of functions. Macros and the final `PASS` are not part of functions here.
+/// Returns true if all lines are inside functions. Macros and the line that prints `PASS` are treated as outside.
 fn is_code(lines: &[&str]) -> bool {
     lines.iter().all(|line| {
         line.starts_with(' ') && !line.trim_end().ends_with('\\') && !line.contains("\"PASS")
     })
 }
 
-/// Returns the statement with a block that begins at this line.
+/// Returns the range of the statement with a block that begins at this line; `None` if no such statement begins here.
 fn block(lines: &[&str], at: usize) -> Option<Range<usize>> {
     lines[at].ends_with('{').then_some(())?;
     let end = (at + 1..=lines.len()).find(|end| balanced(&lines[at..*end]))?;
     Some(at..end)
 }
 
-/// Returns the declaration at this line with all lines and blocks that use its name.
+/// Returns the declaration at this line, together with all lines and blocks that use the declared name.
 fn with_its_name(lines: &[&str], code: Range<usize>, at: usize) -> Option<Vec<usize>> {
     let name = declared(lines[at]).filter(|_| lines[at].starts_with(' '))?;
     let uses = |n: &usize| lines[*n].starts_with(' ') && words(lines[*n]).any(|word| word == name);
@@ -212,7 +213,7 @@ fn balanced(lines: &[&str]) -> bool {
     open == [0, 0]
 }
 
-/// Returns whether the remaining lines use a name that these lines declare.
+/// Returns true if the remaining lines use a name that these lines declare.
 fn declares_for_others(lines: &[&str], part: &[usize]) -> bool {
     let mut names = part.iter().filter_map(|at| declared(lines[*at]));
     let code = |line: &&str| !line.trim_start().starts_with("//");
@@ -225,7 +226,7 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// Returns the name that a line declares: the last of several words before its value, its arguments or its end.
+/// Returns the name that a line declares: the last word before the value, the parameters or the end of the declaration.
 fn declared(line: &str) -> Option<&str> {
     let line = line.trim();
     if let Some(name) = line.strip_prefix("#define ") {

@@ -2,7 +2,8 @@
 
 use plan::{Arg, Scalar, ScalarType};
 
-/// Returns a number argument as C++. 16-bit floats become their bits, which every compiler accepts.
+/// Returns a numeric argument as a C++ literal. A 16-bit float is printed as its bits, because not every compiler has
+/// the type.
 pub(crate) fn value(arg: &Arg) -> String {
     match arg {
         Arg::Number(Scalar { ty: ScalarType::F16 | ScalarType::Bf16, bits }) => {
@@ -13,7 +14,7 @@ pub(crate) fn value(arg: &Arg) -> String {
     }
 }
 
-/// Returns a C++ string literal of any text.
+/// Returns a C++ string literal that contains the text.
 pub(crate) fn text(text: &str) -> String {
     let character = |c: char| match c {
         '"' => "\\\"".to_owned(),
@@ -25,7 +26,7 @@ pub(crate) fn text(text: &str) -> String {
     format!("\"{}\"", text.chars().map(character).collect::<String>())
 }
 
-/// Returns a delimiter for a raw string literal that does not occur in the text.
+/// Returns a delimiter for a raw string literal. The text does not contain the delimiter.
 pub(crate) fn delimiter(text: &str) -> String {
     let ends = (0_u32..).map(|n| match n {
         0 => String::new(),
@@ -43,7 +44,7 @@ pub(crate) fn literal(number: Scalar) -> String {
     match ty {
         ScalarType::U32 => format!("{number}u"),
         ScalarType::U64 => format!("uint64_t({number}u)"),
-        // The smallest number has no decimal literal.
+        // C++ has no decimal literal for the smallest number of a signed type.
         ScalarType::I64 => format!("int64_t({:#x}u)", number.bits),
         ScalarType::I32 => format!("int32_t({:#x}u)", number.bits),
         ScalarType::I8 | ScalarType::U8 | ScalarType::I16 | ScalarType::U16 => {
@@ -55,7 +56,7 @@ pub(crate) fn literal(number: Scalar) -> String {
         _ if of.is_infinite() => {
             format!("{}({}INFINITY)", ty.cpp(), if of < 0.0 { "-" } else { "" })
         }
-        // A 16-bit float, all of whose values are 32-bit floats too.
+        // A 16-bit float is printed as a 32-bit literal, because every 16-bit value is also a 32-bit value.
         _ => format!("{}({:?}f)", ty.cpp(), of as f32),
     }
 }

@@ -1,4 +1,4 @@
-//! Prints matrix products by hipBLASLt and rocBLAS.
+//! Prints matrix products that hipBLASLt and rocBLAS compute.
 
 use plan::{Dtype, MatmulProblem, Operands};
 
@@ -15,7 +15,7 @@ pub(crate) const fn element(dtype: Dtype) -> &'static str {
     }
 }
 
-/// Returns the helper that defines an element type that C++17 lacks.
+/// Returns the helper that defines the C++ type of an element, if C++17 has no such type.
 pub(crate) const fn element_helper(dtype: Dtype) -> Option<Helper> {
     match dtype {
         Dtype::F16 => Some(Helper::Half),
@@ -24,7 +24,7 @@ pub(crate) const fn element_helper(dtype: Dtype) -> Option<Helper> {
     }
 }
 
-/// Returns the line that computes a product on the host.
+/// Returns a line of C++ that computes a matrix product on the host.
 pub(crate) fn on_host(
     problem: &MatmulProblem,
     operands: &Operands,
@@ -43,7 +43,7 @@ pub(crate) fn on_host(
     )
 }
 
-/// Returns the arguments that describe a problem, in the order of the helpers' parameters.
+/// Returns the arguments that describe a matrix product, in the order of the parameters of the hipBLASLt helpers.
 pub(crate) fn arguments(problem: &MatmulProblem) -> String {
     format!(
         "{}, {}, {}, {}, {}, {}, {}",
@@ -61,7 +61,7 @@ fn operation(transposed: bool) -> &'static str {
     if transposed { "HIPBLAS_OP_T" } else { "HIPBLAS_OP_N" }
 }
 
-/// Returns the types of A and B, of D, of alpha and beta, and of the computation.
+/// Returns the types of the matrices A and B, of the matrix D, of alpha and beta, and of the computation.
 fn types(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::F32 => "HIP_R_32F, HIP_R_32F, HIP_R_32F, HIPBLAS_COMPUTE_32F",
@@ -72,7 +72,7 @@ fn types(dtype: Dtype) -> &'static str {
     }
 }
 
-/// Returns the arguments that describe a problem for rocBLAS.
+/// Returns the arguments that describe a matrix product to rocBLAS.
 pub(crate) fn rocblas_arguments(problem: &MatmulProblem) -> String {
     let operation = |transposed| {
         if transposed { "rocblas_operation_transpose" } else { "rocblas_operation_none" }

@@ -1,4 +1,4 @@
-//! Prints allocations, frees and copies.
+//! Prints calls that allocate, free or copy memory as C++.
 
 use plan::{
     Box3d, Buffer, Call, Choice, CopyApi, FirstValueCheck, Memory, Place, Step, may_succeed,
@@ -108,7 +108,7 @@ impl Printer<'_> {
         if memory == Memory::HostRegistered {
             self.line(format!("std::free({base});"));
         }
-        // A buffer that is freed a second time keeps its address.
+        // If the program frees the buffer a second time, the variable must keep the buffer's address.
         if !self.freed_again(buffer) {
             self.reset_handle(step, NameKind::Buffer, buffer);
         }
@@ -251,7 +251,7 @@ impl Printer<'_> {
         self.status(step, &call, HIP);
     }
 
-    /// Returns a `hipPitchedPtr` expression of a box in a buffer, starting at `offset`.
+    /// Returns a C++ expression of type `hipPitchedPtr` for a box in a buffer, which begins at `offset`.
     fn pitched(&mut self, of: &Box3d, offset: u64) -> String {
         let place = self.place(&Place { buffer: of.buffer.clone(), offset });
         format!("make_hipPitchedPtr({place}, {0}, {0}, {1})", of.pitch, of.rows)
@@ -284,8 +284,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns the arguments for comparing with the first query of the free memory, if the step requires this
-    /// comparison.
+    /// Returns the arguments for comparing the amount of free memory with that of the first query. `None` if the step
+    /// does not demand this comparison.
     fn compares_free(&self, step: &Step, free: &str, total: &str) -> Option<String> {
         let wanted = step.gives.as_ref()?.at(self.version)?;
         let asks = |since: FirstValueCheck| {
@@ -301,7 +301,8 @@ impl Printer<'_> {
     }
 }
 
-/// Returns the copy direction, chosen as in the worker: the runtime determines it for managed memory.
+/// Returns the direction of a copy, in the same way as the worker. For managed memory, the HIP runtime determines the
+/// direction.
 pub(crate) fn direction(to: Memory, from: Memory) -> &'static str {
     if to == Memory::Managed || from == Memory::Managed {
         return "hipMemcpyDefault";

@@ -1,10 +1,10 @@
-//! Assigns C++ identifiers to the names of a plan.
+//! Assigns C++ identifiers to the objects that a plan names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::Thing;
 
-/// Kind of object that a name in a plan denotes. Objects of different kinds can have the same name.
+/// Kind of object to which a name in a plan refers. Objects of different kinds may have the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NameKind {
     Buffer,
@@ -16,7 +16,7 @@ pub(crate) enum NameKind {
     Generator,
     Blaslt,
     Rocblas,
-    /// Value that a call of an arbitrary HIP function returned.
+    /// Value that a call to a HIP function returned and that a later step uses.
     Given,
     Loop,
     Value,
@@ -40,7 +40,7 @@ impl From<Thing> for NameKind {
 }
 
 impl NameKind {
-    /// Returns the suffix that is appended if the identifier is taken.
+    /// Returns the suffix that is appended to an identifier of this kind if the identifier is already taken.
     const fn suffix(self) -> &'static str {
         match self {
             NameKind::Buffer => "buffer",
@@ -58,7 +58,7 @@ impl NameKind {
     }
 }
 
-/// Identifiers that have another meaning in the printed programs.
+/// Identifiers that cannot be used, because they have another meaning in the printed programs.
 const RESERVED: &[&str] = &[
     "Bfloat16",
     "CHECK",
@@ -208,10 +208,10 @@ const RESERVED: &[&str] = &[
     "xor_eq",
 ];
 
-/// Prefixes of library functions and of variables with expected bytes.
+/// Prefixes that identifiers must not have, because library functions or variables with expected bytes begin with them.
 const PREFIXES: &[&str] = &["before_want_", "hip", "roc", "want_"];
 
-/// Identifiers of a program. Each denotes a single object.
+/// C++ identifiers of a program. Each one refers to a single object.
 #[derive(Default)]
 pub(crate) struct Names {
     taken: BTreeSet<String>,
@@ -219,7 +219,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Returns the identifier of a name. Every call for a name returns the same identifier.
+    /// Returns the C++ identifier for an object. Further calls for the same object return the same identifier.
     pub(crate) fn identifier(&mut self, kind: NameKind, name: &str) -> String {
         if let Some(given) = self.given.get(&(kind, name.to_owned())) {
             return given.clone();
@@ -229,7 +229,7 @@ impl Names {
         identifier
     }
 
-    /// Returns an unused identifier that is like `name`.
+    /// Returns an unused C++ identifier that resembles `name`.
     pub(crate) fn fresh(&mut self, kind: NameKind, name: &str) -> String {
         let mut plain: String =
             name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
@@ -237,14 +237,14 @@ impl Names {
         if taken || !plain.starts_with(|c: char| c.is_ascii_alphabetic()) {
             plain.insert_str(0, "x_");
         }
-        // Identifiers without lower-case letters may be macros of the headers, except single letters.
+        // An identifier without lower-case letters may be a macro in a header, unless it is a single letter.
         let macros =
             |text: &str| text.len() > 1 && !text.contains(|c: char| c.is_ascii_lowercase());
         let free = |text: &String| {
             !RESERVED.contains(&text.as_str()) && !macros(text) && !self.taken.contains(text)
         };
         let mut candidate = plain.clone();
-        // A taken name gets the suffix of its kind. A taken name of a value only gets a number.
+        // If the identifier is taken, the suffix of its kind is appended. For values, only a number is appended.
         if !free(&candidate) && kind != NameKind::Value {
             candidate = format!("{plain}_{}", kind.suffix());
         }
@@ -284,7 +284,7 @@ mod tests {
         check(NameKind::Graph, "g", "g_graph");
         check(NameKind::Exec, "g", "g_exec");
         check(NameKind::Stream, "0", "x_0");
-        // Keywords of the language, and names of its headers.
+        // `export` is a keyword of C++, and headers define `errno`.
         check(NameKind::Buffer, "export", "export_buffer");
         check(NameKind::Buffer, "errno", "errno_buffer");
         check(NameKind::Buffer, "INT_MAX", "INT_MAX_buffer");

@@ -1,4 +1,4 @@
-//! Prints graphs that are built node by node.
+//! Prints C++ code that builds graphs node by node.
 
 use plan::{Call, Step};
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Printer<'_> {
-    /// Prints the creation of a graph with a chain of empty nodes, to which other nodes may be added.
+    /// Prints the creation of a graph that consists of a chain of empty nodes. Other nodes may be added later.
     pub(crate) fn empty_graph(&mut self, step: &Step, graph: &str, nodes: u32) {
         let name = self.declare_created(NameKind::Graph, graph);
         self.status(step, &format!("hipGraphCreate(&{name}, 0)"), HIP);
@@ -33,7 +33,7 @@ impl Printer<'_> {
         self.names.release(&index);
     }
 
-    /// Prints the addition of a node that makes a call, after the last node of its graph.
+    /// Prints the addition of a node that makes a call. The node depends on the last node of the graph.
     #[expect(clippy::wildcard_enum_match_arm, reason = "other calls cannot be added as nodes")]
     pub(crate) fn add_node(&mut self, step: &Step, graph: &str, call: &Call) {
         let name = self.name(NameKind::Graph, graph);
@@ -78,14 +78,14 @@ impl Printer<'_> {
                 ));
                 format!("hipGraphAddHostNode({place}, &{params})")
             }
-            // `plan::impossible_steps` rejects every other call.
+            // `plan::impossible_steps` rejects plans in which any other call is a node.
             _ => return self.unsupported_call(step),
         };
         self.status(step, &text, HIP);
         self.line(format!("{last} = {node};"));
     }
 
-    /// Prints the addition of a child graph node, after the last node of its graph.
+    /// Prints the addition of a child graph node, which depends on the last node of the graph.
     pub(crate) fn add_child(&mut self, step: &Step, graph: &str, child: &str) {
         let (name, child) = (self.name(NameKind::Graph, graph), self.name(NameKind::Graph, child));
         let (last, node) = self.node_variables(graph);
@@ -101,7 +101,7 @@ impl Printer<'_> {
         self.plan.steps().iter().any(adds)
     }
 
-    /// Returns the variables of a graph's last node and of the node that is being added.
+    /// Returns the names of two C++ variables: for the last node of a graph, and for the node that is being added.
     fn node_variables(&mut self, graph: &str) -> (String, String) {
         if !self.ends.contains_key(graph) {
             let made = (

@@ -1,4 +1,4 @@
-//! Prints the shortest program that shows one failure. One macro checks every call; the program leaves out all
+//! Prints the shortest program that shows a single failure. One macro checks all calls. The program leaves out all
 //! preparation and all expectations that the failure does not need.
 
 use plan::{Plan, Step, Version};
@@ -8,11 +8,12 @@ use crate::{
     names::NameKind, printer::Printer, short_program::ShortProgram,
 };
 
-/// Prints a plan as the shortest program. `failing` is the id of the step that fails; the program checks its status,
-/// value or bytes, and the success of those calls that must succeed on every release.
+/// Prints a plan as the shortest program that shows a failure. `failing` is the id of the step that fails. The program
+/// checks the status, value or bytes of that step, and the success of all calls that must succeed on every ROCm
+/// release.
 ///
 /// # Errors
-/// Fails if the plan cannot be written in this way.
+/// The plan cannot be printed in this way.
 pub fn print_short(
     plan: &Plan,
     version: &Version,
@@ -33,12 +34,12 @@ pub fn print_short(
     Ok(printer.assemble(header))
 }
 
-/// Maximum length, in characters without indentation, of a statement on one line.
+/// Maximum length of a statement that is printed on one line, in characters without the indentation.
 const LONGEST_LINE: usize = 112;
 
 impl Printer<'_> {
-    /// Prints a call that returns a status. The program does not check calls that may correctly fail, because other
-    /// releases may return another status.
+    /// Prints a call that returns a status. If the call is allowed to fail, the status is not checked, because other
+    /// ROCm releases may return another status.
     pub(crate) fn short_status(
         &mut self,
         short: ShortProgram,
@@ -74,7 +75,7 @@ impl Printer<'_> {
         self.line(format!("      {right});"));
     }
 
-    /// Prints the check of a value that the failing step returned.
+    /// Prints the check of a value that the failing step returned. `fits` is the C++ condition that the value is right.
     pub(crate) fn short_value(&mut self, function: &str, got: &str, wanted: &str, fits: &str) {
         self.line(format!("if (!({fits})) {{"));
         let wanted = wanted.replace('%', "%%");
@@ -85,7 +86,7 @@ impl Printer<'_> {
         self.line("}");
     }
 
-    /// Prints a comparison of bytes that shows the first wrong one.
+    /// Prints a comparison of bytes, which reports the first wrong byte.
     pub(crate) fn short_bytes(&mut self, what: &str, got: &str, right: &str, bytes: u64) {
         let index = self.names.fresh(NameKind::Loop, "at");
         self.line(format!("for (size_t {index} = 0; {index} < {bytes}; {index}++) {{"));
@@ -114,7 +115,7 @@ impl Printer<'_> {
         self.line("}");
     }
 
-    /// Prints the compilation of a kernel for the current device.
+    /// Prints code that compiles a kernel for the current device at run time.
     pub(crate) fn short_compile(&mut self, kernel: &str) {
         let (program, bytes) = (format!("{kernel}_program"), format!("{kernel}_bytes"));
         let rtc = "HIPRTC_SUCCESS";
@@ -138,7 +139,8 @@ impl Printer<'_> {
         self.short_check(&format!("hiprtcGetCode({program}, {kernel}_code.data())"), rtc);
     }
 
-    /// Prints host stores whose values differ in each loop iteration.
+    /// Prints a loop that fills a buffer on the host. The values differ between the iterations of the surrounding
+    /// loops.
     pub(crate) fn short_fill(&mut self, buffer: &str, stamp: u32) {
         let (name, bytes) = (self.name(NameKind::Buffer, buffer), self.buffer(buffer).bytes);
         let round = self.occurrence().map_or(String::new(), |round| format!(" + 7 * {round}"));
@@ -149,7 +151,7 @@ impl Printer<'_> {
         self.names.release(&index);
     }
 
-    /// Prints an allocation of pageable host memory with the alignment of device memory.
+    /// Prints the allocation of pageable host memory with the same alignment as device memory.
     pub(crate) fn short_host_alloc(&mut self, buffer: &str) {
         let bytes = self.buffer(buffer).bytes.next_multiple_of(256);
         let ty = if self.declares(NameKind::Buffer, buffer) { "auto* " } else { "" };

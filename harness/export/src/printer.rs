@@ -1,4 +1,4 @@
-//! Prints the program's skeleton: phases, blocks and injected faults. Module `calls` prints single calls.
+//! Prints the structure of a program: phases, blocks and injected faults. The module `calls` prints the single calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +15,11 @@ use crate::{
     short_program::{self, ShortProgram},
 };
 
-/// Prints a plan as a program. `version` selects among expectations that depend on the ROCm version.
+/// Prints a plan as a C++ program. Some expectations depend on the ROCm version; the program contains those for
+/// `version`.
 ///
 /// # Errors
-/// Fails if the plan cannot be written as a program, for example if a capture begins in a block and ends outside of
-/// it.
+/// The plan cannot be written as a program, for example because a capture begins in a block and ends outside of it.
 pub fn print(
     plan: &Plan,
     form: Form,
@@ -36,14 +36,14 @@ pub(crate) struct Printer<'a> {
     pub(crate) form: Form,
     pub(crate) version: &'a Version,
     pub(crate) names: Names,
-    /// Variables of the last node and of the next node, by graph.
+    /// For each graph, the C++ variables for its last node and for the node that is being added.
     pub(crate) ends: BTreeMap<String, (String, String)>,
     pub(crate) helpers: BTreeSet<Helper>,
     pub(crate) expected: Expected<'a>,
-    /// Set if the program is a short one that shows a single failure.
+    /// Settings of a short program, which shows a single failure; `None` for a complete program.
     pub(crate) short: Option<ShortProgram>,
     declared: Declarations,
-    /// Loop variables with their iteration counts, outermost first.
+    /// Variable and number of iterations of each loop around the current step, outermost loop first.
     pub(crate) loops: Vec<(String, u32)>,
     body: String,
     indent: usize,
@@ -54,7 +54,7 @@ pub(crate) struct Printer<'a> {
 impl<'a> Printer<'a> {
     pub(crate) fn new(plan: &'a Plan, form: Form, version: &'a Version) -> Self {
         let mut names = Names::default();
-        // Buffers get the plain names, because readers look for them first.
+        // Buffers get identifiers first, and therefore those without suffixes, because readers look for them first.
         for buffer in plan.buffers.keys() {
             names.identifier(NameKind::Buffer, buffer);
         }
@@ -90,7 +90,7 @@ impl<'a> Printer<'a> {
         self.body.len()
     }
 
-    /// Indents all text since a position by one level.
+    /// Indents the text of the body from the byte `from` on by one level.
     pub(crate) fn indent_since(&mut self, from: usize) {
         let made = self.body.split_off(from);
         made.lines().for_each(|line| self.body.push_str(&format!("  {line}\n")));
@@ -125,20 +125,20 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Returns the number of earlier executions of the current step, as an expression of the loop variables; `None`
-    /// outside loops.
+    /// Returns a C++ expression, of the loop variables, for the number of earlier executions of the current step.
+    /// `None` outside loops.
     pub(crate) fn occurrence(&self) -> Option<String> {
         let mut loops = self.loops.iter();
         let first = loops.next()?.0.clone();
         Some(loops.fold(first, |sum, (variable, count)| format!("({sum} * {count} + {variable})")))
     }
 
-    /// Returns whether the call that creates this variable also declares it.
+    /// Returns true if the call that creates the object also declares its variable.
     pub(crate) fn declares(&self, kind: NameKind, name: &str) -> bool {
         !self.declared.is_hoisted(kind, name)
     }
 
-    /// Returns the form in which the program contains this kernel.
+    /// Returns the form in which the program contains a kernel.
     pub(crate) fn form_of(&self, kernel: &str) -> Form {
         self.form.of_kernel(self.plan, kernel)
     }
@@ -218,7 +218,7 @@ impl<'a> Printer<'a> {
         done
     }
 
-    /// Prints a call with its injected effect, and the update of the expected bytes.
+    /// Prints a call with the effect of an injected fault, and the update of the expected bytes.
     fn call_with_fault(&mut self, step: &'a Step) -> Result<(), String> {
         match injected_effect(step) {
             None => self.call(step),
@@ -237,7 +237,7 @@ impl<'a> Printer<'a> {
                 return Err("an injected compile error cannot be expressed in a program".to_owned());
             }
             Some(Effect::Return(code)) => self.inject_refusal(step, *code),
-            // Like the worker, the program makes the call and then replaces its status.
+            // The program makes the call and then replaces its status, as the worker does.
             Some(Effect::Deny(code)) => {
                 self.call(step);
                 self.inject_status(step, *code);
@@ -312,7 +312,7 @@ impl<'a> Printer<'a> {
             self.need(Helper::Require);
         }
         if self.short.is_some() {
-            // A short program is shorter with the number than with a named constant.
+            // A short program contains the number itself, because a named constant would need another line.
             self.body = self.body.replace("POISON", "0xa5");
             hoisted = hoisted.replace("POISON", "0xa5");
         } else if self.body.contains("POISON") || hoisted.contains("POISON") {
@@ -380,7 +380,7 @@ impl<'a> Printer<'a> {
         out
     }
 
-    /// Returns the code that prints the runtime's version and the device, which a bug report needs.
+    /// Returns C++ code that prints the version of the HIP runtime and the name of the device, which bug reports need.
     fn runtime_banner(&self) -> &'static str {
         "  int runtime = 0;\n  hipDeviceProp_t device;\n  HIP_CHECK(hipRuntimeGetVersion(&runtime));\n  \
          HIP_CHECK(hipGetDeviceProperties(&device, 0));\n  \
@@ -420,8 +420,8 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// Returns the effect that is injected into a call. Faults act at every call that they match. If several faults match,
-/// the first one is used.
+/// Returns the effect of a fault that is injected into a call; `None` if no fault matches the call. Faults act at every
+/// call that they match. If several faults match, the first one is used.
 fn injected_effect(step: &Step) -> Option<&Effect> {
     step.planted.first().map(|planted| &planted.effect)
 }

@@ -1,4 +1,4 @@
-//! Settings and texts of short programs, which show one failure and nothing else.
+//! Settings and helper functions of short programs, which show a single failure and nothing else.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use plan::Step;
 
 use crate::helpers::Helper;
 
-/// Settings of a short program, which shows a single failure.
+/// Settings of a short program.
 #[derive(Clone, Copy)]
 pub(crate) struct ShortProgram {
-    /// Id of the step that fails.
+    /// Id of the step that fails; `None` if no step was selected.
     pub(crate) failing: Option<u32>,
 }
 
@@ -19,14 +19,14 @@ impl ShortProgram {
     }
 }
 
-/// Returns a kernel without empty lines and without comments on lines of their own.
+/// Returns the source code of a kernel without empty lines, and without comments on lines of their own.
 pub(crate) fn without_comments(source: &str) -> String {
     let spare = |line: &&str| line.trim().is_empty() || line.trim_start().starts_with("//");
     source.lines().filter(|line| !spare(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the helper functions of a short program. If all statuses are HIP's, hipGetErrorName replaces the helper
-/// that names statuses.
+/// Returns the helper functions of a short program as C++. If the program uses only HIP's statuses, `hipGetErrorName`
+/// replaces the helper that names statuses.
 #[expect(clippy::wildcard_enum_match_arm, reason = "helpers are text, but for those here")]
 pub(crate) fn helpers(helpers: &BTreeSet<Helper>) -> String {
     let others = [Helper::NameRtc, Helper::NameRand, Helper::NameRandNumber];
@@ -34,7 +34,7 @@ pub(crate) fn helpers(helpers: &BTreeSet<Helper>) -> String {
     let mut out = String::new();
     for helper in helpers {
         match helper {
-            // Both helpers define the same function.
+            // The two helpers define the same function, so only one of them is printed.
             Helper::NameRandNumber if helpers.contains(&Helper::NameRand) => {}
             Helper::NameHip if !others => {}
             Helper::ShortCheck if !others => {
@@ -42,7 +42,7 @@ pub(crate) fn helpers(helpers: &BTreeSet<Helper>) -> String {
                     helper.text().replace("name_of(status).c_str()", "hipGetErrorName(status)");
                 out.push_str(&(text + "\n"));
             }
-            // Overloads of one function stay together, without an empty line.
+            // Overloads of the same function are not separated by an empty line.
             Helper::NameHip => out.push_str(helper.text()),
             helper => out.push_str(&format!("{}\n", helper.text())),
         }

@@ -1,35 +1,36 @@
-//! Reads the calls of a program from the HIP runtime's log, and finds the first difference between two programs.
+//! Reads the HIP calls of a program from the HIP runtime's log, and finds the first difference between two programs.
 //!
 //! With `AMD_LOG_LEVEL=3` and `AMD_LOG_MASK=1`, libamdhip64 writes each API call with its arguments, and its status
-//! when it returns: `hipMemcpy ( 0x7f.., 0x55.., 64, hipMemcpyHostToDevice )`, `hipMemcpy: Returned hipSuccess :`.
-//! The format is the same from release 5.2.3 to 7.2.4 except for details. The log needs no setup and includes calls
-//! by the libraries above HIP, so no interposer library is needed.
+//! when the call returns: `hipMemcpy ( 0x7f.., 0x55.., 64, hipMemcpyHostToDevice )`, `hipMemcpy: Returned hipSuccess
+//! :`. The format is the same from release 5.2.3 to 7.2.4 except for details. The log needs no preparation and includes
+//! calls from the libraries above HIP, so no interposer library is needed.
 
 use std::collections::BTreeMap;
 
 use plan::{HipRole, hip_function};
 
-/// Calls of one program in order, in a form that does not depend on addresses.
+/// The HIP calls of one program in order, in a form that does not depend on addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// Calls, for example `hipMemcpy(p3, p4, 64, hipMemcpyHostToDevice)`.
+    /// The calls, for example `hipMemcpy(p3, p4, 64, hipMemcpyHostToDevice)`.
     pub calls: Vec<String>,
-    /// Call that had not returned at the end of the log.
+    /// Call that had not returned when the log ended; `None` if all calls had returned.
     pub open: Option<String>,
 }
 
-/// First difference between two traces.
+/// First difference between the trace of a trial and that of an exported program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceDifference {
-    /// Number of equal calls before the difference.
+    /// Number of equal calls before the first difference.
     pub after: usize,
-    /// The trial's call; `None` if it made no further call.
+    /// Call of the trial at the difference; `None` if the trial made no further call.
     pub trial: Option<String>,
-    /// The program's call; `None` if it made no further call.
+    /// Call of the program at the difference; `None` if the program made no further call.
     pub program: Option<String>,
 }
 
-/// Calls that query the runtime or the device and set up no work. Worker and program make different ones.
+/// Functions that query the runtime or the device and cause no work on it. They are ignored, because the worker and the
+/// program call different ones.
 const QUERIES: &[&str] = &[
     "hipInit",
     "hipRuntimeGetVersion",
@@ -40,11 +41,12 @@ const QUERIES: &[&str] = &[
     "hipGetErrorString",
 ];
 
-/// Module calls, which a program with inline kernels does not make.
+/// Functions that concern modules. A program with inline kernels does not call them.
 const MODULES: &[&str] = &["hipModuleLoadData", "hipModuleGetFunction", "hipModuleUnload"];
 
-/// Parses a log of HIP calls. `inline_kernels` omits the calls that occur only when kernels are loaded as modules or only
-/// when they are part of the program, so that logs of both kinds compare equal.
+/// Parses a log of HIP calls. If `inline_kernels` is true, leaves out calls that occur only if kernels are loaded as
+/// modules, and calls that occur only if kernels are part of the program. The logs of both kinds of programs then
+/// compare equal.
 pub fn parse_trace(log: &str, inline_kernels: bool) -> Trace {
     let mut trace = Trace::default();
     let mut ids = AddressNumbers::default();
@@ -59,18 +61,18 @@ pub fn parse_trace(log: &str, inline_kernels: bool) -> Trace {
             }
             Entry::Called(name, arguments) => {
                 let after_launch = std::mem::take(&mut launched);
-                // The worker loads compiled kernels from a cache; the program compiles them.
+                // The program compiles its kernels, whereas the worker loads compiled kernels from a cache.
                 if QUERIES.contains(&name)
                     || name.starts_with("hiprtc")
-                    // Functions named `__hip...` are part of `<<<>>>`, also in libraries. Some log their arguments
-                    // before these are set.
+                    // The compiler calls `__hip...` functions for `<<<>>>`, also in libraries. For some of them, the
+                    // runtime logs arguments that are not set yet.
                     || name.starts_with("__hip")
                     || inline_kernels && MODULES.contains(&name)
                 {
                     launched = after_launch;
                     continue;
                 }
-                // The check after `<<<>>>`.
+                // This call is the program's check after `<<<>>>`.
                 if inline_kernels && after_launch && name == "hipGetLastError" {
                     continue;
                 }
@@ -82,7 +84,7 @@ pub fn parse_trace(log: &str, inline_kernels: bool) -> Trace {
                 ) {
                     launched = name == "hipLaunchKernel";
                     trace.calls.push(launch(name, arguments, inline_kernels, &mut ids));
-                    // The log does not contain the return of a module launch.
+                    // The HIP runtime does not log that a module launch returned.
                     trace.open = None;
                     continue;
                 }
@@ -94,8 +96,8 @@ pub fn parse_trace(log: &str, inline_kernels: bool) -> Trace {
     trace
 }
 
-/// Returns the first difference between two traces. Traces also differ if one ends inside of a call and the other does
-/// not, because there a crash, a hang or a memory fault shows.
+/// Returns the first difference between two traces. Traces also differ if only one of them ends within a call, because
+/// this is how a crash, a hang or a memory fault appears.
 pub fn first_difference(trial: &Trace, program: &Trace) -> Option<TraceDifference> {
     let (a, b) = (&trial.calls, &program.calls);
     let after = a.iter().zip(b).take_while(|(x, y)| x == y).count();
@@ -119,16 +121,16 @@ enum Entry<'l> {
 }
 
 fn entry(line: &str) -> Option<Entry<'_>> {
-    // A line of the log: `:3:file :line : 123 us: [pid:1 tid:0x7f] hipMalloc ( ...`, with colour escapes around the
-    // call.
+    // A line of the log is `:3:file :line : 123 us: [pid:1 tid:0x7f] hipMalloc ( ...`. Escape sequences for colours
+    // surround the call.
     let message = line.split_once(" us: ")?.1;
     let start =
         message.find("hip").map(|at| if message[..at].ends_with("__") { at - 2 } else { at })?;
     let message = &message[start..];
     let end = message.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
     let (name, rest) = message.split_at(end);
-    // Suffixes are versions of structure layouts. The headers select the newest one; a name without suffix has the
-    // oldest.
+    // The suffix of a name is the version of a struct's layout. HIP's headers select the newest version. A name without
+    // a suffix means the oldest version.
     let layouts = ["R0000", "R0600"];
     let name = layouts.iter().find_map(|it| name.strip_suffix(it)).unwrap_or(name);
     if rest.starts_with(": Returned") {
@@ -139,7 +141,7 @@ fn entry(line: &str) -> Option<Entry<'_>> {
     Some(Entry::Called(name, arguments.trim()))
 }
 
-/// Numbers addresses in the order of their first appearance.
+/// Numbers that replace addresses, in the order in which the addresses first appear.
 #[derive(Default)]
 struct AddressNumbers {
     known: BTreeMap<String, u32>,
@@ -165,7 +167,7 @@ fn call(name: &str, arguments: &str, ids: &mut AddressNumbers) -> String {
             out.push("place".to_owned());
         } else if index == 0 && name == "hipMemcpy" && list.last() == Some(&"hipMemcpyDeviceToHost")
         {
-            // Guards are read into temporary memory, whose address may have belonged to another object.
+            // Guards are read into temporary host memory, which may have the address of a freed object.
             out.push("host".to_owned());
         } else if argument.starts_with("Cijk_") {
             out.push("a kernel of Tensile".to_owned());
@@ -173,7 +175,7 @@ fn call(name: &str, arguments: &str, ids: &mut AddressNumbers) -> String {
             out.push(normal(argument, ids));
         }
     }
-    // The address may be reused for another object.
+    // After this call, another object may get the same address.
     if ["Destroy", "Free", "Unload", "Unregister"].iter().any(|word| name.contains(word))
         && let Some(first) = list.first()
     {
@@ -182,8 +184,8 @@ fn call(name: &str, arguments: &str, ids: &mut AddressNumbers) -> String {
     format!("{name}({})", out.join(", "))
 }
 
-/// Returns whether an argument points to memory of the program itself, for a result or for input: its address is
-/// arbitrary and does not identify an object.
+/// Returns true if an argument points to memory of the program itself, for a result or for input. The address of such
+/// memory is arbitrary and does not identify an object.
 fn is_program_memory(name: &str, index: usize) -> bool {
     if plan::is_output_argument(name, index) == Some(true) {
         return true;
@@ -191,7 +193,7 @@ fn is_program_memory(name: &str, index: usize) -> bool {
     if let Some(parameter) = hip_function(name).and_then(|known| known.parameters.get(index)) {
         return match parameter.role {
             HipRole::Out(_) | HipRole::InOut | HipRole::In(_) | HipRole::Keeps => true,
-            // The log prints the text itself.
+            // The log contains the text to which the pointer points.
             HipRole::Text
             | HipRole::Value
             | HipRole::Asks
@@ -206,11 +208,11 @@ fn is_program_memory(name: &str, index: usize) -> bool {
     matches!(
         (name, index),
         ("hipMallocAsync" | "hipEventElapsedTime" | "hipThreadExchangeStreamCaptureMode", 0)
-            // The address of the code image is arbitrary too.
+            // The address of the code object in memory is arbitrary too.
             | ("hipModuleLoadData", 0 | 1)
-            // Libraries may choose among their kernels. hipBLASLt 7.2.4 does not always choose the same one.
+            // A library may choose between its kernels. hipBLASLt 7.2.4 does not always choose the same kernel.
             | ("hipExtModuleLaunchKernel", 0..=7 | 9..)
-            // The callback of the program, and its argument.
+            // These arguments are the program's callback and the pointer that is passed to it.
             | ("hipStreamAddCallback" | "hipLaunchHostFunc", 1 | 2)
             | ("hipGraphExecUpdate", 2 | 3)
     )
@@ -220,7 +222,7 @@ fn normal(argument: &str, ids: &mut AddressNumbers) -> String {
     let (prefix, value) = argument.rsplit_once(':').unwrap_or(("", argument));
     match value.trim() {
         "nullptr" | "<null>" | "0x0" | "(nil)" | "00000000" => "null".to_owned(),
-        // For example `stream:0x7f00`.
+        // An example of such an argument is `stream:0x7f00`.
         text if text.starts_with("0x") => ids.number(text),
         _ if !prefix.is_empty() && !prefix.contains(' ') && value.starts_with('<') => {
             "null".to_owned()
@@ -230,7 +232,7 @@ fn normal(argument: &str, ids: &mut AddressNumbers) -> String {
     }
 }
 
-/// Returns a printed structure with its addresses replaced by numbers.
+/// Returns the text of a struct with its addresses replaced by numbers.
 fn inner(text: &str, ids: &mut AddressNumbers) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -244,7 +246,8 @@ fn inner(text: &str, ids: &mut AddressNumbers) -> String {
     out + rest
 }
 
-/// Returns a launch of either form as its grid, block and stream, with the function for module launches.
+/// Returns the grid, block and stream of a launch through any of the launch functions. For module launches, the result
+/// contains the kernel too.
 fn launch(name: &str, arguments: &str, inline_kernels: bool, ids: &mut AddressNumbers) -> String {
     let list = split(arguments);
     let flat: Vec<String> = list
@@ -258,8 +261,8 @@ fn launch(name: &str, arguments: &str, inline_kernels: bool, ids: &mut AddressNu
         })
         .collect();
     let number = |index: usize| flat.get(index).cloned().unwrap_or_default();
-    // hipModuleLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, args, extra), hipModuleLaunchCooperativeKernel
-    // without `extra`, hipLaunchKernel(f, grid, block, args, shared, stream).
+    // The parameters are: hipModuleLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, args, extra),
+    // hipModuleLaunchCooperativeKernel without `extra`, hipLaunchKernel(f, grid, block, args, shared, stream).
     let stream = if name == "hipLaunchKernel" { number(9) } else { number(8) };
     let function =
         if inline_kernels { String::new() } else { format!("{}, ", ids.number(&number(0))) };
@@ -271,7 +274,7 @@ fn launch(name: &str, arguments: &str, inline_kernels: bool, ids: &mut AddressNu
     format!("{verb}({function}{}, {})", sizes.join(", "), normal(&stream, ids))
 }
 
-/// Splits arguments at commas outside braces and parentheses.
+/// Splits a list of arguments at the commas that are outside braces and parentheses.
 fn split(arguments: &str) -> Vec<&str> {
     let (mut out, mut depth, mut start) = (Vec::new(), 0, 0);
     for (at, c) in arguments.char_indices() {
@@ -295,7 +298,7 @@ fn split(arguments: &str) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    /// Returns log lines in the format of libamdhip64.
+    /// Returns the lines that libamdhip64 would log for these calls.
     fn log(calls: &[&str]) -> String {
         calls.iter().map(|call| format!(":3:     :0   : 12390869966 us:  {call}\n")).collect()
     }

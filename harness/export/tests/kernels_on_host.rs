@@ -1,11 +1,11 @@
-//! Compiles the host functions of library kernels in printed programs, and compares their results with the references
-//! in `plan`.
+//! Compiles the C++ functions with which printed programs compute library kernels on the host, and compares their
+//! results with the references in `plan`.
 
 use std::process::Command;
 
 use plan::{KERNELS, Parameter};
 
-/// Number of elements of a buffer: a whole number of tiles of the matrix kernel.
+/// Number of elements of each buffer. It is a multiple of the tile size of the matrix kernel.
 const WORDS: usize = 16 * 16;
 
 #[test]
@@ -93,7 +93,7 @@ fn element(kernel: &str, output: bool) -> &'static str {
     }
 }
 
-/// Returns the value of a number parameter: the size for the first one, a small number for the others.
+/// Returns the value for a number parameter of a kernel: the size for the first number, a small value for the others.
 fn number(kernel: &str, index: usize) -> u32 {
     let sizes = KERNELS.iter().find(|k| k.name == kernel).unwrap().parameters;
     let first = sizes.iter().position(|p| *p == Parameter::U32);

@@ -1,4 +1,5 @@
-//! Compiles the host products of printed programs and compares them with the reference in `plan`.
+//! Compiles the C++ functions with which printed programs compute matrix products on the host, and compares their
+//! results with the reference in `plan`.
 
 use std::process::Command;
 
@@ -8,7 +9,7 @@ const M: u64 = 5;
 const N: u64 = 7;
 const K: u64 = 12;
 
-/// Element types of A and B, and of D, in the printed programs.
+/// For each data type, the C++ types of the elements of A and B, and of D, in printed programs.
 const TYPES: [(Dtype, &str, &str); 5] = [
     (Dtype::F32, "float", "float"),
     (Dtype::F16, "Half", "Half"),

@@ -1,5 +1,5 @@
-//! Measures the redaction of long lines, each of one part that is repeated. The time per byte must not grow with the
-//! length: a program may print a line of any length.
+//! Measures the redaction of long lines, each of which repeats one short text. The time per byte must not grow with the
+//! length of the line, because a program may print a line of any length.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use report::issue::{Identity, redact};

@@ -4,7 +4,7 @@ use device::Sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Options that a trial was run with, apart from its stack, device, faults and injected delays, and a digest of the
+/// Options with which a trial was run, apart from its stack, device, faults and injected delays, and a digest of the
 /// trial itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Asked {
@@ -18,21 +18,21 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Stores each option with its value, for example `--env A=1`, and the digest of the trial.
+    /// Creates the options from names and values, for example `--env A=1`. `text` is the digest of the trial.
     pub fn new<'o>(given: impl IntoIterator<Item = (&'o str, String)>, text: String) -> Asked {
         let option =
             |(option, value): (&str, String)| format!("{option} {value}").trim().to_owned();
         Asked { given: given.into_iter().map(option).collect(), text }
     }
 
-    /// Returns true if an option may explain why an expected failure does not occur. `--launcher` is not such an
+    /// Returns true if an option may be the reason why an expected failure does not occur. `--launcher` is not such an
     /// option, because it only selects where a trial runs.
     pub fn may_avoid_failures(&self) -> bool {
         self.given.iter().any(|given| !given.starts_with("--launcher "))
     }
 
-    /// Describes the options for people. Variables are joined into one entry, because a mitigation may need several of
-    /// them.
+    /// Describes the options for people, one string per option. All variables share one string, because a mitigation
+    /// may need several of them.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut variables = Vec::new();
         let mut words = Vec::new();

@@ -1,44 +1,47 @@
-//! The audit of the emulated device: opcodes in the kernels of libraries that the interpreter does not support.
+//! Formats the audit of the emulated device, which finds the opcodes in the kernels of libraries that the interpreter
+//! does not support.
 
 use serde::{Deserialize, Serialize};
 
-/// Opcodes of one library on one architecture.
+/// Result of the audit for one library and one architecture.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct AuditFinding {
     /// Name of the library.
     pub library: String,
-    /// The architecture.
+    /// Architecture of the GPU, for example `gfx1151`.
     pub gfx: String,
-    /// Number of files with code for the architecture.
+    /// Number of the library's files that contain code for the architecture.
     pub files: usize,
-    /// Number of files that were read.
+    /// Number of files with code for the architecture that the audit has read.
     pub read: usize,
-    /// Number of instructions.
+    /// Number of instructions that were found.
     pub instructions: u64,
     /// Number of different opcodes.
     pub opcodes: usize,
-    /// Dwords that are not instructions: padding and tables between kernels.
+    /// Number of dwords that are not instructions: padding and tables between kernels.
     pub not_instructions: u64,
-    /// Unsupported opcodes.
+    /// Opcodes that the interpreter does not support.
     pub missing: Vec<MissingOpcode>,
-    /// Unsupported graphics, image and ray-tracing opcodes. Math libraries do not need them, so they do not count as missing.
+    /// Unsupported graphics, image and ray-tracing opcodes. They do not count as missing, because math libraries do not
+    /// need them.
     pub aside: Vec<MissingOpcode>,
 }
 
-/// An unsupported opcode.
+/// An opcode that the interpreter does not support, at least in some of its instructions.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct MissingOpcode {
-    /// The opcode.
+    /// Name of the opcode.
     pub opcode: String,
     /// Number of unsupported instructions with this opcode.
     pub count: u64,
     /// Number of all instructions with this opcode.
     pub of: u64,
-    /// An unsupported instruction, disassembled.
+    /// Disassembly of an unsupported instruction with this opcode.
     pub example: String,
 }
 
-/// Returns the audit as a table: one line for each library and architecture, then the missing opcodes, the most frequent first.
+/// Returns the audit as a table: one line for each library and architecture, followed by the missing opcodes, the most
+/// frequent first.
 pub fn audit(findings: &[AuditFinding]) -> String {
     let mut text = format!(
         "{:24} {:8} {:>9} {:>13} {:>8} {:>8}\n",

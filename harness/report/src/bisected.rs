@@ -1,4 +1,4 @@
-//! Plain-text result of a bisect, to be pasted into an issue.
+//! Formats the result of a bisect as plain text, which can be pasted into an issue.
 
 use std::fmt::Write;
 
@@ -44,7 +44,7 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
         };
         line("signature", &format!("{}{alone}", found.signature));
     }
-    // A user-supplied command may have run on any device, which is then unknown.
+    // A command that the user supplied may have run on any device, so the device is unknown.
     if !found.on.gfx.is_empty() {
         let device = if found.on.emulated { "the emulated " } else { "" };
         line("device", &format!("{device}{}", found.on.gfx));

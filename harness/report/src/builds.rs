@@ -1,4 +1,4 @@
-//! Builds of rocrepro that produced a set of records.
+//! Counts which builds of rocrepro produced a set of records, and warns if there are several.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ impl Builds {
         *self.0.entry((record.rocrepro.clone(), record.build.clone())).or_default() += 1;
     }
 
-    /// Returns a warning if the records come from several builds of rocrepro.
+    /// Returns a warning if several builds of rocrepro produced the records.
     pub fn warning(&self) -> Option<String> {
         let each = self.0.iter().map(|((version, build), trials)| {
             let build = if build.is_empty() { "an unknown build" } else { build };
@@ -29,7 +29,7 @@ impl Builds {
         })
     }
 
-    /// Returns the build id if all records come from one build, otherwise an empty string.
+    /// Returns the build id if one build of rocrepro produced all records, otherwise an empty string.
     pub fn only(&self) -> &str {
         match self.0.first_key_value() {
             Some(((_, build), _)) if self.0.len() == 1 => build,

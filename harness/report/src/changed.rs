@@ -1,4 +1,4 @@
-//! Comparison of two runs: which trials have another result.
+//! Compares two runs, and reports the trials whose results differ.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,11 +30,11 @@ pub enum Change {
     FailsOtherwise,
     /// The 95 % intervals of the two failure rates do not overlap.
     AnotherRate,
-    /// The observed signatures differ, but chance may explain it.
+    /// The observed signatures differ, but chance may explain the difference.
     PerhapsChance,
-    /// The case was edited between the runs, so a difference need not come from the stack or device.
+    /// The case was edited between the runs, so the edit may explain a different result.
     AnotherText,
-    /// One of the two runs has no verdict on the trial.
+    /// One of the two runs has no verdict for the trial.
     NoVerdict,
 }
 
@@ -60,11 +60,11 @@ impl Change {
 /// Results of the runs of one trial. Skipped runs and runs without a verdict are left out.
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    /// Each signature with the number of its runs, sorted.
+    /// Signatures of the results, sorted, each with the number of times that it occurred.
     signatures: Vec<(Arc<str>, u32)>,
-    /// Digests of the case.
+    /// Digests of the trial's plan or program. If there are several, the case was edited meanwhile.
     texts: Vec<Arc<str>>,
-    /// True if a record does not contain the digest of its case.
+    /// True if a record does not contain the digest of its trial.
     any_text: bool,
 }
 
@@ -83,25 +83,25 @@ impl Seen {
         self.signatures.iter().map(|(signature, n)| ((**signature).to_owned(), *n)).collect()
     }
 
-    /// Returns true if some records of both runs may belong to the same version of the case. Records of older rocrepro
-    /// versions have no digest and match every version.
+    /// Returns true if both runs may have used the same version of the case. Records of older versions of rocrepro
+    /// contain no digest and therefore match every version of the case.
     fn may_be_one_text(&self, other: &Seen) -> bool {
         self.any_text || other.any_text || self.texts.iter().any(|text| other.texts.contains(text))
     }
 }
 
-/// Summary of one of the two compared runs. It keeps no records in memory.
+/// Summary of one of the two compared runs. It does not contain the records themselves.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
-    /// Results by trial and injected faults.
+    /// Results of each trial, by its name and injected faults.
     trials: BTreeMap<String, Seen>,
-    /// Interned strings that many trials share.
+    /// Signatures and digests, each stored once, because many trials have the same ones.
     shared: BTreeSet<Arc<str>>,
     places: Vec<String>,
     /// Date on which the last trial ended.
     last: String,
     records: usize,
-    /// Build ids by library name, including rocrepro's own.
+    /// Build ids of each library, by the library's name. rocrepro itself is included.
     builds: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -163,7 +163,7 @@ impl<'r> FromIterator<&'r Record> for Side {
     }
 }
 
-/// Describes signatures, each with its count.
+/// Describes the signatures of a trial, each with the number of times that it occurred.
 fn seen(signatures: &BTreeMap<String, u32>) -> String {
     let runs: u32 = signatures.values().sum();
     match signatures.iter().next() {
@@ -178,7 +178,7 @@ fn seen(signatures: &BTreeMap<String, u32>) -> String {
 
 const PASS: &str = "pass";
 
-/// Compares the results of a trial in both runs. Returns `None` if they are equal.
+/// Compares the results of a trial in both runs. Returns `None` if the results are equal.
 fn change(old: &Seen, new: &Seen) -> Option<Change> {
     let (before, after) = (old.signatures(), new.signatures());
     match (before.is_empty(), after.is_empty()) {
@@ -187,8 +187,8 @@ fn change(old: &Seen, new: &Seen) -> Option<Change> {
         _ => return Some(Change::NoVerdict),
     }
     let ((low, high), (new_low, new_high)) = (old.failures().interval(), new.failures().interval());
-    // Older versions of rocrepro recorded shorter signatures for the same failures; a shorter and a longer signature of
-    // one failure count as equal.
+    // Older versions of rocrepro recorded shorter signatures for the same failures. A shorter and a longer signature of
+    // one failure are therefore treated as equal.
     let is_in = |one: &str, all: &BTreeSet<&str>| all.iter().any(|other| may_be_same(one, other));
     let is_within = |one: &BTreeSet<&str>, other| one.iter().all(|one| is_in(one, other));
     if !before.iter().any(|one| is_in(one, &after)) {
@@ -206,39 +206,40 @@ fn change(old: &Seen, new: &Seen) -> Option<Change> {
     (!same).then_some(Change::PerhapsChance)
 }
 
-/// Result of comparing two runs.
+/// Differences between two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Changes {
     /// Number of trials that both runs have.
     pub in_both: usize,
     /// Trials whose results differ.
     pub changed: Vec<Changed>,
-    /// Trials that failed in both runs with the same exit status and nothing else to compare. The failures may differ.
+    /// Trials that failed in both runs with the same exit status, and about which nothing else is known. Their failures
+    /// may differ.
     pub not_known: Vec<String>,
-    /// Trials that only the old run has, with their faults.
+    /// Trials that only the old run contains, each with its injected faults.
     pub only_old: Vec<String>,
-    /// Trials that only the new run has, with their faults.
+    /// Trials that only the new run contains, each with its injected faults.
     pub only_new: Vec<String>,
-    /// Libraries (and rocrepro itself) whose build ids differ: name, old id, new id.
+    /// Libraries (and rocrepro itself) whose build ids differ: name, old build id, new build id.
     pub libraries: Vec<(String, String, String)>,
     /// Configurations of the old run, each with the date on which its last trial ended.
     pub old: Vec<(String, String)>,
     /// Configurations of the new run, each with the date on which its last trial ended.
     pub new: Vec<(String, String)>,
-    /// True if each trial ran once in each run.
+    /// True if neither run repeated a trial, so that chance may explain any difference.
     pub once: bool,
 }
 
 /// A trial whose result differs between the runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Changed {
-    /// Name of the trial, with its faults.
+    /// Name of the trial, with its injected faults.
     pub trial: String,
     /// Kind of difference.
     pub change: Change,
-    /// Signatures in the old run, each with its count.
+    /// Signatures in the old run, each with the number of times that it occurred.
     pub old: BTreeMap<String, u32>,
-    /// Signatures in the new run, each with its count.
+    /// Signatures in the new run, each with the number of times that it occurred.
     pub new: BTreeMap<String, u32>,
 }
 
@@ -292,7 +293,7 @@ impl Changes {
         self.changed.iter().filter(|changed| wanted(changed.change)).count()
     }
 
-    /// Returns true if at least one trial has a result that differs for certain.
+    /// Returns true if the result of at least one trial certainly differs.
     pub fn differ(&self) -> bool {
         self.number(Change::counts) > 0
     }
@@ -351,7 +352,8 @@ impl Changes {
     }
 }
 
-/// Lists the first trials of a kind by name; writes nothing if there are none.
+/// Appends the names of the first trials in a list, with the heading `what`, to `text`. Does nothing if the list is
+/// empty.
 fn named(what: &str, trials: &[&String], text: &mut String) {
     if trials.is_empty() {
         return;
@@ -460,7 +462,7 @@ mod tests {
     fn signatures_of_older_versions_match() {
         let seen = |signature: &str| [other(failed("a/b"), signature)];
         let now = "exception:KeyError:x.py:3:f";
-        // The old run was recorded by a version that stored shorter signatures.
+        // The old run was recorded by a version of rocrepro that stored shorter signatures.
         assert!(!compare(&seen("exception:KeyError"), &seen(now)).1);
         assert!(compare(&seen("exception:ValueError"), &seen(now)).1);
         assert!(compare(&seen("exit:1"), &seen(now)).1);
@@ -470,7 +472,8 @@ mod tests {
         assert!(!differs && text.contains(words), "{text}");
     }
 
-    /// Exchanging the two runs exchanges the result, and few runs never count as another failure rate.
+    /// If the two runs are swapped, each change is reversed. A few runs are not enough to show that the failure rate
+    /// changed.
     #[test]
     fn swapping_runs_mirrors_the_changes() {
         let runs = |fails: u32, of: u32| -> Vec<Record> {

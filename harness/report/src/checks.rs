@@ -1,18 +1,18 @@
-//! Finds the checks of a program that no injected fault makes fail.
+//! Finds the checks in a program that no injected fault makes fail.
 
 use std::collections::BTreeSet;
 
 use crate::Record;
 
-/// Returns the checks of a case's program that pass without faults and fail under none of the injected faults. Returns
-/// nothing if the case ran without faults only, or did not run.
+/// Returns the names of the checks in a case's program that pass both without faults and under each injected fault.
+/// Returns an empty list if no fault was injected, or if the case did not run.
 pub(crate) fn insensitive_checks(records: &[&Record]) -> Vec<String> {
     let checks = |healthy: bool, held: bool| {
         let records = records.iter().filter(move |r| r.faults.is_empty() == healthy);
         let checks = records.flat_map(|r| r.program.iter().flat_map(|program| &program.checks));
         checks.filter(move |check| check.held == held).map(|check| check.name.as_str())
     };
-    // An expected failure may hide the effect of a fault.
+    // An expected failure may hide the effect of a fault, so nothing can be said about the checks.
     let known = records.iter().any(|r| r.verdict.kind.fails_as_expected() && r.faults.is_empty());
     if known || records.iter().all(|record| record.faults.is_empty()) {
         return Vec::new();
@@ -58,7 +58,7 @@ mod tests {
         let drop = with(failed("programs/a"), Some(Fault::KernelDrop), &[("max", false)]);
         assert_eq!(insensitive_checks(&[&healthy, &zero]), ["max"]);
         assert_eq!(insensitive_checks(&[&healthy, &zero, &drop]), [""; 0]);
-        // Without an injected fault, no check can fail.
+        // Without an injected fault, no check is expected to fail.
         assert_eq!(insensitive_checks(&[&healthy]), [""; 0]);
         let known = with(known("programs/a"), None, &[("sum", true)]);
         assert_eq!(insensitive_checks(&[&known, &zero]), [""; 0]);

@@ -5,7 +5,8 @@ use judge::VerdictKind;
 
 use crate::Record;
 
-/// Error: the records do not match the planned trials. A run that silently loses trials would look better than it is.
+/// Error: the records do not match the planned trials. Without this check, a run that lost trials would look better
+/// than it is.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{planned} planned, {recorded} with a record{}", self.names())]
 pub struct Incomplete {
@@ -33,7 +34,7 @@ impl Incomplete {
 /// Checks that each planned trial, identified by its name and injected faults, has exactly one record.
 ///
 /// # Errors
-/// Returns the trials that have no record or too many.
+/// Some trials have no record, or more records than planned.
 pub fn complete<'a>(
     planned: impl IntoIterator<Item = (&'a str, &'a [Planted])>,
     records: &[Record],
@@ -65,8 +66,8 @@ fn name(trial: &str, faults: &[Planted]) -> String {
     }
 }
 
-/// Returns the exit status of a run: 0 all as expected, 1 unexpected result, 3 no verdict, 4 nothing ran. 1 takes
-/// precedence over 3. Status 2 is for invalid command lines.
+/// Returns the exit status of a run: 0 if all results are as expected, 1 if a result is unexpected, 3 if a trial has no
+/// verdict, 4 if nothing ran. 1 takes precedence over 3. Status 2 is reserved for invalid command lines.
 pub fn exit_status(records: &[Record]) -> u8 {
     let any = |kind: fn(VerdictKind) -> bool| records.iter().any(|r| kind(r.verdict.kind));
     if any(VerdictKind::is_news) {

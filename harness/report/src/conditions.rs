@@ -1,4 +1,4 @@
-//! Describes the unusual conditions under which a trial ran.
+//! Describes the unusual options with which a trial ran, such as a schedule or a sanitizer.
 
 use device::Schedule;
 
@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Describes each unusual option of a trial, for example `schedule lazy`. Seeds are left out, because they differ
-/// between runs of one configuration.
+/// between runs with the same configuration.
 pub(crate) fn asked(record: &Record) -> Vec<String> {
     let mut all = match &record.asked {
         Some(asked) => asked.words(),
@@ -26,8 +26,8 @@ pub(crate) fn asked(record: &Record) -> Vec<String> {
     all
 }
 
-/// Returns the options that the emulated device reported. Records of older versions contain only these, and not the
-/// requested options.
+/// Returns the options that the emulated device reported. Records of older versions of rocrepro contain only these
+/// options, and not the requested ones.
 fn of_device(record: &Record) -> Vec<String> {
     let Some(config) = record.device.identity.as_ref().map(|identity| &identity.config) else {
         return Vec::new();
@@ -35,19 +35,20 @@ fn of_device(record: &Record) -> Vec<String> {
     let schedule = (config.schedule != Schedule::Eager).then(|| config.schedule.to_string());
     let schedule = schedule.map(|schedule| format!("schedule {schedule}"));
     let sanitize = config.sanitize.is_on().then(|| sanitized(config.sanitize).to_owned());
-    // In those versions large BAR was off by default, so `large-bar=no` is not an unusual option.
+    // In the versions that wrote such records, large BAR was off by default, so `large-bar=no` is not an unusual
+    // option.
     let options = config.options().into_iter().filter(|option| option != "large-bar=no");
     schedule.into_iter().chain(sanitize).chain(options).collect()
 }
 
-/// Describes the options under which an expected failure did not occur, for example `AMD_SERIALIZE_COPY=3, schedule
+/// Describes the options with which an expected failure did not occur, for example `AMD_SERIALIZE_COPY=3, schedule
 /// lazy`.
 pub(crate) fn passes_with(record: &Record) -> String {
     let all = asked(record).join(", ");
     all.strip_prefix(WITH).unwrap_or(&all).to_owned()
 }
 
-/// Returns the digest of the trial, if it was recorded.
+/// Returns the digest of the trial's plan or program; `None` if the record does not contain it.
 pub(crate) fn text(record: &Record) -> Option<&str> {
     record.asked.as_ref().map(|asked| asked.text.as_str()).filter(|text| !text.is_empty())
 }
@@ -102,7 +103,7 @@ mod tests {
         assert!(!Asked::default().may_avoid_failures());
     }
 
-    /// A record of an older version contains only the options that the device reported.
+    /// A record of an older version of rocrepro contains only the options that the device reported.
     #[test]
     fn describes_options_of_older_records() {
         let mut record = passed("a/b");

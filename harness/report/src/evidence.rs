@@ -1,8 +1,8 @@
-//! Files of an evidence folder. Each file has the result of one command about the failing trial, and `rocrepro report`
-//! reads them.
+//! Defines the files of an evidence folder. Each file contains the result of one command about a failing trial.
+//! `rocrepro report` reads all of them.
 //!
-//! All files of a folder are about the same failure. Each file is one JSON object that includes the release and device,
-//! so that a report never mixes results of different releases or devices.
+//! All files in a folder are about the same failure. Each file is one JSON object that includes the release and device,
+//! so that a report never mixes results from different releases or devices.
 
 mod minimised;
 
@@ -17,32 +17,32 @@ use crate::Record;
 pub const CASE_FILE: &str = "case.yaml";
 /// File name of the trial's records, one JSON line each.
 pub const RECORDS_FILE: &str = "record.jsonl";
-/// File name of the finished report.
+/// File name of the finished issue report.
 pub const REPORT_FILE: &str = "report.md";
 
-/// A file of the evidence folder.
+/// Content of one file of an evidence folder.
 pub trait Evidence: Serialize + DeserializeOwned {
-    /// File name in the folder.
+    /// Name of the file in the evidence folder.
     const FILE: &'static str;
 
     /// Serialises the evidence as JSON.
     ///
     /// # Errors
-    /// Does not fail in practice: all evidence can be written as JSON.
+    /// None in practice, because all evidence can be written as JSON.
     fn to_json(&self) -> Result<String, serde_json::Error> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// Parses what [`Evidence::to_json`] wrote.
+    /// Parses the text of a file that [`Evidence::to_json`] wrote.
     ///
     /// # Errors
-    /// Returns an error if the text is not evidence of this kind.
+    /// The text is not evidence of this kind.
     fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
 }
 
-/// Returns the default name of the folder: `rocrepro-` and the last part of the case's name.
+/// Returns the default name of the evidence folder: `rocrepro-` and the last component of the case's name.
 pub fn folder_name(case: &str) -> String {
     format!("rocrepro-{}", case.rsplit('/').next().unwrap_or(case))
 }
@@ -54,16 +54,16 @@ pub struct Setting {
     pub rocrepro: String,
     /// Date of the result, RFC 3339 in UTC.
     pub date: String,
-    /// The stack as the user names it, such as `debian:7.2.4`.
+    /// Name of the stack as the user gave it, for example `debian:7.2.4`.
     pub stack: String,
     /// ROCm version of the stack, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rocm: Option<String>,
-    /// Architecture of the device.
+    /// Architecture of the device, for example `gfx1151`.
     pub gfx: String,
     /// True if the device is emulated.
     pub emulated: bool,
-    /// Names of the injected faults. A result with a fault says nothing about a ROCm release.
+    /// Names of the injected faults. If there are any, the result says nothing about a ROCm release.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
     /// Command that repeats the failing trial.
@@ -71,7 +71,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Takes the setting from a record.
+    /// Copies the version, stack and device from a record.
     pub fn of(record: &Record) -> Setting {
         Setting {
             rocrepro: record.rocrepro.clone(),
@@ -86,12 +86,12 @@ impl Setting {
     }
 }
 
-/// Number of failures among runs in fresh processes.
+/// Failure rate: the number of failures in a number of runs, each in a fresh process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
-    /// Runs that failed with the signature in question.
+    /// Number of runs that failed with the signature in question.
     pub failed: u32,
-    /// Runs that had a verdict.
+    /// Number of runs that had a verdict.
     pub runs: u32,
 }
 
@@ -102,17 +102,17 @@ impl std::fmt::Display for Rate {
 }
 
 impl Rate {
-    /// Returns the exact 95 % interval of the failure probability, or `None` if nothing ran.
+    /// Returns the exact 95 % interval of the failure probability; `None` if there were no runs.
     pub fn interval(self) -> Option<(f64, f64)> {
         let Rate { failed: hits, runs } = self;
         (runs > 0).then(|| judge::Rate { hits, runs }.interval())
     }
 
-    /// Compares two rates by Fisher's exact test. The result is `Equal` if equal probabilities lead to such counts, or
-    /// to less likely ones, in at least 5 % of all experiments.
+    /// Compares two failure rates by Fisher's exact test. Returns `Equal` if equal probabilities would lead to the
+    /// observed numbers of failures, or to less likely ones, in at least 5 % of all experiments.
     pub fn compared(self, other: Rate) -> Ordering {
         let (failed, runs) = (self.failed + other.failed, self.runs + other.runs);
-        // The probability of `n` failures among the runs of `self`, given all failures: a hypergeometric distribution.
+        // Probability that `n` of all failures are in the runs of `self`: a hypergeometric distribution.
         let chance = |n: u32| {
             let rest = ln_choose(other.runs, failed - n);
             (ln_choose(self.runs, n) + rest - ln_choose(runs, failed)).exp()
@@ -125,12 +125,12 @@ impl Rate {
     }
 }
 
-/// Returns the logarithm of the number of ways to choose `n` of `all`.
+/// Returns the natural logarithm of the binomial coefficient: the number of ways to choose `n` of `all` items.
 fn ln_choose(all: u32, n: u32) -> f64 {
     (1..=n).map(|k| (f64::from(all - n + k) / f64::from(k)).ln()).sum()
 }
 
-/// Failure with another signature that occurred during a search. It is probably another bug.
+/// A failure that occurred during a search but has another signature. It is probably another bug.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherFailure {
     /// Signature of the failure.
@@ -146,44 +146,44 @@ pub struct Mitigations {
     pub trial: String,
     /// Signature of the failure.
     pub signature: String,
-    /// Stack and device of the runs.
+    /// Stack and device on which the trial ran.
     pub on: Setting,
-    /// Rate of failures without any mitigation.
+    /// Failure rate without any mitigation.
     pub base: Rate,
-    /// Number of processes started.
+    /// Number of processes that were started.
     pub runs: u32,
-    /// Factors that were tried, in order.
+    /// Factors that were tried, in the order in which they were tried.
     pub factors: Vec<Factor>,
-    /// Names of the factors that only together prevent the failure.
+    /// Names of the factors that prevent the failure only if all of them are applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub minimal_set: Vec<String>,
-    /// Components that the effective factors point to, the most frequent first.
+    /// Components of ROCm that the effective factors point to, those with the most factors first.
     pub points_to: Vec<String>,
-    /// Factors that do not apply, with the reason.
+    /// Factors that were not tried, because they do not apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_tried: Vec<NotTried>,
 }
 
-/// One change of the environment or the plan, and its effect.
+/// One change to the environment or to the plan, and its effect on the failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Factor {
-    /// Name of the variable or of the rewrite.
+    /// Name of the environment variable or of the rewrite.
     pub name: String,
     /// Kind of change.
     pub kind: FactorKind,
-    /// Value of the variable; empty for a rewrite without a value.
+    /// Value of the environment variable; empty for a rewrite without a value.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
     /// Explanation of the change, in one sentence.
     pub meaning: String,
-    /// First release that supports the change, if known.
+    /// First ROCm release that supports the change; `None` if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Rate of failures with the change. Only failures with the same signature count.
+    /// Failure rate with the change. A failure with another signature is not counted.
     pub rate: Rate,
     /// Effect of the change.
     pub verdict: FactorVerdict,
-    /// Component that an effective change points to.
+    /// Component of ROCm that an effective change points to.
     pub component: String,
 }
 
@@ -191,11 +191,11 @@ pub struct Factor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FactorKind {
-    /// An environment variable.
+    /// Sets an environment variable.
     Env,
-    /// Another sequence of calls.
+    /// Replaces calls of the plan by others.
     Rewrite,
-    /// A resource limit.
+    /// Sets a resource limit.
     Limit,
 }
 
@@ -203,7 +203,7 @@ pub enum FactorKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FactorVerdict {
-    /// The failure no longer occurs in the runs that were made.
+    /// The failure no longer occurred in any run.
     Helped,
     /// The failure is as frequent as before.
     NoEffect,
@@ -211,15 +211,15 @@ pub enum FactorVerdict {
     Rarer,
     /// The trial fails with another signature.
     ChangedSignature {
-        /// The other signature.
+        /// Signature of the new failure.
         to: String,
     },
-    /// The rewritten case fails at an expected result that may not apply to the changed calls.
+    /// The rewritten case fails because an expected result may not apply to the rewritten calls.
     Wrong {
-        /// Signature of that failure.
+        /// Signature of the rewritten case's failure.
         to: String,
     },
-    /// The runs were too few to decide.
+    /// There were too few runs to determine the effect.
     Undecided,
 }
 
@@ -241,7 +241,7 @@ impl Evidence for Mitigations {
 pub struct Bisected {
     /// The failing trial.
     pub trial: String,
-    /// Kind of builds that were searched: `debian`, `nightly`, `apt`, `components`, ...
+    /// Kind of builds among which the search ran: `debian`, `nightly`, `apt`, `components` and others.
     pub axis: String,
     /// Last build without the failure; `None` if all tested builds fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -249,64 +249,65 @@ pub struct Bisected {
     /// First build with the failure; `None` if no tested build fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_bad: Option<String>,
-    /// Range in which a value fails in some runs and passes in others; `None` if the threshold is sharp.
+    /// Range of values that fail in some runs and pass in others; `None` if the threshold is sharp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band: Option<ThresholdBand>,
-    /// Failure rate of each build, in search order.
+    /// Failure rate of each tested build, in the order of the builds.
     pub rates: Vec<BuildRate>,
-    /// Limits of the answer and other observations, one sentence each.
+    /// Caveats about the result and other observations, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// True if the search was for a fix: then the good build is the later one.
+    /// True if the search was for a fix, so that the good build is the later one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fix: bool,
-    /// True if tested builds on the good side of the change have failed too, so that the failure only becomes more
-    /// frequent there.
+    /// True if builds on the good side of the change failed too, so that the failure only becomes more frequent at the
+    /// change.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub worse: bool,
-    /// Probability that the change is between the two builds, 0 to 1.
+    /// Probability that the change is between the last good and the first bad build, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
     /// Signature of the failure that was searched for.
     pub signature: String,
-    /// Configuration of the runs; `stack` is the first bad build if there is one.
+    /// Configuration of the runs. `stack` is the first bad build if there is one.
     pub on: Setting,
-    /// Components that differ between the two builds.
+    /// Components that differ between the last good and the first bad build.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<Component>,
-    /// Runs of the last good build with one component taken from the first bad build.
+    /// Results of running the last good build with one component taken from the first bad build, for each component.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub crossed: Vec<Crossed>,
-    /// Builds that could not be tested.
+    /// Builds that could not be tested, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<Skipped>,
-    /// Commands that repeat the runs of the two builds.
+    /// Commands that repeat the runs of the last good and the first bad build.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rerun: Vec<String>,
-    /// Good and bad build of the coarser search (over nightly builds) that this search refines.
+    /// Good and bad build of the coarser search, among nightly builds, that this search refines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<(String, String)>,
 }
 
 impl Bisected {
-    /// Subfolder in which a search that refines another one puts its results.
+    /// Name of the subfolder for the results of a search that refines another one.
     pub const FINER: &str = "commits";
 
-    /// Returns true if this search refines the result of `before`, that is, starts from the same two builds.
+    /// Returns true if this search refines the result of `before`, which means that it searched between the good and
+    /// the bad build of `before`.
     pub fn went_on_from(&self, before: &Bisected) -> bool {
         let ends = before.last_good.clone().zip(before.first_bad.clone());
         ends.is_some() && self.within == ends
     }
 }
 
-/// A threshold that is random: a range of values fails only sometimes.
+/// A random threshold: the values in a range fail in some runs and pass in others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThresholdBand {
-    /// Last tested value before the range; no run of it failed.
+    /// Last tested value before the range. It failed in no run.
     pub never: String,
-    /// First value with a failure.
+    /// First tested value that failed in a run.
     pub first: String,
-    /// First tested value after the range; every run failed from here on.
+    /// First tested value after the range. From this value on, every run failed.
     pub always: String,
 }
 
@@ -323,7 +324,7 @@ impl ThresholdBand {
 /// Failure rate of one build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuildRate {
-    /// The build, such as `7.2.4` or `7.15.0a20260901`.
+    /// Name of the build, such as `7.2.4` or `7.15.0a20260901`.
     pub version: String,
     /// Rate of failures with the searched signature.
     pub rate: Rate,
@@ -338,21 +339,21 @@ pub struct Component {
     pub good: String,
     /// Version, commit or build id in the first bad build.
     pub bad: String,
-    /// Web page that compares the two versions.
+    /// Address of a web page that compares the two versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare_url: Option<String>,
 }
 
-/// Runs of the last good build with one component taken from the first bad build.
+/// Result of running the last good build with one component taken from the first bad build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Crossed {
-    /// The component: `hip`, `rocr`, `compiler` or `libraries`.
+    /// Name of the component: `hip`, `rocr`, `compiler` or `libraries`.
     pub component: String,
-    /// Build that the component was taken from.
+    /// Build from which the component was taken.
     pub of: String,
     /// Rate of failures with the searched signature.
     pub rate: Rate,
-    /// Reason why the build with this component could not be tested, or the other failure that it showed.
+    /// Reason why the combination could not be tested, or the other failure that it showed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -362,7 +363,7 @@ pub struct Crossed {
 pub struct Skipped {
     /// Name of the build.
     pub version: String,
-    /// Reason.
+    /// Reason why the build could not be tested.
     pub why: String,
 }
 
@@ -373,11 +374,11 @@ impl Evidence for Bisected {
 /// Result of `rocrepro export`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Exported {
-    /// The trial that was exported.
+    /// Name of the trial that was exported.
     pub trial: String,
     /// Kind of program: `hipcc`, `hiprtc` or `python`.
     pub form: String,
-    /// Path of the program, relative to the folder.
+    /// Path of the program, relative to the evidence folder.
     pub path: String,
     /// Command that builds the program; empty if the program needs no build.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -385,25 +386,25 @@ pub struct Exported {
     /// Command that runs the program.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub run: String,
-    /// Runs of the program that showed the reported failure; `None` if the program was not run.
+    /// Rate at which the program showed the reported failure; `None` if the program was not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Rate>,
     /// Stack and device on which the program was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Setting>,
-    /// End of the program, for example `died of SIGSEGV`, or its last output.
+    /// End of the program, for example `died of SIGSEGV`, or its last line of output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// Runs of the program on a configuration on which it must pass.
+    /// Result of running the program on a configuration on which it must pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<Passes>,
     /// True if program and trial made the same API calls in the same order; `None` if they were not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces_equal: Option<bool>,
-    /// Number of runs spent on shortening the program; `None` if that was not tried.
+    /// Number of runs that were spent on shortening the program; `None` if shortening was not tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tries: Option<u32>,
-    /// True if shortening was stopped before everything was tried.
+    /// True if the search for a shorter program was stopped before it had tried everything.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut_short: bool,
 }

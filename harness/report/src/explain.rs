@@ -8,15 +8,15 @@ use crate::{
     words::{BOLD, DIM, count, link, place, style, styled, window, word},
 };
 
-/// Maximum number of trials with the same failure that are named.
+/// Maximum number of trials that are named because they have the same failure.
 const NAMED: usize = 3;
 const STDERR_LINES: usize = 5;
 
-/// Maximum number of threads of a hang that are shown.
+/// Maximum number of threads of a hung process whose call stacks are shown.
 const STACKS: usize = 8;
 
-/// Explains all unexpected results and missing verdicts. Trials of a case share an explanation if theirs differ only in
-/// numbers. Returns an empty string if there is nothing to explain.
+/// Explains all unexpected results and missing verdicts. Trials of one case share an explanation if their explanations
+/// would differ only in numbers. Returns an empty string if there is nothing to explain.
 pub(crate) fn explanations(records: &[Record]) -> String {
     let mut groups: Vec<Vec<&Record>> = Vec::new();
     let needs_explanation =
@@ -42,13 +42,14 @@ pub(crate) fn explanations(records: &[Record]) -> String {
     texts.join("\n")
 }
 
-/// Removes the words that contain digits.
+/// Returns the text without the words that contain digits.
 fn words(text: &str) -> String {
     let number = |word: &&str| !word.contains(|c: char| c.is_ascii_digit());
     text.split_whitespace().filter(number).collect::<Vec<_>>().join(" ")
 }
 
-/// Explains one trial: the tested behaviour, the configuration, the failing call, and the command that repeats it.
+/// Explains the result of one trial: the tested behaviour, the configuration, the failing call, and the command that
+/// repeats the trial.
 pub fn explain(record: &Record) -> String {
     explain_with(record, &[])
 }
@@ -113,7 +114,7 @@ fn explain_with(record: &Record, others: &[&str]) -> String {
     text
 }
 
-/// Describes the call and phase of an outcome.
+/// Describes the call, the line of the case and the phase in which the outcome occurred.
 fn location(record: &Record) -> Option<String> {
     let at = &record.outcome.at;
     let phase = at.phase?;
@@ -128,7 +129,8 @@ fn location(record: &Record) -> Option<String> {
     })
 }
 
-/// Explains how the result relates to the expected failures of the case, and what to do about it.
+/// Explains how the result relates to the failure that the case expects, and what the user should do about it. `None`
+/// if the case expects no failure here.
 pub(crate) fn next(record: &Record) -> Option<String> {
     let known = record.verdict.known.as_ref()?;
     let window = window(known);

@@ -1,4 +1,4 @@
-//! Records for tests.
+//! Creates records for tests.
 
 use device::{Config, Fault, Identity};
 use judge::{End, Kind, Known, Limit, Location, Outcome, PhaseUse, Verdict, VerdictKind};

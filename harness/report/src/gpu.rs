@@ -1,4 +1,4 @@
-//! Description of a GPU, as read from the files of its driver.
+//! Describes a GPU and its state, as read from the files of its driver.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::escape;
 
-/// A GPU and its state.
+/// A GPU: its identity, its configuration and its state at one point in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Gpu {
-    /// Product name, if the driver knows it.
+    /// Product name; empty if the driver does not know it.
     pub name: String,
     /// Architecture, for example `gfx1100`.
     pub gfx: String,
@@ -48,7 +48,7 @@ pub struct Gpu {
     /// Version of the board's firmware.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vbios: Option<String>,
-    /// Firmware versions by part, such as `mec` and `sdma`.
+    /// Name and version of each firmware of the GPU; the names are for example `mec` and `sdma`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub firmware: Vec<(String, String)>,
 }
@@ -58,7 +58,7 @@ pub struct Gpu {
 pub struct Link {
     /// Current speed and width, for example `16.0 GT/s x16`.
     pub now: String,
-    /// Maximum that both the card and its slot support.
+    /// Maximum speed and width that both the card and its slot support.
     pub most: String,
 }
 
@@ -67,9 +67,9 @@ pub struct Link {
 pub struct Errors {
     /// Name of the unit.
     pub unit: String,
-    /// Uncorrectable errors: data was wrong.
+    /// Number of errors that the hardware could not correct, so that data was wrong.
     pub uncorrected: u64,
-    /// Errors that the hardware corrected.
+    /// Number of errors that the hardware corrected.
     pub corrected: u64,
 }
 
@@ -81,7 +81,7 @@ impl fmt::Display for Errors {
 }
 
 impl Gpu {
-    /// Escapes control characters, see [`crate::Record::escape_names`].
+    /// Escapes control characters in all strings, see [`crate::Record::escape_names`].
     pub(crate) fn escape_names(&mut self) {
         let Gpu { name, gfx, pci, bdf, card, partition, link, vbios, firmware, errors, .. } = self;
         [name, gfx, pci, bdf].into_iter().for_each(escape);
@@ -91,7 +91,7 @@ impl Gpu {
         errors.iter_mut().for_each(|errors| escape(&mut errors.unit));
     }
 
-    /// Returns the errors that were counted since `before`, an earlier description of the same card.
+    /// Returns the hardware errors that were counted since `before`, which describes the same card at an earlier time.
     pub fn errors_since(&self, before: &Gpu) -> Vec<Errors> {
         let new = self.errors.iter().map(|now| {
             let then = before.errors.iter().find(|then| then.unit == now.unit);
@@ -170,7 +170,8 @@ mod tests {
         };
         let before = card(&[("umc", 1, 7), ("gfx", 0, 2)]);
         assert_eq!(before.errors_since(&before), []);
-        // The driver was reloaded in between, which resets its counters: a lower count is not an error.
+        // The driver was reloaded between the two descriptions, which resets its counters. A lower count is therefore
+        // not an error.
         let after = card(&[("umc", 2, 7), ("gfx", 0, 1), ("sdma", 0, 3)]);
         let new_errors: Vec<_> =
             after.errors_since(&before).iter().map(Errors::to_string).collect();

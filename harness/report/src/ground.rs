@@ -1,28 +1,31 @@
-//! Configuration of a run: its stack, device and unusual options. Results of different configurations are never mixed.
+//! Identifies the configuration of a run: its stack, device and unusual options. Results from different configurations
+//! are never mixed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Record, conditions::asked, words::stack_and_device};
 
-/// Stack, device and unusual options of a run.
+/// Configuration of a run: its stack, device and unusual options.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ground {
-    /// Short identifier, equal for equal configurations: `debian:7.2.4@gfx1151`, `system@gfx1100 GPU 0123456789ab`.
+    /// Short name of the configuration, for example `debian:7.2.4@gfx1151` or `system@gfx1100 GPU 0123456789ab`. Equal
+    /// configurations have equal names.
     pub name: String,
-    /// Description for people.
+    /// Description of the configuration for people.
     pub words: String,
 }
 
 impl Ground {
-    /// Returns the configuration of the first record whose device the worker proved, or else of the first record.
+    /// Returns the configuration of the first record whose device is proven, or of the first record if no device is
+    /// proven. `None` for an empty list.
     pub fn of<'a>(records: impl IntoIterator<Item = &'a Record> + Clone) -> Option<Ground> {
         let proven = records.clone().into_iter().find(|record| record.device.proven);
         proven.or_else(|| records.into_iter().next()).map(of)
     }
 }
 
-/// Groups the records of one run by configuration, because the trials may have run on several GPUs. If all proven
-/// records are from one GPU, the records without proof belong to that configuration.
+/// Groups the records of one run by configuration, because its trials may have run on several GPUs. If all proven
+/// records are from one GPU, the records without proof are added to the group of that GPU.
 pub fn by_ground(run: Vec<Record>) -> Vec<(Ground, Vec<Record>)> {
     let card = |record: &Record| record.device.proven.then(|| record.device.bdf.clone());
     let cards: BTreeSet<String> = run.iter().filter_map(card).collect();
@@ -35,18 +38,18 @@ pub fn by_ground(run: Vec<Record>) -> Vec<(Ground, Vec<Record>)> {
     named.flatten().collect()
 }
 
-/// Configurations of one run, collected record by record. [`by_ground`] finds the same configurations.
+/// Collects the configurations of one run, record by record. The result is the same as that of [`by_ground`].
 #[derive(Clone, Debug, Default)]
 pub struct Grounds(BTreeMap<Option<String>, Ground>);
 
 impl Grounds {
-    /// Adds a record of the run. Records must arrive in the order of their numbers.
+    /// Adds a record of the run. The records must be added in the order of their numbers.
     pub fn add(&mut self, record: &Record) {
         let card = record.device.proven.then(|| record.device.bdf.clone());
         self.0.entry(card).or_insert_with(|| of(record));
     }
 
-    /// Returns the configurations: one per GPU if the run used several.
+    /// Returns the configurations: one for each GPU if the run used several, otherwise a single one.
     pub fn all(self) -> Vec<Ground> {
         let proven = self.0.keys().flatten().count();
         match proven {
@@ -112,7 +115,7 @@ mod tests {
         let both = grouped(&[at(one, true), at(two, true), at("", false), at(one, true)]);
         let nowhere = "debian:7.2.4@gfx1100 GPU".to_owned();
         assert_eq!(both, [(nowhere, 1), (name(one), 2), (name(two), 1)]);
-        // With a single GPU, records without proof belong to its configuration.
+        // If all proven records are from one GPU, records without proof belong to the same configuration.
         assert_eq!(grouped(&[at("", false), at(one, true)]), [(name(one), 2)]);
         assert_eq!(grouped(&[passed("a/b"), unproven("a/b")]).len(), 1);
         assert_eq!(grouped(&[]), []);
@@ -171,7 +174,7 @@ mod tests {
                 "debian:7.2.4@gfx1151; injected delays",
             ]
         );
-        // A record with proof determines the configuration, even if other records come first.
+        // The first record with proof determines the configuration, even if records without proof come first.
         let run = [crate::fixture::unproven("a/b"), passed("a/b")];
         assert_eq!(Ground::of(&run), Ground::of([&passed("a/b")]));
         assert_eq!(Ground::of(&[]), None);

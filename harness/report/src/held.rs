@@ -1,5 +1,5 @@
-//! Contents of a record file for one run, including the runs that resumed it: its plan, its finished trials, and the
-//! missing ones.
+//! Reads one run from a record file, together with the runs that resumed it: its plan, its finished trials, and its
+//! missing trials.
 
 pub(crate) mod index;
 
@@ -13,36 +13,38 @@ use crate::{Asked, Begun, Missing, Opened, Record, RecordIndex, RunIdentity, Sha
 /// A recorded run together with the runs that resumed it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Held {
-    /// Plan of the run.
+    /// Plan of the first run.
     pub opened: Opened,
-    /// Records of the finished trials, by number.
+    /// Final record of each finished trial, by the trial's number.
     pub records: BTreeMap<u64, Record>,
-    /// Numbers of trials that have only a provisional record, because their GPU health check was interrupted.
+    /// Numbers of the trials that have only a provisional record, because their GPU health check was interrupted.
     pub not_looked: BTreeSet<u64>,
-    /// Trials that began and have no record, by number. The value is the trial's last begin.
+    /// Trials that began and have no record, by their numbers. The value describes the last begin of the trial.
     pub lost: BTreeMap<u64, Begun>,
 }
 
 impl Held {
-    /// Returns the runs in the text of a record file, see [`RecordIndex::read`].
+    /// Returns all runs in the text of a record file, see [`RecordIndex::read`]. Returns an empty list if the text
+    /// cannot be read.
     pub fn all(text: &str) -> Vec<Held> {
         let Ok(index) = RecordIndex::read(text.as_bytes()) else { return Vec::new() };
         index.runs.iter().filter_map(|run| run.held(text.as_bytes(), false).ok()).collect()
     }
 
-    /// Returns the last run in the text of a record file, see [`RecordIndex::last`].
+    /// Returns the last run in the text of a record file, see [`RecordIndex::last`]. If that is a shard, the other
+    /// shards of the same run are included.
     pub fn last(text: &str) -> Vec<Held> {
         let Ok(index) = RecordIndex::read(text.as_bytes()) else { return Vec::new() };
         let last = index.last().into_iter();
         last.filter_map(|run| run.held(text.as_bytes(), false).ok()).collect()
     }
 
-    /// Returns the trials without a record.
+    /// Returns the planned trials that have no record.
     pub fn missing(&self) -> Missing {
         self.opened.missing(self.records.keys().copied())
     }
 
-    /// Returns records without a verdict for the missing trials. Stack and device are copied from `like`.
+    /// Creates records without a verdict for the missing trials. Stack and device are copied from `like`.
     pub fn not_run(&self, like: &Record) -> Vec<Record> {
         let missing = self.missing().listed;
         let missing = missing.iter().map(|(number, trial)| (*number, trial.as_str()));
@@ -50,7 +52,7 @@ impl Held {
     }
 }
 
-/// Returns records without a verdict for trials that were not run. Stack and device are copied from `like`, titles from
+/// Creates records without a verdict for trials that were not run. Stack and device are copied from `like`, titles from
 /// other records of the same cases.
 pub fn not_run_of<'r>(
     missing: impl IntoIterator<Item = (u64, &'r str)>,
@@ -67,7 +69,7 @@ pub fn not_run_of<'r>(
     missing.collect()
 }
 
-/// Returns a record without a verdict for a trial that was not run, in the run of `like`.
+/// Creates a record without a verdict for a trial that was not run. The run is that of `like`.
 fn not_run(like: &Record, number: u64, trial: &str) -> Record {
     let outcome = Outcome {
         kind: Kind::NoVerdict,
@@ -83,7 +85,7 @@ fn not_run(like: &Record, number: u64, trial: &str) -> Record {
         title: String::new(),
         upstream: Vec::new(),
         faults: Vec::new(),
-        // The digest belongs to the trial of `like`; that of this trial is unknown.
+        // The digest in `like` belongs to another trial; that of this trial is unknown.
         asked: like.asked.clone().map(|asked| Asked { text: String::new(), ..asked }),
         outcome,
         red: Vec::new(),
@@ -98,16 +100,16 @@ fn not_run(like: &Record, number: u64, trial: &str) -> Record {
     }
 }
 
-/// Reason why the runs of several files are not the shards of one run.
+/// Reason why the runs in several files are not the shards of one run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotOne {
-    /// The runs have different plans.
+    /// Two files contain runs with different plans. The values are the names of the files.
     #[error("{0} and {1} are of different runs: other trials, options or libraries")]
     Different(String, String),
-    /// Two files contain the same shard.
+    /// Two files contain the same shard. The values are the names of the files, and the shard.
     #[error("{0} and {1} hold the same {2}")]
     Twice(String, String, String),
-    /// A shard is missing.
+    /// No file contains this shard.
     #[error("no file holds {}", .0)]
     Missing(String),
 }
@@ -197,7 +199,7 @@ mod tests {
             begun("q", 2),
             trial("q", 2),
             begun("q", 3),
-            // A trial is not lost if its run gave the trial up and ended in good order.
+            // The trial is not lost, because its run gave it up and then ended in good order.
             over,
         ];
         let held = Held::all(&text.join("\n")).pop().expect("a run");
@@ -214,8 +216,8 @@ mod tests {
         assert_eq!(Held::all(&trial("p", 0)), []);
     }
 
-    /// The first run was killed during a trial, and the resumed run could not start it because the GPU was broken. The
-    /// trial is still lost.
+    /// The first run was killed during a trial. The run that resumed it could not start the trial, because the GPU was
+    /// broken. The trial still counts as lost.
     #[test]
     fn giving_up_a_trial_keeps_its_earlier_begin() {
         let line = |opened: Opened| serde_json::to_string(&opened).unwrap();
@@ -238,8 +240,8 @@ mod tests {
         assert_eq!(lost(&text), []);
     }
 
-    /// A run that is killed during a GPU health check keeps the trial's provisional record. The final record replaces
-    /// it.
+    /// If rocrepro is killed during a GPU health check, the trial's provisional record is used as its result, until a
+    /// final record replaces it.
     #[test]
     fn provisional_record_counts_until_the_final_one() {
         let failed = |gpu_after: &str| {

@@ -1,4 +1,4 @@
-//! History of a case: its results over time, separately for each configuration.
+//! Summarises the results of a case over time, separately for each configuration.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -15,24 +15,24 @@ use crate::{
 /// All stored results of a case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct History {
-    /// Name of the case or of the requested trial.
+    /// Name of the case or trial that the user asked for.
     pub of: String,
     /// Title of the case.
     pub title: String,
-    /// Number of trial runs with a record.
+    /// Number of stored records of the case's trials.
     pub trials: usize,
-    /// Number of trial runs by verdict.
+    /// Number of the case's records by verdict.
     pub verdicts: BTreeMap<&'static str, usize>,
-    /// Failures by signature, the one that occurred last first.
+    /// Failures by signature, the most recent failure first.
     pub failures: Vec<Failure>,
-    /// Results by configuration. Results of different configurations are never counted together.
+    /// Results for each configuration. Results from different configurations are never counted together.
     pub grounds: Vec<OnGround>,
 }
 
-/// A failure, identified by its signature.
+/// A failure of the case, identified by its signature.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Failure {
-    /// Signature.
+    /// Signature of the failure.
     pub signature: String,
     /// Configurations on which the failure occurred.
     pub on: Vec<Sighting>,
@@ -43,13 +43,13 @@ pub struct Failure {
 pub struct Sighting {
     /// Name of the configuration.
     pub ground: String,
-    /// True if the configuration has the emulated device.
+    /// True if the device of the configuration is emulated.
     pub emulated: bool,
-    /// Number of trial runs with this signature.
+    /// Number of times that a trial ran and failed with this signature.
     pub trials: usize,
-    /// Date on which the first of these trial runs ended, RFC 3339 in UTC.
+    /// Date on which the first trial with this signature ended, RFC 3339 in UTC.
     pub first: String,
-    /// Date on which the last of these trial runs ended.
+    /// Date on which the last trial with this signature ended, RFC 3339 in UTC.
     pub last: String,
 }
 
@@ -60,19 +60,19 @@ pub struct OnGround {
     pub ground: String,
     /// Description of the configuration for people.
     pub words: String,
-    /// True if the configuration has the emulated device.
+    /// True if the device of the configuration is emulated.
     pub emulated: bool,
-    /// Number of runs with records of the case.
+    /// Number of runs that contain records of the case.
     pub runs: usize,
-    /// Date on which the first trial ended.
+    /// Date on which the first trial ended, RFC 3339 in UTC.
     pub first: String,
-    /// Date on which the last trial ended.
+    /// Date on which the last trial ended, RFC 3339 in UTC.
     pub last: String,
     /// Build ids of libamdhip64, each with the date of the first trial that used it.
     pub hip: Vec<(String, String)>,
-    /// Trial runs that were skipped or have no verdict; they count neither as passed nor as failed.
+    /// Number of records that are skipped or have no verdict. They count neither as passed nor as failed.
     pub not_counted: usize,
-    /// Results by trial.
+    /// Results of each trial.
     pub trials: Vec<OfTrial>,
 }
 
@@ -81,31 +81,32 @@ pub struct OnGround {
 pub struct OfTrial {
     /// Name of the trial.
     pub trial: String,
-    /// Digest of the trial, if its records have one. An edited version of the case is counted as another entry.
+    /// Digest of the trial's plan or program, if its records contain one. After an edit of the case, the digest differs
+    /// and the results are counted in another entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Number of runs with a verdict.
+    /// Number of times that the trial ran with a verdict.
     pub ran: u32,
-    /// Number of runs that failed.
+    /// Number of times that the trial failed.
     pub failed: u32,
     /// 95 % interval (Clopper and Pearson) of the failure probability.
     pub interval: (f64, f64),
-    /// Number of runs by signature.
+    /// Number of times that the trial ended with each signature.
     pub signatures: BTreeMap<String, u32>,
-    /// Most recent signature, and the date since when it has not changed.
+    /// Most recent signature, and since when the trial has ended with it without interruption.
     pub lately: Lately,
 }
 
-/// Most recent streak of equal results of a trial.
+/// The most recent runs of a trial, as far back as their signatures are equal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Lately {
-    /// Signature of these runs.
+    /// Signature of the most recent runs.
     pub signature: String,
-    /// Date on which the first of these runs ended.
+    /// Date on which the first of the most recent runs ended, RFC 3339 in UTC.
     pub since: String,
-    /// Number of these runs.
+    /// Number of most recent runs with this signature.
     pub times: u32,
-    /// Date on which the last run with another signature ended.
+    /// Date on which the last run with another signature ended; `None` if all runs have the same signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
 }
@@ -116,7 +117,7 @@ fn counts(record: &Record) -> bool {
 }
 
 impl History {
-    /// Returns the history of a case or of one of its trials, from the records of runs and their configurations.
+    /// Returns the history of `asked`, a case or trial, from the records of runs and their configurations.
     pub fn of(asked: &str, runs: &[(Ground, Vec<Record>)]) -> History {
         let mut grounds: BTreeMap<&Ground, (usize, Vec<&Record>)> = BTreeMap::new();
         for (ground, records) in runs {
@@ -128,7 +129,7 @@ impl History {
                 all.extend(wanted);
             }
         }
-        // Records with equal dates keep the order of runs and trial numbers.
+        // The sort is stable, so records with equal dates stay in the order of their runs and numbers.
         for (_, records) in grounds.values_mut() {
             records.sort_by(|a, b| a.date.cmp(&b.date));
         }
@@ -190,11 +191,11 @@ impl History {
     }
 }
 
-/// Number of digits of a digest that are shown.
+/// Number of digits of a digest that the text shows.
 const SHOWN: usize = 8;
 
 impl OnGround {
-    /// Describes which version of the case the entry belongs to, if there are several.
+    /// Describes to which version of the case the results of `of` belong; an empty string if there is only one version.
     fn version_of_case(&self, of: &OfTrial) -> String {
         let same = self.trials.iter().filter(|other| other.trial == of.trial).count();
         match &of.text {
@@ -303,7 +304,8 @@ fn failures(grounds: &BTreeMap<&Ground, (usize, Vec<&Record>)>) -> Vec<Failure> 
     failures
 }
 
-/// Summarises the records of a case on one configuration. `records` is sorted by date and not empty.
+/// Summarises the records of a case on one configuration. `runs` is the number of runs that contain the records.
+/// `records` is sorted by date and not empty.
 fn on(ground: &Ground, runs: usize, records: &[&Record]) -> OnGround {
     let mut trials: BTreeMap<(&str, Option<&str>), Vec<&Record>> = BTreeMap::new();
     for record in records.iter().filter(|record| counts(record)) {

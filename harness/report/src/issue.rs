@@ -1,7 +1,7 @@
-//! Upstream issue for a failing trial.
+//! Writes an issue about a failing trial, to be filed with the maintainers of ROCm.
 //!
-//! The issue follows one upstream form, with exactly its headings, and contains only measured [`Findings`]. rocrepro
-//! never posts it; [`Issue::link`] returns an address that a person may open.
+//! The issue follows one of their forms, with exactly its headings, and contains only measured [`Findings`]. rocrepro
+//! never posts the issue; [`Issue::link`] returns an address that a person may open.
 
 mod address;
 mod environment;
@@ -46,9 +46,9 @@ const NO_RESPONSE: &str = "_No response_";
 /// An issue that is ready to be filed.
 #[derive(Clone, Debug)]
 pub struct Issue {
-    /// Form that the issue follows.
+    /// Issue form whose headings the issue has.
     pub form: Form,
-    /// Repository for the issue, as `owner/name`.
+    /// Repository in which the issue should be filed, as `owner/name`.
     pub repository: &'static str,
     /// Title, including the form's prefix.
     pub title: String,
@@ -57,13 +57,14 @@ pub struct Issue {
     sections: Vec<(Field, Vec<Block>)>,
 }
 
-/// Part of a section that can be left out as a whole.
+/// Part of a section that is either included completely or left out.
 #[derive(Clone, Debug)]
 struct Block {
-    /// Name that is shown if the block is left out.
+    /// Name by which the issue mentions the block if the block is left out.
     name: String,
     text: String,
-    /// Order in which blocks are left out if space is short, lowest first. `None` means never.
+    /// Rank of the block when space is short: blocks with lower numbers are left out first. `None` if the block must
+    /// stay.
     cut: Option<u8>,
 }
 
@@ -74,10 +75,10 @@ impl Block {
 }
 
 impl Issue {
-    /// Writes the issue for a form. If `form` is `None`, selects the form of the repository to which the failure
-    /// belongs.
+    /// Writes the issue for a form. If `form` is `None`, selects the form of the repository whose component probably
+    /// caused the failure.
     pub fn new(findings: &Findings, form: Option<Form>) -> Issue {
-        // The title is plain text, so it is written before the texts are escaped for Markdown.
+        // The title is plain text, so it is written before the findings are escaped for Markdown.
         let title = write::title(findings);
         let findings = &quoted::in_markdown(findings);
         let home = match program::own(findings) {
@@ -101,7 +102,7 @@ impl Issue {
         }
     }
 
-    /// Renders the issue as Markdown, the way GitHub renders the form.
+    /// Renders the issue as Markdown, in the way in which GitHub renders the form.
     pub fn markdown(&self) -> String {
         let sections: Vec<_> =
             self.sections.iter().map(|(field, blocks)| section(field, blocks)).collect();
@@ -150,7 +151,7 @@ fn blocks(findings: &Findings, home: &Home, form: Form, content: Content) -> Vec
             blocks.push(Block::kept(write::colophon(findings)));
             blocks
         }
-        // These forms have one field for the whole reproduction.
+        // Forms with this field have one field for the whole reproduction.
         Content::Reproduction => {
             let mut blocks = problem(findings);
             blocks.extend(steps(findings));
@@ -233,7 +234,7 @@ fn logs(findings: &Findings) -> Vec<Block> {
 
 fn case(findings: &Findings) -> Option<Block> {
     let cut = if findings.program.is_some() { 3 } else { 8 };
-    // A trial of a command has no case file.
+    // A trial that runs a command has no case file.
     let there = !findings.case.is_empty();
     there.then(|| Block { name: "case".to_owned(), text: write::case(findings), cut: Some(cut) })
 }

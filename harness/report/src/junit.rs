@@ -13,7 +13,7 @@ use crate::{
 /// missing verdict is an error, and an expected failure passes with a note.
 ///
 /// # Errors
-/// Does not fail in practice: the XML is written to memory.
+/// None in practice, because the XML is written to memory.
 pub fn junit(records: &[Record]) -> Result<String, quick_junit::SerializeError> {
     let mut cases: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in records {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::fixture::{failed, fixed, known, passed, skipped, unproven};
 
-    /// An independent XML parser reads the report, whatever characters a library printed.
+    /// An independent XML parser can read the report, whatever characters a library printed.
     #[test]
     fn junit_is_valid_xml_for_any_characters() {
         let all: String = (0..0x300)

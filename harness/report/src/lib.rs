@@ -1,9 +1,9 @@
-//! Records of trials, and everything that is shown to people.
+//! Defines the records of trials, and formats every text that people read.
 //!
-//! One [`Record`] is one trial, one line of JSON. All views are made from records, so a stored run can be shown in
-//! another form without running it again. No other crate formats for people.
+//! A [`Record`] is the result of one trial, stored as one line of JSON. All views are made from records, so a stored
+//! run can be shown in another format without running it again. No other crate formats text for people.
 //!
-//! Views are text with ANSI styles; [`print()`] removes the styles if the output is not a terminal.
+//! Views are strings with ANSI styles. [`print()`] removes the styles if the output is not a terminal.
 
 mod asked;
 mod audit;

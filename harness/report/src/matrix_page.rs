@@ -1,4 +1,4 @@
-//! HTML page that compares several runs: one row per case, one column per run.
+//! Writes an HTML page that compares several runs: one row per case, one column per run.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -11,10 +11,10 @@ use crate::{
     words::{count, counted, place, rank, word},
 };
 
-/// Input of the comparison page.
+/// Content of the page that compares several runs.
 #[derive(Clone, Debug)]
 pub struct MatrixPage<'a> {
-    /// Runs, in the order of the columns.
+    /// One column for each run, in the order in which the page shows them.
     pub columns: &'a [Column],
     /// Date of the page, RFC 3339 in UTC.
     pub date: &'a str,
@@ -25,17 +25,17 @@ const OWN_STYLE: &str = include_str!("matrix_page.css");
 
 const SCRIPT: &str = include_str!("matrix_page.js");
 
-/// SHA-256 of the script, with which the page's Content-Security-Policy allows only this script.
+/// Base64 of the SHA-256 of the page's script. The page's Content-Security-Policy allows only this script.
 const SCRIPT_HASH: &str = "RQA7vcC+tO4pQ520l8schpZU+gPweWplSXCHpsC6LSM=";
 
 /// Maximum size of the page, in bytes.
 const MOST_BYTES: usize = 1_900_000;
 
-/// Settings that are tried from large to small until the page fits: bytes of details per failure, and number of runs
-/// drawn.
+/// Settings that are tried one after the other until the page is small enough: maximum bytes of details per failure,
+/// and maximum number of runs drawn.
 const ROOM: [(usize, usize); 5] = [(3000, 6000), (1000, 2000), (300, 600), (100, 200), (0, 0)];
 
-/// Maximum number of columns that a finding names.
+/// Maximum number of columns that a finding lists by name.
 const NAMED: usize = 6;
 
 /// Results of the trials of a case in one run.
@@ -50,12 +50,13 @@ impl Cell<'_> {
         self.records.iter().filter(|record| record.verdict.kind == kind).count()
     }
 
-    /// Returns the most important verdict of the trials.
+    /// Returns the verdict that needs attention most, or `None` if the cell has no records.
     fn worst(&self) -> Option<VerdictKind> {
         self.records.iter().map(|record| record.verdict.kind).min_by_key(|kind| rank(*kind))
     }
 
-    /// Formats the number of passed trials, the most important verdict, and the number of trials that were not run.
+    /// Returns the text of the cell: number of passed trials, most important verdict, and number of trials that were
+    /// not run.
     fn words(&self) -> String {
         let ran = self.records.len() - self.of(VerdictKind::Skip);
         let passed = format!("{}/{ran}", self.of(VerdictKind::Pass));
@@ -80,10 +81,10 @@ impl Cell<'_> {
     }
 }
 
-/// A failure or missing verdict of a case. Equal failures in several columns are one finding.
+/// A failure or missing verdict of a case. The same failure in several columns is one finding.
 struct Finding<'a> {
     first: &'a Record,
-    /// Names of the columns, each with its number of trials.
+    /// Names of the columns with this finding, each with the number of trials that show it.
     on: Vec<(String, usize)>,
 }
 
@@ -94,7 +95,7 @@ fn key(record: &Record) -> Key<'_> {
 }
 
 impl MatrixPage<'_> {
-    /// Renders the page as one file that loads nothing. Without JavaScript, only the search does not work.
+    /// Renders the page as one file that loads nothing else. Without JavaScript, everything works except the search.
     pub fn html(&self) -> String {
         let mut page = String::new();
         for (details, runs) in ROOM {
@@ -106,7 +107,7 @@ impl MatrixPage<'_> {
         page
     }
 
-    /// Renders the page with at most `details` bytes per failure and `runs` drawn runs.
+    /// Renders the page with at most `details` bytes of details per failure, and at most `runs` drawn runs.
     fn page(&self, details: usize, runs: usize) -> String {
         let over = over_time(self.columns);
         let mut past = String::new();
@@ -189,7 +190,8 @@ impl MatrixPage<'_> {
         page
     }
 
-    /// Returns the parts after the first that the names of all columns share. The page shows these parts once.
+    /// Returns the parts that the names of all columns have in common, without the first part. The page shows these
+    /// parts only once.
     fn shared(&self) -> Vec<&str> {
         let [first, others @ ..] = self.columns else { return Vec::new() };
         let has = |name: &str, part: &str| name.split("; ").skip(1).any(|other| other == part);
@@ -199,7 +201,7 @@ impl MatrixPage<'_> {
             .collect()
     }
 
-    /// Returns the name of a column without the shared parts.
+    /// Returns the name of a column without the parts that all columns have in common.
     fn short(&self, name: &str) -> String {
         let shared = self.shared();
         let own =
@@ -207,7 +209,7 @@ impl MatrixPage<'_> {
         own.map(|(_, part)| part).collect::<Vec<_>>().join("; ")
     }
 
-    /// Returns the cases with a cell for each column. Cases with unexpected results come first.
+    /// Returns each case with one cell per column. Cases with unexpected results come first.
     fn rows(&self) -> Vec<(&str, Vec<Cell<'_>>)> {
         let mut cases: BTreeMap<&str, Vec<Cell<'_>>> = BTreeMap::new();
         let empty = || {
@@ -224,13 +226,13 @@ impl MatrixPage<'_> {
             }
         }
         let mut rows: Vec<_> = cases.into_iter().collect();
-        // Expected failures do not move a case up; within each group, cases are sorted by name.
+        // Expected failures do not move a case to the top. Within each of the two groups, cases are sorted by name.
         let news = |cells: &[Cell<'_>]| !cells.iter().any(|cell| cell.class() == "news");
         rows.sort_by_key(|(case, cells)| (news(cells), *case));
         rows
     }
 
-    /// Returns the findings, which are all results other than passed and skipped. Unexpected results come first.
+    /// Returns one finding for each result that is neither passed nor skipped. Unexpected results come first.
     fn findings(&self) -> Vec<Finding<'_>> {
         let mut found: BTreeMap<Key<'_>, Finding<'_>> = BTreeMap::new();
         for column in self.columns {
@@ -252,7 +254,7 @@ impl MatrixPage<'_> {
         findings
     }
 
-    /// Counts the verdicts of all trials.
+    /// Returns a sentence with the number of trials for each verdict.
     fn sum(&self) -> String {
         let all = || self.columns.iter().flat_map(|column| &column.records);
         let mut kinds = VerdictKind::ALL.to_vec();
@@ -401,7 +403,7 @@ mod tests {
         insta::assert_snapshot!(page);
     }
 
-    /// Links and cells are counted in the finished page, independent of the code that made them.
+    /// Links and cells are counted in the finished page, independently of the code that writes them.
     #[test]
     fn cells_cover_all_verdicts_and_links_resolve() {
         let columns = columns();
@@ -435,14 +437,14 @@ mod tests {
         for name in ["7.2.4 gfx1151; late", "6.4.3 gfx90a; x"] {
             assert!(page.contains(&format!("<th scope=\"col\">{name}</th>")), "{page}");
         }
-        // A single column shares nothing with another one.
+        // With a single column, nothing is left out of the column's name.
         let alone = MatrixPage { columns: &columns[..1], date: "" }.html();
         assert!(alone.contains("<th scope=\"col\">7.2.4 gfx1151; late; silent</th>"), "{alone}");
         assert!(!alone.contains("All columns"));
     }
 
-    /// Tests the size limit with a run that mostly passes, and with the worst case: in every other run, every case
-    /// fails in its own way with long details.
+    /// Checks the size limit with a run that mostly passes, and with the worst case: in every second run, every case
+    /// fails in a different way, with long details.
     #[test]
     fn page_of_a_thousand_cases_stays_small() {
         let name = |n: usize| format!("family/a-case-with-a-usual-name-{n}");
@@ -475,7 +477,7 @@ mod tests {
         assert!(sizes[0] < sizes[1], "{sizes:?}");
     }
 
-    /// A case with changing results has a bar for each run; a case that never changed has none.
+    /// A case whose results changed has a bar for each run; a case whose results never changed has none.
     #[test]
     fn draws_cases_whose_results_changed() {
         let runs = [passed("a/b"), failed("a/b"), passed("a/b")];
@@ -495,7 +497,8 @@ mod tests {
         assert!(page.contains("<section id=\"t1\">\n<h3>a/b</h3>"), "{page}");
     }
 
-    /// Recomputes the hash of the script. With another hash in the page's policy, browsers would not run the script.
+    /// Recomputes the hash of the script. If the page's policy contained another hash, browsers would not run the
+    /// script.
     #[test]
     fn script_matches_the_allowed_hash() {
         use sha2::Digest;

@@ -1,4 +1,4 @@
-//! Merges the shards of a run.
+//! Merges the shards of a run into one run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +19,8 @@ pub struct Merged {
 }
 
 impl Merged {
-    /// Merges the shards of one run, each with its file name. All must have the same plan and rocrepro version, and
-    /// each trial must be in exactly one.
+    /// Merges the shards of one run, each given with its file name. All shards must have the same plan and rocrepro
+    /// version, and each trial must be in exactly one shard.
     ///
     /// # Errors
     /// Returns all violations of these conditions.
@@ -40,39 +40,39 @@ impl Merged {
     }
 }
 
-/// Plan of a shard and the numbers of its finished trials.
+/// One shard, as it is known before its records are read: its plan and the numbers of its finished trials.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// Name of the shard's file.
     pub file: String,
     /// Plan of the shard.
     pub opened: Opened,
-    /// Numbers of the trials with a record.
+    /// Numbers of the trials that have a record.
     pub numbers: BTreeSet<u64>,
 }
 
 /// Planned trials without a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MissingTrials {
-    /// Files, each with the names of its missing trials, as in [`crate::Missing::listed`].
+    /// Name of each file with the name of a trial that is missing in it, as in [`crate::Missing::listed`].
     pub listed: Vec<(String, String)>,
     /// Number of all missing trials.
     pub count: u64,
 }
 
-/// Merges shards record by record, so that at most one record is in memory.
+/// Merges shards record by record, so that only one record at a time is in memory.
 #[derive(Debug)]
 pub struct Merging {
     parts: Vec<Part>,
-    /// Indices of the parts in the order of their shards. Empty if the parts are not the shards of one run.
+    /// Indices into `parts`, in the order of the shards. Empty if the parts are not the shards of one run.
     order: Vec<usize>,
     /// For each part, the number of its first trial in the whole run.
     first: Vec<u64>,
     opened: Option<Opened>,
     problems: Vec<String>,
-    /// First errors about trials.
+    /// First errors about single trials.
     wrong: Vec<String>,
-    /// Number of further errors.
+    /// Number of further errors about single trials.
     more: usize,
     versions: BTreeSet<String>,
 }
@@ -81,7 +81,7 @@ impl Merging {
     /// Checks the plans of the shards and prepares the merge.
     pub fn of(parts: Vec<Part>) -> Merging {
         let (mut problems, same) = plans(&parts);
-        // If the plans differ or a shard occurs twice, errors about trials would only repeat this.
+        // If the plans differ or a shard occurs twice, errors about single trials would only repeat this.
         let wrong = if same { planned(&parts) } else { Vec::new() };
         let mut merging = Merging {
             order: Vec::new(),
@@ -106,7 +106,7 @@ impl Merging {
         order.sort_by_key(|at| parts[*at].opened.shard);
         let (mut number, mut trials) = (0, Vec::new());
         for at in &order {
-            // Numbers are consecutive within a shard and from shard to shard.
+            // The numbers of a shard are consecutive and continue those of the previous shard.
             self.first[*at] = number;
             number = u64::saturating_add(number, parts[*at].opened.planned());
             trials.extend(parts[*at].opened.trials.iter().cloned());
@@ -126,7 +126,8 @@ impl Merging {
         self.order = order;
     }
 
-    /// Returns the indices of the parts in the order of their trials. Empty if they are not the shards of one run.
+    /// Returns the indices of the parts, in the order of their trials. Empty if the parts are not the shards of one
+    /// run.
     pub fn order(&self) -> &[usize] {
         &self.order
     }
@@ -136,8 +137,8 @@ impl Merging {
         self.opened.as_ref()
     }
 
-    /// Checks a record of a part and renumbers it for the whole run. Records of a part must arrive in the order of
-    /// their numbers.
+    /// Checks a record of the part with index `part`, and gives it its number in the whole run. The records of a part
+    /// must be passed in the order of their numbers.
     pub fn take(&mut self, part: usize, record: Record) -> Record {
         let Part { file, opened, .. } = &self.parts[part];
         let trial = opened.trial(record.number);
@@ -193,13 +194,13 @@ impl Merging {
     }
 }
 
-/// Returns a name that depends only on the shards' run names.
+/// Returns the name of the merged run, which depends only on the names of the shards' runs.
 fn merged_name<'o>(parts: impl Iterator<Item = &'o Opened>) -> String {
     let names: Vec<&str> = parts.map(|opened| opened.run.as_str()).collect();
     format!("merged-{}", names.join("+"))
 }
 
-/// Returns the differences between the plans, and whether all parts are at least different shards of the same plan.
+/// Returns the differences between the plans, and true if all parts are at least different shards of the same plan.
 fn plans(parts: &[Part]) -> (Vec<String>, bool) {
     let mut problems = Vec::new();
     let mut seen: BTreeMap<Option<Shard>, &str> = BTreeMap::new();
@@ -223,8 +224,8 @@ fn plans(parts: &[Part]) -> (Vec<String>, bool) {
     (problems, same)
 }
 
-/// Returns an error for each trial that a part plans although the trial belongs to another shard, or that two parts
-/// plan.
+/// Returns an error for each trial in the plan of a part that belongs to another shard, or that the plans of two parts
+/// contain.
 fn planned(parts: &[Part]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut planned: BTreeMap<&str, &str> = BTreeMap::new();
@@ -294,7 +295,7 @@ mod tests {
             .collect()
     }
 
-    /// The merged run has each trial of each shard once, in any order of the files.
+    /// The merged run contains each trial of each shard once, whatever the order of the files is.
     #[test]
     fn merges_seven_shards_in_any_order() {
         let mut draw = Draw(7);
@@ -358,7 +359,7 @@ mod tests {
                 record.rocrepro = "9.9.9".to_owned();
             });
             assert!(version.expect_err("another version").contains("0.1.0 and 9.9.9"));
-            // In an incomplete file the last trial is missing.
+            // In the incomplete file, the record of the last trial is missing.
             let torn = merge_changed(&|parts| _ = parts[at].1.records.pop_last());
             let torn = torn.expect("one run");
             assert_eq!(torn.missing.count, 1);

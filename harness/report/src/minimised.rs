@@ -1,4 +1,4 @@
-//! The results of minimisations for people.
+//! Formats the results of `rocrepro minimise` for people.
 
 use std::{collections::BTreeSet, fmt::Write, path::Path, time::Duration};
 
@@ -7,8 +7,8 @@ use crate::{
     evidence::{Minimised, MinimisedProgram, Needed, Rate},
 };
 
-/// Formats a reduced case: the case, the runs, and the failures with and without each element. `again` is the command
-/// that runs the case.
+/// Formats a reduced case: the case itself, the number of runs, and the failure rates with and without each element.
+/// `again` is the command that runs the reduced case.
 pub fn minimised(found: &Minimised, complete: bool, time: Duration, again: &str) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}\n{}\n", found.trial, found.signature);
@@ -94,7 +94,7 @@ pub fn minimised(found: &Minimised, complete: bool, time: Duration, again: &str)
     out
 }
 
-/// Returns the view of a shortened program. `again` is the command that runs it.
+/// Formats the result of shortening a program. `again` is the command that runs the shorter program.
 pub fn minimised_program(found: &MinimisedProgram, folder: &Path, again: Option<&str>) -> String {
     let mut out = String::new();
     let (lines, tries) = (count(found.lines, "line"), count(found.tries, "shorter text"));

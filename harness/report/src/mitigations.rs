@@ -1,4 +1,4 @@
-//! Terminal view of the result of `rocrepro mitigate`.
+//! Formats the result of `rocrepro mitigate` for the terminal.
 
 use std::fmt::Write;
 
@@ -9,8 +9,8 @@ use crate::{
     words::{BOLD, DIM, count, styled},
 };
 
-/// Lists the changes in a table: first the changes that help, then those that change the failure or make it rarer, then
-/// all others.
+/// Formats a table of the changes that were tried: first those that help, then those that change the failure or make it
+/// rarer, then all others.
 pub fn mitigations(found: &Mitigations) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", styled(BOLD, &found.trial));

@@ -1,11 +1,11 @@
-//! Describes the behaviour that is correct in place of a failure.
+//! Describes the correct behaviour that a failing trial should have shown.
 
 use judge::{Kind, Outcome};
 
 use crate::words::without_lines;
 
-/// Describes the correct behaviour in one sentence without a full stop: `hipMemcpyAsync returns hipSuccess`. Used as
-/// the title of a reduced case and as the expected behaviour in a report.
+/// Describes, in one sentence without a full stop, what should have happened: `hipMemcpyAsync returns hipSuccess`. The
+/// sentence is the title of a reduced case and the expected behaviour in a report.
 pub fn must_hold(failure: &Outcome) -> String {
     let summary = without_lines(&failure.summary);
     let parts: Vec<&str> = failure.signature.split(':').collect();
@@ -25,8 +25,8 @@ pub fn must_hold(failure: &Outcome) -> String {
     }
 }
 
-/// Describes the correct content of a buffer. It does not name the last write, which may be another one in a reduced
-/// case.
+/// Describes the correct content of a buffer. The last write to the buffer is not named, because a reduced case may
+/// have another one.
 fn bytes(buffer: &str, summary: &str) -> String {
     if let Some(guarded) = buffer.strip_suffix(".guards") {
         return format!("Nothing is written around {guarded}");
@@ -40,7 +40,7 @@ fn bytes(buffer: &str, summary: &str) -> String {
     format!("{buffer} holds what was written to it last")
 }
 
-/// Describes the correct status or value of a call.
+/// Describes the status that a call should have returned, or the value that it should have given.
 fn answer(call: &str, value: bool, summary: &str) -> String {
     let word = if value { "gives" } else { "returns" };
     match summary.split_once("; expected was ") {

@@ -1,4 +1,4 @@
-//! Section of the comparison page that shows how results changed from run to run.
+//! Writes the section of the comparison page that shows how results changed from run to run.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -10,30 +10,30 @@ use crate::{
     words::{count, rank, word},
 };
 
-/// A column of the page: a run and its earlier runs.
+/// A column of the page: a run, and the earlier runs with the same configuration.
 #[derive(Clone, Debug)]
 pub struct Column {
     /// Heading, for example `7.2.4 gfx1151`.
     pub name: String,
     /// Records of the finished trials.
     pub records: Vec<Record>,
-    /// Planned trials without a record.
+    /// Names of the planned trials without a record.
     pub missing: Vec<String>,
-    /// All runs of the column, including the last one, in order. Empty if only one run is known.
+    /// All runs of the column from the oldest to the newest, which is included. Empty if only one run is known.
     pub past: Vec<Past>,
 }
 
 /// Summary of one run in a column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Past {
-    /// Date on which its last trial ended.
+    /// Date on which the run's last trial ended.
     pub date: String,
     /// For each case, the verdict that needs attention most.
     pub cases: BTreeMap<String, VerdictKind>,
 }
 
 impl Past {
-    /// Summarises a run from its records.
+    /// Summarises a run, given its records.
     pub fn of<'r>(records: impl IntoIterator<Item = &'r Record>) -> Past {
         let mut cases: BTreeMap<String, VerdictKind> = BTreeMap::new();
         let mut date = String::new();
@@ -58,17 +58,17 @@ pub(crate) fn class(kind: Option<VerdictKind>) -> &'static str {
     }
 }
 
-/// Maximum number of runs drawn per column; earlier ones are left out.
+/// Maximum number of runs that are drawn for each column. Earlier runs are left out.
 const LAST: usize = 40;
 
 /// A case whose results differ between the runs of a column.
 pub(crate) struct OverTime<'a> {
     pub(crate) case: &'a str,
-    /// Columns in which the case changed, each with the date and verdict of its runs.
+    /// Columns in which the case's results changed, each with the date and verdict of every run.
     columns: Vec<(&'a str, Vec<(&'a str, VerdictKind)>)>,
 }
 
-/// Returns the cases that changed in a column, the most recent failures first.
+/// Returns the cases whose results changed within a column. Cases whose latest verdict needs attention most come first.
 pub(crate) fn over_time(columns: &[Column]) -> Vec<OverTime<'_>> {
     let mut cases: BTreeMap<&str, OverTime<'_>> = BTreeMap::new();
     for column in columns {
@@ -94,7 +94,8 @@ pub(crate) fn over_time(columns: &[Column]) -> Vec<OverTime<'_>> {
     cases
 }
 
-/// Writes a section for each case until `room` runs are drawn. Returns the number of cases written.
+/// Appends a section for each case to `page`, and stops before more than `room` runs are drawn. Returns the number of
+/// sections.
 pub(crate) fn write(cases: &[OverTime<'_>], mut room: usize, page: &mut String) -> usize {
     let mut written = 0;
     for case in cases {

@@ -1,24 +1,24 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Run of a program case: interpreter, packages and checks.
+/// Results of running the program of a program case: interpreter, packages and checks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramRun {
-    /// `python`, `cpp` or `command`.
+    /// Kind of program: `python`, `cpp` or `command`.
     pub kind: String,
-    /// Interpreter, for example `Python 3.11.7`, as it reported itself.
+    /// Interpreter that ran the program, as it reported itself, for example `Python 3.11.7`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_on: Option<String>,
-    /// Python environment, by its name in `rocrepro stack env`.
+    /// Name of the Python environment, as in `rocrepro stack env`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
-    /// All packages of the environment, with versions.
+    /// All packages of the Python environment, with their versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
-    /// Digest of the package list with the hashes of the packages' files.
+    /// Digest of the list of packages and of the hashes of their files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<String>,
-    /// Checks that the program made, in order.
+    /// Checks that the program made, in the order in which it made them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckRun>,
 }
@@ -28,7 +28,7 @@ pub struct ProgramRun {
 pub struct CheckRun {
     /// Name of the check.
     pub name: String,
-    /// Line in the program.
+    /// Line of the check in the program.
     pub line: u32,
     /// True if the check passed.
     pub held: bool,

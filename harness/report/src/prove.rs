@@ -10,12 +10,12 @@ use crate::{
     words::{count, stack_and_device, styled, unique},
 };
 
-/// Result of a case under one fault. All trials that ran with the fault must detect it.
+/// Result of a case under one injected fault. Every trial that ran with the fault must detect it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cell {
     /// All trials detected the fault.
     Caught {
-        /// Signatures of these trials' failures, without duplicates.
+        /// Signatures of the failures with which the trials detected the fault, without duplicates.
         by: Vec<String>,
     },
     /// Some trials passed, or failed in a way that does not show the fault.
@@ -25,64 +25,65 @@ pub enum Cell {
     },
     /// No trial missed the fault, but some were skipped or have no verdict.
     Unsure {
-        /// Reason.
+        /// Reason why it is unknown whether the case detects the fault.
         why: String,
     },
 }
 
-/// Results of a case under its declared faults.
+/// Results of one case under all faults that it declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Name of the case.
     pub case: String,
     /// Trials with an unexpected result or no verdict without faults, each with its signature.
     pub unhealthy: Vec<(String, String)>,
-    /// Result under each declared fault.
+    /// Result under each fault that the case declares.
     pub cells: BTreeMap<Fault, Cell>,
-    /// Trials with an expected failure that did not detect the fault. They count neither for nor against the case.
+    /// For each fault, the trials with an expected failure that did not detect the fault. They are not held against the
+    /// case.
     pub hidden: BTreeMap<Fault, Vec<String>>,
-    /// Number of trials that were skipped in the run without faults, and the skip reason of the first one. They count
-    /// neither for nor against the case, unless nothing else ran.
+    /// Number of trials that were skipped in the run without faults, and the skip reason of the first of them. Skipped
+    /// trials count neither for nor against the case, unless nothing else ran.
     pub skipped: Option<(usize, String)>,
-    /// Checks of a program that pass both without faults and under every fault.
+    /// Names of the checks in a program that pass both without faults and under every fault.
     pub unturned: Vec<String>,
 }
 
-/// A trial whose result changes in another legal order of its work. Two of its accesses are unordered, so neither
-/// result counts.
+/// A trial whose result depends on the schedule: another legal order of its work changes the result. Two accesses to
+/// memory are unordered, so neither result says anything about ROCm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Racy {
     /// Name of the trial.
     pub trial: String,
-    /// Schedule whose result differs from that of the eager one.
+    /// Schedule with which the result differs from the result with the eager schedule.
     pub schedule: Schedule,
     /// Result with the eager schedule.
     pub eager: String,
-    /// Result with the other schedule.
+    /// Result with the schedule `schedule`.
     pub other: String,
-    /// Report of the sanitizer, which names the two accesses.
+    /// Report of the sanitizer, which names the two accesses; `None` if the sanitizer found none.
     pub watched: Option<String>,
 }
 
-/// Result of removing the checks and expected results of the cases one at a time.
+/// Result of mutation testing, which removes the checks and expected results of the cases one at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mutation {
-    /// Number of statements in trials that pass without faults.
+    /// Number of checks and expected results in trials that pass without faults.
     pub all: usize,
-    /// Statements that could be removed without any declared fault going undetected.
+    /// Checks and expected results that could be removed without any declared fault going undetected.
     pub unnoticed: Vec<Unnoticed>,
 }
 
-/// A check or expected result without which the case would still detect all faults.
+/// A check or expected result without which the case still detects all faults that it declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unnoticed {
     /// Name of the case.
     pub case: String,
-    /// Line in the case file.
+    /// Line of the check or expected result in the case file.
     pub line: u32,
-    /// Short description of the statement.
+    /// Short description of the check or expected result.
     pub statement: String,
-    /// A trial that contains the statement.
+    /// Name of a trial that contains the check or expected result.
     pub trial: String,
 }
 
@@ -95,7 +96,8 @@ pub fn result(record: &Record) -> String {
     text.trim_end_matches([';', ' ']).to_owned()
 }
 
-/// Compares the results of trials with the eager schedule with those of the same trials with other schedules.
+/// Compares the results of trials with the eager schedule to the results of the same trials with other schedules.
+/// Returns the trials whose results differ.
 pub fn racy(eager: &[Record], others: &[(Schedule, Vec<Record>)]) -> Vec<Racy> {
     let mut found: Vec<Racy> = Vec::new();
     for (schedule, records) in others {
@@ -119,24 +121,24 @@ pub fn racy(eager: &[Record], others: &[(Schedule, Vec<Record>)]) -> Vec<Racy> {
     found
 }
 
-/// Result of `rocrepro prove`: which injected faults the cases detect.
+/// Result of `rocrepro prove`, which shows whether the cases detect the faults that are injected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// Results by case.
+    /// Results of each case.
     pub rows: Vec<Row>,
-    /// Trials whose result depends on the order of unordered work.
+    /// Trials whose result depends on the schedule.
     pub racy: Vec<Racy>,
-    /// Declared faults that cannot be injected on this device, by case.
+    /// Faults that a case declares but that cannot be injected on this device, each with the name of the case.
     pub left_out: BTreeSet<(String, Fault)>,
-    /// Result of removing statements, if that was requested.
+    /// Result of mutation testing; `None` if it was not requested.
     pub mutation: Option<Mutation>,
-    /// Stacks and devices, described for people.
+    /// Stacks and devices of the runs, described for people.
     pub places: Vec<String>,
 }
 
 impl Proof {
-    /// Returns the exit status: 0 if every case is as expected without faults and detects all its faults, 1 if not, 3
-    /// if something has no verdict, 4 if no fault was injected.
+    /// Returns the exit status: 0 if every case passes as expected without faults and detects all its faults, 1 if not,
+    /// 3 if a result has no verdict, 4 if no fault was injected.
     pub fn exit_status(&self) -> u8 {
         let cells = || self.rows.iter().flat_map(|row| row.cells.values());
         let missed = cells().any(|cell| matches!(cell, Cell::Missed { .. }));
@@ -157,9 +159,9 @@ impl Proof {
     }
 }
 
-/// Evaluates records of runs without faults and with one injected fault each. A trial with an expected failure does not
-/// count if it misses the fault. `signature` returns the pattern that the failure must match, if the case declares one;
-/// otherwise any failure that shows the fault counts.
+/// Evaluates the records of runs without faults and with one injected fault each. A trial with an expected failure is
+/// not held against the case if it misses the fault. `signature` returns the pattern that the failure must match, if
+/// the case declares one; otherwise any failure that shows the fault is accepted.
 pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<String>) -> Proof {
     let mut cases: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in records {
@@ -183,7 +185,7 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
         let mut hidden: BTreeMap<Fault, Vec<String>> = BTreeMap::new();
         for record in records {
             let [planted] = &record.faults[..] else { continue };
-            // An expected failure may hide the fault, which is not the case's mistake.
+            // An expected failure may hide the fault. The case is not to blame for that.
             let pattern = signature(record, planted.fault);
             if !known.contains(record.trial.as_str())
                 || noticed(planted.fault, record, pattern).is_ok()
@@ -241,11 +243,14 @@ fn cell(
     }
 }
 
-/// Checks that the trial detected the fault; otherwise returns the reason.
+/// Checks that a trial detected the fault.
+///
+/// # Errors
+/// The reason why the trial did not detect the fault.
 fn noticed(fault: Fault, record: &Record, pattern: Option<String>) -> Result<(), String> {
     let outcome = &record.outcome;
     let got = &outcome.signature;
-    // A process that crashed may have acted on the fault after its worker reported the number of acts.
+    // A process that crashed may have acted on the fault after its worker reported how often the fault acted.
     let acts_complete = record.exit == judge::End::Exited(plan::WORKER_DONE);
     if acts_complete && record.acts.iter().any(|acts| acts.fault == fault && acts.times == 0) {
         return Err(format!("{got}; the fault never acted, so this trial cannot show it"));
@@ -265,7 +270,7 @@ const GOOD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::G
 const BAD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red))).bold();
 const OPEN: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Magenta)));
 
-/// Formats the matrix of cases and faults, the missed faults, and the totals.
+/// Formats the results for people: a table of cases and faults, the faults that were missed, and the totals.
 pub fn matrix(proof: &Proof) -> String {
     let of = |row: &Row| row.cells.keys().chain(row.hidden.keys()).copied().collect::<Vec<_>>();
     let faults: BTreeSet<Fault> = proof.rows.iter().flat_map(of).collect();
@@ -447,7 +452,7 @@ mod tests {
         assert_eq!(mixed.exit_status(), 0);
         let text = plain(&matrix(&mixed));
         assert!(text.contains("SKIPPED copies/a: 1 trial, which show"), "{text}");
-        // A case in which nothing ran is not proven, nor is a trial that is skipped only under the fault.
+        // A case of which nothing ran is not proven, and neither is a trial that is skipped only under the fault.
         assert_eq!(proof(&[idle, still]).exit_status(), 3);
         let only_under = zero(skipped("copies/a[n=1]"));
         assert_eq!(proof(&[ran.clone(), only_under]).exit_status(), 3);
@@ -516,16 +521,16 @@ mod tests {
         assert_eq!(good.rows[0].cells[&Fault::CopyZero], Cell::Caught { by });
 
         let missed = vec![
-            // The fault must be detected as a hang, not as wrong data.
+            // This fault must be detected as a hang, not as wrong data.
             with_fault(Fault::SignalStuck, failed("copies/a[x=1]")),
-            // One trial that misses the fault is enough.
+            // A single trial that misses the fault is enough to fail.
             with_fault(Fault::CopyDrop, failed("copies/a[x=1]")),
             with_fault(Fault::CopyDrop, passed("copies/a[x=2]")),
             // The failure does not match the signature that the case declares.
             with_fault(Fault::CopyTorn, failed("copies/a[x=1]")),
-            // A guard of the harness failed, but no statement of the case.
+            // A guard of rocrepro failed, but none of the case's checks and expected results did.
             with_fault(Fault::CopyMisplaced, without_location(failed("copies/a[x=1]"))),
-            // The trial failed for another reason.
+            // The fault never acted, so the trial failed for another reason.
             idle(with_fault(Fault::KernelTwice, failed("copies/a[x=1]"))),
         ];
         let unsure = || vec![with_fault(Fault::CopyTorn, unproven("graphs/b"))];

@@ -7,10 +7,10 @@ use crate::{
     words::{self, styled},
 };
 
-/// Lists for each repeated trial the number of failures and the interval of the failure probability. Runs without a
-/// verdict are left out. Empty if no trial ran twice.
+/// Formats the failure rate of each repeated trial with its 95 % interval. Runs without a verdict are left out. Returns
+/// an empty string if no trial ran twice.
 pub(crate) fn rates(records: &[Record]) -> String {
-    // Runs on different GPUs are counted separately.
+    // Runs of a trial on different GPUs are counted separately.
     let gpu = |record: &Record| {
         let device = &record.device;
         let known = !device.emulated && device.proven;

@@ -12,30 +12,31 @@ use crate::{
     text::{escape, one_line},
 };
 
-/// Version of the record format. It grows when a field is removed or changes its meaning; new fields do not change it.
+/// Version of the record format. The number grows when a field is removed or changes its meaning, but not when a field
+/// is added.
 pub const FORMAT: u32 = 1;
 
-/// Maximum number of lines and bytes of standard error in a record.
+/// Limits on the standard error that a record stores: the last 20 lines, and at most 4096 bytes.
 const TAIL_LINES: usize = 20;
 const TAIL_BYTES: usize = 4096;
 
 /// Result of one trial, stored as one line of JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
-    /// Version of this format, 1.
+    /// Version of the record format, 1.
     pub format: u32,
     /// Run to which the trial belongs. Each invocation of rocrepro is one run.
     #[serde(default)]
     pub run: String,
-    /// Number of the trial in the run, equal to that in its `begun` line.
+    /// Number of the trial in the run, as in the line that was written when the trial began.
     #[serde(default)]
     pub number: u64,
     /// Date on which the trial ended, RFC 3339 in UTC.
     pub date: String,
-    /// Version of rocrepro.
+    /// Version of the rocrepro that ran the trial.
     pub rocrepro: String,
-    /// Identity of the build of rocrepro: its GNU build id, or `sha256:` and the digest of its file. Empty in records
-    /// of older versions.
+    /// Identity of the build of rocrepro: its GNU build id, or `sha256:` and the digest of the executable file. Empty
+    /// in records of older versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub build: String,
     /// Name of the case, for example `copies/small-sizes`.
@@ -52,43 +53,43 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "texts")]
     #[schemars(with = "Vec<String>")]
     pub faults: Vec<Planted>,
-    /// Options of the trial; absent in records of older versions.
+    /// Options with which the trial was run; absent in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Asked>,
-    /// ROCm stack.
+    /// ROCm stack with which the trial ran.
     pub stack: Stack,
-    /// Device below the HIP runtime.
+    /// GPU or emulated device on which the trial ran.
     pub device: Device,
-    /// Outcome of the trial.
+    /// Outcome: passed, wrong data, an error status, a hang or a crash, with its signature.
     pub outcome: Outcome,
     /// Steps at which the trial deviated from its plan, in order, each once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub red: Vec<Location>,
-    /// Results of the program, for a program case.
+    /// Interpreter, packages and checks of the program; present only for a program case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Box<ProgramRun>>,
-    /// Number of times that each injected fault acted. The worker reports it before its teardown, so it is empty if the worker
-    /// ended earlier.
+    /// Number of times that each injected fault acted. The worker reports the numbers before its teardown, so the list
+    /// is empty if the worker ended earlier.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<serde_json::Value>")]
     pub acts: Vec<Acts>,
-    /// Injected delays (`--late`), if any.
+    /// Injected delays (`--late`); absent if none were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<Lateness>,
-    /// Verdict: the outcome compared with the expected one.
+    /// Verdict: the meaning of the outcome, given the failures that the case expects.
     pub verdict: Verdict,
-    /// Exit status or signal of the process.
+    /// Exit status or signal of the worker process or of the program.
     pub exit: End,
-    /// Phases of the worker, with their resource use.
+    /// Phases of the worker, with the time and memory that each used.
     pub phases: Vec<PhaseUse>,
-    /// Number of calls that returned.
+    /// Number of calls of the plan that returned.
     pub calls: u64,
     /// Wall time of the process, in nanoseconds.
     pub wall_ns: u64,
-    /// Processor time of the process, in nanoseconds.
+    /// Processor time of the process, in nanoseconds; absent if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,
-    /// Largest resident set of the process, in bytes.
+    /// Largest resident set size of the process, in bytes; absent if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rss_bytes: Option<u64>,
     /// Environment variables as the worker reported them, including those that a launcher added.
@@ -97,28 +98,29 @@ pub struct Record {
     /// Resource limits as the worker reported them, for example `stack: 8M`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, String>,
-    /// Confinement of the worker of an untrusted case. Empty for a trusted case, or if the worker did not report any.
+    /// Sandbox that confined the worker of an untrusted case. Empty for a trusted case, or if the worker did not report
+    /// a sandbox.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub confined: String,
-    /// Last lines of standard error.
+    /// Last lines of the standard error of the process.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
-    /// State of each thread when a hang was ended: the kernel function it waited in and its calls, innermost first,
-    /// each as `function (file)`, or `file+address` if the file has no symbol.
+    /// State of each thread when a hang was ended: the Linux kernel function in which it waited, and its call stack,
+    /// innermost call first. Each call is written as `function (file)`, or `file+address` if the file has no symbol.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<String>,
     /// Result of the GPU health check after a failure; empty if there was no check.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub gpu_after: String,
-    /// Random number that the worker had to repeat, to prove that the report is from this run.
+    /// Random number that the worker had to repeat, to prove that its report is from this run.
     pub nonce: String,
     /// Command that repeats the trial.
     pub again: String,
 }
 
 impl Record {
-    /// Saves memory in large runs: removes the fields that no view of a run shows, if the trial passed or was skipped.
-    /// The record file keeps these fields.
+    /// Removes the fields that no view of a run shows, if the trial passed or was skipped. This saves memory in large
+    /// runs. The record file keeps these fields.
     pub fn let_go(&mut self) {
         if !matches!(self.verdict.kind, VerdictKind::Pass | VerdictKind::Skip) {
             return;
@@ -133,8 +135,8 @@ impl Record {
 }
 
 impl Record {
-    /// Escapes control characters in all texts that a view shows within a line. Otherwise a worker or the writer of a
-    /// record file could print lines such as `1 passed`. Texts with several lines are not changed.
+    /// Escapes control characters in all strings that a view shows within a line. Otherwise a worker, or the author of
+    /// a record file, could make rocrepro print lines such as `1 passed`. Strings with several lines are not changed.
     pub fn escape_names(&mut self) {
         let Record { run, date, rocrepro, build, case, trial, title, upstream, .. } = self;
         [run, date, rocrepro, build, case, trial, title].into_iter().for_each(escape);
@@ -169,17 +171,18 @@ impl Record {
     }
 }
 
-/// Injected delays of a trial.
+/// Delays that were injected into a trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lateness {
     /// Requested distribution of the delays, for example `seeded=7`.
     pub asked: String,
-    /// Number of delays. The worker reports it before its teardown, so it is absent if the worker ended earlier.
+    /// Number of injected delays. The worker reports it before its teardown, so it is absent if the worker ended
+    /// earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
 }
 
-/// Serialises faults in the form of the command line.
+/// Serialises faults in the format of the command line, for example `copy.late,ms=50`.
 mod texts {
     use device::Planted;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -196,7 +199,8 @@ mod texts {
     }
 }
 
-/// Returns the environment and the resource limits that a worker reported; both are empty if it reported none.
+/// Returns the environment variables and the resource limits that a worker reported. Both are empty if the worker
+/// reported none.
 pub fn found(events: &[Event]) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
     let hello = events.iter().find_map(|event| match event {
         Event::Hello { environment, limits, .. } => Some((environment.clone(), limits.clone())),
@@ -205,7 +209,7 @@ pub fn found(events: &[Event]) -> (BTreeMap<String, String>, BTreeMap<String, St
     hello.unwrap_or_default()
 }
 
-/// Describes the confinement that a worker reported.
+/// Describes the sandbox that confined the worker, as the worker reported it.
 pub fn confined(events: &[Event]) -> String {
     let said = events.iter().find_map(|event| match event {
         Event::Confined { complete, devices, why } => Some((*complete, devices, why)),
@@ -226,32 +230,32 @@ pub fn confined(events: &[Event]) -> String {
     }
 }
 
-/// A ROCm stack.
+/// The ROCm user space with which a trial ran.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stack {
-    /// Name as the user gave it, for example `debian:7.2.4`; `bundled:PATH, build id ID` for a program that contains
-    /// its own HIP.
+    /// Name of the stack as the user gave it, for example `debian:7.2.4`; `bundled:PATH, build id ID` for a program
+    /// that contains its own HIP.
     pub spec: String,
-    /// Folder of the stack.
+    /// Folder that contains the stack.
     pub root: String,
-    /// ROCm version, if known.
+    /// ROCm version; absent if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub rocm: Option<Version>,
-    /// ROCm libraries that the worker had loaded, as it reported.
+    /// ROCm libraries that the worker reported to have loaded.
     pub libraries: Vec<Library>,
 }
 
 impl Stack {
-    /// Returns the unique name of the stack. For a folder that is its resolved path, because it may be given as a link
-    /// or as a relative path.
+    /// Returns the unique name of the stack. For a folder, this is its resolved path, because users may give a folder
+    /// as a link or as a relative path.
     pub fn identity(&self) -> &str {
-        // All other names contain a colon, which the folder of a stack cannot contain.
+        // All other names contain a colon, which the path of a stack cannot contain.
         let folder = self.spec != "system" && !self.spec.contains(':') && !self.root.is_empty();
         if folder { &self.root } else { &self.spec }
     }
 
-    /// Builds a stack with the libraries that the worker reported.
+    /// Creates the description of a stack from its name and the libraries that the worker reported.
     pub fn seen(spec: &str, root: &str, rocm: Option<Version>, events: &[Event]) -> Self {
         let mut libraries: Vec<Library> = Vec::new();
         for event in events {
@@ -267,14 +271,14 @@ impl Stack {
     }
 }
 
-/// A library mapped into the worker.
+/// A library that was mapped into the worker process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Library {
     /// File name, such as `libamdhip64.so.7`.
     pub name: String,
     /// Path from which the library was mapped.
     pub path: String,
-    /// GNU build id in hexadecimal. It identifies a build, which version strings do not.
+    /// GNU build id in hexadecimal. Unlike a version, it identifies one build.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build_id: Option<String>,
 }
@@ -286,37 +290,37 @@ impl From<&LoadedLibrary> for Library {
     }
 }
 
-/// Device below the HIP runtime.
+/// The GPU or emulated device on which a trial ran.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
-    /// Name that the runtime reports; empty if it was not queried.
+    /// Name that the HIP runtime reports; empty if it was not queried.
     pub name: String,
     /// Architecture with features, for example `gfx90a:sramecc+:xnack-`.
     pub gfx: String,
-    /// PCI address, for example `0000:03:00.0`; empty if the runtime does not report it.
+    /// PCI address, for example `0000:03:00.0`; empty if the HIP runtime does not report it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub bdf: String,
-    /// True for the emulated device. Its results are not GPU results.
+    /// True for the emulated device, whose results are not results of a GPU.
     pub emulated: bool,
-    /// True if the worker proved these values; otherwise they are the planned ones.
+    /// True if the worker proved these values; false if they are only the requested ones.
     pub proven: bool,
-    /// State of the GPU after the trial, from the files of its driver, if they contain it.
+    /// State of the GPU after the trial, from the files of its driver; absent if these do not contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card: Option<Box<Gpu>>,
-    /// Errors that the GPU's hardware counted during the trial, by unit.
+    /// Errors that the GPU's hardware counted during the trial, for each unit of the GPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Errors>,
-    /// GPU driver and its kernel release; empty if no driver is loaded.
+    /// Name of the GPU driver and release of the Linux kernel; empty if no driver is loaded.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub driver: String,
-    /// Report of the emulated device, with its configuration.
+    /// Report of the emulated device, which contains its configuration; absent for a GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     pub identity: Option<Identity>,
 }
 
 impl Device {
-    /// Returns the device that the worker reported, or the planned one if the worker did not report any.
+    /// Returns the device that the worker reported, or the requested device if the worker reported none.
     pub fn seen(events: &[Event], planned_gfx: &str, planned_emulated: bool) -> Self {
         let found = events.iter().find_map(|event| match event {
             Event::Device { count, name, gfx, bdf, emulated, .. } if *count > 0 => Some(Device {
@@ -346,16 +350,16 @@ impl Device {
     }
 }
 
-/// Reason why a line is not a record.
+/// Reason why a line of a record file is not a record.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The line is not JSON, or not a record.
+    /// The line is not JSON, or lacks fields of a record.
     #[error("not a record: {0}")]
     Json(#[from] serde_json::Error),
-    /// A valid line of a record file, but not the record of a trial.
+    /// The line is valid in a record file but is not the record of a trial.
     #[error("a line that says that a trial or a run began or is over, and no record of a trial")]
     NoTrial,
-    /// A record of a later format.
+    /// The line has a later format than this version can read. The value is the version of that format.
     #[error("a record of format {0}; this rocrepro reads format {FORMAT}")]
     Format(u32),
 }
@@ -363,17 +367,17 @@ pub enum RecordError {
 /// Serialises a record as one line of JSON, without the newline.
 ///
 /// # Errors
-/// Does not fail in practice: every record can be written as JSON.
+/// None in practice, because every record can be written as JSON.
 pub fn to_line(record: &Record) -> Result<String, RecordError> {
     Ok(serde_json::to_string(record)?)
 }
 
-/// Formats a time as RFC 3339 in UTC, with a resolution of one second.
+/// Formats a time as RFC 3339 in UTC, rounded down to whole seconds.
 pub fn date(time: SystemTime) -> String {
     DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// Returns the last lines of standard error, as many as a record keeps.
+/// Returns the last lines of a standard error, as many as a record stores.
 pub fn stderr_tail(stderr: &str) -> String {
     let mut from = stderr.len().saturating_sub(TAIL_BYTES);
     while !stderr.is_char_boundary(from) {

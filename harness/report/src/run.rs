@@ -1,4 +1,4 @@
-//! Kinds of lines in a record file: a run begins, a trial begins, a provisional result, a final record, a run ends.
+//! Defines the lines of a record file: a run begins, a trial begins, a provisional result, a final record, a run ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,54 +7,55 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
 use crate::{FORMAT, Record, RecordError, Shard, text::escape};
 
-/// Plan of a run, the first line of the run.
+/// Plan of a run, written as the first line of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Opened {
-    /// Version of this format, 1.
+    /// Version of the record format, 1.
     pub format: u32,
-    /// Date of the line, RFC 3339 in UTC.
+    /// Date on which the run began, RFC 3339 in UTC.
     pub opened: String,
     /// Name of the run.
     pub run: String,
-    /// Run that this one resumes, if any. Trials keep the numbers of that run.
+    /// Name of the run that this run resumes, if any. The trials keep their numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumes: Option<String>,
-    /// Trials in the order of their numbers. With repetitions, each trial has that many consecutive numbers.
+    /// Names of the trials, in the order of their numbers. If `repeat` is not 1, each trial has that many consecutive
+    /// numbers.
     pub trials: Vec<String>,
-    /// Number of repetitions of each trial.
+    /// Number of times that each trial runs.
     #[serde(deserialize_with = "repetitions")]
     pub repeat: u32,
-    /// Shard of the trials; absent if the run has all trials.
+    /// Shard to which the trials belong; absent if the run contains all trials.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "shard")]
     pub shard: Option<Shard>,
-    /// Digest of all trials (of all shards), the options and the libraries. Only runs with equal digests belong
-    /// together.
+    /// Digest of all trials, including those of other shards, of the options and of the libraries. Only runs with equal
+    /// digests belong together.
     pub digest: String,
-    /// Identity of the build of rocrepro that began the run, as in records. Empty if unknown, or if shards of several
-    /// builds were merged.
+    /// Identity of the build of rocrepro that began the run, as in records. Empty if it is unknown, or if shards from
+    /// several builds were merged.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub build: String,
-    /// Runs of the shards that were merged into this one; empty if it was not merged.
+    /// Names of the runs of the shards that were merged into this run; empty if the run was not merged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<String>,
 }
 
 impl Opened {
-    /// Returns the trial with this number.
+    /// Returns the name of the trial with this number; `None` if no such number is planned.
     pub fn trial(&self, number: u64) -> Option<&String> {
         let at = number.checked_div(u64::from(self.repeat))?;
         self.trials.get(usize::try_from(at).ok()?)
     }
 
-    /// Returns the number of planned trials, with repetitions.
+    /// Returns the number of planned records: the number of trials times the number of repetitions.
     pub fn planned(&self) -> u64 {
         u64::from(self.repeat).saturating_mul(self.trials.len() as u64)
     }
 
     /// Returns the planned trials whose numbers are not in `recorded`.
     ///
-    /// A short line can plan billions of repetitions, so the work is proportional to the number of trials and of
-    /// recorded numbers, not to that of repetitions.
+    /// A short line in a file can plan billions of repetitions, so the time must not depend on the number of
+    /// repetitions. It is proportional to the number of trials and of recorded numbers.
     pub fn missing(&self, recorded: impl IntoIterator<Item = u64>) -> Missing {
         let planned = self.planned();
         let recorded: BTreeSet<u64> = recorded.into_iter().filter(|n| *n < planned).collect();
@@ -73,17 +74,17 @@ impl Opened {
 /// each trial is listed.
 const LISTED: usize = 10_000;
 
-/// Planned trials of a run without a record.
+/// Planned trials of a run that have no record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
-    /// Numbers and names of the first missing repetitions of each trial. The list is complete up to 10000 missing
-    /// repetitions.
+    /// Number and name of the first missing repetitions of each trial. The list is complete if at most 10000
+    /// repetitions are missing.
     pub listed: Vec<(u64, String)>,
-    /// Number of all missing trials.
+    /// Number of all missing repetitions.
     pub count: u64,
 }
 
-/// Maximum number of repetitions, as on the command line.
+/// Maximum number of times that a run may repeat a trial, as on the command line.
 pub const MOST_REPETITIONS: u32 = 1_000_000;
 
 fn shard<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Shard>, D::Error> {
@@ -99,50 +100,50 @@ fn repetitions<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     Err(D::Error::custom(format!("repeat must be 1 to {MOST_REPETITIONS}, not {repeat}")))
 }
 
-/// Begin of a trial. If no [`Record`] follows, this line names the trial that took the machine down.
+/// A trial begins. If no [`Record`] of the trial follows, the trial may have crashed the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Begun {
-    /// Version of this format, 1.
+    /// Version of the record format, 1.
     pub format: u32,
-    /// Date of the line, RFC 3339 in UTC.
+    /// Date on which the trial began, RFC 3339 in UTC.
     pub begun: String,
-    /// The run that the trial belongs to.
+    /// Name of the run to which the trial belongs.
     pub run: String,
     /// Number of the trial in the run.
     pub number: u64,
-    /// The trial, such as `copies/small-sizes[bytes=2,host=pageable]`.
+    /// Name of the trial, for example `copies/small-sizes[bytes=2,host=pageable]`.
     pub trial: String,
     /// Command that repeats the trial.
     pub again: String,
-    /// Process id of the rocrepro that runs the trial.
+    /// Process id of the rocrepro that ran the trial.
     pub pid: u32,
-    /// Boot id of the kernel, which changes at every start of the machine.
+    /// Boot id of Linux, which changes each time the machine starts.
     pub boot: String,
 }
 
-/// Provisional result of a trial, written before its GPU health check. The final [`Record`] follows; if rocrepro is
-/// killed during the check, this line counts.
+/// Provisional result of a trial, written before its GPU health check. The final [`Record`] follows. If rocrepro is
+/// killed during the check, the provisional result is used as the trial's result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ended {
-    /// Version of this format, 1.
+    /// Version of the record format, 1.
     pub format: u32,
-    /// Date of the line, RFC 3339 in UTC.
+    /// Date on which the trial ended, RFC 3339 in UTC.
     pub ended: String,
-    /// The run that the trial belongs to.
+    /// Name of the run to which the trial belongs.
     pub run: String,
     /// Number of the trial in the run.
     pub number: u64,
-    /// Provisional record.
+    /// Record of the trial, without the result of the health check.
     pub record: Box<Record>,
 }
 
-/// End of a run: it finished, was interrupted, or was found ended by the run that resumed it. Begun trials without a
-/// record were given up.
+/// End of a run: the run finished or was interrupted, or a run that resumed it found that it had ended. Trials that had
+/// begun and have no record were given up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Over {
-    /// Version of this format, 1.
+    /// Version of the record format, 1.
     pub format: u32,
-    /// Date of the line, RFC 3339 in UTC.
+    /// Date on which the run ended, RFC 3339 in UTC.
     pub over: String,
     /// Name of the run.
     pub run: String,
@@ -168,7 +169,7 @@ impl Line {
     /// Parses a line of a record file.
     ///
     /// # Errors
-    /// Returns an error for another text or for a line of another format.
+    /// The text is not such a line, or has another version of the format.
     pub fn parse(line: &str) -> Result<Line, RecordError> {
         #[derive(Deserialize)]
         struct Head {
@@ -178,7 +179,7 @@ impl Line {
             ended: Option<serde::de::IgnoredAny>,
             over: Option<serde::de::IgnoredAny>,
         }
-        // The format is checked first, because a line of a later format may lack required fields.
+        // The version of the format is checked first, because a line with a later version may lack required fields.
         let head: Head = serde_json::from_str(line)?;
         if head.format != FORMAT {
             return Err(RecordError::Format(head.format));
@@ -194,7 +195,7 @@ impl Line {
         Ok(line)
     }
 
-    /// Escapes control characters in names, see [`Record::escape_names`].
+    /// Escapes control characters in all names, see [`Record::escape_names`].
     fn escape_names(&mut self) {
         match self {
             Line::Opened(Opened {
@@ -219,7 +220,7 @@ impl Line {
 /// Parses a line that [`crate::to_line`] wrote.
 ///
 /// # Errors
-/// Returns an error for another text or for a record of another format.
+/// The text is not a record, or has another version of the format.
 pub fn parse(line: &str) -> Result<Record, RecordError> {
     match Line::parse(line)? {
         Line::Trial(record) => Ok(*record),
@@ -234,10 +235,10 @@ pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Line).to_value()
 }
 
-/// Returns the records of the finished trials in a record file.
+/// Returns the records of the finished trials in the text of a record file.
 ///
 /// # Errors
-/// Returns an error for the first line that is not valid in a record file.
+/// A line is not valid in a record file. The first such line is reported.
 pub fn records(text: &str) -> Result<Vec<Record>, RecordError> {
     let (mut records, mut ended) = (Vec::new(), Vec::new());
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -256,10 +257,10 @@ pub fn records(text: &str) -> Result<Vec<Record>, RecordError> {
     Ok(records)
 }
 
-/// Returns the trials that began and have neither a record nor the end of their run, in the order in which they began.
-/// Records of a run that resumed theirs count. Incomplete lines are skipped.
+/// Returns the trials that began but have no record, in the order in which they began. Trials whose run has ended are
+/// left out, and so are trials that have a record in a run that resumed their run. Incomplete lines are skipped.
 pub fn unfinished(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<Begun> {
-    /// Fields that show whether a line ends a trial; the rest of a long record is not parsed.
+    /// Fields that show whether a line ends a trial. The rest of a long record is not parsed.
     #[derive(Deserialize)]
     struct Of {
         run: String,
@@ -290,7 +291,7 @@ pub fn unfinished(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<Begun
         [&mut b.run, &mut b.trial, &mut b.again, &mut b.boot].into_iter().for_each(escape);
     });
     begun.retain(|b| !over.contains(&b.run) && !ended.contains(&(first(&b.run), b.number)));
-    // A trial that began several times is returned once, with its last begin.
+    // If a trial began several times, only its last begin is returned.
     let mut seen = BTreeSet::new();
     begun.reverse();
     begun.retain(|b| seen.insert((first(&b.run), b.number)));
@@ -338,14 +339,14 @@ mod tests {
     fn finds_trials_without_an_end() {
         check(&[], &[]);
         check(&[begun("a", 0), ended("a", 0), over("a")], &[]);
-        // The end of a run means that its other trials were given up.
+        // A run that has ended has given up the trials without a record.
         check(&[begun("a", 0), begun("a", 1), ended("a", 0), over("a")], &[]);
         check(&[begun("a", 0), begun("a", 1), ended("a", 1)], &[("a", 0)]);
-        // Another run uses the same numbers, and an incomplete line ends nothing.
+        // Another run uses the same numbers, and an incomplete line does not end a trial.
         let torn = ended("b", 1)[..40].to_owned();
         let lines = [begun("a", 0), ended("a", 0), over("a"), begun("b", 0), begun("b", 1), torn];
         check(&lines, &[("b", 0), ("b", 1)]);
-        // Records of versions that did not write begins.
+        // Older versions wrote records without a run, and no lines for the begins of trials.
         check(&[ended("", 0), begun("a", 0)], &[("a", 0)]);
     }
 
@@ -390,7 +391,7 @@ mod tests {
         let few = opened(2, 2).missing([0, 3, 99]);
         let names = [(1, "copies/plain[n=0]".to_owned()), (2, "copies/plain[n=1]".to_owned())];
         assert_eq!(few, Missing { listed: names.to_vec(), count: 2 });
-        // At least one repetition of each trial is listed, and the rest is counted.
+        // The list contains at least one repetition of each trial, and the count contains all of them.
         for (trials, listed) in [(1, 10_000), (3, 9_999), (20_000, 20_000), (0, 0)] {
             let missing = opened(trials, MOST_REPETITIONS).missing([]);
             let all = trials as u64 * u64::from(MOST_REPETITIONS);

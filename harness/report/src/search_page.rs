@@ -1,5 +1,5 @@
-//! HTML page about a bisect: the probability of each place, the order of the runs, the results of each build, and the
-//! changed components.
+//! Writes the HTML page about a bisect: where the change probably is, the order of the runs, the results of each build,
+//! and the changed components.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::{evidence::Component, text::html, words::count};
 pub struct Tested {
     /// Name of the build.
     pub label: String,
-    /// Number of runs with the failure.
+    /// Number of runs that failed with the searched signature.
     pub failed: u32,
     /// Number of runs without a failure.
     pub passed: u32,
@@ -18,20 +18,20 @@ pub struct Tested {
     pub skipped: Option<String>,
 }
 
-/// Range of builds between two tested ones.
+/// Range of builds between two neighbouring tested builds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stretch {
-    /// Start of the range in the history, 0 (first build) to 1 (last build).
+    /// Start of the range within the history: 0 is the first build, 1 the last one.
     pub from: f64,
-    /// End of the range, 0 to 1.
+    /// End of the range within the history, 0 to 1.
     pub to: f64,
-    /// Builds at both ends.
+    /// Names of the builds at the start and at the end of the range.
     pub labels: (String, String),
-    /// Probability that the change is here, 0 to 1.
+    /// Probability that the change is in this range, 0 to 1.
     pub mass: f64,
 }
 
-/// Result of a single run.
+/// Result of a single run, which the page draws as a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dot {
     /// The run passed.
@@ -42,39 +42,41 @@ pub enum Dot {
     Other,
 }
 
-/// Input of the page. Builds are in the order of the history, the oldest first.
+/// Content of the page. All lists of builds are in the order of the history, the oldest build first.
 #[derive(Clone, Debug)]
 pub struct SearchPage<'a> {
     /// Name of the search.
     pub title: &'a str,
     /// Result in one sentence.
     pub sentence: &'a str,
-    /// Number of runs and builds, and the time.
+    /// Effort of the search in words: number of runs and builds, and the time.
     pub spent: &'a str,
-    /// Result as plain text.
+    /// Result of the search as plain text.
     pub answer: &'a str,
-    /// Oldest and newest build.
+    /// Names of the oldest and the newest build.
     pub ends: (&'a str, &'a str),
-    /// Position of the change, 0 to 1, with the builds before and after it.
+    /// Start and end of the range that contains the change, 0 to 1, with the names of the builds before and after the
+    /// change. `None` if no change was found.
     pub edge: Option<(f64, f64, &'a str, &'a str)>,
-    /// Probability by range of builds.
+    /// Probability of the change for each range of builds.
     pub stretches: &'a [Stretch],
-    /// Runs in the order in which they were made: position in the history and result.
+    /// Position in the history, 0 to 1, and result of each run, in the order in which the runs were made.
     pub runs: &'a [(f64, Dot)],
-    /// Results by tested build.
+    /// Results of each tested build.
     pub tested: &'a [Tested],
-    /// Components that differ between the two builds.
+    /// Components that differ between the last good and the first bad build.
     pub moved: &'a [Component],
-    /// Link to the other search for the same change, relative to this page, and the text of the link.
+    /// Link, relative to this page, to the page of another search for the same change, and the text of the link.
     pub other: Option<(&'a str, &'a str)>,
 }
 
-/// Width of a picture in its own units. Pictures are scaled to the page, and marks stay visible on a phone.
+/// Width of a drawing in SVG units. Drawings are scaled to the width of the page, and the marks stay visible on a
+/// phone.
 const WIDTH: f64 = 600.0;
 const STYLE: &str = include_str!("search_page.css");
 
 impl SearchPage<'_> {
-    /// Renders the page as one file that loads nothing and runs no script.
+    /// Renders the page as one file that loads nothing else and runs no script.
     pub fn html(&self) -> String {
         let mut page = String::new();
         let _ = write!(
@@ -104,7 +106,7 @@ impl SearchPage<'_> {
         page
     }
 
-    /// Draws the probability of the change for each range of builds.
+    /// Draws the probability that each range of builds contains the change.
     fn posterior(&self, page: &mut String) {
         const HEIGHT: f64 = 72.0;
         if self.stretches.is_empty() {
@@ -122,7 +124,7 @@ impl SearchPage<'_> {
         );
         for stretch in self.stretches.iter().filter(|stretch| stretch.mass > 0.005) {
             let (from, to) = (stretch.from * WIDTH, stretch.to * WIDTH);
-            // Even one build of thousands must be visible.
+            // A single build among thousands must still be visible.
             let width = (to - from).max(3.0);
             let height = (stretch.mass * HEIGHT).max(1.0);
             let _ = writeln!(
@@ -139,7 +141,7 @@ impl SearchPage<'_> {
         self.axis(page, HEIGHT);
     }
 
-    /// Draws the axis and the names of its ends, and closes the picture.
+    /// Draws the axis and the names of the first and last build, and closes the drawing.
     fn axis(&self, page: &mut String, y: f64) {
         let _ = writeln!(
             page,
@@ -160,7 +162,7 @@ impl SearchPage<'_> {
             "<h2>The way there</h2>\n<p>{}, from top to bottom in the order in which they were made.</p>",
             count(runs, "run")
         );
-        // Thousands of runs are drawn closer together, to limit the height of the picture.
+        // If there are thousands of runs, their marks are drawn closer together, to limit the height of the drawing.
         let step = (320.0 / runs as f64).clamp(1.0, 9.0);
         let height = step * runs as f64 + 8.0;
         let _ = writeln!(
@@ -243,7 +245,7 @@ impl SearchPage<'_> {
         page.push_str("<h2>What moved</h2>\n<p>From the good build to the bad one.</p>\n<dl>\n");
         for Component { name, good, bad, compare_url } in self.moved {
             let name = html(name);
-            // The manifest comes from the network, so only https addresses become links.
+            // The address is from a manifest that was downloaded, so only https addresses become links.
             let name = match compare_url.as_ref().filter(|url| url.starts_with("https://")) {
                 Some(url) => format!("<a href=\"{}\">{name}</a>", html(url)),
                 None => name,
@@ -259,7 +261,7 @@ impl SearchPage<'_> {
     }
 }
 
-/// Returns the mark for a result. Results differ in shape too, not only in colour.
+/// Returns the mark that is drawn for a result. The marks differ in shape as well as in colour.
 fn mark(dot: Dot, x: f64, y: f64, r: f64) -> String {
     let (left, right, top, bottom) = (x - r, x + r, y - r, y + r);
     match dot {
@@ -315,7 +317,7 @@ mod tests {
         insta::assert_snapshot!(page("7.13.0").replace(STYLE, "(style)\n"));
     }
 
-    /// All texts from builds and programs are escaped.
+    /// All strings that come from builds and programs are escaped.
     #[test]
     fn escapes_html() {
         let hostile = "<script>alert(1)</script>\"'&\u{1b}[31m\u{202e}";

@@ -1,4 +1,4 @@
-//! A part of a run's trials.
+//! Divides the trials of a run into shards, which run separately, for example on several machines.
 
 use std::{fmt, str::FromStr};
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 const MOST: u32 = 10_000;
 
-/// A part of a run's trials, for example `2/5`: the second of five.
+/// One of several parts into which the trials of a run are divided, for example `2/5`: the second of five.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 pub struct Shard {
     /// Number of the shard, counted from 1.
     pub number: u32,
-    /// Number of all shards.
+    /// Number of shards into which the trials are divided.
     pub of: u32,
 }
 
@@ -23,11 +23,11 @@ impl Shard {
         (1..=self.of).map(move |number| Shard { number, of: self.of })
     }
 
-    /// Returns true if the trial belongs to the shard. The shard depends only on the trial's name, so it does not
-    /// change when other trials are added or removed.
+    /// Returns true if a trial belongs to the shard. The result depends only on the trial's name, so a trial does not
+    /// move to another shard when other trials are added or removed.
     pub fn holds(self, trial: &str) -> bool {
-        // FNV-1a with 64 bits (Fowler, Noll, Vo). The hash is then mixed, because its low bits depend only on the last
-        // letters.
+        // The hash is 64-bit FNV-1a (Fowler, Noll, Vo). It is mixed afterwards, because its low bits depend only on the
+        // last letters.
         let hash = trial.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
@@ -36,7 +36,10 @@ impl Shard {
 }
 
 impl Shard {
-    /// Returns the shard if its numbers are valid.
+    /// Returns the shard if its number is 1 to `of`.
+    ///
+    /// # Errors
+    /// A message that contains the invalid numbers.
     pub(crate) fn checked(self) -> Result<Shard, String> {
         let Shard { number, of } = self;
         match of {

@@ -1,4 +1,4 @@
-//! Output to the terminal. All text for people passes through this module.
+//! Writes text for people to the terminal. No other module prints.
 
 use std::io::{self, Write};
 
@@ -12,13 +12,13 @@ use crate::terminal;
 /// Writes a view to standard output. Styles are removed if the output is not a terminal or `NO_COLOR` is set.
 ///
 /// # Errors
-/// Returns the errors of writing, for example a closed pipe.
+/// Writing failed, for example because the output is a closed pipe.
 pub fn print(view: &str) -> io::Result<()> {
     write(io::stdout().lock(), terminal(view))
 }
 
-/// Writes a line to standard error, with styles as in [`print()`]. Errors of writing are ignored, because the exit code
-/// reports the result as well.
+/// Writes a line to standard error, with styles as in [`print()`]. Write errors are ignored, because the exit status
+/// also reports the result.
 pub fn note(text: &str) {
     let _ = write(io::stderr().lock(), terminal(text) + "\n");
 }
@@ -31,8 +31,8 @@ fn write<S: RawStream + AsLockedWrite>(stream: S, view: String) -> io::Result<()
     out.flush()
 }
 
-/// Returns the colour mode. `CLICOLOR_FORCE=0` does not force colours here, although anstream accepts every value as
-/// yes.
+/// Returns whether to print colours. Here, `CLICOLOR_FORCE=0` does not force colours, although anstream takes any value
+/// as yes.
 fn choice(force: Option<&str>, is_terminal: bool) -> ColorChoice {
     match force {
         Some("0") if !is_terminal => ColorChoice::Never,

@@ -11,17 +11,17 @@ use crate::{
     words::{count, counted, faults, place, rank, style, styled, unique, window, word},
 };
 
-/// Meaning of a row of the table.
+/// Selects what one row of the table shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// One row per case, with all its trials.
+    /// A row shows a case with all its trials.
     Cases,
-    /// One row per trial.
+    /// A row shows one trial.
     Trials,
 }
 
-/// Formats a whole run: the table (unexpected results first), explanations, failure rates of repeated trials, totals,
-/// stack and device. `wall` is the duration of the run, if known.
+/// Formats a whole run: the table (unexpected results first), explanations, failure rates of repeated trials, and
+/// totals with stack and device. `wall` is the duration of the run, if it is known.
 pub fn run_view(records: &[Record], rows: Rows, wall: Option<Duration>) -> String {
     let parts =
         [table(records, rows), explanations(records), rates(records), summary(records, wall)];
@@ -85,7 +85,8 @@ fn trial(record: &Record) -> Line {
 
 type Named<'a> = (String, Vec<&'a Record>);
 
-/// Groups the cases of a family that were all skipped for the same reason, so that the table shows the reason once.
+/// Puts those cases of a family that were all skipped for the same reason into one group, so that the table shows the
+/// reason once. The second list contains all other cases.
 fn families<'a>(cases: BTreeMap<&str, Vec<&'a Record>>) -> (Vec<Named<'a>>, Vec<Named<'a>>) {
     let mut skipped = BTreeMap::<_, Vec<Named<'_>>>::new();
     let mut others = Vec::new();
@@ -137,18 +138,19 @@ fn case(name: &str, records: &[&Record]) -> Line {
     }
 }
 
-/// Describes the conditions under which an expected failure did not occur.
+/// Describes the options with which an expected failure did not occur.
 fn avoided(record: &Record) -> String {
     format!("passes with {}; known to fail without", passes_with(record))
 }
 
-/// Describes a failure whose expectation neither the documentation nor CUDA supports; the case's explanation has the
-/// reason.
+/// Describes a failure that is expected although neither the documentation nor CUDA promises another behaviour. The
+/// case itself explains it.
 fn unsupported_expectation(known: &Known) -> String {
     format!("{}, which neither a document nor CUDA rules out", known.signature)
 }
 
-/// Returns the reason that all trials share, or an empty string.
+/// Returns the reason that the trials share, the number of different reasons, or an empty string if the list of trials
+/// is empty.
 fn because<'a>(records: impl Iterator<Item = &'a &'a Record>) -> String {
     let reason = |record: &Record| match (record.verdict.kind, &record.verdict.known) {
         (VerdictKind::Known | VerdictKind::NewsFixed, Some(known)) => {
@@ -168,7 +170,7 @@ fn because<'a>(records: impl Iterator<Item = &'a &'a Record>) -> String {
     }
 }
 
-/// Counts the verdicts of a run. The sum of the counts is the number of trials.
+/// Returns a sentence with the number of trials for each verdict. These numbers add up to the number of trials.
 pub fn sentence(records: &[Record]) -> String {
     let cases = {
         let mut names: Vec<&str> = records.iter().map(|r| r.case.as_str()).collect();
@@ -190,7 +192,7 @@ pub fn sentence(records: &[Record]) -> String {
     format!("{} of {}: {}", count(records.len(), "trial"), count(cases, "case"), parts.join(", "))
 }
 
-/// Formats the verdict counts, the stacks and devices, and the date of the last trial.
+/// Formats the totals of a run: verdict counts, stacks and devices, and the date of the last trial.
 fn summary(records: &[Record], wall: Option<Duration>) -> String {
     let date = records.iter().map(|r| r.date.as_str()).max().unwrap_or_default();
     let mut text = format!(
@@ -218,8 +220,9 @@ fn summary(records: &[Record], wall: Option<Duration>) -> String {
     text
 }
 
-/// Returns the faults that never acted, with the number of trials in which they were injected. Processes that did not
-/// end in good order are left out: they may have acted on the fault after reporting the number of acts.
+/// Returns the injected faults that never acted, each with the number of trials into which it was injected. Faults of
+/// a process that did not end in good order are left out, because they may have acted after the process reported how
+/// often its faults acted.
 fn idle(records: &[Record]) -> Vec<(Fault, usize)> {
     let mut faults: BTreeMap<Fault, (usize, bool)> = BTreeMap::new();
     for record in records {

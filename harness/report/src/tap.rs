@@ -8,10 +8,10 @@ use crate::{
     one_line, visible, words,
 };
 
-/// Writes the records as a report in version 14 of the Test Anything Protocol, one test point per trial.
+/// Formats the records as a report in version 14 of the Test Anything Protocol, with one test point per trial.
 ///
-/// An expected failure is a `TODO` that fails, so it does not fail the report. Unexpected results fail, and so do
-/// trials without a verdict. Source: <https://testanything.org/tap-version-14-specification.html>.
+/// A trial that fails as expected is a `TODO` test point, so it does not fail the report. Unexpected results and trials
+/// without a verdict fail the report. Source: <https://testanything.org/tap-version-14-specification.html>.
 pub fn tap(records: &[Record]) -> String {
     let mut out = format!("TAP version 14\n# rocrepro\n1..{}\n", records.len());
     for (number, record) in (1..).zip(records) {
@@ -41,7 +41,7 @@ fn test_point(out: &mut String, number: usize, record: &Record) {
     }
 }
 
-/// Writes the YAML block of a test point.
+/// Writes the YAML block that explains a test point.
 fn diagnostics(out: &mut String, record: &Record) {
     let Record { verdict, outcome, .. } = record;
     let device = if record.device.emulated { "emulated" } else { "gpu" };
@@ -67,7 +67,7 @@ fn diagnostics(out: &mut String, record: &Record) {
     ];
     out.push_str("  ---\n");
     for (key, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
-        // A string of JSON is a string of YAML: https://yaml.org/spec/1.2.2/#12-overview-of-yaml, section 1.2.
+        // Every JSON string is a valid YAML string: https://yaml.org/spec/1.2.2/#12-overview-of-yaml, section 1.2.
         let _ = writeln!(out, "  {key}: {}", serde_json::Value::from(visible(value)));
     }
     let _ = writeln!(out, "  duration_ms: {}", record.wall_ns / 1_000_000);
@@ -81,7 +81,7 @@ fn diagnostics(out: &mut String, record: &Record) {
         }
     };
     if !explained.trim().is_empty() {
-        // The `2` is the indentation of the text, which may itself begin with spaces.
+        // `2` is the number of columns by which the text is indented. The text itself may begin with spaces.
         out.push_str("  explanation: |2\n");
         for line in visible(explained.trim_end()).lines() {
             let _ = writeln!(out, "    {line}");
@@ -90,7 +90,7 @@ fn diagnostics(out: &mut String, record: &Record) {
     out.push_str("  ...\n");
 }
 
-/// Returns a reason for a directive: one line, escaped.
+/// Converts a string to one escaped line, which can be the reason after a directive such as `# SKIP`.
 fn reason(text: &str) -> String {
     escaped(&one_line(&text.split_whitespace().collect::<Vec<_>>().join(" "))).into_owned()
 }
@@ -121,7 +121,8 @@ mod tests {
         insta::assert_snapshot!(tap(&records));
     }
 
-    /// Whatever a library printed, each line belongs to the version, the plan, a test point or its block.
+    /// Whatever a library printed, each line of the report is the version, the plan, a test point, or part of a test
+    /// point's YAML block.
     #[test]
     fn keeps_hostile_texts_inside_their_test_point() {
         let hostile =

@@ -1,4 +1,4 @@
-//! Escapes foreign texts for each output format. JSON output is data and is not escaped.
+//! Escapes strings from outside rocrepro for each output format. JSON output is data and is not escaped.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ fn affects_display(c: char) -> bool {
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}'..='\u{ffff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Escapes characters that affect the display, for example ESC as `\u{1b}`. Newline and tab stay.
+/// Escapes characters that affect the display, for example ESC as `\u{1b}`. Newlines and tabs are not escaped.
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -24,8 +24,8 @@ pub fn visible(text: &str) -> String {
     out
 }
 
-/// Escapes characters that affect the display in a name. Newlines and tabs are escaped too, because a name is one line:
-/// `x\u{a}1 passed`.
+/// Escapes characters that affect the display in a name, for example as `x\u{a}1 passed`. Newlines and tabs are escaped
+/// too, because a name is a single line.
 pub fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -38,14 +38,14 @@ pub fn one_line(text: &str) -> String {
     out
 }
 
-/// Escapes a name in place, see [`one_line`].
+/// Escapes a name in place, like [`one_line`].
 pub(crate) fn escape(name: &mut String) {
     if name.contains(affects_display) {
         *name = one_line(name);
     }
 }
 
-/// Escapes a text for HTML content or a quoted attribute, in addition to [`visible`].
+/// Escapes a string like [`visible`], and so that it can be HTML content or a quoted attribute.
 pub(crate) fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in visible(text).chars() {
@@ -61,8 +61,8 @@ pub(crate) fn html(text: &str) -> String {
     out
 }
 
-/// Escapes a view for a terminal like [`visible`], but keeps colours and weights, which cannot move the cursor, hide
-/// text or query the terminal.
+/// Escapes a view for a terminal like [`visible`], but keeps the escape sequences for colours and weights. These cannot
+/// move the cursor, hide text or query the terminal.
 pub fn terminal(view: &str) -> String {
     let mut out = String::with_capacity(view.len());
     let mut rest = view;
@@ -83,13 +83,13 @@ pub fn terminal(view: &str) -> String {
     out + &visible(rest)
 }
 
-/// Returns true if all codes are harmless styles (ECMA-48 SGR): reset, bold, dim, italic, underline and colours, but
-/// neither blinking nor hidden text.
+/// Returns true if all codes of an escape sequence are harmless styles (ECMA-48 SGR): reset, bold, dim, italic,
+/// underline and colours, but neither blinking nor hidden text.
 fn are_styles(codes: &str) -> bool {
     let mut codes = codes.split(';');
     while let Some(code) = codes.next() {
         let known = match code {
-            // A colour from the palette of 256, or as red, green and blue.
+            // A colour follows, either from the palette of 256 or as red, green and blue.
             "38" | "48" => {
                 let parts = match codes.next() {
                     Some("5") => 1,
@@ -110,11 +110,12 @@ fn are_styles(codes: &str) -> bool {
     true
 }
 
-/// Escapes a text for a line of Markdown, so that it cannot become HTML, a link, a heading, a table cell or a mention.
+/// Escapes a string for a line of Markdown, so that the string cannot become HTML, a link, a heading, a table cell or a
+/// mention.
 pub(crate) fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    // Paired backticks are kept as inline code.
+    // Backticks that come in pairs are kept as inline code.
     let paired = text.matches('`').count() % 2 == 0;
     let mut code = false;
     for (at, c) in text.char_indices() {
@@ -137,7 +138,7 @@ pub(crate) fn markdown(text: &str) -> String {
     out
 }
 
-/// Escapes a text for inline code in a line or table cell of Markdown.
+/// Escapes a string for inline code in a line or table cell of Markdown.
 pub(crate) fn code(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     words.replace('`', "'").replace('|', "\\|")

@@ -1,4 +1,4 @@
-//! Wording and styles that all views share.
+//! Defines wording and text styles that all views share.
 
 use std::fmt::Display;
 
@@ -14,7 +14,7 @@ pub(crate) fn styled(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Removes positions in the case file from a text, for example ` (line 20, iteration 2)`.
+/// Removes all mentions of positions in the case file from a string, for example ` (line 20, iteration 2)`.
 pub fn without_lines(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -28,7 +28,7 @@ pub fn without_lines(text: &str) -> String {
     without_number(&out, " at line ", "")
 }
 
-/// Replaces every occurrence of `words` and the number after it.
+/// Replaces every occurrence of `words`, together with the number that follows it, by `by`.
 fn without_number(text: &str, words: &str, by: &str) -> String {
     let mut parts = text.split(words);
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -39,7 +39,7 @@ fn without_number(text: &str, words: &str, by: &str) -> String {
     out
 }
 
-/// Returns the label of a verdict in a table.
+/// Returns the label that a table shows for a verdict.
 pub(crate) fn word(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Pass => "ok",
@@ -53,7 +53,7 @@ pub(crate) fn word(kind: VerdictKind) -> &'static str {
     }
 }
 
-/// Returns the label for a count of trials with this verdict.
+/// Returns the label that follows a number of trials with this verdict.
 pub(crate) fn counted(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Pass => "passed",
@@ -80,7 +80,7 @@ pub(crate) fn style(kind: VerdictKind) -> Style {
     if kind.is_news() { style.bold() } else { style }
 }
 
-/// Returns the sort order of verdicts, the most important first.
+/// Returns the position of a verdict in the sort order: verdicts that need attention have low numbers.
 pub(crate) fn rank(kind: VerdictKind) -> u8 {
     match kind {
         VerdictKind::NewsFail => 0,
@@ -94,13 +94,14 @@ pub(crate) fn rank(kind: VerdictKind) -> u8 {
     }
 }
 
-/// Describes stack, device and unusual options: `ROCm 7.2.4 (debian:7.2.4) on the emulated gfx1151; not a GPU result`.
+/// Describes stack, device and unusual options of a trial: `ROCm 7.2.4 (debian:7.2.4) on the emulated gfx1151; not a
+/// GPU result`.
 pub(crate) fn place(record: &Record) -> String {
     let start = stack_on(record, true);
     asked(record).into_iter().fold(start, |text, asked| format!("{text}; {asked}"))
 }
 
-/// Describes stack and device without the PCI address.
+/// Describes stack and device of a trial without the device's PCI address.
 pub(crate) fn stack_and_device(record: &Record) -> String {
     stack_on(record, false)
 }
@@ -120,7 +121,7 @@ fn stack_on(record: &Record, with_address: bool) -> String {
     };
     let has_address = with_address && !device.emulated && !device.bdf.is_empty();
     let at = if has_address { format!(" at {}", device.bdf) } else { String::new() };
-    // A skipped trial may have had no worker, so a missing proof is not mentioned.
+    // A skipped trial may have had no worker, so its text does not mention that the proof is missing.
     let planned = if device.proven || record.verdict.kind == VerdictKind::Skip {
         ""
     } else {
@@ -129,7 +130,7 @@ fn stack_on(record: &Record, with_address: bool) -> String {
     format!("{stack} on {name}{at}{planned}")
 }
 
-/// Returns the distinct texts, sorted.
+/// Sorts the strings and removes duplicates.
 pub(crate) fn unique(texts: impl Iterator<Item = String>) -> Vec<String> {
     texts.collect::<std::collections::BTreeSet<String>>().into_iter().collect()
 }
@@ -139,7 +140,8 @@ pub(crate) fn faults(record: &Record) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// Describes an expected failure: `wrong-data:back:zero in ROCm >=7.0 <7.1 on gfx1100 (ROCm/rocm-systems#1)`.
+/// Describes an expected failure and where it is expected: `wrong-data:back:zero in ROCm >=7.0 <7.1 on gfx1100
+/// (ROCm/rocm-systems#1)`.
 pub(crate) fn window(known: &Known) -> String {
     if known.is_of_a_file() {
         let place = known.upstream.as_deref().unwrap_or_default();
@@ -161,7 +163,7 @@ pub(crate) fn window(known: &Known) -> String {
     format!("{} in {rocm}{gfx}{}{upstream}", known.signature, by.concat())
 }
 
-/// Returns the address of an issue written as `owner/name#number`; other text is returned unchanged.
+/// Returns the web address of an issue that is written as `owner/name#number`. Any other text is returned unchanged.
 pub(crate) fn link(issue: &str) -> String {
     match issue.split_once('#') {
         Some((repository, number))
@@ -180,7 +182,7 @@ pub fn count<N: From<u8> + PartialEq + Display>(n: N, what: &str) -> String {
     format!("{n} {what}{}", if n == N::from(1) { "" } else { "s" })
 }
 
-/// Returns a duration in words: `25 s`, `8 min`, `3 h`.
+/// Formats a duration in its largest suitable unit: `25 s`, `8 min`, `3 h`.
 pub fn how_long(seconds: f64) -> String {
     match seconds {
         s if s < 90.0 => format!("{s:.0} s"),

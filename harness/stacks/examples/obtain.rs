@@ -1,5 +1,5 @@
-//! Obtains a build and prints its prefix. The arguments are `GFX SOURCE BUILD`, for example `gfx1151 nightly last`. The
-//! nightly CI task uses this program. It is also the smallest example of the crate's use.
+//! Obtains a ROCm build and prints its prefix. The arguments are `GFX SOURCE BUILD`, for example `gfx1151 nightly
+//! last`. The nightly CI task uses this program. It is also the smallest example of how to use the crate `stacks`.
 
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,5 @@
-//! Ordered histories of ROCm builds: the places that publish builds, their listings, and the names of builds.
+//! Lists the ROCm builds that AMD, Debian and local folders offer, and merges them into one history, ordered by time,
+//! in which a bisect can search.
 
 mod build;
 mod components;

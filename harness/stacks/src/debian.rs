@@ -1,4 +1,5 @@
-//! ROCm releases that Debian packages: their packages, the mirrors of the packages, and the installation into a root.
+//! Fetches the ROCm releases that Debian packages: selects the packages, downloads them from mirrors, and unpacks them
+//! into a root folder, without privileges.
 
 mod apt;
 mod error;

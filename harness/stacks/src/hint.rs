@@ -1,7 +1,7 @@
-/// Errors with a hint for the user.
+/// An error that can give the user a hint on how to resolve it.
 pub trait Hint: std::error::Error {
-    /// Returns the hint: what the user can do, as a fragment in lower case without a full stop. Returns `None` if the
-    /// error message is sufficient.
+    /// Returns the hint: what the user can do, as a fragment in lower case without a full stop. `None` if the error
+    /// message is sufficient.
     fn hint(&self) -> Option<String>;
 }
 

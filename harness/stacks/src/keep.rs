@@ -1,4 +1,5 @@
-//! Storage on this machine: the cache of stacks, the store of builds, parts of downloads, and their locks.
+//! Keeps stacks on this machine: the cache of Debian stacks, the store of builds, partial downloads, and the locks that
+//! protect them from other processes.
 
 mod blobs;
 mod cache;

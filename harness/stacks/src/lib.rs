@@ -1,19 +1,20 @@
-//! Stacks. A stack is one ROCm user space that trials can run with. This crate finds, lists, downloads, verifies,
-//! stores and evicts stacks.
+//! Finds, lists, downloads, verifies, stores and evicts stacks. A stack is one ROCm user space that trials can run
+//! with.
 //!
 //! There are four kinds of stacks: an installed ROCm ([`Spec::System`]); a directory that contains ROCm
 //! ([`Spec::Directory`]), for example a prefix of TheRock, an unpacked wheel or a Debian root; a Debian release
-//! ([`Spec::Debian`]), which [`fetch()`] downloads and unpacks without privileges; and a build of a history.
+//! ([`Spec::Debian`]), which [`fetch()`] downloads and unpacks without privileges; and a build from a history.
 //! [`Sources`] configure the places that publish builds. [`list_builds`] merges their listings into one [`History`],
 //! the oldest build first. A [`BuildStore`] turns a [`Build`] into a prefix on disk that [`locate`] accepts.
 //! [`BuildStore::cross`] combines a good build with one component of a bad build.
 //!
-//! The crate prints nothing, makes no decisions about bugs, and knows no devices, cases or verdicts. Progress is
-//! reported to a callback, and errors are values that contain a hint.
+//! The crate prints nothing, makes no decisions about bugs, and knows no devices, cases or verdicts. It reports
+//! progress to a callback, and its errors are values that contain a hint.
 //!
 //! AMD's build tools (`s3_buckets.py`, `index_generation_s3_tar.py`, `install_rocm_from_artifacts.py` of TheRock)
-//! define where, when and how builds are published. These facts are configuration with dated defaults,
-//! `builds/sources.toml`, because they have changed several times a year.
+//! define where, when and how builds are published. These facts are configuration, because they have changed several
+//! times a year. Each default entry in `builds/sources.toml` states the document or tool from which it was taken, with
+//! the date.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! Stacks on this machine: their names, their folders, their identity, and the start of programs in them.
+//! Finds the stacks on this machine by name, reads which libraries they contain, and starts programs with these
+//! libraries.
 
 mod bundle;
 mod error;

@@ -17,7 +17,8 @@ impl PathError {
         Self { action, path: path.to_owned(), source }
     }
 
-    /// Returns a function for `map_err` that adds the attempted action and the path to an error.
+    /// Returns a function for `map_err` that turns an I/O error into a [`PathError`] with the attempted action and the
+    /// path.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::new(action, path, source)
     }
@@ -27,12 +28,12 @@ impl PathError {
         self.action
     }
 
-    /// Returns the file or folder.
+    /// Returns the file or folder on which the operation failed.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns true if the disk or the user's quota is full.
+    /// Returns true if the operation failed because the disk or the user's quota is full.
     pub fn is_disk_full(&self) -> bool {
         matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }

@@ -1,4 +1,4 @@
-//! Copies bytes and computes digests.
+//! Copies bytes from a reader to a writer, and computes SHA-256 digests of files.
 
 use std::{
     fmt::Write as _,
@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 const CHUNK: usize = 1 << 16;
 
-/// A failed copy, with the side that failed: the source or the target.
+/// Error while copying bytes: reading from the source failed, or writing to the target.
 #[derive(Debug)]
 pub(crate) enum CopyError {
     Read(io::Error),
@@ -22,7 +22,7 @@ pub(crate) enum CopyError {
 /// Copies all bytes, and passes each chunk to a function after it has been written. Interrupted reads are repeated.
 ///
 /// # Errors
-/// [`CopyError`].
+/// [`CopyError`], which distinguishes failed reads from failed writes.
 pub(crate) fn copy(
     from: &mut (impl Read + ?Sized),
     to: &mut (impl Write + ?Sized),
@@ -48,7 +48,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Returns the SHA-256 of a file in hexadecimal, or nothing once `stop` is true.
+/// Returns the SHA-256 of a file in hexadecimal, or `None` once `stop` is true.
 ///
 /// # Errors
 /// The file cannot be opened or read.
@@ -70,7 +70,7 @@ pub(crate) fn sha256_of(path: &Path, stop: &AtomicBool) -> io::Result<Option<Str
 mod tests {
     use super::*;
 
-    /// A source that is interrupted before each byte.
+    /// A reader whose every byte is preceded by an interrupted read.
     struct Interrupted(Vec<u8>, bool);
 
     impl Read for Interrupted {
@@ -85,7 +85,7 @@ mod tests {
         }
     }
 
-    /// A source or target whose operations always fail.
+    /// A reader and writer whose operations always fail.
     struct Broken;
 
     impl Read for Broken {

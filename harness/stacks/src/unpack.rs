@@ -1,5 +1,5 @@
-//! Archives into folders: Debian packages into a root, tarballs and wheels into a prefix. Paths in an archive are not
-//! trusted, and neither are the sizes that it states.
+//! Unpacks archives into folders: Debian packages into a root, tarballs and wheels into a prefix. Neither the paths in
+//! an archive nor the sizes that it states are trusted.
 
 pub(crate) mod budget;
 pub(crate) mod deb;

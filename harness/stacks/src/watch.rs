@@ -1,4 +1,4 @@
-//! Work that can be cancelled by a flag.
+//! Runs work that can be cancelled by setting a flag, and limits the time for which clean-up continues afterwards.
 
 use std::{
     ops::Deref,
@@ -10,30 +10,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time for which work goes on after a request to stop.
+/// Time for which clean-up may continue after a request to stop.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// End of the time for work that goes on for a second after a request to stop, such as the removal of what was made.
+/// Time limit of clean-up work, for example of removing a folder: one second after a request to stop.
 #[derive(Debug)]
 pub struct Patience<S> {
     stop: S,
-    /// Time at which the request was seen first.
+    /// Time at which [`Patience::is_over`] first saw the request to stop.
     since: OnceLock<Instant>,
 }
 
 impl<S: Deref<Target = AtomicBool>> Patience<S> {
-    /// Returns the patience with work that goes on until `stop` is true.
+    /// Returns a time limit that begins to run when `stop` becomes true.
     pub fn new(stop: S) -> Self {
         Self { stop, since: OnceLock::new() }
     }
 
-    /// Returns true from a second after the first call that saw the request to stop.
+    /// Returns true if at least a second has passed since the first call that saw the request to stop.
     pub fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed) && self.since.get_or_init(Instant::now).elapsed() >= GRACE
     }
 }
 
-/// Interval between two checks of the flag.
+/// Interval between two checks of the flag, and between two calls of `stopped`.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Guard that ends the watching thread when the work ends, even by a panic.

@@ -1,5 +1,5 @@
-//! Tests of the disk budget: the builds and downloads that are removed when it is exceeded, and those that count as
-//! present.
+//! Tests of the disk budget: which builds and downloads are removed when the budget is exceeded, and what may not be
+//! removed.
 
 mod common;
 
@@ -16,7 +16,8 @@ use standin::{Fake, Server, Site, Trouble};
 
 use common::{A, build, store};
 
-/// Starts a server with builds named `0`, `1`, and so on. They have the same size, and share all files except one.
+/// Starts a server with builds named `0`, `1`, and so on. All builds have the same size. Each has one file of its own
+/// and shares the rest with the other builds.
 fn row(count: usize) -> (Server, Vec<Build>) {
     let mut site = Site::default();
     let path = |n: usize| format!("/row/{n}.tar.gz");
@@ -39,7 +40,7 @@ fn stored_bytes(cache: &Path) -> u64 {
     files.map(|file| file.metadata().unwrap().len()).sum()
 }
 
-/// Obtains a build, and returns the names of the builds and downloads that were removed for it.
+/// Obtains a build, and returns the names of the builds and downloads that were removed to make room for it.
 fn evicted_for(store: &BuildStore, build: &Build) -> Vec<String> {
     let evicted = Mutex::new(Vec::new());
     let progress = |event: BuildEvent<'_>| {
@@ -51,7 +52,8 @@ fn evicted_for(store: &BuildStore, build: &Build) -> Vec<String> {
     evicted.into_inner().unwrap()
 }
 
-/// Sets the time at which a build was last used, or at which a part of a download was last written.
+/// Moves the modification time of a file into the past by `age`. For the record of a build, this is the time at which
+/// the build was last used; for a partial download, the time of the last write.
 fn set_age(path: &Path, age: Duration) {
     let file = fs::File::options().write(true).open(path).unwrap();
     file.set_modified(SystemTime::now() - age).unwrap();
@@ -64,14 +66,14 @@ fn evicts_only_the_least_recently_used_build() {
     for build in &builds {
         store(whole.path()).obtain(build, &|_| ()).unwrap();
     }
-    // The budget is one byte less than all four builds need.
+    // The budget is one byte smaller than all four builds together.
     let budget = stored_bytes(whole.path()) - 1;
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path()).with_budget(budget);
     for n in [0, 1, 2] {
         assert!(evicted_for(&store, &builds[n]).is_empty());
     }
-    // The order of last use differs from the order of names and from that of first use.
+    // The order in which the builds were last used differs from the order of their names and from that of first use.
     for (n, hours) in [(0, 2), (1, 3), (2, 1)] {
         let record = format!("cache/builds/prefixes/{n}-gfx1151/.rocrepro-build.json");
         set_age(&folder.path().join(record), Duration::from_secs(hours * 3600));
@@ -121,7 +123,7 @@ fn evicts_the_oldest_unfinished_download_first() {
     let (server, builds) = row(3);
     let folder = tempfile::tempdir().unwrap();
     let partial = folder.path().join("cache/builds/partial");
-    // The host cuts each download, and does not respond afterwards.
+    // The host breaks off each download in the middle, and does not respond afterwards.
     for (n, build) in builds[..2].iter().enumerate() {
         let path = format!("/row/{n}.tar.gz");
         server.change(|site| {
@@ -178,7 +180,7 @@ fn dropping_a_prefetch_cancels_it() {
     let lock = FileLock::open(lock).unwrap();
     assert!(!lock.try_hold(LockMode::Shared).unwrap(), "the prefetch works on the build");
     drop(prefetch);
-    // The maximum time without new bytes is one minute.
+    // The download alone would wait for one minute before it gives up on the silent host.
     let wait = Duration::from_secs(20);
     lock.hold(LockMode::Alone, wait, &AtomicBool::new(false), &|_| ()).unwrap();
 }
@@ -216,7 +218,8 @@ fn removes_unfinished_downloads_after_two_weeks() {
     assert_eq!((kept_after(13), kept_after(15)), (2, 0));
 }
 
-/// Obtains build 0, and then build 1 with no budget, while links to folders of the user are in the cache.
+/// Obtains build 0, and then build 1 with a budget of zero, while the cache contains symbolic links to folders of the
+/// user.
 #[test]
 fn keeps_what_links_in_the_cache_lead_to() {
     let (server, builds) = row(2);
@@ -246,7 +249,7 @@ fn keeps_what_links_in_the_cache_lead_to() {
     tight.obtain(&missing, &|_| ()).unwrap_err();
     assert!(kept(), "a fetch that fails");
 
-    // The places of a build that is fetched are links.
+    // The folders into which a build is unpacked are symbolic links.
     for link in ["prefixes/.0-gfx1151.work", "prefixes/0-gfx1151"] {
         symlink(&theirs, at(link)).unwrap();
         let error = tight.obtain(&builds[0], &|_| ()).unwrap_err();
@@ -254,7 +257,7 @@ fn keeps_what_links_in_the_cache_lead_to() {
         assert!(kept(), "{link}");
         fs::remove_file(at(link)).unwrap();
     }
-    // A folder of the store is a link.
+    // A folder of the store is a symbolic link.
     for name in ["files", "partial", "prefixes"] {
         let (real, aside) = (at(name), folder.path().join("aside"));
         fs::rename(&real, &aside).unwrap();

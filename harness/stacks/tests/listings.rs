@@ -1,4 +1,5 @@
-//! Tests of histories from all kinds of listings. The test listings contain the same kinds of entries as real ones.
+//! Tests of the histories that are read from all kinds of listings. The listings contain the same kinds of entries as
+//! real ones.
 
 use std::{
     path::Path,
@@ -69,7 +70,7 @@ fn told(history: &History) -> Vec<String> {
 
 const FAMILIES: &str = "[families]\ngfx1100 = ['gfx110X-all', 'gfx110X-dgpu', 'multiarch']\n";
 
-/// Names of other files, which are listed among the tarballs.
+/// Names of files that real hosts list among the tarballs, and which are not builds to test.
 const DECOYS: &[&str] = &[
     "therock-dist-linux-gfx110X-all-ADHOCBUILD-7.0.0rc20260702.tar.gz",
     "therock-dist-linux-gfx110X-all-tests-7.15.0a20260702.tar.gz",
@@ -89,11 +90,11 @@ fn merges_three_generations_of_listings() {
     let mut publish = |folder: &str, family: &str, version: &str| {
         site.file(&format!("{folder}{}", tarball(family, version)), b"x".to_vec());
     };
-    // The family was renamed. Both names have a build of the day of the change.
+    // The family was renamed. Both names have a build for the day of the change.
     publish("/bucket/", "gfx110X-dgpu", "7.14.0a20260608");
     publish("/bucket/", "gfx110X-all", "7.14.0a20260609");
     publish("/bucket/", "gfx110X-all", "7.15.0a20260612");
-    // This build was published at the old place after the move, so it must not be listed.
+    // This build was published at the old location after the move, so the history must not contain it.
     publish("/bucket/", "gfx110X-all", "7.15.0a20260613");
     publish("/bucket/v4/tarball/", "gfx110X-all", "7.15.0a20260612");
     publish("/bucket/v4/tarball/", "multiarch", "7.15.0a20260612");
@@ -162,7 +163,7 @@ fn reports_sources_that_do_not_answer() {
     assert_eq!(reasons.len(), 4);
 }
 
-/// If one name of a family cannot be read, the builds under its other name are still listed.
+/// If the page of a family's name cannot be read, the builds under the family's other name are still listed.
 #[test]
 fn reports_a_failing_family_next_to_a_working_one() {
     let with = |trouble: Trouble| {
@@ -184,7 +185,7 @@ fn reports_a_failing_family_next_to_a_working_one() {
         refused.holes[0].reason.contains("/v2/gfx110X-dgpu/rocm-sdk-core/: 500"),
         "{refused:?}"
     );
-    // A family that is missing under its old name is not a gap. The history contains a remark.
+    // A page that is missing under the family's old name is not a gap. The history contains a remark about it.
     let absent = with(Trouble::Status("404 Not Found", None));
     assert_eq!((told(&absent).len(), absent.holes.len()), (1, 0), "{absent:?}");
     assert!(absent.silent[0].contains("/v2/gfx110X-dgpu/rocm-sdk-core/: not found"), "{absent:?}");
@@ -220,7 +221,8 @@ fn lists_only_complete_sets_of_wheels() {
 fn lists_pushes_in_their_order() {
     let mut site = Site::default();
     let run = |id: u64, sha: &str, event: &str| serde_json::json!({"id": id, "head_sha": sha, "event": event, "created_at": "2026-07-02T10:00:00Z"});
-    // GitHub lists the newest run first. The list also contains a run of a pull request, and a second run of one push.
+    // GitHub lists the newest run first. The list also contains a run of a pull request, and a second run of the same
+    // push.
     let runs = [
         run(40, "0aa", "push"),
         run(30, "9cc", "pull_request"),
@@ -242,7 +244,7 @@ fn lists_pushes_in_their_order() {
         told(&history),
         ["fbb gfx1151 [commits:2 commits:2]", "0aa gfx1151 [commits:2 commits:2]"]
     );
-    // A night's last push may be ten days older than the night.
+    // The last push that a nightly build contains may be ten days older than the build.
     assert_eq!(server.requests()[0], "GET /runs?created=2026-06-21..2026-07-03");
     let known = read_components(&sources, &mut history, 0..2);
     assert_eq!(known, 1);
@@ -305,7 +307,7 @@ fn finds_builds_by_the_names_that_users_type() {
     let history = list(&sources, &all("gfx1151")).unwrap();
     let check = |text: &str, expected: &str| {
         let found = history.find(text);
-        // Error texts contain numbers too, so the position is compared as a parsed number.
+        // Error messages contain numbers too, so the result is compared with `expected` as a parsed number.
         assert_eq!(found.as_ref().ok(), expected.parse().ok().as_ref(), "{text:?}");
         if let Err(error) = found {
             assert!(error.to_string().contains(expected), "{text:?} gave {error}");
@@ -337,13 +339,13 @@ fn leaves_out_builds_of_other_branches_unless_an_end_names_one() {
     assert_eq!(ids(&history), [names[0], names[2]]);
     let told = "1 builds that are not nights of the main branch (+bkc, .dev0) were left out";
     assert!(history.silent.iter().any(|text| text.starts_with(told)), "{:?}", history.silent);
-    // The day of the other branch's build is its last one, the 13th.
+    // The last day in the name of the other branch's build, the 13th, counts as the build's day.
     let history = list(&sources, &BuildQuery::between("gfx1151", names[0], names[1])).unwrap();
     assert_eq!(ids(&history).len(), 3, "{history:?}");
     assert!(!history.silent.iter().any(|text| text.contains("left out")), "{:?}", history.silent);
 }
 
-/// The host is silent, or stops in the middle of its list.
+/// The host does not respond at all, or stops in the middle of its list.
 #[test]
 fn cancels_a_listing_at_once() {
     for trouble in [Trouble::Silent, Trouble::Stall(10)] {

@@ -1,4 +1,4 @@
-//! Tests of downloads that a later process resumes, and of the disk space that they need.
+//! Tests of downloads that a later process resumes, and of the disk space that partial downloads need.
 
 mod common;
 
@@ -12,7 +12,7 @@ use standin::{Entry, Fake, Server, Site, pack};
 
 use common::{A, build, store};
 
-/// A large build, whose download a first process did not finish.
+/// A large build whose download a first process has begun but not finished.
 struct Unfinished {
     server: Server,
     build: Build,
@@ -23,7 +23,7 @@ struct Unfinished {
 impl Unfinished {
     fn new() -> Unfinished {
         let mut entries = Fake::new("1.0.0").entries();
-        // The content is pseudo-random, so that it hardly compresses.
+        // The content is pseudo-random, so that it can hardly be compressed.
         let noise = (0..1_u32 << 18).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes());
         entries.push(Entry::file("lib/large", noise.collect::<Vec<u8>>()));
         let whole = pack(&entries, "tar.gz");
@@ -55,7 +55,7 @@ impl Unfinished {
         store(self.folder.path()).obtain(&self.build, &|_| ())
     }
 
-    /// Returns the first byte that the last request asked for.
+    /// Returns the offset of the first byte that the last request asked for.
     fn start(&self) -> usize {
         let last = self.server.requests().pop().unwrap();
         let range =
@@ -98,7 +98,7 @@ fn discards_a_damaged_part() {
     assert_eq!(one.start(), 0, "{:?}", one.server.requests());
 }
 
-/// Unfinished downloads count against the budget, and are removed before any build. The download that is being resumed
+/// Unfinished downloads count towards the budget, and are removed before any build. The download that is being resumed
 /// is kept.
 #[test]
 fn counts_unfinished_downloads_for_the_budget() {
@@ -114,8 +114,8 @@ fn counts_unfinished_downloads_for_the_budget() {
             evicted.lock().unwrap().push(id.to_owned());
         }
     };
-    // The archive of a build (1 MB) and the kept part of the other one (more than 100 kB) fit into 2 MB. Together with
-    // the unpacked content, they do not.
+    // The archive of a build (1 MB) and the partial download of the other build (more than 100 kB) fit into 2 MB.
+    // Together with the unpacked content, they do not.
     let small = build(&one.server, "other", &[(other, None)]);
     let roomy = store(folder).with_budget(2_000_000);
     drop(roomy.obtain_unless(&small, &AtomicBool::new(false), &progress).unwrap());

@@ -1,4 +1,4 @@
-//! Tests of the store with failing hosts and invalid archives.
+//! Tests of the store of builds with failing hosts and invalid archives.
 
 mod common;
 
@@ -20,8 +20,8 @@ fn told(result: Result<ObtainedBuild, ObtainError>) -> String {
     result.map_or_else(|e| format!("{e}"), |o| format!("{} from {} archives", o.id, o.sha256.len()))
 }
 
-/// Obtains the fake build at [`A`] and compares the result with `expected`. Afterwards, the store must not contain
-/// unfinished files.
+/// Obtains the fake build whose archives are `archives`, and compares the result with `expected`. Afterwards, the store
+/// must not contain unfinished files.
 fn check(prepare: &dyn Fn(&mut Site, &str), archives: &[(&str, Option<&str>)], expected: &str) {
     let mut site = Site::default();
     site.file(A, Fake::new("1.0.0").tarball());
@@ -74,7 +74,7 @@ fn survives_troubles_of_hosts() {
         site.ghost(path);
     };
     check(&ghost, one, "/a/one.tar.gz: not found");
-    // Port 9 (discard) has no server.
+    // No server listens on port 9 (discard).
     let folder = tempfile::tempdir().unwrap();
     let mut nowhere = build(&Site::default().serve(), "x", one);
     if let BuildLocation::Archives { archives, .. } = &mut nowhere.places[0] {
@@ -136,17 +136,17 @@ fn archives_are_not_trusted() {
         vec![link("a", "lib"), link("a/b", "x"), Entry::file("lib/x", "x")],
         "below a symbolic link",
     );
-    // Each link is harmless on its own, but the second one leads through the first one.
+    // Each link is harmless on its own, but `evil` leads through the other link and out of the prefix.
     evil(
         vec![Entry::file("top/x", "x"), link("p/q/r", "../../top"), link("evil", "p/q/r/../..")],
         "links to what is outside",
     );
-    // Where the last one leads is missing, and would be outside.
+    // The target of the last link is missing, and would be outside the prefix.
     evil(
         vec![link("p/q/r/s", "../../.."), link("p/q/r/leak", "s/../../../later")],
         "p/q/r/leak links to what is outside",
     );
-    // The third would be made in a folder outside.
+    // The third link would be created in a folder outside the prefix.
     evil(
         vec![
             link("p/q/r/s", "../../.."),
@@ -242,7 +242,8 @@ fn checksums_are_checked_and_remembered() {
 #[test]
 fn every_archive_format_makes_the_same_prefix() {
     let entries = Fake::new("1.0.0").entries();
-    // An archive of a CI run begins with a list of folders whose names are removed from the paths.
+    // An archive of a CI run begins with a list of folders. Their names are removed from the beginnings of the other
+    // paths.
     let part = |entries: &[Entry]| {
         let strip = |entry: &Entry| match entry.clone() {
             Entry::File(path, content, x) => {
@@ -289,7 +290,7 @@ fn every_archive_format_makes_the_same_prefix() {
     }
 }
 
-/// A wheel of a release may keep the symbolic links of its libraries; zip states them in the mode of a member.
+/// A wheel of a release may contain the symbolic links of its libraries. A zip file marks them in the mode of a member.
 #[test]
 fn wheels_keep_links_and_modes() {
     let wheel = [
@@ -362,7 +363,8 @@ fn the_next_place_serves_what_the_first_lacks() {
     assert!(store(folder.path()).obtain(&builds[0], &|_| ()).is_ok());
 }
 
-/// Starts a server with builds named `0`, `1`, and so on, which share all files except one each.
+/// Starts a server with builds named `0`, `1`, and so on. Each build has one file of its own, and shares all other
+/// files with the other builds.
 fn row(count: usize) -> (Server, Vec<Build>) {
     let mut site = Site::default();
     let path = |n: usize| format!("/row/{n}.tar.gz");
@@ -417,7 +419,7 @@ fn the_budget_spares_what_is_pinned_and_in_use() {
     drop(store.obtain(&builds[4], &progress).unwrap());
     let left: Vec<_> = (0..5).filter(|n| there(*n)).collect();
     assert_eq!(left, [4], "evicted {:?}", evicted.lock().unwrap());
-    // Files that no build contains are removed.
+    // Files that no prefix uses are removed.
     let files = folder.path().join("cache/builds/files");
     for folder in fs::read_dir(files).unwrap().map(|entry| entry.unwrap().path()) {
         for file in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
@@ -437,7 +439,7 @@ fn waits_for_a_prefetch_or_cancels_it() {
     let fetches = server.requests().iter().filter(|r| r.contains("/row/0")).count();
     assert_eq!(fetches, 1, "obtained twice but fetched once");
 
-    // A prefetch that waits for a busy host can be cancelled.
+    // A background download that waits for a busy host can be cancelled.
     server.change(|site| {
         site.trouble("/row/1.tar.gz", &[Trouble::Busy(Some(100))]);
     });
@@ -475,8 +477,8 @@ fn one_component_is_exchanged() {
     assert!(store.cross(&good, &bad, Component::Libraries).is_err(), "the good one has none");
 }
 
-/// The first location has no such build, and the second one serves it. A second caller finds the build in the store
-/// while the first caller still uses it.
+/// The first location of the build does not have it, and the second one serves it. A second caller finds the build in
+/// the store while the first caller is still using it.
 #[test]
 fn does_not_wait_for_a_build_from_its_second_location() {
     let mut site = Site::default();
@@ -497,7 +499,7 @@ fn does_not_wait_for_a_build_from_its_second_location() {
     drop(held);
 }
 
-/// A small text whose transfer stops in the middle is requested again.
+/// A checksum file whose transfer stops in the middle is requested again.
 #[test]
 fn repeats_a_stalled_request_for_a_checksum() {
     let tarball = Fake::new("1.0.0").tarball();
@@ -515,7 +517,7 @@ fn repeats_a_stalled_request_for_a_checksum() {
     assert_eq!(server.requests().iter().filter(|r| r.contains("/a/sum")).count(), 2);
 }
 
-/// A connection without new bytes is closed, and the download continues with a range request.
+/// A connection on which no new bytes arrive is closed, and the download continues with a range request.
 #[test]
 fn closes_a_stalled_connection() {
     let mut site = Site::default();
@@ -534,7 +536,7 @@ fn closes_a_stalled_connection() {
     assert_eq!(server.requests()[1..], [format!("GET {A} bytes=300-")]);
 }
 
-/// Cancelling takes effect before the maximum time without new bytes.
+/// Cancelling takes effect before the time limit for connections without new bytes.
 #[test]
 fn cancels_a_silent_download_at_once() {
     let mut site = Site::default();
@@ -555,7 +557,7 @@ fn cancels_a_silent_download_at_once() {
     });
 }
 
-/// A GNU long name is read into memory as a whole, whatever size its header contains.
+/// A GNU long name is read into memory as a whole, so a name that is too long must be rejected.
 #[test]
 fn rejects_archives_with_endless_headers() {
     let tar = |length: usize| {

@@ -1,4 +1,4 @@
-//! Unpacking that is cancelled, and archives whose decompression needs much memory.
+//! Tests that unpacking can be cancelled, and that archives whose decompression needs too much memory are rejected.
 
 mod common;
 
@@ -10,7 +10,8 @@ use standin::{Entry, Site, pack};
 
 use common::{A, build, store};
 
-/// Obtains an archive, and cancels once `begun` holds: long before its end, but after its download.
+/// Obtains an archive, and cancels when `begun` is true: after the download, and long before the end of unpacking.
+/// `begun` receives the folder of the store.
 fn cancelled(archive: Vec<u8>, ending: &str, begun: &dyn Fn(&std::path::Path) -> bool) {
     let path = A.replace("tar.gz", ending);
     let mut site = Site::default();
@@ -31,7 +32,7 @@ fn cancelled(archive: Vec<u8>, ending: &str, begun: &dyn Fn(&std::path::Path) ->
     });
 }
 
-/// No entry is a HIP runtime, so without a check while they are unpacked another error comes.
+/// No entry is a HIP runtime. If unpacking did not check for cancellation, another error would be returned.
 #[test]
 fn cancels_the_unpacking_of_many_and_of_large_entries() {
     let exists = |name: &'static str| {
@@ -83,19 +84,20 @@ fn refuses_archives_whose_decompression_needs_much_memory() {
         assert!(error.to_string().contains("needs more than 256 MiB of memory"), "{error}");
         assert!(!error.is_environment() && stacks::Hint::hint(&error).is_some());
     };
-    // A header of a block with one filter, LZMA2 (0x21), whose dictionary has 4 GiB (40): xz-file-format.txt, 3.1 and 5.3.1.
+    // This is the header of a block with one filter, LZMA2 (0x21), whose dictionary has 4 GiB (40): xz-file-format.txt,
+    // 3.1 and 5.3.1.
     let mut xz = pack(&[Entry::file("a", "x")], "tar.xz");
     assert_eq!(xz[12..16], [2, 0, 0x21, 1]);
     xz[16] = 40;
     let sum = crc32(&xz[12..20]);
     xz[20..24].copy_from_slice(&sum.to_le_bytes());
     refused(xz, "tar.xz");
-    // A frame without a content size whose window has 1 GiB (exponent 20): RFC 8878, 3.1.1.1.2.
+    // This is the header of a frame without a content size, whose window has 1 GiB (exponent 20): RFC 8878, 3.1.1.1.2.
     let zst = [0x28, 0xb5, 0x2f, 0xfd, 0, 20 << 3, 1, 0, 0];
     refused(zst.to_vec(), "tar.zst");
 }
 
-/// CRC32 of IEEE 802.3, as xz uses it.
+/// Returns the CRC32 of IEEE 802.3, which xz uses.
 fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = flate2::Crc::new();
     crc.update(bytes);

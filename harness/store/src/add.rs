@@ -1,4 +1,4 @@
-//! Adds runs and their records to a store.
+//! Adds runs and their records to a results store.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,31 +16,33 @@ use crate::{
     wait,
 };
 
-/// Counts of what adding runs changed.
+/// Statistics of adding runs to a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Added {
-    /// Number of new runs.
+    /// Number of runs that the store did not have.
     pub runs: usize,
-    /// Number of new trials.
+    /// Number of records that the store did not have.
     pub trials: usize,
-    /// Number of passed trials that were replaced by a record that is not a pass.
+    /// Number of records of passed trials that were replaced, because the trial also has a record that is not a pass.
     pub replaced: usize,
-    /// Number of trials that the store already had.
+    /// Number of records that were ignored, because the store already has a record of the same trial.
     pub there: usize,
-    /// Runs that were added to a merged run of which they are parts, each with the name of the merged run.
+    /// Names of added shards whose merged run is already in the store, each with the name of the merged run. Their
+    /// records were added to the merged run.
     pub within: BTreeMap<String, String>,
-    /// Runs in the store that became part of an added merged run, each with the name of the merged run.
+    /// Names of shards in the store that became part of an added merged run, each with the name of the merged run.
     pub merged: BTreeMap<String, String>,
 }
 
-/// Separator between the configurations of a run that used several.
+/// Separator between the names of the configurations of a run that used several.
 pub const SEVERAL: &str = " and ";
 
 impl Store {
-    /// Adds all runs, or none if one of them cannot be added. Records that are in the store already stay unchanged.
+    /// Adds all runs, or none of them if one cannot be added. Records that are already in the store stay unchanged,
+    /// except that a failure replaces a pass.
     ///
     /// # Errors
-    /// Fails if a run is in the store with another plan, or if the file cannot be used.
+    /// The store has a run of the same name with another plan, or the file cannot be used.
     pub fn add(&mut self, runs: &[Held]) -> Result<Added, Trouble> {
         let mut adding = self.begin()?;
         for Held { opened, records, .. } in runs {
@@ -52,7 +54,7 @@ impl Store {
     /// Begins to add runs one by one. Nothing is stored before [`Adding::commit`].
     ///
     /// # Errors
-    /// Fails if the file cannot be used.
+    /// The file cannot be used.
     pub fn begin(&mut self) -> Result<Adding<'_>, Trouble> {
         self.db.busy_handler(Some(|attempt| wait(attempt, WRITER)))?;
         let to = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -60,7 +62,7 @@ impl Store {
     }
 }
 
-/// A transaction that adds runs. It keeps one record at a time in memory.
+/// A transaction that adds runs. Only one record at a time is in memory.
 pub struct Adding<'s> {
     to: Transaction<'s>,
     parts: Parts,
@@ -68,10 +70,10 @@ pub struct Adding<'s> {
 }
 
 impl Adding<'_> {
-    /// Adds a run: its plan, and its records in the order of their numbers.
+    /// Adds a run, given its plan and its records in the order of their numbers.
     ///
     /// # Errors
-    /// Fails if the run is in the store with another plan, if a record cannot be read, or if the file cannot be used.
+    /// The store has a run of the same name with another plan, a record cannot be read, or the file cannot be used.
     pub fn run(
         &mut self,
         opened: &Opened,
@@ -80,29 +82,30 @@ impl Adding<'_> {
         add(&self.to, opened, records, &mut self.parts, &mut self.added)
     }
 
-    /// Commits the transaction.
+    /// Commits the transaction, and returns statistics of all added runs.
     ///
     /// # Errors
-    /// Fails if the file cannot be used.
+    /// The file cannot be used.
     pub fn commit(self) -> Result<Added, Trouble> {
         self.to.commit()?;
         Ok(self.added)
     }
 }
 
-/// Cache of the ids of recently used parts, because most records share their parts with the previous one.
+/// Cache of the ids of rows in the table `part`, by the content of the rows. Most records have the same stack, device,
+/// environment and limits as the record before.
 #[derive(Default)]
 struct Parts {
     ids: HashMap<String, i64>,
-    /// Total size of the cached texts, in bytes.
+    /// Total size of the cached rows, in bytes.
     bytes: usize,
 }
 
 impl Parts {
-    /// Maximum total size of the cached texts, in bytes.
+    /// Maximum total size of the cached rows, in bytes.
     const MOST: usize = 512 << 10;
 
-    /// Returns the id of a part, and inserts it if it is new.
+    /// Returns the id of the row with this content in the table `part`. Inserts the row if it does not exist.
     fn id(&mut self, to: &Transaction<'_>, text: &str) -> Result<i64, Trouble> {
         if let Some(id) = self.ids.get(text) {
             return Ok(*id);
@@ -117,7 +120,8 @@ impl Parts {
     }
 }
 
-/// Selects the run that contains the run with a given name: that run itself, or the merged run of which it is a part.
+/// SQL query for the run that contains the run with a given name: that run itself, or the merged run of which it is a
+/// shard.
 const HOLDER: &str = "
     SELECT run.id, run.name, run.opened, part.text
     FROM member JOIN run ON run.id = member.run JOIN part ON part.id = run.trials
@@ -140,7 +144,7 @@ fn add(
     let (mut run_name, mut first) = (name, 0);
     let holding = holder(name)?;
     let run = match &holding {
-        // The added run is part of a merged run. The merge may have happened before this part was complete.
+        // The added run is a shard of a merged run. More trials of the shard may have ended after the merge.
         Some((run, other, opened, trials)) if other != name => {
             first = place(planned, &whole(opened, trials)?)?;
             added.within.insert(name.clone(), other.clone());
@@ -159,7 +163,7 @@ fn add(
             )?;
             let run = to.last_insert_rowid();
             // The merged run replaces its shards in the store. The records of the shards are kept, because more trials
-            // may have ended since the merge.
+            // may have ended after the merge.
             for shard in &planned.merged {
                 match holder(shard)? {
                     Some((there, other, opened, trials)) if other == *shard => {
@@ -180,7 +184,7 @@ fn add(
             run
         }
     };
-    // The records of a new run determine its configuration.
+    // If the run has no records yet, the new records determine its configuration.
     let mut grounds = is_empty(to, run)?.then(Grounds::default);
     for record in records {
         let record = moved(record.map_err(Trouble::Records)?, run_name, first);
@@ -204,7 +208,7 @@ fn add(
             grounds
         }
     };
-    // The configuration is known once a trial has proven its device.
+    // The configuration is known only after a trial has proven its device.
     let grounds = grounds.all();
     if !grounds.is_empty() {
         let joined = |of: fn(&report::Ground) -> &str| {
@@ -225,7 +229,10 @@ fn is_empty(to: &Transaction<'_>, run: i64) -> Result<bool, Trouble> {
     Ok(any.is_none())
 }
 
-/// Returns the number that the first trial of a shard has in a merged run.
+/// Returns the number that the first trial of a shard has in the merged run.
+///
+/// # Errors
+/// The merged run does not contain the trials of the shard.
 fn place(shard: &Opened, merged: &Opened) -> Result<u64, Trouble> {
     let Some(first) = shard.trials.first() else { return Ok(0) };
     let at = merged.trials.iter().position(|trial| trial == first);
@@ -236,13 +243,14 @@ fn place(shard: &Opened, merged: &Opened) -> Result<u64, Trouble> {
     }
 }
 
-/// Returns a record renumbered for the run `run`, in which the record's number 0 becomes `first`.
+/// Returns the record as part of the run `run`, in which the number `first` corresponds to number 0 of the record's own
+/// run.
 fn moved(record: Record, run: &str, first: u64) -> Record {
     Record { run: run.to_owned(), number: first.saturating_add(record.number), ..record }
 }
 
-/// Returns the plan of a run as two JSON texts: the plan without its trials, and the trials. Other runs may have the
-/// same trials.
+/// Returns the plan of a run as two JSON strings: the plan without its list of trials, and that list, which other runs
+/// may share.
 fn plan(opened: &Opened) -> Result<(String, String), Trouble> {
     let mut opened = object(serde_json::to_value(opened)?);
     let trials = opened.remove("trials").unwrap_or_default();
@@ -255,7 +263,7 @@ enum Came {
     There,
 }
 
-/// Adds a record. If the store has a record of the same trial, a record that is not a pass takes precedence, as in a
+/// Adds a record. If the store already has a record of the same trial, a failure takes precedence over a pass, as in a
 /// record file.
 fn keep(
     to: &Transaction<'_>,
@@ -306,7 +314,8 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Returns the id of a part in the database, and inserts it if it is new.
+/// Returns the id of the row with this content in the table `part` of the database. Inserts the row if it does not
+/// exist.
 fn part(to: &Transaction<'_>, text: &str) -> Result<i64, Trouble> {
     let there = to
         .prepare_cached("SELECT id FROM part WHERE text = ?")?

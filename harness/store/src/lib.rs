@@ -1,7 +1,8 @@
-//! A results store: one SQLite file that keeps the records of runs, each record once.
+//! Keeps the records of runs in a results store, which is one SQLite file. Each record is stored once.
 //!
 //! This crate stores and returns records; `report` interprets them. A record is stored as JSON. Values that many
-//! records share (the stack, the device, the environment) are stored once, so a store is smaller than the record files.
+//! records share (the stack, the device, the environment, the limits) are stored once, so a store is smaller than the
+//! record files.
 
 mod add;
 mod read;
@@ -21,16 +22,16 @@ pub use self::{
     read::{Ground, Kept},
 };
 
-/// Version of the tables. It increases when the meaning of a table changes.
+/// Version of the database tables. It increases when the meaning of a table changes.
 pub const VERSION: u32 = 1;
 
-/// Application id of rocrepro in the header of an SQLite file: "rocr".
+/// Application id in the header of the SQLite files that rocrepro writes: "rocr".
 const OURS: u32 = 0x726f_6372;
 
 /// Time between two attempts to use a store that another process writes to.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Maximum number of attempts of a reader (5 s) and of a writer (120 s).
+/// Maximum number of attempts to use a store that another process writes to: 5 s when reading, 120 s when writing.
 const READER: i32 = 100;
 const WRITER: i32 = 2400;
 
@@ -53,25 +54,25 @@ CREATE TABLE trial (
 CREATE INDEX trial_of_case ON trial (of_case);
 ";
 
-/// Fields of a record that many records share. Each is stored as a row of the table `part`.
+/// Fields of a record whose values many records share. Each value is stored as a row of the table `part`.
 const SHARED: [&str; 4] = ["stack", "device", "environment", "limits"];
 
-/// An open store.
+/// An open results store.
 #[derive(Debug)]
 pub struct Store {
     db: Connection,
 }
 
-/// Reason why a store cannot be used.
+/// Reason why a results store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
-    /// The file does not exist.
+    /// The file does not exist. The value is its path.
     #[error("store `{}` does not exist; `rocrepro records store add` creates one", .0.display())]
     Missing(PathBuf),
-    /// The file is not a results store; it was not changed.
+    /// The file is not a results store. The file, whose path is the value, was not changed.
     #[error("`{}` is not a results store of rocrepro", .0.display())]
     Foreign(PathBuf),
-    /// The tables have another version; the file was not changed.
+    /// The tables have another version than this rocrepro can read. The file was not changed.
     #[error("`{}` has tables of version {found}; this rocrepro knows version {VERSION}", path.display())]
     Version {
         /// Path of the store.
@@ -79,7 +80,7 @@ pub enum Trouble {
         /// Version of the tables in the file.
         found: u32,
     },
-    /// A file could not be read or created.
+    /// The store could not be read or created.
     #[error("cannot open the store `{}`: {source}", path.display())]
     File {
         /// Path of the store.
@@ -87,30 +88,32 @@ pub enum Trouble {
         /// Error of the operating system.
         source: std::io::Error,
     },
-    /// Another process wrote to the store for longer than the time limit of waiting.
+    /// Another process was writing to the store for longer than this process may wait.
     #[error(
         "another process is writing to the store, and waiting for it took too long; try again when it has ended"
     )]
     Busy,
-    /// Error of SQLite.
+    /// SQLite reported an error.
     #[error("the store: {0}")]
     Sqlite(rusqlite::Error),
-    /// Records to be added cannot be read.
+    /// The records that should be added cannot be read.
     #[error("the records cannot be read: {0}")]
     Records(io::Error),
-    /// A record in the store cannot be read.
+    /// A record in the store is not valid.
     #[error("the store holds something that is not a record: {0}")]
     Record(#[from] report::RecordError),
-    /// A JSON value in the store is invalid.
+    /// A JSON value in the store is not valid.
     #[error("the store holds something that is not a record: {0}")]
     Json(#[from] serde_json::Error),
-    /// The store has a run of the same name with another plan.
+    /// The store contains a run with the same name but another plan. The value is the name.
     #[error("run {0} is in the store with another plan")]
     OtherPlan(String),
-    /// A merged run lists a run as its part, but does not have the trials of that run.
+    /// A merged run lists a shard as its part, but does not contain the trials of the shard. The values are the names
+    /// of the shard's run and of the merged run.
     #[error("run {1} lists run {0} as its part, but does not plan the same trials")]
     NoPart(String, String),
-    /// A part of the merged run is in the store as part of another merged run.
+    /// Some shards of a merged run are already in the store, as parts of another merged run. The values are the names
+    /// of the two merged runs.
     #[error("some shards of run {0} are in the store already as part of another merged run, {1}")]
     Merged(String, String),
 }
@@ -124,21 +127,21 @@ impl From<rusqlite::Error> for Trouble {
     }
 }
 
-/// Callback that reports waiting. The callback is static, because SQLite calls a plain function without data.
+/// Function that reports that this process waits. It is static, because SQLite calls a plain function without data.
 static TELL: OnceLock<fn()> = OnceLock::new();
 
-/// Sets the function that is called each time this process begins to wait for another one that writes to a store. Only
-/// the first call has an effect.
+/// Sets the function that is called each time this process begins to wait for another process that writes to a store.
+/// Only the first call has an effect.
 pub fn tell_waits(tell: fn()) {
     let _ = TELL.set(tell);
 }
 
-/// Waits 50 ms. Returns false after `most` attempts.
+/// Waits 50 ms before the next attempt. Returns false without waiting if `most` attempts have been made.
 fn wait(attempt: i32, most: i32) -> bool {
     if attempt >= most {
         return false;
     }
-    // Do not report the first half second, because any other writer may take that long.
+    // Waits of less than half a second are not reported, because any other writer may take that long.
     if attempt == 10
         && let Some(tell) = TELL.get()
     {
@@ -149,7 +152,8 @@ fn wait(attempt: i32, most: i32) -> bool {
 }
 
 impl Trouble {
-    /// Returns whether the user named a wrong file.
+    /// Returns true if the user gave the wrong file, or files that do not fit the store. False means trouble of the
+    /// machine or a damaged store.
     pub fn is_usage(&self) -> bool {
         !matches!(
             self,
@@ -163,16 +167,16 @@ impl Trouble {
 }
 
 impl Store {
-    /// Opens a store.
+    /// Opens an existing store.
     ///
     /// # Errors
-    /// Fails if the store does not exist or cannot be used.
+    /// The store does not exist or cannot be used.
     pub fn open(path: &Path) -> Result<Store, Trouble> {
         look(path)?;
-        // Use the absolute path, because SQLite treats a name that begins with "file:" as a URI.
+        // The path must be absolute, because SQLite treats a name that begins with "file:" as a URI.
         let failed = |source| Trouble::File { path: path.to_owned(), source };
         let path = &path.canonicalize().map_err(failed)?;
-        // Without write permission SQLite opens the file for reading.
+        // If the file cannot be written, SQLite opens it only for reading.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(path, flags)?;
         db.busy_handler(Some(|attempt| wait(attempt, READER)))?;
@@ -180,11 +184,11 @@ impl Store {
         Ok(Store { db })
     }
 
-    /// Opens a store, and creates it if it does not exist. Two processes that create it at the same time use the same
-    /// store.
+    /// Opens a store, and creates it if it does not exist. If two processes create the store at the same time, both use
+    /// the same file.
     ///
     /// # Errors
-    /// Fails if the file is not a store, or cannot be created.
+    /// The file is not a store, or cannot be created.
     pub fn open_or_make(path: &Path) -> Result<Store, Trouble> {
         if path.symlink_metadata().is_err() {
             make(path)?;
@@ -193,7 +197,7 @@ impl Store {
     }
 }
 
-/// Creates an empty store atomically.
+/// Creates an empty store. Other processes see either no file or a complete one.
 fn make(path: &Path) -> Result<(), Trouble> {
     let db = Connection::open_in_memory()?;
     db.execute_batch(&format!(
@@ -207,18 +211,18 @@ fn make(path: &Path) -> Result<(), Trouble> {
     }
 }
 
-/// Checks the header of a file before SQLite opens it, because SQLite would write to a foreign database that has a
-/// leftover journal.
+/// Checks the header of a file before SQLite opens it. SQLite itself might write to the database of another program, if
+/// that left a journal.
 fn look(path: &Path) -> Result<(), Trouble> {
     let failed = |source: std::io::Error| match source.kind() {
-        // A dangling link counts as an existing file, so that no store replaces it.
+        // A symbolic link without a target counts as an existing file, so that no store replaces the link.
         ErrorKind::NotFound if !path.is_symlink() => Trouble::Missing(path.to_owned()),
         _ => Trouble::File { path: path.to_owned(), source },
     };
     if !fs::metadata(path).map_err(failed)?.is_file() {
         return Err(Trouble::Foreign(path.to_owned()));
     }
-    // https://www.sqlite.org/fileformat2.html#the_database_header
+    // The format of the header is described in https://www.sqlite.org/fileformat2.html#the_database_header
     let mut head = Vec::new();
     File::open(path).and_then(|file| file.take(100).read_to_end(&mut head)).map_err(failed)?;
     let number = |at: usize| -> Option<u32> {

@@ -1,4 +1,4 @@
-//! Reads runs and records from a store.
+//! Reads runs and records from a results store.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use serde_json::{Map, Value};
 
 use crate::{SHARED, Store, Trouble};
 
-/// A run in a store.
+/// A run whose records are in a store.
 #[derive(Clone, Debug)]
 pub struct Kept {
     id: i64,
     /// Plan of the run.
     pub opened: Opened,
-    /// Configuration of the run. Several configurations are joined by [`SEVERAL`](crate::SEVERAL). `None` until one of
-    /// the trials has ended.
+    /// Configuration of the run. If there are several, they are joined by [`SEVERAL`](crate::SEVERAL). `None` until the
+    /// first trial has ended.
     pub ground: Option<Ground>,
-    /// Number of the run's trials in the store.
+    /// Number of the run's trials that have a record in the store.
     pub trials: usize,
 }
 
@@ -30,10 +30,11 @@ const RECORD: &str = "
     JOIN part AS environment ON environment.id = trial.environment JOIN part AS limits ON limits.id = trial.limits";
 
 impl Store {
-    /// Returns all runs in the order of their start. Runs of the same second are in the order in which they were added.
+    /// Returns all runs in the order in which they began. Runs that began in the same second are in the order in which
+    /// they were added.
     ///
     /// # Errors
-    /// Fails if the file cannot be read.
+    /// The file cannot be read.
     pub fn runs(&self) -> Result<Vec<Kept>, Trouble> {
         let mut wanted = self.db.prepare(
             "SELECT run.id, run.opened, part.text, run.ground, run.words,
@@ -58,7 +59,7 @@ impl Store {
     /// Returns the records of a run, in the order of their numbers.
     ///
     /// # Errors
-    /// Fails if the file cannot be read.
+    /// The file cannot be read.
     pub fn records(&self, run: &Kept) -> Result<Vec<Record>, Trouble> {
         records(&self.db, run.id)
     }
@@ -66,7 +67,7 @@ impl Store {
     /// Passes the records of a run to `take`, one at a time, in the order of their numbers.
     ///
     /// # Errors
-    /// Fails if the file cannot be read.
+    /// The file cannot be read.
     pub fn each(&self, run: &Kept, take: &mut dyn FnMut(&Record)) -> Result<(), Trouble> {
         each(&self.db, run.id, &mut |record| {
             take(&record);
@@ -77,15 +78,15 @@ impl Store {
     /// Returns the records of a run, grouped by configuration.
     ///
     /// # Errors
-    /// Fails if the file cannot be read.
+    /// The file cannot be read.
     pub fn by_ground(&self, run: &Kept) -> Result<Vec<(Ground, Vec<Record>)>, Trouble> {
         Ok(report::by_ground(self.records(run)?))
     }
 
-    /// Returns the records of a case in all runs, by the names of the runs in the store.
+    /// Returns the records of a case from all runs, grouped by the name of the run.
     ///
     /// # Errors
-    /// Fails if the file cannot be read.
+    /// The file cannot be read.
     pub fn of_case(&self, case: &str) -> Result<BTreeMap<String, Vec<Record>>, Trouble> {
         let mut runs: BTreeMap<String, Vec<Record>> = BTreeMap::new();
         let sql = format!("{RECORD} WHERE of_case = ? ORDER BY date, trial.run, number");
@@ -99,7 +100,7 @@ impl Store {
     /// Returns the names of all cases that have records.
     ///
     /// # Errors
-    /// Fails if the file cannot be read.
+    /// The file cannot be read.
     pub fn cases(&self) -> Result<Vec<String>, Trouble> {
         let mut wanted = self.db.prepare("SELECT DISTINCT of_case FROM trial ORDER BY 1")?;
         let cases = wanted.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
@@ -107,7 +108,7 @@ impl Store {
     }
 }
 
-/// Reassembles the plan of a run from its stored parts.
+/// Reassembles the plan of a run from its two JSON strings.
 pub(crate) fn whole(opened: &str, trials: &str) -> Result<Opened, Trouble> {
     let mut opened: Map<String, Value> = serde_json::from_str(opened)?;
     opened.insert("trials".to_owned(), serde_json::from_str(trials)?);
@@ -123,7 +124,7 @@ pub(crate) fn records(db: &Connection, run: i64) -> Result<Vec<Record>, Trouble>
     Ok(records)
 }
 
-/// Passes the records of a run to `take`, one at a time, in the order of their numbers.
+/// Passes the records of the run with this id to `take`, one at a time, in the order of their numbers.
 pub(crate) fn each(
     db: &Connection,
     run: i64,
@@ -147,7 +148,7 @@ fn found(
     Ok(())
 }
 
-/// Reassembles a record from its stored parts.
+/// Reassembles a record from a row of the table `trial` and the values that it shares with other records.
 fn record(row: &Row<'_>) -> Result<Record, Trouble> {
     let mut all: Map<String, Value> = serde_json::from_str(&row.get::<_, String>(5)?)?;
     for (at, field) in SHARED.into_iter().enumerate() {

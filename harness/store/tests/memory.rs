@@ -1,5 +1,5 @@
-//! Checks that memory grows with the number of records, not with their size. The allocator of this test counts the
-//! bytes while large records are stored.
+//! Checks that the needed memory grows with the number of records, not with their size. The allocator of this test
+//! counts the allocated bytes while large records are stored.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -12,13 +12,13 @@ use report::{Builds, Merging, Part, RecordIndex, Side};
 use serde_json::json;
 use store::Store;
 
-/// Allocator that counts the allocated bytes and their maximum.
+/// Allocator that counts the bytes that are currently allocated, and their maximum.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: each call is passed on unchanged.
+// SAFETY: each call is passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
@@ -41,7 +41,7 @@ static ALLOCATOR: Counting = Counting;
 const FAT: usize = 64 << 10;
 const RECORDS: usize = 400;
 
-/// Returns the maximum number of bytes that `work` had allocated at once.
+/// Returns the maximum number of bytes that were allocated at the same time while `work` ran.
 fn most(work: impl FnOnce()) -> usize {
     let before = NOW.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);
@@ -86,8 +86,8 @@ fn records_are_read_one_at_a_time() {
     let file = file();
     let bytes = file.metadata().expect("a file").len() as usize;
     assert!(bytes > RECORDS * FAT);
-    // The limit is a few times the size of a record with its line, its parts and the reader's buffer, whatever the
-    // number of records.
+    // The limit is a few times the size of one record, because the record, its line, its shared values and the reader's
+    // buffer are in memory. It does not depend on the number of records.
     let few = 24 * FAT;
     assert!(few < bytes / 16);
     let folder = tempfile::tempdir().expect("a folder");
@@ -113,7 +113,7 @@ fn records_are_read_one_at_a_time() {
         assert!(merging.end().expect("one run").1.count == 0);
     });
     let mut store = Store::open_or_make(&folder.path().join("results.db")).expect("a store");
-    // The second time the store already has every record, so each is compared.
+    // In the second iteration the store already has every record, so each record is compared with the stored one.
     let added = most(|| {
         for _ in 0..2 {
             let index = index(&file);

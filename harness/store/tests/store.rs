@@ -1,5 +1,5 @@
-//! Checks that a store returns what was added. Histories and differences must match counts that the test makes from the
-//! record lines alone.
+//! Checks that a store returns the records that were added. Histories and differences must match the counts that the
+//! test computes independently, from the lines of the record files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,7 +34,7 @@ const GROUNDS: [(&str, &str, &str, bool); 4] = [
     ("debian:7.2.4", "7.2.4", "gfx1100", false),
 ];
 
-/// Returns a record as the JSON of its line.
+/// Returns the JSON of one line of a record file: the record of a trial.
 fn trial(
     run: &str,
     number: usize,
@@ -65,7 +65,7 @@ fn trial(
     })
 }
 
-/// Returns the lines of a run, of which the first is the plan.
+/// Returns the lines of a record file with one run. The first line is the plan.
 fn run(name: &str, at: usize, ground: usize, draw: &mut Draw) -> Vec<Value> {
     let trials: Vec<String> = (0..3 + draw.below(8))
         .map(|n| format!("{}[n={n}]", draw.of(&CASES)))
@@ -78,7 +78,7 @@ fn run(name: &str, at: usize, ground: usize, draw: &mut Draw) -> Vec<Value> {
         "repeat": repeat, "digest": name,
     })];
     for (number, of) in trials.iter().flat_map(|of| vec![of; repeat]).enumerate() {
-        // Some trials did not end.
+        // One trial in twelve has no record, as if it had not ended.
         if draw.below(12) > 0 {
             lines.push(trial(name, number, of, at, draw, ground));
         }
@@ -114,10 +114,11 @@ fn counts(line: &Value) -> bool {
     !matches!(line["outcome"]["kind"].as_str(), Some("skip" | "no-verdict"))
 }
 
-/// Number of runs, of failures and of each signature, by configuration, by whether it is emulated, and by trial.
+/// Number of runs, number of failures, and number of occurrences of each signature. The key is the configuration, true
+/// if the device is emulated, and the trial.
 type Counted = BTreeMap<(String, bool, String), (u64, u64, BTreeMap<String, u64>)>;
 
-/// Counts the records of a case from the record lines alone.
+/// Counts the results of a case, using only the lines of record files.
 fn counted(lines: &[&Value], case: &str) -> Counted {
     let mut all = Counted::new();
     for line in lines.iter().filter(|line| line["case"] == case && counts(line)) {
@@ -182,7 +183,7 @@ fn histories_and_differences_match_the_lines() {
             let mut found = Counted::new();
             for on in history["grounds"].as_array().expect("grounds") {
                 let name = on["ground"].as_str().expect("a name");
-                // The name of a GPU's configuration is followed by its PCI address.
+                // The PCI address that follows the name of a GPU's configuration is removed.
                 let name = name.split(' ').next().expect("a word").to_owned();
                 for trial in on["trials"].as_array().expect("trials") {
                     let number = |what: &str| trial[what].as_u64().expect("a number");
@@ -219,7 +220,7 @@ fn histories_and_differences_match_the_lines() {
     assert!(failures > 20, "{failures} failures were drawn");
 }
 
-/// Compares the changes between each run and the next one with the changes between their lines.
+/// Compares the changes that are reported between each run and the next one with the changes between their lines.
 fn differences(store: &Store, runs: &[Vec<Value>]) {
     let kept = everything(store);
     for (pair, lines) in kept.windows(2).zip(runs.windows(2)) {
@@ -245,7 +246,7 @@ fn differences(store: &Store, runs: &[Vec<Value>]) {
             let (before, after) = (&old[*of], &new[*of]);
             let keys = |seen: &BTreeMap<String, u64>| seen.keys().cloned().collect::<BTreeSet<_>>();
             match change {
-                // With so few runs a different failure rate never shows, so equal signatures mean no change.
+                // There are too few runs to detect another failure rate, so no reported change means equal signatures.
                 None => assert_eq!(keys(before), keys(after), "{of}"),
                 Some(change) => {
                     assert_ne!(before, after, "{of}");
@@ -257,7 +258,7 @@ fn differences(store: &Store, runs: &[Vec<Value>]) {
     }
 }
 
-/// Values that records share are stored once, so a store is smaller than the files that were added.
+/// Values that many records share are stored once, so a store is smaller than the record files that were added.
 #[test]
 fn store_is_smaller_than_its_records() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -296,7 +297,8 @@ fn failed_addition_changes_nothing() {
     assert_eq!(everything(&store), before);
 }
 
-/// Adds an interrupted run and then its resumed form. If a trial has two records, the failure takes precedence.
+/// Adds an interrupted run, and then the same run after it was resumed. If a trial has two records, the failure takes
+/// precedence.
 #[test]
 fn resumed_run_is_extended() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -356,15 +358,15 @@ fn orders<T: Clone>(of: &[T]) -> Vec<Vec<T>> {
     (0..of.len()).flat_map(with).collect()
 }
 
-/// Fewer records never replace more records: in every order of adding, no record is lost and the returned counts are
-/// right.
+/// Shards and merged runs are added in all orders. No record is lost, and the returned counts are right.
 #[test]
 fn shards_and_merged_runs_are_united() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut draw = Draw(9);
     let parts = shards(3, &mut draw);
     let whole = merged(&parts.iter().collect::<Vec<_>>());
-    // The shards were copied while they ran. One lacks its last records, another one some in the middle.
+    // The shards were copied before they had finished. One lacks its last record, another one some records in the
+    // middle.
     let mut cut = parts.clone();
     cut[1].records.pop_last();
     cut[1].records.pop_last();
@@ -456,7 +458,7 @@ fn foreign_files_are_not_changed() {
         assert!(refused(&at(name)).ends_with("is not a results store of rocrepro"));
     }
     assert!(refused(folder.path()).ends_with("is not a results store of rocrepro"));
-    // First a database of a later rocrepro, then one of another program.
+    // The first file is the database of a later rocrepro, and the second one is that of another program.
     drop(Store::open_or_make(&at("store")).expect("a store"));
     let mut bytes = fs::read(at("store")).expect("a file");
     bytes[60..64].copy_from_slice(&7_u32.to_be_bytes());
@@ -467,7 +469,7 @@ fn foreign_files_are_not_changed() {
     bytes[68..72].copy_from_slice(&[0; 4]);
     fs::write(at("other"), &bytes).expect("a file");
     assert!(refused(&at("other")).ends_with("is not a results store of rocrepro"));
-    // A name that SQLite would treat as a URI is an ordinary name.
+    // A path that SQLite would treat as a URI can be the path of a store.
     let named = at("file:store");
     let mut store = Store::open_or_make(&named).expect("a store");
     store.add(&held(&drawn(1)[0])).expect("it is added");

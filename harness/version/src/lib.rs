@@ -1,4 +1,5 @@
-//! ROCm versions and ranges of versions, in the forms that releases, packages and TheRock's builds use.
+//! Parses, prints and compares ROCm versions and ranges of versions, in the forms that releases, packages and TheRock's
+//! builds use.
 
 mod parse;
 mod range;
@@ -43,15 +44,15 @@ pub struct Version {
     revision: Option<u32>,
 }
 
-/// Stage of a build on its way to a release, the earliest first.
+/// Stage of development to which a build belongs. The stages are ordered: the earliest comes first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
-    /// Build of a commit, of a day (`yyyymmdd`), or of a commit on a day.
+    /// Build of a commit, of a day (`yyyymmdd`), or of a commit on a given day.
     Development {
         day: Option<u32>,
         commit: Option<String>,
     },
-    /// Build of a day (`yyyymmdd`), with fixes up to a later day if `fixes` is set.
+    /// Nightly build of a day (`yyyymmdd`). If `fixes` is set, the build also contains fixes up to this later day.
     Nightly {
         day: u32,
         fixes: Option<u32>,
@@ -60,7 +61,7 @@ enum Stage {
     Release,
 }
 
-/// Spelling of a version. It affects only the printed text.
+/// Form in which a version was written. It affects only how the version is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spelling {
     Python,
@@ -85,8 +86,8 @@ impl Version {
         }
     }
 
-    /// Returns the release of a HIP runtime, without a patch number. `HIP_VERSION` is major * 10^7 + minor * 10^5 +
-    /// build number (hip_version.h). Returns `None` for values below 10^7.
+    /// Returns the release of a HIP runtime, without a patch number. `hip_version` is HIP_VERSION: major * 10^7 + minor
+    /// * 10^5 + build number (hip_version.h). Returns `None` for values below 10^7.
     pub fn from_hip_version(hip_version: i32) -> Option<Self> {
         let version = u32::try_from(hip_version).ok().filter(|version| *version >= 10_000_000)?;
         Some(Version::released(version / 10_000_000, version / 100_000 % 100, None))
@@ -100,15 +101,15 @@ impl Version {
         Some(Version::released(major, minor?, None))
     }
 
-    /// Returns the release at the start of a longer text, for example of the package version `7.2.4+dfsg-1`. Returns
-    /// `None` if the text does not start with a number.
+    /// Returns the release with which a longer text begins, for example the package version `7.2.4+dfsg-1`. Returns
+    /// `None` if the text does not begin with a number.
     pub fn from_prefix(text: &str) -> Option<Self> {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let numbers: Vec<&str> = text[..end].trim_end_matches('.').split('.').take(3).collect();
         numbers.join(".").parse().ok()
     }
 
-    /// Returns true if the version has major, minor and patch numbers.
+    /// Returns true if the version has a major, a minor and a patch number.
     pub fn is_exact(&self) -> bool {
         self.patch.is_some()
     }
@@ -121,7 +122,7 @@ impl Version {
     }
 }
 
-// Equality agrees with the order: 7.2 and 7.2.0 are equal, and the spelling does not matter.
+// Equality agrees with the order: 7.2 and 7.2.0 are equal, and so are different spellings of the same version.
 impl PartialEq for Version {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()

@@ -2,7 +2,7 @@ use std::{fmt, str::FromStr};
 
 use crate::{Spelling, Stage, Version};
 
-/// Error for a text that is not a version or a range of versions.
+/// Error returned if a string is neither a version nor a range of versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseVersionError(pub(crate) String);
 
@@ -32,7 +32,7 @@ fn version(text: &str) -> Option<Version> {
         None => (text, None),
     };
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    // The dot before `dev0` is not part of the numbers.
+    // The dot before `dev0` belongs to the suffix, not to the numbers.
     let (numbers, suffix) = text.split_at(text[..end].trim_end_matches('.').len());
     let numbers = numbers.split('.').map(number).collect::<Option<Vec<u32>>>()?;
     let (major, minor, patch) = match numbers[..] {
@@ -84,7 +84,7 @@ fn parse_nightly(text: &str, mark: &str) -> Option<Stage> {
     })
 }
 
-/// Parses a number without leading zeros, because a leading zero would be lost when the number is printed.
+/// Parses a number without leading zeros. A leading zero would be lost when the version is printed.
 fn number(text: &str) -> Option<u32> {
     let number: u32 = text.parse().ok()?;
     (number.to_string() == text).then_some(number)

@@ -4,7 +4,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{ParseVersionError, Version};
 
-/// A range of versions: comparisons that must all be true, for example `>=6.0 <7.0`. `*` is the range of all versions.
+/// A range of versions, written as comparisons that must all be true, for example `>=6.0 <7.0`. `*` contains all
+/// versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionRange {
     from: Option<Version>,
@@ -12,7 +13,7 @@ pub struct VersionRange {
 }
 
 impl VersionRange {
-    /// The range of all versions.
+    /// The range `*`, which contains all versions.
     pub const ALL: VersionRange = VersionRange { from: None, until: None };
 
     /// Returns true if the range contains the version.
@@ -21,7 +22,7 @@ impl VersionRange {
             && self.until.as_ref().is_none_or(|u| version < u)
     }
 
-    /// Returns true if at least one version can be in both ranges.
+    /// Returns true if the two ranges overlap, so that a version may be in both.
     pub fn overlaps(&self, other: &VersionRange) -> bool {
         let before = |a: &VersionRange, b: &VersionRange| match (&a.until, &b.from) {
             (Some(until), Some(from)) => until <= from,
@@ -85,12 +86,12 @@ impl<'de> Deserialize<'de> for VersionRange {
     }
 }
 
-/// Values that depend on the ROCm version: disjoint ranges, each with its value.
+/// A value that depends on the ROCm version, as a list of disjoint ranges, each with its value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ByVersion<T>(pub Vec<(VersionRange, T)>);
 
 impl<T> ByVersion<T> {
-    /// Returns a value that applies to all versions.
+    /// Creates a value that is the same for all versions.
     pub fn always(value: T) -> Self {
         ByVersion(vec![(VersionRange::ALL, value)])
     }

@@ -9,7 +9,7 @@ fn version(text: &str) -> Version {
 }
 
 /// Examples from TheRock's docs/packaging/versioning.md, and from the tests of TheRock's scripts
-/// (compute_rocm_package_version_test.py). Each channel has three spellings.
+/// (compute_rocm_package_version_test.py). Each channel has three spellings of a version.
 const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "development",
@@ -52,7 +52,8 @@ fn examples_of_therock_have_their_channels() {
 
 #[test]
 fn order_equals_that_of_therocks_tests() {
-    // The order combines test_versions_sort_by_release_type, test_rpm_version_sequence and test_deb_version_sequence.
+    // The expected order combines test_versions_sort_by_release_type, test_rpm_version_sequence and
+    // test_deb_version_sequence of TheRock.
     let sorted: &[&[&str]] = &[
         &["6.4.3", "6.4.3-0"],
         &["6.4.3-128"],
@@ -127,7 +128,7 @@ fn reads_the_release_at_the_start_of_a_text() {
 #[test]
 fn reads_the_release_from_a_runtimes_version() {
     let of = |version| Version::from_hip_version(version).map(|v| v.to_string());
-    // Values of HIP_VERSION in the releases 5.2.3, 6.4.3 and 7.2.4.
+    // The arguments are HIP_VERSION of the releases 5.2.3, 6.4.3 and 7.2.4.
     assert_eq!(of(50_221_153).as_deref(), Some("5.2"));
     assert_eq!(of(60_443_484).as_deref(), Some("6.4"));
     assert_eq!(of(70_253_211).as_deref(), Some("7.2"));
@@ -154,7 +155,7 @@ fn any_version() -> impl Strategy<Value = Version> {
             (0, Spelling::Debian) => {
                 (Stage::Development { day: Some(day), commit: None }, spelling)
             }
-            // RPM and Debian spell nightlies in the same way.
+            // RPM and Debian spell the versions of nightly builds in the same way.
             (1, Spelling::Debian) => (Stage::Nightly { day, fixes }, Spelling::Rpm),
             (1, _) => (Stage::Nightly { day, fixes }, spelling),
             (2, _) => (Stage::Candidate(number), spelling),
@@ -170,8 +171,8 @@ fn any_version() -> impl Strategy<Value = Version> {
     )
 }
 
-/// Converts a version to one that a Python package can have. Revisions are dropped, because PEP 440 would read them as
-/// post-releases.
+/// Converts a version to one that a Python package can have. Revisions are dropped, because PEP 440 would interpret
+/// them as post-releases.
 fn as_python_package(version: Version) -> Version {
     let stage = match version.stage {
         Stage::Development { commit, .. } => {

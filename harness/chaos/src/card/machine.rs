@@ -1,5 +1,5 @@
-//! A simulated machine with cards. It consists of a stack whose runtime is `c/card.c`, the files of the driver, and the
-//! environment of the runner.
+//! Simulates a machine with GPU cards. The simulated machine consists of a stack whose HIP runtime is `c/card.c`, the
+//! files of the GPU driver, and the environment of the command.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,15 +13,15 @@ use crate::{setup::put, shared_tools::compile};
 pub(super) struct Parts {
     program: PathBuf,
     libraries: PathBuf,
-    /// Path of the program that keeps a process from ending.
+    /// Path of a program that keeps a process from ending.
     holder: PathBuf,
     base: TempDir,
 }
 
-/// PCI addresses of the cards, which are the same in `c/card.c`.
+/// PCI addresses of the simulated cards. `c/card.c` contains the same addresses.
 const ADDRESSES: [&str; 2] = ["0000:03:00.0", "0000:43:00.0"];
 
-/// Returns the driver's files for a card: their paths and contents.
+/// Returns the files that the GPU driver would provide for a card, each with its path and content.
 fn files(number: usize) -> [(String, String); 8] {
     let address = ADDRESSES[number];
     let (minor, unique) = (128 + number, 10 + number);
@@ -45,8 +45,8 @@ fn files(number: usize) -> [(String, String); 8] {
     ]
 }
 
-/// Script that makes /dev/kfd, the driver's files and a boot id visible to the command, in a mount namespace of its
-/// own.
+/// Shell script that makes /dev/kfd, the driver's files and a boot id visible to the command, in a mount namespace of
+/// its own.
 const MOUNTS: &str = "set -e
 mount --make-rprivate /
 mount --rbind /dev $ROW/dev
@@ -117,7 +117,7 @@ pub(super) struct Machine<'p> {
 }
 
 impl Machine<'_> {
-    /// Creates a machine. `actions` contains what the cards do to each trial.
+    /// Creates a simulated machine. `actions` states what the cards do in each trial.
     pub(super) fn new<'p>(
         parts: &'p Parts,
         name: &str,
@@ -128,8 +128,8 @@ impl Machine<'_> {
         let folder = base.join(format!("machine-{name}-"));
         let at = |name: &str| folder.join(name);
         put(&at("stack/.info/version"), b"7.2.4\n");
-        // The runtime looks for the folder of its card next to the stack in which it lies, so the runtime must not be a
-        // link.
+        // The HIP runtime looks for the folder of its card next to the stack that contains the runtime, so the runtime
+        // must not be a symbolic link.
         fs::create_dir(at("stack/lib")).expect("the folder is writable");
         for library in fs::read_dir(&parts.libraries).expect("it is there").flatten() {
             let to = at("stack/lib").join(library.file_name());
@@ -154,7 +154,7 @@ impl Machine<'_> {
         machine
     }
 
-    /// Reboots the machine. Its cards work again, and the boot id changes.
+    /// Reboots the simulated machine: its cards work again, and the boot id changes.
     pub(super) fn boot(&mut self) {
         self.boots += 1;
         put(&self.at("card/boot_id"), format!("boot-{}\n", self.boots).as_bytes());
@@ -177,12 +177,12 @@ impl Machine<'_> {
         String::from_utf8_lossy(&fs::read(self.at(name)).unwrap_or_default()).into_owned()
     }
 
-    /// Returns the command that starts or resumes the run. The shell replaces itself by the runner, so killing the
-    /// returned process kills the runner.
+    /// Returns the command that starts or resumes the run. The shell replaces itself by rocrepro, so killing the
+    /// returned process kills rocrepro.
     pub(super) fn run(&self, record: &str, mends: bool) -> Command {
         let mut command = Command::new("unshare");
         command.args(["-m", "sh"]).arg(self.at("mounts.sh")).arg(&self.parts.program);
-        // The time limit without output is long enough for a healthy trial on a busy machine.
+        // The time limit for output is long enough for a healthy trial on a busy machine.
         command.args(["run", "--device", "gpu", "--quiet-timeout", "5", "--trust", "--trials"]);
         command.arg("--cases-from").arg(self.at("cases"));
         command.arg("--rocm").arg(self.at("stack")).arg("--record").arg(self.at(record));
@@ -193,7 +193,7 @@ impl Machine<'_> {
             command.arg("--resume");
         }
         if mends {
-            // The repair command gets the address of the card as an argument.
+            // The command that repairs a card receives the address of the card in an environment variable.
             let broken = self.at("card/broken-").display().to_string();
             let mend = format!("sh -c 'rm {broken}${{ROCREPRO_CARD:-{}}}'", ADDRESSES[0]);
             command.args(["--recover", &mend]);

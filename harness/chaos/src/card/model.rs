@@ -1,20 +1,20 @@
-//! Planned behaviours of the simulated cards, and the report that is expected for each. The expectations follow
-//! docs/hardware-runner.md.
+//! Defines how the simulated cards behave in each trial, and which report is expected for each behaviour. The
+//! expectations follow docs/hardware-runner.md.
 
 use crate::expectation::matches_pattern;
 
-/// Planned behaviour of a card during one trial, and the report that is expected.
+/// Behaviour of a card during one trial, and the report that is expected for it.
 pub(super) struct PlannedTrial {
-    /// Name of the behaviour in `c/card.c`.
+    /// Name of the behaviour, as in `c/card.c`.
     pub(super) action: &'static str,
     pub(super) verdict: &'static str,
-    /// Expected signature in the record. A `*` at the end matches any text.
+    /// Signature that the record must have. A `*` at the end matches any text.
     signature: &'static str,
-    /// True if the card is broken after the trial. The report must then name the trial as the suspect, and no further
+    /// True if the card is broken after the trial. The report must then name this trial as the suspect, and no further
     /// trial may run.
     pub(super) breaks: bool,
     pub(super) begins: usize,
-    /// Relative frequency among trials that are not healthy, in percent.
+    /// Share of this behaviour among the trials that do not behave as healthy, in percent.
     weight: u64,
 }
 
@@ -44,12 +44,12 @@ const FATES: [PlannedTrial; 12] = [
     fate("hangs", "news-fail", "hang:*", 12),
     fate("poisons", "news-fail", "hang:*", 14).breaks(),
     fate("loses", "news-fail", "api-error:hipMemcpy:*", 12).breaks(),
-    // The process cannot be killed, so the state of the card is unknown, whatever the card does.
+    // The worker cannot be killed, so the state of the card is unknown, whatever the card does.
     fate("cannot-be-killed", "news-fail", "hang:*", 1).breaks(),
     fate("holds-and-works", "news-fail", "hang:*", 1).breaks(),
-    // The runner is killed during the health check. It knows how the trial has ended, so the resumed run reports that
-    // result and does not repeat the trial. Otherwise the trial would break the repaired card again and again, and the
-    // run would never end.
+    // The command is killed during the health check. Because it had stored how the trial ended, the resumed run reports
+    // that result and does not repeat the trial. Otherwise the trial would break the repaired card again and again, and
+    // the run would never end.
     fate(KILLED_IN_CHECK, "news-fail", "hang:*", 6).breaks(),
     fate("counts", "pass", "pass", 8),
     fate("counts-and-fails", "no-verdict", "no-verdict:hardware", 8),
@@ -62,17 +62,17 @@ impl PlannedTrial {
         verdict == self.verdict && matches_pattern(self.signature, signature)
     }
 
-    /// Returns true if the process cannot be killed, so that nothing repairs the card.
+    /// Returns true if the worker of the trial cannot be killed, so that the card cannot be repaired.
     pub(super) fn stays(&self) -> bool {
         self.action.contains("be-killed") || self.action.contains("holds")
     }
 
-    /// Returns true if the runner is killed before it knows the state of the card.
+    /// Returns true if the command is killed before it knows the state of the card.
     pub(super) fn is_not_looked_after(&self) -> bool {
         self.action == KILLED_IN_CHECK
     }
 
-    /// Returns true if the behaviour affects only the card of its trial.
+    /// Returns true if the behaviour affects nothing but the card on which the trial runs.
     fn is_of_its_card(&self) -> bool {
         !["killed", "reboots", "holds", "be-killed"].iter().any(|word| self.action.contains(word))
     }
@@ -82,20 +82,20 @@ impl PlannedTrial {
     }
 }
 
-/// Plan of a run, drawn from a seed.
+/// Behaviours of the cards in all trials of a run.
 pub(super) struct RunPlan {
     pub(super) fates: Vec<&'static PlannedTrial>,
-    /// True if the run has a command that repairs a card.
+    /// True if the command is given another command with which it can repair a card.
     pub(super) mends: bool,
     pub(super) cards: usize,
 }
 
-/// Draws a plan. A plan for two cards has no behaviour that ends the runner, because the trial on the other card would
-/// then end in a way that is not planned.
+/// Draws a plan from a seed. If there are two cards, no behaviour ends the command, because the trial on the other card
+/// would then end in an unplanned way.
 pub(super) fn draw(seed: u64, trials: usize) -> RunPlan {
     let mut state = seed.wrapping_mul(7919).wrapping_add(17);
     let mut below = |limit: u64| {
-        // Linear congruential generator with the constants of Knuth's MMIX.
+        // This is a linear congruential generator with the constants of Knuth's MMIX.
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % limit
@@ -125,7 +125,7 @@ pub(super) fn named(action: &str) -> &'static PlannedTrial {
     FATES.iter().find(|fate| fate.action == action).expect("an action of the table")
 }
 
-/// Returns the plan of a run whose card breaks at trial `at`.
+/// Returns the behaviours for a run in which the card breaks at trial `at`.
 pub(super) fn night(trials: usize, at: usize) -> Vec<&'static PlannedTrial> {
     let poisons = named("poisons");
     (0..trials).map(|n| if n == at { poisons } else { HEALTHY }).collect()

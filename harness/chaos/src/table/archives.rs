@@ -1,5 +1,5 @@
-//! Broken or hostile archives of builds. A bisect continues without such a build and writes no files outside its
-//! folders.
+//! Tests bisects with broken or malicious archives of builds. A bisect must skip such a build, and must write no files
+//! outside its folders.
 
 use std::ffi::OsString;
 
@@ -10,10 +10,10 @@ use crate::{
     setup::RunSetup,
 };
 
-/// The bisect finds an answer although one build is unusable.
+/// Allowed answers if the bisect must find the first bad build although another build is unusable.
 const GOES_ON: &[&str] = &["done"];
 
-/// Maximum number of bytes that a build may occupy. Without the limit, a small archive could fill a disk.
+/// Maximum number of bytes that a build may occupy on the disk. Without this limit, a small archive could fill a disk.
 const BUDGET: u64 = 600 << 20;
 
 pub(crate) const ROWS: &[Row] = &[
@@ -147,7 +147,7 @@ fn bisect(setup: &mut RunSetup<'_>, archive: fn(&Fake) -> Vec<u8>) {
     });
 }
 
-/// Bisects seven builds. `publish` publishes the fourth build, and the last three builds fail.
+/// Bisects seven builds. `publish` publishes the fourth build. The last three builds fail.
 fn bisect_site(setup: &mut RunSetup<'_>, publish: impl Fn(&mut Site, &str, &Fake)) {
     let mut site = Site::default();
     site.listing("/bucket/", Listing::S3(30));

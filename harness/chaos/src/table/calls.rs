@@ -1,22 +1,22 @@
-//! System calls that a seccomp filter forbids, either to the command and all programs that it starts, or only to the
-//! worker.
+//! Tests the command under a seccomp filter that forbids a system call, either to the command and all programs that it
+//! starts, or only to the worker.
 
 use crate::{
     row::{Row, row},
     setup::RunSetup,
 };
 
-/// The command reports the call before it starts a trial.
+/// Allowed answers if the command must report the forbidden system call before it starts a trial.
 const STOPPED: &[&str] = &["stopped"];
-/// The starter of the worker reports the call.
+/// Allowed answers if the process that starts the worker must report the forbidden system call.
 const NOTHING: &[&str] = &["no-verdict no-verdict:worker"];
 
-/// Forbids a system call to the command and to all programs that it starts.
+/// Forbids the command, and every program that it starts, to make the system call `call`.
 fn everywhere(s: &mut RunSetup<'_>, call: &str) {
     s.before.extend([s.tools.forbid.clone().into(), call.into()]);
 }
 
-/// Forbids a system call to the worker.
+/// Forbids the worker to make the system call `call`.
 fn in_the_worker(s: &mut RunSetup<'_>, call: &str) {
     let words = format!("{} {call}", s.tools.forbid.display());
     s.launcher_words(&words);
@@ -37,7 +37,7 @@ pub(crate) const ROWS: &[Row] = &[
     )
     .says(&["`prctl` fails here", "processes that are left behind cannot be found"])
     .alone(),
-    // Linux before 5.3 does not have `pidfd_open`. The command then uses a thread to wait for each child.
+    // Linux before 5.3 does not have `pidfd_open`. The command then uses one thread per child process to wait for it.
     row("call/pidfd_open", |s| everywhere(s, "pidfd_open"), &["pass"]).alone(),
     row(
         "call/pidfd_open-and-a-daemon",

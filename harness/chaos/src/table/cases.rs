@@ -1,4 +1,4 @@
-//! Hostile case files.
+//! Tests the command with malicious case files.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::symlink;
@@ -366,7 +366,7 @@ fn axis(setup: &mut RunSetup<'_>, count: usize) {
         .replace("bytes: 4", "bytes: $n");
     let path = setup.work("case.yaml", text.as_bytes());
     setup.cases_from(path);
-    // One trial shows that the file is read in time.
+    // A single trial is enough to show that the file is read quickly enough.
     setup.more.push("case[n=7]".into());
 }
 
@@ -393,7 +393,8 @@ fn laughs(setup: &mut RunSetup<'_>) {
     setup.case(&format!("{text}{GOOD}"));
 }
 
-/// Runs a case with an injected fault, so that the command prints all texts of the case.
+/// Runs a case with an injected fault. Because the case fails, the command prints the case's title, description and
+/// other strings.
 fn failing(setup: &mut RunSetup<'_>, text: &str) {
     setup.case(text);
     setup.option("--fault", "copy.zero");

@@ -1,8 +1,8 @@
-//! Processes that a library starts and leaves behind. No such process may outlive the run.
+//! Tests the command with libraries that start a process and leave it behind. No such process may outlive the run.
 
 use crate::row::{Row, row};
 
-/// A process was left behind, which is a bug of the library that started it.
+/// Allowed answers if a process was left behind, which is an error of the library that started the process.
 const LEAK: &[&str] = &["fail leak:process"];
 
 pub(crate) const ROWS: &[Row] = &[

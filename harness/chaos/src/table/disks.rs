@@ -1,4 +1,5 @@
-//! Full, read-only, missing and damaged folders. The command must never report their effects as failures of ROCm.
+//! Tests the command with full, read-only, missing and damaged folders. The command must never report their effects as
+//! failures of ROCm.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use crate::{
     shared_tools::KERNEL,
 };
 
-/// The worker failed because it could not use a folder that it writes to.
+/// Allowed answers if the worker could not use a folder into which it writes.
 const DISK: &[&str] = &["no-verdict no-verdict:disk"];
 const NOTHING: &[&str] = &["no-verdict *"];
 const STOPPED: &[&str] = &["stopped"];
@@ -326,7 +327,7 @@ pub(crate) const ROWS: &[Row] = &[
         },
         WORKS,
     ),
-    // The command contains the library of the device and installs it again.
+    // The command contains the library of the emulated device, and installs it again.
     row("cache/empty-device", |s| device(s, |path| fs::write(path, b"")), WORKS),
     row(
         "cache/garbage-for-the-device",
@@ -355,16 +356,17 @@ pub(crate) const ROWS: &[Row] = &[
     ),
 ];
 
-/// Injects a fault, so that the worker has wrong bytes to save.
+/// Injects a fault, so that there are wrong bytes which the worker saves.
 fn fault(setup: &mut RunSetup<'_>) {
     setup.option("--fault", "copy.zero");
 }
 
-/// Makes a library replace the wrong bytes that the worker has saved, or their folder, by a link to another file.
+/// Makes a library replace the file in which the worker saved the wrong bytes, or the folder of that file, by a
+/// symbolic link to another file.
 fn planted_link(setup: &mut RunSetup<'_>, action: &str) {
     fault(setup);
     let secret = crate::setup::put(&setup.folder.join("work/secrets/secret"), b"PW");
-    // The library copies the saved bytes into the folder of that file.
+    // Before that, the library copies the saved bytes into the folder of the other file.
     setup.outputs.extend(secret.parent().map(Path::to_owned));
     setup.trouble(&format!("{action}={}@bye", secret.display()));
 }
@@ -380,7 +382,8 @@ fn full(setup: &mut RunSetup<'_>, folder: &str, kilobytes: u32) {
     setup.mounts(&script);
 }
 
-/// Runs a script on an empty cache of compiled kernels.
+/// Runs a shell script before the command starts. In the script, `$CODE` is the empty cache of compiled kernels that
+/// the command will use.
 fn code(setup: &mut RunSetup<'_>, script: &str) {
     setup.own_cache();
     setup.mounts(&format!("CODE=$ROW/cache/rocrepro/code; mkdir -p $CODE; {script}"));
@@ -396,7 +399,7 @@ fn files(folder: &Path, ending: &str) -> Vec<std::path::PathBuf> {
     files
 }
 
-/// Damages every compiled kernel of a warm cache.
+/// Damages every compiled kernel in a filled cache, by calling `how` with the kernel's path.
 fn damage(setup: &mut RunSetup<'_>, how: fn(&Path) -> std::io::Result<()>) {
     setup.runs(KERNEL);
     let code = setup.warm_cache().join("code");
@@ -405,7 +408,7 @@ fn damage(setup: &mut RunSetup<'_>, how: fn(&Path) -> std::io::Result<()>) {
     kernels.iter().for_each(|path| how(path).expect("the cache is ours"));
 }
 
-/// Gives every compiled kernel the name of another one.
+/// Gives each compiled kernel in the cache the name of another one.
 fn swap(setup: &mut RunSetup<'_>) {
     setup.runs(KERNEL);
     let code = setup.warm_cache().join("code");
@@ -418,7 +421,7 @@ fn swap(setup: &mut RunSetup<'_>) {
     }
 }
 
-/// Damages the files that HIP's compiler caches.
+/// Damages the files that HIP's compiler has cached, by calling `how` with their paths.
 fn compiler(setup: &mut RunSetup<'_>, how: fn(&Path) -> std::io::Result<()>) {
     setup.runs(KERNEL);
     let code = setup.warm_cache().join("code");
@@ -435,14 +438,14 @@ fn halve(path: &Path) -> std::io::Result<()> {
     fs::write(path, &all[..all.len() / 2])
 }
 
-/// Changes bytes throughout a file.
+/// Changes bytes at many positions in a file.
 fn scatter(path: &Path) -> std::io::Result<()> {
     let mut all = fs::read(path)?;
     all.iter_mut().skip(64).step_by(7).for_each(|byte| *byte ^= 255);
     fs::write(path, all)
 }
 
-/// Damages the emulated device that is installed in a warm cache.
+/// Damages the emulated device in a filled cache, by calling `how` with the path of its library.
 fn device(setup: &mut RunSetup<'_>, how: fn(&Path) -> std::io::Result<()>) {
     let folder = setup.warm_cache().join("device");
     for build in files(&folder, "") {

@@ -1,4 +1,5 @@
-//! Environment variables of the command, including variables that mean nothing to it.
+//! Tests the command with unusual environment variables and standard streams, including variables that mean nothing to
+//! the command.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -250,13 +251,13 @@ pub(crate) const ROWS: &[Row] = &[
     ),
 ];
 
-/// Starts the command with other standard streams.
+/// Starts the command with other standard streams, which are given as redirections of a shell.
 fn streams(setup: &mut crate::setup::RunSetup<'_>, how: &str) {
     let script = format!("exec \"$@\" {how}");
     setup.before.extend(["sh".into(), "-c".into(), script.into(), "sh".into()]);
 }
 
-/// Checks that the text after `Again:` is a single shell command with the right number of words.
+/// Checks that the text after `Again:` is a single shell command, and that a shell splits it into the right words.
 fn runs_again(said: &str) -> Option<String> {
     let line = said.lines().find_map(|line| line.trim().strip_prefix("Again: "))?;
     let script = format!("rocrepro() {{ for word; do printf '%s\\n' \"$word\"; done; }}\n{line}");

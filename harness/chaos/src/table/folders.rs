@@ -1,5 +1,5 @@
-//! Folders in which the command keeps its files. Some have hostile names, and some contain files of other programs,
-//! which must survive.
+//! Tests the command with unusual folders for its files. Some have malicious names, and some contain files of other
+//! programs, which the command must not remove.
 
 use std::ffi::OsString;
 use std::fs;
@@ -228,13 +228,13 @@ pub(crate) const ROWS: &[Row] = &[
     .alone(),
 ];
 
-/// Sets the time of a file so far back that no running command can still be using the file.
+/// Sets the modification time of a file so far back that no running command can still be using the file.
 fn old(path: &Path) {
     let file = fs::File::open(path).expect("it was just made");
     file.set_modified(SystemTime::now() - Duration::from_secs(86_400 * 30)).expect("it is ours");
 }
 
-/// Creates a folder of another program in TMPDIR that is a month old.
+/// Creates a folder in TMPDIR that belongs to another program and is a month old.
 fn decoy(setup: &mut RunSetup<'_>, name: &str, files: &[&str]) {
     for file in files {
         let path = setup.decoy(&format!("{name}/{file}"), b"important");
@@ -255,7 +255,8 @@ fn long(parts: usize) -> OsString {
     vec!["x".repeat(200); parts].join("/").into()
 }
 
-/// Creates a folder with this name, and sets a variable to `value`, or to the folder's path if `value` is `None`.
+/// Creates a folder with this name, and sets an environment variable to `value`, or to the folder's path if `value` is
+/// `None`.
 fn other(setup: &mut RunSetup<'_>, variable: &str, name: OsString, value: Option<&str>) {
     let folder = setup.folder.join(name);
     fs::create_dir_all(&folder).expect("the name is short enough");
@@ -273,7 +274,8 @@ fn cache(setup: &mut RunSetup<'_>, name: OsString) {
     setup.variable("XDG_CACHE_HOME", folder);
 }
 
-/// Creates files of other programs next to the command's files in the cache. No cleaning may remove them.
+/// Creates files of other programs next to the command's files in the cache. The command must not remove them when it
+/// cleans the cache.
 fn foreign_cache(setup: &mut RunSetup<'_>) {
     let cache = setup.warm_cache();
     let places = [
@@ -299,7 +301,7 @@ fn kept(record: &Path) -> Option<String> {
         .then(|| "what stood in the record is gone".to_owned())
 }
 
-/// Returns the arguments of the plain run, with these options.
+/// Returns the arguments of a run of [`crate::shared_tools::TRIAL`] with these options.
 fn words(setup: &RunSetup<'_>, options: &[&str]) -> Vec<OsString> {
     let mut words: Vec<OsString> =
         ["run", crate::shared_tools::TRIAL, "--device", "emulated", "--rocm"]
@@ -310,7 +312,7 @@ fn words(setup: &RunSetup<'_>, options: &[&str]) -> Vec<OsString> {
     words
 }
 
-/// Kills a run. The next run must remove its files, because they carry the mark of the command.
+/// Kills a run. The next run must remove the files of the killed run, because they are marked as the command's.
 fn abandoned(setup: &mut RunSetup<'_>) {
     let mut first = std::process::Command::new(&setup.tools.program);
     let trouble = format!("LD_PRELOAD={}", setup.tools.trouble.display());
@@ -330,7 +332,7 @@ fn abandoned(setup: &mut RunSetup<'_>) {
     }
     let _ = child.kill();
     let _ = child.wait();
-    // The files of the killed run may be removed.
+    // The next run may remove the files of the killed run.
     let tmp = setup.folder.join("tmp");
     for entry in fs::read_dir(&tmp).into_iter().flatten().flatten() {
         if let Ok(folder) = fs::File::open(entry.path()) {

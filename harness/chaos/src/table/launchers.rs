@@ -1,4 +1,4 @@
-//! Launchers that do not only start the worker.
+//! Tests the command with launchers that do more than start the worker.
 
 use crate::row::{Row, row};
 
@@ -11,7 +11,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("launcher/is-nice", |s| s.launcher_words("nice -n 5"), WORKS),
     row("launcher/with-quotes", |s| s.launcher_words("sh -c 'exec \"$@\"' sh"), WORKS),
     row("launcher/with-spaces-in-words", |s| s.launcher_words("env 'A_VARIABLE=two words'"), WORKS),
-    // `ssh` passes the words to a shell in this way.
+    // `ssh` passes its arguments to a shell in this way.
     row("launcher/gives-words-to-a-shell", |s| s.launcher("sh -c \"exec $*\""), WORKS),
     row("launcher/waits-for-the-worker", |s| s.launcher("\"$@\""), WORKS),
     row("launcher/hands-the-status-on", |s| s.launcher("\"$@\"\nexit $?"), WORKS),
@@ -77,7 +77,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "launcher/mixes-output-and-error",
         |s| s.launcher("exec \"$@\" 2>&1"),
-        // Output of a library or of the worker may then land between events.
+        // The output of a library or of the worker may then be between the events.
         &["pass", "no-verdict *"],
     ),
     row("launcher/closes-error", |s| s.launcher("exec \"$@\" 2>&-"), WORKS),

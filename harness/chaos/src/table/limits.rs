@@ -1,4 +1,4 @@
-//! Resource limits of the machine. The command must not report their effects as failures of ROCm.
+//! Tests the command under resource limits. The command must not report their effects as failures of ROCm.
 
 use crate::{
     row::{Row, row},
@@ -6,7 +6,7 @@ use crate::{
     shared_tools::KERNEL,
 };
 
-/// There is not enough memory, either for the worker or for the command before it starts a worker.
+/// Allowed answers if there is not enough memory, either for the worker or for the command before it starts a worker.
 const SHORT: &[&str] = &["no-verdict *", "stopped"];
 const NOTHING: &[&str] = &["no-verdict *"];
 const WORKS: &[&str] = &["pass"];
@@ -49,7 +49,7 @@ pub(crate) const ROWS: &[Row] = &[
         "limit/memory-64m",
         |s| s.limit("--as=67108864"),
         // An optimised build does not have enough memory for its first thread or for its input. A development build is
-        // larger and is killed before `main`.
+        // larger, and is killed before `main`.
         &["stopped", "no-verdict *", "killed by signal 6", "killed by signal 11"],
     ),
     row("limit/memory-256m", |s| s.limit("--as=268435456"), SHORT).long(),
@@ -88,8 +88,8 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "limit/core-unlimited",
         |s| {
-            // A launcher that crashes runs with the limit of the user and leaves a core file. The worker has another
-            // limit.
+            // A launcher that crashes has the user's limit on core files, and therefore leaves a core file behind. The
+            // worker has a limit of its own.
             s.outputs.push(s.folder.join("work/core"));
             s.limit("--core=unlimited")
         },
@@ -117,15 +117,15 @@ pub(crate) const ROWS: &[Row] = &[
             s.limit("--cpu=1");
             s.trouble("spin@body")
         },
-        // The limit applies to each process. On a slow machine the command may reach it before the worker does.
+        // The limit applies to each process separately. On a slow machine, the command may reach it before the worker
+        // does.
         &["no-verdict *", "killed*"],
     ),
     row("limit/signals-0", |s| s.limit("--sigpending=0"), WORKS),
     row("limit/queues-0", |s| s.limit("--msgqueue=0"), WORKS),
     row("limit/locks-0", |s| s.limit("--locks=0"), WORKS),
     row("limit/nice", |s| s.limit("--nice=0"), WORKS),
-    // If a library sets a limit in its own process, the library is responsible, so the effects are failures of the
-    // trial.
+    // If a library sets a limit in its own process, the library is the cause, so the effects are failures of the trial.
     row("limit/files-3-in-the-worker", |s| s.trouble("limit_files@setup"), &["fail *"]),
     row("limit/memory-64m-in-the-worker", |s| s.trouble("limit_memory@setup"), &["fail *"]),
     row("limit/file-size-0-in-the-worker", |s| s.trouble("limit_size@setup"), NOTHING),

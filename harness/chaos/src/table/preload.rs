@@ -1,4 +1,4 @@
-//! Libraries that end the worker, make it hang, or print.
+//! Tests the command with preloaded libraries that end the worker, make it hang, or print.
 
 use crate::row::{Row, row};
 

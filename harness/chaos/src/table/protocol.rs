@@ -1,4 +1,4 @@
-//! Bytes in the worker's event pipe that are not events of the worker.
+//! Tests how the command handles bytes in the pipe from the worker that are not the worker's events.
 
 use crate::row::{Row, row};
 

@@ -1,4 +1,4 @@
-//! Stacks whose libraries are fake, damaged or misbehaving.
+//! Tests the command on stacks whose libraries are fake, damaged or misbehaving.
 
 use crate::{
     changed_stack::Change,
@@ -67,7 +67,7 @@ pub(crate) const ROWS: &[Row] = &[
         &["fail hang:hipMalloc"],
     ),
     row("runtime/copy-fails", |s| s.shim("fail=1@hipMemcpy"), &["fail api-error:hipMemcpy:*"]),
-    // This step makes several calls. The report must name the call that failed.
+    // A step of the plan makes several HIP calls here. The report must name the call that failed.
     row(
         "runtime/get-function-fails",
         |s| {
@@ -98,8 +98,8 @@ pub(crate) const ROWS: &[Row] = &[
         &["pass"],
     ),
     row("runtime/second-in-teardown", |s| second(s, "teardown"), &["no-verdict *"]),
-    // The worker makes no calls after its last event, so a library that is loaded afterwards cannot have answered a
-    // call.
+    // The worker makes no HIP calls after its last event. A library that is loaded afterwards therefore cannot have
+    // answered a call.
     row("runtime/second-after-bye", |s| second(s, "bye"), &["pass"]),
     row("runtime/second-in-body", |s| second(s, "body"), &["no-verdict *"]),
     row(
@@ -216,7 +216,7 @@ fn damaged(setup: &mut RunSetup<'_>, pattern: &str, name: &str, trial: &str) {
     setup.overlay(&[(&all, Change::Remove), (name, Change::Content(b"no library".to_vec()))]);
 }
 
-/// Loads a second libamdhip64 from another path into the process.
+/// Loads a second libamdhip64, from another path, into the worker.
 fn second(setup: &mut RunSetup<'_>, point: &str) {
     let path = put(
         &setup.folder.join("tools/other/libamdhip64.so.6"),
@@ -231,7 +231,7 @@ fn preloaded(setup: &mut RunSetup<'_>) -> String {
     format!("LD_PRELOAD={}", path.display())
 }
 
-/// Creates a folder like /opt/rocm that contains only the stub.
+/// Creates a folder like /opt/rocm that contains only a libamdhip64 whose functions do nothing.
 fn prefix(setup: &mut RunSetup<'_>, version: Option<&str>) {
     let root = setup.folder.join("prefix");
     let stub = std::fs::read(&setup.tools.stub).unwrap_or_default();

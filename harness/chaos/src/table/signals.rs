@@ -1,4 +1,4 @@
-//! Signals that other processes send to the worker and to the command.
+//! Tests the command while another process sends signals to the command or to its worker.
 
 use std::{path::Path, time::Duration};
 
@@ -142,7 +142,7 @@ pub(crate) const ROWS: &[Row] = &[
     .alone(),
 ];
 
-/// Makes the worker hang at a point and sends it a signal.
+/// Makes the worker hang at a point of its execution, and sends a signal to it.
 fn worker(setup: &mut RunSetup<'_>, point: &str, signal: Signal) {
     setup.at_worker(point, move |_, worker| {
         let _ = kill_process(worker, signal);
@@ -161,7 +161,8 @@ fn twice(setup: &mut RunSetup<'_>) {
     });
 }
 
-/// Kills the command. Its files stay until the next run removes them, so the row checks only for processes.
+/// Kills the command. Its files remain until the next run removes them, so this row checks only for remaining
+/// processes.
 fn killed(setup: &mut RunSetup<'_>) {
     setup.outputs.push(setup.folder.join("tmp"));
 }
@@ -180,7 +181,7 @@ fn stopped_for_a_while(setup: &mut RunSetup<'_>) {
     });
 }
 
-/// Freezes the cgroup of the worker, as a batch system does to suspend a job.
+/// Freezes the cgroup of the worker, as a batch system does in order to suspend a job.
 fn frozen(setup: &mut RunSetup<'_>) {
     let name = format!("rocrepro-chaos-{}", std::process::id());
     let make = |place: &&str| {
@@ -223,14 +224,15 @@ fn command_stopped(setup: &mut RunSetup<'_>) {
     setup.during(|running| {
         if running.worker().is_some() {
             running.send(Signal::STOP);
-            // This time is longer than the time limit without output.
+            // The pause is longer than the time limit for output.
             std::thread::sleep(Duration::from_millis(3500));
             running.send(Signal::CONT);
         }
     });
 }
 
-/// Starts a second run with the same arguments in the same folders while the first one runs. The second run ends first.
+/// Starts a second run with the same arguments in the same folders while the first run is in progress. The second run
+/// ends first.
 fn two_at_once(setup: &mut RunSetup<'_>) {
     let path = setup.folder.join(crate::processes::WORKER);
     setup.outputs.push(path.clone());
@@ -253,7 +255,7 @@ fn two_at_once(setup: &mut RunSetup<'_>) {
     });
 }
 
-/// Sends SIGHUP to the worker and to the command, as a terminal does that is closed.
+/// Sends SIGHUP to the worker and to the command, as Linux does when their terminal is closed.
 fn everybody(setup: &mut RunSetup<'_>) {
     setup.at_worker("body", |running, worker| {
         let _ = kill_process(worker, Signal::HUP);

@@ -1,11 +1,11 @@
-//! Prints calls of a single function from the C++ template in their declaration.
+//! Prints calls to a single function from the C++ template in the declaration of the call.
 
 use plan::{Field, FieldKind, Named, NamedAs, Place, Step, Thing};
 
 use crate::{checks::number_fits, names::NameKind, printer::Printer};
 
 impl Printer<'_> {
-    /// Prints a call of a single function from the C++ template in the call's declaration.
+    /// Prints a call to a single function. `template` is the C++ template in the declaration of the call.
     pub(super) fn templated_call(&mut self, step: &Step, template: &str) {
         let function = template.split('(').next().unwrap_or_default();
         let success = self.success(step, function);
@@ -38,7 +38,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns a field of a call as a C++ argument.
+    /// Returns a field of a call of the plan as a C++ argument.
     fn argument(&mut self, field: &Field<'_>) -> String {
         match field.holds {
             FieldKind::Name(thing, NamedAs::Made) => {
@@ -55,7 +55,7 @@ impl Printer<'_> {
     }
 }
 
-/// Returns a word in the spelling of an enumerator, for example `ThreadLocal` for `thread_local`.
+/// Converts a word to the spelling of a C++ enumerator, for example `thread_local` to `ThreadLocal`.
 pub(super) fn enumerator(word: &str) -> String {
     let part = |part: &str| part[..1].to_ascii_uppercase() + &part[1..];
     word.split('_').map(part).collect()

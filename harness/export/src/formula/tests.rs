@@ -1,5 +1,5 @@
-//! Compares the values of random formulas with those that a C++ compiler computes, for the formula as written and as
-//! exported.
+//! Compares the values of random formulas with those that a C++ compiler computes, both for the original formula and
+//! for the exported one.
 
 use std::{fmt::Write, process::Command};
 
@@ -10,14 +10,14 @@ use plan::{
 
 use super::*;
 
-/// Number of elements of each output.
+/// Number of elements of each output buffer.
 const ITEMS: u32 = 12;
 const FORMULAS: u64 = 300;
 
 const STRUCTS: &str = "struct N { short h; long l; }; struct Q { int m; unsigned u; N n; };";
 const SOURCE: &str = "__global__ void k(OUT *out, const float *f, const double *d, const int *s, const unsigned char *b, const \
                       unsigned long *w, float x, double y, Q q) {}";
-/// Names of the pointer parameters. Below them are the number parameters and struct members, with their values.
+/// Names of the kernel's pointer parameters. The number parameters and struct members with their values follow.
 const INPUTS: [&str; 5] = ["f", "d", "s", "b", "w"];
 const NUMBERS: [(&str, ScalarType, &str); 6] = [
     ("x", ScalarType::F32, "-0.75"),
@@ -50,7 +50,7 @@ impl Draw {
         from[self.below(from.len() as u64) as usize]
     }
 
-    /// Returns a random expression, as a formula and in C++.
+    /// Returns a random expression twice: as a formula and in C++.
     fn expr(&mut self, depth: u32, sums: u32) -> (String, String) {
         let both = |text: String| (text.clone(), text);
         if depth == 0 || self.below(6) == 0 {
@@ -133,7 +133,7 @@ impl FormulaInputs for Inputs<'_> {
     }
 }
 
-/// Returns the bytes of an input: arbitrary integers, or floats that are neither tiny nor huge.
+/// Returns the bytes of an input buffer: arbitrary integers, or floats that are neither tiny nor huge.
 fn input(index: usize, ty: ScalarType) -> Vec<u8> {
     let mut bytes = vec![0; ITEMS as usize * ty.bytes()];
     pattern(index as u64, &mut bytes);
@@ -164,7 +164,7 @@ fn random_formulas_match_the_cpp_compiler() {
         let text = format!("out[items - 1 - i] = {formula} for i < items");
         let source = format!("{STRUCTS}\n{}", SOURCE.replace("OUT", name));
         let parameters = own_parameters(&source, "k").expect("its parameters");
-        // The parser rejects expressions that have no type in C either.
+        // The parser rejects expressions that have no type in C++ either.
         let Ok(parsed) = Formula::parse(&text, &parameters) else { continue };
         let place = |buffer: &str| Place { buffer: buffer.to_owned(), offset: 0 };
         let mut args = vec![Arg::Address(place("out"))];

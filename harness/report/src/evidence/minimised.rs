@@ -1,4 +1,4 @@
-//! Results of minimisations.
+//! Defines the files of an evidence folder that contain the results of `rocrepro minimise`.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,11 @@ use super::{Evidence, OtherFailure, Rate, Setting};
 /// Result of `rocrepro minimise`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Minimised {
-    /// The trial that was reduced.
+    /// Name of the trial that was reduced.
     pub trial: String,
-    /// The signature that was kept.
+    /// Signature of the failure, which was kept during the reduction.
     pub signature: String,
-    /// Injected fault with its parameters, as typed.
+    /// Injected fault with its parameters, as the user typed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
     /// Stack and device on which the trial was reduced.
@@ -20,84 +20,85 @@ pub struct Minimised {
     pub calls_before: u32,
     /// Number of calls in the reduced plan.
     pub calls_after: u32,
-    /// Number of processes started.
+    /// Number of processes that were started.
     pub runs: u32,
     /// Failure rate of the minimal case.
     #[serde(default)]
     pub rate: Rate,
-    /// Remaining elements, each with the results of runs without the element.
+    /// Remaining elements of the case, each with the results of running the case without it.
     pub elements: Vec<Needed>,
-    /// Other failures that occurred during the search.
+    /// Failures with other signatures that occurred during the search.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherFailure>,
-    /// The minimal case, as in [`CASE_FILE`](super::CASE_FILE).
+    /// Text of the minimal case, which is also stored as [`CASE_FILE`](super::CASE_FILE).
     pub yaml: String,
-    /// Configuration on which every candidate had to pass. With `None` no such configuration was found, so the reduced
-    /// case may be invalid itself instead of showing a bug.
+    /// Configuration on which every candidate had to pass. `None` if no such configuration was found. The reduced case
+    /// may then be invalid itself instead of showing a bug.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<Passes>,
 }
 
-/// Runs of a configuration on which the case must pass.
+/// Result of running a case on a configuration on which it must pass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Passes {
-    /// The configuration: another release, or the device without the injected faults.
+    /// Configuration: another release, or the device without the injected faults.
     pub on: Setting,
-    /// Rate of failures on that configuration.
+    /// Failure rate on that configuration.
     pub rate: Rate,
-    /// Calls before the failing one that have another result on that configuration, each with both results. Later calls
-    /// then start from another state.
+    /// Calls before the failing call that have another result on that configuration, each with both results. The later
+    /// calls therefore start from another state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub otherwise: Vec<String>,
 }
 
-/// Element of the minimal case, and the evidence that the failure needs it.
+/// Element of the minimal case, with the results that show that the failure needs the element.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Needed {
-    /// Description, for example `sync of stream s0`.
+    /// Description of the element, for example `sync of stream s0`.
     pub what: String,
-    /// Line in the minimal case; 0 if the element has no line.
+    /// Line of the element in the minimal case; 0 if the element has no line.
     #[serde(default)]
     pub line: u32,
-    /// Rate of failures with the element.
+    /// Failure rate with the element.
     pub with: Rate,
-    /// Rate of failures without the element. Zero runs mean that removal was not tried.
+    /// Failure rate without the element. If its number of runs is zero, the removal was not tried.
     pub without: Rate,
     /// Other failures that occurred without the element, the most frequent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instead: Vec<Instead>,
-    /// Reason why the element cannot be removed: the remaining case would be invalid. `None` if removal was tried, or
-    /// if the search ended before an attempt.
+    /// Reason why the element cannot be removed: the remaining case would be invalid. `None` if the removal was tried,
+    /// or if the search ended earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impossible: Option<String>,
 }
 
-/// Failure of a variant of the minimal case that differs from the failure being reduced.
+/// A failure that occurred without an element of the minimal case and that has another signature than the reduced
+/// failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Instead {
     /// Signature of the failure.
     pub signature: String,
     /// Number of runs that failed with this signature.
     pub count: u32,
-    /// Reason why the variant itself is invalid; `None` if it is valid.
+    /// Reason why the case without the element is itself invalid; `None` if it is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own: Option<InvalidVariant>,
 }
 
-/// Reason why a failure of a variant says nothing about ROCm: the variant itself is invalid.
+/// Reason why a failure without an element says nothing about ROCm: the case without the element is itself invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InvalidVariant {
-    /// The variant also fails on the configuration on which it must pass.
+    /// The case without the element also fails on the configuration on which it must pass.
     Elsewhere,
-    /// The variant states an expected result that may depend on what was removed.
+    /// The case without the element states an expected result that may depend on the element.
     Answer,
-    /// A kernel of the variant accesses memory out of bounds.
+    /// A kernel of the case without the element accesses memory out of bounds.
     Kernel,
 }
 
 impl InvalidVariant {
-    /// Returns the label of this reason in a table.
+    /// Returns the label with which a table marks failures that have this reason.
     pub fn mark(self) -> &'static str {
         match self {
             InvalidVariant::Elsewhere => "own: fails elsewhere too",
@@ -108,13 +109,13 @@ impl InvalidVariant {
 }
 
 impl Needed {
-    /// Returns true if the case also fails without the element, but less frequently. Such an element is kept.
+    /// Returns true if the case also fails without the element, but less often. The search keeps such an element.
     pub fn makes_it_more_frequent(&self) -> bool {
         self.without.failed > 0
     }
 
-    /// Splits the elements into those whose removal was tried, those that cannot be removed, and those that the search
-    /// did not try.
+    /// Splits the elements into those whose removal was tried, those that cannot be removed, and those whose removal
+    /// the search did not try.
     pub fn by_proof(elements: &[Needed]) -> [Vec<&Needed>; 3] {
         let tried = |needed: &&Needed| needed.without.runs > 0;
         let (tested, others): (Vec<_>, Vec<_>) = elements.iter().partition(tried);
@@ -127,33 +128,34 @@ impl Evidence for Minimised {
     const FILE: &'static str = "minimise.json";
 }
 
-/// Result of `rocrepro minimise` for a program. Its text is a file of the folder.
+/// Result of `rocrepro minimise` for a program. The text of the shorter program is a file in the evidence folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MinimisedProgram {
-    /// The trial whose program was shortened.
+    /// Name of the trial whose program was shortened.
     pub trial: String,
-    /// The signature that was kept.
+    /// Signature of the failure, which was kept while the program was shortened.
     pub signature: String,
     /// Stack and device on which the program was shortened.
     pub on: Setting,
-    /// File name of the shorter program in the folder.
+    /// Name of the file in the evidence folder that contains the shorter program.
     pub file: String,
     /// Number of lines of the original program.
     pub lines_before: usize,
     /// Number of lines of the shorter program.
     pub lines: usize,
-    /// Number of texts that were tried.
+    /// Number of shorter programs that were tried.
     pub tries: u32,
-    /// Rate of failures of the shorter program.
+    /// Failure rate of the shorter program.
     pub rate: Rate,
-    /// The configuration on which it passes, for example `on debian:5.7.1`. `None` if none was found; then the program
-    /// itself may be wrong.
+    /// Configuration on which the shorter program passes, for example `on debian:5.7.1`. `None` if no such
+    /// configuration was found; the program itself may then be wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<String>,
-    /// The external reducer that ran first; true if it ended by itself.
+    /// Name of the external reducer that ran first, and true if that reducer ended by itself. `None` if no external
+    /// reducer ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reducer: Option<(String, bool)>,
-    /// True if no further line can be removed. False if the search ended early.
+    /// True if no further line can be removed. False if the search ended earlier.
     pub complete: bool,
 }
 

@@ -1,7 +1,7 @@
-//! Index of a record file: its runs, and the position of each trial's record.
+//! Indexes a record file: finds its runs, and the position of the record of each trial.
 //!
-//! The file is read once, line by line. Records are read again when they are needed, so memory grows by some tens of
-//! bytes per trial, whatever their records contain.
+//! The file is read once, line by line. Records are read again when they are needed, so that memory grows by some tens
+//! of bytes per trial, whatever the records contain.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,15 +14,15 @@ use judge::VerdictKind;
 
 use crate::{Begun, Ended, Held, Line, Opened, Record, RecordError, Shard};
 
-/// Maximum number of invalid lines that are kept; the others are only counted.
+/// Maximum number of invalid lines that are kept. Further invalid lines are only counted.
 const KEPT: usize = 20;
 
-/// Random access to the bytes of a record file.
+/// Gives random access to the bytes of a record file.
 pub trait Source {
     /// Reads `bytes` bytes at offset `at`.
     ///
     /// # Errors
-    /// Returns an error if the range does not exist or cannot be read.
+    /// The range does not exist or cannot be read.
     fn read_at(&self, at: u64, bytes: usize) -> io::Result<Vec<u8>>;
 }
 
@@ -51,7 +51,7 @@ struct Place {
 
 impl Place {
     fn record(self, source: &(impl Source + ?Sized)) -> io::Result<Record> {
-        // Nearly all lines are final records, so try this before the general parser.
+        // Nearly all lines are final records, so the line is parsed as a record first.
         if let Ok(record) = serde_json::from_slice(&source.read_at(self.at, self.bytes)?) {
             return Ok(record);
         }
@@ -65,21 +65,21 @@ impl Place {
     fn line(self, source: &(impl Source + ?Sized)) -> io::Result<Line> {
         let bytes = source.read_at(self.at, self.bytes)?;
         let text = String::from_utf8_lossy(&bytes);
-        // The line was valid when the index was built, so the file must have changed.
+        // The line was valid when the index was created, so the file must have changed since then.
         Line::parse(&text).map_err(|_| changed())
     }
 }
 
-/// Identity of a run and of the shards that belong to it.
+/// Identity of a run, by which its shards are recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunIdentity {
     /// Name of the run.
     pub run: String,
-    /// [`Opened::digest`].
+    /// Digest of the plan, see [`Opened::digest`].
     pub digest: String,
-    /// [`Opened::repeat`].
+    /// Number of times that each trial runs, see [`Opened::repeat`].
     pub repeat: u32,
-    /// Shard of the run; `None` if the run has all trials.
+    /// Shard that the run executes; `None` if the run has all trials.
     pub shard: Option<Shard>,
 }
 
@@ -90,7 +90,7 @@ impl From<&Opened> for RunIdentity {
     }
 }
 
-/// Position of a trial's record, and whether the trial passed.
+/// Position of a trial's record in the file, and whether the trial passed.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     place: Place,
@@ -105,10 +105,10 @@ pub struct RunIndex {
     opened: Place,
     entries: BTreeMap<u64, Entry>,
     not_looked: BTreeSet<u64>,
-    /// Begins without an end, by the numbers of their trials. A trial may begin twice: a resumed run that gives up a
-    /// trial does not erase the begin of the run that was killed during it.
+    /// Begins of trials that have not ended, by the numbers of the trials. A trial may have several begins: if a run
+    /// was killed during the trial, and the run that resumed it gave the trial up, both begins remain.
     begins: BTreeMap<u64, Vec<Begun>>,
-    /// Names of runs that ended in good order and gave up the trials that they had begun.
+    /// Names of the runs that ended in good order and gave up the trials that they had begun.
     over: BTreeSet<String>,
 }
 
@@ -116,7 +116,7 @@ impl RunIndex {
     /// Reads the plan of the run.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read or was changed since it was indexed.
+    /// The file cannot be read, or was changed since it was indexed.
     pub fn opened(&self, source: &(impl Source + ?Sized)) -> io::Result<Opened> {
         match self.opened.line(source)? {
             Line::Opened(opened) => Ok(opened),
@@ -134,7 +134,7 @@ impl RunIndex {
         self.entries.keys().copied()
     }
 
-    /// Returns true if the trial of this number is finished.
+    /// Returns true if the trial with this number is finished.
     pub fn has(&self, number: u64) -> bool {
         self.entries.contains_key(&number)
     }
@@ -147,16 +147,16 @@ impl RunIndex {
         self.entries.values().map(|entry| entry.place.record(source))
     }
 
-    /// Reads the whole run into memory. With `trim`, records of passed and skipped trials keep only the fields that
-    /// views show.
+    /// Reads the whole run into memory. If `trim` is true, records of passed and skipped trials keep only the fields
+    /// that views show.
     ///
     /// # Errors
-    /// Returns the errors of [`opened`](Self::opened).
+    /// The errors of [`opened`](Self::opened).
     pub fn held(&self, source: &(impl Source + ?Sized), trim: bool) -> io::Result<Held> {
         let mut records = BTreeMap::new();
         for (number, record) in self.entries.keys().zip(self.records(source)) {
             let mut record = record?;
-            // Records that still need a health check are written again later, so they keep all fields.
+            // A record whose health check is still to be made will be written again, so it keeps all fields.
             if trim && !self.not_looked.contains(number) {
                 record.let_go();
             }
@@ -171,7 +171,7 @@ impl RunIndex {
         })
     }
 
-    /// Stores the end of a trial. Of two ends of one trial, a failure takes precedence over a pass.
+    /// Adds the record of a finished trial. If a trial has two records, a failure takes precedence over a pass.
     fn ends(&mut self, record: &Record, place: Place) {
         let number = record.number;
         let there = self.entries.get(&number);
@@ -191,14 +191,14 @@ fn changed() -> io::Error {
 pub struct OddLine {
     /// Line number, counted from 1.
     pub line: usize,
-    /// Reason why the line is invalid.
+    /// Reason why the line is not valid.
     pub what: String,
 }
 
-/// Invalid lines of a file: the first `KEPT`, and the number of all further ones.
+/// Invalid lines of a file: the first [`KEPT`] of them, and the number of further ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OddLines {
-    /// First invalid lines.
+    /// The first invalid lines of the file, at most [`KEPT`].
     pub first: Vec<OddLine>,
     /// Number of further invalid lines.
     pub more: usize,
@@ -213,35 +213,36 @@ impl OddLines {
     }
 }
 
-/// All runs of a record file.
+/// Index of all runs in a record file.
 #[derive(Clone, Debug, Default)]
 pub struct RecordIndex {
-    /// Runs with a plan, in the order in which they began.
+    /// The runs whose plan is in the file, in the order in which they began.
     pub runs: Vec<RunIndex>,
     /// Incomplete lines, for example because the writer was killed.
     pub torn: OddLines,
-    /// Lines that are not from rocrepro.
+    /// Lines that rocrepro did not write.
     pub foreign: OddLines,
-    /// Number of ignored records: those without a planned run, and those whose trial already has a record.
+    /// Number of records that are ignored, because their run has no plan, or because their trial already has a record.
     pub left_out: usize,
-    /// Position in `runs` of each run and of the runs that resumed it.
+    /// Index into `runs` for the name of each run, and for the name of each run that resumed it.
     places: BTreeMap<String, usize>,
     strays: Strays,
 }
 
-/// Records of runs without a plan.
+/// Records and provisional records of runs whose plan is missing in the file.
 #[derive(Clone, Debug, Default)]
 struct Strays {
     records: BTreeSet<(String, u64)>,
-    /// Provisional records whose final record is still missing.
+    /// Run and number of the provisional records whose final record is still missing.
     ended: BTreeSet<(String, u64)>,
 }
 
 impl RecordIndex {
-    /// Reads a record file. Incomplete and foreign lines are collected and do not end the reading.
+    /// Reads a record file. Incomplete lines, and lines that rocrepro did not write, are collected and do not end the
+    /// reading.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read.
+    /// The file cannot be read.
     pub fn read(mut lines: impl BufRead) -> io::Result<RecordIndex> {
         let mut index = RecordIndex::default();
         let (mut at, mut bytes) = (0, Vec::new());
@@ -252,7 +253,7 @@ impl RecordIndex {
             }
             let place = Place { at, bytes: bytes.len() };
             at += bytes.len() as u64;
-            // Invalid UTF-8 in an incomplete line must not affect the other lines.
+            // Invalid UTF-8 in an incomplete line must not affect other lines.
             let text = String::from_utf8_lossy(bytes.strip_suffix(b"\n").unwrap_or(&bytes));
             if text.trim().is_empty() {
                 continue;
@@ -324,12 +325,12 @@ impl RecordIndex {
         }
     }
 
-    /// Returns the run to which lines with this run name belong.
+    /// Returns the run in the index to which lines with this run name belong.
     fn run(&mut self, run: &str) -> Option<&mut RunIndex> {
         self.places.get(run).map(|at| &mut self.runs[*at])
     }
 
-    /// Returns the last run of the file. If that is a shard, the last runs of the other shards of the same plan are
+    /// Returns the last run in the file. If it is a shard, the last runs of the other shards with the same plan are
     /// included.
     pub fn last(&self) -> Vec<&RunIndex> {
         let Some(RunIndex { identity: last, .. }) = self.runs.last() else { return Vec::new() };

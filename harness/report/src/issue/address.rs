@@ -1,24 +1,25 @@
-//! Address of a new issue with prefilled fields.
+//! Builds the web address that opens a new issue with prefilled fields.
 
 use super::{Block, Issue, body, section};
 
-/// Maximum length of the address, in bytes. GitHub rejects addresses longer than 8191 bytes (github/docs#5136).
+/// Maximum length of the address, in bytes. GitHub rejects addresses of more than 8191 bytes (github/docs#5136).
 pub const LIMIT: usize = 8000;
 
 /// Address of a new issue, and the parts of the issue that did not fit into the address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Address that opens the new issue.
+    /// Web address that opens the new issue.
     pub url: String,
-    /// Names of the parts that were left out, to be pasted from the report.
+    /// Names of the parts that the address does not contain, and that the user should paste from the report.
     pub cut: Vec<String>,
 }
 
 impl Issue {
-    /// Returns the address of a new issue, filled up to [`LIMIT`] bytes. Logs are left out first, the program last.
+    /// Returns the web address of a new issue, with at most [`LIMIT`] bytes. If the issue is longer, logs are left out
+    /// first, and the program last.
     ///
-    /// A form whose fields have ids is filled field by field. Other forms cannot be prefilled, so the text goes into a
-    /// blank issue with the same headings.
+    /// If the fields of a form have ids, each field is prefilled. The fields of other forms cannot be prefilled, so the
+    /// address opens a blank issue whose text has the same headings.
     pub fn link(&self) -> Link {
         let mut left = self.sections.clone();
         let mut cut = Vec::new();
@@ -35,7 +36,7 @@ impl Issue {
             block.text.clear();
             cut.push(std::mem::take(&mut block.name));
         }
-        // All removable blocks are gone: now the longest block is shortened until the address fits.
+        // No more blocks can be left out. The longest block is shortened until the address is short enough.
         loop {
             let blocks = left.iter_mut().flat_map(|(_, blocks)| blocks.iter_mut());
             let Some(longest) = blocks.max_by_key(|block| block.text.len()) else { break };
@@ -93,7 +94,7 @@ fn shorten(block: &mut Block, keep: usize) {
     block.text.truncate(keep);
 }
 
-/// Percent-encodes a text for a query, as in RFC 3986.
+/// Percent-encodes a string for use in the query of a URL, as in RFC 3986.
 fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 3 / 2);
     for byte in text.bytes() {
@@ -101,7 +102,7 @@ fn encoded(text: &str) -> String {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
                 out.push(byte as char);
             }
-            // `+` is shorter than `%20`, and GitHub decodes queries like forms.
+            // `+` is shorter than `%20`, and GitHub decodes queries in the same way as forms.
             b' ' => out.push('+'),
             byte => out.push_str(&format!("%{byte:02X}")),
         }

@@ -1,4 +1,4 @@
-//! Description of the machine for a report.
+//! Describes the machine in a report: hardware, driver, ROCm stacks and environment variables.
 
 use std::fmt::Write;
 
@@ -8,61 +8,61 @@ use super::redact::{Identity, redact};
 use super::variables::is_public;
 use crate::gpu::{Gpu, gib};
 
-/// Hardware, driver, ROCm stacks and variables of a machine. After [`Environment::redacted`] it contains no personal
+/// Hardware, driver, ROCm stacks and environment variables of a machine. [`Environment::redacted`] removes personal
 /// data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
-    /// Date of the description, RFC 3339 in UTC.
+    /// Date on which the machine was described, RFC 3339 in UTC.
     pub date: String,
     /// Version of rocrepro.
     pub rocrepro: String,
-    /// Name and version of the operating system in which rocrepro runs. In a container this is the container's.
+    /// Name and version of the operating system in which rocrepro runs. In a container, these are the container's.
     pub os: String,
-    /// Output of `uname -srm`: the host's kernel, also in a container.
+    /// Output of `uname -srm`: the Linux kernel of the machine, also in a container.
     pub kernel: String,
-    /// Kernel parameters that concern amdgpu, the IOMMU or memory.
+    /// Parameters on the Linux command line that concern amdgpu, the IOMMU or memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_parameters: Vec<String>,
     /// Model of the processor.
     pub cpu: String,
     /// Number of processors that this process may use.
     pub processors: u32,
-    /// Size of the main memory, in bytes.
+    /// Size of the machine's main memory, in bytes.
     pub memory_bytes: u64,
-    /// Kind of container in which rocrepro runs; `None` on a host.
+    /// Kind of container in which rocrepro runs; `None` outside a container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// The kernel driver.
+    /// The amdgpu driver of the Linux kernel.
     pub driver: Driver,
-    /// AMD GPUs.
+    /// The AMD GPUs in the machine.
     pub gpus: Vec<Gpu>,
-    /// Likely problems, each with a remedy.
+    /// Likely problems of the machine, each with a remedy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<String>,
-    /// ROCm installations.
+    /// ROCm installations on the machine.
     pub stacks: Vec<StackFound>,
-    /// Variables that are set and that ROCm or PyTorch read. A stock environment has none of them.
+    /// Environment variables that are set and that ROCm or PyTorch read. A fresh installation sets none of them.
     pub variables: Vec<Variable>,
     /// Output of `python3 -m torch.utils.collect_env`, if PyTorch is installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub torch: Option<String>,
-    /// The last lines of the kernel log about the GPU.
+    /// The last lines about the GPU in the log of the Linux kernel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_log: Vec<String>,
-    /// Information that could not be read.
+    /// Facts about the machine that could not be read, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_read: Vec<NotRead>,
 }
 
-/// The kernel driver of the host, which a container shares.
+/// The amdgpu driver of the Linux kernel, which a container shares with its host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Driver {
-    /// Version of the DKMS package of amdgpu; `None` for the module of the kernel itself.
+    /// Version of the DKMS package of amdgpu; `None` if the module comes with the Linux kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amdgpu: Option<String>,
     /// True if the amdgpu module is loaded.
     pub loaded: bool,
-    /// Problems with the access to the device files; empty if there are none.
+    /// Reasons why rocrepro cannot use the device files; empty if it can.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub access: Vec<String>,
 }
@@ -74,32 +74,32 @@ pub struct StackFound {
     pub spec: String,
     /// Folder of the installation.
     pub root: String,
-    /// ROCm version, if its files contain one.
+    /// ROCm version; `None` if the installation's files do not contain one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rocm: Option<String>,
-    /// Libraries with their build ids.
+    /// Names of the libraries, each with its build id if there is one.
     pub libraries: Vec<(String, Option<String>)>,
 }
 
-/// A variable that a stock environment does not have.
+/// An environment variable that a fresh installation does not set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variable {
-    /// Name.
+    /// Name of the variable.
     pub name: String,
-    /// Value.
+    /// Value of the variable.
     pub value: String,
 }
 
-/// Information that could not be read.
+/// A fact about the machine that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotRead {
-    /// Description of the information.
+    /// Description of the missing fact.
     pub what: String,
-    /// Reason.
+    /// Reason why it could not be read.
     pub why: String,
 }
 
-/// Returns true if a line of the kernel log concerns the GPU.
+/// Returns true if a line from the log of the Linux kernel concerns the GPU.
 pub fn is_gpu_line(line: &str) -> bool {
     let line = line.to_ascii_lowercase();
     ["amdgpu", "amdkfd", "kfd:", "[drm", "iommu", "libamdhip64", "libhsa-runtime64"]
@@ -108,7 +108,7 @@ pub fn is_gpu_line(line: &str) -> bool {
 }
 
 impl Environment {
-    /// Removes names of people and machines from all texts.
+    /// Replaces the names of people and machines in all strings of the description.
     pub fn redacted(mut self, who: &Identity) -> Environment {
         let clean = |text: &mut String| *text = redact(text, who);
         let texts = [&mut self.os, &mut self.kernel, &mut self.cpu]
@@ -135,7 +135,7 @@ impl Environment {
         self
     }
 
-    /// Lists the GPUs in one line; `None` without a GPU.
+    /// Describes all GPUs in one line; `None` if the machine has no GPU.
     pub fn gpu_line(&self) -> Option<String> {
         let mut counted: Vec<(String, usize)> = Vec::new();
         for gpu in &self.gpus {
@@ -223,9 +223,9 @@ impl Environment {
 }
 
 impl Driver {
-    /// Identifies the driver, for example `amdgpu 6.12.12 on Linux 6.14.0`. Returns `None` if amdgpu is not loaded, so
-    /// that an expected failure limited to `amdgpu*` does not apply. The kernel is part of the name, because the
-    /// kernel's own amdgpu module has no version.
+    /// Returns a name for the driver, for example `amdgpu 6.12.12 on Linux 6.14.0`. Returns `None` if amdgpu is not
+    /// loaded, so that an expected failure limited to `amdgpu*` does not apply. The Linux release is part of the name,
+    /// because the amdgpu module that comes with Linux has no version of its own.
     pub fn name(&self, kernel: &str) -> Option<String> {
         match (&self.amdgpu, self.loaded) {
             (Some(version), _) => Some(format!("amdgpu {version} on {kernel}")),

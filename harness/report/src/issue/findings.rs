@@ -1,4 +1,4 @@
-//! Input for an issue: all results about one failure.
+//! Collects all results about one failure, from which an issue is written.
 
 use judge::{End, Known, Likeness, likeness};
 use plan::Library;
@@ -9,87 +9,88 @@ use crate::{
     evidence::{Bisected, Exported, Minimised, MinimisedProgram, Mitigations, OtherFailure, Rate},
 };
 
-/// All results about one failure.
+/// All results about one failure, from which an issue is written.
 #[derive(Clone, Debug)]
 pub struct Findings {
-    /// Record of a failing run.
+    /// Record of a trial that failed.
     pub record: Record,
-    /// Injected faults with their parameters, as typed. Empty for a failure of ROCm itself.
+    /// Injected faults with their parameters, as the user typed them. Empty if the failure is one of ROCm itself.
     pub planted: Vec<String>,
-    /// Description of the failure from the case file.
+    /// Description of the failure, from the case file.
     pub about: Option<String>,
-    /// Error that the sanitizer finds in the case's own kernels, without an injected fault.
+    /// Error that the sanitizer finds in the case's own kernels although no fault is injected; `None` if it finds none.
     pub mistake: Option<Mistake>,
     /// True if the user asked for an issue even if the program itself may be the cause.
     pub anyway: bool,
     /// True if nobody but the user says what the program must do: it is a command, or a case from elsewhere.
     pub is_of_the_user: bool,
-    /// HIP call of a program that had not returned when the program ended.
+    /// HIP call that had not returned when the program ended; `None` if all calls had returned.
     pub open_call: Option<String>,
-    /// The part that was still missing when the report was written. `None` for a finished report.
+    /// Step of `rocrepro report` that was still to be done when this version of the report was written; `None` for a
+    /// finished report.
     pub unfinished: Option<&'static str>,
-    /// Rate of failures with this signature, in fresh processes.
+    /// Failure rate of the trial, in fresh processes. Only failures with the reported signature count as failures.
     pub rate: Rate,
-    /// Other failures in the same runs.
+    /// Failures with other signatures in the same runs.
     pub others: Vec<OtherFailure>,
-    /// Stand-alone program that shows the failure.
+    /// Stand-alone program that shows the failure; `None` if the report shows the case instead.
     pub program: Option<Program>,
-    /// Text of the case file, for a report without a program.
+    /// Text of the case file, which a report without a program contains.
     pub case: String,
     /// Runs that differ from the failing ones in one aspect.
     pub controls: Vec<Control>,
-    /// Releases on which the trial was started and gave no verdict.
+    /// Releases on which the trial was run and gave no verdict.
     pub not_judged: Vec<NotJudged>,
-    /// Result of `rocrepro minimise`.
+    /// Result of `rocrepro minimise`; `None` if it was not run.
     pub minimised: Option<Minimised>,
-    /// Result of `rocrepro minimise` for a program. The program of this issue is the shorter one.
+    /// Result of `rocrepro minimise` for a program. The issue then contains the shorter program.
     pub shortened: Option<MinimisedProgram>,
-    /// Result of `rocrepro mitigate`.
+    /// Result of `rocrepro mitigate`; `None` if it was not run.
     pub mitigations: Option<Mitigations>,
-    /// Result of `rocrepro bisect`.
+    /// Result of `rocrepro bisect`; `None` if it was not run.
     pub bisected: Option<Bisected>,
-    /// Result of a second bisect between the two builds of the first.
+    /// Result of a second bisect, among the builds between the last good and the first bad build of the first bisect.
     pub finer: Option<Bisected>,
-    /// Description of the machine, redacted.
+    /// Description of the machine, without personal data.
     pub environment: Environment,
-    /// Environment variables that the trial was run with.
+    /// Names and values of the environment variables that the trial was run with.
     pub variables: Vec<(String, String)>,
-    /// Logs of the failing run, redacted.
+    /// Logs of a failing run, without personal data.
     pub logs: Vec<Log>,
-    /// Lines of the kernel log from the time of the run, redacted.
+    /// Lines that Linux logged during the run, without personal data.
     pub kernel_log: Vec<String>,
-    /// Installed ROCm packages of the distribution, with versions. Empty for a stack of another kind.
+    /// Names and versions of the distribution's ROCm packages. Empty if the stack is not from a distribution.
     pub packages: Vec<(String, String)>,
-    /// Libraries that the trial calls, except HIP and hipRTC.
+    /// ROCm libraries that the trial calls, except HIP and hipRTC.
     pub libraries: Vec<Library>,
-    /// Expected failures of the case library with the same signature.
+    /// Failures with the same signature that other cases of the library expect.
     pub duplicates: Vec<Duplicate>,
     /// Command that writes this issue again.
     pub again: String,
 }
 
-/// Error in one of the case's own kernels.
+/// Error that the sanitizer found in one of the case's own kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// Message of the sanitizer.
     pub found: String,
-    /// Command that shows the error.
+    /// Command that repeats the run in which the sanitizer finds the error.
     pub again: String,
 }
 
-/// A stand-alone program.
+/// A stand-alone program that shows the failure.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// File name.
+    /// File name of the program.
     pub file: String,
     /// Language, as Markdown spells it: `cpp`, `python`.
     pub language: &'static str,
-    /// Source text.
+    /// Text of the program.
     pub text: String,
-    /// Result of `rocrepro export`, if the program was exported.
+    /// Result of `rocrepro export`; `None` if the program was not exported.
     pub exported: Option<Exported>,
-    /// Commands that run it, if it is the user's own program or one of a case. `None` if rocrepro exported it from a
-    /// plan.
+    /// Commands that run the program if it is the user's own, or if a case contains it. `None` if rocrepro exported it
+    /// from a plan.
     pub own: Option<Own>,
 }
 
@@ -98,60 +99,61 @@ pub struct Program {
 pub struct Own {
     /// Commands that run the program on a machine with ROCm and a GPU, including the required setup.
     pub plainly: Vec<String>,
-    /// Commands that repeat the run of this report.
+    /// Commands that repeat the run with rocrepro.
     pub again: Vec<String>,
-    /// True if the text is complete.
+    /// True if `text` is the complete program.
     pub text_is_whole: bool,
     /// True if the program is part of the case file, so that line numbers refer to that file.
     pub in_case: bool,
-    /// Helper file with which the program reports its checks, if it needs one.
+    /// Name of the helper file with which the program reports its checks; `None` if it needs no helper.
     pub helper: Option<&'static str>,
-    /// Result of the run as printed; none if the text is not part of the issue.
+    /// Result of running the program exactly as the issue prints it; `None` if the issue does not contain the program.
     pub as_printed: Option<AsPrinted>,
 }
 
-/// Result of one run of a program exactly as the issue prints it, in an empty folder.
+/// Result of running a program exactly as the issue prints it, in an empty folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AsPrinted {
     /// The program was run.
     Ran {
-        /// True if it failed as the reported runs did.
+        /// True if the program failed in the same way as the reported runs.
         fails_alike: bool,
-        /// End of its process.
+        /// Exit status or signal of the program.
         end: End,
-        /// Last line of its output, empty without output.
+        /// Last line of the program's output; empty if it had none.
         last: String,
     },
-    /// The program was not run, for this reason.
+    /// The program was not run. The value is the reason.
     NotRun(String),
 }
 
-/// Runs that differ from the failing ones in one aspect.
+/// Runs that differ from the failing runs in one aspect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Control {
-    /// The difference, for example `host=pinned instead of host=pageable`.
+    /// The difference from the failing runs, for example `host=pinned instead of host=pageable`.
     pub what: String,
-    /// Rate of failures of any kind.
+    /// Failure rate of the control runs. A failure with any signature counts as a failure.
     pub rate: Rate,
-    /// Most frequent signature; `None` if no run failed.
+    /// Most frequent signature of the control runs; `None` if no run failed.
     pub signature: Option<String>,
-    /// Similarity to the reported failure, computed before the signatures were escaped for Markdown.
+    /// Likeness of the most frequent failure to the reported one. It is determined before the signatures are escaped
+    /// for Markdown.
     pub likeness: Option<Likeness>,
-    /// Command that repeats these runs.
+    /// Command that repeats the control runs.
     pub again: String,
 }
 
-/// A release on which the trial gave no verdict.
+/// A release on which the trial was run and gave no verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NotJudged {
-    /// The release, for example `5.2.3`.
+    /// Version of the release, for example `5.2.3`.
     pub release: String,
-    /// The reason.
+    /// Reason why there was no verdict.
     pub why: String,
 }
 
 impl Control {
-    /// Describes the failure in comparison with the reported one.
+    /// Describes the failure of the control runs, and whether it is the failure with the signature `reported`.
     pub fn failure(&self, reported: &str) -> String {
         let Some(signature) = &self.signature else { return "passes".to_owned() };
         match self.likeness.unwrap_or_else(|| likeness(reported, signature)) {
@@ -164,21 +166,21 @@ impl Control {
     }
 }
 
-/// A log.
+/// A log of a failing run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// Description, for example `AMD_LOG_LEVEL=4 from hipGraphInstantiate on`.
+    /// Description of the log, for example `AMD_LOG_LEVEL=4 from hipGraphInstantiate on`.
     pub title: String,
     /// Text of the log.
     pub text: String,
 }
 
-/// An expected failure of another case with the same signature.
+/// An expected failure of another case that has the same signature.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Duplicate {
     /// Name of the case.
     pub case: String,
-    /// The expected failure.
+    /// Failure that the other case expects.
     pub known: Known,
     /// Upstream issues to which the expected failure refers.
     pub upstream: Vec<String>,

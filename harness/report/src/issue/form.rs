@@ -1,11 +1,12 @@
-//! Issue forms of upstream projects.
+//! Describes the issue forms of upstream projects: their fields, headings and repositories.
 
 use std::{fmt, str::FromStr};
 
 /// An upstream issue form.
 ///
-/// Sources, read in November 2026: ROCm/.github and ROCm/rocm-libraries `issue_report.yml`, pytorch/pytorch `bug-report.yml` and
-/// `pt2-bug-report.yml`, huggingface/accelerate `bug-report.yml`, triton-lang/triton `bug.yml`, each in `.github/ISSUE_TEMPLATE`.
+/// Sources, as of November 2026: ROCm/.github and ROCm/rocm-libraries `issue_report.yml`, pytorch/pytorch
+/// `bug-report.yml` and `pt2-bug-report.yml`, huggingface/accelerate `bug-report.yml`, triton-lang/triton `bug.yml`,
+/// each in `.github/ISSUE_TEMPLATE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Form of the ROCm organisation. ROCm/rocm-systems has no form of its own and uses this one.
@@ -22,15 +23,15 @@ pub enum Form {
     Triton,
 }
 
-/// Content of a field.
+/// Content with which rocrepro fills a field of a form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// Everything that has no field of its own.
+    /// Everything for which the form has no field.
     Problem,
     OperatingSystem,
     Cpu,
     Gpu,
-    /// Name of the GPU if it is not in the form's list.
+    /// Name of the GPU if the form's list of GPUs does not contain it.
     OtherGpu,
     RocmVersion,
     Component,
@@ -48,9 +49,9 @@ pub(super) enum Content {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field {
-    /// Label, which GitHub renders as a third-level heading.
+    /// Label of the field, which GitHub renders as a third-level heading.
     pub(super) heading: &'static str,
-    /// Id with which an address can prefill the field, if the form defines one.
+    /// Id with which a web address can prefill the field; `None` if the form does not define one.
     pub(super) id: Option<&'static str>,
     pub(super) content: Content,
 }
@@ -111,7 +112,7 @@ const TRITON: &[Field] = &[
 ];
 
 impl Form {
-    /// All forms.
+    /// All forms that rocrepro can fill.
     pub const ALL: [Form; 6] = [
         Form::Rocm,
         Form::RocmLibraries,
@@ -121,7 +122,7 @@ impl Form {
         Form::Triton,
     ];
 
-    /// Returns the name on the command line.
+    /// Returns the form's name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Form::Rocm => "rocm",
@@ -150,7 +151,8 @@ impl Form {
         }
     }
 
-    /// Returns the repository of the form. `None` for ROCm's own form, where the component decides.
+    /// Returns the repository in which an issue with this form is filed. `None` for ROCm's own form, because the
+    /// repository then depends on the failing component.
     pub(super) const fn repository(self) -> Option<&'static str> {
         match self {
             Form::Rocm => None,

@@ -1,4 +1,5 @@
-//! Values of `--env` and `--launcher` in record files, also in damaged and reformatted ones.
+//! Finds the values of `--env` and `--launcher` in record files, even in damaged and reformatted ones, so that they can
+//! be redacted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +7,8 @@ use serde::Deserialize;
 
 use super::is_public;
 
-/// Returns the private values of `--env` and `--launcher` in the records of a file. The file need not be valid: a line may be
-/// torn, a record may have several lines or be part of a list, and single bytes may be damaged.
+/// Returns the private values of `--env` and `--launcher` in the records of a file. The file need not be valid: a line
+/// may be incomplete, a record may have several lines or be part of a list, and single bytes may be damaged.
 pub fn private_values(file: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(file);
     let mut values = BTreeSet::new();
@@ -21,7 +22,7 @@ pub fn private_values(file: &[u8]) -> Vec<String> {
         }
     }
     for command in fields::<String>(&text, "again") {
-        // A trial that did not end has only its command.
+        // If a trial did not end, its options are only in the command that repeats it.
         let words = shell::split(&command).unwrap_or_default();
         let pairs = words.windows(2).map(|pair| pair.join(" "));
         for option in pairs.chain(words.iter().map(|word| word.replacen('=', " ", 1))) {
@@ -29,7 +30,7 @@ pub fn private_values(file: &[u8]) -> Vec<String> {
             values.extend(option_values(&option));
         }
     }
-    // An option has control characters as escape sequences. The environment of the process has the value as it was.
+    // In an option, control characters are written as escape sequences. The environment contains the original value.
     for environment in fields::<BTreeMap<String, serde_json::Value>>(&text, "environment") {
         let is_given = |(name, _): &(String, serde_json::Value)| names.contains(name);
         for (_, value) in environment.into_iter().filter(is_given) {
@@ -41,25 +42,26 @@ pub fn private_values(file: &[u8]) -> Vec<String> {
     values.into_iter().collect()
 }
 
-/// Parses the JSON value at the beginning of a text, or `None` for another value.
+/// Parses the JSON value at the beginning of a string. `None` if the value has another type.
 fn json<T: for<'a> Deserialize<'a>>(text: &str) -> Option<T> {
     serde_json::Deserializer::from_str(text).into_iter().next()?.ok()
 }
 
-/// Returns the values of a field, wherever it is.
+/// Returns the values of all fields with this name, at any depth.
 fn fields<T: for<'a> Deserialize<'a>>(text: &str, name: &str) -> Vec<T> {
     let name = format!("\"{name}\"");
     let after = text.match_indices(&name).map(|(at, name)| text[at + name.len()..].trim_start());
     after.filter_map(|after| json(after.strip_prefix(':')?)).collect()
 }
 
-/// Returns the name of a private variable in an option `--env NAME=VALUE`.
+/// Returns the name of the variable in an option `--env NAME=VALUE` if the value is private.
 fn variable(option: &str) -> Option<String> {
     let (name, value) = option.strip_prefix("--env ")?.split_once('=')?;
     (!is_public(name, value)).then(|| name.to_owned())
 }
 
-/// Replaces the escape sequences that [`crate::text::visible`] writes, such as `\u{1b}`, by their characters.
+/// Replaces the escape sequences that [`crate::text::visible`] writes, such as `\u{1b}`, by the characters that they
+/// stand for.
 fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -78,7 +80,7 @@ fn unescaped(text: &str) -> String {
     out + rest
 }
 
-/// Returns the private values of an option with its value, `--env NAME=VALUE` or `--launcher COMMAND`.
+/// Returns the private values in an option, which has the form `--env NAME=VALUE` or `--launcher COMMAND`.
 fn option_values(option: &str) -> Vec<String> {
     if let Some(variable) = option.strip_prefix("--env ") {
         let (name, value) = variable.split_once('=').unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Selection of the repository in which to file an issue.
+//! Selects the repository in which an issue should be filed.
 
 use judge::Kind;
 use plan::Library;
@@ -6,20 +6,20 @@ use plan::Library;
 use super::Form;
 use crate::Record;
 
-/// Repository, component and form for an issue, with the reason.
+/// Repository, component and form of an issue, and the reason for this choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     /// Repository, as `owner/name`.
     pub repository: &'static str,
-    /// Component, as spelled in the form's list.
+    /// Name of the component, as in the list of the form.
     pub component: &'static str,
-    /// Reason for this repository.
+    /// Reason why the issue belongs in this repository.
     pub why: String,
-    /// Form of the repository.
+    /// Issue form that the repository uses.
     pub form: Form,
 }
 
-/// Prefixes of function names, with the name of their library in the form.
+/// Prefix of the functions of each library, with the library's name in the form.
 const PREFIXES: [(&str, &str, Option<Library>); 5] = [
     ("hipblasLt", "hipBLASlt", Some(Library::Hipblaslt)),
     ("hipblas", "hipBLAS", None),
@@ -28,10 +28,10 @@ const PREFIXES: [(&str, &str, Option<Library>); 5] = [
     ("rocrand", "rocRAND", None),
 ];
 
-/// Selects the repository by the failing call, the libraries that the trial calls, and the kind of failure.
+/// Selects the repository of an issue by the failing call, the libraries that the trial calls, and the kind of failure.
 ///
-/// Since 2025, issues of the runtime, HIP and RCCL go to ROCm/rocm-systems, those of the math libraries to
-/// ROCm/rocm-libraries (observed in ROCm/rccl#2188 and ROCm/rocBLAS#1680), and those of the compiler to
+/// Since 2025, issues about the HIP runtime, the HSA runtime and RCCL go to ROCm/rocm-systems, those about the math
+/// libraries to ROCm/rocm-libraries (observed in ROCm/rccl#2188 and ROCm/rocBLAS#1680), and those about the compiler to
 /// ROCm/llvm-project.
 pub fn home(record: &Record, libraries: &[Library]) -> Home {
     let api = record.outcome.at.api.as_deref().unwrap_or_default();

@@ -1,9 +1,10 @@
-//! Section about expected failures that may have the same cause.
+//! Writes the section of an issue about expected failures that may have the same cause.
 
 use super::Findings;
 use crate::words::{link, unique, window};
 
-/// Lists upstream issues of the case and expected failures with the same signature.
+/// Lists the upstream issues that the case reproduces, and the expected failures with the same signature. `None` if
+/// there are none.
 pub(super) fn duplicates(findings: &Findings) -> Option<String> {
     let mut lines = Vec::new();
     let own = unique(findings.record.upstream.iter().cloned());

@@ -1,20 +1,20 @@
-//! Parts of Markdown.
+//! Formats code blocks, collapsed sections and rates for Markdown.
 
 use crate::evidence::Rate;
 
-/// Puts a text into a code block whose fence is longer than any fence in the text.
+/// Returns a code block that contains the text. Its fence is longer than any fence in the text.
 pub(super) fn fenced(language: &str, text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}{language}\n{}\n{fence}", text.trim_end())
 }
 
-/// Returns a collapsed section with this text.
+/// Returns a section with this title and text that is collapsed until the reader opens it.
 pub(super) fn folded(title: &str, text: &str) -> String {
     format!("<details><summary>{title}</summary>\n\n{text}\n\n</details>")
 }
 
-/// Formats a rate with its interval: `5/5 (95 % interval 55 % to 100 %)`.
+/// Formats a failure rate with its interval: `5/5 (95 % interval 55 % to 100 %)`.
 pub(super) fn with_interval(rate: Rate) -> String {
     match rate.interval() {
         None => "not run".to_owned(),
@@ -26,7 +26,8 @@ pub(super) fn with_interval(rate: Rate) -> String {
     }
 }
 
-/// Formats a probability in percent. `round` rounds outwards, so that an interval is never shown narrower than it is.
+/// Formats a probability in percent. `round` must round away from the interval's middle, so that an interval is never
+/// shown narrower than it is.
 pub(super) fn percent(p: f64, round: fn(f64) -> f64) -> String {
     let scale = if p < 0.1 { 10.0 } else { 1.0 };
     format!("{} %", round(p * 100.0 * scale) / scale)

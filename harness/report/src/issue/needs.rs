@@ -1,4 +1,5 @@
-//! Section about which parts of the program the failure needs, from the result of `rocrepro minimise`.
+//! Writes the section of an issue that explains which elements of the program the failure needs, from the result of
+//! `rocrepro minimise`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +12,7 @@ use crate::{
     words::{count, unique},
 };
 
-/// Explains for each remaining part of the program why it is needed.
+/// Explains for each remaining element of the program why it is needed. `None` if the program was not minimised.
 pub(super) fn minimised(findings: &Findings) -> Option<String> {
     let found = findings.minimised.as_ref()?;
     let mut text = format!(
@@ -21,7 +22,7 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
         count(found.runs, "run")
     );
     let [tested, structural, open] = Needed::by_proof(&found.elements);
-    // Elements with equal names are distinguished by their lines.
+    // Elements with the same description are distinguished by their lines.
     let named = |needed: &Needed| {
         let same = |other: &&Needed| other.what == needed.what && other.line != needed.line;
         match (needed.line, found.elements.iter().find(same)) {
@@ -52,7 +53,7 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
             "\n\nWithout an element that has failures in the last column too, it comes less often; such elements were kept.",
         );
     }
-    // Groups of calls and replacements are left out, because their single calls are listed too.
+    // Groups of calls, and replacements of calls, are left out, because the single calls are listed too.
     let single = |what: &str| {
         !what.contains(", ") && !what.contains(" calls from ") && !what.contains("instead of")
     };
@@ -101,12 +102,12 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
     Some(text)
 }
 
-/// Returns the rule that was broken, without the advice that follows in the text.
+/// Returns the rule that the case would break, without the advice that follows in the text.
 fn rule(why: &str) -> &str {
     why.split("; ").next().unwrap_or_default()
 }
 
-/// Lists the other failures that occurred without an element.
+/// Lists the other failures that occurred when an element was removed.
 fn other_failures(needed: &Needed) -> String {
     let alone = needed.instead.len() == 1 && needed.instead[0].count == needed.without.runs;
     let one = |met: &Instead| {
@@ -118,7 +119,7 @@ fn other_failures(needed: &Needed) -> String {
     if all.is_empty() { String::new() } else { format!("; {}", all.join(", ")) }
 }
 
-/// Explains the labels that are used in the table.
+/// Explains the labels with which the table marks failures of invalid cases.
 fn own(findings: &Findings, found: &Minimised, whys: &BTreeSet<InvalidVariant>) -> String {
     if whys.is_empty() {
         return String::new();

@@ -1,4 +1,5 @@
-//! Parts of an issue about a program case or the user's own program, in contrast to a program exported from a plan.
+//! Writes the parts of an issue about a program that rocrepro did not export: the user's own, or one that a case
+//! contains.
 
 use std::fmt::Write;
 
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::{Record, words::count};
 
-/// Substrings of kernel names that identify a library, each with the library's name in the form.
+/// Substrings of kernel names by which a library is recognised, each with the library's name in the form.
 const KERNELS: [(&str, &str); 8] = [
     ("rocsolver", "rocSOLVER"),
     ("rocsparse", "rocSPARSE"),
@@ -23,12 +24,12 @@ const KERNELS: [(&str, &str); 8] = [
     ("miopen", "MIOpen"),
 ];
 
-/// Returns the commands of the program, if the issue is about a program.
+/// Returns the commands that run the program, if the issue is about a program that rocrepro did not export.
 pub(super) fn own(findings: &Findings) -> Option<&Own> {
     findings.program.as_ref()?.own.as_ref()
 }
 
-/// Prefixes of status names in the texts of exceptions and in the last output of a program.
+/// Prefixes of status names that may occur in the messages of exceptions and in the last output of a program.
 const STATUSES: [&str; 6] =
     ["hipError", "HIP_ERROR_", "HIPRTC_ERROR_", "HSA_STATUS_", "rocblas_status_", "_STATUS_"];
 
@@ -94,7 +95,7 @@ fn names_a_status(outcome: &Outcome) -> bool {
     texts.any(|text| STATUSES.iter().any(|status| text.contains(status)))
 }
 
-/// Describes the failure in a few words, for the title.
+/// Describes the failure in a few words, for the title of the issue.
 pub(super) fn symptom(record: &Record) -> String {
     let outcome = &record.outcome;
     let parts: Vec<&str> = outcome.signature.split(':').collect();
@@ -158,7 +159,7 @@ pub(super) fn expected(outcome: &Outcome) -> String {
     }
 }
 
-/// Explains how to reproduce the failure, without the program's text.
+/// Explains how to reproduce the failure with the program in `file`. The program's text is in another section.
 pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
     let mut text = format!("The program is `{file}`");
     text.push_str(match (own.text_is_whole, own.in_case) {
@@ -215,7 +216,7 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
     text
 }
 
-/// Describes the run of the program as printed.
+/// Describes the result of running the program as the issue prints it.
 fn as_printed(run: &AsPrinted) -> String {
     let (fails_alike, end, last) = match run {
         AsPrinted::NotRun(why) => {
@@ -240,7 +241,7 @@ fn as_printed(run: &AsPrinted) -> String {
     )
 }
 
-/// Describes the interpreter and the Python packages of the run.
+/// Describes the interpreter and the Python packages with which the program ran. `None` if they are unknown.
 pub(super) fn packages(record: &Record) -> Option<String> {
     let program = record.program.as_ref()?;
     let runs_on = program.runs_on.as_ref().map(|it| format!("What ran the program: {it}."));
@@ -252,13 +253,13 @@ pub(super) fn packages(record: &Record) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
-/// Returns the library whose kernel a memory fault is in, by the name of the kernel.
+/// Returns the library that contains the kernel in which a memory fault occurred, recognised by the kernel's name.
 pub fn is_of_a_library(signature: &str) -> Option<&'static str> {
     let fault = signature.strip_prefix("memory-fault:")?;
     KERNELS.iter().find(|(mark, _)| fault.contains(mark)).map(|(_, library)| *library)
 }
 
-/// Selects the repository. A program gives less evidence for this than a call of a plan.
+/// Selects the repository for an issue about a program. The result is less certain than for a failing call of a plan.
 pub(super) fn home(record: &Record) -> Home {
     let outcome = &record.outcome;
     let fault = outcome.signature.strip_prefix("memory-fault:").unwrap_or_default();
@@ -369,7 +370,7 @@ mod tests {
             packages(&wrong).as_deref(),
             Some("2 Python packages in its environment: numpy==2.0, triton==3.9.0.")
         );
-        // A crash does not point to the compiler.
+        // A crash does not indicate that the compiler is the cause.
         wrong.outcome.kind = Kind::Crash;
         check(&wrong, "ROCm/rocm-systems clr");
     }

@@ -1,4 +1,4 @@
-//! Redaction of everything that is shown to other people. All texts pass through this module as a whole.
+//! Redacts everything that is shown to other people. Each text is passed to this module as a whole.
 
 use serde_json::{Map, Value};
 
@@ -13,12 +13,13 @@ use super::{
 use crate::text::visible;
 
 /// Prepares a text for publication: removes names, addresses and secrets, escapes control characters (including those
-/// that reorder text), and makes commands runnable for others. Given values are replaced before anything is rewritten.
+/// that reorder text), and makes commands runnable for others. The values of options are replaced first, because the
+/// other steps may change how a value is written.
 pub fn publish(text: &str, who: &Identity) -> String {
     visible(&patterns(&commands(&values(text, who)), who))
 }
 
-/// Prepares the options in a record for publication, like [`commands`] does for the options in a command.
+/// Prepares an option in a record for publication, as [`commands`] does for the options in a command.
 fn publish_option(option: &str, who: &Identity) -> String {
     if option.starts_with("--launcher ") {
         return "--launcher <value>".to_owned();
@@ -29,14 +30,14 @@ fn publish_option(option: &str, who: &Identity) -> String {
     }
 }
 
-/// Prepares all texts and field names of a JSON value for publication. Values of fields with a private name are
-/// removed, and so are environment variables of a run that do not concern ROCm.
+/// Prepares all strings and field names of a JSON value for publication. Values of fields that have a private name are
+/// removed, and so are environment variables that do not concern ROCm.
 pub fn publish_json(value: Value, who: &Identity) -> Value {
     match value {
         Value::String(text) => Value::String(publish(&text, who)),
         Value::Array(all) => publish_list(all, who),
         Value::Object(mut all) => {
-            // For example `{"name": "password", "value": "x"}`.
+            // An object may name its value: `{"name": "password", "value": "x"}`.
             let named =
                 ["name", "key"].iter().find_map(|key| all.get(*key)?.as_str().and_then(private));
             if let Some(private) = named
@@ -65,7 +66,7 @@ pub fn publish_json(value: Value, who: &Identity) -> Value {
                         .collect(),
                     value => publish_field(&key, value, who),
                 };
-                // Two names may be equal after redaction.
+                // Two field names may be equal after redaction.
                 let mut name = publish(&key, who);
                 while fields.contains_key(&name) {
                     name.push('\'');
@@ -79,8 +80,8 @@ pub fn publish_json(value: Value, who: &Identity) -> Value {
     }
 }
 
-/// Prepares a list for publication. A text may decide whether the next one is private: `["--token", "x"]`, or the lines
-/// of a key in PEM.
+/// Prepares a JSON list for publication. A string in the list may show that the next one is private, as in `["--token",
+/// "x"]` or in the lines of a PEM key.
 fn publish_list(all: Vec<Value>, who: &Identity) -> Value {
     let mut option = None;
     let mut in_key = false;
@@ -102,9 +103,10 @@ fn publish_list(all: Vec<Value>, who: &Identity) -> Value {
     Value::Array(out)
 }
 
-/// Prepares the value of a field for publication. The name of the field may make the value private.
+/// Prepares the value of a JSON field for publication. The field's name may make the value private.
 fn publish_field(name: &str, value: Value, who: &Identity) -> Value {
-    // These values may look like a host, an address or a UUID, but are names of cases or kernels, or versions.
+    // The values of these fields may look like a host, an address or a UUID, but are versions or names of cases or
+    // kernels.
     const NAMES: [&str; 9] =
         ["case", "trial", "trials", "kernel", "kernels", "build_id", "build", "rocm", "version"];
     let is_one_word = |text: &str| !text.contains(char::is_whitespace);
@@ -124,11 +126,12 @@ fn publish_field(name: &str, value: Value, who: &Identity) -> Value {
         }
         _ => {}
     }
-    // A sentence is not the name of a field.
+    // A name that looks like a sentence does not make the value private.
     let is_name = name.split_whitespace().count() <= 3 && !name.contains(['=', ':', '$', '<']);
     match private(name).filter(|_| is_name) {
         Some(private) if is_plural(name) && !private.is_secret() => match value {
-            // The keys of `{"users": {"alice": …}}` are names too.
+            // If the name of the field is private, the keys of the object may be private too: `{"users": {"alice":
+            // …}}`.
             Value::Object(all) => numbered(private, all, who),
             value => without(private, value, who),
         },
@@ -137,7 +140,8 @@ fn publish_field(name: &str, value: Value, who: &Identity) -> Value {
     }
 }
 
-/// Replaces the keys of an object whose keys are private.
+/// Replaces the keys of an object whose keys are private by words such as `<user>`. Apostrophes are added to words that
+/// would otherwise be equal.
 fn numbered(private: Private, all: Map<String, Value>, who: &Identity) -> Value {
     let mut fields = Map::new();
     for (key, value) in all {
@@ -150,8 +154,8 @@ fn numbered(private: Private, all: Map<String, Value>, who: &Identity) -> Value 
     Value::Object(fields)
 }
 
-/// Replaces all texts and numbers in the value of a private field. In an object below a field such as `host`, only the
-/// name and the id are private.
+/// Replaces all strings and numbers in the value of a private field. If the value is an object and the field is not a
+/// secret, for example `host`, only its name and id are replaced.
 fn without(private: Private, value: Value, who: &Identity) -> Value {
     let replaced = |text: &str| (!is_harmless(private, text)).then(|| private.word().into());
     match value {
@@ -180,7 +184,8 @@ fn without(private: Private, value: Value, who: &Identity) -> Value {
 }
 
 impl Issue {
-    /// Returns the issue with all texts redacted. `program` is the name of the block with the program.
+    /// Returns the issue with its title and sections redacted. `program` is the name of the block that contains the
+    /// program.
     pub fn published(mut self, who: &Identity, program: Option<&str>) -> Issue {
         self.title = publish(&self.title, who);
         for Block { name, text, .. } in self.sections.iter_mut().flat_map(|(_, blocks)| blocks) {
@@ -208,7 +213,7 @@ fn commands(text: &str) -> String {
             rest = &rest[at + 2..];
             continue;
         };
-        // The whole word may be quoted: '--env=A=b c'.
+        // The option and its value may be quoted as one word: '--env=A=b c'.
         let quote = before.chars().next_back().filter(|c| ['\'', '"'].contains(c));
         let after = &found[option.len() + 1..];
         let (word, after) = match quote {

@@ -1,4 +1,4 @@
-//! Redaction of whole files: JSON, lines of JSON, XML and text.
+//! Redacts whole files: JSON, lines of JSON, XML and plain text.
 
 use serde_json::Value;
 
@@ -8,8 +8,8 @@ use super::{
     redact::Identity,
 };
 
-/// Prepares the text of a file for publication. In JSON, each text is prepared separately, because the name of its
-/// field may make it private. All other content is prepared as text.
+/// Prepares the text of a file for publication. In JSON, each string is redacted separately, because the name of its
+/// field may make the string private. All other content is redacted as plain text.
 pub fn publish_file(text: &str, who: &Identity) -> String {
     match object(text) {
         Parsed::Value(value) => return format!("{:#}\n", publish_json(value, who)),
@@ -18,7 +18,7 @@ pub fn publish_file(text: &str, who: &Identity) -> String {
         Parsed::Text => {}
     }
     let mut out = String::with_capacity(text.len());
-    // Lines that are not JSON belong together: a key in PEM has several.
+    // Consecutive lines that are not JSON are redacted together, because a PEM key has several lines.
     let mut rest = String::new();
     for line in text.split_inclusive('\n') {
         let replaced = match object(line) {
@@ -36,17 +36,17 @@ pub fn publish_file(text: &str, who: &Identity) -> String {
     out + &publish(&rest, who)
 }
 
-/// Replacement of JSON that is nested so deeply that it cannot be parsed.
+/// Text that replaces JSON which is nested so deeply that it cannot be parsed.
 const TOO_DEEP: &str = "\"<JSON nested too deeply>\"";
 
-/// Result of parsing the text of a file or line as JSON.
+/// Result of trying to parse the text of a file or line as JSON.
 enum Parsed {
     Value(Value),
     TooDeep,
     Text,
 }
 
-/// Parses a JSON object or list; other values are text.
+/// Parses a string that is a JSON object or list. Any other string is treated as plain text.
 fn object(text: &str) -> Parsed {
     if !text.trim_start().starts_with(['{', '[']) {
         return Parsed::Text;

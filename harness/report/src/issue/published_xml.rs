@@ -1,5 +1,5 @@
-//! Redaction of XML files such as JUnit. Each text and each value of an attribute is redacted as the text that it stands
-//! for, without its escape sequences, and then the file as a whole.
+//! Redacts XML files, such as JUnit reports. First, each text and each attribute value is unescaped and redacted
+//! separately. Then, the file is redacted as a whole.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -11,13 +11,13 @@ use super::{
     redact::{Identity, WORDS},
 };
 
-/// Returns true for a file that begins like XML or like a JUnit file without a declaration.
+/// Returns true if a file begins like XML, or like a JUnit report without an XML declaration.
 pub(super) fn is_xml(file: &str) -> bool {
     let text = file.trim_start_matches('\u{feff}').trim_start();
     ["<?xml", "<testsuite"].iter().any(|begin| text.starts_with(begin))
 }
 
-/// Prepares XML for publication. The words that replace private values are escaped.
+/// Prepares an XML file for publication. The words that replace private values, such as `<user>`, are escaped.
 pub(super) fn publish_xml(file: &str, who: &Identity) -> String {
     let mut text = String::with_capacity(file.len());
     let mut rest = file;
@@ -35,14 +35,15 @@ pub(super) fn publish_xml(file: &str, who: &Identity) -> String {
             text.push_str(&partial_escape(publish(&plain, who)));
         }
     }
-    // Attributes are in double quotes, so single quotes need no escape. Commands can be parsed only with plain quotes.
+    // Attributes are written in double quotes, so single quotes in them need no escape. Commands can only be parsed if
+    // their quotes are not escaped.
     let published = publish(&text.replace("&apos;", "'"), who);
     WORDS.iter().fold(published, |text, word| {
         text.replace(&format!("<{word}>"), &format!("&lt;{word}&gt;"))
     })
 }
 
-/// Returns the length of the text, tag, comment or section with which XML begins.
+/// Returns the length of the text, tag, comment or CDATA section at the beginning of `xml`.
 fn end(xml: &str) -> usize {
     for (begin, end) in [("<![CDATA[", "]]>"), ("<!--", "-->"), ("<?", "?>")] {
         if xml.starts_with(begin) {
@@ -64,7 +65,7 @@ fn end(xml: &str) -> usize {
     xml.len()
 }
 
-/// Redacts the values of the attributes of a tag.
+/// Redacts the values of all attributes of a tag.
 fn attributes(tag: &str, who: &Identity) -> String {
     static VALUE: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r#"=\s*(?:"([^"]*)"|'([^']*)')"#).ok());

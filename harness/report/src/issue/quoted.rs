@@ -1,4 +1,4 @@
-//! Escapes foreign texts before an issue is written, so that no part of the issue can contain them unescaped.
+//! Escapes strings from outside rocrepro before an issue is written, so that they cannot become markup in the issue.
 
 use judge::likeness;
 
@@ -10,8 +10,8 @@ use crate::{
     text::{code, markdown},
 };
 
-/// Escapes foreign texts that appear within sentences, tables and inline code. Fenced blocks are left alone: their
-/// fence is always longer than any fence in them.
+/// Escapes the strings in the findings that the issue shows in sentences, tables and inline code. Strings in code
+/// blocks are not changed, because the fence of a block is always longer than any fence in its content.
 pub(super) fn in_markdown(findings: &Findings) -> Findings {
     let mut findings = findings.clone();
     let reported = findings.record.outcome.signature.clone();
@@ -65,17 +65,17 @@ pub(super) fn in_markdown(findings: &Findings) -> Findings {
     findings
 }
 
-/// Escapes texts that appear in sentences and table cells.
+/// Escapes strings that the issue shows in sentences and table cells.
 fn prose<'t>(texts: impl IntoIterator<Item = &'t mut String>) {
     texts.into_iter().for_each(|text| *text = markdown(text));
 }
 
-/// Escapes texts that appear between backticks.
+/// Escapes strings that the issue shows between backticks.
 fn spans<'t>(texts: impl IntoIterator<Item = &'t mut String>) {
     texts.into_iter().for_each(|text| *text = code(text));
 }
 
-/// Escapes texts that appear both in sentences and between backticks.
+/// Escapes strings that the issue shows both in sentences and between backticks.
 fn both<'t>(texts: impl IntoIterator<Item = &'t mut String>) {
     texts.into_iter().for_each(|text| *text = markdown(&code(text)));
 }
@@ -128,7 +128,8 @@ fn bisected(found: &mut Bisected) {
     }
     for Component { name, good, bad, compare_url } in &mut found.components {
         prose([name, good, bad]);
-        // The link comes from a manifest. One with a closing parenthesis would end the Markdown link, so it is dropped.
+        // The address comes from a manifest. An address with a closing parenthesis would end the Markdown link, so it
+        // is dropped.
         compare_url.take_if(|url| !is_link(url));
     }
 }

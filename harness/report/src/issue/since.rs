@@ -1,4 +1,4 @@
-//! Section about the first release that fails, from the result of a bisect.
+//! Writes the section of an issue about the first release that fails, from the result of a bisect.
 
 use std::fmt::Write;
 
@@ -9,7 +9,8 @@ use super::{
 };
 use crate::evidence::Bisected;
 
-/// Lists failing and passing releases, and the result of a second search between two of them.
+/// Lists failing and passing releases, and the result of a second search among the builds between two of them. `None`
+/// if there was no bisect.
 pub(super) fn versions(findings: &Findings) -> Option<String> {
     let found = findings.bisected.as_ref()?;
     let when = if found.fix { "Until when" } else { "Since when" };
@@ -20,7 +21,7 @@ pub(super) fn versions(findings: &Findings) -> Option<String> {
     Some(text)
 }
 
-/// Formats a bisect result with the runs of each build.
+/// Formats a bisect result, with the results of each build.
 fn answer(found: &Bisected) -> String {
     let mut text = String::new();
     let (good, bad) =
@@ -92,7 +93,7 @@ fn answer(found: &Bisected) -> String {
     text
 }
 
-/// Formats a sentence whose first letter becomes a capital.
+/// Formats a sentence: its first letter becomes a capital.
 fn sentence_from(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();

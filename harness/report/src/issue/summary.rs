@@ -1,4 +1,4 @@
-//! The page of an issue in the evidence folder, and its summary for the terminal.
+//! Writes the report file of an issue into the evidence folder, and a summary for the terminal.
 
 use std::path::Path;
 
@@ -6,11 +6,11 @@ use super::{Findings, Issue, redact::WORDS};
 use crate::evidence::REPORT_FILE;
 
 impl Issue {
-    /// Returns the file of the issue: comments with title and repository, then its text.
+    /// Returns the text of the report file: comments that contain the title and repository, then the text of the issue.
     pub fn page(&self) -> String {
         format!(
             "<!-- title: {} -->\n<!-- repository: {} -->\n\n{}",
-            // The title must not end the comment, or be markup for a reader that ignores comments.
+            // The title must not end the comment, and must not be markup for a reader that ignores comments.
             self.title.replace("--", "- -").replace('<', "&lt;").replace("](", "] ("),
             if self.is_draft { "none yet" } else { self.repository },
             self.markdown()
@@ -18,7 +18,8 @@ impl Issue {
     }
 }
 
-/// Returns the summary of an issue in a folder. With `open` it ends with an address that opens the form.
+/// Returns a summary of the issue whose report is in `folder`. If `open` is true, the summary ends with a web address
+/// that opens the form.
 pub fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) -> String {
     let mut text = format!("{}\n", folder.join(REPORT_FILE).display());
     text.push_str(&format!("  title       {}\n", issue.title));

@@ -13,7 +13,7 @@ use crate::{
 
 const PROGRAM: &str = "#include <hip/hip_runtime.h>\nint main() { return 0; }\n";
 
-/// Findings with every optional part, for an injected fault on the emulated device.
+/// Returns findings in which every optional field is set, for an injected fault on the emulated device.
 fn planted() -> Findings {
     let record = with_fault(Fault::CopyZero, failed("copies/small-sizes[bytes=2,host=pageable]"));
     let on = Setting::of(&record);
@@ -202,7 +202,7 @@ fn planted() -> Findings {
     }
 }
 
-/// A finer search is shown only if it refines the reported answer. A search for a fix has other headings.
+/// A finer search is shown only if it refines the reported result. A search for a fix has other headings.
 #[test]
 fn shows_the_finer_search_of_the_reported_answer() {
     let mut findings = planted();
@@ -226,7 +226,7 @@ fn shows_the_finer_search_of_the_reported_answer() {
     assert!(at("#### Between these two") < at("First good: **361a3e7**. Last bad: **9f00d11**."));
 }
 
-/// A build that has failed is not called good.
+/// If a build before the change has failed in some runs, it must not be called good.
 #[test]
 fn failures_before_the_change_make_it_worse() {
     let mut findings = planted();
@@ -243,7 +243,7 @@ fn failures_before_the_change_make_it_worse() {
     assert!(!text.contains("Last good"), "{text}");
 }
 
-/// Findings for a crash on a GPU, with only the required parts.
+/// Returns findings for a crash on a GPU, in which only the required fields are set.
 fn real() -> Findings {
     let mut record = on_gpu(failed("graphs/long-chain[nodes=30000]"));
     record.title = "A chain of many kernel nodes instantiates".to_owned();
@@ -341,17 +341,17 @@ fn warnings_come_before_the_problem() {
     assert!(!text.contains("emulated") && !text.contains("injected"));
 }
 
-/// Hostile text, put into all foreign texts.
+/// Malicious text that the test appends to all strings from outside rocrepro.
 const HOSTILE: &str = "<img src=x onerror=alert(1)> @everyone ` [a](http://evil/) ![i](http://evil/)\n# head | cell <!-- </details>";
 
-/// Appends hostile text to every string in the evidence.
+/// Appends malicious text to every string in the evidence.
 fn with_hostile_text<T: serde::Serialize + serde::de::DeserializeOwned>(
     evidence: &T,
     texts: &[String],
 ) -> T {
     fn append(value: &mut serde_json::Value, texts: &[String]) {
         match value {
-            // Names of enum variants are not foreign texts.
+            // Strings that are names of enum variants must not change.
             serde_json::Value::String(text) if !texts.contains(text) => text.push_str(HOSTILE),
             serde_json::Value::Array(all) => all.iter_mut().for_each(|v| append(v, texts)),
             serde_json::Value::Object(all) => all.values_mut().for_each(|v| append(v, texts)),
@@ -363,7 +363,7 @@ fn with_hostile_text<T: serde::Serialize + serde::de::DeserializeOwned>(
     serde_json::from_value(value).expect("texts stay texts")
 }
 
-/// An independent Markdown parser checks that no foreign text becomes markup.
+/// An independent Markdown parser checks that no text from outside rocrepro becomes markup.
 #[test]
 fn foreign_texts_are_escaped_everywhere() {
     use pulldown_cmark::{Event, Options, Parser, Tag};

@@ -1,11 +1,13 @@
-//! Environment variables that may be published: their names are known, and so is the form of their values.
+//! Decides which environment variables may be published: the name must be known, and the value must consist of known
+//! words.
 
 use std::{collections::HashSet, sync::LazyLock};
 
 use regex::{Captures, Regex};
 
-/// Names of variables that ROCm, PyTorch and Triton read, one per line. Those of ROCm are texts in the libraries of
-/// Debian's 5.2.3, 5.7.1, 6.4.3 and 7.2.4, those of PyTorch are texts in its own libraries, and the others are from the documentation.
+/// Names of environment variables that ROCm, PyTorch and Triton read, one per line. Those of ROCm were found as strings
+/// in the libraries of Debian's 5.2.3, 5.7.1, 6.4.3 and 7.2.4, those of PyTorch as strings in its own libraries; the
+/// others are from the documentation.
 const NAMES: &str = include_str!("known_variables.txt");
 
 static KNOWN: LazyLock<HashSet<&str>> = LazyLock::new(|| NAMES.lines().collect());
@@ -38,19 +40,19 @@ const PREFIXES: [&str; 25] = [
     "TRITON_",
 ];
 
-/// Returns true if ROCm or PyTorch read this variable, or may read it, and a stock environment does not have it.
+/// Returns true if ROCm or PyTorch read the variable, or may read it, and a fresh installation does not set it.
 pub fn concerns_rocm(variable: &str) -> bool {
     KNOWN.contains(variable) || PREFIXES.iter().any(|prefix| variable.starts_with(prefix))
 }
 
-/// Returns true if the value of the variable may be published: ROCm, PyTorch or Triton read the variable, and the value
-/// consists of words that say nothing about people or projects.
+/// Returns true if the value of an environment variable may be published: ROCm, PyTorch or Triton read the variable,
+/// and the value consists of words that say nothing about people or projects.
 pub fn is_public(variable: &str, value: &str) -> bool {
     KNOWN.contains(variable) && is_known(value)
 }
 
-/// Returns true if each part of the value is a number, a known word, an architecture or a path. Private paths
-/// are replaced by the redaction of paths.
+/// Returns true if each part of the value is a number, a known word, an architecture or a path. Private paths are
+/// replaced later, in [`super::redact`].
 fn is_known(value: &str) -> bool {
     const WORDS: [&str; 72] = [
         "nccl",
@@ -142,26 +144,26 @@ fn is_known(value: &str) -> bool {
             || word.split(['=', ':', '+', '-', '^', '[', ']', '>', '|', '!']).all(part)
     };
     value.split([',', ';', ' ', '\t']).all(|part| {
-        // A list of paths has colons too.
+        // The colons may also separate the paths in a list.
         word(part) || part.split(':').all(word)
     })
 }
 
-/// Returns true for a decimal or hexadecimal number, a size such as `64M` and a version such as `11.0.1`.
+/// Returns true for a decimal or hexadecimal number, a size such as `64M`, or a version such as `11.0.1`.
 fn is_number(text: &str) -> bool {
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let hex = hex.is_some_and(|digits| {
         !digits.is_empty() && digits.len() <= 64 && digits.bytes().all(|b| b.is_ascii_hexdigit())
     });
     let digits = text.trim_end_matches(['k', 'K', 'm', 'M', 'g', 'G', 'b', 'B']);
-    // Long numbers may be ids.
+    // A number with more than ten digits may be an id.
     let is_short = digits.len() <= 10 && text.len() - digits.len() <= 2;
     hex || is_short
         && digits.starts_with(|c: char| c.is_ascii_digit())
         && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
 }
 
-/// Replaces the values of variables of ROCm in the layout `NAME=VALUE` that may not be published.
+/// Replaces the values that may not be published in assignments `NAME=VALUE` to environment variables of ROCm.
 pub(super) fn assignments(text: &str) -> String {
     static ASSIGNMENT: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let value = r#"(?:"[^"\n]*"|'[^'\n]*'|[^\s"'`,;)|<>\\]+)"#;

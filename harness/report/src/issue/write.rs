@@ -1,4 +1,4 @@
-//! Renders the parts of an issue.
+//! Writes the sections of an issue about a trial.
 
 use std::{cmp::Ordering, fmt::Write};
 
@@ -45,7 +45,7 @@ pub(super) fn symptom(findings: &Findings) -> String {
     }
 }
 
-/// Describes the wrong bytes of a buffer, by the class in the signature.
+/// Describes the wrong bytes of a buffer, given the class of wrong data in the signature.
 fn wrong_data(buffer: &str, class: &str, summary: &str) -> String {
     match class {
         "zero" => format!("`{buffer}` holds zeros in the place of its data"),
@@ -58,12 +58,12 @@ fn wrong_data(buffer: &str, class: &str, summary: &str) -> String {
     }
 }
 
-/// Returns the title, without the form's prefix.
+/// Returns the title of the issue, without the prefix that the form demands.
 pub(super) fn title(findings: &Findings) -> String {
     let record = &findings.record;
     let values =
         record.trial.split_once('[').map_or("", |(_, values)| values.trim_end_matches(']'));
-    // A minimal case has no axes. A value of the original case is named only if another one passes.
+    // A minimal case has no axes. The value of an axis in the original case is named only if another value passes.
     let decides = |value: &&str| {
         let axis = value.split('=').next().unwrap_or_default();
         let other = |control: &Control| {
@@ -90,8 +90,8 @@ pub(super) fn title(findings: &Findings) -> String {
     if findings.planted.is_empty() { title } else { format!("INJECTED, do not file: {title}") }
 }
 
-/// Returns the warnings at the top of the issue: injected fault, error of the case itself, emulated device. Returns an
-/// empty string for a failure on a GPU.
+/// Returns the warnings at the top of the issue, about an injected fault, an error in the case itself, or an emulated
+/// device. Returns an empty string for a failure on a GPU without these problems.
 pub(super) fn notice(findings: &Findings) -> String {
     let mut notes = Vec::new();
     if !findings.planted.is_empty() {
@@ -126,7 +126,7 @@ pub(super) fn notice(findings: &Findings) -> String {
             None => String::new(),
         };
         let libraries = match own_program::own(findings) {
-            // Other libraries may come from the program's own packages.
+            // The program's own Python packages may contain the other libraries.
             Some(_) => "ROCm's libraries",
             None => "the libraries",
         };
@@ -139,7 +139,7 @@ pub(super) fn notice(findings: &Findings) -> String {
     notes.iter().map(|note| format!("> {note}")).collect::<Vec<_>>().join("\n>\n")
 }
 
-/// Describes the origin of the libraries. Builds of a distribution contain its patches.
+/// Describes where the libraries are from. Builds by a distribution contain the distribution's patches.
 fn builds(findings: &Findings) -> String {
     let spec = &findings.record.stack.spec;
     match findings.packages.is_empty() {
@@ -149,7 +149,8 @@ fn builds(findings: &Findings) -> String {
     }
 }
 
-/// Returns the requirements of the program in addition to a C++ compiler, if they are only HIP and hipRTC.
+/// Describes what the exported program requires in addition to a C++ compiler. `None` unless that is only HIP and
+/// hipRTC.
 fn requirements_if_standalone(findings: &Findings) -> Option<String> {
     let program = findings.program.as_ref().filter(|program| program.own.is_none())?;
     let hiprtc = program.text.contains("<hip/hiprtc.h>");
@@ -164,7 +165,7 @@ fn summary(findings: &Findings) -> String {
     placed(findings, &findings.record.outcome.summary)
 }
 
-/// Removes line numbers of the case file if the issue contains an exported program instead of the case.
+/// Removes line numbers of the case file from a sentence if the issue contains an exported program instead of the case.
 fn placed(findings: &Findings, text: &str) -> String {
     let written = findings.program.as_ref().is_some_and(|program| program.own.is_none());
     if written { without_lines(text) } else { text.to_owned() }
@@ -185,11 +186,11 @@ pub(super) fn problem(findings: &Findings) -> String {
     text
 }
 
-/// Makes a sentence: capital letter (unless it starts with a name) and full stop.
+/// Formats a sentence: a capital letter at the start, unless the text starts with a name, and a full stop.
 pub(super) fn sentence(text: &str) -> String {
     let mut letters = text.trim().chars();
     let start: String = match letters.next() {
-        // A function or buffer at the start keeps its case.
+        // If the text starts with the name of a function or buffer, its first letter is not changed.
         Some(c) if text.starts_with("the ") || text.starts_with("every ") => {
             c.to_uppercase().collect()
         }
@@ -219,7 +220,7 @@ pub(super) fn expected(findings: &Findings) -> String {
         _ => must_hold(outcome),
     };
     let holds = sentence(&holds);
-    // The title describes neither a reduced case nor a single call.
+    // The title of the case describes neither a reduced case nor a single failing call.
     let whole = findings.minimised.is_none() && outcome.kind != Kind::ApiError;
     if whole { format!("{} {holds}", sentence(&findings.record.title)) } else { holds }
 }
@@ -241,7 +242,7 @@ pub(super) fn actual(findings: &Findings) -> String {
     text
 }
 
-/// Describes the failure rate and the variants that pass.
+/// Describes how often the failure occurs, and which variants of the trial pass.
 pub(super) fn rate_and_controls(findings: &Findings) -> String {
     let mut text = format!("**Rate:** fails in {} fresh processes.", with_interval(findings.rate));
     for OtherFailure { signature, count } in &findings.others {
@@ -275,7 +276,7 @@ pub(super) fn rate_and_controls(findings: &Findings) -> String {
     text
 }
 
-/// Lists the effects of mitigations in a table.
+/// Formats a table of the mitigations that were tried and their effects. `None` if none were tried.
 pub(super) fn mitigations(findings: &Findings) -> Option<String> {
     let found = findings.mitigations.as_ref()?;
     let mut text = format!(
@@ -360,7 +361,7 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
     Some(text)
 }
 
-/// Explains how to reproduce the failure, without the program's text.
+/// Explains how to reproduce the failure with the exported program or the case, which is in another section.
 pub(super) fn steps(findings: &Findings) -> String {
     let Some(program) = &findings.program else {
         return format!(
@@ -429,7 +430,7 @@ pub(super) fn steps(findings: &Findings) -> String {
     text
 }
 
-/// Describes the runs of the exported program.
+/// Describes how often the exported program showed the failure, in comparison with the reported failure rate.
 fn ran(exported: &Exported, verified: Rate, reported: Rate) -> String {
     let Rate { failed, runs } = verified;
     if failed == 0 {
@@ -459,7 +460,7 @@ fn ran(exported: &Exported, verified: Rate, reported: Rate) -> String {
         }
     }
     if failed < runs {
-        // Number of runs that show the failure at least once with 95 % probability.
+        // Number of runs in which the failure occurs at least once with a probability of 95 %.
         let miss = 1.0 - f64::from(failed) / f64::from(runs);
         let most = (0.05_f64.ln() / miss.ln()).ceil();
         let _ = write!(text, " In a loop: `for i in $(seq {most}); do ./repro || break; done`.");
@@ -481,7 +482,8 @@ pub(super) fn place(on: &Setting) -> String {
     format!("{rocm}({}) on {emulated}{}", on.stack, on.gfx)
 }
 
-/// Returns the source of the program as a collapsed section.
+/// Returns a collapsed section that contains the text of the program. `None` if the issue has no program, or if the
+/// program's text is empty.
 pub(super) fn program(findings: &Findings) -> Option<String> {
     let program = findings.program.as_ref().filter(|program| !program.text.is_empty())?;
     Some(folded(
@@ -490,7 +492,7 @@ pub(super) fn program(findings: &Findings) -> Option<String> {
     ))
 }
 
-/// Explains the choice of the repository and lists the builds in the failing process.
+/// Explains why the issue belongs in this repository, and lists the builds of the libraries in the failing process.
 pub(super) fn repository_and_builds(findings: &Findings, home: &Home) -> String {
     let record = &findings.record;
     let mut text = String::new();
@@ -539,7 +541,7 @@ pub(super) fn repository_and_builds(findings: &Findings, home: &Home) -> String 
     text
 }
 
-/// Returns the case that repeats the runs: the minimal one if there is one.
+/// Returns a collapsed section with the case that repeats the runs: the minimal case if there is one.
 pub(super) fn case(findings: &Findings) -> String {
     let record = &findings.record;
     let Some(minimal) = &findings.minimised else {
@@ -566,7 +568,7 @@ pub(super) fn log(title: &str, text: &str) -> String {
     folded(title, &fenced("", text))
 }
 
-/// Names the version of rocrepro that wrote the issue and the command that repeats it.
+/// Returns the last line of the issue: the version of rocrepro that wrote it, and the command that repeats it.
 pub(super) fn colophon(findings: &Findings) -> String {
     let record = &findings.record;
     format!(

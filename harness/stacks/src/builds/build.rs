@@ -1,4 +1,4 @@
-//! Builds, and queries for builds.
+//! Builds of ROCm with the places that offer them, and queries for builds.
 
 use std::path::PathBuf;
 
@@ -17,18 +17,20 @@ pub struct Build {
     /// Name of the build in a history, for example a version such as `7.15.0a20260702`, a commit, `debian:6.4.3`, or
     /// the name of a folder.
     pub id: String,
-    /// Version in the publisher's spelling, for example `7.15.0a20260702` or `7.10.0.dev0+<commit>`.
+    /// Version as the publisher writes it, for example `7.15.0a20260702` or `7.10.0.dev0+<commit>`.
     pub version: String,
-    /// Day of the build according to its name; if the name contains no day, according to its listing.
+    /// Day on which the build was made, from its name; if the name contains no day, from its listing. `None` if
+    /// unknown.
     pub date: Option<Date>,
-    /// Family of architectures in the publisher's spelling; empty if the build supports all.
+    /// Name of the family of architectures as the publisher writes it; empty if the build supports all architectures.
     pub family: String,
     /// CI run that made the build; `None` if no listing contains it.
     #[serde(default)]
     pub run: Option<String>,
     /// Locations of the build, the preferred one first. If a location does not have the build, the next one is tried.
     pub places: Vec<BuildLocation>,
-    /// Commits of the components; `None` if they can be read only from the build itself.
+    /// Commits of the components; `None` if no listing contains them, so that they can be read only from the build
+    /// itself.
     pub components: Option<Components>,
 }
 
@@ -36,14 +38,14 @@ pub struct Build {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BuildLocation {
-    /// Archives whose contents together are a prefix.
+    /// Archives that together contain a whole prefix.
     Archives {
         /// Name of the source.
         source: String,
         /// The archives, at least one.
         archives: Vec<Archive>,
     },
-    /// A folder that is a prefix already.
+    /// A folder that is already a prefix.
     Directory(PathBuf),
     /// A release that Debian packages, for example `debian:6.4.3`.
     Debian(String),
@@ -60,7 +62,7 @@ pub struct Archive {
     pub size: Option<u64>,
     /// SHA-256 in hexadecimal; `None` if it is not published in the listing.
     pub sha256: Option<String>,
-    /// Address of a file that contains the SHA-256, if there is one.
+    /// Address of a file that contains the SHA-256; `None` if no such file is published.
     #[serde(default)]
     pub sha256_url: Option<String>,
 }
@@ -70,11 +72,11 @@ pub struct Archive {
 pub struct BuildQuery {
     /// Architecture, for example `gfx1151`.
     pub gfx: String,
-    /// First day of the builds; `None` means no limit.
+    /// First day on which a build may have been made; `None` means no limit.
     pub from: Option<Date>,
-    /// Last day of the builds; `None` means no limit.
+    /// Last day on which a build may have been made; `None` means no limit.
     pub to: Option<Date>,
-    /// Marks in the versions of builds that are not from the main branch and are wanted too, for example `+bkc` or
+    /// Version marks of builds from other branches than main that the query includes too, for example `+bkc` or
     /// `.dev0`.
     pub beside_main: Vec<&'static str>,
 }
@@ -93,7 +95,7 @@ impl Build {
         version.is_ok() && names::day(&self.version).is_none() && !self.version.contains(".dev")
     }
 
-    /// Returns true if a text is a name of this build: its id, its version, the part of its id after the colon (`6.4.3`
+    /// Returns true if `text` is a name of this build: its id, its version, the part of its id after the colon (`6.4.3`
     /// for `debian:6.4.3`), or its abbreviated commit.
     pub fn is_called(&self, text: &str) -> bool {
         let behind = || self.id.split_once(':').is_some_and(|(_, name)| name == text);
@@ -101,7 +103,7 @@ impl Build {
         self.id == text || self.version == text || behind() || begins()
     }
 
-    /// Returns the number of bytes to download for the build; `None` if its listing does not contain the sizes.
+    /// Returns the number of bytes to download for the build; `None` if the listing does not contain all sizes.
     pub fn size(&self) -> Option<u64> {
         self.places.iter().find_map(|place| match place {
             BuildLocation::Archives { archives, .. } => {
@@ -111,7 +113,7 @@ impl Build {
         })
     }
 
-    /// Returns a build whose other properties are unknown.
+    /// Returns a build of which only id and version are known.
     pub(crate) fn named(id: String, version: String) -> Self {
         Self {
             id,
@@ -126,8 +128,8 @@ impl Build {
 }
 
 impl BuildQuery {
-    /// Returns a query for the builds between two builds, which are given by name. If both names contain days, fewer
-    /// pages have to be read.
+    /// Returns a query for the builds between two builds, which are given by name. If both names contain days, the
+    /// query is limited to these days, so that fewer pages of the listings have to be read.
     pub fn between(gfx: &str, one: &str, other: &str) -> Self {
         let day = |text: &str| {
             let text = of_day(text).map_or(text, |(_, day)| day);
@@ -143,7 +145,7 @@ impl BuildQuery {
     }
 }
 
-/// Splits a name of a push that contains its day into commit and day, for example `361a3e7@2026-07-04`.
+/// Splits the name of a push that contains a day, for example `361a3e7@2026-07-04`, into its commit and its day.
 pub(crate) fn of_day(text: &str) -> Option<(&str, &str)> {
     text.split_once('@').filter(|(commit, _)| commit.chars().all(|c| c.is_ascii_hexdigit()))
 }
@@ -162,7 +164,7 @@ mod tests {
         check(&push, commit, true);
         check(&push, "7.15.0", true);
         check(&push, "361a3e7", true);
-        // The first text is too short, and the second one is another commit.
+        // The first name is too short. The second one is the name of another commit.
         check(&push, "361a3e", false);
         check(&push, "361a3e8", false);
         check(&push, "", false);

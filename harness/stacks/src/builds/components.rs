@@ -1,4 +1,5 @@
-//! Commits of the components of a build, from `therock_manifest.json`.
+//! Reads the commits of a build's components from `therock_manifest.json`, and compares them with those of another
+//! build.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,8 +7,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Commits of the components of a build. The schema is that of TheRock's `generate_therock_manifest.py`. Tarballs
-/// contain the file since 2025-10-20.
+/// Commits of the components of a build, as in the `therock_manifest.json` that TheRock's
+/// `generate_therock_manifest.py` writes. Tarballs contain this file since 2025-10-20.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Components {
     /// Commit of TheRock.
@@ -22,7 +23,7 @@ pub struct Components {
 /// Commit and repository of one submodule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComponentPin {
-    /// Commit.
+    /// Commit hash.
     pub commit: String,
     /// Address of the repository, for example `https://github.com/ROCm/rocm-systems`.
     pub repository: String,
@@ -62,7 +63,7 @@ struct RawModule {
 }
 
 impl Components {
-    /// Parses the text of a `therock_manifest.json`. Returns `None` if the text is something else.
+    /// Parses the text of a `therock_manifest.json`. Returns `None` if the text has another form.
     pub fn parse(text: &str) -> Option<Self> {
         let raw: Raw = serde_json::from_str(text).ok()?;
         let pin = |module: RawModule| {
@@ -71,7 +72,7 @@ impl Components {
         };
         Some(Self {
             therock: raw.the_rock_commit?,
-            // The value is a number in some releases of the generator, and a string in others.
+            // Some versions of the generator write a number, others a string.
             run: raw.github_run_id.and_then(|id| match id {
                 serde_json::Value::String(text) => Some(text),
                 serde_json::Value::Number(number) => Some(number.to_string()),
@@ -85,7 +86,7 @@ impl Components {
         Self::parse(&fs::read_to_string(prefix.join(IN_PREFIX)).ok()?)
     }
 
-    /// Returns the components whose commits differ in a newer build. TheRock is the first one.
+    /// Returns the components whose commits in `newer` differ from those in this build. TheRock comes first.
     pub fn moved(&self, newer: &Self) -> Vec<ComponentChange> {
         let moved = |component: &str, from: Option<&ComponentPin>, to: Option<&ComponentPin>| {
             let commit = |pin: Option<&ComponentPin>| pin.map(|pin| pin.commit.clone());
@@ -114,7 +115,7 @@ impl Components {
             .collect()
     }
 
-    /// Returns true if two builds were made from the same sources. Testing both builds then adds no information.
+    /// Returns true if two builds were made from the same source code. Testing both builds then adds no information.
     pub fn same_source(&self, other: &Self) -> bool {
         self.therock == other.therock && self.pins == other.pins
     }

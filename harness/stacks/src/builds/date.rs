@@ -1,4 +1,4 @@
-//! Calendar days, which the names of builds contain.
+//! Calendar days in UTC, which are part of the names of builds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,18 +8,18 @@ use chrono::{DateTime, Datelike, NaiveDate, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 /// A calendar day in UTC. The day of a nightly build is the day on which the build machine started, which may differ
-/// from that of its commit.
+/// from the day of the build's commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Date(NaiveDate);
 
 impl Date {
-    /// Returns the day of a time in seconds since 1970-01-01 UTC.
+    /// Returns the day that contains a time, given in seconds since 1970-01-01 UTC.
     pub fn from_unix(seconds: i64) -> Self {
         Self(DateTime::from_timestamp(seconds, 0).unwrap_or_default().date_naive())
     }
 
-    /// Returns today's date, UTC.
+    /// Returns today's date in UTC.
     pub fn today() -> Self {
         Self(DateTime::<Utc>::from(SystemTime::now()).date_naive())
     }
@@ -31,12 +31,12 @@ impl Date {
         Self(later.unwrap_or(self.0))
     }
 
-    /// Returns the number of days until another date; negative if the other date is earlier.
+    /// Returns the number of days from this date to `other`; negative if `other` is earlier.
     pub fn until(self, other: Self) -> i64 {
         (other.0 - self.0).num_days()
     }
 
-    /// Returns the date as in file names, for example `20260702`.
+    /// Returns the date in the form that file names contain, for example `20260702`.
     pub fn compact(self) -> String {
         self.0.format("%Y%m%d").to_string()
     }

@@ -1,29 +1,29 @@
-//! Errors of sources and histories of builds.
+//! Errors in the configuration of build sources, while listing builds, and while looking up a build by name.
 
 use std::path::PathBuf;
 
 use crate::{Hint, PathError};
 
-/// Error in the configuration of sources.
+/// Error in the configuration of the sources of builds.
 #[derive(Debug, thiserror::Error)]
 pub enum SourcesError {
-    /// The file of sources contains mistakes.
+    /// The configuration file that lists the sources of builds contains mistakes.
     #[error("{path}: {}", problems.join("; "))]
     Config {
-        /// The file.
+        /// Path of the configuration file.
         path: PathBuf,
-        /// All mistakes.
+        /// All mistakes in the file.
         problems: Vec<String>,
     },
-    /// A requested source does not exist.
+    /// Some requested sources are not configured.
     #[error("not a source: {}", wanted.join(", "))]
     UnknownSource {
-        /// All unknown names.
+        /// All requested names that are not configured.
         wanted: Vec<String>,
-        /// The configured channels and sources.
+        /// The configured channels and sources, separated by commas.
         known: String,
     },
-    /// The file could not be read.
+    /// The configuration file could not be read.
     #[error(transparent)]
     File(#[from] PathError),
 }
@@ -46,15 +46,15 @@ impl Hint for SourcesError {
     }
 }
 
-/// Error while listing the builds of a history.
+/// Error while listing builds.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
-    /// No source offers a build for this architecture and time.
+    /// No source offers a build for this architecture in the requested time.
     #[error("no builds for {gfx}: {}", reasons.join("; "))]
     Empty {
         /// The architecture.
         gfx: String,
-        /// Answers of the sources, one per source.
+        /// Reasons why the sources offer no build, one string per source.
         reasons: Vec<String>,
     },
     /// The caller cancelled the listing.
@@ -63,8 +63,9 @@ pub enum ListError {
 }
 
 impl ListError {
-    /// Returns true if the listing was cancelled, so that the same request may succeed later. For an empty history, the
-    /// cause may be the request or the network. False is returned, and the message contains the answer of each source.
+    /// Returns true if the listing was cancelled, so that the same request may succeed later. Returns false for an
+    /// empty history, because its cause may be the request or the network; the message contains the reason of each
+    /// source.
     pub fn is_environment(&self) -> bool {
         matches!(self, Self::Cancelled)
     }
@@ -76,13 +77,13 @@ impl Hint for ListError {
     }
 }
 
-/// Error for a text that is not the name of a build in a history.
+/// Error returned if a string does not name a build in a history.
 #[derive(Debug, thiserror::Error)]
 #[error("no build {wanted:?}; {offered}")]
 pub struct FindError {
-    /// The text.
+    /// Name that the user gave.
     pub wanted: String,
-    /// The nearest builds, or the first and the last build of the history.
+    /// The builds nearest to the requested day, or the first and the last build of the history.
     pub offered: String,
 }
 

@@ -1,4 +1,4 @@
-//! Histories: builds in the order of time, merged from several sources.
+//! Merges the builds of several sources into one history, ordered by time, and finds builds in it by name.
 
 use download::Http;
 use std::cmp::Ordering;
@@ -26,27 +26,27 @@ pub struct History {
     pub builds: Vec<Build>,
     /// Remarks for the user: sources without a build for the architecture, and the number of builds that were left out.
     pub silent: Vec<String>,
-    /// Periods in which builds may be missing. A search must not conclude that two builds are neighbours if a gap lies
-    /// between them.
+    /// Periods in which builds may be missing. If such a gap lies between two builds, a search must not conclude that
+    /// they are neighbours.
     #[serde(default)]
     pub holes: Vec<ListingGap>,
 }
 
-/// A period for which a source could not be read.
+/// A period for which a source could not be read, so that builds of this period may be missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListingGap {
     /// The source's name.
     pub source: String,
-    /// First day; `None` if the beginning is unknown.
+    /// First day of the period; `None` if it is unknown.
     pub from: Option<Date>,
-    /// Last day; `None` if the end is unknown.
+    /// Last day of the period; `None` if it is unknown.
     pub to: Option<Date>,
-    /// Failure of the source.
+    /// Reason why the source could not be read.
     pub reason: String,
 }
 
 impl ListingGap {
-    /// Returns true if a missing build could lie between two builds.
+    /// Returns true if a build between two builds may be missing, because this gap overlaps the time between them.
     pub fn between(&self, after: &Build, until: &Build) -> bool {
         let ends = |a: Option<Date>, b: Option<Date>| a.zip(b).is_some_and(|(a, b)| a > b);
         !ends(self.from, until.date) && !ends(after.date, self.to)
@@ -59,11 +59,11 @@ impl std::fmt::Display for ListingGap {
     }
 }
 
-/// Queries every source, and merges the builds by day and version. If several sources offer a build, the location of
-/// the later source is preferred. The listing ends early when `stop` becomes true.
+/// Queries every source, and merges the builds by day and version. If several sources offer a build, the location that
+/// the last of them gives is preferred. The listing ends early when `stop` becomes true.
 ///
 /// # Errors
-/// [`ListError::Empty`] if no source offers a build. [`ListError::Cancelled`] if `stop` is true.
+/// [`ListError::Empty`] if no source offers a build. [`ListError::Cancelled`] if `stop` became true.
 pub fn list_builds(
     sources: &Sources,
     wanted: &BuildQuery,
@@ -103,7 +103,7 @@ pub fn list_builds(
             }
             Err(reason) => history.holes.push(hole(reason)),
         }
-        // The answer of this source may be incomplete, because the listing was cancelled.
+        // This source's list of builds may be incomplete, because the listing was cancelled.
         if stop.load(Memory::Relaxed) {
             return Err(ListError::Cancelled);
         }
@@ -135,8 +135,9 @@ pub fn list_builds(
     Ok(history)
 }
 
-/// Sorts nightly builds by day. Each release follows the last nightly build of its version or of an earlier version.
-/// The day of a release's upload is not used, because it does not show when its branch was created.
+/// Sorts nightly builds by day. Puts each release behind the last nightly build of the release's version or of an
+/// earlier version. The day on which a release was uploaded is not used, because it does not show when its branch was
+/// created.
 fn in_order(builds: Vec<Build>) -> Vec<Build> {
     let (mut releases, mut nights): (Vec<_>, Vec<_>) =
         builds.into_iter().partition(Build::is_release);
@@ -161,10 +162,11 @@ fn in_order(builds: Vec<Build>) -> Vec<Build> {
     nights
 }
 
-/// Compares by day, because a later build of another release line can have a lower version.
+/// Compares two builds, by day first, because a later build of another release line can have a lower version.
 fn order(a: &Build, b: &Build) -> Ordering {
     let version = |build: &Build| build.version.parse::<Version>().ok();
-    // Builds of one day are ordered by the numbers of their CI runs, because versions that are commits have no order.
+    // Builds of one day are ordered by the numbers of their CI runs, because versions that contain commits have no
+    // order.
     let run = |build: &Build| build.run.as_ref().and_then(|run| run.parse::<u64>().ok());
     a.date
         .cmp(&b.date)
@@ -173,9 +175,9 @@ fn order(a: &Build, b: &Build) -> Ordering {
         .then_with(|| a.id.cmp(&b.id))
 }
 
-/// Reads the commits of the builds in a range from the manifests that their CI runs publish. The builds are not
-/// downloaded. Returns the number of builds in the range whose commits are known afterwards. Ends early when `stop`
-/// becomes true.
+/// Reads the commits of the builds in a range from the manifests that their CI runs published. The builds are not
+/// downloaded. Returns the number of builds in the range whose commits are then known. Ends early when `stop` becomes
+/// true.
 pub fn read_components(
     sources: &Sources,
     history: &mut History,
@@ -194,7 +196,7 @@ pub fn read_components(
         let known = own.find_map(|source| listing::components(source, build, http));
         build.components = known;
     };
-    // Each build needs two small files, so most of the time is spent on waiting for hosts.
+    // Each build needs two small files, so most of the time is spent waiting for hosts.
     let todo = Mutex::new(builds.iter_mut().filter(|build| build.components.is_none()));
     let next = || todo.lock().ok()?.next();
     download::crew(CONNECTIONS, || {
@@ -206,12 +208,12 @@ pub fn read_components(
 }
 
 impl History {
-    /// Returns the index of the build that a text names: an id, a version, a day (`2026-07-02` or `20260702`), an
-    /// abbreviated commit with or without its day (`361a3e7@2026-07-04`), `first` or `last`.
+    /// Returns the index of the build that `text` names. The name is an id, a version, a day (`2026-07-02` or
+    /// `20260702`), an abbreviated commit with or without its day (`361a3e7@2026-07-04`), `first` or `last`.
     ///
-    /// A day means the last build of the day. In a history of pushes, a day or the version of a nightly build means the
-    /// last push that the nightly build contains. Nightly builds are made at midnight, so the one of 2 July contains
-    /// the pushes until 1 July.
+    /// A day means the last build of that day. In a history of pushes, a day or the version of a nightly build means
+    /// the last push that the nightly build of that day contains. Nightly builds are made at midnight, so the build of
+    /// 2 July contains the pushes up to 1 July.
     ///
     /// # Errors
     /// [`FindError`] with the neighbouring builds if the history does not contain the build, or any build of the day.
@@ -234,7 +236,7 @@ impl History {
         found.ok_or_else(|| FindError { wanted: text.into(), offered: self.around(day) })
     }
 
-    /// Returns the builds of a day if there are several; an empty list otherwise.
+    /// Returns the builds of a day if there are at least two; otherwise an empty list.
     pub fn of_day(&self, text: &str) -> Vec<&Build> {
         let Ok(day) = text.parse::<Date>() else { return Vec::new() };
         let of_day = |build: &&Build| build.date == Some(day) && !build.is_push();

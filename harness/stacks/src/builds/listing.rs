@@ -1,4 +1,4 @@
-//! Reads the listings of sources.
+//! Reads the lists of builds that the sources publish, in all their formats, and returns the builds that match a query.
 
 mod index;
 mod runs;
@@ -28,18 +28,20 @@ pub(crate) struct Entry {
     day: Option<Date>,
 }
 
-/// Hint about a likely reason for an HTML page in place of a listing.
+/// Hint for a host that returned an HTML page in place of a listing: a portal or proxy may require a login.
 const PORTAL: &str = "does a portal or a proxy want a login?";
 
-/// Maximum number of days between a nightly build and its last push. There are few pushes around Christmas.
+/// Maximum number of days between a nightly build and the last push that it contains. Around Christmas there are few
+/// pushes.
 const QUIET: i64 = 10;
 
 #[derive(Default)]
 pub(crate) struct Offered {
     pub(crate) builds: Vec<Build>,
-    /// Requested parts that the source does not have, for example the page of a family under its old name.
+    /// Error messages for requested parts that the source does not have, for example the page of a family under its old
+    /// name.
     pub(crate) absent: Vec<String>,
-    /// Requested parts that could not be read, so that builds may be missing.
+    /// Error messages for requested parts that could not be read, so that builds may be missing.
     pub(crate) troubles: Vec<String>,
 }
 
@@ -55,7 +57,7 @@ pub(crate) fn offered(
     wanted: &BuildQuery,
     http: &Asking<'_>,
 ) -> Result<Offered, String> {
-    // A source has its own first and last day. The query is restricted to them.
+    // The query is restricted to the days for which the source is used.
     let later = |a: Option<Date>, b: Option<Date>| a.max(b);
     let earlier = |a: Option<Date>, b: Option<Date>| match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
@@ -70,7 +72,7 @@ pub(crate) fn offered(
         SourceKind::IndexHtml => tarballs(source, families, index::list(source, http)?).into(),
         SourceKind::SimpleIndex => wheels::list(source, families, &wanted.gfx, http)?,
         SourceKind::Shards => {
-            // The last push that a nightly build contains is of an earlier day.
+            // The last push that a nightly build contains may be several days older than the build.
             let from =
                 from.map(|from| if source.runs.is_some() { from.plus(-QUIET) } else { from });
             return runs::list(source, families, from, to, http).map(Offered::from);
@@ -86,7 +88,7 @@ pub(crate) fn offered(
     Ok(offered)
 }
 
-/// Returns for each version the tarball of the most preferred family.
+/// Returns one build for each version: the tarball for the family that comes first in `families`.
 fn tarballs(source: &BuildSource, families: &[String], entries: Vec<Entry>) -> Vec<Build> {
     let mut best: BTreeMap<String, (usize, Build)> = BTreeMap::new();
     for entry in entries {
@@ -116,7 +118,7 @@ fn tarballs(source: &BuildSource, families: &[String], entries: Vec<Entry>) -> V
     best.into_values().map(|(_, build)| build).collect()
 }
 
-/// Returns the prefixes in a folder as builds. Version and day are read from the name of each prefix.
+/// Returns the subfolders of a folder as builds. Version and day are read from the name of each subfolder.
 fn directory(at: &Path) -> Result<Vec<Build>, String> {
     let entries = fs::read_dir(at).map_err(|e| format!("cannot read {}: {e}", at.display()))?;
     let build = |path: PathBuf| {
@@ -138,13 +140,13 @@ fn debian() -> Vec<Build> {
     crate::RELEASES.iter().map(build).collect()
 }
 
-/// HTTP client whose waits can be cancelled.
+/// HTTP client that gives up waiting when `stop` becomes true.
 pub(crate) struct Asking<'a> {
     pub(crate) http: Http,
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// Maximum size of a page. A page of the largest known listing has 1 MB.
+/// Maximum size of one page of a listing. A page of the largest known listing has 1 MB.
 const PAGE: Bound = Bound::new(64 << 20, "no page of a listing is longer");
 
 impl Asking<'_> {
@@ -157,17 +159,17 @@ impl Asking<'_> {
     }
 }
 
-/// Characters to escape: all except the slash and the unreserved characters of RFC 3986. An unescaped `+` would mean a
-/// space.
+/// Characters that must be escaped in a URL's path: all except the slash and the unreserved characters of RFC 3986. An
+/// unescaped `+` would mean a space.
 const PATH: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// Returns a key or file name in the form that an address needs.
+/// Escapes a key or file name so that it can be part of a URL's path.
 fn escaped(path: &str) -> String {
     utf8_percent_encode(path, PATH).to_string()
 }
 
-/// Returns the address of a link on the page with address `base`.
+/// Resolves a link on the page whose address is `base` to an absolute address.
 fn joined(base: &str, link: &str) -> String {
     let site = base.find("://").and_then(|at| Some(at + 3 + base[at + 3..].find('/')?));
     if link.contains("://") {

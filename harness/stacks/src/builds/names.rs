@@ -8,9 +8,10 @@ pub(crate) struct Tarball<'a> {
     pub(crate) version: &'a str,
 }
 
-/// Parses `therock-dist-linux-<family>-<version>.tar.gz`. Returns `None` for any other name. The same listings also
-/// contain builds for Windows, test packages and ad-hoc builds. The pattern is that of TheRock's
-/// `install_rocm_from_artifacts.py`, with the additional endings `+bkc.<date>` and `rc<n>` of other release streams.
+/// Parses `therock-dist-linux-<family>-<version>.tar.gz`. Returns `None` for any other name, because the same listings
+/// also contain builds for Windows, test packages and ad-hoc builds. The pattern is that of TheRock's
+/// `install_rocm_from_artifacts.py`, with the additional endings `+bkc.<date>` and `rc<n>` that other release streams
+/// use.
 pub(crate) fn tarball(name: &str) -> Option<Tarball<'_>> {
     let stem = name.strip_prefix("therock-dist-linux-")?;
     let stem = [".tar.gz", ".tar.xz", ".tar.zst"].iter().find_map(|e| stem.strip_suffix(e))?;
@@ -19,14 +20,14 @@ pub(crate) fn tarball(name: &str) -> Option<Tarball<'_>> {
     (!decoy && !family.is_empty() && is_version(version)).then_some(Tarball { family, version })
 }
 
-/// Returns true if the text is a version with three numbers and the ending of a Python package. Listings contain no
-/// native packages, whose versions have other endings.
+/// Returns true if the text is a version with three numbers and, optionally, a suffix as in Python packages. Listings
+/// contain no native packages, whose versions have other suffixes.
 fn is_version(text: &str) -> bool {
     !text.contains('~') && text.parse().is_ok_and(|version: Version| version.is_exact())
 }
 
-/// Returns the mark in a version, for example `+bkc`, if the build is not a nightly build of the main branch. Such
-/// builds, for one customer or of a developer's commit, are in the same listings.
+/// Returns the mark in a version, for example `+bkc`, if the build is not a nightly build of the main branch. The same
+/// listings also contain builds for a single customer (`+bkc`) and of a developer's commit (`.dev0`).
 pub(crate) fn beside_main(version: &str) -> Option<&'static str> {
     let (_, local) = version.split_once('+')?;
     if local.starts_with("bkc.") {
@@ -36,8 +37,8 @@ pub(crate) fn beside_main(version: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the day in a version. If the version contains two days, as in `10.1.0a20260811+bkc.20260813`, returns the
-/// last.
+/// Returns the day that a version contains. If the version contains two days, as in `10.1.0a20260811+bkc.20260813`,
+/// returns the last one.
 pub(crate) fn day(version: &str) -> Option<Date> {
     version
         .split(|c: char| !c.is_ascii_digit())
@@ -53,8 +54,8 @@ pub(crate) struct Wheel {
     pub(crate) version: String,
 }
 
-/// Parses `rocm_sdk_core-7.15.0a20260630-py3-none-linux_x86_64.whl`. Returns `None` for source distributions, and for
-/// wheels of other systems.
+/// Parses the name of a wheel, for example `rocm_sdk_core-7.15.0a20260630-py3-none-linux_x86_64.whl`. Returns `None`
+/// for source distributions, and for wheels for other operating systems.
 pub(crate) fn wheel(name: &str) -> Option<Wheel> {
     let parts: Vec<_> = name.strip_suffix(".whl")?.split('-').collect();
     let platform = parts.last().filter(|_| (5..=6).contains(&parts.len()))?;

@@ -1,4 +1,5 @@
-//! Configuration of the hosts and folders that publish builds, with dated defaults.
+//! Reads the configuration of the hosts and folders that publish builds. Each default entry in `sources.toml` states
+//! from which document or build tool of TheRock it was taken, with the date.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,29 +11,30 @@ use crate::{Date, PathError, SourcesError};
 
 const DEFAULTS: &str = include_str!("sources.toml");
 
-/// Sources of builds, in order. If several sources offer a build, the later one is preferred.
+/// Places that publish builds, in order. If several of them offer the same build, the last one is preferred.
 #[derive(Clone, Debug)]
 pub struct Sources {
-    /// The sources.
+    /// The sources, the least preferred one first.
     pub sources: Vec<BuildSource>,
-    /// Names of the families of each architecture.
+    /// Names of the families to which each architecture belongs.
     pub families: Families,
 }
 
-/// Names of the families of each architecture, the preferred one first. There are several, because families have been
-/// renamed.
+/// For each architecture, the names of the families to which it belongs, the preferred one first. There may be several
+/// names, because families have been renamed.
 pub type Families = BTreeMap<String, Vec<String>>;
 
 /// A host or folder that publishes builds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BuildSource {
-    /// Name in messages and in `--source`.
+    /// Name of the source in messages and in `--source`.
     pub name: String,
-    /// Channel, for example `nightly`, `stable` or `commits`. `--source` also accepts a channel.
+    /// Channel to which the source belongs, for example `nightly`, `stable` or `commits`. `--source` also accepts a
+    /// channel.
     #[serde(default)]
     pub channel: String,
-    /// Format of the listing.
+    /// Format in which the source lists its builds.
     pub kind: SourceKind,
     /// Address of the host, or path of the folder.
     #[serde(default)]
@@ -40,19 +42,19 @@ pub struct BuildSource {
     /// Prefix of the keys in the bucket, for [`SourceKind::S3Xml`].
     #[serde(default)]
     pub prefix: String,
-    /// First day from which builds of the source are used; `None` means no limit.
+    /// First day from which the source's builds are used; `None` means no limit.
     pub from: Option<Date>,
-    /// Last day until which builds of the source are used; `None` means no limit. The limit is needed because a bucket
-    /// that gets no more builds still lists the old ones.
+    /// Last day until which the source's builds are used; `None` means no limit. The limit is needed because a bucket
+    /// that receives no more builds still lists the old ones.
     pub to: Option<Date>,
-    /// Address of the status file of the nightly build of day `{date}`. The file contains the CI run.
+    /// Address of the status file of the nightly build of day `{date}`. The file contains the id of the build's CI run.
     pub status: Option<String>,
     /// Address at which GitHub lists the CI runs between the days `{from}` and `{to}`. Each run made one build.
     pub runs: Option<String>,
     /// Address of the manifest of the build that CI run `{run}` made.
     pub manifest: Option<String>,
-    /// Parts whose contents together are a prefix: archives for [`SourceKind::Shards`], packages for
-    /// [`SourceKind::SimpleIndex`].
+    /// Names of the archives ([`SourceKind::Shards`]) or packages ([`SourceKind::SimpleIndex`]) that together contain a
+    /// whole prefix.
     #[serde(default)]
     pub parts: Vec<String>,
 }
@@ -63,13 +65,14 @@ pub struct BuildSource {
 pub enum SourceKind {
     /// Pages of S3's ListObjectsV2.
     S3Xml,
-    /// A page that contains `const files = [...]`, as TheRock's `index_generation_s3_tar.py` writes it.
+    /// An HTML page that contains `const files = [...]`, as TheRock's `index_generation_s3_tar.py` writes it.
     IndexHtml,
     /// A Python package index (PEP 503 and PEP 691).
     SimpleIndex,
-    /// Archives of CI runs, for example `core-hip_lib_generic.tar.zst`. They are found through the run.
+    /// Archives that CI runs published, for example `core-hip_lib_generic.tar.zst`. Their addresses are derived from
+    /// the id of the run.
     Shards,
-    /// Subfolders of a folder; each one is a prefix.
+    /// A folder on this machine. Each of its subfolders is a prefix.
     Dir,
     /// The releases that Debian packages.
     Debian,
@@ -85,11 +88,11 @@ struct File {
 }
 
 impl Sources {
-    /// Returns the default sources, changed by a file: the given one, or else `rocrepro/sources.toml` in the user's
-    /// configuration folder, if it exists.
+    /// Returns the default sources, with the changes from a configuration file: `given`, or else
+    /// `rocrepro/sources.toml` in the user's configuration folder, if that exists.
     ///
     /// # Errors
-    /// [`SourcesError::File`] if the given file cannot be read, [`SourcesError::Config`] with all its mistakes.
+    /// [`SourcesError::File`] if the file cannot be read, [`SourcesError::Config`] with all mistakes in the file.
     pub fn load(given: Option<&Path>) -> Result<Self, SourcesError> {
         let mut sources = Self::parse(DEFAULTS, Path::new("sources.toml"))?;
         let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
@@ -110,7 +113,8 @@ impl Sources {
         Ok(sources)
     }
 
-    /// Parses the text of a file of sources, without the defaults. `path` is the name of the file in messages.
+    /// Parses the text of a configuration file, without adding the defaults. `path` is the name of the file in
+    /// messages.
     ///
     /// # Errors
     /// [`SourcesError::Config`] with all mistakes.
@@ -144,7 +148,7 @@ impl Sources {
         }
     }
 
-    /// Selects sources by the name of a source, a channel, `debian`, `dir:FOLDER`, or `KIND=ADDRESS`.
+    /// Selects sources. Each name is that of a source or of a channel, `debian`, `dir:FOLDER`, or `KIND=ADDRESS`.
     ///
     /// # Errors
     /// [`SourcesError::UnknownSource`] with all unknown names.
@@ -175,8 +179,8 @@ impl Sources {
         Err(SourcesError::UnknownSource { wanted: unknown, known: known.join(", ") })
     }
 
-    /// Returns the channels whose builds can be stacks, without duplicates. Debian is left out, because its stacks are
-    /// written as `debian:VERSION`.
+    /// Returns the names of the channels without duplicates, so that `CHANNEL:BUILD` can name a stack. Debian is left
+    /// out, because its stacks are written as `debian:VERSION`.
     pub fn channels(&self) -> Vec<String> {
         let builds = self.sources.iter().filter(|source| source.kind != SourceKind::Debian);
         let mut channels: Vec<String> = Vec::new();
@@ -194,7 +198,8 @@ impl Sources {
         built_in.map(|sources| sources.channels()).unwrap_or_default()
     }
 
-    /// Returns the names of an architecture's families. For an unknown architecture, its own name is returned.
+    /// Returns the names of the families to which an architecture belongs. For an unknown architecture, returns the
+    /// architecture's own name and `multiarch`.
     pub(crate) fn families_of(&self, gfx: &str) -> Vec<String> {
         self.families.get(gfx).cloned().unwrap_or_else(|| vec![gfx.into(), "multiarch".into()])
     }
@@ -345,7 +350,7 @@ mod tests {
         check(&["nightyl", "dir:", "stable"], "not a source: nightyl, dir:; use one of nightly, ");
     }
 
-    /// Source: RELEASES.md of TheRock, 2026-08-22.
+    /// The expected values are from RELEASES.md of TheRock, 2026-08-22.
     #[test]
     fn the_built_in_sources_are_those_of_the_documents() {
         let all = Sources::load(None).unwrap();

@@ -1,4 +1,4 @@
-//! Runs apt with a separate state. This apt reads signed indexes and resolves dependencies, independently of the
+//! Runs apt with a state of its own. This apt reads signed indexes and resolves dependencies, independently of the
 //! packages that are installed on the machine, and needs no privileges.
 
 use std::fs::{self, File};
@@ -16,37 +16,38 @@ use super::release::NEEDLESS;
 use crate::debian::planned::{Absent, Planned};
 use crate::{FetchError, watch::watched};
 
-/// Requirement on the signature of an archive.
+/// Requirement on the signature of a Debian archive.
 #[derive(Clone, Debug)]
 pub(crate) enum Trust {
     /// One of the keys in this file must have signed the archive.
     Keyring(PathBuf),
-    /// No signature is needed. This is only for archives that tests make.
+    /// No signature is needed. Only tests use this, for archives that they create.
     #[cfg(test)]
     Unsigned,
 }
 
-/// Separate state of apt for one stack.
+/// apt with a state directory of its own, for one stack.
 pub(crate) struct Apt<'a> {
     directory: PathBuf,
     mirror: String,
-    /// Address of the mirror, as apt's sources need it.
+    /// Address of the mirror, in the form that apt's list of sources needs.
     uri: String,
     lock: File,
-    /// Flag that the caller sets to cancel.
+    /// Flag that the caller sets to cancel the running apt command.
     stop: &'a AtomicBool,
-    /// Prefix of a command, which makes the command end when this process ends; empty if the host lacks such a program.
+    /// Command with arguments that is put in front of `apt-get` to make it end when this process ends; empty if this
+    /// machine has no program for that.
     prefix: &'static [&'static str],
 }
 
 enum Failure {
     Error(FetchError),
-    /// apt-get failed, with these error lines.
+    /// apt-get failed. The value contains its error lines.
     Lines(String),
 }
 
 impl<'a> Apt<'a> {
-    /// Prepares the state in `directory`. `lock` stays locked until the last apt process has ended.
+    /// Prepares apt's state in `directory`. `lock` stays locked until the last apt process has ended.
     ///
     /// # Errors
     /// [`FetchError::NoApt`] if apt-get is not in PATH.
@@ -65,7 +66,8 @@ impl<'a> Apt<'a> {
             let path = directory.join(part);
             fs::create_dir_all(&path).map_err(FetchError::io("create", &path))?;
         }
-        // apt keeps downloaded packages for `copy:` addresses, but not for `file:` addresses.
+        // apt stores packages from `copy:` addresses in its download folder, but reads packages from `file:` addresses
+        // in place.
         let uri = match mirror.strip_prefix("file:") {
             Some(path) => format!("copy:{path}"),
             None => mirror.to_owned(),
@@ -104,7 +106,7 @@ impl<'a> Apt<'a> {
 
     pub(crate) fn update(&self) -> Result<(), FetchError> {
         let action = "read the index of the mirror";
-        // Without this option, apt only prints a warning if a mirror cannot be reached, and reports success.
+        // Without this option, apt only prints a warning if it cannot reach a mirror, and reports success.
         let arguments = ["update", "-oAPT::Update::Error-Mode=any"];
         self.run(&arguments, |_| ()).map_err(|failure| match failure {
             Failure::Error(error) => error,
@@ -122,7 +124,7 @@ impl<'a> Apt<'a> {
         })
     }
 
-    /// Returns all packages that must be installed for the given packages, sorted by name.
+    /// Returns all packages that have to be installed so that the given packages work, sorted by name.
     ///
     /// # Errors
     /// [`Absent::Gone`] if the index does not contain one of the given packages.
@@ -163,8 +165,8 @@ impl<'a> Apt<'a> {
     /// Runs apt-get, and passes each line of its standard output to a function.
     fn run(&self, arguments: &[&str], mut line: impl FnMut(&str)) -> Result<(), Failure> {
         let io = |source| Failure::Error(FetchError::io("run apt-get in", &self.directory)(source));
-        // apt-get inherits the lock as its standard input. If this process is killed, the state stays locked while
-        // apt-get is still writing to it.
+        // apt-get inherits the lock as its standard input. If this process is killed, the state stays locked for as
+        // long as apt-get is writing to it.
         let mut child = self
             .command()
             .args(["-q", "-y"])
@@ -175,7 +177,7 @@ impl<'a> Apt<'a> {
             .spawn()
             .map_err(io)?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        // The process is reaped below. Until then, its PID is not reused.
+        // The child process is reaped below. Until then, its PID is not reused.
         let pid = Pid::from_child(&child);
         let end = || {
             // apt-get may have ended already, so errors are ignored.
@@ -188,7 +190,8 @@ impl<'a> Apt<'a> {
                     let _ = stderr.map(|mut stderr| stderr.read_to_end(&mut bytes));
                     String::from_utf8_lossy(&bytes).into_owned()
                 });
-                // If no thread can be started, the error lines are lost, but apt-get still ends.
+                // If the thread that reads standard error cannot be started, the error lines are lost, but apt-get
+                // still ends.
                 if let Some(stdout) = stdout {
                     let mut stdout = BufReader::new(stdout);
                     let mut bytes = Vec::new();
@@ -216,12 +219,12 @@ impl<'a> Apt<'a> {
 
 fn error_lines(text: &str) -> Option<String> {
     let lines: Vec<_> = text.lines().filter_map(|l| l.strip_prefix("E: ").map(str::trim)).collect();
-    // The first line is enough, because a mirror that cannot be reached causes one such line per file. The last line is
-    // only a summary.
+    // The first line is sufficient, because apt prints one such line per file if it cannot reach a mirror. The last
+    // line is only a summary.
     lines.first().map(|first| (*first).to_owned())
 }
 
-/// Returns the package that apt could not find, according to its error message.
+/// Returns the name of the package that apt could not find, as quoted in apt's error message.
 fn missing(detail: &str) -> Option<String> {
     let quoted = |text: &str| text.split('\'').nth(1).map(str::to_owned);
     if let Some(rest) = detail.strip_prefix("Version ") {
@@ -251,8 +254,8 @@ fn planned(line: &str, mirror: &str) -> Option<Planned> {
     })
 }
 
-/// Returns the host's settings for downloads (proxies, time-outs, checks of dates), without the settings for additional
-/// indexes, which desktop packages add.
+/// Returns the lines of `apt-config dump` that concern downloads (proxies, time-outs, checks of dates), without the
+/// settings for additional indexes, which desktop packages add.
 fn acquire_settings(dump: &str) -> String {
     let wanted = |line: &&str| {
         line.starts_with("Acquire::")
@@ -262,7 +265,8 @@ fn acquire_settings(dump: &str) -> String {
     dump.lines().filter(wanted).map(|line| format!("{line}\n")).collect()
 }
 
-/// Returns the remaining settings. Other settings of the host, such as its pins and hooks, are not used.
+/// Returns the text of apt's configuration file for the state in `directory`. Other settings of this machine's apt,
+/// such as its pins and hooks, are not used.
 fn configuration(directory: &Path, suites: &[String]) -> String {
     let at = |part: &str| directory.join(part).display().to_string();
     let settings = [
@@ -276,14 +280,15 @@ fn configuration(directory: &Path, suites: &[String]) -> String {
         ("Dir::State::lists", at("lists")),
         ("Dir::State::status", at("status")),
         ("Dir::Cache", directory.display().to_string()),
-        // This folder is empty, because apt does not print packages that it finds here.
+        // This folder is empty. apt would not print the packages that it finds here.
         ("Dir::Cache::archives", at("none")),
         ("Dir::Log", directory.display().to_string()),
         ("APT::Architecture", "amd64".to_owned()),
         ("APT::Architectures::", "amd64".to_owned()),
         ("APT::Default-Release", suites.first().cloned().unwrap_or_default()),
         ("APT::Install-Recommends", "false".to_owned()),
-        // apt's own user may not have access to the user's directory. Changing to that user would protect nothing here.
+        // apt's own user may not have access to the user's directory. Switching to apt's user would protect nothing
+        // here.
         ("APT::Sandbox::User", "root".to_owned()),
         ("Acquire::Languages", "none".to_owned()),
         ("Acquire::PDiffs", "false".to_owned()),
@@ -292,7 +297,7 @@ fn configuration(directory: &Path, suites: &[String]) -> String {
     settings.iter().map(|(name, value)| format!("{name} \"{value}\";\n")).collect()
 }
 
-/// Writes a file that only the user can read, because the settings may contain the password of a proxy.
+/// Writes a file that only the user can read, because apt's settings may contain the password of a proxy.
 fn write(path: &Path, text: &str) -> Result<(), FetchError> {
     File::options()
         .create(true)

@@ -1,4 +1,4 @@
-//! Errors of fetching and locking a Debian release.
+//! Errors while fetching a Debian release, and while creating the lock of its packages.
 
 use std::{
     io,
@@ -17,95 +17,95 @@ pub enum FetchError {
     /// The address of a mirror is invalid.
     #[error("{mirror:?} is not the address of a mirror")]
     BadMirror {
-        /// The address.
+        /// Address that the user gave.
         mirror: String,
     },
-    /// The release does not contain a library.
+    /// The release does not contain a requested library.
     #[error("{spec} has no {extra}")]
     NoExtra {
-        /// The stack.
+        /// Name of the stack, for example `debian:7.2.4`.
         spec: String,
-        /// The library.
+        /// Name of the requested library.
         extra: String,
-        /// The releases that contain the library.
+        /// Releases that contain the library.
         have: String,
     },
-    /// The name of an architecture is invalid.
+    /// The name of a GPU architecture is invalid.
     #[error("{name:?} is not a GPU architecture")]
     Architecture {
-        /// The name.
+        /// The invalid name.
         name: String,
     },
     /// apt is not installed on this machine.
     #[error("reading the indexes of Debian for {spec} needs apt-get, which is not on PATH")]
     NoApt {
-        /// The stack.
+        /// Name of the stack.
         spec: String,
     },
     /// Debian's signing keys are not installed on this machine.
     #[error("Debian's archive keys are not on this machine: looked for {looked}")]
     NoKeyring {
-        /// The files that were searched.
+        /// Paths at which keys were expected.
         looked: String,
     },
     /// The mirror does not respond, or does not contain a Debian archive.
     #[error("the mirror {mirror} could not be read: {detail}")]
     Mirror {
-        /// The mirror.
+        /// Address of the mirror.
         mirror: String,
-        /// The response of the host, or the message of apt.
+        /// Response of the host, or error message of apt.
         detail: String,
     },
-    /// The mirror's index has no signature of Debian.
+    /// Debian has not signed the mirror's index.
     #[error("the mirror {mirror} is not trusted: {detail}")]
     Untrusted {
-        /// The mirror.
+        /// Address of the mirror.
         mirror: String,
-        /// The message of apt.
+        /// Error message of apt.
         detail: String,
     },
     /// The mirrors no longer have a package of the release.
     #[error("{gone} of {spec} is not on {mirrors}; {offered}")]
     Gone {
-        /// The stack.
+        /// Name of the stack.
         spec: String,
         /// The missing package, with its version.
         gone: String,
-        /// The mirrors that were tried.
+        /// Addresses of the mirrors that were tried.
         mirrors: String,
-        /// The versions of ROCm that the indexes contain.
+        /// Versions of ROCm that the mirrors' indexes contain, in a sentence.
         offered: String,
         /// The nearest release for which the mirrors have every package, if there is one.
         nearest: Option<String>,
     },
-    /// apt failed for another reason.
+    /// apt failed for a reason that no other variant describes.
     #[error("apt-get could not {action}: {detail}")]
     Apt {
         /// The attempted action.
         action: &'static str,
-        /// The message of apt.
+        /// Error message of apt.
         detail: String,
     },
-    /// A downloaded package differs from the package in the index.
+    /// The size or digest of a downloaded package differs from the one in the lock or the signed index.
     #[error("{path} is damaged ({detail})")]
     Damaged {
-        /// The package.
+        /// Downloaded file.
         path: PathBuf,
-        /// The expected and the actual size or digest.
+        /// Expected and actual size or digest.
         detail: String,
     },
-    /// A package cannot be unpacked safely.
+    /// A package is damaged, or cannot be unpacked safely.
     #[error("{path} cannot be unpacked: {reason}")]
     Archive {
-        /// The package.
+        /// Downloaded file of the package.
         path: PathBuf,
-        /// The member of the package, and the reason.
+        /// Member of the package that is not valid, and the reason.
         reason: String,
     },
     /// The disk is full.
     #[error("no space left for {path}")]
     DiskFull {
-        /// The file that was being written.
+        /// File that was being written.
         path: PathBuf,
     },
     /// The stack could not be locked.
@@ -142,7 +142,8 @@ impl FetchError {
         }
     }
 
-    /// Returns a function for `map_err` that adds the attempted action and the path to an error.
+    /// Returns a function for `map_err` that turns an I/O error into a [`FetchError`] with the attempted action and the
+    /// path.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| PathError::new(action, path, source).into()
     }
@@ -206,20 +207,20 @@ impl From<LockError> for FetchError {
     }
 }
 
-/// Error while locking the packages of a Debian release.
+/// Error while creating the lock of the packages that a Debian release consists of.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockReleaseError {
     /// The apt sources of this machine have no Debian mirror.
     #[error("no Debian mirror in this machine's apt sources ({looked})")]
     NoMirror {
-        /// The files that were searched.
+        /// Files in which a mirror was searched.
         looked: String,
     },
-    /// Two groups of packages need different versions of a package.
+    /// Two groups of extras need different versions of a package, or the mirror has no such package.
     #[error("the release cannot be locked: {detail}")]
     Conflict {
-        /// The package and its versions.
+        /// Name of the package, and its versions.
         detail: String,
     },
     /// The indexes of the release could not be read.

@@ -1,4 +1,4 @@
-//! Libraries and tools that a stack can contain in addition to the HIP runtime, and lists of those that well-known
+//! Libraries and tools that a stack can contain in addition to the HIP runtime, and tables of those that well-known
 //! programs need.
 
 use std::fmt;
@@ -57,8 +57,8 @@ pub enum Extra {
     Tests,
 }
 
-/// Extras that well-known programs need: the libraries to which their PyPI packages are linked, and the tools with
-/// which they compile at run time.
+/// Well-known programs with the extras that they need: the libraries to which their PyPI packages are linked, and the
+/// tools that they use to compile at run time.
 const PROGRAMS: &[(&str, &[Extra])] = &[
     (
         "cupy",
@@ -108,8 +108,8 @@ const PROGRAMS: &[(&str, &[Extra])] = &[
             Extra::Roctx,
         ],
     ),
-    // The list is for a build that uses the system's ROCm. It contains the libraries that PyTorch's build searches for
-    // (cmake/public/LoadHIP.cmake). Wheels that contain ROCm use their own copy.
+    // The extras are those for a PyTorch that is built to use the system's ROCm: the libraries that its build searches
+    // for (cmake/public/LoadHIP.cmake). PyTorch wheels that contain ROCm use their own copy.
     (
         "torch",
         &[
@@ -158,10 +158,11 @@ impl Extra {
         Self::Tests,
     ];
 
-    /// Returns the extras for a name in `--with`: one extra, or all extras that the program of this name needs.
+    /// Returns the extras that a value of `--with` names: a single extra, or all extras that a well-known program
+    /// needs.
     ///
     /// # Errors
-    /// The name is neither an extra nor a program.
+    /// The value names neither an extra nor a program.
     pub fn named(text: &str) -> Result<Vec<Self>, String> {
         if let Some((_, extras)) = PROGRAMS.iter().find(|(name, _)| *name == text) {
             return Ok(extras.to_vec());
@@ -169,8 +170,9 @@ impl Extra {
         text.parse().map(|extra| vec![extra])
     }
 
-    /// Returns true if the extra's kernels are separate files. Only the files for the wanted architectures are
-    /// unpacked. hipBLAS, the solvers and llama.cpp are included, because they depend on rocBLAS.
+    /// Returns true if the extra or one of its dependencies stores its kernels in separate files, one for each
+    /// architecture. Only the files for the wanted architectures are unpacked. hipBLAS, the solvers and llama.cpp are
+    /// included, because they depend on rocBLAS.
     pub(crate) fn has_kernel_files(self) -> bool {
         match self {
             Self::Hipblas
@@ -198,7 +200,7 @@ impl Extra {
         }
     }
 
-    /// Returns the name on the command line.
+    /// Returns the extra's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Dev => "dev",

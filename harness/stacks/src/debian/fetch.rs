@@ -1,4 +1,5 @@
-//! Fetches a Debian release: downloads the packages in its lock, verifies them, unpacks them, and publishes the root.
+//! Fetches a Debian release: downloads the packages that its lock lists, verifies them, unpacks them into a new root,
+//! and publishes the root.
 
 mod previous;
 
@@ -24,28 +25,29 @@ use crate::{
     Release, Spec, Stack, StackCache, locate,
 };
 
-/// Files in which Debian's package debian-archive-keyring installs the keys. The paths differ between its versions.
+/// Files into which Debian's package debian-archive-keyring installs Debian's signing keys. The paths differ between
+/// versions of the package.
 const KEYRINGS: &[&str] = &[
     "/usr/share/keyrings/debian-archive-keyring.gpg",
     "/usr/share/keyrings/debian-archive-keyring.pgp",
 ];
 
-/// Options of a fetch.
+/// Options for fetching a Debian release.
 #[derive(Clone, Debug, Default)]
 pub struct FetchOptions {
     /// Addresses of mirrors, as in apt's sources, the preferred one first. If empty, the mirror of this machine's apt
     /// and Debian's own mirrors are used.
     pub mirrors: Vec<String>,
-    /// Extras to add. Extras that a fetched stack already contains are kept.
+    /// Extras to add to the stack. Extras that the fetched stack already contains are kept.
     pub with: Vec<Extra>,
     /// GPU architectures whose kernel files are unpacked, for example `gfx1151`. An empty list means all architectures,
-    /// which need up to 4 GB.
+    /// whose files need up to 4 GB.
     pub architectures: Vec<String>,
     /// Flag that the caller sets to cancel the fetch.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Returns a stack. Downloads it first if it is a Debian release that is not complete on this machine.
+/// Returns a stack. If the stack is a Debian release that is not complete on this machine, downloads it first.
 ///
 /// If the stack is complete, the network is not used. A killed fetch leaves no incomplete stack, and the next fetch
 /// reuses the packages that were already downloaded.
@@ -75,8 +77,8 @@ pub fn fetch(
     fetch_release(release, options, store, progress, source)
 }
 
-/// Reads the indexes of a release, and returns a lock of the packages that the release consists of now. `now` is a time
-/// as in [`ReleaseLock::read`]. This needs apt, and downloads no package.
+/// Reads the indexes of a release, and returns a lock of the packages that the release consists of at present. `now` is
+/// the current time in the format of [`ReleaseLock::read`]. Needs apt, and downloads indexes but no packages.
 ///
 /// # Errors
 /// [`LockReleaseError`].
@@ -115,13 +117,13 @@ struct Asked<'a> {
     progress: &'a FetchProgress<'a>,
 }
 
-/// Mirrors of packages, and the lock to fetch.
+/// Lock of the release to fetch, and the mirrors from which to download its packages.
 struct Source {
     lock: ReleaseLock,
     /// Addresses of the mirrors, the preferred one first.
     mirrors: Vec<String>,
-    /// Function that finds the signing keys. It is called only if an index must be read because a locked version is
-    /// gone.
+    /// Function that finds Debian's signing keys. It is called only if an index must be read because a locked version
+    /// is gone.
     trust: fn() -> Result<Trust, FetchError>,
 }
 
@@ -130,7 +132,7 @@ fn keyring() -> Result<Trust, FetchError> {
     found.map(Trust::Keyring).ok_or_else(|| FetchError::NoKeyring { looked: KEYRINGS.join(", ") })
 }
 
-/// Returns the suites to read for a stack with these extras, and the packages to request from apt.
+/// Returns the suites whose indexes are read for a stack with these extras, and the packages to request from apt.
 fn wanted_packages(release: &Release, with: &BTreeSet<Extra>) -> (Vec<String>, Vec<String>) {
     let mut suites: Vec<&str> = release.suites.to_vec();
     let mut packages: Vec<&str> = release.packages.to_vec();
@@ -155,7 +157,7 @@ fn wanted_packages(release: &Release, with: &BTreeSet<Extra>) -> (Vec<String>, V
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wanted {
     with: BTreeSet<Extra>,
-    /// Empty means all architectures.
+    /// GPU architectures whose kernel files are wanted; empty means all architectures.
     architectures: BTreeSet<String>,
 }
 
@@ -178,7 +180,7 @@ impl Wanted {
         })
     }
 
-    /// Adds the extras that every new stack contains. They are not added to a stack that has been fetched before.
+    /// Adds the extras that every new stack contains. They are not added again to a stack that was fetched earlier.
     fn for_new_stack(mut self, release: &Release) -> Self {
         self.with.extend(release.standard);
         self
@@ -188,8 +190,8 @@ impl Wanted {
         self.with.iter().any(|extra| extra.has_kernel_files())
     }
 
-    /// Returns the request combined with the content of a fetched stack; `None` if the stack contains everything
-    /// requested.
+    /// Returns this request extended by everything that a fetched stack contains; `None` if the stack already contains
+    /// everything requested.
     fn beyond(&self, manifest: &Manifest) -> Option<Self> {
         let had = Self {
             with: manifest.with.iter().copied().collect(),
@@ -239,7 +241,7 @@ fn fetch_release(
     let source = source();
     let waiting = |holder: &str| progress(FetchEvent::Waiting { holder });
     let lock = store.lock(release, &options.stop, &waiting)?;
-    // While this process waited for the lock, another process may have fetched the stack.
+    // Another process may have fetched the stack while this process waited for the lock.
     let Some(wanted) = missing() else {
         return Ok(locate(&spec, store)?);
     };
@@ -269,15 +271,16 @@ fn fetch_release(
         store.publish(release, &root, &lock)
     });
     if let Err(error) = built {
-        // Best effort, which frees space on a full disk. The next fetch cleans anyway.
+        // Removing the incomplete root frees space on a full disk. Errors are ignored, because the next fetch cleans up
+        // anyway.
         let _ = remove_folder(&root, &Patience::new(&*options.stop));
         return Err(error);
     }
     Ok(locate(&spec, store)?)
 }
 
-/// Downloads the packages of a stack that are missing and from which files must be unpacked. Returns all packages of
-/// the stack, and the mirrors that were used.
+/// Downloads those packages of the stack that have files to unpack and are not yet in the download folder. Returns all
+/// packages of the stack, and the mirrors that were used.
 fn download_packages(
     release: &'static Release,
     source: &Source,
@@ -305,7 +308,7 @@ fn download_packages(
         Err(Absent::Error(error)) => return Err(error),
         Ok(done) => return Ok(done),
     };
-    // Debian has replaced a package. The replacement may be another revision of the same release.
+    // Debian has replaced a package. The new version may be another revision of the same release.
     let mirror = source.mirrors.first().map(String::as_str).unwrap_or_default();
     (asked.progress)(FetchEvent::Moved { package: &gone });
     let (suites, packages) = wanted_packages(release, with);
@@ -336,7 +339,7 @@ fn download_packages(
     })
 }
 
-/// Returns the packages that have to be downloaded. Removes damaged ones.
+/// Returns the packages that still have to be downloaded. Removes downloaded files that are damaged.
 fn absent<'a>(
     plan: Vec<&'a Planned>,
     archives: &Path,
@@ -360,7 +363,8 @@ fn absent<'a>(
     Ok(absent)
 }
 
-/// Shares the files of the previous root, then verifies and unpacks the missing packages, several at the same time.
+/// Shares the files of the previous root with the new root, then verifies and unpacks the packages with missing files,
+/// several at the same time. Returns the packages of the new root.
 fn unpack_all(
     steps: &[Step<'_>],
     previous: Option<&Previous>,
@@ -373,7 +377,7 @@ fn unpack_all(
     let mut order: Vec<_> =
         steps.iter().filter_map(|step| Some((step.planned, step.files.as_ref()?))).collect();
     let total = order.iter().map(|(package, _)| package.size).sum();
-    // The largest package is unpacked first, because it takes longest.
+    // The largest package is unpacked first, because it takes the longest.
     order.sort_by_key(|(package, _)| std::cmp::Reverse(package.size));
     let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
     let failed = AtomicBool::new(false);
@@ -413,7 +417,8 @@ fn unpack_all(
     for (package, result) in results {
         let unpacked = result?;
         links.push((archives.join(package.file()), unpacked.links));
-        // A package of the previous root only gets more kernel files, so its entry in the manifest is not changed.
+        // For a package of the previous root, only more kernel files were unpacked, so its entry in the manifest is not
+        // changed.
         if packages.iter().any(|before| before.name == package.name) {
             continue;
         }

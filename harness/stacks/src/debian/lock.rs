@@ -1,5 +1,5 @@
-//! Lock files, which contain the exact packages of each release: name, version and digest. They do not change when
-//! Debian replaces a package.
+//! Reads and writes lock files. A lock file lists the exact packages of one release: name, version and digest. It does
+//! not change when Debian replaces a package.
 //!
 //! `cargo run -p ci -- locks` writes the files in `locks/` from Debian's signed indexes. Because each downloaded
 //! package is compared with its digest in the lock, a fetch needs neither apt nor Debian's keys.
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use crate::debian::planned::Planned;
 use crate::{Extra, Release};
 
-/// Content of a file in `locks/`.
+/// Content of a file in `locks/`: the exact packages of one release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseLock {
-    /// Release, for example `7.2.4`.
+    /// Version of the release, for example `7.2.4`.
     pub release: String,
-    /// Time in UTC at which the indexes were read, in the form that Debian's snapshot archive uses: `20261121T214500Z`.
+    /// Time in UTC at which Debian's indexes were read, in the format of Debian's snapshot archive: `20261121T214500Z`.
     pub read: String,
     /// Packages, sorted by name.
     pub packages: Vec<LockedPackage>,
@@ -31,17 +31,19 @@ pub struct LockedPackage {
     pub name: String,
     /// Debian's version, which may contain an epoch.
     pub version: String,
-    /// Path below the address of a mirror.
+    /// Path of the .deb file below the address of a mirror.
     pub path: String,
     /// Size of the .deb file in bytes.
     pub size: u64,
     /// SHA-256 of the .deb file in hexadecimal.
     pub sha256: String,
-    /// Groups of extras that need the package. The package is part of a stack if at least one group is requested.
+    /// Groups of extras that need the package. The package is part of a stack if the stack contains every extra of at
+    /// least one group.
     pub of: BTreeSet<ExtraGroup>,
 }
 
-/// A group of extras that together need a package. An empty group means that the HIP runtime needs the package.
+/// A set of extras that need a package if a stack contains all of them. The empty set means that the HIP runtime needs
+/// the package.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ExtraGroup(BTreeSet<Extra>);
@@ -58,7 +60,7 @@ impl ReleaseLock {
         self.packages.iter().filter(wanted).map(LockedPackage::planned).collect()
     }
 
-    /// Merges the packages that apt has planned for each group, smaller groups first.
+    /// Creates the lock from the packages that apt has planned for each group of extras, smaller groups first.
     ///
     /// # Errors
     /// Two groups need different versions of a package.
@@ -95,7 +97,7 @@ impl ReleaseLock {
         })
     }
 
-    /// Returns the text of the file. Each package has a line of its own, so that differences are readable.
+    /// Returns the text of the lock file. Each package has a line of its own, so that a diff is readable.
     pub fn to_text(&self) -> String {
         let line = |package: &LockedPackage| serde_json::to_string(package).unwrap_or_default();
         let packages: Vec<_> = self.packages.iter().map(line).collect();
@@ -109,12 +111,12 @@ impl ReleaseLock {
 }
 
 impl Release {
-    /// Returns the number of bytes to download for a new stack.
+    /// Returns the number of bytes to download for a new stack of this release.
     pub fn size(&self) -> u64 {
         self.size_with(self.standard)
     }
 
-    /// Returns the number of bytes that a library adds to the download of a new stack.
+    /// Returns the number of bytes by which a library enlarges the download of a new stack.
     pub fn size_of(&self, extra: Extra) -> u64 {
         let without: Vec<_> = self.standard.iter().copied().filter(|e| *e != extra).collect();
         self.size_with(&[without.as_slice(), &[extra]].concat()) - self.size_with(&without)
@@ -139,8 +141,8 @@ impl LockedPackage {
 }
 
 impl ExtraGroup {
-    /// Returns all groups of a release: the runtime, each extra, and each extra together with the headers or tests for
-    /// it.
+    /// Returns all groups of extras that a lock of the release must consider: the empty group, each extra alone, and
+    /// each extra together with [`Extra::Dev`] or [`Extra::Tests`].
     pub(crate) fn all(release: &Release) -> Vec<Self> {
         let group = |extras: &[Extra]| Self(extras.iter().copied().collect());
         let mut groups = vec![group(&[])];

@@ -1,4 +1,4 @@
-//! Manifest of a fetched stack, which describes its content.
+//! Reads and writes the manifest of a fetched stack, which lists the stack's packages, extras and architectures.
 
 use std::fs;
 use std::path::Path;
@@ -28,19 +28,19 @@ pub struct Manifest {
     pub packages: Vec<Package>,
 }
 
-/// One unpacked package.
+/// One unpacked package of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Package {
     /// Debian's name of the package.
     pub name: String,
     /// Debian's version, which may contain an epoch.
     pub version: String,
-    /// SHA-256 of the .deb file in hexadecimal, from the signed index.
+    /// SHA-256 of the .deb file in hexadecimal, from the lock or the signed index.
     pub sha256: String,
     /// Size of the .deb file in bytes.
     pub size: u64,
-    /// GPU architectures for which the package contains kernel files, unpacked or not. Kernels inside shared libraries
-    /// are not included.
+    /// GPU architectures for which the package contains kernel files, whether or not they were unpacked. Kernels inside
+    /// shared libraries are not included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub architectures: Vec<String>,
     /// GPU architectures of the kernels inside the package's shared libraries, for example `gfx1151` or
@@ -50,7 +50,7 @@ pub struct Package {
 }
 
 impl Manifest {
-    /// Name of the file in the root of a stack. It is written last, so a root without it is incomplete.
+    /// Name of the manifest file in the root of a stack. The file is written last, so a root without it is incomplete.
     pub(crate) const FILE: &str = "manifest.json";
 
     /// Reads the manifest of a stack. Returns `None` if it is missing or damaged.
@@ -67,7 +67,7 @@ impl Manifest {
         atomic::write(&path, text).map_err(FetchError::io("write", &path))
     }
 
-    /// Returns the package with this name.
+    /// Returns the package with this name; `None` if the stack does not contain it.
     pub fn package(&self, name: &str) -> Option<&Package> {
         self.packages.iter().find(|package| package.name == name)
     }

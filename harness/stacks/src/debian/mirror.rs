@@ -1,11 +1,11 @@
-//! Finds the Debian mirror that this machine uses, in its apt sources.
+//! Finds the Debian mirror that this machine uses, from the configuration of its apt.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::LockReleaseError;
 
-/// A repository in the host's apt sources.
+/// A repository that this machine's apt is configured to use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Source {
     uri: String,
@@ -19,8 +19,8 @@ const DEBIAN: &str = "http://deb.debian.org/debian";
 /// Debian's archive of all old versions.
 const SNAPSHOT: &str = "https://snapshot.debian.org/archive/debian";
 
-/// Returns the default mirrors: the mirror of this machine if it runs Debian, then Debian's general address, then
-/// Debian's archive at the time `at`, for example `20261121T214500Z`.
+/// Returns the mirrors to use by default: this machine's mirror if it runs Debian, then Debian's general address, then
+/// Debian's archive of old versions at the time `at`, for example `20261121T214500Z`.
 pub(crate) fn usual(etc: &Path, at: &str) -> Vec<String> {
     let mut mirrors: Vec<String> =
         host_mirror(etc).into_iter().filter(|own| is_address(own)).collect();
@@ -31,7 +31,7 @@ pub(crate) fn usual(etc: &Path, at: &str) -> Vec<String> {
     mirrors
 }
 
-/// Returns true if a text is a valid address of a mirror: a URI without spaces.
+/// Returns true if the text is a valid address of a mirror: `http://`, `https://` or `file:/`, without spaces.
 pub(crate) fn is_address(mirror: &str) -> bool {
     let rest = ["http://", "https://", "file:/"].iter().find_map(|s| mirror.strip_prefix(s));
     rest.is_some_and(|rest| {
@@ -39,11 +39,12 @@ pub(crate) fn is_address(mirror: &str) -> bool {
     })
 }
 
-/// Returns the Debian mirror of the host: the repository in the apt sources below `etc` (usually `/etc`) that contains
-/// Debian itself.
+/// Returns the Debian mirror of this machine: the repository that contains Debian itself, from the apt configuration
+/// below `etc` (usually `/etc`).
 ///
 /// # Errors
-/// [`LockReleaseError::NoMirror`] if the apt sources do not contain one, for example on another distribution.
+/// [`LockReleaseError::NoMirror`] if the configuration does not contain a Debian mirror, for example on another
+/// distribution.
 pub(crate) fn host_mirror(etc: &Path) -> Result<String, LockReleaseError> {
     let codename = codename(&fs::read_to_string(etc.join("os-release")).unwrap_or_default());
     let files = source_files(&etc.join("apt"));
@@ -70,7 +71,8 @@ pub(crate) fn host_mirror(etc: &Path) -> Result<String, LockReleaseError> {
     })
 }
 
-/// Returns the files that apt reads (sources.list(5)). Files with other extensions are ignored, as apt does.
+/// Returns the files in which apt lists repositories (sources.list(5)). Files with other extensions are ignored, as apt
+/// does.
 fn source_files(apt: &Path) -> Vec<PathBuf> {
     let mut files: Vec<_> = fs::read_dir(apt.join("sources.list.d"))
         .into_iter()
@@ -88,12 +90,14 @@ fn codename(os_release: &str) -> Option<String> {
     Some(line.trim().trim_matches('"').to_owned())
 }
 
-/// Returns the source that is most likely a complete Debian mirror; `None` if no source is likely to be one.
+/// Returns the address of the repository that is most likely a complete Debian mirror; `None` if no repository is
+/// likely to be one.
 fn choose(sources: &[Source], codename: Option<&str>) -> Option<String> {
     let score = |source: &Source| {
         let path = source.uri.split_once("://").map_or(source.uri.as_str(), |(_, rest)| rest);
         let path = path.trim_end_matches('/');
-        // Security archives and archives of third parties do not contain ROCm, even if Debian has signed them.
+        // Archives of security updates and archives of third parties do not contain ROCm, even if Debian has signed
+        // them.
         let other = |suite: &String| suite.ends_with("-security") || suite.contains("-security/");
         if path.ends_with("/debian-security") || source.suites.iter().all(other) {
             return 0;
@@ -116,7 +120,7 @@ fn choose(sources: &[Source], codename: Option<&str>) -> Option<String> {
     sources.iter().find(|source| score(source) == best).map(|source| source.uri.clone())
 }
 
-/// Parses the one-line format of apt sources: `deb [options] URI SUITE COMPONENT...`.
+/// Parses a file in apt's one-line format: `deb [options] URI SUITE COMPONENT...`.
 fn one_line(text: &str) -> Vec<Source> {
     let parse = |line: &str| {
         let line = line.split('#').next()?.trim();
@@ -136,7 +140,7 @@ fn one_line(text: &str) -> Vec<Source> {
     text.lines().filter_map(parse).collect()
 }
 
-/// Parses the deb822 format of apt sources: paragraphs of fields, which indented lines continue.
+/// Parses a file in apt's deb822 format: paragraphs of fields, where indented lines continue a field.
 fn deb822(text: &str) -> Vec<Source> {
     let mut sources = Vec::new();
     let mut fields: Vec<(String, String)> = Vec::new();
@@ -190,7 +194,8 @@ mod tests {
         Components: main\nSigned-By: /usr/share/keyrings/node.gpg\n";
     const CLOUD: &str = "deb https://cloud.example/apt cloud-sdk-bookworm main\n";
 
-    /// Checks the selected mirror. `expected` is its host; an empty text means that no mirror may be found.
+    /// Checks which mirror is chosen for these configuration files. `expected` is the mirror's host; an empty text
+    /// means that no mirror may be found.
     fn check(files: &[(&str, &str)], expected: &str) {
         let etc = tempfile::tempdir().unwrap();
         fs::create_dir_all(etc.path().join("apt/sources.list.d")).unwrap();
@@ -298,7 +303,7 @@ mod tests {
             )],
             "",
         );
-        // The first source is recognised by its suite, the second by its path.
+        // The first repository is recognised as one of security updates by its suite, the second one by its path.
         for (path, suite) in [("debian", "bookworm-security"), ("debian-security", "bookworm")] {
             let signed = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]";
             let line = format!("deb {signed} http://mirror.example/{path} {suite} main\n");

@@ -1,4 +1,4 @@
-//! Downloads packages with known digests. Each package comes from the first mirror that has it.
+//! Downloads packages whose digests are known. Each package comes from the first mirror that has it.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -14,11 +14,10 @@ use crate::keep::folder::{create, no_link};
 use crate::transfer::{CopyError, copy};
 use crate::{FetchError, FetchEvent, FetchProgress, watch::watched};
 
-/// Time before the second attempt to download a file. It doubles before each further attempt.
+/// Time to wait before the second attempt to download a file. It doubles before each further attempt.
 const BACKOFF: Duration = Duration::from_millis(250);
 
-/// Maximum number of simultaneous downloads. Most packages are small, so most of the time is spent on waiting for
-/// hosts.
+/// Maximum number of simultaneous downloads. Most packages are small, so most of the time is spent waiting for hosts.
 const CONNECTIONS: usize = 4;
 
 /// The mirrors, the preferred one first.
@@ -29,7 +28,7 @@ pub(crate) struct Mirrors<'a> {
 
 struct Mirror<'a> {
     address: &'a str,
-    /// Reason why the mirror failed. A mirror that has failed once is not used again.
+    /// Reason why the mirror failed; `None` if it has not failed. A mirror that has failed once is not used again.
     silent: Mutex<Option<String>>,
 }
 
@@ -45,7 +44,7 @@ impl<'a> Mirrors<'a> {
     }
 
     /// Passes a file to `reader` and returns the result. The file is read from the first mirror that has it, up to the
-    /// maximum size.
+    /// maximum size `bound`. `None` if no mirror has the file.
     pub(crate) fn read<T>(
         &self,
         path: &str,
@@ -97,8 +96,8 @@ impl<'a> Mirrors<'a> {
                 results.lock().unwrap_or_else(|e| e.into_inner()).push(result);
             }
         };
-        // All downloads check the same flag. The failure of a download sets it, and so does a cancellation by the
-        // caller.
+        // All downloads check the same flag. A failed download sets the flag, so that the other downloads stop. A
+        // cancellation by the caller sets the flag too.
         let had_enough = || failed.store(true, Ordering::Relaxed);
         watched(stop, had_enough, || download::crew(CONNECTIONS.min(plan.len()), work));
         if stop.load(Ordering::Relaxed) {
@@ -127,16 +126,16 @@ impl<'a> Mirrors<'a> {
             }
             let left = fs::metadata(part(package, folder)).is_ok_and(|part| part.len() > 0);
             let mut result = self.from(mirror, package, folder, cancel, read);
-            // The part that an earlier process left may belong to another file. In that case the download is repeated
-            // from the start.
+            // The partial file of an earlier process may belong to another file. If the result is damaged, the download
+            // is repeated from the start.
             if let (true, Err(Trouble::Damaged(_))) = (left, &result) {
                 result = self.from(mirror, package, folder, cancel, read);
             }
             match result {
                 Ok(()) => return Ok(Some(mirror.address.to_owned())),
                 Err(Trouble::Missing) => answered = true,
-                // The mirror may be in the middle of an update, or a login page was returned. The next mirror may have
-                // the package.
+                // The mirror may be in the middle of an update, or may have returned a login page. The next mirror may
+                // have the package.
                 Err(Trouble::Damaged(error)) => damaged = Some(error),
                 Err(Trouble::Silent(reason)) => {
                     if let Ok(mut silent) = mirror.silent.lock() {
@@ -196,7 +195,7 @@ impl<'a> Mirrors<'a> {
                     }
                 };
                 let mut to = create(&part).map_err(disk("create"))?;
-                // One byte more shows that the file is another one.
+                // One byte more than the expected size is read, to detect a file that is longer than expected.
                 copy(&mut from.take(package.size.saturating_add(1)), &mut to, count)
             }
             Place::Url(address) => {
@@ -204,7 +203,7 @@ impl<'a> Mirrors<'a> {
                     .open(&part)
                     .map_err(disk("create"))?;
                 let have = to.metadata().map_err(disk("read"))?.len();
-                // A part that is longer than the package belongs to another file.
+                // A partial file that is longer than the package belongs to another file.
                 let have = if have > package.size {
                     to.set_len(0).map_err(disk("write"))?;
                     0
@@ -222,7 +221,7 @@ impl<'a> Mirrors<'a> {
                 let trouble = |failure| match failure {
                     DownloadError::TooLong { .. } => {
                         let (path, detail) = (file.clone(), failure.to_string());
-                        // The download from the next mirror starts at the beginning.
+                        // Without the partial file, the download from the next mirror starts at the beginning.
                         let _ = fs::remove_file(&path);
                         Trouble::Damaged(FetchError::Damaged { path, detail })
                     }
@@ -250,7 +249,7 @@ impl<'a> Mirrors<'a> {
 }
 
 enum Place {
-    /// A file in a folder: the folder of the mirror, and the path of the file.
+    /// A file on this machine: the folder of the mirror, and the path of the file.
     File(PathBuf, PathBuf),
     Url(String),
 }
@@ -268,18 +267,18 @@ impl Mirror<'_> {
     }
 }
 
-/// Returns an error if the disk that contains the folder has less free space than this.
+/// Checks that the disk that contains the folder has at least this much free space, in bytes.
 fn fits(bytes: u64, folder: &Path) -> Result<(), FetchError> {
     let free = Bound::new(bytes, "").within_free_space(folder).most();
     if free < bytes { Err(FetchError::DiskFull { path: folder.to_owned() }) } else { Ok(()) }
 }
 
-/// Returns the path of the file into which a package is downloaded.
+/// Returns the path of the file into which a package is downloaded until it is complete.
 fn part(package: &Planned, folder: &Path) -> PathBuf {
     folder.join(format!("{}.part", package.file()))
 }
 
-/// Failure of the download of one package from one mirror.
+/// Reason why a package could not be downloaded from one mirror.
 enum Trouble {
     Missing,
     /// The mirror's file differs from the expected package.

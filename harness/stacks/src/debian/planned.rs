@@ -1,4 +1,4 @@
-//! Packages that a stack needs, as known before their download.
+//! A package that a stack needs, as it is known before its download, and the verification of its downloaded file.
 
 use std::fs;
 use std::path::Path;
@@ -11,16 +11,16 @@ use crate::transfer::sha256_of;
 pub(crate) struct Planned {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// Path below the address of a mirror.
+    /// Path of the .deb file below the address of a mirror.
     pub(crate) path: String,
     pub(crate) size: u64,
     pub(crate) sha256: String,
 }
 
 impl Planned {
-    /// Returns the name of the package's file in the folder of downloads.
+    /// Returns the name of the downloaded file in the folder of downloads.
     pub(crate) fn file(&self) -> String {
-        // The name equals the one that apt uses, so that apt and this module can use each other's downloads.
+        // apt uses the same file name, so that apt and this module can use each other's downloads.
         format!("{}_{}_{}", self.name, self.version.replace(':', "%3a"), self.architecture())
     }
 
@@ -31,12 +31,12 @@ impl Planned {
 
 #[derive(Debug)]
 pub(crate) enum Absent {
-    /// None of the mirrors that responded has the package.
+    /// No mirror that responded has the package.
     Gone {
-        /// Name and version.
+        /// Name and version of the package.
         package: String,
     },
-    /// Another error occurred.
+    /// An error other than a missing package.
     Error(FetchError),
 }
 
@@ -46,10 +46,10 @@ impl From<FetchError> for Absent {
     }
 }
 
-/// Compares size and digest of a file with those of the expected package.
+/// Checks that size and digest of a file are those of the expected package.
 ///
 /// # Errors
-/// [`FetchError::Damaged`], [`FetchError::Cancelled`] once `stop` is true, or the file cannot be read.
+/// [`FetchError::Damaged`] if they differ, [`FetchError::Cancelled`] once `stop` is true, or the file cannot be read.
 pub(crate) fn verify(package: &Planned, path: &Path, stop: &AtomicBool) -> Result<(), FetchError> {
     let damaged = |detail| FetchError::Damaged { path: path.to_owned(), detail };
     let size = fs::metadata(path).map_err(FetchError::io("open", path))?.len();

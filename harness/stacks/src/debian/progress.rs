@@ -1,4 +1,4 @@
-/// Events of a fetch. Sizes are in bytes.
+/// Progress of fetching a Debian release. All sizes are in bytes.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum FetchEvent<'a> {
@@ -7,9 +7,9 @@ pub enum FetchEvent<'a> {
         /// Name of the other process, for example `rocrepro (process 4711)`.
         holder: &'a str,
     },
-    /// The mirrors no longer have a locked package. The fetch searches for its replacement.
+    /// The mirrors no longer have a locked package. The fetch searches for the version that replaced it.
     Moved {
-        /// The package and its version.
+        /// Name of the package and its locked version.
         package: &'a str,
     },
     /// Packages are being downloaded.
@@ -21,12 +21,12 @@ pub enum FetchEvent<'a> {
     },
     /// Packages are being verified and unpacked.
     Unpack {
-        /// Number of bytes read so far.
+        /// Number of bytes of the packages that have been read so far.
         done: u64,
-        /// Total size of all packages.
+        /// Total size of all packages to unpack.
         total: u64,
     },
 }
 
-/// Function that receives the events of a fetch, possibly from several threads at once.
+/// Callback that receives the progress of a fetch, possibly from several threads at once.
 pub type FetchProgress<'a> = dyn Fn(FetchEvent<'_>) + Sync + 'a;

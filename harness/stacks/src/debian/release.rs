@@ -1,4 +1,4 @@
-//! Table of the ROCm releases that Debian packages. A new release needs an entry here and a lock.
+//! Table of the ROCm releases that Debian packages. To add a release, add an entry here and a lock file.
 
 use std::fmt;
 
@@ -9,42 +9,43 @@ use crate::{Extra, Version};
 pub struct Release {
     /// ROCm version of the HIP runtime.
     pub version: &'static str,
-    /// Debian suites to read. Packages are preferably taken from the first one.
+    /// Debian suites to read. Packages are preferably taken from the first suite.
     pub suites: &'static [&'static str],
-    /// Packages to install, without their dependencies, as patterns `name=version` of apt. If several suites are read,
+    /// Packages to install, without their dependencies, as apt's patterns `name=version`. If several suites are read,
     /// the list also contains comgr and hsa, because apt would otherwise select those of another release.
     pub packages: &'static [&'static str],
     /// Extras that the release offers.
     pub extras: &'static [ExtraPackages],
     /// Extras that a new stack contains if none are requested.
     pub standard: &'static [Extra],
-    /// Lock of the release: the JSON of a [`crate::ReleaseLock`].
+    /// Lock of the release, in JSON: the text of a [`crate::ReleaseLock`].
     pub lock: &'static str,
 }
 
-/// Packages of an [`Extra`] in one release.
+/// The packages that provide an [`Extra`] in one release.
 #[derive(Debug)]
 pub struct ExtraPackages {
-    /// The extra.
+    /// Extra that the packages provide.
     pub extra: Extra,
     /// Debian suites to read in addition to [`Release::suites`].
     pub suites: &'static [&'static str],
-    /// Packages, in the form of [`Release::packages`]. Dependencies from the suite experimental are listed too, because
-    /// apt never selects a package of that suite automatically.
+    /// Packages to install, as patterns in the format of [`Release::packages`]. Dependencies from the suite
+    /// experimental are listed too, because apt never selects a package from that suite automatically.
     pub packages: &'static [&'static str],
-    /// Packages that [`Extra::Dev`] adds for this extra.
+    /// Additional packages that are installed if the stack contains both this extra and [`Extra::Dev`].
     pub headers: &'static [&'static str],
-    /// Packages that [`Extra::Tests`] adds for this extra.
+    /// Additional packages that are installed if the stack contains both this extra and [`Extra::Tests`].
     pub tests: &'static [&'static str],
 }
 
-/// Library for annotations of traces, to which the math libraries of 7.2.4 are linked.
+/// Package of a library that annotates traces. The math libraries of release 7.2.4 are linked to it.
 const ROCTX: &str = "libroctx64-4=7.2.4*";
 
-/// Suite with libraries of 6.4.3 that were removed from forky.
+/// Suite that still contains libraries of release 6.4.3 that were removed from forky.
 const SID: &[&str] = &["sid"];
 
-/// Returns an extra that is a library, with its dependencies from the same release and its headers.
+/// Returns the packages of an extra that is a library: `packages` are the library and its dependencies from the same
+/// release, `headers` its header files.
 const fn library(
     extra: Extra,
     packages: &'static [&'static str],
@@ -53,7 +54,7 @@ const fn library(
     ExtraPackages { extra, suites: &[], packages, headers, tests: &[] }
 }
 
-/// Returns an extra that consists only of headers.
+/// Returns the packages of an extra that consists only of header files.
 const fn headers(extra: Extra, packages: &'static [&'static str]) -> ExtraPackages {
     library(extra, packages, &[])
 }
@@ -68,18 +69,19 @@ impl ExtraPackages {
     }
 }
 
-/// Extras of a new stack. Only hipRAND is included, because many cases need it and it is small.
+/// Extras that a new stack contains by default. Only hipRAND is included, because many cases need it and it is small.
 const STANDARD: &[Extra] = &[Extra::Hiprand];
 
-/// Packages that are not installed although other packages depend on them: 800 MB of AMD's tests of MIOpen, which no
+/// Packages that are not installed although other packages depend on them: 800 MB of test data of MIOpen, which no
 /// program needs.
 pub(crate) const NEEDLESS: &[&str] = &["libmiopen-tests-data"];
 
-/// All releases, the oldest first.
+/// All releases that Debian packages, the oldest first.
 pub const RELEASES: &[Release] = &[
     Release {
         version: "5.2.3",
-        // hipRAND is left out, because seeding one of its generators takes seconds on the emulated device.
+        // hipRAND is left out of this release, because seeding one of its generators takes seconds on the emulated
+        // device.
         standard: &[],
         lock: include_str!("../../locks/5.2.3.json"),
         suites: &["bookworm"],
@@ -163,8 +165,8 @@ pub const RELEASES: &[Release] = &[
                 headers: &[],
                 tests: &[],
             },
-            // These libraries were removed from forky. The builds in sid use libamdhip64.so.6. RCCL is left out,
-            // because sid has that of 5.4.3.
+            // These libraries were removed from forky. Their builds in sid use libamdhip64.so.6. RCCL is left out,
+            // because sid contains the RCCL of release 5.4.3.
             ExtraPackages {
                 extra: Extra::Hiprand,
                 suites: SID,

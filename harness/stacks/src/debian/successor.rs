@@ -1,4 +1,4 @@
-//! Finds the versions that mirrors offer in place of a package that they no longer have.
+//! Finds out which versions the mirrors offer in place of a package that they no longer have.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -11,18 +11,18 @@ use crate::unpack::decode::xz;
 use crate::{FetchError, RELEASES, Release, ReleaseLock, Version};
 use download::Bound;
 
-/// File names of the index of a suite. Large mirrors compress it.
+/// Possible file names of the index of a suite, the preferred one first. Large mirrors compress the index.
 const INDEXES: [&str; 2] = ["Packages.xz", "Packages"];
 
-/// Maximum size of an index. The largest index of Debian has 60 MB.
+/// Maximum size of an index. The largest index in Debian has 60 MB.
 const INDEX: Bound = Bound::new(512 << 20, "no index of Debian is larger");
 
-/// Maximum length of a line that is read. The needed fields are shorter.
+/// Maximum number of bytes that are read from a line of an index. The needed fields are shorter.
 const LONGEST_LINE: u64 = 1 << 12;
 
-/// Returns the error for a package that the mirrors no longer have. It contains the ROCm versions in the indexes, and
-/// the nearest release for which the mirrors have every package. The indexes are read without checking their
-/// signatures, because nothing in them is unpacked.
+/// Returns the error for a package that the mirrors no longer have. The error contains the ROCm versions in the
+/// indexes, and the nearest release for which the mirrors have every package. The signatures of the indexes are not
+/// checked, because nothing in the indexes is unpacked.
 pub(crate) fn gone(
     release: &'static Release,
     package: String,
@@ -82,7 +82,7 @@ fn named(index: impl Read, stem: &str) -> Vec<Version> {
     let (mut versions, mut line, mut wanted) = (Vec::new(), Vec::new(), false);
     loop {
         line.clear();
-        // If an index cannot be read to its end, the part that was read is used.
+        // If an index cannot be read to its end, the versions found so far are returned.
         match index.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return versions,
             Ok(_) => {}
@@ -97,7 +97,7 @@ fn named(index: impl Read, stem: &str) -> Vec<Version> {
     }
 }
 
-/// Returns the release with the nearest version for which the mirrors have every package of a new stack.
+/// Returns the release, closest to `release` in the table, for which the mirrors have every package of a new stack.
 fn nearest(
     release: &Release,
     mirrors: &Mirrors<'_>,

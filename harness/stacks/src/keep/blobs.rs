@@ -1,5 +1,5 @@
-//! Store of files that are named by a hash of their content, because neighbouring nightly builds have most files in
-//! common.
+//! Stores files under a hash of their content, so that files which neighbouring nightly builds have in common take up
+//! disk space only once.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read};
@@ -17,19 +17,19 @@ use crate::PathError;
 use crate::transfer::{CopyError, copy};
 use crate::watch::Patience;
 
-/// Folder of files that are named by a hash of their content. The prefixes of builds contain hard links to these files.
-/// A file is linked into a prefix before it is linked here, so a file with only one link is unused.
+/// Folder of files whose names are a hash of their content. The prefixes of builds contain hard links to these files. A
+/// file is linked into a prefix before it is linked into this folder, so a file with only one link is unused.
 ///
-/// Files are read-only, because a program that changed a file of its prefix would change the file in other builds.
+/// The files are read-only, because a program that changed a file of its prefix would change the file in other builds.
 #[derive(Clone, Debug)]
 pub(crate) struct Blobs {
     folder: PathBuf,
 }
 
 pub(crate) enum AddError {
-    /// The content could not be read.
+    /// The content of the new file could not be read.
     Read(io::Error),
-    /// The file could not be written.
+    /// The new file could not be written.
     Write(PathError),
 }
 
@@ -42,7 +42,7 @@ impl Blobs {
         Self { folder }
     }
 
-    /// Writes a file of a prefix to `at`. The path must not exist.
+    /// Writes a file of a prefix to the path `at`, at which no file may exist yet.
     pub(crate) fn add(
         &self,
         content: &mut dyn Read,
@@ -53,7 +53,8 @@ impl Blobs {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let temporary = self.folder.join(format!(".{}.{number}", std::process::id()));
         let result = self.write(content, &temporary, at, executable);
-        // The temporary name no longer exists if the content was new. Errors are therefore ignored.
+        // If the content was new, the temporary file has been renamed and no longer exists. Errors are therefore
+        // ignored.
         let _ = fs::remove_file(&temporary);
         result
     }
@@ -87,8 +88,8 @@ impl Blobs {
         }
         fs::rename(temporary, at).map_err(failed("create", at))?;
         fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
-        // If the link cannot be created, the file is only not shared with other builds. The reason may be another
-        // process that was faster, or a limit of the file system on links.
+        // Without this link, the file is not shared with other builds, but is otherwise usable. The reason may be
+        // another process that was faster, or the file system's limit on the number of links.
         let _ = fs::hard_link(at, &blob);
         Ok(())
     }
@@ -98,17 +99,18 @@ impl Blobs {
         self.each().map(|(_, file)| file.bytes).sum()
     }
 
-    /// Removes files that no prefix uses. A later sweep removes those that stay when the patience is over.
+    /// Removes files that no prefix uses. When the time limit `patience` is over, the remaining files are left to a
+    /// later sweep.
     pub(crate) fn sweep<S: Deref<Target = AtomicBool>>(&self, patience: &Patience<S>) {
         for (folder, file) in self.each().take_while(|_| !patience.is_over()) {
             if file.links == 1 {
-                // Another process that started to use it just now has a link of its own.
+                // Another process that has just begun to use the file has a link of its own.
                 let _ = folder.remove_file(&file);
             }
         }
     }
 
-    /// Returns each file and its folder.
+    /// Returns each file, together with an open handle of its folder.
     fn each(&self) -> impl Iterator<Item = (Rc<Folder>, Entry)> {
         let folders = Folder::open(&self.folder).ok().into_iter().flat_map(|top| {
             let entries = top.entries().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Cache of fetched stacks, with locks for the processes that change it.
+//! Cache of fetched Debian stacks, with locks for the processes that change it.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -12,8 +12,8 @@ use super::folder::{Entry, check_no_links, entries, remove_folder};
 use crate::watch::Patience;
 use crate::{FetchError, Manifest, NoCacheError, Release};
 
-/// Cache directory. `stacks/` contains the stacks, and `apt/` a separate state of apt with downloaded packages for each
-/// stack.
+/// Directory of the cache. Its folder `stacks/` contains the stacks. Its folder `apt/` contains, for each stack, a
+/// separate state of apt and the downloaded packages.
 ///
 /// A stack is a symbolic link, for example `stacks/debian-7.2.4`, to a root directory such as `stacks/.debian-7.2.4.N`.
 /// Therefore a single rename publishes or replaces the stack on any file system. Nothing is created before the first
@@ -27,8 +27,8 @@ impl StackCache {
     /// Returns the user's cache: `$XDG_CACHE_HOME/rocrepro`, or `~/.cache/rocrepro`.
     ///
     /// # Errors
-    /// [`NoCacheError`] if neither XDG_CACHE_HOME nor HOME is an absolute path. Relative paths are ignored (XDG Base
-    /// Directory Specification).
+    /// [`NoCacheError`] if neither XDG_CACHE_HOME nor HOME is an absolute path. Relative paths are ignored, as the XDG
+    /// Base Directory Specification demands.
     pub fn from_environment() -> Result<Self, NoCacheError> {
         let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
         let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
@@ -63,9 +63,10 @@ impl StackCache {
         self.stacks().join(name(release))
     }
 
-    /// Locks a stack, in order to change it. `waiting` is called once if another process has the lock.
+    /// Locks a stack, so that this process may change it. `waiting` is called once, with the name of the process, if
+    /// another process has the lock.
     ///
-    /// The kernel releases the lock when this process and all children that have inherited the file have ended.
+    /// Linux releases the lock when this process and all children that have inherited the open file have ended.
     pub(crate) fn lock(
         &self,
         release: &Release,
@@ -80,11 +81,12 @@ impl StackCache {
         Ok(lock.into_file())
     }
 
-    /// Removes roots of killed fetches and of replaced stacks. They are not removed when they are replaced, because programs may
-    /// still be running in them. A symbolic link is not a root, because its target belongs to another user or program.
+    /// Removes the roots that killed fetches and replaced stacks have left behind. A fetch does not remove the root
+    /// that it replaces, because programs may still be running in that root. Symbolic links are kept, because their
+    /// targets belong to another user or program.
     ///
     /// # Errors
-    /// [`FetchError::Cancelled`] if `stop` became true; otherwise a folder that cannot be removed.
+    /// [`FetchError::Cancelled`] if `stop` became true; otherwise the error for a folder that cannot be removed.
     pub(crate) fn clean(
         &self,
         release: &Release,
@@ -112,7 +114,7 @@ impl StackCache {
         fs::canonicalize(&path).map_err(FetchError::io("find", &path))
     }
 
-    /// Makes a finished root the current root of the stack.
+    /// Makes a finished root the current root of the stack, by replacing the symbolic link to it.
     pub(crate) fn publish(
         &self,
         release: &Release,
@@ -197,7 +199,7 @@ mod tests {
         store.publish(release, &first, &lock).unwrap();
         let second = store.new_root(release, &lock).unwrap();
         manifest(release).write(&second).unwrap();
-        // The process was killed after creating the link and before renaming it.
+        // This is the state after a process was killed between creating the link and renaming it.
         symlink("nowhere", store.stacks().join(".debian-7.2.4.link")).unwrap();
         assert_eq!(store.root(release), Some(first.clone()));
         store.publish(release, &second, &lock).unwrap();

@@ -1,4 +1,5 @@
-//! Combines a good build with one component of a bad build. The result shows whether that component causes the failure.
+//! Combines a good build with one component of a bad build, so that a run shows whether that component causes the
+//! failure.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -6,8 +7,8 @@ use std::path::Path;
 use super::share::{Shared, share};
 use crate::{BuildStore, ObtainError, ObtainedBuild};
 
-/// A part of ROCm that has its own sources, and whose files can be exchanged between builds if their ABIs are
-/// compatible.
+/// A part of ROCm that is built from its own source code, and whose files can be exchanged between builds if their ABIs
+/// are compatible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Component {
     /// The HIP runtime and hipRTC, which are built from CLR.
@@ -21,10 +22,10 @@ pub enum Component {
 }
 
 impl Component {
-    /// All components, from the top of the stack to the bottom.
+    /// All components, from the libraries, which are used by programs, down to the HSA runtime.
     pub const ALL: [Self; 4] = [Self::Libraries, Self::Hip, Self::Compiler, Self::Rocr];
 
-    /// Returns the name on the command line.
+    /// Returns the component's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hip => "hip",
@@ -34,7 +35,7 @@ impl Component {
         }
     }
 
-    /// Returns the submodule of TheRock that contains the sources.
+    /// Returns the submodule of TheRock that contains the component's source code.
     pub fn submodule(self) -> &'static str {
         match self {
             Self::Hip | Self::Rocr => "rocm-systems",
@@ -43,7 +44,7 @@ impl Component {
         }
     }
 
-    /// Returns the prefixes of the component's file names.
+    /// Returns the beginnings of the names of the component's files.
     fn files(self) -> &'static [&'static str] {
         match self {
             Self::Hip => &["libamdhip64.so", "libhiprtc.so", "libhiprtc-builtins.so"],
@@ -67,7 +68,7 @@ impl Component {
         }
     }
 
-    /// Returns the names of folders whose whole content belongs to the component.
+    /// Returns the names of folders that belong to the component with all their files.
     fn folders(self) -> &'static [&'static str] {
         match self {
             Self::Hip | Self::Rocr => &[],
@@ -91,7 +92,7 @@ impl BuildStore {
     /// build.
     ///
     /// # Errors
-    /// [`ObtainError::NotFound`] if one of the builds has no file of the component. Otherwise as for
+    /// [`ObtainError::NotFound`] if one of the builds has no file of the component. The other errors are those of
     /// [`BuildStore::obtain`].
     pub fn cross(
         &self,
@@ -114,7 +115,7 @@ impl BuildStore {
     }
 }
 
-/// Shares the wanted files of one prefix with another one.
+/// Links the wanted files of one prefix into another one, and creates the wanted symbolic links.
 fn take(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> Result<Shared, ObtainError> {
     let shared = share(from, to, wanted)?;
     for (path, target) in &shared.links {

@@ -5,66 +5,67 @@ use std::{
 
 use crate::{Hint, LockError, PathError};
 
-/// Error while obtaining a build. Such a build counts as neither good nor bad.
+/// Error while obtaining a build. A search counts the build as neither good nor bad.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObtainError {
-    /// The build is in a listing, but its file is missing.
+    /// A listing contains the build, but its file or folder is missing.
     #[error("{url}: not found")]
     NotFound {
-        /// Address or folder.
+        /// Address of the missing file, or path of the missing folder.
         url: String,
     },
     /// The digest of the downloaded bytes differs from the published one.
     #[error("{url} has sha256 {got}, but {want} was published")]
     Checksum {
-        /// Address.
+        /// Address of the downloaded file.
         url: String,
-        /// Published digest.
+        /// Published SHA-256.
         want: String,
-        /// Digest of the downloaded bytes.
+        /// SHA-256 of the downloaded bytes.
         got: String,
     },
-    /// An earlier download of the same address had other content. Results of both must not be mixed.
+    /// The content at an address differs from that of an earlier download. Results from the two must not be mixed.
     #[error("{url} was published again: sha256 {now}, first seen as {before}")]
     Republished {
-        /// Address.
+        /// Address of the file.
         url: String,
-        /// Digest of the first download.
+        /// SHA-256 of the first download.
         before: String,
-        /// Digest of this download.
+        /// SHA-256 of this download.
         now: String,
-        /// File that contains the digest of the first download.
+        /// File in the store that contains the SHA-256 of the first download.
         record: PathBuf,
     },
     /// An archive cannot be read to its end.
     #[error("{name} is damaged: {reason}")]
     Damaged {
-        /// The archive.
+        /// Name of the archive.
         name: String,
-        /// Reason.
+        /// Description of the damage.
         reason: String,
     },
     /// The decompression of an archive would need too much memory.
     #[error("{name} needs more than {} MiB of memory to be unpacked", limit >> 20)]
     Memory {
-        /// The archive.
+        /// Name of the archive.
         name: String,
-        /// The limit in bytes.
+        /// Maximum memory in bytes.
         limit: u64,
     },
-    /// An archive would write outside its prefix, or make a device.
+    /// An archive contains a member that must not be unpacked: it would be written outside the prefix, lies in too many
+    /// folders, or is neither a file nor a link.
     #[error("{name} was refused: {reason}")]
     Hostile {
-        /// The archive.
+        /// Name of the archive.
         name: String,
-        /// The entry, and the reason.
+        /// Path of the member, and the reason.
         reason: String,
     },
     /// The build contains no HIP runtime that the dynamic loader could load.
     #[error("it cannot be loaded: {reason}")]
     DoesNotLoad {
-        /// The reason.
+        /// Reason why the runtime cannot be loaded.
         reason: String,
     },
     /// The disk is full.
@@ -73,16 +74,16 @@ pub enum ObtainError {
         /// The folder of the store.
         path: PathBuf,
     },
-    /// The host refused to send the file in every attempt. The host may still have other builds.
+    /// The host refused every attempt to download the file. Other builds may still be available there.
     #[error("{reason}")]
     Refused {
-        /// Status of the response.
+        /// Status line of the host's response.
         reason: String,
     },
-    /// The host does not respond after all attempts, or limits the rate of requests.
+    /// The host did not respond in any attempt, or limits the rate of requests.
     #[error("{url} could not be fetched: {reason}")]
     Network {
-        /// Address.
+        /// Address of the file.
         url: String,
         /// Description of the failure.
         reason: String,
@@ -93,14 +94,14 @@ pub enum ObtainError {
     /// The build could not be locked.
     #[error(transparent)]
     Lock(LockError),
-    /// The caller cancelled the fetch.
+    /// The caller cancelled the download.
     #[error("the fetch was cancelled")]
     Cancelled,
 }
 
 impl ObtainError {
     /// Returns true if the cause is the machine or its network and not the build. A search should then stop or wait.
-    /// Skipping the build would not help, because the next build would fail too.
+    /// Skipping the build would not help, because obtaining the next build would fail too.
     pub fn is_environment(&self) -> bool {
         // The match has no wildcard arm, so that each new variant must be classified.
         match self {
@@ -120,7 +121,8 @@ impl ObtainError {
         }
     }
 
-    /// Returns a function for `map_err` that adds the attempted action and the path to an error.
+    /// Returns a function for `map_err` that turns an I/O error into an [`ObtainError`] with the attempted action and
+    /// the path.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| PathError::new(action, path, source).into()
     }

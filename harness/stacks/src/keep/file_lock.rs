@@ -1,4 +1,4 @@
-//! File locks, which the kernel releases when their process ends.
+//! Locks on files, which Linux releases when the process that holds them ends.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,26 +13,26 @@ use crate::{Hint, PathError};
 
 const POLL: Duration = Duration::from_millis(20);
 
-/// Maximum time to wait for a lock. The download of the largest build takes less, at 4 MB/s.
+/// Maximum time to wait for a lock, two hours. At 4 MB/s, the download of the largest build takes less.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// A lock file that is open.
+/// An open lock file.
 #[derive(Debug)]
 pub struct FileLock {
     file: File,
     path: PathBuf,
 }
 
-/// Mode of a lock.
+/// Kind of access that a lock permits to other processes.
 #[derive(Clone, Copy, Debug)]
 pub enum LockMode {
-    /// Shared lock: other processes may use the same build.
+    /// Shared lock: other processes may hold it too and use the same build.
     Shared,
-    /// Exclusive lock, which is needed to create or remove a build.
+    /// Exclusive lock: no other process may hold it. Needed to create or remove a build.
     Alone,
 }
 
-/// Error while locking.
+/// Error while locking a file.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// The lock file could not be opened or locked.
@@ -87,7 +87,8 @@ impl FileLock {
         self.file
     }
 
-    /// Locks the file, or changes the mode of the lock. Returns false if another process's lock prevents that.
+    /// Tries to lock the file, or to change the mode of the lock. Returns false if another process's lock prevents
+    /// this.
     ///
     /// # Errors
     /// [`LockError::File`].
@@ -106,7 +107,7 @@ impl FileLock {
         }
     }
 
-    /// Locks the file, and waits if another process holds the lock. `waiting` is called once with the name of that
+    /// Locks the file, and waits if another process holds the lock. `waiting` is then called once with the name of that
     /// process.
     ///
     /// # Errors
@@ -136,7 +137,7 @@ impl FileLock {
         Ok(())
     }
 
-    /// Returns the name of the process that holds the lock, from the kernel's list of locks.
+    /// Returns the name of the process that holds the lock, according to `/proc/locks`.
     fn holder(&self) -> String {
         let inode = self.file.metadata().map(|meta| meta.ino()).unwrap_or_default();
         let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
@@ -151,8 +152,9 @@ impl FileLock {
     }
 }
 
-/// Returns the ids of the processes that hold a lock on a file. The lines have the form `1: FLOCK  ADVISORY  WRITE 4711
-/// fe:00:1234 0 EOF`. Lines of processes that wait for a lock contain an arrow.
+/// Returns the ids of the processes that hold a lock on the file with this inode. `locks` is the text of `/proc/locks`,
+/// whose lines have the form `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`. The lines of processes that wait for a
+/// lock contain an arrow.
 fn holders(locks: &str, inode: u64) -> impl Iterator<Item = u32> {
     locks.lines().filter_map(move |line| {
         let words: Vec<&str> = line.split_whitespace().collect();

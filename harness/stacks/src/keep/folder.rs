@@ -1,5 +1,5 @@
-//! Folders of the cache, which are listed and emptied without following symbolic links: what a link leads to is not
-//! rocrepro's. No other file of this module lists or removes folders, which a test checks.
+//! Lists and empties folders of the cache without following symbolic links, because the target of a link may not belong
+//! to rocrepro. A test checks that no other file of this module lists or removes folders.
 
 use std::{
     ffi::OsString,
@@ -20,27 +20,27 @@ use rustix::{
 
 use crate::{PathError, watch::Patience};
 
-/// An open folder that is not a symbolic link.
+/// An open folder, which is not reached through a symbolic link.
 #[derive(Debug)]
 pub(crate) struct Folder {
     opened: OwnedFd,
     path: PathBuf,
 }
 
-/// An entry of a folder. Nothing in it is about what a link leads to.
+/// An entry of a folder. If the entry is a symbolic link, the fields describe the link itself, not its target.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// Name in the folder.
+    /// Name of the entry in its folder.
     pub(crate) name: OsString,
-    /// Path, for messages and locks.
+    /// Path of the entry, for messages and locks.
     pub(crate) path: PathBuf,
-    /// Kind: file, folder, link or another.
+    /// File type: file, folder, symbolic link or another.
     pub(crate) kind: FileType,
     /// Size in bytes.
     pub(crate) bytes: u64,
     /// Number of hard links.
     pub(crate) links: u64,
-    /// Time of the last change of the content.
+    /// Time at which the content was last changed.
     pub(crate) modified: SystemTime,
 }
 
@@ -48,7 +48,7 @@ impl Folder {
     /// Opens a folder.
     ///
     /// # Errors
-    /// The path is missing, a symbolic link, or not a folder.
+    /// The path does not exist, is a symbolic link, or is not a folder.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Self::open_at(CWD, path, path.to_owned())
     }
@@ -64,15 +64,15 @@ impl Folder {
         }
     }
 
-    /// Opens a folder in this one.
+    /// Opens a subfolder of this folder.
     ///
     /// # Errors
-    /// Those of [`Folder::open`].
+    /// The errors of [`Folder::open`].
     pub(crate) fn folder(&self, entry: &Entry) -> io::Result<Self> {
         Self::open_at(&self.opened, Path::new(&entry.name), entry.path.clone())
     }
 
-    /// Returns the entries. Those that disappear meanwhile are left out.
+    /// Returns the entries of the folder. Entries that another process removes meanwhile are left out.
     pub(crate) fn entries(&self) -> io::Result<Vec<Entry>> {
         let mut entries = Vec::new();
         for entry in Dir::read_from(&self.opened)? {
@@ -101,12 +101,12 @@ impl Folder {
         Ok(entries)
     }
 
-    /// Removes a file or a link in this folder.
+    /// Removes a file or a symbolic link from this folder.
     pub(crate) fn remove_file(&self, entry: &Entry) -> io::Result<()> {
         Ok(unlinkat(&self.opened, &entry.name, AtFlags::empty())?)
     }
 
-    /// Removes the content of the folder.
+    /// Removes everything in the folder, but not the folder itself.
     fn empty<S: Deref<Target = AtomicBool>>(&self, patience: &Patience<S>) -> io::Result<()> {
         for entry in self.entries()? {
             if patience.is_over() {
@@ -123,15 +123,16 @@ impl Folder {
     }
 }
 
-/// Returns the entries of a folder, or none if it cannot be read.
+/// Returns the entries of a folder; an empty list if the folder cannot be read.
 pub(crate) fn entries(path: &Path) -> Vec<Entry> {
     Folder::open(path).and_then(|folder| folder.entries()).unwrap_or_default()
 }
 
-/// Removes a folder with at most some hundred levels.
+/// Removes a folder and its content. The nesting depth may be at most a few hundred.
 ///
 /// # Errors
-/// The folder is a symbolic link, or the patience is over, so that a part stays; otherwise the error of the file system.
+/// The folder is a symbolic link; the time limit `patience` is over, so that a part of the content remains; or the file
+/// system reports an error.
 pub(crate) fn remove_folder<S: Deref<Target = AtomicBool>>(
     folder: &Path,
     patience: &Patience<S>,
@@ -140,21 +141,21 @@ pub(crate) fn remove_folder<S: Deref<Target = AtomicBool>>(
     fs::remove_dir(folder)
 }
 
-/// Creates a file, or empties a file with that name. A symbolic link with that name is an error.
+/// Creates a file, or empties the file with that name. A symbolic link with that name is an error.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     no_link(File::options().write(true).create(true).truncate(true)).open(path)
 }
 
-/// Makes opening fail where the file is a symbolic link.
+/// Makes opening a file fail if the path is a symbolic link.
 pub(crate) fn no_link(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
     options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
 }
 
-/// Checks that no folder between the cache and a folder in it, which may be missing, is a symbolic link. The cache itself may
-/// be one.
+/// Checks that neither `folder` nor a folder between it and the cache is a symbolic link. `folder` may be missing. The
+/// cache itself may be a symbolic link.
 ///
 /// # Errors
-/// A link, or a folder that cannot be read.
+/// One of these folders is a symbolic link or cannot be read.
 pub(crate) fn check_no_links(cache: &Path, folder: &Path) -> Result<(), PathError> {
     let mut at = cache.to_owned();
     for name in folder.strip_prefix(cache).unwrap_or(folder) {
@@ -178,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    /// `std` follows links in all of these.
+    /// The functions and methods of `std` in this list follow symbolic links.
     #[test]
     fn other_files_of_the_module_list_and_remove_no_folders() {
         const FOLLOWING: [&str; 7] = [
@@ -199,14 +200,14 @@ mod tests {
             }
         }
         for path in files {
-            // `share` lists prefixes, which can be the user's, and removes nothing.
+            // `share` lists prefixes, which may be folders of the user, and removes nothing.
             if path.ends_with("folder.rs") || path.ends_with("share.rs") {
                 continue;
             }
             let text = fs::read_to_string(&path).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap();
             for (number, line) in code.lines().enumerate() {
-                // A folder that the user names as a build is only read.
+                // A folder that the user gives as a build is only read, so its links may be followed.
                 let of_user = line.contains("BuildLocation::Directory(path)");
                 let bad = FOLLOWING.iter().find(|call| line.contains(**call) && !of_user);
                 assert_eq!(bad, None, "{}:{}: use `Folder`", path.display(), number + 1);

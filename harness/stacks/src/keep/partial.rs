@@ -1,5 +1,5 @@
-//! Downloads that a later process can resume. The store keeps the part of an archive that has been downloaded until the
-//! archive is complete.
+//! Downloads that a later process can resume. Until an archive is complete, the store keeps the bytes that have been
+//! downloaded.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -16,7 +16,7 @@ use super::folder::{Entry, create, entries, no_link};
 use crate::transfer::hex;
 use crate::{FileLock as Lock, LockMode};
 
-/// Age at which an unfinished download is removed. Nightly builds are usually tested within days.
+/// Age at which an unfinished download is removed. A nightly build is usually tested within days.
 const OLD: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// Description of a file, as the host reported it when the download began.
@@ -27,22 +27,22 @@ struct Known {
     etag: Option<String>,
 }
 
-/// An archive that is being downloaded. Reading returns first the part that an earlier process has downloaded, then the
-/// rest.
+/// An archive that is being downloaded. Reading from it first returns the bytes that an earlier process has downloaded,
+/// then the rest from the host.
 pub(crate) struct Partial<'a> {
     bytes: PathBuf,
     known: PathBuf,
-    /// Rest of the kept part that has not been read yet.
+    /// Bytes of the earlier process that have not been read yet.
     there: Option<io::Take<File>>,
-    /// File to which new bytes are appended, with its lock. `None` if the disk is full, the host sends no ETag, or
-    /// another process is downloading the same archive.
+    /// Locked file to which new bytes are appended. `None` if the disk is full, the host sends no ETag, or another
+    /// process is downloading the same archive.
     keep: Option<(File, Lock)>,
     hash: Sha256,
     pub(crate) download: Download<'a>,
 }
 
 impl<'a> Partial<'a> {
-    /// Begins a download, or resumes one whose part is in the folder.
+    /// Begins a download, or resumes one whose first bytes are in the folder.
     ///
     /// # Errors
     /// [`DownloadError`] if the download cannot begin.
@@ -72,7 +72,7 @@ impl<'a> Partial<'a> {
                         return Ok(Self { bytes, known, there, keep, hash, download });
                     }
                 }
-                // The host has another file now, so the kept part cannot be used.
+                // The host now has another file at this address, so the kept bytes cannot be used.
                 Err(DownloadError::Changed { .. }) => {}
                 Err(other) => return Err(other),
             }
@@ -102,7 +102,7 @@ impl<'a> Partial<'a> {
         hex(&self.hash.clone().finalize())
     }
 
-    /// Removes the kept part, because the archive is complete or the part cannot be used.
+    /// Removes the kept bytes, because the archive is complete or the bytes cannot be used.
     pub(crate) fn forget(&mut self) {
         if let Some((_, _lock)) = self.keep.take() {
             remove(&self.bytes, &self.known);
@@ -128,7 +128,7 @@ impl Read for Partial<'_> {
         }
         let n = self.download.read(buffer)?;
         self.hash.update(&buffer[..n]);
-        // If writing fails, for example on a full disk, the next process cannot resume. This process continues.
+        // If writing fails, for example on a full disk, the download continues, but a later process cannot resume it.
         if self.keep.as_mut().is_some_and(|(file, _)| file.write_all(&buffer[..n]).is_err()) {
             self.forget();
         }
@@ -136,7 +136,7 @@ impl Read for Partial<'_> {
     }
 }
 
-/// Returns the description and the length of the part that an earlier process has left.
+/// Returns what an earlier process has left: the description of the download, and the number of kept bytes.
 fn left(bytes: &Path, known: &Path) -> Option<(Known, u64)> {
     let before: Known = serde_json::from_slice(&fs::read(known).ok()?).ok()?;
     let there = no_link(File::options().read(true)).open(bytes).ok()?.metadata().ok()?.len();
@@ -144,24 +144,25 @@ fn left(bytes: &Path, known: &Path) -> Option<(Known, u64)> {
     (there > 0 && fits).then_some((before, there))
 }
 
-/// Returns the file name for an address, without extension.
+/// Returns the file name, without extension, under which the download of an address is kept.
 fn stem(url: &str) -> String {
     format!("{:032x}", xxhash_rust::xxh3::xxh3_128(url.as_bytes()))
 }
 
-/// Locks a download. Returns `None` if another process has the lock.
+/// Locks the file of a download. Returns `None` if another process has the lock.
 fn alone(bytes: &Path) -> Option<Lock> {
     let lock = Lock::open(bytes.to_owned()).ok()?;
     lock.try_hold(LockMode::Alone).is_ok_and(|free| free).then_some(lock)
 }
 
-/// Removes a part and its description. Errors are ignored, because a file that remains is checked before it is used.
+/// Removes the kept bytes of a download, and its description. Errors are ignored, because a file that remains is
+/// checked before it is used.
 fn remove(bytes: &Path, known: &Path) {
     let _ = fs::remove_file(bytes);
     let _ = fs::remove_file(known);
 }
 
-/// Returns the plain files of the folder, the oldest first.
+/// Returns the regular files in the folder, the oldest first.
 fn files(folder: &Path) -> Vec<Entry> {
     let mut files = entries(folder);
     files.retain(|entry| entry.kind == FileType::RegularFile);
@@ -169,12 +170,13 @@ fn files(folder: &Path) -> Vec<Entry> {
     files
 }
 
-/// Returns the bytes of all kept parts.
+/// Returns the total size of the kept downloads and their descriptions in bytes.
 pub(crate) fn bytes(folder: &Path) -> u64 {
     files(folder).iter().map(|file| file.bytes).sum()
 }
 
-/// Removes the oldest part that no process has locked and whose address is not in `spared`. Returns the address.
+/// Removes the oldest kept download that no process has locked and whose address is not in `spared`. Returns the
+/// address; `None` if every download is locked or spared.
 pub(crate) fn evict(folder: &Path, spared: &[&str]) -> Option<String> {
     let parts = files(folder).into_iter().filter(|file| file.path.extension().is_none());
     parts.map(|part| part.path).find_map(|bytes| {

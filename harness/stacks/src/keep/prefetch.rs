@@ -1,4 +1,4 @@
-//! Fetches the likely next build while the current one is being tested.
+//! Downloads the build that is likely to be needed next, while the current build is being tested.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,10 +6,10 @@ use std::thread::JoinHandle;
 
 use crate::{Build, BuildStore};
 
-/// A fetch in the background. Dropping this value cancels the fetch.
+/// A build that is being downloaded in the background. Dropping this value cancels the download.
 ///
-/// The result is not reported. A call of [`BuildStore::obtain`] for the same build waits for the fetch, and then
-/// returns the build or the same error.
+/// The result is not reported. Calling [`BuildStore::obtain`] for the same build waits for the download, and then
+/// returns the build. If the download failed, [`BuildStore::obtain`] makes an attempt of its own.
 #[derive(Debug)]
 pub struct Prefetch {
     id: String,
@@ -18,7 +18,7 @@ pub struct Prefetch {
 }
 
 impl BuildStore {
-    /// Begins to fetch a build in the background.
+    /// Begins to download a build in the background.
     pub fn prefetch(&self, build: &Build) -> Prefetch {
         let cancel = Arc::new(AtomicBool::new(false));
         let thread = std::thread::Builder::new().name("prefetch".into()).spawn({
@@ -32,7 +32,7 @@ impl BuildStore {
                 }
             }
         });
-        // If no thread can be started, the build is only not fetched in advance.
+        // If no thread can be started, the build is downloaded later, when it is needed.
         Prefetch { id: build.id.clone(), cancel, thread: thread.ok() }
     }
 }
@@ -43,7 +43,7 @@ impl Prefetch {
         &self.id
     }
 
-    /// Returns true if the fetch has ended.
+    /// Returns true if the download has ended, successfully or not.
     pub fn is_finished(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }

@@ -1,4 +1,4 @@
-//! Folders into which builds are unpacked.
+//! Names and creates the folders into which builds are unpacked.
 
 use std::{
     fs, io,
@@ -9,8 +9,8 @@ use std::{
 use super::folder::remove_folder;
 use crate::{Build, ObtainError, watch::Patience};
 
-/// Returns the name of a build's folder. It contains the family, because builds of one version exist for several
-/// families.
+/// Returns the name of a build's folder. The name contains the family of architectures, because builds of the same
+/// version exist for several families.
 pub(super) fn key(build: &Build) -> String {
     let dash = if build.family.is_empty() { "" } else { "-" };
     cleaned(&format!("{}{dash}{}", build.id, build.family))
@@ -24,10 +24,10 @@ pub(super) fn cleaned(id: &str) -> String {
     if clean.starts_with('.') { format!("_{clean}") } else { clean }
 }
 
-/// Creates an empty folder, and returns its path without symbolic links.
+/// Creates an empty folder, and returns its path with symbolic links resolved. Removes the old content, if any.
 ///
 /// # Errors
-/// [`ObtainError::Cancelled`] if `stop` became true while the old content was removed, and errors of files.
+/// [`ObtainError::Cancelled`] if `stop` became true while the old content was being removed, and I/O errors.
 pub(super) fn empty(at: &Path, stop: &AtomicBool) -> Result<PathBuf, ObtainError> {
     let patience = Patience::new(stop);
     if let Err(error) = remove_folder(at, &patience)

@@ -5,19 +5,19 @@ use std::{
 
 use crate::PathError;
 
-/// Result of sharing the files of a folder with another folder.
+/// Result of linking the files of one folder into another folder.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// Symbolic links that the caller must create: path and target.
+    /// Symbolic links that the caller must create: path and target of each.
     pub(crate) links: Vec<(PathBuf, PathBuf)>,
-    /// Number of wanted files and links.
+    /// Number of files and symbolic links that were wanted.
     pub(crate) taken: usize,
-    /// Number of files and links that were not wanted.
+    /// Number of files and symbolic links that were left out.
     pub(crate) left: usize,
 }
 
-/// Links the wanted files of one folder into another folder by hard links. Symbolic links are returned and not created.
-/// Paths are relative to the folders.
+/// Creates hard links in the folder `to` to the wanted files of the folder `from`. Symbolic links are returned and not
+/// created. The paths that `wanted` receives are relative to the folder.
 ///
 /// # Errors
 /// A folder cannot be read or written.

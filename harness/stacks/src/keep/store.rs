@@ -1,4 +1,4 @@
-//! Store of builds on this machine.
+//! Stores builds on this machine: downloads, verifies and unpacks them, and locks them while they are in use.
 
 mod evict;
 
@@ -28,27 +28,27 @@ use crate::{
     watch::Patience,
 };
 
-/// Name of a file that is written into a prefix last. A prefix without this file is incomplete.
+/// Name of the file that is written last into a prefix. A prefix without this file is incomplete.
 const RECORD: &str = ".rocrepro-build.json";
 
-/// Estimated ratio between the size of an archive's content and the size of the archive (gfx1150 7.11.0: 13 GB and 2.3
-/// GB).
+/// Estimated ratio of the size of an archive's content to the size of the archive. For gfx1150 7.11.0, the sizes are 13
+/// GB and 2.3 GB.
 const UNPACKED: u64 = 6;
 
-/// Maximum size of an archive whose size is not listed. The largest known archive has 11 GB.
+/// Maximum size of an archive whose listing contains no size. The largest known archive has 11 GB.
 const ARCHIVE: Bound = Bound::new(64 << 30, "no archive of ROCm is larger");
 
 const CHECKSUM: Bound = Bound::new(1 << 20, "a checksum is shorter");
 
-/// Time before the second attempt of a download. It doubles before each further attempt.
+/// Time to wait before the second attempt of a download. It doubles before each further attempt.
 const BACKOFF: Duration = Duration::from_secs(1);
 
 /// Store of builds. Archives are downloaded once, and files that several builds contain are stored once. If the disk
-/// budget is exceeded, builds are removed that are neither pinned nor in use.
+/// budget is exceeded, builds that are neither pinned nor in use are removed.
 ///
 /// The store is the folder `builds/` next to the fetched stacks. Its subfolders are: `prefixes/` with one folder per
-/// build, `files/` with every file once, named by a hash of its content, `seen/` with the SHA-256 of every archive that
-/// was ever downloaded, and `partial/` with unfinished downloads.
+/// build; `files/`, which stores each file once, under a hash of its content; `seen/` with the SHA-256 of every archive
+/// that was ever downloaded; and `partial/` with unfinished downloads.
 #[derive(Clone, Debug)]
 pub struct BuildStore {
     stacks: StackCache,
@@ -60,18 +60,18 @@ pub struct BuildStore {
     pub(super) ahead: Arc<Mutex<Vec<String>>>,
 }
 
-/// Events of [`BuildStore::obtain`]. Sizes are in bytes.
+/// Progress of [`BuildStore::obtain`]. Sizes are in bytes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BuildEvent<'a> {
-    /// A prefetch of this process is fetching the same build.
+    /// A prefetch of this process is already downloading the same build in the background.
     WaitingForPrefetch {
         /// Id of the build.
         id: &'a str,
     },
-    /// Another process is fetching the same build.
+    /// Another process is downloading the same build.
     Waiting {
-        /// Name of the process, for example `rocrepro (process 4711)`.
+        /// Name of the other process, for example `rocrepro (process 4711)`.
         holder: &'a str,
     },
     /// An archive is being downloaded and unpacked.
@@ -97,19 +97,19 @@ pub enum BuildEvent<'a> {
     },
 }
 
-/// Callback that receives the events, possibly from several threads at the same time.
+/// Callback that receives the progress, possibly from several threads at the same time.
 pub type BuildProgress<'a> = dyn Fn(BuildEvent<'_>) + Sync + 'a;
 
-/// A build that is ready to run. It is not removed while this value exists.
+/// A build that is ready to be run. The build is not removed from the store while this value exists.
 #[derive(Debug)]
 pub struct ObtainedBuild {
     /// Id of the build.
     pub id: String,
-    /// Folder that contains `lib/`. For a Debian release, the folder is a Debian root.
+    /// Folder that contains `lib/`, or the root folder of a Debian release.
     pub prefix: PathBuf,
-    /// The stack in the prefix.
+    /// The ROCm user space in the prefix.
     pub stack: Stack,
-    /// Names of the archives with their SHA-256, in the order of download. Empty for folders and Debian releases.
+    /// Name and SHA-256 of each archive, in the order of download. Empty for folders and Debian releases.
     pub sha256: Vec<(String, String)>,
     /// Commits of the components; `None` if the build contains no manifest.
     pub components: Option<Components>,
@@ -119,7 +119,7 @@ pub struct ObtainedBuild {
     _lock: Option<Lock>,
 }
 
-/// Origin of a prefix. The record is stored in the prefix.
+/// Origin of the content of a prefix. The record is a JSON file in the prefix.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     id: String,
@@ -135,21 +135,21 @@ struct Fetched {
 }
 
 impl BuildStore {
-    /// Returns the store in the folder next to the fetched stacks.
+    /// Returns the store in the folder `builds/` next to the fetched stacks.
     pub fn new(stacks: StackCache) -> Self {
         let folder = stacks.path().join("builds");
         let (pins, ahead) = Default::default();
         Self { stacks, folder, budget: None, http: Http::new(BACKOFF), pins, ahead }
     }
 
-    /// Sets the disk budget for builds and unfinished downloads, in bytes. Builds that are pinned or in use are kept
-    /// even if they exceed the budget.
+    /// Sets the maximum disk space of builds and unfinished downloads, in bytes. Builds that are pinned or in use are
+    /// kept even if they exceed the maximum.
     pub fn with_budget(mut self, bytes: u64) -> Self {
         self.budget = Some(bytes);
         self
     }
 
-    /// Sets the time before a download is repeated.
+    /// Sets the time to wait before the second attempt of a download.
     pub fn with_backoff(mut self, backoff: Duration) -> Self {
         self.http = Http::new(backoff);
         self
@@ -161,8 +161,8 @@ impl BuildStore {
         self
     }
 
-    /// Protects these builds from removal by any process while this process runs. The protection of all other builds
-    /// ends. A bisect protects the last good and the first bad build.
+    /// Protects these builds from removal by any process, until the next call of this function or the end of this
+    /// process. A bisect protects the last good and the first bad build.
     ///
     /// # Errors
     /// [`ObtainError::File`] if a lock file cannot be created.
@@ -180,7 +180,7 @@ impl BuildStore {
         Ok(())
     }
 
-    /// Returns true if a build is available without a download.
+    /// Returns true if a build can be obtained without a download.
     pub fn has(&self, build: &Build) -> bool {
         build.places.iter().any(|place| match place {
             BuildLocation::Directory(path) => path.is_dir(),
@@ -191,7 +191,7 @@ impl BuildStore {
         })
     }
 
-    /// Returns a build. Downloads it first if it is not in the store.
+    /// Returns a build. If the build is not in the store, downloads it first.
     ///
     /// # Errors
     /// [`ObtainError`]. [`ObtainError::is_environment`] distinguishes failures of the machine from failures of the
@@ -286,8 +286,8 @@ impl BuildStore {
             if let Some(record) = self.record(&key, build) {
                 let prefix = self.prefix(&key);
                 if let Ok(file) = File::options().write(true).open(prefix.join(RECORD)) {
-                    // The least recently used builds are removed first. If the time cannot be set, the build is only
-                    // removed earlier.
+                    // The time of this file shows when the build was last used. If the time cannot be set, the build is
+                    // only removed earlier.
                     let _ = file.set_modified(SystemTime::now());
                 }
                 let mut obtained = self.opened(&build.id, &prefix)?;
@@ -314,7 +314,8 @@ impl BuildStore {
         }
     }
 
-    /// Downloads and unpacks a build while holding an exclusive lock. Returns the number of downloaded bytes.
+    /// Downloads and unpacks a build, while the caller holds an exclusive lock on it. Returns the number of downloaded
+    /// bytes.
     fn make(
         &self,
         build: &Build,
@@ -385,7 +386,7 @@ impl BuildStore {
             Partial::open(&self.partial(), &self.http, (url, name), bound, cancel, &told)
                 .map_err(|failure| self.unusable(failure))?;
         let unpacked = if format == Format::Wheel {
-            // A wheel is written to a file first, because the table of a zip file is at its end.
+            // A wheel is downloaded to a file before it is unpacked, because the directory of a zip file is at its end.
             let at = unpacker.prefix.with_extension("whl");
             let result = self.whole(&mut download, &at).and_then(|file| unpacker.wheel(name, file));
             let _ = fs::remove_file(&at);
@@ -396,7 +397,8 @@ impl BuildStore {
         // The checksum covers all bytes, including those after the end of the archive.
         let rest = unpacked.is_ok().then(|| io::copy(&mut download, &mut io::sink()));
         if let Some(failure) = download.download.failure.take() {
-            // The next process must not resume with bytes of another file.
+            // After these failures, the kept bytes belong to another file, so the next process must not resume the
+            // download.
             let other = |failure: &DownloadError| {
                 matches!(
                     failure,
@@ -410,11 +412,12 @@ impl BuildStore {
             }
             return Err(self.unusable(failure));
         }
-        // What was downloaded is kept for the next fetch.
+        // The downloaded bytes are kept, so that the next fetch can resume the download.
         if matches!(unpacked, Err(ObtainError::Cancelled)) {
             return Err(ObtainError::Cancelled);
         }
-        // The archive is complete, or another download would bring the same bytes.
+        // The archive is complete, or another download would result in the same damaged bytes, so the kept bytes are
+        // removed.
         download.forget();
         let sha256 = download.sha256();
         let complete = unpacked.and_then(|()| match rest {
@@ -445,7 +448,7 @@ impl BuildStore {
         File::open(at).map_err(ObtainError::io("open", at))
     }
 
-    /// Returns the published SHA-256 of an archive; `None` if none is published.
+    /// Returns the published SHA-256 of an archive; `None` if no SHA-256 is published.
     fn published(
         &self,
         archive: &Archive,
@@ -455,14 +458,17 @@ impl BuildStore {
             return Ok(archive.sha256.as_ref().map(|sum| sum.to_lowercase()));
         };
         match self.http.text(url, "text/plain", CHECKSUM, cancel) {
-            // sha256sum writes the digest and then the file name.
+            // The file has the format of `sha256sum`: the digest, then the file name.
             Ok((text, _)) => Ok(text.split_whitespace().next().map(str::to_lowercase)),
             Err(DownloadError::Missing { .. }) => Ok(None),
             Err(other) => Err(other.into()),
         }
     }
 
-    /// Stores the digest of an address at its first download. Returns an error if a later download has another digest.
+    /// Stores the SHA-256 of an archive when it is downloaded for the first time, and compares later downloads with it.
+    ///
+    /// # Errors
+    /// [`ObtainError::Republished`] if a later download has another SHA-256, and I/O errors.
     fn first_sight(&self, url: &str, sha256: &str) -> Result<(), ObtainError> {
         let folder = self.folder.join("seen");
         let record = folder.join(format!("{:032x}", xxhash_rust::xxh3::xxh3_128(url.as_bytes())));
@@ -491,7 +497,7 @@ impl BuildStore {
     }
 
     /// Returns the record of a complete prefix whose archives came from any location of the build. All locations must
-    /// be accepted: otherwise a build from the second location would be fetched again, and the caller would wait for
+    /// be accepted: otherwise a build from the second location would be downloaded again, and the caller would wait for
     /// its own lock.
     fn record(&self, key: &str, build: &Build) -> Option<Record> {
         let text = fs::read(self.prefix(key).join(RECORD)).ok()?;
@@ -506,7 +512,7 @@ impl BuildStore {
         build.places.iter().any(from).then_some(record)
     }
 
-    /// Publishes a finished folder as the prefix of a key.
+    /// Makes a finished folder the prefix with the name `key`, by renaming it.
     fn publish(&self, work: &Path, key: &str, stop: &AtomicBool) -> Result<(), ObtainError> {
         let prefix = self.prefix(key);
         let patience = Patience::new(stop);
@@ -520,7 +526,7 @@ impl BuildStore {
         fs::rename(work, &prefix).map_err(ObtainError::io("publish", &prefix))
     }
 
-    /// Creates a prefix without a download, and opens it as a build. `fill` must write all its files.
+    /// Creates a prefix without downloading it, and opens it as a build. `fill` must write all files of the prefix.
     pub(crate) fn assembled(
         &self,
         id: &str,
@@ -562,7 +568,8 @@ impl BuildStore {
         self.prefixes().join(key)
     }
 
-    /// Opens the lock of a build, if the folders of the store are not links, through which files of others could be removed.
+    /// Opens the lock of a build. Fails if a folder of the store is a symbolic link, because files of others could be
+    /// removed through the link.
     fn lock(&self, key: &str) -> Result<Lock, ObtainError> {
         for folder in [self.prefixes(), self.partial(), self.folder.join("files")] {
             check_no_links(self.stacks.path(), &folder)?;

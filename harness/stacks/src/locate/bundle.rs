@@ -1,4 +1,4 @@
-//! ROCm that a Python package contains: its release, and the HSA functions that it needs.
+//! Reads the release of a ROCm that a Python package contains, and the HSA functions that this ROCm needs.
 //!
 //! PyTorch's wheels contain ROCm in `torch/lib`, TheRock's in `_rocm_sdk_core/lib` and `_rocm_sdk_libraries_*/lib`, and
 //! wheels that auditwheel repaired in `NAME.libs`.
@@ -20,11 +20,12 @@ use crate::Version;
 
 const HIP: &str = "libamdhip64";
 
-/// Beginning of the file name of an HSA runtime, and beginning of the names of its functions.
+/// Prefix of the file name of an HSA runtime, and prefix of the names of HSA functions.
 const HSA: (&str, &str) = ("libhsa-runtime64", "hsa_");
 
-/// Returns the release of a HIP runtime. The release is taken from the file's name, from the file `.info/version` next
-/// to its folder, or from the newest symbol version that it defines (`hip_7.2`).
+/// Returns the ROCm release of a HIP runtime, given the path of its libamdhip64. The release is taken from the file's
+/// name, from `.info/version` next to the file's folder, or from the newest symbol version that the file defines
+/// (`hip_7.2`).
 pub fn release_of(hip: &Path) -> Option<Version> {
     let folder = hip.parent()?;
     let by_files = stack::version(folder.parent().unwrap_or(folder), folder).0;
@@ -34,11 +35,11 @@ pub fn release_of(hip: &Path) -> Option<Version> {
     })
 }
 
-/// Returns the HSA functions that libraries in a virtual environment need and `offered` does not contain, each with the
-/// library.
+/// Returns the HSA functions that the ROCm in a virtual environment needs but that `offered` does not contain, each
+/// with the path of the library that needs it.
 ///
 /// Only HIP runtimes, and libraries that need both HIP and HSA, are considered. Other libraries in the same folders,
-/// for example of tools, may never be loaded.
+/// for example those of tools, may never be loaded.
 pub fn missing_functions(venv: &Path, offered: &BTreeSet<String>) -> Vec<(PathBuf, String)> {
     let mut missing = Vec::new();
     for file in libraries(venv) {
@@ -53,7 +54,7 @@ pub fn missing_functions(venv: &Path, offered: &BTreeSet<String>) -> Vec<(PathBu
     missing
 }
 
-/// Returns the HSA functions that a library exports.
+/// Returns the names of the HSA functions that a library exports.
 pub fn offered_functions(library: &Path) -> BTreeSet<String> {
     Elf::open(library).map(|elf| elf.defined(HSA.1)).unwrap_or_default()
 }
@@ -62,8 +63,8 @@ fn is_hip(file: &Path) -> bool {
     file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(HIP))
 }
 
-/// Returns the libraries in the package folders of a virtual environment; an empty list if none of them is a HIP
-/// runtime.
+/// Returns the shared libraries in the package folders of a Python virtual environment; an empty list if none of them
+/// is a HIP runtime.
 fn libraries(venv: &Path) -> Vec<PathBuf> {
     let below = |folder: &Path| -> Vec<PathBuf> {
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
@@ -82,14 +83,14 @@ fn libraries(venv: &Path) -> Vec<PathBuf> {
     if !files.iter().any(|file| is_hip(file)) {
         return Vec::new();
     }
-    // Files that have several names are returned once.
+    // A file that symbolic links give further names is returned only once.
     let mut seen = BTreeSet::new();
     files.sort();
     files.retain(|file| seen.insert(fs::canonicalize(file).unwrap_or_else(|_| file.clone())));
     files
 }
 
-/// A shared library. Only the requested parts of the file are read.
+/// A shared library in ELF format. Only the parts of the file that are asked for are read.
 struct Elf(ReadCache<File>);
 
 impl Elf {
@@ -168,8 +169,8 @@ impl Elf {
 mod tests {
     use super::*;
 
-    /// A library that a test writes: names of needed libraries, defined versions, and undefined, weak undefined and
-    /// defined functions.
+    /// A library that a test writes: names of the libraries that it needs, symbol versions that it defines, and names
+    /// of its undefined, weak undefined and defined functions.
     #[derive(Default)]
     struct Library<'a> {
         needed: &'a [&'a str],
@@ -180,7 +181,7 @@ mod tests {
     }
 
     impl Library<'_> {
-        /// Returns an ELF file that contains the sections which the loader would read.
+        /// Returns an ELF file that contains the sections which the dynamic loader would read.
         fn elf(&self) -> Vec<u8> {
             let mut strings = vec![0u8];
             let mut string = |text: &str| {
@@ -195,12 +196,12 @@ mod tests {
                 symbols.extend(section.to_le_bytes());
                 symbols.extend([0; 16]);
             };
-            // 0x12 is STB_GLOBAL and STT_FUNC; 0x22 is STB_WEAK and STT_FUNC.
+            // 0x12 means STB_GLOBAL and STT_FUNC; 0x22 means STB_WEAK and STT_FUNC.
             self.undefined.iter().for_each(|name| symbol(string(name), 0x12, 0));
             self.weak.iter().for_each(|name| symbol(string(name), 0x22, 0));
             self.defined.iter().for_each(|name| symbol(string(name), 0x12, 1));
             let mut dynamic = Vec::new();
-            // The first entry is DT_SONAME, which is not a needed library. The DT_NEEDED entries follow.
+            // The first entry is DT_SONAME, which does not name a needed library. The DT_NEEDED entries follow.
             let soname = (14u64, string("libown.so"));
             let needed: Vec<_> = self.needed.iter().map(|name| (1u64, string(name))).collect();
             for (tag, name) in [soname].into_iter().chain(needed) {
@@ -219,7 +220,8 @@ mod tests {
                 }
             }
             let name = string(".x");
-            // Each section consists of its type, link, number of entries, size of an entry, and content.
+            // Each tuple describes a section: type, linked section, number of entries, size of an entry in bytes, and
+            // content.
             let sections: [(u32, u32, u32, u64, &[u8]); 5] = [
                 (0, 0, 0, 0, &[]),
                 (3, 0, 0, 0, &strings),
@@ -278,7 +280,7 @@ mod tests {
             ..Library::default()
         };
         write(&site.join("torch/lib/libamdhip64.so"), &needs_hsa);
-        // This library needs the same functions but not HIP, so it is not considered.
+        // This library needs the same HSA functions but not HIP, so it is not considered.
         write(&site.join("torch/lib/libtool.so"), &needs_hsa);
         let both = Library { needed: &["libamdhip64.so.7", "libhsa-runtime64.so.1"], ..needs_hsa };
         write(&site.join("repaired.libs/libboth.so.1"), &both);

@@ -2,23 +2,23 @@ use std::path::PathBuf;
 
 use crate::{Hint, PathError};
 
-/// Error for a text that is not the name of a stack.
+/// Error returned if a string is not the name of a stack.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
-    /// The text has none of the forms of a stack's name.
+    /// The string has none of the forms that a stack's name can have.
     #[error("{spec:?} is not a stack")]
     Unknown {
-        /// The text.
+        /// Name that the user gave.
         spec: String,
-        /// The forms of a stack's name.
+        /// The possible forms of a stack's name.
         known: String,
     },
-    /// The table of Debian releases has no such release.
+    /// The string names a Debian release that is not in the table of releases.
     #[error("{wanted} is not a known stack")]
     UnknownRelease {
-        /// The text.
+        /// Name that the user gave.
         wanted: String,
-        /// The Debian releases.
+        /// The Debian releases in the table.
         known: String,
     },
 }
@@ -32,7 +32,7 @@ impl Hint for SpecError {
     }
 }
 
-/// Error: no environment variable defines the folder of the cache.
+/// Error: neither XDG_CACHE_HOME nor HOME defines the folder of the cache.
 #[derive(Debug, thiserror::Error)]
 #[error("no cache directory: neither XDG_CACHE_HOME nor HOME is an absolute path")]
 pub struct NoCacheError;
@@ -43,20 +43,20 @@ impl Hint for NoCacheError {
     }
 }
 
-/// Error for a stack that is not on this machine or cannot be used.
+/// Error for a stack that is not available on this machine or cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocateError {
     /// The Debian release has not been fetched yet.
     #[error("{spec} has not been fetched")]
     NotFetched {
-        /// The stack.
+        /// Name of the stack, for example `debian:7.2.4`.
         spec: String,
     },
     /// The directory contains no HIP runtime.
     #[error("no ROCm in {path}: looked for libamdhip64.so in {looked}")]
     NoRocm {
-        /// The directory.
+        /// Directory that was searched.
         path: PathBuf,
         /// Folders that were searched, relative to the directory.
         looked: String,
@@ -67,13 +67,13 @@ pub enum LocateError {
         /// Folders that were searched.
         looked: String,
     },
-    /// The path contains a character that separates the folders of a library path, `:` or `;`.
+    /// The path contains `:` or `;`, which separate the folders of a library path.
     #[error("{path} holds a `:` or `;`, which the dynamic loader takes as a separator")]
     Separator {
-        /// The directory.
+        /// The directory that contains the stack.
         path: PathBuf,
     },
-    /// A file could not be read.
+    /// A file or folder could not be read.
     #[error(transparent)]
     File(#[from] PathError),
 }

@@ -1,4 +1,5 @@
-//! Identity of a stack: its libraries and their build ids, which prove that a result was obtained with this stack.
+//! Reads which libraries a stack contains, with their build ids. This identity proves that a result was obtained with
+//! this stack.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::transfer::hex;
 use crate::{Stack, Version};
 
-/// Libraries whose version can change a result.
+/// Names of the libraries whose version can change the result of a trial.
 const NAMES: &[&str] = &[
     "libamdhip64",
     "libhiprtc",
@@ -31,27 +32,27 @@ pub struct StackIdentity {
     pub libraries: Vec<StackLibrary>,
 }
 
-/// One library of a stack.
+/// One shared library of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackLibrary {
     /// Name without extension, for example `libamdhip64`.
     pub name: String,
-    /// Path of the file, with symbolic links resolved.
+    /// Path of the library, with symbolic links resolved.
     pub path: PathBuf,
     /// GNU build id in hexadecimal; `None` if the file has none.
     pub build_id: Option<String>,
 }
 
 impl StackIdentity {
-    /// Returns the library with this name.
+    /// Returns the library with this name; `None` if the stack does not contain it.
     pub fn library(&self, name: &str) -> Option<&StackLibrary> {
         self.libraries.iter().find(|library| library.name == name)
     }
 }
 
 impl Stack {
-    /// Reads the identity from the files of the stack. Libraries that the stack does not contain are left out. The
-    /// library of an emulated device is not included.
+    /// Reads the release and the libraries from the files of the stack. Libraries that the stack does not contain are
+    /// left out. The library of an emulated device is not included.
     pub fn identify(&self) -> StackIdentity {
         let library = |name: &&str| {
             let path = self.library(&format!("{name}.so"))?;
@@ -65,8 +66,8 @@ impl Stack {
     }
 }
 
-/// Returns the GNU build id of an ELF file; `None` if the file has none or cannot be read. Only the needed parts of the
-/// file are read, because librocblas has a size of 1 GB.
+/// Returns the GNU build id of an ELF file; `None` if the file has none or cannot be read. Only a few parts of the file
+/// are read, because librocblas has a size of 1 GB.
 pub fn build_id(path: &Path) -> Option<String> {
     let cache = ReadCache::new(File::open(path).ok()?);
     let file = ElfFile64::<object::Endianness, _>::parse(&cache).ok()?;

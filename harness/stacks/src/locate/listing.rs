@@ -1,26 +1,26 @@
 use crate::{Extra, RELEASES, Release, Spec, Stack, StackCache, locate, system_stacks};
 
-/// Result of [`list_stacks`].
+/// The installed and the fetchable stacks, as [`list_stacks`] returns them.
 #[derive(Debug)]
 pub struct StackListing {
-    /// Installations of ROCm on this machine. The first one is the stack `system`.
+    /// Installations of ROCm on this machine. The name `system` means the first one.
     pub system: Vec<Stack>,
-    /// Debian releases, the oldest first, whether they have been fetched or not.
+    /// All Debian releases, the oldest first, whether or not they have been fetched.
     pub debian: Vec<FetchableRelease>,
 }
 
-/// A release in [`StackListing::debian`].
+/// A Debian release, and the stack if the release has been fetched.
 #[derive(Debug)]
 pub struct FetchableRelease {
-    /// The release.
+    /// Version and packages of the release.
     pub release: &'static Release,
-    /// Extras that can be added to the release.
+    /// Extras that the release offers.
     pub extras: Vec<Extra>,
     /// The fetched stack; `None` if the release has not been fetched.
     pub stack: Option<Stack>,
 }
 
-/// Lists every stack that has a name, which excludes directories. The network is not used.
+/// Lists the installations of ROCm on this machine, and all Debian releases. The network is not used.
 pub fn list_stacks(store: &StackCache) -> StackListing {
     let debian = RELEASES.iter().map(|release| FetchableRelease {
         release,

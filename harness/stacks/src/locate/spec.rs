@@ -5,10 +5,10 @@ use std::str::FromStr;
 use super::spelling::{known_releases, spellings_in_one_line};
 use crate::{Release, SpecError};
 
-/// Name of a stack: `system`, `debian:7.2.4`, `debian:latest`, or a directory.
+/// Name of a stack, as the user writes it: `system`, `debian:7.2.4`, `debian:latest`, or the path of a directory.
 #[derive(Clone, Debug)]
 pub enum Spec {
-    /// The ROCm installed on this machine.
+    /// The ROCm that is installed on this machine.
     System,
     /// A directory that contains a ROCm user space.
     Directory(PathBuf),

@@ -1,21 +1,21 @@
-//! All forms of a stack's name. Help, messages and shell completion use these texts.
+//! Describes all forms of a stack's name, for help texts, messages and shell completion.
 
 use crate::{RELEASES, Release, Sources};
 
-/// A form of a stack's name.
+/// A form that the name of a stack can have.
 #[derive(Clone, Debug)]
 pub struct Spelling {
-    /// The form, in which capital letters stand for a value, for example `debian:VERSION`.
+    /// The form, with capital letters in place of a value, for example `debian:VERSION`.
     pub form: &'static str,
     /// Example of a name that has this form.
     pub example: String,
-    /// Short form for lists, in which a value is replaced by its possible values if they are known.
+    /// Short version of the form for lists. A value is replaced by its possible values if they are known.
     pub short: String,
     /// Description of the stacks whose names have this form, as a fragment.
     pub about: String,
 }
 
-/// Returns all forms of a stack's name.
+/// Returns all forms that a stack's name can have.
 pub fn spellings() -> Vec<Spelling> {
     let spelling = |form, example: &str, short, about: &str| Spelling {
         form,
@@ -70,7 +70,8 @@ mod tests {
     use super::*;
     use crate::Spec;
 
-    /// Returns the form of a stack's name. The match makes the compiler require a form for each new variant.
+    /// Returns the form of a stack's name. Because of the exhaustive match, a new variant does not compile without a
+    /// form.
     fn form(spec: &Spec) -> &'static str {
         match spec {
             Spec::System => "system",
@@ -97,7 +98,7 @@ mod tests {
             }
             assert!(!about.is_empty(), "{written}");
         }
-        // The names must have all forms that the function `form` returns.
+        // There must be a name for each form that the function `form` can return.
         assert_eq!(parsed, ["system", "FOLDER", "debian:VERSION"]);
     }
 

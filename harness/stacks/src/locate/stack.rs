@@ -1,4 +1,4 @@
-//! Stacks on this machine, and the start of programs in a stack.
+//! Finds stacks on this machine, and builds the commands that start programs with a stack's libraries.
 
 use std::cmp::Reverse;
 use std::ffi::OsString;
@@ -8,23 +8,23 @@ use std::process::Command;
 
 use crate::{LocateError, Manifest, PathError, Spec, StackCache, Version};
 
-/// Library that every stack must contain.
+/// Shared library that every stack must contain.
 const RUNTIME: &str = "libamdhip64.so";
 
 /// Folder of libraries in a Debian root.
 const MULTIARCH: &str = "usr/lib/x86_64-linux-gnu";
 
-/// Folders of libraries for which other Debian packages may offer alternatives. Debian's update-alternatives creates
-/// links to them in [`MULTIARCH`] when packages are installed, but it never ran in an unpacked root. AMD's test
-/// programs compare results with these libraries. The reference BLAS and LAPACK come first, because OpenBLAS, to which
-/// `rocsolver-test` is linked, contains libraries with the same names.
+/// Folders of libraries for which several Debian packages offer alternatives. When such a package is installed,
+/// Debian's update-alternatives creates links to them in [`MULTIARCH`]; in an unpacked root it has never run. AMD's
+/// test programs compare results with these libraries. The reference BLAS and LAPACK come first, because OpenBLAS, to
+/// which `rocsolver-test` is linked, contains libraries with the same names.
 const ALTERNATIVES: &[&str] = &[
     "usr/lib/x86_64-linux-gnu/blas",
     "usr/lib/x86_64-linux-gnu/lapack",
     "usr/lib/x86_64-linux-gnu/openblas-pthread",
 ];
 
-/// Folders that can contain the libraries, relative to a directory that contains ROCm: a Debian root, a prefix
+/// Folders that may contain ROCm's libraries, relative to a directory that contains ROCm: a Debian root, a prefix
 /// (TheRock, /opt/rocm, /usr), an unpacked wheel, or the site-packages directory that contains the wheel.
 const LIBRARY_DIRECTORIES: &[&str] = &[
     MULTIARCH,
@@ -35,7 +35,7 @@ const LIBRARY_DIRECTORIES: &[&str] = &[
     "platlib/_rocm_sdk_core/lib",
 ];
 
-/// One ROCm user space.
+/// One ROCm user space on this machine.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stack {
@@ -43,20 +43,21 @@ pub struct Stack {
     pub spec: String,
     /// Absolute path of the directory that contains the stack, with symbolic links resolved.
     pub root: PathBuf,
-    /// ROCm release, as read from files. It has only two numbers, for example `7.2`, if only a library's file name
-    /// shows it.
+    /// ROCm release, as read from the stack's files; `None` if it is unknown. It has only two numbers, for example
+    /// `7.2`, if only a library's file name shows it.
     pub rocm: Option<Version>,
-    /// Reason why the release is unknown, or why its usual file could not be read.
+    /// Reason why the release is unknown, or why `.info/version` could not be read; `None` if there was no such
+    /// trouble.
     pub doubt: Option<String>,
-    /// Folders of the libraries, in the order of search.
+    /// Folders that contain the stack's libraries, in the order in which they are searched.
     pub libraries: Vec<PathBuf>,
-    /// Dynamic loader of a stack with its own libc; `None` if the host's loader is used.
+    /// Dynamic loader of a stack with its own libc; `None` if programs use the loader of this machine.
     pub loader: Option<PathBuf>,
     /// Manifest of a fetched stack; `None` for other stacks.
     pub manifest: Option<Manifest>,
 }
 
-/// Finds a stack. The network is not used, and nothing is changed.
+/// Finds a stack on this machine. The network is not used, and nothing is changed.
 ///
 /// # Errors
 /// [`LocateError`].
@@ -74,7 +75,7 @@ pub fn locate(spec: &Spec, store: &StackCache) -> Result<Stack, LocateError> {
     }
 }
 
-/// Returns every installation of ROCm on this machine. The first one is the stack `system`.
+/// Returns every installation of ROCm on this machine. The name `system` means the first one.
 pub fn system_stacks() -> Vec<Stack> {
     different_stacks(system_candidates(std::env::var_os("ROCM_PATH"), Path::new("/")))
 }
@@ -94,7 +95,7 @@ fn different_stacks(folders: Vec<PathBuf>) -> Vec<Stack> {
 
 fn locate_system(rocm_path: Option<OsString>, host: &Path) -> Result<Stack, LocateError> {
     if let Some(path) = rocm_path.filter(|path| !path.is_empty()) {
-        // If ROCM_PATH is wrong, an error is reported. Using another ROCm silently would be misleading.
+        // A wrong ROCM_PATH is reported as an error. Silently using another ROCm would be misleading.
         return open(Path::new(&path), "system".into());
     }
     let candidates = system_candidates(None, host);
@@ -107,8 +108,8 @@ fn locate_system(rocm_path: Option<OsString>, host: &Path) -> Result<Stack, Loca
     }
 }
 
-/// Returns folders that may contain an installed ROCm: ROCM_PATH, /opt/rocm, /opt/rocm-* (the newest first), and /usr
-/// for packages of a distribution.
+/// Returns folders that may contain an installed ROCm: ROCM_PATH, /opt/rocm, /opt/rocm-* (the newest first), and /usr,
+/// into which a distribution installs its packages.
 fn system_candidates(rocm_path: Option<OsString>, host: &Path) -> Vec<PathBuf> {
     let opt = host.join("opt");
     let mut versioned: Vec<(Option<Version>, PathBuf)> = fs::read_dir(&opt)
@@ -138,7 +139,7 @@ fn open(path: &Path, spec: String) -> Result<Stack, LocateError> {
     }
     let mut libraries = Vec::new();
     for directory in LIBRARY_DIRECTORIES.iter().map(|relative| root.join(relative)) {
-        // In a root with merged /usr, `lib` and `usr/lib` are the same directory.
+        // In a root with a merged /usr, `lib` and `usr/lib` are the same directory.
         let known =
             |other: &PathBuf| fs::canonicalize(other).ok() == fs::canonicalize(&directory).ok();
         if find(&directory, RUNTIME).is_some() && !libraries.iter().any(known) {
@@ -148,7 +149,7 @@ fn open(path: &Path, spec: String) -> Result<Stack, LocateError> {
     let Some(first) = libraries.first() else {
         return Err(LocateError::NoRocm { path: root, looked: LIBRARY_DIRECTORIES.join(", ") });
     };
-    // The host's own root needs no separate loader.
+    // The root folder of this machine needs no separate loader.
     let loader = Some(root.join(MULTIARCH).join("ld-linux-x86-64.so.2")).filter(|loader| {
         let libc = root.join(MULTIARCH).join("libc.so.6");
         root != Path::new("/") && loader.is_file() && libc.is_file()
@@ -158,7 +159,7 @@ fn open(path: &Path, spec: String) -> Result<Stack, LocateError> {
         Some(manifest) => (Some(manifest.rocm.clone()), None),
         None => version(&root, first),
     };
-    // The math libraries of wheels are in separate packages next to the core package.
+    // The math libraries of TheRock's wheels are in separate packages next to the core package.
     if let Some(site) =
         first.parent().and_then(Path::parent).filter(|_| !first.starts_with(root.join("usr")))
     {
@@ -203,8 +204,8 @@ pub(crate) fn version(root: &Path, libraries: &Path) -> (Option<Version>, Option
     }
 }
 
-/// Returns the file of a library in a directory: the file with exactly this name, or else the file with the shortest
-/// version, whose name the loader uses.
+/// Returns the path of a library in a directory: the file with exactly this name, or else the file with the shortest
+/// version suffix, whose name is the one that the loader uses.
 fn find(directory: &Path, soname: &str) -> Option<PathBuf> {
     let exact = directory.join(soname);
     if exact.is_file() {
@@ -228,8 +229,8 @@ impl Stack {
     ///
     /// `device` is a directory whose libraries are searched before the stack's. For an emulated device, it contains
     /// libhsa-runtime64.so.1. If the stack has its own libc, the program is started through the stack's loader, so that
-    /// no library of the host is used. `current_exe` in the program then returns the path of the loader. For other
-    /// stacks, LD_LIBRARY_PATH is set. `program` must be a path, because PATH is not searched.
+    /// the program uses no library of this machine. In the program, `current_exe` then returns the path of the loader.
+    /// For other stacks, LD_LIBRARY_PATH is set. `program` must be a path, because PATH is not searched.
     pub fn command(&self, program: &Path, device: Option<&Path>) -> Command {
         let through = self.through(device);
         match through.split_first() {
@@ -252,17 +253,17 @@ impl Stack {
         }
     }
 
-    /// Returns the words that must precede a program in order to start it through the stack's own loader, as
-    /// [`command`](Self::command) does. Returns an empty list if the stack has no loader of its own.
+    /// Returns the stack's own loader and its options, which precede the path of a program in order to start the
+    /// program, as [`command`](Self::command) does. Returns an empty list if the stack has no loader of its own.
     pub fn through(&self, device: Option<&Path>) -> Vec<OsString> {
-        // The loader would use the host's cache, /etc/ld.so.cache, and so silently load libraries that are missing in
-        // the root from the host.
+        // Without this option, the loader would read this machine's cache, /etc/ld.so.cache. Libraries that are missing
+        // in the root would then silently be loaded from this machine.
         let options = || ["--inhibit-cache".into(), "--library-path".into(), self.search(device)];
         let words = |loader: &PathBuf| [loader.into()].into_iter().chain(options()).collect();
         self.loader.as_ref().map(words).unwrap_or_default()
     }
 
-    /// Returns the library path: the folder of the device, then the folders of the stack.
+    /// Returns the library path: the folder `device`, then the folders of the stack.
     fn search(&self, device: Option<&Path>) -> OsString {
         let mut search = OsString::new();
         for directory in device.into_iter().chain(self.libraries.iter().map(PathBuf::as_path)) {
@@ -274,13 +275,15 @@ impl Stack {
         search
     }
 
-    /// Returns the file of a library such as `libhiprtc.so`. The file may have a version in its name.
+    /// Returns the path of a library such as `libhiprtc.so`. The file's name may end with a version. `None` if the
+    /// stack does not contain the library.
     pub fn library(&self, soname: &str) -> Option<PathBuf> {
         self.libraries.iter().find_map(|directory| find(directory, soname))
     }
 }
 
-/// Appends the search path that this process inherited. An empty entry would name the working directory.
+/// Appends the library path that this process inherited. An empty path is not appended, because it would mean the
+/// working directory.
 fn with_inherited(mut search: OsString, inherited: Option<OsString>) -> OsString {
     if let Some(inherited) = inherited.filter(|path| !path.is_empty()) {
         search.push(":");
@@ -297,7 +300,7 @@ mod tests {
     use super::*;
     use crate::hint::in_full;
 
-    /// Creates a root with these files. The content of each file is its name. `a -> b` means a symbolic link.
+    /// Creates a folder with these files. Each file contains its own name. `a -> b` creates a symbolic link.
     fn tree(files: &[&str]) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
         for file in files {

@@ -1,4 +1,4 @@
-//! Limits of unpacking: an archive that would fill the disk (a decompression bomb) ends early.
+//! Limits what unpacking an archive may consume, so that a decompression bomb cannot fill the disk.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -7,22 +7,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::paths::relative;
 
-/// Bytes that any archive may unpack to.
+/// Number of bytes to which even the smallest archive may unpack.
 const FREE: u64 = 1 << 30;
 
-/// Additional bytes for each byte of the archive. The most compressible files of ROCm, its kernel libraries, need eight.
+/// Number of bytes to which each byte of an archive may unpack, in addition to [`FREE`]. ROCm's most compressible
+/// files, its kernel libraries, need eight.
 const EACH: u64 = 30;
 
-/// Folders and file names in the path of a member. Those of ROCm have at most 20.
+/// Maximum number of folders and file names in the path of a member. Paths in ROCm's archives have at most 20.
 const DEEPEST: usize = 64;
 
-/// Members that an archive may have. No archive of ROCm has as many.
+/// Maximum number of members of an archive. No archive of ROCm has as many.
 const MOST_MEMBERS: u64 = 1_000_000;
 
-/// Bytes that the headers of one member may have. A tar's long names and PAX records are read into memory as a whole.
+/// Maximum number of bytes in the headers of one member. The long names and PAX records of a tar are read into memory
+/// as a whole.
 const LONGEST_HEADER: u64 = 4 << 20;
 
-/// Counters of one archive while it is unpacked, and the request to stop. Sizes in headers are not trusted.
+/// Counts the bytes and members of one archive while it is unpacked, and enforces the limits. Sizes in headers are not
+/// trusted. Also checks the flag with which the caller cancels.
 #[derive(Debug)]
 pub(crate) struct Budget<'s> {
     stop: &'s AtomicBool,
@@ -31,32 +34,33 @@ pub(crate) struct Budget<'s> {
     packed: Cell<u64>,
     plain: Cell<u64>,
     members: Cell<u64>,
-    /// Bytes that may still come before the content of the next member; `None` in its content.
+    /// Number of bytes that the headers of the next member may still have; `None` while the content of a member is
+    /// read.
     header: Cell<Option<u64>>,
 }
 
-/// Reason for which unpacking ended that is not a mistake of the archive's bytes.
+/// Reason why unpacking ended early although the archive's bytes may be valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// The caller cancelled it.
+    /// The caller cancelled unpacking.
     Cancelled,
     /// The decompression needs more memory than [`super::decode::MEMORY`].
     Starved,
 }
 
-/// Member that is refused.
+/// Reason why a member of an archive is not unpacked.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// A mistake of the archive.
+    /// The archive is damaged or exceeds a limit.
     Archive(io::Error),
-    /// The path leads out of the folder.
+    /// The member's path leads out of the folder into which the archive is unpacked.
     Outside,
-    /// The path is deeper than [`DEEPEST`].
+    /// The member's path has more than [`DEEPEST`] components.
     Deep,
 }
 
 impl<'s> Budget<'s> {
-    /// Returns the counters of an archive of which nothing was read. Once `stop` is true, each step fails.
+    /// Returns counters at zero for a new archive. Once `stop` is true, each step fails.
     pub(crate) fn new(stop: &'s AtomicBool) -> Self {
         Self {
             stop,
@@ -68,7 +72,7 @@ impl<'s> Budget<'s> {
         }
     }
 
-    /// Returns the reason if a step failed for another one than the archive's bytes.
+    /// Returns the reason why a step failed, if the reason is not in the archive's bytes.
     pub(crate) fn ended(&self) -> Option<Ended> {
         if self.stop.load(Ordering::Relaxed) {
             return Some(Ended::Cancelled);
@@ -76,10 +80,10 @@ impl<'s> Budget<'s> {
         self.starved.get().then_some(Ended::Starved)
     }
 
-    /// Checks that the caller did not cancel.
+    /// Checks that the caller has not cancelled.
     ///
     /// # Errors
-    /// The caller did.
+    /// The caller has cancelled.
     pub(crate) fn go_on(&self) -> io::Result<()> {
         match self.stop.load(Ordering::Relaxed) {
             true => Err(io::Error::other("it was cancelled")),
@@ -87,15 +91,16 @@ impl<'s> Budget<'s> {
         }
     }
 
-    /// Counts bytes that were read from the archive.
+    /// Adds compressed bytes that were read from the archive.
     pub(crate) fn read(&self, bytes: u64) {
         self.packed.set(self.packed.get().saturating_add(bytes));
     }
 
-    /// Counts bytes that came out of the archive.
+    /// Adds decompressed bytes, including those of headers.
     ///
     /// # Errors
-    /// There are more of them than an archive of this size unpacks to, or the caller cancelled.
+    /// The archive has unpacked to more bytes than an archive of its size may, the headers of a member are too long, or
+    /// the caller cancelled.
     pub(crate) fn spend(&self, bytes: u64) -> io::Result<()> {
         self.go_on()?;
         let plain = self.plain.get().saturating_add(bytes);
@@ -116,10 +121,12 @@ impl<'s> Budget<'s> {
         )))
     }
 
-    /// Counts one member of any kind of archive, and returns its path relative to the folder that the archive is unpacked to.
+    /// Counts one member of any kind of archive, and returns its path relative to the folder into which the archive is
+    /// unpacked.
     ///
     /// # Errors
-    /// There are more than [`MOST_MEMBERS`], the path is deeper than [`DEEPEST`] or leads out, or the caller cancelled.
+    /// There are more than [`MOST_MEMBERS`], the path has more than [`DEEPEST`] components or leads out of the folder,
+    /// or the caller cancelled.
     pub(crate) fn member(&self, named: &Path) -> Result<PathBuf, Refused> {
         self.go_on().map_err(Refused::Archive)?;
         self.members.set(self.members.get() + 1);
@@ -134,10 +141,12 @@ impl<'s> Budget<'s> {
         }
     }
 
-    /// Calls a function for each member of a tar, with its path, until one fails. Returns the number of members.
+    /// Calls `each` with the path and content of each member of a tar, until a call fails. Returns the number of
+    /// members.
     ///
     /// # Errors
-    /// Those of [`Budget::member`] and of the function. `refused` gets the path as the archive has it.
+    /// The errors of `each`, and those of [`Budget::member`], converted by `refused`, which receives the path as it is
+    /// in the archive.
     pub(crate) fn each_of_tar<R: Read, E>(
         &self,
         archive: &mut tar::Archive<R>,
@@ -157,21 +166,19 @@ impl<'s> Budget<'s> {
             let named = entry.path().map_err(damaged)?.into_owned();
             let path = self.member(&named).map_err(|error| refused(&named, error))?;
             each(path, &mut entry)?;
-            // The rest of the content does not belong to the next header.
+            // The unread rest of the content must not be taken for the next header.
             io::copy(&mut entry, &mut io::sink()).map_err(damaged)?;
         }
     }
 }
 
-/// Function that is called with the path and the content of a member.
+/// Function that receives the relative path and the content of each member of a tar.
 type OnMember<'f, R, E> = dyn FnMut(PathBuf, &mut tar::Entry<'_, R>) -> Result<(), E> + 'f;
 
-/// Reader of an archive that counts its bytes.
+/// Reader that counts the compressed bytes of an archive.
 #[derive(Debug)]
 pub(crate) struct Packed<'b, R> {
-    /// The archive.
     pub(crate) inner: R,
-    /// Counters.
     pub(crate) budget: &'b Budget<'b>,
 }
 
@@ -183,12 +190,10 @@ impl<R: Read> Read for Packed<'_, R> {
     }
 }
 
-/// Reader of the content of an archive. It counts bytes and fails if there are too many.
+/// Reader that counts the decompressed bytes of an archive, and fails if there are too many.
 #[derive(Debug)]
 pub(crate) struct Plain<'b, R> {
-    /// The content.
     pub(crate) inner: R,
-    /// Counters.
     pub(crate) budget: &'b Budget<'b>,
 }
 

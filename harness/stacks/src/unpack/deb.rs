@@ -1,7 +1,7 @@
 //! Unpacks a .deb into a root, without dpkg. No file is ever written outside the root.
 //!
-//! Packages are unpacked side by side. Their symbolic links are collected and made when all files are there:
-//! while files are written the root has no link that one could lead out through.
+//! Packages are unpacked at the same time. Their symbolic links are collected, and created after all files. While files
+//! are being written, the root therefore contains no link that could lead out of it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
@@ -17,20 +17,21 @@ use super::paths::{LinkError, leads_inside, make_link, make_room, relative, stay
 use crate::transfer::{CopyError, copy};
 use crate::{FetchError, PathError};
 
-/// Top-level directories that are links into /usr since Debian 12 (merged-/usr).
+/// Top-level directories that have been links into /usr since Debian 12 (merged /usr).
 const MERGED: &[&str] = &["bin", "sbin", "lib", "lib64"];
 
-/// Selection of the kernel files to unpack.
+/// Selection of the files of a package to unpack, by the GPU architectures of its kernel files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Architectures {
-    /// Empty means all.
+    /// GPU architectures whose kernel files are unpacked; empty means all.
     names: BTreeSet<String>,
-    /// True if all other files of the package are left out.
+    /// True to leave out all files that are not kernel files.
     only: bool,
 }
 
 impl Architectures {
-    /// Selects all files of a package, but kernel files only of these architectures. An empty list means all architectures.
+    /// Selects all files of a package, except kernel files for other architectures than these. An empty list means all
+    /// architectures.
     pub(crate) fn new(names: &[String]) -> Self {
         Self { names: names.iter().cloned().collect(), only: false }
     }
@@ -45,18 +46,18 @@ impl Architectures {
     }
 }
 
-/// Result of unpacking a package, without its files.
+/// Symbolic links and architectures of a package whose files have been unpacked.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unpacked {
-    /// Links still to be made: path in the root and target.
+    /// Symbolic links that must still be created: path in the root, and target.
     pub(crate) links: Vec<(PathBuf, PathBuf)>,
-    /// Architectures of its kernel files, unpacked or not.
+    /// GPU architectures for which the package contains kernel files, whether or not these were unpacked.
     pub(crate) architectures: BTreeSet<String>,
-    /// Architectures of the kernels inside its shared libraries.
+    /// GPU architectures of the kernels inside the package's shared libraries.
     pub(crate) inside: BTreeSet<String>,
 }
 
-/// Makes the merged-/usr directories of an empty root.
+/// Creates the directories to which the links of a merged /usr will lead, in an empty root.
 pub(crate) fn prepare(root: &Path) -> Result<(), FetchError> {
     for name in MERGED {
         let path = root.join("usr").join(name);
@@ -65,10 +66,10 @@ pub(crate) fn prepare(root: &Path) -> Result<(), FetchError> {
     Ok(())
 }
 
-/// Unpacks the files of one package and passes the number of bytes that were read to `read`.
+/// Unpacks the selected files of one package. Passes the number of bytes of the .deb that were just read to `read`.
 ///
 /// # Errors
-/// [`FetchError::Archive`], [`FetchError::Cancelled`] soon after `stop` is true, and errors of files.
+/// [`FetchError::Archive`], [`FetchError::Cancelled`] soon after `stop` is true, and I/O errors.
 pub(crate) fn unpack(
     deb: &Path,
     root: &Path,
@@ -121,11 +122,11 @@ fn members_of(
     Err(archive(deb, "it has no data.tar".into()))
 }
 
-/// Makes symbolic links in a root whose files are all there: those of the merged /usr, and of each package.
+/// Creates the symbolic links in a root that contains all files: those of the merged /usr, and those of each package.
 ///
 /// # Errors
-/// [`FetchError::Archive`] with the package of a link that leads out of the root, [`FetchError::Cancelled`], and errors of
-/// files.
+/// [`FetchError::Archive`] with the package that contains a link which leads out of the root,
+/// [`FetchError::Cancelled`], and I/O errors.
 pub(crate) fn link(
     root: &Path,
     packages: &[(PathBuf, Vec<(PathBuf, PathBuf)>)],
@@ -144,7 +145,7 @@ pub(crate) fn link(
         let refused = |reason: &str| archive(deb, format!("{} {reason}", path.display()));
         let target = inside(path, target).ok_or_else(|| refused("leads out of the root"))?;
         match make_link(root, path, &target) {
-            // dpkg keeps a directory that another package filled.
+            // A directory that another package has filled takes precedence over the link, as in dpkg.
             Err(LinkError::Taken) if root.join(path).is_dir() => {}
             Err(LinkError::Taken) => return Err(refused("is in another package")),
             Err(LinkError::BelowLink) => return Err(refused("is below a symbolic link")),
@@ -161,8 +162,8 @@ pub(crate) fn link(
     Ok(())
 }
 
-/// Returns the target of a link as a relative path, because an absolute one would lead to the host. Returns nothing if the
-/// target is outside of the root.
+/// Returns the target of a link as a relative path, because an absolute one would lead out of the root. Returns `None`
+/// if the target is outside the root.
 fn inside(link: &Path, target: &Path) -> Option<PathBuf> {
     if let Ok(absolute) = target.strip_prefix("/") {
         let depth = link.components().count().checked_sub(1)?;
@@ -173,7 +174,8 @@ fn inside(link: &Path, target: &Path) -> Option<PathBuf> {
     stays_inside(link, target).then(|| target.to_owned())
 }
 
-/// Returns a path of a package as a path in the root, with /usr merged; nothing if it is absolute or leads out.
+/// Converts a path in a package to a path in a root with a merged /usr. `None` if the path is absolute or leads out of
+/// the root.
 fn merged(path: &Path) -> Option<PathBuf> {
     relative(path).map(in_usr)
 }
@@ -183,8 +185,9 @@ fn in_usr(path: PathBuf) -> PathBuf {
     if is_merged { Path::new("usr").join(path) } else { path }
 }
 
-/// Returns the architecture of a kernel file of a math library, if it is for only one. For example,
-/// `rocblas/5/library/Kernels.so-000-gfx90a-xnack+.hsaco` is for gfx90a.
+/// Returns the GPU architecture for which a kernel file of a math library is; `None` if the file is for several
+/// architectures or contains no kernels. For example, `rocblas/5/library/Kernels.so-000-gfx90a-xnack+.hsaco` is for
+/// gfx90a.
 fn kernel_architecture(path: &Path) -> Option<&str> {
     let directory = path.parent()?;
     if !directory.components().any(|component| component.as_os_str() == "library") {
@@ -265,7 +268,8 @@ impl Unpacker<'_> {
             if path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so")) {
                 self.out.inside.extend(targets.end());
             }
-            // Set-user-id bits have no place in an unprivileged root; the owner must be able to remove it.
+            // Set-user-id bits are dropped, because they are useless in an unprivileged root. The owner must be able to
+            // remove the file.
             let mode = entry.header().mode().map_err(damaged)? & 0o755 | 0o600;
             file.set_permissions(Permissions::from_mode(mode)).map_err(FetchError::io("write", &at))
         } else if kind.is_hard_link() {
@@ -298,7 +302,7 @@ mod tests {
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 
-    /// Unpacks packages one after the other into an empty root and makes their links.
+    /// Unpacks packages one after the other into an empty root, and creates their links.
     fn unpack_all(
         debs: &[Vec<u8>],
         wanted: &[&str],
@@ -365,7 +369,7 @@ mod tests {
         check(&[Item::Link("./usr/evil", "../../evil")], "leads out");
         check(&[Item::Hard("./usr/evil", "../../../etc/passwd")], "leads out");
         check(&[Item::Link("./a", "usr"), Item::Link("./a/b", "x")], "below a symbolic link");
-        // Only the links that later ones lead through show where these lead, and their targets are missing.
+        // The target of each link is missing. Only the link `s` shows that the path through it leads out of the root.
         let root = Item::Link("./usr/p/q/s", "../../..");
         check(&[Item::Link("./usr/p/q/leak", "s/../../../missing"), root], "leads out");
         let deep = "d/".repeat(80);
@@ -373,7 +377,7 @@ mod tests {
         let long = "x".repeat(5 << 20);
         check(&[Item::File(&long, "x")], "a header of it has more than");
         check(&[Item::Pipe("./usr/pipe")], "neither a file nor a link");
-        // The link is made last, so the file is written to a directory of that name.
+        // The link is created last, so the file is written to a directory with the link's name.
         check(&[Item::Link("./a", "/tmp"), Item::File("./a", "x")], "in another package");
     }
 

@@ -1,30 +1,31 @@
-//! GPU architectures of the kernels inside a library, found while its bytes are copied.
+//! Finds the GPU architectures of the kernels inside a library, while the library's bytes are copied.
 
 use std::collections::BTreeSet;
 
-/// Beginning of the name of a kernel's target in an [offload bundle](https://clang.llvm.org/docs/ClangOffloadBundler.html).
+/// Text that precedes the architecture in the name of each kernel of an [offload
+/// bundle](https://clang.llvm.org/docs/ClangOffloadBundler.html).
 const TARGET: &[u8] = b"hipv4-amdgcn-amd-amdhsa--";
 
-/// Longest name of an architecture without features, for example `gfx10-3-generic`.
+/// Maximum length of an architecture's name without features, for example `gfx10-3-generic`.
 const LONGEST: usize = 24;
 
-/// Search for the targets of uncompressed bundles. The targets of compressed bundles stay unknown.
+/// Search for the architectures of uncompressed offload bundles. Compressed bundles are not searched.
 #[derive(Debug, Default)]
 pub(crate) struct Targets {
     found: BTreeSet<String>,
-    /// The last bytes that were seen, because a name may lie across two chunks.
+    /// Last bytes of the previous chunks, because a name may be split between two chunks.
     tail: Vec<u8>,
 }
 
 impl Targets {
-    /// Searches the next bytes of the file.
+    /// Searches the next chunk of the file.
     pub(crate) fn see(&mut self, chunk: &[u8]) {
         self.tail.extend_from_slice(chunk);
         for at in memchr::memmem::find_iter(&self.tail, TARGET) {
             let name = &self.tail[at + TARGET.len()..];
             let part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
             let end = name.iter().position(|byte| !part(byte)).unwrap_or(name.len());
-            // Where the chunk ends within the name, the next one has it whole.
+            // If the name reaches the end of the chunk, it is found again, completely, together with the next chunk.
             if end < name.len() && end <= LONGEST && name.starts_with(b"gfx") {
                 self.found.insert(String::from_utf8_lossy(&name[..end]).into_owned());
             }
@@ -33,7 +34,7 @@ impl Targets {
         self.tail.drain(..self.tail.len() - keep);
     }
 
-    /// Returns the architectures after all bytes were seen.
+    /// Returns the architectures that were found, after the last chunk.
     pub(crate) fn end(mut self) -> BTreeSet<String> {
         self.see(b"\0");
         self.found
@@ -44,7 +45,7 @@ impl Targets {
 mod tests {
     use super::*;
 
-    /// Checks a file in chunks of several sizes.
+    /// Checks that the same architectures are found if the file is passed in chunks of 1 to 65536 bytes.
     fn check(file: &str, expected: &[&str]) {
         for size in [1, 7, 30, 64, 1 << 16] {
             let mut targets = Targets::default();

@@ -1,4 +1,4 @@
-//! Paths and links of archives: which of them stay inside the folder that the archive is unpacked to.
+//! Checks that the paths and links in an archive stay inside the folder into which the archive is unpacked.
 
 use std::{
     fs, io,
@@ -8,18 +8,19 @@ use std::{
 
 use crate::PathError;
 
-/// A link that could not be made.
+/// Reason why a symbolic link could not be created.
 #[derive(Debug)]
 pub(super) enum LinkError {
-    /// A folder above the link is a link itself, so that the new one could be anywhere.
+    /// A folder above the link is itself a symbolic link, so the new link could be created anywhere.
     BelowLink,
-    /// Something else has the name of the link.
+    /// Something else with the link's name exists.
     Taken,
-    /// The file system refused it.
+    /// The file system reported an error.
     File(PathError),
 }
 
-/// Returns the path of an archive member relative to the folder; nothing if it is absolute or leads out.
+/// Normalises the path of an archive member to a path relative to the folder. `None` if the path is absolute or leads
+/// out of the folder.
 pub(super) fn relative(path: &Path) -> Option<PathBuf> {
     let mut relative = PathBuf::new();
     for component in path.components() {
@@ -32,7 +33,7 @@ pub(super) fn relative(path: &Path) -> Option<PathBuf> {
     Some(relative)
 }
 
-/// Returns true if the target of a link is inside the folder, as both are written.
+/// Returns true if the target of a link is inside the folder according to the two paths alone, without reading links.
 pub(super) fn stays_inside(link: &Path, target: &Path) -> bool {
     let Some(mut level) = link.components().count().checked_sub(1) else { return false };
     for component in target.components() {
@@ -46,7 +47,8 @@ pub(super) fn stays_inside(link: &Path, target: &Path) -> bool {
     !target.as_os_str().is_empty()
 }
 
-/// Makes one symbolic link in a folder that is given without symbolic links. An equal link may exist.
+/// Creates one symbolic link in `folder`, whose own path must not contain symbolic links. The same link may already
+/// exist.
 ///
 /// # Errors
 /// [`LinkError`].
@@ -80,11 +82,12 @@ pub(super) fn make_link(folder: &Path, path: &Path, target: &Path) -> Result<(),
     }
 }
 
-/// Symbolic links that Linux follows for one path.
+/// Maximum number of symbolic links that Linux follows in one path.
 const MOST_LINKS: usize = 40;
 
-/// Returns true if a path leads to a place in the folder by the links that are there, one step after the other. The place
-/// may be missing: a file that is made there later is in the folder too. A path that has too many links for Linux is true.
+/// Returns true if a path, resolved step by step through the existing links, stays in the folder. The path may be
+/// missing, because a file that is created there later is in the folder too. A path with more links than Linux follows
+/// counts as inside.
 ///
 /// # Errors
 /// The file system refuses to read a link.
@@ -92,7 +95,7 @@ pub(super) fn leads_inside(folder: &Path, path: &Path) -> Result<bool, PathError
     let steps = |path: &Path| -> Vec<PathBuf> {
         path.components().rev().map(|step| PathBuf::from(step.as_os_str())).collect()
     };
-    // The last step is the next one.
+    // The vector is in reverse order: the next step is its last element.
     let mut left = steps(path);
     let mut at = folder.to_owned();
     let mut links = 0;
@@ -116,7 +119,7 @@ pub(super) fn leads_inside(folder: &Path, path: &Path) -> Result<bool, PathError
                 at.pop();
             }
             Err(error) => match error.kind() {
-                // A file or a folder, or what is missing, also because its name is too long.
+                // The step is not a link: it is a file or a folder, is missing, or has too long a name.
                 io::ErrorKind::InvalidInput
                 | io::ErrorKind::NotFound
                 | io::ErrorKind::NotADirectory
@@ -128,11 +131,11 @@ pub(super) fn leads_inside(folder: &Path, path: &Path) -> Result<bool, PathError
     Ok(true)
 }
 
-/// Makes room for a file: its folder exists afterwards, and a file of that name does not. Of two members with one name the
-/// later wins, without writing through a hard link of the earlier.
+/// Prepares for writing a file: creates its folder, and removes an existing file with that name. If an archive has two
+/// members with one name, the later one therefore replaces the earlier one and does not write through its hard links.
 ///
 /// # Errors
-/// The file system refuses it.
+/// The file system reports an error.
 pub(super) fn make_room(folder: &Path, at: &Path) -> Result<(), PathError> {
     let parent = at.parent().unwrap_or(folder);
     fs::create_dir_all(parent).map_err(|error| PathError::new("create", parent, error))?;
@@ -207,7 +210,7 @@ mod tests {
         assert_eq!(make_room(folder.path(), &at).unwrap_err().action(), "replace");
     }
 
-    /// A generator of the same numbers in each run.
+    /// Returns a generator of pseudo-random numbers, which are the same in each run.
     fn numbers(seed: u64) -> impl FnMut(usize) -> usize {
         let mut count = 0_u64;
         move |below| {
@@ -217,14 +220,14 @@ mod tests {
         }
     }
 
-    /// Returns where the kernel says that a path leads, if it may not leave the folder.
+    /// Asks Linux whether a path exists and stays in the folder (`openat2` with `RESOLVE_BENEATH`).
     fn kernel(folder: &Path, path: &Path) -> Result<(), rustix::io::Errno> {
         use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
         let top = open(folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         loop {
             match openat2(&top, path, flags, Mode::empty(), ResolveFlags::BENEATH) {
-                // The kernel could not exclude that a folder was moved meanwhile.
+                // Linux could not exclude that a folder was moved meanwhile.
                 Err(rustix::io::Errno::AGAIN) => {}
                 other => return other.map(drop),
             }
@@ -268,7 +271,8 @@ mod tests {
                         assert!(!found, "{}", about());
                     }
                     Err(Errno::LOOP) => loops += 1,
-                    // The kernel gives up at the first missing folder, this function at the end.
+                    // Linux gives up at the first missing folder, whereas `leads_inside` continues to the end of the
+                    // path.
                     Err(Errno::NOENT | Errno::NOTDIR) => missing += 1,
                     Err(error) => panic!("{error}: {}", about()),
                 }

@@ -1,4 +1,4 @@
-//! Tarballs and wheels into prefixes.
+//! Unpacks tarballs and wheels into the prefix of a build.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -13,7 +13,7 @@ use super::paths::{LinkError, leads_inside, make_link, make_room, relative, stay
 use crate::ObtainError;
 use crate::keep::{AddError, Blobs};
 
-/// Format of an archive, by the ending of its name.
+/// Format of an archive, determined by the extension of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     TarGz,
@@ -35,23 +35,23 @@ impl Format {
     }
 }
 
-/// The first member of a CI part: the folders of the build tree that it was packed from, one a line, which are not
-/// part of the prefix (TheRock's `fileset_tool.py artifact-flatten`).
+/// Name of the first member of an archive that a CI run published. The member lists, one per line, folders of the build
+/// tree that are not part of a path in the prefix (TheRock's `fileset_tool.py artifact-flatten`).
 const PART_MANIFEST: &str = "artifact_manifest.txt";
 
-/// Mistake of a link.
+/// Error message for a link that leads out of the prefix.
 const OUTSIDE: &str = "links to what is outside the prefix";
 
-/// A CI part's manifest is a few lines.
+/// Maximum size of the member [`PART_MANIFEST`], which has a few lines.
 const LONGEST_MANIFEST: u64 = 1 << 20;
 
-/// Unpacks archives into one prefix.
+/// Unpacks the archives of a build into one prefix.
 pub(crate) struct Unpacker<'a> {
-    /// The prefix, absolute and without symbolic links.
+    /// Path of the prefix, absolute and without symbolic links.
     pub(crate) prefix: &'a Path,
     pub(crate) blobs: &'a Blobs,
     stop: &'a AtomicBool,
-    /// Links still to be made. They come last, so that nothing is ever written through one.
+    /// Symbolic links that must still be created. They are created last, so that nothing is ever written through one.
     links: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -61,10 +61,11 @@ impl<'a> Unpacker<'a> {
         Self { prefix, blobs, stop, links: Vec::new() }
     }
 
-    /// Unpacks a compressed tar, to the last byte: a damaged end is damage.
+    /// Unpacks a compressed tar and reads it to its last byte, so that damage after the last member is detected too.
     ///
     /// # Errors
-    /// Mistakes of the archive, [`ObtainError::Memory`], [`ObtainError::Cancelled`], and those of files.
+    /// The archive is damaged or must not be unpacked, a file cannot be written, [`ObtainError::Memory`], or
+    /// [`ObtainError::Cancelled`].
     pub(crate) fn tar(
         &mut self,
         name: &str,
@@ -114,7 +115,7 @@ impl<'a> Unpacker<'a> {
         if members == 0 {
             return Err(damaged(name, "it is empty"));
         }
-        // What follows the last member: padding, and the checksum of the compression.
+        // Padding and the checksum of the compression follow the last member.
         io::copy(&mut plain, &mut io::sink()).map_err(|error| broken(&error))?;
         Ok(())
     }
@@ -150,7 +151,8 @@ impl<'a> Unpacker<'a> {
             }
         } else if kind.is_file() || kind.is_gnu_sparse() || kind.is_contiguous() {
             let mode = entry.header().mode().map_err(|error| damaged(name, &error))?;
-            // The holes of a sparse file are in no stream; what is in one is counted once more.
+            // The holes of a sparse file are not in the archive, so its bytes are counted when they are written. Bytes
+            // that are in the archive are thus counted twice.
             self.file(name, &at, &mut Plain { inner: entry, budget }, mode & 0o111 != 0)
         } else {
             Err(self::hostile(name, &path, "is neither a file nor a link"))
@@ -160,7 +162,7 @@ impl<'a> Unpacker<'a> {
     /// Unpacks a wheel, which is a zip file.
     ///
     /// # Errors
-    /// Those of [`Unpacker::tar`].
+    /// The errors of [`Unpacker::tar`].
     pub(crate) fn wheel(&mut self, name: &str, file: File) -> Result<(), ObtainError> {
         let budget = Budget::new(self.stop);
         self.members_of_wheel(name, file, &budget).map_err(|error| reason(error, name, &budget))
@@ -181,7 +183,7 @@ impl<'a> Unpacker<'a> {
             let path = budget.member(&named).map_err(|error| refused(name, &named, error))?;
             let at = self.prefix.join(&path);
             let mode = entry.unix_mode().unwrap_or(0o644);
-            // S_IFMT and S_IFLNK of stat(2).
+            // S_IFMT and S_IFLNK of stat(2): the member is a symbolic link.
             if mode & 0o170_000 == 0o120_000 {
                 let mut target = String::new();
                 let mut limited = (&mut entry).take(4096);
@@ -219,10 +221,10 @@ impl<'a> Unpacker<'a> {
         })
     }
 
-    /// Makes the links. `name` is the archive in messages.
+    /// Creates the symbolic links. `name` is the archive's name in messages.
     ///
     /// # Errors
-    /// Links that lead out of the prefix, [`ObtainError::Cancelled`], and errors of files.
+    /// A link leads out of the prefix, [`ObtainError::Cancelled`], and I/O errors.
     pub(crate) fn finish(self, name: &str) -> Result<(), ObtainError> {
         let budget = Budget::new(self.stop);
         let go_on = || budget.go_on().map_err(|_| ObtainError::Cancelled);
@@ -246,7 +248,7 @@ impl<'a> Unpacker<'a> {
     }
 }
 
-/// Returns the error of a member that was refused.
+/// Returns the error for a member that must not be unpacked.
 fn refused(name: &str, named: &Path, error: Refused) -> ObtainError {
     match error {
         Refused::Archive(error) => damaged(name, &error),
@@ -255,7 +257,7 @@ fn refused(name: &str, named: &Path, error: Refused) -> ObtainError {
     }
 }
 
-/// Returns the error of an archive that could not be unpacked.
+/// Replaces `error` by the true reason if unpacking was cancelled or needed too much memory.
 fn reason(error: ObtainError, name: &str, budget: &Budget<'_>) -> ObtainError {
     match budget.ended() {
         Some(Ended::Cancelled) => ObtainError::Cancelled,

@@ -1,4 +1,4 @@
-//! Debian packages and repositories for tests.
+//! Creates Debian packages and repositories for tests.
 
 use std::fs;
 use std::io::Write;
@@ -9,19 +9,19 @@ use sha2::{Digest, Sha256};
 
 use crate::transfer::hex;
 
-/// Member of a package.
+/// Member of a Debian package that a test creates.
 pub(crate) enum Item<'a> {
-    /// A file and its content.
+    /// A file: path and content.
     File(&'a str, &'a str),
-    /// A symbolic link and its target.
+    /// A symbolic link: path and target.
     Link(&'a str, &'a str),
-    /// A hard link and the earlier file.
+    /// A hard link: its path, and the path of an earlier file.
     Hard(&'a str, &'a str),
-    /// A named pipe.
+    /// A named pipe, given by its path.
     Pipe(&'a str),
 }
 
-/// Returns the bytes of a .deb. Paths are written unchanged, also hostile ones.
+/// Returns the bytes of a .deb with these members. Paths are written unchanged, even malicious ones.
 pub(crate) fn deb(items: &[Item<'_>]) -> Vec<u8> {
     let mut data = tar::Builder::new(Vec::new());
     for item in items {
@@ -39,7 +39,8 @@ pub(crate) fn deb(items: &[Item<'_>]) -> Vec<u8> {
             data.append(&header, path.as_bytes()).unwrap();
         }
         let mut header = tar::Header::new_gnu();
-        // The builder refuses the paths that matter here, so the fields are filled in directly.
+        // The setters of the crate `tar` reject the malicious paths that tests need, so the fields are written
+        // directly.
         let fields = header.as_gnu_mut().unwrap();
         let short = &path.as_bytes()[..path.len().min(100)];
         fields.name[..short.len()].copy_from_slice(short);
@@ -59,7 +60,7 @@ pub(crate) fn deb(items: &[Item<'_>]) -> Vec<u8> {
     ])
 }
 
-/// Returns an ar archive of these members.
+/// Returns the bytes of an ar archive with these members, each with its name and content.
 pub(crate) fn members(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = ar::Builder::new(Vec::new());
     for (name, bytes) in members {
@@ -69,7 +70,8 @@ pub(crate) fn members(members: &[(&str, &[u8])]) -> Vec<u8> {
     archive.into_inner().unwrap()
 }
 
-/// Writes an unsigned repository of one suite; each package is a name, a version and its .deb.
+/// Writes an unsigned Debian repository with one suite, and returns its path. Each package is a name, a version and the
+/// bytes of the .deb.
 pub(crate) fn repository(at: &Path, suite: &str, packages: &[(&str, &str, Vec<u8>)]) -> PathBuf {
     let index = at.join("dists").join(suite).join("main/binary-amd64");
     fs::create_dir_all(&index).unwrap();

@@ -1,46 +1,47 @@
-//! Fake builds: prefixes with the layout of ROCm's, which contain a program that fails at a configured rate.
+//! Creates fake builds: prefixes with the same layout as ROCm's, which contain a program that fails at a configured
+//! rate.
 
 use std::io::{Cursor, Write};
 
 use sha2::{Digest, Sha256};
 
-/// A member of an archive.
+/// A member of an archive that a test creates.
 #[derive(Clone, Debug)]
 pub enum Entry {
-    /// A regular file: path, content, and true if it is executable.
+    /// A regular file: path, content, and whether it is executable.
     File(String, Vec<u8>, bool),
     /// A symbolic link: path and target.
     Link(String, String),
     /// A hard link: path of the link, and path of the file.
     Hard(String, String),
-    /// A named pipe.
+    /// A named pipe, given by its path.
     Pipe(String),
-    /// A character device.
+    /// A character device, given by its path.
     Device(String),
 }
 
 impl Entry {
-    /// Returns a file that is not executable.
+    /// Returns a regular file that is not executable.
     pub fn file(path: &str, content: impl Into<Vec<u8>>) -> Self {
         Self::File(path.to_owned(), content.into(), false)
     }
 }
 
-/// A fake build.
+/// A build that consists of empty libraries and a program that fails at a configured rate.
 #[derive(Clone, Debug)]
 pub struct Fake {
-    /// Version, as in the name of the build.
+    /// Version, which is also part of the build's name.
     pub version: String,
-    /// Configuration of the program in the build: the rate of failures in per mille, or `skip`.
+    /// Content of `share/fake.conf`, which the program reads: the rate of failures in per mille, or `skip`.
     pub conf: String,
     /// Commit of TheRock.
     pub therock: String,
-    /// Commits of the submodules: name and commit.
+    /// Name and commit of each submodule.
     pub pins: Vec<(String, String)>,
 }
 
 /// Program that fails at the rate in the build's `share/fake.conf`. It draws numbers from a generator whose state is
-/// stored in the file FAKE_STATE, so a test gets the same numbers in each run.
+/// stored in the file that FAKE_STATE names, so a test gets the same numbers in each run.
 const PROBE: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 rate=$(cat "$here/../share/fake.conf")
@@ -54,7 +55,7 @@ exit 1
 "#;
 
 impl Fake {
-    /// Returns a build whose program never fails.
+    /// Returns a build of this version whose program never fails.
     pub fn new(version: &str) -> Self {
         Self {
             version: version.to_owned(),
@@ -64,7 +65,7 @@ impl Fake {
         }
     }
 
-    /// Returns the text of the build's manifest.
+    /// Returns the text of the build's `therock_manifest.json`.
     pub fn manifest(&self) -> String {
         let module = |(name, pin): &(String, String)| {
             serde_json::json!({"submodule_name": name, "submodule_path": name, "pin_sha": pin,
@@ -76,13 +77,13 @@ impl Fake {
         .to_string()
     }
 
-    /// Returns the members of the build's tarball.
+    /// Returns the files and links of the build's tarball.
     pub fn entries(&self) -> Vec<Entry> {
         vec![
             Entry::file("lib/libamdhip64.so.7.0", runtime(&self.version)),
             Entry::Link("lib/libamdhip64.so.7".into(), "libamdhip64.so.7.0".into()),
             Entry::Link("lib/libamdhip64.so".into(), "libamdhip64.so.7".into()),
-            // All fake builds have the same content in these files.
+            // These files have the same content in all fake builds.
             Entry::file("lib/libhsa-runtime64.so.1", runtime("shared")),
             Entry::file("lib/libamd_comgr.so.3", runtime("shared compiler")),
             Entry::File("bin/probe".into(), PROBE.into(), true),
@@ -99,8 +100,8 @@ impl Fake {
     }
 }
 
-/// Returns the smallest file that counts as a shared library: an ELF header, one segment, and a text that distinguishes
-/// the file from other files.
+/// Returns the bytes of the smallest file that rocrepro accepts as a shared library: an ELF header, one segment, and a
+/// string that distinguishes the file from other files.
 pub fn runtime(text: &str) -> Vec<u8> {
     let mut elf = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let put16 = |elf: &mut Vec<u8>, n: u16| elf.extend(n.to_le_bytes());
@@ -126,8 +127,8 @@ pub fn runtime(text: &str) -> Vec<u8> {
     elf
 }
 
-/// Returns a .tar.gz that begins with a member of `mebibytes` MiB of zeros, which compress to a thousandth of their
-/// size. The members in `entries` follow.
+/// Returns the bytes of a .tar.gz that begins with a member of `mebibytes` MiB of zeros, which compress to a thousandth
+/// of their size. The members in `entries` follow.
 pub fn bomb(entries: &[Entry], mebibytes: usize) -> Vec<u8> {
     let packed = |bytes: &[u8]| {
         let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -139,12 +140,12 @@ pub fn bomb(entries: &[Entry], mebibytes: usize) -> Vec<u8> {
     header.set_size((mebibytes as u64) << 20);
     header.set_mode(0o644);
     header.set_cksum();
-    // Gzip members that follow each other are read as one stream, so one compressed MiB of zeros is repeated.
+    // Consecutive gzip members are decompressed as one stream, so one compressed MiB of zeros is repeated.
     let zeros = packed(&vec![0; 1 << 20]);
     [packed(header.as_bytes()), zeros.repeat(mebibytes), packed(&tar(entries))].concat()
 }
 
-/// Returns an archive in the format of the extension `ending`: `tar`, `tar.gz`, `tar.xz`, `tar.zst` or `whl`.
+/// Returns an archive in the format of the file name extension `ending`: `tar`, `tar.gz`, `tar.xz`, `tar.zst` or `whl`.
 pub fn pack(entries: &[Entry], ending: &str) -> Vec<u8> {
     let plain = || tar(entries);
     match ending {
@@ -169,7 +170,7 @@ pub fn pack(entries: &[Entry], ending: &str) -> Vec<u8> {
     }
 }
 
-/// Returns a tar file. Paths are written without checks, even malicious ones.
+/// Returns the bytes of a tar file. Paths are written without checks, even malicious ones.
 pub fn tar(entries: &[Entry]) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     for entry in entries {
@@ -181,7 +182,7 @@ pub fn tar(entries: &[Entry]) -> Vec<u8> {
             Entry::Pipe(path) => (path, tar::EntryType::Fifo, "", b""),
             Entry::Device(path) => (path, tar::EntryType::Char, "", b""),
         };
-        // The header is written directly, because the setters of the crate `tar` reject paths that tests need.
+        // The setters of the crate `tar` reject malicious paths that tests need, so the header is written directly.
         let raw = header.as_old_mut();
         raw.name[..path.len()].copy_from_slice(path.as_bytes());
         raw.linkname[..target.len()].copy_from_slice(target.as_bytes());

@@ -1,8 +1,8 @@
-//! Test double of AMD's hosts: a loopback server that supports every listing format and every kind of failure, and fake
-//! builds to publish on it. The program `rocrepro` does not contain this crate.
+//! Test double of the hosts on which AMD publishes builds: a loopback server that supports every listing format and
+//! every kind of failure, and fake builds to publish on it. The program `rocrepro` does not contain this crate.
 
 #![forbid(unsafe_code)]
-// Panics need no documentation, because this crate is used only by tests.
+// The functions of this crate panic on errors, because only tests use them.
 #![allow(clippy::missing_panics_doc)]
 
 mod fake;

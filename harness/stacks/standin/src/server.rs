@@ -1,4 +1,5 @@
-//! HTTP/1.1 server on the loopback interface. It serves one request per connection.
+//! Serves files and listings over HTTP/1.1 on the loopback interface, with configurable failures. Each connection
+//! serves one request.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -10,14 +11,14 @@ use std::time::Duration;
 
 use crate::sha256;
 
-/// Files that the server publishes, by path.
+/// The files that a server publishes, their listings, and the failures of its responses.
 #[derive(Debug, Default)]
 pub struct Site {
     files: BTreeMap<String, File>,
     listings: BTreeMap<String, Listing>,
-    /// Failures of all responses below a path. They are permanent.
+    /// Paths below which every response fails, each with the failure.
     ill: Vec<(String, Trouble)>,
-    /// Maximum number of bytes per second of a response's body.
+    /// Maximum number of body bytes per second in a response; `None` means no limit.
     speed: Option<usize>,
     sent: usize,
 }
@@ -25,9 +26,9 @@ pub struct Site {
 #[derive(Debug, Default)]
 struct File {
     bytes: Vec<u8>,
-    /// True if the file exists but is not listed.
+    /// True if the file exists but the listings do not contain it.
     unlisted: bool,
-    /// True if the file is listed but does not exist.
+    /// True if the listings contain the file but it does not exist.
     ghost: bool,
     /// True if the server ignores ranges and always sends the whole file.
     whole: bool,
@@ -47,8 +48,8 @@ pub enum Listing {
     SimpleJson,
 }
 
-/// A failure of one response. If a file has several failures, each request gets the next one, and then the file is
-/// served.
+/// Failure of one response. If a file has several failures, each request consumes one of them. After the last one, the
+/// file is served.
 #[derive(Clone, Debug)]
 pub enum Trouble {
     /// Sends this number of bytes of the body, and closes the connection.
@@ -57,32 +58,32 @@ pub enum Trouble {
     Busy(Option<u64>),
     /// Responds with this status, and optionally with an additional header.
     Status(&'static str, Option<(&'static str, &'static str)>),
-    /// Responds with 200 and the login page of a portal.
+    /// Responds with 200 and the login page of a captive portal.
     Portal,
     /// Sends this number of bytes of the body and then nothing. The connection stays open.
     Stall(usize),
     /// Accepts the request and sends nothing. The connection stays open.
     Silent,
-    /// Responds with 200, without a length, and with more bytes than any file of a test has.
+    /// Responds with 200, without a length, and sends more bytes than any file of a test has.
     Endless,
     /// Responds with 301 and this other path.
     MovedTo(String),
-    /// Sends this number of the old file's bytes, and closes the connection. From then on, the file has this new
+    /// Sends this number of bytes of the old content, and closes the connection. From then on, the file has this new
     /// content.
     ChangesAfter(usize, Vec<u8>),
 }
 
-/// Number of bytes of an endless response. A client that reads all of them has no limit.
+/// Number of bytes of an endless response. A client that reads them all does not limit the size of a response.
 const ENDLESS: usize = 96 << 20;
 
 impl Site {
-    /// Publishes a file.
+    /// Publishes a file with this content.
     pub fn file(&mut self, path: &str, bytes: Vec<u8>) -> &mut Self {
         self.files.insert(path.to_owned(), File { bytes, ..File::default() });
         self
     }
 
-    /// Lists a file that does not exist.
+    /// Adds a file to the listings that does not exist on the server.
     pub fn ghost(&mut self, path: &str) -> &mut Self {
         self.files.insert(path.to_owned(), File { ghost: true, ..File::default() });
         self
@@ -118,7 +119,7 @@ impl Site {
         self
     }
 
-    /// Sets the format of the listing of a path, which ends with a slash.
+    /// Sets the format in which the files below `path` are listed. `path` ends with a slash.
     pub fn listing(&mut self, path: &str, listing: Listing) -> &mut Self {
         self.listings.insert(path.to_owned(), listing);
         self
@@ -149,7 +150,7 @@ impl Site {
     }
 }
 
-/// A running server.
+/// A server that is running on the loopback interface.
 #[derive(Clone, Debug)]
 pub struct Server {
     base: String,
@@ -162,7 +163,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Server {
-    /// Returns the address of a path.
+    /// Returns the URL of a path on this server.
     pub fn url(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }
@@ -172,7 +173,7 @@ impl Server {
         change(&mut locked(&self.site));
     }
 
-    /// Returns the requests so far, each as `GET /path`. For a range, ` bytes=N-` follows.
+    /// Returns all requests so far, in the form `GET /path`. For a range request, ` bytes=N-` follows.
     pub fn requests(&self) -> Vec<String> {
         locked(&self.requests).clone()
     }
@@ -214,10 +215,10 @@ impl Server {
         Ok(())
     }
 
-    /// Sends a body at the configured speed.
+    /// Sends the body of a response at the configured speed.
     fn send(&self, stream: &mut TcpStream, body: &[u8]) -> std::io::Result<()> {
         let speed = locked(&self.site).speed;
-        // Twenty pieces are sent per second.
+        // If the speed is limited, the body is sent in twenty pieces per second.
         for piece in body.chunks(speed.map_or(1 << 20, |speed| speed.div_ceil(20))) {
             stream.write_all(piece)?;
             locked(&self.site).sent += piece.len();
@@ -263,7 +264,7 @@ impl Server {
         (head, body, stalls)
     }
 
-    /// Returns the response that is sent in place of the file.
+    /// Returns the response that is sent because of a failure. `None` if the file is sent, completely or in part.
     fn instead(trouble: Option<&Trouble>) -> Option<(String, Vec<u8>)> {
         Some(match trouble? {
             Trouble::Busy(after) => {
@@ -323,7 +324,8 @@ impl Server {
     }
 }
 
-/// Returns the status line and headers, with the length of the whole body, and the body.
+/// Returns the status line and headers of a response as text, and the body. Content-Length is the length of the whole
+/// body.
 fn head(status: &str, headers: &[(&str, &str)], body: Vec<u8>) -> (String, Vec<u8>) {
     let mut text = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n", body.len());
     for (name, value) in headers {
@@ -334,7 +336,7 @@ fn head(status: &str, headers: &[(&str, &str)], body: Vec<u8>) -> (String, Vec<u
 }
 
 impl Site {
-    /// Returns content type and text of a listing.
+    /// Returns the content type and the text of a listing.
     fn list(&self, path: &str, listing: Listing, query: &str) -> (&'static str, String) {
         let below: Vec<(&str, &File)> = self
             .files
@@ -374,8 +376,8 @@ impl Site {
     }
 }
 
-/// Returns a page of keys. The continuation token is the number of the next page's first key, with characters that need
-/// escaping.
+/// Returns one page of keys in S3's format. The continuation token is the index of the first key of the next page, with
+/// characters that need escaping.
 fn s3(below: &[(&str, &File)], page: usize, query: &str) -> String {
     let parameter = |name: &str| {
         let found = query.split('&').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
@@ -404,7 +406,7 @@ fn s3(below: &[(&str, &File)], page: usize, query: &str) -> String {
     text + "</ListBucketResult>"
 }
 
-/// Decodes percent-encoded characters. A plus sign is not changed, as in a path.
+/// Decodes percent-encoded characters. A plus sign is left unchanged, as in the path of a URL.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! Helper functions of the tests of the store.
+//! Creates stores and builds for the tests of the store.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use standin::Server;
 /// Path of the archive that most tests use.
 pub(crate) const A: &str = "/a/one.tar.gz";
 
-/// Returns a store that waits only a short time between attempts.
+/// Returns a store that waits only a short time between two attempts of a download.
 pub(crate) fn store(folder: &Path) -> BuildStore {
     BuildStore::new(stacks::StackCache::at(folder.join("cache")))
         .with_backoff(Duration::from_millis(1))
 }
 
-/// Returns a build that consists of these archives, each with its SHA-256 if that is published.
+/// Returns a build that consists of these archives, each with its SHA-256 if one is published.
 pub(crate) fn build(server: &Server, id: &str, archives: &[(&str, Option<&str>)]) -> Build {
     let archive = |(path, sha256): &(&str, Option<&str>)| Archive {
         name: path.rsplit('/').next().unwrap().to_owned(),

@@ -36,7 +36,7 @@ fn invalid_lines_are_reported_with_their_numbers() {
     assert_eq!((many.foreign.first.len(), many.foreign.more), (KEPT, 100 - KEPT));
 }
 
-/// If the time were quadratic in the number of lines, this test would take minutes.
+/// If the time grew quadratically with the number of lines, this test would take minutes.
 #[test]
 fn reads_many_begun_trials_in_linear_time() {
     const TRIALS: usize = 60_000;
@@ -71,7 +71,7 @@ fn reads_many_begun_trials_in_linear_time() {
 fn records_are_read_by_their_position() {
     let torn = &trial("p", 1)[..30];
     let lines = [&opened("o"), &trial("o", 0), &opened("p"), torn, "\u{fffd}", &trial("p", 2)];
-    // Records of another run, of a trial that already has a record, and of a run without a plan.
+    // These records are from another run, from a trial that already has a record, and from a run without a plan.
     let more = [trial("o", 1), trial("p", 2), trial("p", 0), trial("none", 0)].join("\r\n");
     let text = lines.join("\n") + "\n" + &more;
     let file = tempfile::tempfile().unwrap();
@@ -85,7 +85,7 @@ fn records_are_read_by_their_position() {
     let records: Vec<Record> = last.records(&file).map(Result::unwrap).collect();
     assert_eq!(records, [record("p", 0), record("p", 2)]);
     assert_eq!(last.opened(text.as_bytes()).unwrap().run, "p");
-    // A file that changed after indexing is an error.
+    // Reading a file that has changed since it was indexed is an error.
     file.set_len(10).unwrap();
     assert!(last.records(&file).all(|record| record.is_err()));
     file.write_all_at(&[b' '; 9000], 0).unwrap();

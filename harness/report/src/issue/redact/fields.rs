@@ -1,4 +1,4 @@
-//! Redaction of values by the name of their field: `password: x`, `--token x`, `?sig=x`, `"user": "x"`.
+//! Redacts values that follow the name of a private field: `password: x`, `--token x`, `?sig=x`, `"user": "x"`.
 
 use std::sync::LazyLock;
 
@@ -6,13 +6,13 @@ use regex::{Captures, Regex};
 
 use super::names::{Private, QUERY, is_harmless, is_plural, private, words};
 
-/// Replaces the values of private fields in a text. Lines and layout stay.
+/// Replaces the values of private fields in a text. The lines and their layout do not change.
 pub(crate) fn fields(text: &str) -> String {
     let text = &pairs(text);
     let mut out = String::with_capacity(text.len());
-    // Indentation of a secret's name whose value is on the following lines, as in YAML.
+    // Indentation of a line that ends with the name of a secret, if the secret is on the lines below, as in YAML.
     let mut below: Option<usize> = None;
-    // Kinds of the columns of a table in Markdown.
+    // For each column of a Markdown table, the kind of private value that it contains.
     let mut columns: Vec<Option<Private>> = Vec::new();
     let mut lines = text.split_inclusive('\n').peekable();
     while let Some(line) = lines.next() {
@@ -41,7 +41,7 @@ pub(crate) fn fields(text: &str) -> String {
     out
 }
 
-/// Replaces values that another text of a JSON list or object names: `["--token","x"]`, `{"name":"token","value":"x"}`.
+/// Replaces values in JSON that are named by another string: `["--token","x"]`, `{"name":"token","value":"x"}`.
 fn pairs(text: &str) -> String {
     #[allow(clippy::expect_used)]
     static PAIR: LazyLock<Regex> = LazyLock::new(|| {
@@ -60,7 +60,7 @@ fn pairs(text: &str) -> String {
     PAIR.replace_all(text, replaced).into_owned()
 }
 
-/// Returns true if the line ends with the name of a secret, and the value follows on the next lines.
+/// Returns true if the line ends with the name of a secret, so that the secret is on the lines below.
 fn opens_block(line: &str) -> bool {
     let line = line.trim_end();
     let line = line.trim_end_matches(['|', '>', '-', '+']).trim_end();
@@ -69,9 +69,10 @@ fn opens_block(line: &str) -> bool {
     !name.contains(' ') && private(name).is_some_and(Private::is_secret)
 }
 
-/// Replaces private cells of a row of a Markdown table: those that follow a private name and those below one.
+/// Replaces private cells in a row of a Markdown table: those to the right of a private name, and those in a column
+/// that has a private name.
 fn cells(line: &str, columns: &mut Vec<Option<Private>>, names_columns: bool) -> (String, bool) {
-    // A table may be in a quotation or in a list.
+    // The table may be inside a quotation or a list.
     let body = line.trim_start_matches([' ', '\t', '>', '*', '+', '-']);
     let (mark, body) = match body.starts_with('|') {
         true => line.split_at(line.len() - body.len()),
@@ -117,7 +118,7 @@ fn cells(line: &str, columns: &mut Vec<Option<Private>>, names_columns: bool) ->
     (format!("{mark}{}", cells.join("|")), true)
 }
 
-/// Splits a row at the pipes that are neither escaped nor in code.
+/// Splits a table row at the pipes that are neither escaped nor inside inline code.
 fn split_cells(row: &str) -> Vec<&str> {
     let (mut cells, mut last, mut in_code, mut escaped) = (Vec::new(), 0, false, false);
     let has_code = row.matches('`').count().is_multiple_of(2);
@@ -137,7 +138,7 @@ fn split_cells(row: &str) -> Vec<&str> {
     cells
 }
 
-/// Returns true for the line below the names of the columns, `|---|---|`.
+/// Returns true for the line `|---|---|` below the names of a Markdown table's columns.
 fn is_rule(line: &str) -> bool {
     let line = line.trim_start_matches([' ', '\t', '>', '*', '+']);
     line.contains('|') && line.contains("-") && line.chars().all(|c| "|-: ".contains(c))
@@ -145,12 +146,12 @@ fn is_rule(line: &str) -> bool {
 
 fn cell_name(cell: &str) -> Option<Private> {
     let name = cell.trim().trim_matches(['*', '`', '"', '_']).trim_end_matches(':');
-    // A heading may be a link or have a remark: `[Password](x)`, `password (root)`.
+    // The name of a column may be a link or have a remark: `[Password](x)`, `password (root)`.
     let name = name.trim_start_matches('[').split(['(', ']']).next().unwrap_or(name).trim();
     (name.split(' ').count() <= 3).then(|| private(name)).flatten()
 }
 
-/// Replaces the values of the private fields in one line.
+/// Replaces the values of all private fields in one line.
 fn line_fields(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut at = 0;
@@ -167,7 +168,7 @@ fn line_fields(line: &str) -> String {
     out + &line[at..]
 }
 
-/// Returns the value of a line of two columns, `Serial Number    0123`.
+/// Returns the private value in a line that consists of two columns, such as `Serial Number    0123`.
 fn column(line: &str) -> Option<Found> {
     let from = line.len() - line.trim_start().len();
     let (tab, spaces) = (line[from..].find('\t'), line[from..].find("  "));
@@ -179,7 +180,7 @@ fn column(line: &str) -> Option<Found> {
     line[found.end..].trim().is_empty().then_some(found)
 }
 
-/// A private value in a line.
+/// Position and kind of a private value in a line.
 struct Found {
     start: usize,
     end: usize,
@@ -202,13 +203,13 @@ fn next_value(line: &str, from: usize) -> Option<Found> {
     None
 }
 
-/// Returns the text before a position, at most some hundred bytes of it.
+/// Returns at most 300 bytes of the line that precede the position `at`.
 fn near(line: &str, at: usize) -> &str {
     since(line, 0, at)
 }
 
-/// Returns the text between two positions, at most some hundred bytes before the second one. Without a limit, the time
-/// for a line would be quadratic in its length.
+/// Returns the bytes of the line between two positions, but at most 300. Without this limit, the time for a line would
+/// be quadratic in its length.
 fn since(line: &str, from: usize, at: usize) -> &str {
     let mut from = at.saturating_sub(300).max(from);
     while !line.is_char_boundary(from) {
@@ -217,7 +218,7 @@ fn since(line: &str, from: usize, at: usize) -> &str {
     &line[from..at]
 }
 
-/// Returns the value of `--name value`, and of `login name password value` in a `.netrc`.
+/// Returns the private value of an option, as in `--name value`, or of `login name password value` in a `.netrc`.
 fn after_option(line: &str, from: usize, at: usize) -> Option<Found> {
     let before = since(line, from, at);
     let word = before.rsplit(|c: char| c.is_whitespace() || "\"'`([".contains(c)).next()?;
@@ -238,7 +239,7 @@ fn after_option(line: &str, from: usize, at: usize) -> Option<Found> {
         return None;
     }
     let rest = line[at..].trim_start();
-    // curl -u name:password
+    // The user name and password are one word: `curl -u name:password`.
     if word == "-u" && !near(line, at).contains("pip") {
         let pair = rest.split_whitespace().next().unwrap_or_default();
         let is_ids = pair.chars().all(|c| c.is_ascii_digit() || c == ':');
@@ -247,7 +248,7 @@ fn after_option(line: &str, from: usize, at: usize) -> Option<Found> {
             .flatten();
     }
     let private = private(name)?;
-    // `pip install --user torch` and `systemctl --user start x` have no value.
+    // In `pip install --user torch` and `systemctl --user start x`, `--user` has no value.
     let is_flag = private == Private::User
         && (near(line, at).contains("pip") || near(line, at).contains("systemctl"));
     if is_flag || rest.starts_with('-') || (dashes == 1 && name.len() < 4) {
@@ -256,12 +257,12 @@ fn after_option(line: &str, from: usize, at: usize) -> Option<Found> {
     value(line, at, private, true)
 }
 
-/// Returns the value of `name: value` or `name=value` with its separator at `at`.
+/// Returns the private value in `name: value` or `name=value`, where `at` is the position of the separator.
 fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
     let bytes = line.as_bytes();
     let separator = bytes[at];
     let (previous, next) = (at.checked_sub(1).map(|n| bytes[n]), bytes.get(at + 1).copied());
-    // Scopes and comparisons: `host::copy`, `token == x`.
+    // Scopes and comparisons are not fields: `host::copy`, `token == x`.
     if next == Some(b'=') || (separator == b':' && (next == Some(b':') || previous == Some(b':'))) {
         return None;
     }
@@ -270,7 +271,7 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
     }
     let before = since(line, from, at).trim_end_matches([':', '?', '+']);
     let quoted = before.trim_end_matches([' ', '\t', '"', '\'', '*', '`', '\\', ']']);
-    // An element of a list: `token[0]`.
+    // The name may be a list element: `token[0]`.
     let digits = quoted.trim_end_matches(|c: char| c.is_ascii_digit());
     let quoted = match digits.strip_suffix('[') {
         Some(list) if digits.len() < quoted.len() => list,
@@ -296,12 +297,12 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
     let name = if in_query { decoded.as_str() } else { name };
     let private = private(name)
         .or_else(|| {
-            // Two or three words: `Serial Number`, `API key`.
+            // The name may consist of two or three words: `Serial Number`, `API key`.
             let ends = |c: char| c.is_whitespace() || "\"'`([".contains(c);
             let words: Vec<&str> = lead.rsplit(ends).take(2).collect();
             let is_word = |word: &&str| !word.is_empty() && word.chars().all(char::is_alphanumeric);
             let before = words.first().filter(|word| lead.ends_with(**word) && is_word(word));
-            // `lead` ends with the space before the name.
+            // `lead` ends with the space that separates the two words.
             let before = before.copied().or_else(|| words.get(1).copied().filter(is_word))?;
             private(&format!("{before} {name}")).filter(|_| name.len() < 12)
         })
@@ -316,7 +317,7 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
             .then_some(Private::Secret)
         })?;
     let is_value = if in_query || private.is_secret() {
-        // A parser's message: `unexpected token: x`.
+        // In a parser's message, such as `unexpected token: x`, the value is not a secret.
         !(name.eq_ignore_ascii_case("token")
             && (lead.ends_with("expected ") || lead.ends_with("invalid ")))
     } else {
@@ -339,7 +340,7 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
         found.end +=
             further(&line[at + 1..], &line[found.start..], found.end - found.start, private, name);
     }
-    // A sentence: `for the user: please look`.
+    // Part of a sentence is not a value: `for the user: please look`.
     let text = &line[found.start..found.end];
     let after = line[found.end..].strip_prefix(' ').unwrap_or_default();
     let sentence = !private.is_secret()
@@ -350,7 +351,7 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
             .next()
             .is_some_and(|word| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase()))
         && !lead.trim().is_empty();
-    // `host: error:` has another name for a value.
+    // If another name follows the name, as in `host: error:`, the other name is not a value.
     let is_call = private == Private::Token && text.contains('(') && line.trim_end().ends_with(';');
     let other_name = !private.is_secret()
         && (text.ends_with(':')
@@ -360,7 +361,7 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
     (!sentence && !other_name && !is_call).then_some(found)
 }
 
-/// Replaces the escape sequences of a URL, `k%65y`.
+/// Decodes percent-encoded characters in a name: `k%65y`.
 fn decoded(name: &str) -> String {
     let mut parts = name.split('%');
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -379,16 +380,16 @@ fn decoded(name: &str) -> String {
     out
 }
 
-/// Returns true unless `host=` and the like belong to program text or to the name of a trial.
+/// Returns true unless a field such as `host=` is part of program code or of the name of a trial.
 fn is_assignment(line: &str, at: usize, lead: &str, name: &str) -> bool {
     let is_equals = line.as_bytes()[at] == b'=';
-    // A folder or file such as `src/user.cpp:12`, or a member such as `memory.host`.
+    // A path such as `src/user.cpp:12` is not a field.
     if name.contains('/') && !name.eq_ignore_ascii_case("s/n") {
         return false;
     }
     let trimmed = line.trim_end();
     let is_code = trimmed.ends_with([';', '{']) && line[..at].ends_with(' ');
-    // `copies/plain[bytes=2,host=pageable]`
+    // The field is part of the name of a trial: `copies/plain[bytes=2,host=pageable]`.
     let in_trial = is_equals
         && lead.rfind('[').is_some_and(|open| {
             let inside = &lead[open + 1..];
@@ -402,7 +403,7 @@ fn quoted_value(line: &str, at: usize) -> bool {
     line[at + 1..].trim_start().starts_with(['"', '\'', '\\', '['])
 }
 
-/// Returns the rest of an HTTP header up to the end of the line, or to the quote that closes it.
+/// Returns the value of an HTTP header, up to the end of the line or to the quote that ends the header.
 fn header(line: &str, at: usize) -> Option<Found> {
     let start = at
         + 1
@@ -419,19 +420,19 @@ fn header(line: &str, at: usize) -> Option<Found> {
     })
 }
 
-/// Returns the value that follows the byte `at`, with or without quotes, unless it is harmless.
+/// Returns the value after the byte `at`, without its quotes. `None` if the value is harmless.
 fn value(line: &str, at: usize, private: Private, is_word: bool) -> Option<Found> {
     let rest = &line[at + 1..];
     let rest = rest.strip_prefix('>').unwrap_or(rest);
     let rest = rest.trim_start_matches([' ', '\t', '*']);
-    // Strings of Python and of shells may have a prefix: `b'x'`, `$'x'`.
+    // String literals in Python and in shells may have a prefix: `b'x'`, `$'x'`.
     let bare = rest.trim_start_matches(['b', 'B', 'u', 'r', 'f', '$']);
     let rest = match bare.starts_with(['"', '\'']) && rest.len() - bare.len() <= 2 {
         true => bare,
         false => rest,
     };
     let mut start = line.len() - rest.len();
-    // A string that is inside of another one has escaped quotes.
+    // The quotes of a string inside another string are escaped.
     let quote = ["\\\"", "\"", "'", "`"].into_iter().find(|quote| rest.starts_with(*quote));
     let end = if let Some(quote) = quote {
         start += quote.len();
@@ -455,13 +456,13 @@ fn value(line: &str, at: usize, private: Private, is_word: bool) -> Option<Found
     (!is_harmless(private, text)).then_some(Found { start, end, private })
 }
 
-/// Returns true if the name before a separator is that of several values.
+/// Returns true if the name before the separator announces several values.
 fn is_plural_before(line: &str, at: usize) -> bool {
     is_plural(line[..at].trim_end_matches([' ', '\t', '"', '\'', '*', '`', '\\']))
 }
 
-/// Returns the length of what belongs to a value after its first word: the rest of a list such as `hosts: a, b`, and
-/// the words of a passphrase up to the end of the line.
+/// Returns the number of further bytes that belong to a value after its first word: the rest of a list such as `hosts:
+/// a, b`, or the words of a passphrase up to the end of the line.
 fn further(after: &str, value: &str, first: usize, private: Private, name: &str) -> usize {
     let rest = &value[first..];
     let word = |c: char| c.is_alphanumeric() || "_-.".contains(c);
@@ -481,7 +482,7 @@ fn further(after: &str, value: &str, first: usize, private: Private, name: &str)
         Private::Login | Private::Machine => after.starts_with("  "),
         _ => false,
     };
-    // Only the end of a short line can be the rest of a phrase.
+    // The rest of a long line is not taken for the rest of a passphrase.
     if !is_phrase || rest.len() > 200 {
         return length;
     }
@@ -494,7 +495,7 @@ fn further(after: &str, value: &str, first: usize, private: Private, name: &str)
     if is_plain { line.len().max(length) } else { length }
 }
 
-/// Returns the length of a list or map up to its closing bracket, or of the whole rest.
+/// Returns the length of a list or map up to its closing bracket, or of the whole text if the bracket is missing.
 fn bracketed(text: &str) -> usize {
     let (mut depth, mut in_string, mut escaped) = (0_u32, false, false);
     for (at, c) in text.char_indices() {
@@ -515,8 +516,8 @@ fn bracketed(text: &str) -> usize {
     text.trim_end().len()
 }
 
-/// Returns the length of a value without quotes. A secret may contain punctuation, so only punctuation before white
-/// space or before another field ends it.
+/// Returns the length of a value that is not quoted. Because a secret may contain punctuation, punctuation ends it only
+/// before white space or before another field.
 fn word_end(text: &str, is_secret: bool) -> usize {
     for (at, c) in text.char_indices() {
         let ends = match c {

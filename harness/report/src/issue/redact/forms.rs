@@ -1,38 +1,41 @@
-//! Redaction of values by their form: keys, addresses, names of machines and folders of people. Each form has a pattern
-//! that applies to the whole text; SECURITY.md lists the patterns by name.
+//! Redacts values that are recognised by their form: keys, addresses, names of machines and folders of people. Each
+//! form is a pattern that is applied to the whole text. SECURITY.md lists the patterns by name.
 
 use std::{net::Ipv4Addr, net::Ipv6Addr, sync::LazyLock};
 
 use regex::Regex;
 
-/// Pattern of a private value.
+/// A form of private values: a pattern, and the text that replaces the values.
 pub(super) struct Form {
     #[cfg_attr(not(test), allow(dead_code))]
     pub(super) name: &'static str,
-    /// Text that replaces the first group of the pattern.
+    /// Text that replaces the value, which is the first group of the pattern.
     pub(super) word: &'static str,
     regex: LazyLock<Regex>,
-    /// Decides about a match that the pattern alone cannot decide, by the value and the texts before and after it.
+    /// Returns true if a match of the pattern is a private value, given the value and the texts before and after it.
     accepts: fn(&str, &str, &str) -> bool,
 }
 
-/// Beginning of the text, a character that cannot belong to a name, or the code of a colour.
+/// Pattern of what may precede a name: the beginning of the text, a character that cannot be part of a name, or the
+/// escape sequence of a colour.
 const LEFT: &str = r"(?:^|[^0-9A-Za-z]|\x1b\[[0-9;]*m)";
-/// End of the text, or a character that cannot belong to a name.
+/// Pattern of what may follow a name: the end of the text, or a character that cannot be part of a name.
 const RIGHT: &str = r"(?:$|[^0-9A-Za-z])";
-/// End of a dotted name or number. A full stop may follow it, but not another part.
+/// Pattern of what may follow a dotted name or number. A full stop may follow, but not another component.
 const DOTTED_END: &str = r"(?:$|[^0-9A-Za-z._]|_|\.(?:$|[^0-9A-Za-z]))";
-/// Name of a machine.
+/// Pattern of the name of a machine.
 const HOST: &str = r"[A-Za-z0-9][A-Za-z0-9._-]*";
-/// Login name in a prompt.
+/// Pattern of the login name in a shell prompt.
 const USER: &str = r"[A-Za-z_][A-Za-z0-9._-]*";
-/// Codes of colours, raw or as escape sequences.
+/// Pattern of the escape sequences of colours, either raw or escaped again.
 const COLOUR: &str = r"(?:(?:\x1b|\\+u001b|\\+u\{1b\}|\\x1b|\\033|\\e)\[[0-9;]*m)*";
-/// Separator of folders, with repetitions and steps that stay in the folder.
+/// Pattern of the separator between folders. Slashes may be repeated or escaped, and `.` components may be between
+/// them.
 const SLASH: &str = r"(?:\\?/)+(?:\.(?:\\?/)+)*";
-/// Name of a folder or file.
+/// Pattern of the name of a folder or file.
 const PART: &str = r"[\p{L}\p{N}._@+%-]+";
-/// Beginning of a path: not in the middle of one, but after an option such as `-I` or after `file://`.
+/// Pattern of what may precede a path. A path does not begin in the middle of another one, but may follow an option
+/// such as `-I`, or `file://`.
 const PATH: &str = r#"(?:^|file://|-[A-Za-z]|[^\p{L}\p{N}/._~$}\\>)-])"#;
 
 macro_rules! form {
@@ -41,7 +44,7 @@ macro_rules! form {
             name: $name,
             word: $word,
             regex: LazyLock::new(|| {
-                // The test `patterns_are_valid` compiles all of them.
+                // The test `patterns_are_valid` compiles all patterns, so this cannot fail.
                 #[allow(clippy::expect_used)]
                 Regex::new(&[$($pattern),+].concat()).expect("a valid pattern")
             }),
@@ -54,7 +57,7 @@ fn always(_: &str, _: &str, _: &str) -> bool {
     true
 }
 
-/// Patterns in the order in which they are applied.
+/// All forms, in the order in which they are applied.
 pub(super) static FORMS: [Form; 39] = [
     form!(
         "SSH public key",
@@ -360,7 +363,7 @@ pub(super) static FORMS: [Form; 39] = [
     ),
 ];
 
-/// Replaces every value that has one of the forms.
+/// Replaces all values in a text that have one of the forms.
 pub(super) fn forms(text: &str) -> String {
     FORMS.iter().fold(text.to_owned(), |text, form| match form.replaced(&text) {
         Some(replaced) => replaced,
@@ -369,7 +372,7 @@ pub(super) fn forms(text: &str) -> String {
 }
 
 impl Form {
-    /// Returns the text without the values of this form, or `None` if it has none.
+    /// Replaces the values in a text that have this form. `None` if there are none.
     pub(super) fn replaced(&self, text: &str) -> Option<String> {
         let mut out = String::new();
         let (mut at, mut last) = (0, 0);
@@ -382,17 +385,17 @@ impl Form {
                 out.push_str(self.word);
                 last = end;
             }
-            // What ends this value may begin the next one.
+            // The character that ends this value may also begin the next value.
             at = end;
         }
         (last > 0).then(|| out + &text[last..])
     }
 }
 
-/// Returns true for a name in the output of `id`, except for the groups that may use a GPU.
+/// Returns true for a login or group name in the output of `id`, except for the groups that may use a GPU.
 fn is_in_id(name: &str, before: &str, _: &str) -> bool {
     let number = before.trim_end_matches('(').trim_end_matches(|c: char| c.is_ascii_digit());
-    // Groups are separated by commas. What precedes them may be replaced already.
+    // The groups are separated by commas. Those before this one may have been replaced already.
     let is_group = || {
         let line = number.rsplit('\n').next().unwrap_or_default();
         line.rfind("groups=").is_some_and(|at| {
@@ -402,7 +405,7 @@ fn is_in_id(name: &str, before: &str, _: &str) -> bool {
     !["video", "render"].contains(&name) && (number.ends_with('=') || is_group())
 }
 
-/// Returns true if the text ends with one of the words, ignoring case, quotes and separators after it.
+/// Returns true if the text ends with one of the words. Case is ignored, and quotes and separators may follow the word.
 fn is_after(before: &str, words: &[&str]) -> bool {
     let text = before
         .trim_end_matches([' ', '\t', ':', '=', '"', '\'', '`', '(', '\\', '-', '|', '*', '_']);
@@ -414,7 +417,8 @@ fn is_after(before: &str, words: &[&str]) -> bool {
     })
 }
 
-/// Returns true unless the value has no part that looks random, as in `hf_transformer_layers` and `sk-learn-1.2.3-x`.
+/// Returns true if a part of the value looks random. `hf_transformer_layers` and `sk-learn-1.2.3-x` contain no such
+/// part.
 fn is_service_key(value: &str, _: &str, _: &str) -> bool {
     value.split(['_', '-', '.']).any(|part| {
         let has = |is: fn(&u8) -> bool| part.bytes().any(|b| is(&b));
@@ -424,18 +428,18 @@ fn is_service_key(value: &str, _: &str, _: &str) -> bool {
     })
 }
 
-/// Returns false for `git@github.com` and for symbols of source files and libraries, such as `main@libx.so`.
+/// Returns false for `git@github.com`, and for symbols in source files and libraries, such as `main@libx.so`.
 fn is_mail(value: &str, _: &str, _: &str) -> bool {
     let (name, domain) = value.rsplit_once('@').unwrap_or_default();
     let top = domain.rsplit('.').next().unwrap_or_default();
     name != "git"
         && !["cpp", "hip", "hpp"].contains(&top)
-        // `so`, `py` and `rs` are countries too.
+        // `so`, `py` and `rs` are also the top-level domains of countries.
         && !(top == "so" && domain.starts_with("lib"))
 }
 
-/// Returns true for an address, and false for a version: numbers after a word such as `version`, and small numbers
-/// without a port.
+/// Returns true for an IPv4 address, and false for a version. Numbers after a word such as `version`, and small numbers
+/// without a port, are versions.
 fn is_ipv4(value: &str, before: &str, _: &str) -> bool {
     const VERSIONS: [&str; 13] = [
         "version", "rocm", "hip", "driver", "firmware", "release", "vbios", "kernel", "build",
@@ -452,7 +456,7 @@ fn is_ipv4(value: &str, before: &str, _: &str) -> bool {
         || (numbers[0] == 10 || numbers.iter().any(|n| *n > 99)) && !is_after(before, &VERSIONS)
 }
 
-/// Returns true for an address, and false for names of C++ such as `dead::beef`, and for PCI addresses and times.
+/// Returns true for an IPv6 address, and false for C++ names such as `dead::beef`, for PCI addresses and for times.
 fn is_ipv6(value: &str, _: &str, _: &str) -> bool {
     let address = value.split('%').next().unwrap_or(value);
     let address = match address.strip_suffix(':') {
@@ -468,13 +472,13 @@ fn is_ipv6(value: &str, _: &str, _: &str) -> bool {
     address.bytes().any(|b| b.is_ascii_digit()) && (is_known || address.matches(':').count() >= 3)
 }
 
-/// Returns true for a host, and false for the name of a case or kernel.
+/// Returns true for the name of a host, and false for that of a case or kernel, which `before` shows.
 fn is_private_host(_: &str, before: &str, _: &str) -> bool {
     let in_path = before.ends_with('/') && !before.ends_with("//");
     !in_path && !is_after(before, &["case", "kernel", "trial", "cases", "kernels"])
 }
 
-/// Returns true for the name of a machine in a line of a log: the word is not the level of a message.
+/// Returns true if the word in a log line is the name of a machine: it is not the level of a message or a time zone.
 fn is_log_host(value: &str, _: &str, _: &str) -> bool {
     const LEVELS: [&str; 12] = [
         "trace", "debug", "info", "notice", "warn", "warning", "error", "err", "fatal", "critical",
@@ -484,7 +488,7 @@ fn is_log_host(value: &str, _: &str, _: &str) -> bool {
         && !LEVELS.iter().any(|level| value.eq_ignore_ascii_case(level))
 }
 
-/// Folders of the system, below which `users` and `scratch` do not hold folders of people.
+/// Top-level folders below which folders such as `users` and `scratch` do not contain folders of people.
 const SYSTEM: [&str; 10] = ["usr", "opt", "etc", "proc", "sys", "lib", "boot", "dev", "src", "api"];
 
 fn outside_system(path: &str, _: &str, _: &str) -> bool {
@@ -492,7 +496,7 @@ fn outside_system(path: &str, _: &str, _: &str) -> bool {
     first.is_some_and(|part| !SYSTEM.contains(&part))
 }
 
-/// Returns true for the name of a person's folder below `scratch`.
+/// Returns true if the folder with this name below `scratch` belongs to a person.
 fn is_personal(name: &str, before: &str, _: &str) -> bool {
     const SHARED: [&str; 8] = ["tmp", "temp", "rocm", "build", "shared", "data", "cache", "public"];
     let from = before.rfind([' ', '"', '\'', '\n', '=']).map_or(0, |at| at + 1);

@@ -1,4 +1,4 @@
-//! Redaction of keys in PEM and of public keys in the format of RFC 4716.
+//! Redacts keys in PEM blocks, and public keys in the format of RFC 4716.
 
 use std::sync::LazyLock;
 
@@ -9,8 +9,8 @@ static MARK: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"-{4,5} ?(BEGIN |END )[^\n-]{0,60}(?:-{4,5})?").expect("a valid pattern")
 });
 
-/// Replaces each block from its beginning to its end. Of a block whose beginning or end was cut off, the lines that can
-/// belong to it are replaced.
+/// Replaces each PEM key block in a text. If the beginning or the end of a block was cut off, replaces the lines that
+/// can belong to the block.
 pub(super) fn keys(text: &str) -> String {
     let marks: Vec<_> = MARK
         .captures_iter(text)
@@ -20,7 +20,7 @@ pub(super) fn keys(text: &str) -> String {
     let mut at = 0;
     let mut marks = marks.into_iter().peekable();
     while let Some((mark, begins)) = marks.next() {
-        // A block whose end was cut off may reach over further beginnings.
+        // A block whose end was cut off may have been extended over this mark.
         if mark.start < at {
             continue;
         }
@@ -41,14 +41,15 @@ pub(super) fn keys(text: &str) -> String {
     out + &text[at..]
 }
 
-/// Returns the part of a line before a position.
+/// Returns the part of a line that precedes a position.
 fn line_before(text: &str, at: usize) -> &str {
     &text[text[..at].rfind('\n').map_or(0, |start| start + 1)..at]
 }
 
-/// Returns the length of the lines of a key before its end.
+/// Returns the number of bytes before the end mark of a key that belong to the key. The beginning of the key was cut
+/// off.
 fn body_before(text: &str) -> usize {
-    // The last line holds what precedes the mark itself, such as a prefix.
+    // The last line is the beginning of the line with the mark, such as a log's prefix.
     let (rest, last) = text.split_at(text.rfind('\n').map_or(0, |at| at + 1));
     let mut lines = rest.split_inclusive('\n').rev().peekable();
     // The last line of a key may have any length.
@@ -58,22 +59,22 @@ fn body_before(text: &str) -> usize {
     if body == 0 { inline_body(last) } else { body + last.len() }
 }
 
-/// Returns the length of the end of a line that is base64, also with escaped ends of lines.
+/// Returns the length of the base64 text at the end of a line. It may contain escaped line ends.
 fn inline_body(line: &str) -> usize {
     let part = |c: char| c.is_ascii_alphanumeric() || "+/=\\ ".contains(c);
     let length = line.len() - line.trim_end_matches(part).len();
     if length > 30 { length } else { 0 }
 }
 
-/// Number of lines with remarks that may be at the beginning of a key, such as `Comment: x`.
+/// Maximum number of header lines, such as `Comment: x`, at the beginning of a key.
 const REMARKS: usize = 8;
 
-/// Returns the length of the rest of the line that begins a key and of the lines of the key after it. `before` is what
-/// precedes the key in its line.
+/// Returns the number of bytes after the begin mark of a key that belong to the key. The end of the key was cut off.
+/// `before` is the text before the mark in its line.
 fn body_after(before: &str, text: &str) -> usize {
     let first = text.split_inclusive('\n').next().unwrap_or_default().len();
     let mut lines = text[first..].split_inclusive('\n').peekable();
-    // Remarks count if lines of the key follow.
+    // Header lines belong to the key only if lines of the key follow.
     let is_remark = |line: &&str| {
         let line = line.trim_end();
         !is_long_part(line) && (line.is_empty() || line.contains(": ") || line.ends_with('\\'))
@@ -91,7 +92,8 @@ fn body_after(before: &str, text: &str) -> usize {
     length + lines.next_if(|line| is_short_part(line, previous)).map_or(0, str::len)
 }
 
-/// Returns a line without the prefix that a log gives to it, and that prefix without its digits.
+/// Splits off the prefix that a log puts in front of a line. Returns the prefix without its digits, and the rest of the
+/// line.
 fn split_prefix(line: &str) -> (String, &str) {
     let line = line.trim_end_matches(['\n', '\r']);
     let body = line.trim_end_matches(['"', ',', '\'', ' ']).trim_end_matches("\\n");
@@ -103,22 +105,22 @@ fn is_base64(word: &str) -> bool {
     word.chars().all(|c: char| c.is_ascii_alphanumeric() || "+/=".contains(c))
 }
 
-/// Returns true for a line that may be the last one of a key: base64 of any length behind the prefix of the line beside
-/// it, which belongs to the key.
+/// Returns true if the line may be the last line of a key: base64 of any length, after the same prefix as in the
+/// adjacent line `beside` of the key.
 fn is_short_part(line: &str, beside: &str) -> bool {
     let ((prefix, word), (expected, _)) = (split_prefix(line), split_prefix(beside));
-    // Of the mark's line, everything is a prefix.
+    // If the adjacent line is that of the mark, the whole text before the mark is the prefix.
     let is_same = prefix == expected || prefix == beside.replace(|c: char| c.is_ascii_digit(), "");
     is_same && !word.is_empty() && is_base64(word)
 }
 
-/// Returns true for a line of a key with its usual length.
+/// Returns true if the line may be a line of a key that has the usual length.
 fn is_long_part(line: &str) -> bool {
     let (_, word) = split_prefix(line);
     word.len() > 30 && is_base64(word)
 }
 
-/// Returns true for a line of a key or of its header, perhaps behind the prefix that a log gives to each line.
+/// Returns true if the line may belong to a key or to its header. A log may have put a prefix in front of it.
 fn is_part(line: &str) -> bool {
     line.trim_end_matches(['\n', '\r']).is_empty()
         || line.contains("Proc-Type:")

@@ -1,18 +1,19 @@
-//! Names of fields with private values, and the values that are harmless all the same.
+//! Decides by the name of a field whether its value is private, and which values are harmless although the name is
+//! private.
 
-/// A kind of private value, which a field's name announces.
+/// Kind of private value that the name of a field announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Private {
     Secret,
-    /// A secret whose name also means a word of a text, as in `tokens = 512`.
+    /// Secret in a field whose name has another meaning too, as in `tokens = 512`.
     Token,
-    /// A field such as `user`, whose value may also be a number or a side of a copy.
+    /// Value of a field such as `user`. The value may also be a number, or the user's side of a copy.
     User,
-    /// A field that can only be the name of a person, such as `login`.
+    /// Value of a field such as `login`, which can only be the name of a person.
     Login,
-    /// A field such as `host`, whose value may also be a kind of memory.
+    /// Value of a field such as `host`. The value may also be a kind of memory.
     Host,
-    /// A field that can only be the name of a machine, such as `hostname`.
+    /// Value of a field such as `hostname`, which can only be the name of a machine.
     Machine,
     Serial,
     Uuid,
@@ -23,7 +24,7 @@ impl Private {
         matches!(self, Private::Secret | Private::Token)
     }
 
-    /// Returns the text that replaces a value.
+    /// Returns the text that replaces a value of this kind.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Private::Secret | Private::Token => "<secret>",
@@ -35,8 +36,8 @@ impl Private {
     }
 }
 
-/// Names in lower case without separators. They are compared with the last words of a field's name: `SUDO_USER`,
-/// `clientSecret`, `Serial Number`.
+/// Names of private fields, in lower case and without separators. They are compared with the last words of a field's
+/// name: `SUDO_USER`, `clientSecret`, `Serial Number`.
 const NAMES: [(Private, &[&str]); 7] = [
     (
         Private::Secret,
@@ -127,7 +128,7 @@ const NAMES: [(Private, &[&str]); 7] = [
     (Private::Uuid, &["uuid", "uuids", "guid"]),
 ];
 
-/// Ends of names that announce a secret even without a separator before them: `PGPASSWORD`.
+/// Endings that announce a secret even if no separator precedes them, as in `PGPASSWORD`.
 const ENDS: [&str; 8] = [
     "password",
     "passwd",
@@ -139,10 +140,11 @@ const ENDS: [&str; 8] = [
     "authorization",
 ];
 
-/// Further names of parameters in the query of a URL. Elsewhere they are ordinary words.
+/// Further names of secret parameters in the query of a URL. Elsewhere these are ordinary words.
 pub(super) const QUERY: [&str; 7] = ["sig", "signature", "key", "code", "auth", "session", "sid"];
 
-/// Ordinary values of `host`, `user` and the like, which identify nothing: kinds of memory and sides of a copy.
+/// Values of fields such as `host` and `user` that do not identify a person or machine: kinds of memory, sides of a
+/// copy and similar words.
 const ORDINARY: [&str; 32] = [
     "pageable",
     "pinned",
@@ -178,11 +180,12 @@ const ORDINARY: [&str; 32] = [
     "n/a",
 ];
 
-/// Returns the kind of private value that a field of this name has.
+/// Returns the kind of private value that a field with this name contains. `None` if its value is not private.
 pub(crate) fn private(name: &str) -> Option<Private> {
     let numbered = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if numbered.len() < name.len() {
-        // Secrets are numbered, `password1`; a number behind other names has another meaning.
+        // A number after the name of a secret distinguishes several secrets, as in `password1`. After other names, a
+        // number has another meaning.
         let numbered = numbered.trim_end_matches(['_', '-']);
         return private(numbered).filter(|private| private.is_secret());
     }
@@ -194,7 +197,7 @@ pub(crate) fn private(name: &str) -> Option<Private> {
     if ENDS.iter().any(|end| all.ends_with(end)) {
         return Some(Private::Secret);
     }
-    // DB_PASS, but not the options of compilers such as `stop-after-pass`.
+    // `DB_PASS` is a secret, but compiler options such as `stop-after-pass` are not.
     if words.len() > 1 && name.ends_with("_PASS") || name.ends_with("_pass") {
         return Some(Private::Secret);
     }
@@ -207,7 +210,7 @@ pub(crate) fn private(name: &str) -> Option<Private> {
     })
 }
 
-/// Returns true for the variable of a service's key, `OPENAI_KEY`.
+/// Returns true for an environment variable that contains the key of a service, such as `OPENAI_KEY`.
 fn is_service_key(name: &str) -> bool {
     const OTHER: [&str; 9] =
         ["CACHE", "HASH", "SORT", "PRIMARY", "FOREIGN", "PUBLIC", "MAP", "LOOKUP", "INDEX"];
@@ -218,17 +221,17 @@ fn is_service_key(name: &str) -> bool {
     })
 }
 
-/// Returns true for a value of `host`, `user` and the like that identifies nothing.
+/// Returns true if the value of a field such as `host` or `user` does not identify a person or machine.
 pub(super) fn is_ordinary(value: &str) -> bool {
     ORDINARY.contains(&value)
 }
 
-/// Returns true for names of several values, `users`.
+/// Returns true if the name announces several values, as `users` does.
 pub(crate) fn is_plural(name: &str) -> bool {
     name.ends_with(['s', 'S']) || name.ends_with("list") || name.ends_with("LIST")
 }
 
-/// Splits a name into its words in lower case, at separators and where an upper-case letter follows a lower-case one.
+/// Splits a name into words in lower case, at separators and where an upper-case letter follows a lower-case one.
 pub(super) fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut lower = false;
@@ -246,7 +249,7 @@ pub(super) fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Returns true if the value identifies nothing, or is a variable for others to fill in.
+/// Returns true if the value identifies nothing, or is a placeholder that others fill in.
 pub(crate) fn is_harmless(private: Private, value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let is_number = |most: usize| value.len() <= most && value.bytes().all(|b| b.is_ascii_digit());
@@ -260,7 +263,7 @@ pub(crate) fn is_harmless(private: Private, value: &str) -> bool {
                 || value.bytes().all(|b| b == b'*')
         }
         Private::Serial => ORDINARY.contains(&&*lower) || is_number(3),
-        // The form `GPU-ID` keeps its prefix.
+        // The prefix of the form `GPU-ID` is kept; a pattern in `forms` replaces the id.
         Private::Uuid => ORDINARY.contains(&&*lower) || is_number(12) || value.starts_with("GPU-"),
         Private::User | Private::Host => {
             ORDINARY.contains(&&*lower) || is_quantity(value) || is_target(value)
@@ -281,15 +284,15 @@ pub(crate) fn is_harmless(private: Private, value: &str) -> bool {
     }
 }
 
-/// Returns true for `$NAME`, `${...}`, `$(...)`, `%NAME%`, `<word>` and `{{ name }}`.
+/// Returns true for the placeholders `$NAME`, `${...}`, `$(...)`, `%NAME%`, `<word>` and `{{ name }}`.
 fn is_placeholder(value: &str) -> bool {
-    // Punctuation of the text around it may belong to the value.
+    // The value may end with punctuation that belongs to the surrounding text.
     let value = value.trim_end_matches([',', ';', '.', ')', '"', '\'', '`', ']']);
     let is_name = |text: &str, more: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphabetic() || more.contains(c))
     };
     let variable = value.strip_prefix('$').is_some_and(|name| {
-        // White space may have ended the value: `$(cat`.
+        // The value may have been cut at white space: `$(cat`.
         let is_whole = |open: char, close: char| {
             name.starts_with(open) && name.find(close).is_none_or(|at| at + 1 == name.len())
         };
@@ -310,19 +313,19 @@ fn is_placeholder(value: &str) -> bool {
         || percent.is_some_and(|name| is_name(name, "_"))
 }
 
-/// Returns true for a number with an optional unit, and for an address of memory: `16GiB`, `0.5`, `1000:1000`, `0x7f`.
+/// Returns true for a number with an optional unit, or a memory address: `16GiB`, `0.5`, `1000:1000`, `0x7f`.
 fn is_quantity(value: &str) -> bool {
     if let Some(digits) = value.strip_prefix("0x") {
         return digits.bytes().all(|b| b.is_ascii_hexdigit());
     }
-    // An address of memory without a prefix.
+    // A memory address may be written without `0x`.
     if value.len() >= 8
         && value.starts_with(|c: char| c.is_ascii_digit())
         && value.bytes().all(|b| b.is_ascii_hexdigit())
     {
         return true;
     }
-    // `time` prints `0m0.5s`.
+    // The command `time` prints `0m0.5s`.
     if value.starts_with(|c: char| c.is_ascii_digit())
         && value.chars().all(|c| c.is_ascii_digit() || ".ms".contains(c))
     {
@@ -337,7 +340,7 @@ fn is_quantity(value: &str) -> bool {
         .contains(&&*unit.to_ascii_lowercase())
 }
 
-/// Returns true for the target of a compiler, such as `--host=x86_64-pc-linux-gnu`.
+/// Returns true for a target of a compiler, as in `--host=x86_64-pc-linux-gnu`.
 fn is_target(value: &str) -> bool {
     let parts: Vec<&str> = value.split('-').collect();
     (3..=4).contains(&parts.len())

@@ -1,12 +1,12 @@
-//! Redaction of paths: only paths below known folders of the system stay, because every other folder may be named after
-//! a person or a project.
+//! Redacts paths. Only paths below known public folders are kept, because every other folder may be named after a
+//! person or a project.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Folders whose content is public: those of the system, of ROCm, and those in which ROCm and PyTorch are built, which
-/// are part of the messages of their libraries.
+/// Folders whose content is public: those of the operating system, those of ROCm, and those in which ROCm and PyTorch
+/// are built, because messages of their libraries contain such paths.
 const PUBLIC: [&str; 35] = [
     "/__w/TheRock",
     "/bin",
@@ -45,28 +45,30 @@ const PUBLIC: [&str; 35] = [
     "/var/tmp/rocrepro",
 ];
 
-/// Beginnings of the folders below the home folder whose content is public: hidden ones, which programs make, and ROCm.
+/// Beginnings of the names of public folders in the home folder: hidden folders, which programs create, and those of
+/// ROCm.
 const PUBLIC_AT_HOME: [&str; 2] = [".", "rocm"];
 
-/// Folders of Python's packages. What is below them is public, wherever they are.
+/// Folders that contain Python packages. The path below such a folder is public, wherever the folder is.
 const PACKAGES: [&str; 2] = ["/site-packages/", "/dist-packages/"];
 
-/// Replaces each path that is not public by `<path>`, or its part below the home folder. The extension of a file and the
-/// name of a shared library stay, and so do line numbers.
+/// Replaces each path that is not public by `<path>`. If the path is in the home folder, replaces the part below that
+/// folder. File extensions, names of shared libraries and line numbers are kept.
 pub(super) fn paths(text: &str) -> String {
     let text = replaced(&QUOTED, text);
     replaced(&PLAIN, &text)
 }
 
-/// A path up to a blank or a character that seldom occurs in one. At least two parts, because `/x` may be an option.
+/// A path that ends at white space or at a character that seldom occurs in paths. It has at least two components,
+/// because `/x` may be an option.
 static PLAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    // A name of a person in the path is replaced already.
+    // If the path contains the name of a person, the name has been replaced already.
     let part = r"(?:[\p{L}\p{N}._@+%~#=-]|<user>)+";
     let before = r#"(?:^|file://|-[A-Za-z]|[^\p{L}\p{N}/._~$}\\>)<*?\]-])"#;
     Regex::new(&format!(r"(?m){before}((?:~|\\?/{part})(?:(?:\\?/)+{part})+)")).ok()
 });
 
-/// A path in quotes, which may have blanks.
+/// A path in quotes, which may contain blanks.
 static QUOTED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let part = r"[^\n/\\";
     let quoted = |quote: &str, end: &str| {
@@ -82,7 +84,7 @@ fn replaced(pattern: &LazyLock<Option<Regex>>, text: &str) -> String {
     let (mut at, mut last) = (0, 0);
     while let Some(found) = pattern.captures_at(text, at) {
         let Some(path) = found.iter().skip(1).flatten().next() else { break };
-        // What ends this path may begin the next one.
+        // The character that ends this path may also begin the next path.
         at = path.end();
         if let Some(public) = public(path.as_str()) {
             out.push_str(&text[last..path.start()]);
@@ -93,7 +95,7 @@ fn replaced(pattern: &LazyLock<Option<Regex>>, text: &str) -> String {
     out + &text[last..]
 }
 
-/// Returns the text that replaces a path, or `None` for one that stays.
+/// Returns the text that replaces a path; `None` if the path is public.
 fn public(path: &str) -> Option<String> {
     let plain = path.replace("\\/", "/");
     let has_step = plain.split('/').any(|part| part == "..");
@@ -121,7 +123,8 @@ fn public(path: &str) -> Option<String> {
     Some(format!("{root}{}", extension(name)))
 }
 
-/// Returns the extension of a file with its dot, or nothing for one that is unusual.
+/// Returns the extension of a file name, with its dot. Returns an empty string if the name has no extension or an
+/// unusual one.
 fn extension(name: &str) -> &str {
     let at = name.rfind('.').filter(|at| *at > 0).unwrap_or(name.len());
     let is_usual = |extension: &str| {

@@ -1,4 +1,4 @@
-//! Redaction of the names of one machine and its users.
+//! Redacts the names of one machine and its users.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -6,18 +6,18 @@ use regex::{Captures, Regex, escape};
 
 use super::{Identity, names::is_ordinary, values::Values};
 
-/// Login name that identifies no person.
+/// Login name that every machine has, so that it does not identify a person.
 const ROOT: &str = "root";
 
-/// Names of products and tools, which may be login or host names too. They are replaced only as whole words with the
-/// same case.
+/// Names of products and tools that may also be login or host names. They are replaced only where they are whole words
+/// in the same case.
 const COMMON: [&str; 22] = [
     "admin", "amd", "build", "ci", "debian", "dev", "docker", "fedora", "gpu", "hip", "hsa",
     "kernel", "linux", "main", "python", "rocm", "runner", "test", "tests", "torch", "ubuntu",
     "work",
 ];
 
-/// Patterns of the names in an [`Identity`].
+/// Compiled patterns for the names and values in an [`Identity`].
 pub(super) struct Known {
     pub(super) values: Values,
     folders: Vec<(Regex, String)>,
@@ -25,11 +25,12 @@ pub(super) struct Known {
 }
 
 thread_local! {
-    /// Patterns that were built last. The texts of one file have the same identity.
+    /// The patterns that were compiled last. They can be reused, because all texts of a file are redacted for one
+    /// identity.
     static BUILT: RefCell<Vec<(Identity, Rc<Known>)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `then` with the patterns of an identity.
+/// Calls `then` with the compiled patterns for an identity.
 pub(super) fn known<T>(who: &Identity, then: impl FnOnce(&Known) -> T) -> T {
     let known = BUILT.with_borrow_mut(|built| {
         if let Some((_, known)) = built.iter().find(|(of, _)| of == who) {
@@ -46,7 +47,7 @@ pub(super) fn known<T>(who: &Identity, then: impl FnOnce(&Known) -> T) -> T {
 impl Known {
     fn of(who: &Identity) -> Known {
         let mut folders: Vec<_> = who.folders.iter().collect();
-        // A folder may be inside another one, so the longest is replaced first.
+        // A folder may be inside another one, so the longest path is replaced first.
         folders.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.len()));
         let folders =
             folders.into_iter().filter_map(|(path, name)| Some((folder(path)?, name.clone())));
@@ -63,14 +64,14 @@ impl Known {
         }
     }
 
-    /// Replaces the folders of the user by their names, also at the beginning of longer paths.
+    /// Replaces the folders of the user by short names such as `~`, also where they are the beginning of longer paths.
     pub(super) fn folders(&self, text: &str) -> String {
         self.folders
             .iter()
             .fold(text.to_owned(), |text, (pattern, name)| replace(pattern, text, name))
     }
 
-    /// Replaces login names, the host name and the names below its domain.
+    /// Replaces login names, the host name, and the names of machines in the host's domain.
     pub(super) fn names(&self, text: &str) -> String {
         self.names
             .iter()
@@ -78,14 +79,14 @@ impl Known {
     }
 }
 
-/// Replaces the group `name` of each match.
+/// Replaces each match, except for its two groups, which are the characters before and after a name.
 fn replace(pattern: &Regex, text: String, by: &str) -> String {
     if !pattern.is_match(&text) {
         return text;
     }
     let part =
         |found: &Captures, n: usize| found.get(n).map_or("", |group| group.as_str()).to_owned();
-    // Two names may share the character between them, so the second one is found in a second pass.
+    // Two names may share the character between them. The second name is then found in a second pass.
     let once = |text: &str| {
         pattern
             .replace_all(text, |found: &Captures| part(found, 1) + by + &part(found, 2))
@@ -94,21 +95,21 @@ fn replace(pattern: &Regex, text: String, by: &str) -> String {
     once(&once(&text))
 }
 
-/// Returns true unless names below the domain may be something else: a file or a name of a product.
+/// Returns false if names that end with the domain may be something else: files, or names of products.
 fn is_domain(domain: &str) -> bool {
     const FILES: [&str; 8] = ["c", "cpp", "h", "hip", "hpp", "py", "rs", "so"];
     let domain = domain.to_lowercase();
     !domain.is_empty() && !COMMON.contains(&&*domain) && !FILES.contains(&&*domain)
 }
 
-/// Pattern of a folder in any case, whose slashes may be repeated or escaped.
+/// Returns the pattern of a folder. Case is ignored, and slashes may be repeated or escaped.
 fn folder(path: &str) -> Option<Regex> {
     const SLASH: &str = r"(?:(?:\\?/)+(?:\.(?:\\?/)+)*|%2[Ff])";
     let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).map(escape).collect();
     if parts.is_empty() {
         return None;
     }
-    // The name of one folder may be part of other paths, `/usr/root`.
+    // A folder with a single component may also be part of other paths, such as `/usr/root`.
     let before = match parts.len() {
         1 => r"(^|file://|-[A-Za-z]|[^\p{L}\p{N}/.])",
         _ => "()",
@@ -117,8 +118,8 @@ fn folder(path: &str) -> Option<Regex> {
     Regex::new(&format!("(?i){before}{SLASH}{}{end}", parts.join(SLASH))).ok()
 }
 
-/// Pattern of a name as a whole word. Unless it is short or common, its case does not count, and underscores may be
-/// around it.
+/// Returns the pattern of a name as a whole word. Unless the name is short or common, case is ignored and underscores
+/// may surround it.
 fn name(name: &str) -> Option<Regex> {
     if name.is_empty() || name == ROOT || name == "localhost" {
         return None;
@@ -127,7 +128,7 @@ fn name(name: &str) -> Option<Regex> {
     let is_exact = name.len() < 3 || COMMON.contains(&&*lower) || is_ordinary(&lower);
     let (flags, more) = if is_exact { ("", "_") } else { ("(?i)", "") };
     let name = escape(name);
-    // Codes of colours and escape sequences end with a letter.
+    // The escape sequences of colours and of control characters end with a letter, which is not part of a word.
     let escape = r"\x1b\[[0-9;]*m|\\u001b\[[0-9;]*m|\\u\{1b\}\[[0-9;]*m|\\x1b\[[0-9;]*m|\\033\[[0-9;]*m|\\e\[[0-9;]*m|\\[nrt]|\\u000[9ad]";
     Regex::new(&format!(
         r"{flags}(^|[^\p{{L}}\p{{N}}{more}]|{escape}){name}($|[^\p{{L}}\p{{N}}{more}])"
@@ -135,7 +136,7 @@ fn name(name: &str) -> Option<Regex> {
     .ok()
 }
 
-/// Pattern of the names below a domain.
+/// Returns the pattern of the names of machines in a domain.
 fn below(domain: &str) -> Option<Regex> {
     let domain = escape(domain);
     Regex::new(&format!(

@@ -1,4 +1,4 @@
-//! Redaction of programs, in which a word that equals a login or host name may be an identifier.
+//! Redacts programs, in which a word that equals a login or host name may be an identifier.
 
 use super::{
     Identity, code, forms,
@@ -8,8 +8,8 @@ use super::{
     values,
 };
 
-/// Replaces private values in the text of a program, as [`super::redact`] does. The names of people and of the machine
-/// are replaced in comments only, and paths in comments and texts between quotes: elsewhere the program would change.
+/// Replaces private values in the text of a program, like [`super::redact`]. To keep the program unchanged, names of
+/// people and of the machine are replaced only in comments, and paths only in comments and string literals.
 pub fn redact_program(program: &str, syntax: Syntax, who: &Identity) -> String {
     let program = values(program, who);
     let text = people::known(who, |known| {
@@ -23,10 +23,10 @@ pub fn redact_program(program: &str, syntax: Syntax, who: &Identity) -> String {
     code(&text, who)
 }
 
-/// Replaces private values in the block of a page that has a program between fences.
+/// Redacts a block of Markdown that contains a program in a code block.
 pub(in crate::issue) fn redact_program_block(block: &str, who: &Identity) -> String {
     let mut out = String::with_capacity(block.len());
-    // Fence of the program that is open, its syntax, and its text.
+    // The code block that is open: its fence, its syntax, and its text so far.
     let mut open: Option<(String, Syntax, String)> = None;
     let mut around = String::new();
     for line in block.split_inclusive('\n') {

@@ -1,8 +1,9 @@
-//! Tables of private and harmless spellings that were found by hand, each in all carriers.
+//! Tables of private and of harmless examples that were found by hand. Each example is tested alone, in JSON and in
+//! Markdown.
 
 use super::*;
 
-/// A machine whose names occur in the rows.
+/// Returns an identity whose names occur in the tables.
 fn who() -> Identity {
     Identity {
         user: "bsmith".to_owned(),
@@ -12,7 +13,7 @@ fn who() -> Identity {
     }
 }
 
-/// Private texts. The words between `«` and `»` must not stay.
+/// Examples of private text, one per line. The words between `«` and `»` must be replaced.
 const PRIVATE: &str = r#"
 -I«/work/people/bsmith2»/inc -L«/work/people/bsmith2»/lib
 file://«/work/people/bsmith2»/x
@@ -134,7 +135,7 @@ uid=0(root) gid=1000(«hunters») groups=1000(«hunters»),27(«sudoers»),44(vi
 euid=1000(«hunter1») egid=1000(«hunters»)
 "#;
 
-/// Harmless texts, which a bug report needs.
+/// Examples of harmless text, one per line. They must be kept, because bug reports need them.
 const HARMLESS: &str = r#"
 ROCm 10.1.0.0
 version: 10.3.1.0
@@ -225,7 +226,7 @@ fn keys_in_pem_go_in_each_layout() {
         &format!("[\"-----BEGIN X-----\",\"{body}\",\"-----END X-----\",\"b\"]"),
         "[\n  \"<secret>\",\n  \"<secret>\",\n  \"<secret>\",\n  \"b\"\n]\n",
     );
-    // The end was cut off, and the last line is short.
+    // The end of the block was cut off, and the last line of the key is short.
     for end in ["hu==", "hunt", ""] {
         let cut = format!("-----BEGIN X-----\n{body}\n{body}\n{end}\nb c\nd\n");
         check(&cut, "<secret>\nb c\nd\n");
@@ -240,7 +241,7 @@ fn keys_in_pem_go_in_each_layout() {
         &format!("---- BEGIN SSH2 PUBLIC KEY ----\nComment: \"bob\"\n{body}\nhu==\n"),
         "<secret>\n",
     );
-    // The beginning was cut off.
+    // The beginning of the block was cut off.
     check(&format!("b c\n{body}\nhu==\n-----END X-----\nb\n"), "b c\n<secret>\nb\n");
     check("b c\nhu==\n-----END X-----\nb\n", "b c\n<secret>\nb\n");
     check(
@@ -313,7 +314,7 @@ fn page() -> String {
     std::fs::read_to_string(page).unwrap()
 }
 
-/// Returns the rows of the table in SECURITY.md that has these names of columns.
+/// Returns the rows of the table in SECURITY.md whose columns have these names.
 fn documented<const N: usize>(columns: &str) -> Vec<[String; N]> {
     let page = page();
     let table = page.split(columns).nth(1).unwrap();
@@ -348,7 +349,7 @@ fn values_go_from_each_layout_on_the_page() {
         assert!(example.contains("hunter2"), "{layout}: {example}");
         let redacted = crate::issue::publish_file(&example, &who());
         assert!(!redacted.contains("hunter2"), "{layout}: {redacted}");
-        // Without its name, the value stays: no pattern of another kind finds it.
+        // Without its name, the value is not found by any other pattern.
         for word in ["password", "user", "token", "Authorization", "sig", "Serial Number", "-u"] {
             if example.contains(word) {
                 let harmless = example.replace(word, "size").replace("login", "size");

@@ -1,16 +1,16 @@
-//! Comments and texts between quotes in programs of C++, Python and shells.
+//! Finds comments and string literals in programs in C++, Python and shell languages.
 
-/// Syntax of a program.
+/// Syntax of the comments and string literals of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
-    /// `//` and `/* */`, and texts between quotes, also raw ones.
+    /// C++: comments `//` and `/* */`, string literals and raw string literals.
     Cpp,
-    /// `#` to the end of the line, and texts between quotes, also in three.
+    /// Python and shells: comments from `#` to the end of the line, and string literals, also with triple quotes.
     Python,
 }
 
 impl Syntax {
-    /// Returns the syntax of a language that has a block in Markdown, such as `cpp` and `python`.
+    /// Returns the syntax for the language of a Markdown code block, such as `cpp` or `python`.
     pub fn of(language: &str) -> Syntax {
         if matches!(language, "python" | "sh" | "bash") { Syntax::Python } else { Syntax::Cpp }
     }
@@ -20,15 +20,15 @@ impl Syntax {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Code,
-    /// Text between quotes, without them.
+    /// Content of a string literal, without its quotes.
     Text,
     Comment,
 }
 
-/// Splits a program into pieces. Their texts together are the program.
+/// Splits a program into code, comments and string literals. All pieces together are the whole program.
 pub(super) fn pieces(program: &str, syntax: Syntax) -> Vec<(Piece, &str)> {
     let mut all = Vec::new();
-    // Beginning of the piece, and the position in it.
+    // Start of the current piece, and the current position in it.
     let (mut from, mut at) = (0, 0);
     while let Some(c) = program[at..].chars().next() {
         let rest = &program[at..];
@@ -61,15 +61,16 @@ pub(super) fn pieces(program: &str, syntax: Syntax) -> Vec<(Piece, &str)> {
     all
 }
 
-/// Returns the length of a comment to the end of the line. In C++ a backslash at the end continues it.
+/// Returns the length of a C++ comment that ends at the end of the line. A backslash before the line end continues the
+/// comment.
 fn line(rest: &str) -> usize {
     let ends = rest.match_indices('\n').map(|(at, _)| at);
     let mut ends = ends.filter(|at| !rest[..*at].trim_end_matches('\r').ends_with('\\'));
     ends.next().unwrap_or(rest.len())
 }
 
-/// Returns the piece for a text that begins with a quote, the lengths of its quotes, and its own length. `None` for a
-/// quote that begins no text: a separator of digits, or an apostrophe.
+/// Returns the kind of the string literal at the beginning of `rest`, and the lengths of its opening quote, content and
+/// closing quote. `None` if the quote does not begin a string literal: it is a digit separator or an apostrophe.
 fn text(before: &str, rest: &str, syntax: Syntax) -> Option<(Piece, usize, usize, usize)> {
     let is_raw = syntax == Syntax::Cpp && before.ends_with('R') && rest.starts_with('"');
     if is_raw && let Some((delimiter, body)) = rest[1..].split_once('(') {
@@ -107,7 +108,7 @@ fn text(before: &str, rest: &str, syntax: Syntax) -> Option<(Piece, usize, usize
 mod tests {
     use super::*;
 
-    /// Marks comments with `«»` and texts with `‹›`.
+    /// Marks comments with `«»` and string literals with `‹›`.
     fn marked(program: &str, syntax: Syntax) -> String {
         let mark = |(piece, text): (Piece, &str)| match piece {
             Piece::Code => text.to_owned(),

@@ -1,4 +1,4 @@
-//! Tables of private and harmless texts.
+//! Tests the redaction with tables of private and of harmless examples.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn redacts_users_and_hosts() {
 fn redacts_names_below_a_domain_of_one_label() {
     let of = |host: &str| Identity { host: host.to_owned(), ..Identity::default() };
     assert_eq!(redact("GPU02.acmelab, acmelab", &of("gpu01.acmelab")), "<host>, acmelab");
-    // Such names may be files and products.
+    // Names with these endings may be files or products.
     assert_eq!(redact("main.py torch.rocm", &of("box.py")), "main.py torch.rocm");
     assert_eq!(redact("main.py torch.rocm", &of("box.rocm")), "main.py torch.rocm");
 }
@@ -103,7 +103,7 @@ fn keeps_versions_build_ids_and_pci_addresses() {
     }
 }
 
-/// Private texts. The words between `«` and `»` must not stay.
+/// Examples of private text, one per line. The words between `«` and `»` must be replaced.
 const PRIVATE: &str = r#"
 Authorization: Bearer «abcdef123456»
 Authorization: Basic «dXNlcjpwYXNz»
@@ -206,7 +206,7 @@ eyJ«hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl»
 ssh-ed25519 AAAA«C3NzaC1lZDI1NTE5AAAAIG alice@box»
 "#;
 
-/// Harmless texts, which a bug report needs.
+/// Examples of harmless text, one per line. They must be kept, because bug reports need them.
 const HARMLESS: &str = r#"
 libamdhip64.so.7.2.53211 build id 0123456789abcdef0123456789abcdef01234567
 sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
@@ -301,7 +301,7 @@ pass=3
 | case | copies/plain |
 "#;
 
-/// A text in each of the three carriers: as it is, in a line of JSON, and in Markdown.
+/// Returns an example in three carriers: unchanged, in a line of JSON, and in Markdown.
 pub(super) fn carriers(text: &str) -> [String; 3] {
     let json = serde_json::json!({"format": 1, "stderr_tail": text, text: ["x", {"deep": [text]}]});
     [
@@ -364,7 +364,7 @@ fn pem_blocks_become_one_word() {
     );
     check(&format!("a\n{block}\nb\n"), "a\n<secret>\nb\n");
     check(&block.replace('\n', "\\n"), "<secret>");
-    // The end was cut off.
+    // The end of the block was cut off.
     check(
         &format!("-----BEGIN RSA PRIVATE KEY-----\n{body}\n{body}\nthe next line"),
         "<secret>\nthe next line",

@@ -1,4 +1,4 @@
-//! Redaction of known values in all spellings that JSON, XML, Markdown, shells and this program give them.
+//! Redacts known values, however JSON, XML, Markdown, shells or rocrepro itself escape or quote them.
 
 use std::collections::HashSet;
 
@@ -8,12 +8,12 @@ use serde_json::Number;
 use super::{Identity, SHORTEST};
 use crate::text::visible;
 
-/// Values that are replaced wherever they occur, the longest first, because a value may contain another one.
+/// Values that are replaced wherever they occur. Longer values come first, because a value may contain another one.
 pub(super) struct Values {
     all: Vec<Value>,
-    /// Bytes with which a spelling of a value can begin.
+    /// True for each byte with which a value can begin, escaped or not.
     begins: [bool; 256],
-    /// Values that are numbers.
+    /// The values that are numbers.
     numbers: Vec<f64>,
 }
 
@@ -24,20 +24,20 @@ struct Value {
     any_case: bool,
 }
 
-/// A character of a value, or a run of white space.
+/// One character of a value, or a run of white space.
 struct Part {
-    /// The character; a space for white space.
+    /// The character itself; a space for white space.
     plain: char,
     /// Escape sequences for the character.
     escaped: Vec<String>,
-    /// True for characters that a writer may leave out, for example because XML cannot hold them.
+    /// True if writers may leave the character out, for example because XML cannot represent it.
     optional: bool,
 }
 
 impl Values {
     pub(super) fn of(who: &Identity) -> Values {
         let values = who.values.iter().flat_map(|value| value.lines());
-        // Signatures have no numbers.
+        // Signatures contain values without their numbers.
         let values = values.flat_map(|text| [text.to_owned(), without_numbers(text)]);
         let values: Vec<_> = values.collect();
         let values = values.iter().map(|text| (text.as_str(), "<value>", false));
@@ -64,13 +64,13 @@ impl Values {
         Values { all, begins, numbers }
     }
 
-    /// Replaces all values in a text.
+    /// Replaces all occurrences of the values in a string.
     pub(super) fn replaced(&self, text: &str) -> String {
         if self.all.is_empty() {
             return text.to_owned();
         }
         let mut out = String::with_capacity(text.len());
-        // End of what is written, and the place of the next look.
+        // End of the text that has been copied, and current position of the search.
         let (mut done, mut at) = (0, 0);
         while at < text.len() {
             if !self.begins[usize::from(text.as_bytes()[at])] || !text.is_char_boundary(at) {
@@ -88,7 +88,7 @@ impl Values {
                 at += 1;
                 continue;
             };
-            // The first character may be escaped.
+            // If the value begins with an escaped character, the backslashes before it are replaced too.
             let before = &text[done..at];
             let plain = value.parts.first().is_some_and(|part| part.plain.is_alphanumeric());
             out.push_str(if plain { before } else { before.trim_end_matches('\\') });
@@ -99,14 +99,14 @@ impl Values {
         out + &text[done..]
     }
 
-    /// Returns true if a number of JSON equals a value, apart from its sign.
+    /// Returns true if a JSON number equals a value, apart from its sign.
     pub(super) fn has_number(&self, number: &Number) -> bool {
         let number = number.as_f64().map(f64::abs);
         number.is_some_and(|number| self.numbers.iter().any(|value| value.abs() == number))
     }
 }
 
-/// Returns the quote that has to follow the word in place of a spelling, so that quotes of a shell stay in pairs.
+/// Returns the quote that must follow the replacement of a value, so that the number of shell quotes stays even.
 fn quote_left_open(spelling: &str, value: &Value) -> &'static str {
     let own = value.parts.iter().filter(|part| "'`".contains(part.plain)).count();
     let found = spelling.matches('\'').count();
@@ -122,7 +122,7 @@ impl Value {
             if c == '\u{1b}' {
                 colour_ends = at + colour(&text[at..]);
             }
-            // The title of an issue has no backticks.
+            // Writers may also leave out backticks, for example in the title of an issue.
             let optional = at < colour_ends || is_optional(c) || c == '`';
             match parts.last_mut() {
                 Some(space) if c.is_whitespace() && space.plain == ' ' => {
@@ -136,7 +136,7 @@ impl Value {
                 _ => parts.push(Part { plain: c, escaped: escaped(c), optional }),
             }
         }
-        // A value may begin with a part that was left out.
+        // A writer may have left out the optional characters at the beginning, so the value is searched without them.
         let begins = |part: &Part| !part.optional && part.plain != ' ';
         parts.drain(..parts.iter().position(begins).unwrap_or(0));
         if parts.iter().filter(|part| !part.optional).count() < SHORTEST {
@@ -145,15 +145,15 @@ impl Value {
         Value { parts, word, any_case }
     }
 
-    /// Returns the end of a spelling of the value that begins at a position.
+    /// Returns the end of the value if it begins at the position `at`, escaped or quoted in any way.
     fn end(&self, text: &str, at: usize) -> Option<usize> {
-        // Positions in the text and in the value from which the search can go on, the best one last.
+        // Pairs of positions in the text and in the value from which the search can continue, the most promising last.
         let mut open = vec![(at, 0)];
         let mut seen = HashSet::new();
         let mut steps = 100 + 16 * self.parts.len();
         while let Some((at, done)) = open.pop() {
             let Some(part) = self.parts.get(done) else {
-                // Each backslash at the end may be doubled.
+                // The backslash at the end of the value may have been doubled several times.
                 let ends_escaped = self.parts.last().is_some_and(|part| part.plain == '\\');
                 let more = text[at..].len() - text[at..].trim_start_matches('\\').len();
                 return Some(if ends_escaped { at + more } else { at });
@@ -201,26 +201,26 @@ impl Part {
     fn is(&self, c: char, any_case: bool) -> bool {
         c == self.plain
             || (any_case && c.to_lowercase().eq(self.plain.to_lowercase()))
-            // Signatures have dashes for blanks.
+            // Signatures contain dashes in place of blanks.
             || (self.plain == ' ' && (c.is_whitespace() || c == '-'))
-            // Inline code in Markdown has other quotes.
+            // Inline code in Markdown contains single quotes in place of backticks.
             || (self.plain == '`' && c == '\'')
     }
 }
 
-/// Returns true for characters that affect the display, which writers escape or leave out.
+/// Returns true for characters that affect the display. Writers escape such characters or leave them out.
 fn is_optional(c: char) -> bool {
     c != '\n' && c != '\t' && !visible(c.encode_utf8(&mut [0; 4])).starts_with(c)
 }
 
-/// Returns the length of the code of a colour, such as `ESC[31m`, which writers of XML leave out as a whole.
+/// Returns the length of a colour's escape sequence, such as `ESC[31m`. Writers of XML leave out the whole sequence.
 fn colour(text: &str) -> usize {
     let Some(codes) = text.strip_prefix("\u{1b}[") else { return '\u{1b}'.len_utf8() };
     let rest = codes.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
     text.len() - rest.len() + usize::from(rest.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 
-/// Returns the escape sequences of a character. The entity `&amp;` is not among them, because it may be repeated.
+/// Returns all escape sequences for a character. The entity `&amp;` is not included, because it may be nested.
 fn escaped(c: char) -> Vec<String> {
     let code = u32::from(c);
     let bytes = |form: fn(u8) -> String| -> String {
@@ -232,7 +232,7 @@ fn escaped(c: char) -> Vec<String> {
         '<' => "&lt;",
         '>' => "&gt;",
         '"' => "&quot;",
-        // Inline code in Markdown has other quotes.
+        // Inline code in Markdown contains single quotes in place of backticks.
         '`' => "&#39;",
         '\'' => "&apos;",
         '\t' => "\\t",
@@ -256,10 +256,11 @@ fn escaped(c: char) -> Vec<String> {
     all
 }
 
-/// Number of marks of quoting that an escape sequence may have.
+/// Maximum number of quotes and backslashes that may be inserted into an escape sequence.
 const MOST_MARKS: usize = 32;
 
-/// Returns the end of an escape sequence that begins at a position. Parts of it may be escaped or quoted again.
+/// Returns the end of the escape sequence `escaped` if it begins at the position `at`. Its characters may be escaped or
+/// quoted again.
 fn after(text: &str, mut at: usize, escaped: &str) -> Option<usize> {
     let mut marks = 0;
     for (n, c) in escaped.char_indices() {
@@ -268,7 +269,7 @@ fn after(text: &str, mut at: usize, escaped: &str) -> Option<usize> {
             at = after_mark(text, at).filter(|_| n > 0 && marks <= MOST_MARKS)?;
         }
         at += c.len_utf8();
-        // `&#039;`
+        // Numeric entities may contain leading zeros: `&#039;`.
         while "#x".contains(c) && escaped.starts_with("&#") && text[at..].starts_with('0') {
             at += 1;
         }
@@ -279,8 +280,8 @@ fn after(text: &str, mut at: usize, escaped: &str) -> Option<usize> {
     Some(at)
 }
 
-/// Returns the end of a mark of quoting that may be in the middle of a value: a backslash, a quote, or a part of
-/// `"$(printf '\033')"`.
+/// Returns the end of a piece of quoting that begins at the position `at` and may be inside a value: a backslash, a
+/// quote, or a part of `"$(printf '\033')"`.
 fn after_mark(text: &str, at: usize) -> Option<usize> {
     let rest = &text[at..];
     if rest.starts_with(['\\', '\'', '"']) {
@@ -292,7 +293,7 @@ fn after_mark(text: &str, at: usize) -> Option<usize> {
     if rest.starts_with(')') && text[..at].ends_with(['\'', ';']) {
         return Some(at + 1);
     }
-    // Entities of quotes, also escaped again.
+    // An entity may be written in place of a quote. Its ampersand may be escaped again.
     ["&quot;", "&apos;", "&#39;", "&#34;", "&#x27;", "&#x22;"]
         .iter()
         .filter(|_| rest.starts_with('&'))
@@ -313,10 +314,10 @@ mod tests {
         text::{code, html, markdown, one_line},
     };
 
-    /// Words that identify nothing else. They are what must not stay of a value.
+    /// Words that occur nowhere else. None of them may remain after a value is replaced.
     const WORDS: [&str; 8] = ["zq1x", "Wv8K", "kjq", "7yzq", "éßq", "qxzj", "0zqj", "jvv"];
 
-    /// Parts that writers treat in a special way.
+    /// Texts that writers escape or quote.
     const SPECIAL: [&str; 34] = [
         "|",
         "`",
@@ -354,7 +355,7 @@ mod tests {
         "*",
     ];
 
-    /// Returns a value without end that depends on the seed alone.
+    /// Returns a pseudo-random value, which depends only on the seed.
     fn random(seed: &mut u64) -> String {
         let mut next = |most: usize| {
             *seed =
@@ -376,7 +377,7 @@ mod tests {
 
     type Writer = fn(&str) -> String;
 
-    /// Writers of texts, each with a value in the middle of something.
+    /// Functions that write a value into a larger text, each with its name.
     const WRITERS: [(&str, Writer); 9] = [
         ("JSON", |text| serde_json::json!({ "a": format!("x {text} y") }).to_string()),
         ("Markdown", |text| format!("some {} more", markdown(text))),

@@ -1,5 +1,5 @@
-//! Redaction of values in XML and HTML: `<token>x</token>`, `<property name="token" value="x"/>`,
-//! `<entry key="token">x</entry>` and `<name>token</name><value>x</value>`.
+//! Redacts values in XML and HTML: `<token>x</token>`, `<property name="token" value="x"/>`, `<entry
+//! key="token">x</entry>` and `<name>token</name><value>x</value>`.
 
 use std::{collections::HashSet, sync::LazyLock};
 
@@ -7,7 +7,7 @@ use regex::Regex;
 
 use super::names::{Private, is_harmless, private};
 
-/// Name of an element or attribute.
+/// Pattern of the name of an element or attribute.
 const NAME: &str = r"[A-Za-z_][\w.:-]*";
 
 #[allow(clippy::expect_used)]
@@ -24,29 +24,29 @@ static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&pattern).expect("a valid pattern")
 });
 
-/// Attributes that name the value of their element.
+/// Names of attributes that name the value of their element.
 const NAMING: [&str; 4] = ["name", "key", "id", "property"];
 
-/// Attributes with a value that another attribute names.
+/// Names of attributes that contain a value which another attribute names.
 const VALUES: [&str; 4] = ["value", "val", "content", "default"];
 
-/// An element that is open and whose texts are private.
+/// An open element whose text is private.
 struct Open<'t> {
     name: &'t str,
     private: Private,
-    /// Number of open elements of the same name.
+    /// Number of open elements with the same name, including this one.
     depth: usize,
 }
 
-/// Replaces private values in elements and attributes. An element counts only if its end is in the text.
+/// Replaces private values in elements and attributes. An element is considered only if the text contains its end.
 pub(super) fn xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    // Names of elements of which no end follows. They need not be searched again.
+    // Names of elements that have no end tag in the rest of the text, so that it is searched only once.
     let mut endless = HashSet::new();
     let mut open: Option<Open<'_>> = None;
-    // Kind of the next element's value, from the text of the element before it.
+    // Kind of the value in the next element, if the text of the previous element was the name of a private field.
     let mut next: Option<Private> = None;
-    // Name of the innermost element and the end of its tag.
+    // Name of the innermost open element, and the end of the last tag.
     let (mut inner, mut at) = ("", 0);
     for found in TAG.captures_iter(text) {
         let Some(tag) = found.get(0) else { continue };
@@ -116,7 +116,7 @@ pub(super) fn xml(text: &str) -> String {
     out + &text[at..]
 }
 
-/// Returns true if the end of an element follows.
+/// Returns true if the rest of the text contains the end tag of the element.
 fn ends<'t>(text: &'t str, at: usize, name: &'t str, endless: &mut HashSet<&'t str>) -> bool {
     if endless.contains(name) {
         return false;
@@ -128,10 +128,10 @@ fn ends<'t>(text: &'t str, at: usize, name: &'t str, endless: &mut HashSet<&'t s
     found
 }
 
-/// Returns a text in which all but white space at its ends is replaced, unless it is harmless.
+/// Replaces a value except for white space at its ends, unless it is harmless.
 fn replaced(text: &str, private: Private) -> String {
     let value = text.trim();
-    // The characters around a word may be escaped: `&lt;secret&gt;`.
+    // The angle brackets of a placeholder may be escaped: `&lt;secret&gt;`.
     let plain = value.replace("&lt;", "<").replace("&gt;", ">");
     if is_harmless(private, &plain) {
         text.to_owned()

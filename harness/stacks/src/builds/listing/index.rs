@@ -1,5 +1,5 @@
-//! Reads the index page that TheRock's `index_generation_s3_tar.py` writes. The HTML contains no links. A script makes
-//! them from `const files = [{"name": "therock-dist-...tar.gz", "mtime": 1769990000.0}, ...];`.
+//! Reads the index page that TheRock's `index_generation_s3_tar.py` writes. Its HTML contains no links: a script
+//! creates them from `const files = [{"name": "therock-dist-...tar.gz", "mtime": 1769990000.0}, ...];`.
 
 use serde::Deserialize;
 

@@ -1,4 +1,5 @@
-//! Reads lists of CI runs. The archives of a run together are one build, and its manifest contains the commits.
+//! Reads lists of CI runs. The archives that one run published together are one build, and the run's manifest contains
+//! the commits.
 
 use download::DownloadError;
 use serde::Deserialize;
@@ -9,7 +10,7 @@ use crate::{Archive, Build, BuildLocation, BuildSource, Components, Date};
 /// Number of days whose status files are read if the query has no first day.
 const DAYS: i64 = 120;
 
-/// Maximum number of pages: GitHub returns at most 1000 runs per query.
+/// Maximum number of pages to read: GitHub returns at most 1000 runs per query.
 const MOST_PAGES: usize = 10;
 
 struct Run {
@@ -35,7 +36,7 @@ pub(super) fn list(
     let family = families.first().cloned().unwrap_or_default();
     let build = |run: Run| {
         let base = source.url.replace("{run}", &run.id);
-        // Older runs published .tar.xz archives in place of .tar.zst.
+        // Older runs published .tar.xz archives instead of .tar.zst.
         let place = |ending: &str| BuildLocation::Archives {
             source: source.name.clone(),
             archives: source
@@ -60,8 +61,8 @@ pub(super) fn list(
     Ok(runs.into_iter().map(build).collect())
 }
 
-/// Status file of a nightly build, which Quartz writes: https://github.com/ROCm/quartz. Any minor version of the schema
-/// is accepted.
+/// Status file of a nightly build, as [Quartz](https://github.com/ROCm/quartz) writes it. Any minor version of the
+/// schema is accepted.
 #[derive(Deserialize)]
 struct Status {
     rocm_version: Option<String>,
@@ -78,7 +79,7 @@ impl Status {
     }
 }
 
-/// Reads the status file of a day; `None` if the day has no such file.
+/// Reads the status file of a day; `None` if the host has no status file for that day.
 fn status(template: &str, day: Date, http: &Asking<'_>) -> Result<Option<Status>, String> {
     let url = template.replace("{date}", &day.compact());
     match http.get(&url, "application/json") {
@@ -110,7 +111,7 @@ fn nightlies(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<
     Ok(runs)
 }
 
-/// List of workflow runs, which GitHub returns: https://docs.github.com/en/rest/actions/workflow-runs.
+/// List of workflow runs, as [GitHub](https://docs.github.com/en/rest/actions/workflow-runs) returns it.
 #[derive(Deserialize)]
 struct Pushes {
     workflow_runs: Vec<Push>,
@@ -124,7 +125,7 @@ struct Push {
     event: String,
 }
 
-/// Returns one run for each push, the oldest first. Pushes of one day are ordered by the numbers of their runs.
+/// Returns one CI run for each push, the oldest first. The runs of one day are ordered by their ids.
 fn pushes(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<Vec<Run>, String> {
     let filled = template.replace("{from}", &from.to_string()).replace("{to}", &to.to_string());
     let mut runs: Vec<(u64, Run)> = Vec::new();
@@ -135,13 +136,13 @@ fn pushes(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<Vec
             .map_err(|error| format!("{url}: not a list of runs: {error}"))?;
         let before = runs.len();
         for push in list.workflow_runs.into_iter().filter(|push| push.event == "push") {
-            // A second run of the same push has the same sources.
+            // A second run for the same push builds the same source code.
             if runs.iter().all(|(_, known)| known.version != push.head_sha) {
                 let day = push.created_at.parse().ok();
                 runs.push((push.id, Run { id: push.id.to_string(), version: push.head_sha, day }));
             }
         }
-        // A page without new runs follows the last page.
+        // GitHub returns a page without new runs after the last page.
         if runs.len() == before {
             break;
         }

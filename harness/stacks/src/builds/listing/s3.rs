@@ -1,4 +1,5 @@
-//! Reads pages of S3's ListObjectsV2: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html>.
+//! Reads the list of the files in an S3 bucket, page by page. The format is that of
+//! [ListObjectsV2](https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html).
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -6,7 +7,8 @@ use quick_xml::events::Event;
 use super::{Asking, Entry, PORTAL, escaped};
 use crate::{BuildSource, Date};
 
-/// Maximum number of pages. A page contains 1000 keys; two years of all families are fewer than 40 pages.
+/// Maximum number of pages to read. A page contains 1000 keys, and two years of builds for all families fill fewer than
+/// 40 pages.
 const MOST_PAGES: usize = 1000;
 
 pub(super) fn list(source: &BuildSource, http: &Asking<'_>) -> Result<Vec<Entry>, String> {
@@ -39,7 +41,7 @@ pub(super) fn list(source: &BuildSource, http: &Asking<'_>) -> Result<Vec<Entry>
     Err(format!("{}: more than {MOST_PAGES} pages", source.url))
 }
 
-/// Escapes a text for a query, in which slashes are escaped too.
+/// Escapes a string for use in a URL's query, in which slashes must be escaped too.
 fn query(text: &str) -> String {
     escaped(text).replace('/', "%2F")
 }

@@ -11,7 +11,8 @@ use crate::{Archive, Build, BuildLocation, BuildSource, Date};
 
 const ACCEPT: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.1";
 
-/// Returns the builds for which every package of the source has a wheel. The versions are those of the first package.
+/// Returns the builds for which the index has a wheel of every package in the source's `parts`. The versions are those
+/// of the first package.
 pub(super) fn list(
     source: &BuildSource,
     families: &[String],
@@ -142,15 +143,16 @@ fn json(page: &str) -> Result<Vec<File>, String> {
         day: file.upload_time.and_then(|time| time.parse().ok()),
         sha256: file.hashes.remove("sha256"),
     };
-    // `yanked` is false or missing for usable files. Otherwise it is true, or a text with the reason.
+    // The field `yanked` is false or missing for usable files. Otherwise it is true, or a string that contains the
+    // reason.
     let kept = |file: &PageFile| {
         matches!(file.yanked, serde_json::Value::Null | serde_json::Value::Bool(false))
     };
     Ok(page.files.into_iter().filter(kept).map(file).collect())
 }
 
-/// Returns the links of a PEP 503 page. The page is not parsed as HTML, because indexes are generated and have a simple
-/// form.
+/// Returns the links on a PEP 503 page. The page is searched as plain text instead of being parsed as HTML, because
+/// indexes are generated and have a simple form.
 fn html(page: &str) -> Vec<File> {
     let link = |tag: &str| {
         let tag = tag.split_once('>')?.0;

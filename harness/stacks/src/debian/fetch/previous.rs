@@ -1,4 +1,5 @@
-//! Shares the files of the root that a fetch replaces, so that only missing files are downloaded and unpacked.
+//! Shares files between the root that a fetch replaces and the new root, so that only missing files are downloaded and
+//! unpacked.
 //!
 //! The new root shares files by hard links. This is safe, because no process writes into the files of a published root.
 
@@ -11,7 +12,7 @@ use crate::keep::share::share;
 use crate::unpack::deb::Architectures;
 use crate::{FetchError, Manifest, Package};
 
-/// Root of a stack whose content is to be extended.
+/// Root of a fetched stack that is to be replaced by a root with more content.
 pub(super) struct Previous {
     root: PathBuf,
     manifest: Manifest,
@@ -23,12 +24,12 @@ pub(super) struct Goal<'a> {
     pub(super) previous: Option<&'a Previous>,
 }
 
-/// A package of the new root, and the selection of its files to unpack.
+/// A package of the new root, and which of its files are to be unpacked.
 pub(super) struct Step<'a> {
     pub(super) planned: &'a Planned,
-    /// Entry of the package in the previous root; `None` if that root does not contain it.
+    /// Entry of the package in the manifest of the previous root; `None` if that root does not contain the package.
     pub(super) before: Option<Package>,
-    /// Files to unpack; `None` if the previous root contains all of them.
+    /// Selects the files to unpack; `None` if the previous root already contains all wanted files of the package.
     pub(super) files: Option<Architectures>,
 }
 
@@ -48,7 +49,7 @@ impl Previous {
         !self.manifest.packages.is_empty() && self.manifest.packages.iter().all(in_plan)
     }
 
-    /// Returns the wanted architectures for which the package has kernel files that this root does not contain.
+    /// Returns those wanted architectures for which the package has kernel files that are missing in this root.
     fn lacks(&self, had: &Package, wanted: &Wanted) -> BTreeSet<String> {
         let in_list = |list: &[String], name: &String| list.is_empty() || list.contains(name);
         let wanted: Vec<String> = wanted.architectures.iter().cloned().collect();
@@ -56,8 +57,8 @@ impl Previous {
         names.filter(|name| !in_list(&self.manifest.architectures, name)).cloned().collect()
     }
 
-    /// Links the files of this root into a new root. Returns the symbolic links of this root, which are created after
-    /// all packages have been unpacked.
+    /// Links the files of this root into a new root. Returns the symbolic links of this root, which the caller creates
+    /// after all packages have been unpacked.
     ///
     /// # Errors
     /// A folder cannot be read or written.
@@ -67,12 +68,12 @@ impl Previous {
 }
 
 impl Goal<'_> {
-    /// Returns the previous root if the plan contains all its packages in the same versions.
+    /// Returns the previous root if its files can be shared: the plan contains all its packages in the same versions.
     pub(super) fn taken_over(&self, plan: &[Planned]) -> Option<&Previous> {
         self.previous.filter(|previous| previous.serves(plan))
     }
 
-    /// Returns the work to do for each package of the plan.
+    /// Returns one step for each package of the plan, with the selection of its files to unpack.
     pub(super) fn steps<'p>(&self, plan: &'p [Planned]) -> Vec<Step<'p>> {
         let previous = self.taken_over(plan);
         let all: Vec<String> = self.wanted.architectures.iter().cloned().collect();

@@ -1,4 +1,4 @@
-//! Tests of fetches from repositories that the tests create, as files and on a loopback server. Tests of replaced
+//! Tests of fetches from repositories that the tests create, in folders and on a loopback server. Tests of replaced
 //! packages need apt. Without apt, they report that they were skipped.
 
 use std::fs;
@@ -21,7 +21,7 @@ struct World {
     events: Mutex<Vec<String>>,
     lock: ReleaseLock,
     mirrors: Vec<String>,
-    /// Function that returns the required signatures. The tests have no signing keys.
+    /// Function that returns the requirement on signatures. The tests have no signing keys.
     trust: fn() -> Result<Trust, FetchError>,
     stop: Arc<AtomicBool>,
     /// Expected total of the event [`FetchEvent::Unpack`] in bytes; `None` if the test does not check it.
@@ -102,7 +102,7 @@ impl World {
         site
     }
 
-    /// Starts a fetch, and cancels it shortly after the condition has become true.
+    /// Starts a fetch, and cancels it shortly after `so_far` has become true.
     #[track_caller]
     fn assert_cancels(&self, so_far: impl Fn() -> bool) {
         std::thread::scope(|scope| {
@@ -116,7 +116,7 @@ impl World {
             self.stop.store(true, Ordering::Relaxed);
             let error = waits.join().unwrap().unwrap_err();
             assert!(matches!(error, FetchError::Cancelled) && error.is_environment(), "{error}");
-            // The server stays silent for longer than this time, so the fetch ended because of the cancellation.
+            // The server stays silent for longer than ten seconds, so the fetch ended because of the cancellation.
             assert!(asked.elapsed() < std::time::Duration::from_secs(10), "{:?}", asked.elapsed());
         });
     }
@@ -238,13 +238,13 @@ fn libraries_add_up() {
     assert!(matches!(error, FetchError::Architecture { .. }), "{error}");
 }
 
-/// The new root shares the files of the stack. From a package with kernel files, only the files of the new architecture
-/// are unpacked.
+/// The new root shares the files of the previous stack. Of a package with kernel files, only the files for the new
+/// architecture are unpacked.
 #[test]
 fn adding_an_architecture_unpacks_only_what_is_missing() {
     let mut world = World::new("5.7.1-6");
     let before = world.fetch(&[Extra::Rocblas], &["gfx90a"]).0.unwrap();
-    // Neither the mirror nor the download folder contains the other packages now.
+    // After this, neither the mirror nor the download folder contains the other packages.
     fs::rename(world.mirror(), world.directory.path().join("gone")).unwrap();
     let (runtime, blas) = (world.archive("libamdhip64-5"), world.archive("librocblas0"));
     for name in ["libamdhip64-5", "libhiprand1", "librocrand1"] {
@@ -305,7 +305,7 @@ fn packages_of_an_earlier_fetch_serve_without_the_mirror() {
     assert!(!world.store.path().join("stacks/debian-5.7.1").exists());
 }
 
-/// Fetches from a mirror that has replaced its packages by the version `to`.
+/// Fetches from a mirror on which all packages have been replaced by the version `to`.
 fn moved(
     to: &str,
     trust: fn() -> Result<Trust, FetchError>,
@@ -317,7 +317,7 @@ fn moved(
     world.fetch(&[], &[])
 }
 
-/// Fetches from a mirror that has replaced its packages. Returns `None` if apt is not installed.
+/// Calls [`moved`] with unsigned indexes. Returns `None` if apt is not installed.
 fn moved_with_apt(to: &str) -> Option<(Result<Stack, FetchError>, Vec<String>)> {
     there_is_apt().then(|| moved(to, || Ok(Trust::Unsigned)))
 }
@@ -338,7 +338,7 @@ fn another_revision_of_a_release_takes_the_place_of_one_that_is_gone() {
     assert_eq!(events, ["Download", "Moved", "Download", "Unpack"]);
 }
 
-/// apt does not print a package that is already downloaded, but the stack needs that package too.
+/// apt does not list a package that is already downloaded, but the stack needs that package too.
 #[test]
 fn keeps_downloaded_packages_in_a_stack_of_another_revision() {
     if !there_is_apt() {
@@ -368,7 +368,8 @@ fn lists_the_offered_versions_if_a_release_is_gone() {
     }
 }
 
-/// Without apt and Debian's keys, nothing unsigned is installed. The error lists the versions that the mirror offers.
+/// Without apt and Debian's keys, no unsigned package is installed. The error lists the versions that the mirror
+/// offers.
 #[test]
 fn without_apt_a_package_that_is_gone_is_told_with_what_there_is() {
     let none = || Err(FetchError::NoKeyring { looked: String::new() });
@@ -387,7 +388,7 @@ fn without_apt_a_package_that_is_gone_is_told_with_what_there_is() {
     }
 }
 
-/// The index is on a server and compressed, as on real mirrors. The server still has another release.
+/// The index is compressed and on a server, as on real mirrors. The server still has another release.
 #[test]
 fn the_nearest_release_that_is_there_is_offered() {
     let mut world = World::new("5.7.1-6");
@@ -443,7 +444,7 @@ fn resumes_a_cut_download_and_one_of_a_killed_process() {
     let expected = [format!("GET {PACKAGE} bytes=30-"), format!("GET {PACKAGE} bytes=100-")];
     assert_eq!(runtime(&server), expected);
 
-    // The part that an earlier process left may have any content and any length.
+    // The partial file of an earlier process may have any content and any length.
     for left in [vec![0; 30], vec![0; whole.len()], vec![0; whole.len() + 1]] {
         world.forget_stack();
         fs::remove_dir_all(&archives).unwrap();
@@ -538,7 +539,7 @@ fn cancels_a_fetch_at_once() {
     assert!(ranges.iter().any(|r| r.contains(PACKAGE) && r.contains("bytes=40-")), "{ranges:?}");
 }
 
-/// If packages are gone, apt reads an index. apt waits two minutes for an index that does not arrive.
+/// If a package is gone, apt reads an index. apt waits two minutes for an index whose host does not respond.
 #[test]
 fn cancels_a_search_for_a_successor_at_once() {
     if std::process::Command::new("apt-get").arg("--version").output().is_err() {

@@ -1,4 +1,4 @@
-//! Removal of builds that were not used for longest.
+//! Removes the least recently used builds and unfinished downloads, to make room on the disk.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl BuildStore {
-    /// Evicts builds until there is room for so many bytes in the disk budget.
+    /// Removes unfinished downloads and builds until the disk budget has room for `room` more bytes.
     pub(super) fn keep_to_budget(
         &self,
         room: u64,
@@ -32,8 +32,9 @@ impl BuildStore {
         }
     }
 
-    /// Removes unfinished downloads of other archives that no process has locked, and then builds, the least recently used first,
-    /// until all files together have at most `limit` bytes, or `stop` is true. Returns the number of removals.
+    /// Removes unfinished downloads and then builds, the least recently used first, until the rest has at most `limit`
+    /// bytes or `stop` is true. Downloads of `archives`, and everything that a process has locked, are kept. Returns
+    /// the number of removals.
     pub(super) fn evict(
         &self,
         limit: u64,
@@ -65,7 +66,7 @@ impl BuildStore {
             if stop.load(Ordering::Relaxed) || bytes() <= limit {
                 break;
             }
-            // Users of the build, and those who pin it, hold a shared lock.
+            // Processes that use or pin the build hold a shared lock on it.
             let free = self.lock(&key).and_then(|lock| {
                 let free = lock.try_hold(LockMode::Alone)?;
                 Ok(free.then_some(lock))
