@@ -121,7 +121,7 @@ fn runtime_that_does_not_start_fails_on_a_capable_machine() {
     check(&memory(Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "");
     let signature = "api-error:hipInit:hipErrorOutOfMemory";
     check(&memory(Able::AnotherStack), Kind::ApiError, signature, "in phase init");
-    // This release may not support the device, although another release does.
+    // The release may not support the device, although another release does.
     let none = |able| refused("hipErrorNoDevice", able);
     check(&none(Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "");
     check(&none(Able::AnotherStack), Kind::NoVerdict, "no-verdict:no-device", "may not support");

@@ -124,8 +124,8 @@ fn named_objects(call: &Call) -> Vec<(Thing, &str)> {
     named.filter(|thing| *thing != (Thing::Stream, plan::DEFAULT_STREAM)).collect()
 }
 
-/// Returns a message about the first object that a step uses before any step has created it; `None` if there is no such
-/// object.
+/// Returns a message about the first object that a step uses before any step has created it; `None` if every object is
+/// created first.
 pub fn used_before_creation(plan: &Plan) -> Option<String> {
     let mut made: BTreeSet<(Thing, &str)> = BTreeSet::new();
     for step in calls(&plan.setup).into_iter().chain(calls(&plan.body)) {
