@@ -28,8 +28,7 @@ const RELEASES: Places = [
     ("7.2.4", ALL),
 ];
 
-/// Releases and architectures of the gate's sample. Each architecture occurs once, except gfx1151, which `cargo test`
-/// uses.
+/// Releases and architectures of the gate's sample. Each architecture occurs once; `cargo test` uses gfx1151 too.
 const SAMPLE: Places = [
     ("5.2.3", &["gfx906", "gfx1030"]),
     ("5.7.1", &["gfx942"]),

@@ -10,13 +10,14 @@ use crate::{
 /// Kind of the source of an expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectationKind {
-    /// A document promises the behaviour.
+    /// A document promises the behaviour that the case expects.
     Documented,
-    /// A measurement with the same program shows that CUDA behaves this way.
+    /// A measurement with an equivalent program shows that CUDA behaves as the case expects.
     Cuda,
-    /// Releases of ROCm behave differently, and the case lists the behaviour of each release.
+    /// Releases of ROCm behave differently, and the case lists what each release does.
     ReleasesDiffer,
-    /// Neither a document nor CUDA promises the behaviour. If ROCm behaves differently, that is not a bug.
+    /// Neither a document nor CUDA promises the behaviour that the case expects. If ROCm behaves differently, that is
+    /// not a bug.
     Difference,
 }
 

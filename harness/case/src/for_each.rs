@@ -90,8 +90,8 @@ impl<'n> Row<'n> {
         cells.find(|(key, _)| key.text == column).map(|(_, node)| node)
     }
 
-    /// Returns the cells of the row, then those of its kind, then the default cells. If several have the same name, the
-    /// first one applies.
+    /// Returns the cells of the row, then those of its kind, then the default cells. If several cells have the same
+    /// name, the first one applies.
     fn cells(&self) -> impl Iterator<Item = &'n (Key, Node)> + Clone + use<'n> {
         self.own.iter().chain(self.kind).chain(self.default)
     }

@@ -39,7 +39,7 @@ pub struct Case {
     pub needs: Needs,
     /// Faults that the case must detect.
     pub faults: Vec<FaultEntry>,
-    /// Expected failures.
+    /// Expected failures, in the order of the case file.
     pub known: Vec<Known>,
     /// Content of the file that contains the program. `None` means that it has not been read, `Some(None)` that the
     /// file does not exist.
@@ -199,7 +199,7 @@ impl Case {
         all
     }
 
-    /// Returns the expectations of a trial that neither a document nor CUDA backs.
+    /// Returns those expectations of a trial that neither a document nor CUDA backs.
     pub fn differences(&self, trial: &Trial) -> impl Iterator<Item = &Expectation> {
         let of_trial = |entry: &&Expectation| {
             entry.kind == ExpectationKind::Difference && entry.on.matches(trial)

@@ -28,7 +28,7 @@ pub(crate) struct Axis {
     pub(crate) default: Option<String>,
 }
 
-/// A trial: one point of a case's matrix.
+/// A trial of a case: one value for each axis of the matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
     /// Axes and their values, in the order of the matrix. All trials of a case share the strings.
@@ -246,8 +246,8 @@ pub(crate) fn read_selector(reader: &mut Reader, node: &Node, matrix: &Matrix) -
     selector
 }
 
-/// Returns the cross product of the axes without the excluded points. The last axis changes fastest. If the product is
-/// too large, only one point is returned.
+/// Returns all combinations of axis values except the excluded ones. The last axis changes fastest. If there are too
+/// many combinations, only one is returned.
 fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
     let most = if too_many(axes) { 1 } else { usize::MAX };
     let mut trials = vec![Trial { values: Vec::new(), shown: Vec::new() }];

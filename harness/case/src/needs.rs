@@ -27,7 +27,7 @@ pub struct Needs {
     /// Components, in addition to HIP, that the stack of a program case must contain, named as in `stack fetch --with`.
     pub groups: Vec<String>,
     /// True if no other trial may run on the GPU at the same time, because the trial measures a property of the whole
-    /// card, for example free memory.
+    /// GPU, for example free memory.
     pub alone: bool,
     /// True if the device must support arrays and textures.
     pub images: bool,

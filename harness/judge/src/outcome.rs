@@ -39,7 +39,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind.
+    /// Every kind of outcome.
     pub const ALL: [Kind; 13] = [
         Kind::Pass,
         Kind::WrongData,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Number and total duration of the calls that a worker made in one phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseUse {
-    /// Phase of the plan.
+    /// Phase in which the calls were made.
     #[schemars(with = "String")]
     pub phase: Phase,
     /// Number of calls that returned.

@@ -112,12 +112,12 @@ pub enum VerdictKind {
     NewsFixed,
     /// The trial was not run, because the stack lacks something.
     Skip,
-    /// The run proves nothing.
+    /// The run proves nothing about ROCm.
     NoVerdict,
 }
 
 impl VerdictKind {
-    /// Every kind.
+    /// Every kind of verdict.
     pub const ALL: [VerdictKind; 8] = [
         VerdictKind::Pass,
         VerdictKind::Known,
@@ -144,7 +144,7 @@ impl VerdictKind {
 /// Meaning of an outcome, given the expected failures of its case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
-    /// Kind of verdict.
+    /// Kind of this verdict.
     pub kind: VerdictKind,
     /// Expected failure from which the verdict follows, if any. A pass has one if an unusual option of the run may have
     /// prevented the failure.

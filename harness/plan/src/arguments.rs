@@ -172,19 +172,19 @@ impl Buffer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
-    /// hipMalloc.
+    /// Device memory from hipMalloc.
     Device,
-    /// hipMallocPitch with one row.
+    /// Device memory from hipMallocPitch, with a single row.
     DevicePitched,
-    /// hipMallocAsync.
+    /// Device memory from hipMallocAsync, which is allocated and freed in stream order.
     DeviceAsync,
-    /// hipMallocManaged.
+    /// Managed memory from hipMallocManaged.
     Managed,
-    /// malloc.
+    /// Pageable host memory from malloc.
     HostPageable,
-    /// hipHostMalloc.
+    /// Pinned host memory from hipHostMalloc.
     HostPinned,
-    /// malloc, then hipHostRegister.
+    /// Host memory from malloc, pinned afterwards with hipHostRegister.
     HostRegistered,
 }
 
@@ -199,7 +199,7 @@ impl Memory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceAttribute {
-    /// Work-items per wave.
+    /// Number of work-items per wave.
     WarpSize,
     /// Maximum number of work-items per workgroup.
     MaxThreadsPerBlock,
@@ -213,7 +213,7 @@ pub enum DeviceAttribute {
 pub enum StreamKind {
     /// hipStreamDefault: the stream and the null stream wait for each other.
     Blocking,
-    /// hipStreamNonBlocking.
+    /// hipStreamNonBlocking: the stream and the null stream do not wait for each other.
     NonBlocking,
 }
 

@@ -21,9 +21,9 @@ pub enum Event {
         /// GNU build id of the worker's program, in hexadecimal; `None` if it has none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         build: Option<String>,
-        /// Nonce from the parent.
+        /// Nonce that the parent sent to the worker.
         nonce: String,
-        /// Process id.
+        /// Process id of the worker.
         pid: u32,
         /// [`digest`](crate::digest) of the [`Order`] that the worker received.
         #[serde(default)]
@@ -83,7 +83,7 @@ pub enum Event {
     },
     /// Properties of the runtime and of device 0.
     Device {
-        /// Version from hipRuntimeGetVersion.
+        /// Number that hipRuntimeGetVersion returned.
         hip_runtime: i32,
         /// Number of devices that the HIP runtime reports.
         count: i32,
@@ -111,7 +111,7 @@ pub enum Event {
         /// Free device memory in bytes, in the order of sampling.
         bytes: Vec<u64>,
     },
-    /// A step begins.
+    /// A step of the plan begins.
     Begin {
         /// Id of the step, see [`Step::id`](crate::Step::id).
         step: u32,

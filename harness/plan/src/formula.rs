@@ -35,7 +35,7 @@ pub struct Formula {
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields are operands")]
 pub enum Expr {
-    /// A literal.
+    /// A numeric literal.
     Literal(Scalar),
     /// The index `i`, an `unsigned int`.
     Item,

@@ -42,7 +42,7 @@ pub const MAX_ARGUMENTS: usize = 12;
 #[derive(Debug)]
 pub struct HipFunction {
     names: [&'static str; 1],
-    /// Parameters in order.
+    /// Parameters in the order of the declaration.
     pub parameters: Vec<HipParameter>,
     /// True if the function returns text instead of a status.
     pub gives_text: bool,

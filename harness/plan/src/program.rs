@@ -44,7 +44,7 @@ pub enum ProgramBody {
 /// Source text of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// The text.
+    /// The source text.
     pub text: String,
     /// File in the case's folder that contains the text; `None` if the case contains the text.
     pub file: Option<String>,
@@ -55,7 +55,7 @@ pub struct Source {
 /// Python packages that a program needs, and where they come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Packages {
-    /// No packages are needed.
+    /// The program needs no Python packages.
     #[default]
     None,
     /// The Python environment with this name.

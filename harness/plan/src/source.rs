@@ -50,7 +50,7 @@ pub enum OwnKind {
     },
     /// A struct that is passed by value. Its members are numbers, pointers, or structs of the same kind.
     Struct {
-        /// Members in order.
+        /// Members of the struct, in order.
         members: Vec<OwnParameter>,
     },
     /// Any other type, for example a struct with an array, or a typedef.

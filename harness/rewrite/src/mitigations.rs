@@ -32,11 +32,11 @@ pub struct Variable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reader {
-    /// libamdhip64.
+    /// The HIP runtime, libamdhip64.
     Hip,
-    /// libhsa-runtime64, or libhsakmt below it.
+    /// The HSA runtime: libhsa-runtime64, or libhsakmt below it.
     Hsa,
-    /// libhipblaslt.
+    /// hipBLASLt (libhipblaslt).
     Hipblaslt,
     /// PyTorch.
     Torch,

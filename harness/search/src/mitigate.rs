@@ -75,7 +75,7 @@ fn most_frequent(failures: &BTreeMap<String, u32>) -> Option<String> {
 /// Effect of a change on the failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeEffect {
-    /// The failure is gone.
+    /// The failure does not occur with the change.
     Helped,
     /// The failure is as frequent as before.
     Nothing,

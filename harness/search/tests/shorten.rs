@@ -62,7 +62,7 @@ fn finds_three_scattered_lines_among_two_hundred() {
     assert!(tries < 150, "{tries}");
 }
 
-/// The predicate rejects a function without one of its halves or lines, but not a text without the whole function.
+/// The predicate needs the function as a whole or not at all, so only the whole function can be removed.
 #[test]
 fn removes_a_block_as_a_whole() {
     let balanced = |text: &str| {

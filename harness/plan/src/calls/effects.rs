@@ -56,7 +56,7 @@ pub enum OnMemory<'a> {
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the fields are the names that the call is given")]
 pub enum OnCaptures<'a> {
-    /// No effect.
+    /// No effect on captures or graphs.
     Nothing,
     /// Begins a capture on a stream.
     Begin(&'a str),
@@ -173,7 +173,7 @@ impl<'a> WorkStream<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are what the call is given")]
 pub enum CompletedOnReturn<'a> {
-    /// No work.
+    /// No part of the work has necessarily completed.
     Nothing,
     /// The part that HIP guarantees for copies between the memory kinds of these two buffers.
     Copy { asynchronous: bool, to: &'a str, from: &'a str },

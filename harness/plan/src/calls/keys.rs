@@ -18,7 +18,7 @@ pub trait Keys {
     fn thing(&mut self, key: &str, thing: Thing) -> Option<Name>;
     /// Returns the name of a buffer that the case declares.
     fn buffer(&mut self, key: &str) -> Option<Name>;
-    /// Returns a text.
+    /// Returns the text under a key.
     fn text(&mut self, key: &str) -> Option<String>;
     /// Returns a whole number. Without a default, a missing key is a mistake.
     fn number<T: TryFrom<u64>>(&mut self, key: &str, default: Option<T>) -> Option<T>;
@@ -35,9 +35,9 @@ pub trait Keys {
 pub struct Field<'a> {
     /// Name of the field, which is also its key in a case.
     pub key: &'static str,
-    /// The value as text.
+    /// The value as text, as it is written in the case file.
     pub value: Cow<'a, str>,
-    /// Kind of the value.
+    /// Kind of value that the field contains.
     pub holds: FieldKind,
     /// True if the value is the default, so that the key can be omitted.
     pub usual: bool,

@@ -32,7 +32,7 @@ pub struct Plan {
     /// Functions that the libraries must export. If one is missing, the trial is skipped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<String>,
-    /// Buffers by name.
+    /// Declared buffers, by name.
     pub buffers: BTreeMap<String, Buffer>,
     /// Streams by name, created in the set-up. The null stream `default` is not listed.
     pub streams: BTreeMap<String, StreamKind>,
@@ -239,7 +239,7 @@ impl Call {
 /// takes effect. If several faults are injected at one call, at most the first one that is drawn takes effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InjectedFault {
-    /// The fault.
+    /// The injected fault.
     pub fault: Fault,
     /// Effect of the fault at this call.
     pub effect: Effect,

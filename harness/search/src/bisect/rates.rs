@@ -163,7 +163,7 @@ impl RateModel {
         })
     }
 
-    /// Returns log likelihoods of zero for all hypotheses, which are those without any run.
+    /// Returns the log likelihoods without any run, which are zero for all hypotheses.
     pub(super) fn nothing(&self) -> (PerHypothesis, PerHypothesis) {
         (vec![0.0; self.bad.len()], vec![0.0; self.good.len()])
     }

@@ -42,7 +42,7 @@ pub struct Setup {
 /// Limits on a bisect; `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SearchBudget {
-    /// Maximum number of runs.
+    /// Maximum number of runs of all builds together.
     pub runs: Option<u32>,
     /// Maximum number of installed builds, including the two ends.
     pub installs: Option<u32>,
