@@ -108,7 +108,7 @@ impl Arg {
         }
     }
 
-    /// Returns all places whose addresses the argument contains, mutable.
+    /// Returns mutable references to all places whose addresses the argument contains.
     pub fn places_mut(&mut self) -> Vec<&mut Place> {
         match self {
             Arg::Address(place) | Arg::Input(place) => vec![place],

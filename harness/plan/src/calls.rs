@@ -480,7 +480,7 @@ impl Call {
         if let Call::AddNode { node, .. } = self { node } else { self }
     }
 
-    /// Returns the call that accesses buffers, mutable; see [`Call::work`].
+    /// Returns a mutable reference to the call that describes the accesses to buffers; see [`Call::work`].
     pub fn work_mut(&mut self) -> &mut Call {
         if let Call::AddNode { node, .. } = self { node } else { self }
     }

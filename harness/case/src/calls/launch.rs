@@ -285,12 +285,12 @@ enum Takes {
         only_read: bool,
     },
     Number(ScalarType),
-    /// A struct by value with these members.
+    /// A struct that is passed by value, with these members.
     Struct {
         members: Vec<Takes>,
         bytes: usize,
     },
-    /// Any argument, because only the compiler knows the type.
+    /// Any argument: only the compiler knows the parameter's type, so the argument is not checked.
     Anything,
 }
 

@@ -229,7 +229,7 @@ impl Call {
         if let Call::Repeat { body, .. } | Call::Thread { body } = self { Some(body) } else { None }
     }
 
-    /// Returns the steps inside a block, mutable; `None` for calls that are not blocks.
+    /// Returns a mutable reference to the steps inside a block; `None` for calls that are not blocks.
     pub fn body_mut(&mut self) -> Option<&mut Vec<Step>> {
         if let Call::Repeat { body, .. } | Call::Thread { body } = self { Some(body) } else { None }
     }

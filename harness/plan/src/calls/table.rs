@@ -435,7 +435,7 @@ macro_rules! table {
                 }
             }
 
-            /// Returns the stream that the call names, mutable; `None` if the call names no stream.
+            /// Returns a mutable reference to the name of the call's stream; `None` if the call names no stream.
             pub fn stream_mut(&mut self) -> Option<&mut Name> {
                 match self {
                     $(Call::$call { $($($field,)*)? } => {

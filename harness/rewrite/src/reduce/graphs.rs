@@ -180,7 +180,8 @@ impl<'a> Ungrapher<'a> {
     }
 }
 
-/// Returns true for calls that only concern captures and graphs, of which the plan contains none any more.
+/// Returns true for calls that concern only captures and graphs. Such calls are dropped, because the edited plan
+/// contains neither.
 fn concerns_graphs(call: &Call) -> bool {
     let graph = |named: &plan::Named<'_>| matches!(named.thing, Thing::Graph | Thing::Exec);
     matches!(call, Call::IsCapturing { .. }) || call.named().iter().any(graph)
