@@ -290,7 +290,7 @@ enum Takes {
         members: Vec<Takes>,
         bytes: usize,
     },
-    /// Any argument: only the compiler knows the parameter's type, so the argument is not checked.
+    /// Any argument: only the compiler knows the parameter's type, so the type of the argument is not checked.
     Anything,
 }
 

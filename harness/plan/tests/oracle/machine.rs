@@ -324,7 +324,8 @@ impl<'a> Machine<'a> {
                         let nodes = capture.streams[stream].clone();
                         Event::Capture { number: capture.number, nodes }
                     }
-                    // "reach the head of the specified stream, after all previous commands in that stream have completed"
+                    // "reach the head of the specified stream, after all previous commands in that stream have
+                    // completed" (hipEventRecord)
                     None => Event::Operation(self.command(step, stream, Action::Nothing, None)),
                 };
                 self.events.insert(event.clone(), recorded);
@@ -332,8 +333,8 @@ impl<'a> Machine<'a> {
             Call::StreamWaitEvent { stream, event } => match self.events.get(event).cloned() {
                 // hipStreamWaitEvent: an event that was never recorded counts as complete.
                 None => {}
-                // "All future work submitted to stream will wait until event reports completion"; "does not implicitly wait
-                // for commands in the default stream".
+                // "All future work submitted to stream will wait until event reports completion"; "does not implicitly
+                // wait for commands in the default stream" (hipStreamWaitEvent)
                 Some(Event::Operation(recorded)) => {
                     let after = self.host.into_iter().chain(self.last(stream)).chain([recorded]);
                     let after = after.collect();
