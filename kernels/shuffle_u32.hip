@@ -1,5 +1,5 @@
-// Shuffles among 32 lanes, in workgroups of a multiple of 32 work-items: dst[i] = the sum of its group's src up to i, less the
-// next one's src, plus 3 times that of the lane 5 away (xor), plus 7 times the sum of the group.
+// Shuffles within groups of 32 lanes; the workgroup size is a multiple of 32. With x = src[i] of each lane, dst[i] =
+// (sum of x up to this lane) - (x of the next lane) + 3 * (x of the lane number xor 5) + 7 * (sum of x in the group).
 extern "C" __global__ void shuffle_u32(unsigned int* dst, const unsigned int* src, unsigned int n) {
   unsigned int i = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x & 31u;
   int x = i < n ? (int)src[i] : 0, sum = x;

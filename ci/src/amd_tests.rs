@@ -1,7 +1,7 @@
 //! Runs AMD's own test programs on the emulated device. The tests of hipRAND and rocRAND compare kernels with AMD's
-//! host references. The tests of rocBLAS and hipBLASLt compare products with products that the host computes. The
-//! default is a sample, which takes one to two minutes and must pass completely. With a seed, tests are drawn from the
-//! programs of every library. reports/ contains results of such draws.
+//! references on the host. The tests of rocBLAS and hipBLASLt compare matrix products with products that the host
+//! computes. By default a sample is run, which takes one to two minutes and must pass completely. If a seed is given,
+//! tests are drawn from the programs of every library. reports/ contains results of such draws.
 
 mod drawn;
 
@@ -17,7 +17,7 @@ use xshell::{Shell, cmd};
 pub(crate) use self::drawn::{Outcome, drawn_of, format_counts};
 use crate::{Done, STACK, product};
 
-/// Programs below the stack's `usr/libexec/rocm`, each with the number of its tests.
+/// Test programs below the stack's `usr/libexec/rocm`, each with the number of tests that it contains.
 const SAMPLE: &[(&str, u32)] = &[
     ("libhiprand1-tests/test_hiprand_kernel", 123),
     ("libhiprand1-tests/test_hiprand_linkage", 1),
@@ -30,23 +30,24 @@ const SAMPLE: &[(&str, u32)] = &[
     ("librocrand1-tests/test_rocrand_scrambled_sobol64_qrng", 24),
 ];
 
-/// Selects products with a bias, of f16, bf16 and f32.
+/// Filter that selects matrix products with a bias, of f16, bf16 and f32.
 const HIPBLASLT_FILTER: &str = "--gtest_filter=*smoke_matmul_bias_only*";
 
-/// Number of tests of hipBLASLt that the filter selects.
+/// Number of hipBLASLt's tests that the filter selects.
 const HIPBLASLT_TESTS: u32 = 72;
 
 const ROCBLAS_TEST: &str = "librocblas5-tests/rocblas-test";
 
-/// File with the cases of rocblas-test, below the stack's `usr/share`.
+/// File below the stack's `usr/share` from which rocblas-test reads its tests.
 const ROCBLAS_DATA: &str = "librocblas5-tests/data/rocblas_gtest.data";
 
-/// Number of tests of rocBLAS that [`sample`] selects.
+/// Number of rocBLAS's tests that [`sample`] selects.
 const ROCBLAS_TESTS: u32 = 6297;
 
 const ARCHITECTURES: &[&str] = &["gfx1151", "gfx90a"];
 
-/// Runs the sample on both architectures. If there are `words`, runs the tests that they draw instead.
+/// Runs the sample on both architectures. If there are `words`, they are the options of a draw, and the drawn tests are
+/// run instead.
 pub(crate) fn amd_tests(sh: &Shell, words: &[String]) -> Done {
     if words.is_empty() {
         tests(sh, |_, _| true)
@@ -55,14 +56,14 @@ pub(crate) fn amd_tests(sh: &Shell, words: &[String]) -> Done {
     }
 }
 
-/// Runs random numbers on the first architecture and products on the second one, because the tests of products need its
-/// matrix instructions.
+/// Runs the tests of random numbers on the first architecture, and the tests of matrix products on the second one,
+/// whose matrix instructions they need.
 pub(crate) fn half(sh: &Shell) -> Done {
     tests(sh, |gfx, products| products != (gfx == ARCHITECTURES[0]))
 }
 
-/// Runs the programs of the sample for which `wanted` returns true. Its arguments are the architecture, and true if the
-/// program tests products.
+/// Runs the programs of the sample for which `wanted` returns true. The arguments of `wanted` are the architecture, and
+/// true if the program tests matrix products.
 ///
 /// # Errors
 /// Fails if a test fails, is skipped or is missing.
@@ -107,10 +108,10 @@ fn tests(sh: &Shell, wanted: impl Fn(&str, bool) -> bool) -> Done {
     Ok(())
 }
 
-/// Writes a sample of the cases of rocblas-test. The file has 1.5 million cases, and reading all of them takes a minute
-/// before the first test starts, even with a filter. The sample contains the quick cases number 1, 2, 5, 10 and so on
-/// (n² + 1) of each function. In this way it contains enough cases of small functions, next to the 129 000 cases of
-/// `gemm_ex`.
+/// Writes a sample of the tests of rocblas-test. The original file contains 1.5 million tests, and reading all of them
+/// takes a minute before the first test starts, even with a filter. The sample contains the quick tests number 1, 2, 5,
+/// 10 and so on (n² + 1) of each function. As a result, functions with few tests are represented next to `gemm_ex` with
+/// its 129 000 tests.
 ///
 /// The file begins with a header, which is one record between two magic words. Records of fixed size follow. Each
 /// record begins with function, name and category (rocBLAS, `rocblas_arguments.hpp` and `rocblas_gentest.py`).

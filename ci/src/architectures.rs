@@ -1,15 +1,15 @@
 //! Checks that code gets the properties of an architecture from the table in `harness/device/src/facts.rs`. Also checks
-//! that no code has a default for unknown architectures, because the compiler must list every place that a new value of
-//! a fact concerns.
+//! that no code has a default for unknown architectures: if an enum in that file gets a new variant, the compiler must
+//! list every place that has to handle it.
 
 use xshell::{Shell, cmd};
 
-/// File that declares the facts. The rules apply to the enums in this file.
+/// File that declares the properties of architectures as enums. The rules apply to these enums.
 const FACTS: &str = "harness/device/src/facts.rs";
 const ROWS: &str = "harness/device/src/facts/rows.rs";
 
-/// Product files that may name single architectures. They contain the table, the properties that each GPU reports, the
-/// default architectures, and an example for tests.
+/// Files of the product that may name single architectures. Among them are the table itself, the properties that each
+/// GPU reports, the default architectures, and an example for tests.
 const NAMING: [&str; 9] = [
     "harness/device/src/arch.rs",
     "harness/device/src/config.rs",
@@ -36,7 +36,7 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// Returns the names of the enums in a source text, and the name of the enum of architectures.
+/// Returns the names of the enums in the source text of the table, and the name of the enum of architectures.
 fn enums(facts: &str) -> Vec<String> {
     let name = |line: &str| Some(line.strip_prefix("pub enum ")?.split(' ').next()?.to_owned());
     let mut enums: Vec<String> = facts.lines().filter_map(name).collect();
@@ -73,7 +73,7 @@ fn problems_of(file: &str, text: &str, enums: &[String]) -> Vec<String> {
     problems
 }
 
-/// Returns true if a line compares with a value of this enum, or tests for values of the enum with `matches!`.
+/// Returns true if a line compares with a variant of this enum, or tests for its variants with `matches!`.
 fn compares(code: &str, name: &str) -> bool {
     let value = format!("{name}::");
     let operators = ["==", "!=", ">=", "<=", ">", "<"];
@@ -86,8 +86,8 @@ fn compares(code: &str, name: &str) -> bool {
         || code.split_once("matches!(").is_some_and(|(_, after)| named(after))
 }
 
-/// Returns the line of the arm `_ =>` if a `match` on one of the enums begins at line `at`. Arms are recognised by
-/// their indent of four spaces, because all code is formatted.
+/// Returns the index of the line with the arm `_ =>` if a `match` on one of the enums begins at line `at`. Arms are
+/// recognised by their indent of four spaces, because all code is formatted.
 fn wildcard(lines: &[&str], at: usize, enums: &[String]) -> Option<usize> {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let first = lines[at];

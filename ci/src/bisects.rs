@@ -1,5 +1,5 @@
-//! Bisects real changes of behaviour between Debian's releases of ROCm, with trials and with programs that are exported
-//! from them. The answers are known. No faults are injected.
+//! Bisects real changes of behaviour between Debian's releases of ROCm, both with trials and with programs that are
+//! exported from trials. The right answers are known. No faults are injected.
 
 use std::{
     fs,
@@ -14,13 +14,13 @@ struct Change {
     trial: &'static str,
     good: &'static str,
     bad: &'static str,
-    /// True if the behaviour was fixed, so that the bad release is older than the good one.
+    /// True if a newer release fixed the behaviour, so that the bad release is older than the good one.
     fixed: bool,
     more: &'static [&'static str],
-    /// Neighbouring releases between which the behaviour changed. The good release is first.
+    /// Neighbouring releases between which the behaviour changed: the good one, then the bad one.
     answer: (&'static str, &'static str),
     signature: &'static str,
-    /// Signature of the exported program, or `None` if the program is not bisected.
+    /// Signature with which the exported program fails; `None` if the program is not bisected.
     program: Option<&'static str>,
 }
 
@@ -52,13 +52,14 @@ impl Change {
     }
 }
 
-/// Signature of an exported program in which a check fails.
+/// Signature of the failure if a check in an exported program fails.
 const CHECK: &str = "exit:1:FAILED: # expectations were not met";
 const BETWEEN_5_AND_6: (&str, &str) = ("debian:5.7.1", "debian:6.4.3");
 const BETWEEN_6_AND_7: (&str, &str) = ("debian:6.4.3", "debian:7.2.4");
 const MENDED_IN_5_7: (&str, &str) = ("debian:5.7.1", "debian:5.2.3");
 
-/// Known changes. Each answer was determined by running the trial on all four releases. reports/ contains the table.
+/// Known changes of behaviour. Each answer was determined by running the trial on all four releases. reports/ contains
+/// the table of results.
 const CHANGES: [Change; 12] = [
     Change::fix(
         "capture/synchronous-copy-on-stream[mode=global,direction=to_device]",
@@ -121,9 +122,9 @@ const CHANGES: [Change; 12] = [
         .with_arguments(&["--regress", "hang", "--quiet-timeout", "4"]),
 ];
 
-/// Arguments that select a device on which all four releases run.
+/// Arguments that select a device on which all four releases can run.
 const ON: [&str; 4] = ["--gfx", "gfx90a", "--device", "emulated"];
-/// Release whose headers and expected results the programs use.
+/// Release for whose headers and expected results the programs are exported.
 const OLD: &str = "debian:5.7.1";
 
 /// Runs all bisects and prints the tables for the reports.
@@ -193,8 +194,8 @@ fn row(name: &str, printed: &str, change: &Change, signature: &str) -> Option<St
     })
 }
 
-/// Makes a folder with HIP's headers and a library without a version number. A program that is linked with this library
-/// loads the libamdhip64 of each release.
+/// Creates a folder with HIP's headers and an empty libamdhip64 without a version number. A program that is linked with
+/// this library can load the libamdhip64 of every release.
 fn library(
     sh: &Shell,
     program: &Path,
@@ -212,14 +213,14 @@ fn library(
     let source = folder.join("names.c");
     fs::write(&source, hip.join("\n"))?;
     cmd!(sh, "gcc -shared {source} -o {folder}/libamdhip64.so").run()?;
-    // Only HIP's headers are linked, because other headers in that folder belong to the C library of another
-    // distribution.
+    // A symbolic link is made only to HIP's headers, because other headers in the same folder belong to the C library
+    // of another distribution.
     std::os::unix::fs::symlink(Path::new(&root).join("usr/include/hip"), folder.join("hip"))?;
     Ok(folder.to_owned())
 }
 
-/// Source of a forwarding library for hipRTC. hipRTC is part of libamdhip64 up to ROCm 6, and a library of its own from
-/// ROCm 7 on. The functions have at most six integer parameters.
+/// C source of a library that forwards calls to hipRTC. hipRTC is part of libamdhip64 up to ROCm 6, and a library of
+/// its own from ROCm 7 on. The forwarded functions have at most six integer parameters.
 const HIPRTC: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -249,7 +250,8 @@ fn compile(
         .quiet()
         .ignore_stderr()
         .run()?;
-    // The program must call the forwarding functions. Their names are the original names without the first letter.
+    // The calls in the program are changed to the forwarding functions, whose names lack the first letter of the
+    // original names.
     let text = fs::read_to_string(&source)?;
     let mut used: Vec<&str> = text
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')

@@ -1,5 +1,5 @@
-//! Checks the features of a device that HIP programs need, on every release and every architecture that the release
-//! supports.
+//! Checks that the features of a device that HIP programs need work on the emulated device, for every release and every
+//! architecture that the release supports.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use crate::{Done, product};
 
 type Places = [(&'static str, &'static [&'static str]); 4];
 
-/// Debian's releases, oldest first. Each has the architectures on which its runtime finds a device.
+/// Debian's releases, oldest first, each with the architectures on which its runtime finds a device.
 const RELEASES: Places = [
     ("5.2.3", &["gfx906", "gfx908", "gfx90a", "gfx1030"]),
     (
@@ -28,7 +28,7 @@ const RELEASES: Places = [
     ("7.2.4", ALL),
 ];
 
-/// Releases and architectures of the sample. Each architecture occurs once. `cargo test` uses gfx1151 too.
+/// Releases and architectures of the gate's sample. Each architecture occurs once; `cargo test` uses gfx1151 too.
 const SAMPLE: Places = [
     ("5.2.3", &["gfx906", "gfx1030"]),
     ("5.7.1", &["gfx942"]),
@@ -47,7 +47,7 @@ const ALL: &[&str] = &[
     "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1200", "gfx1201",
 ];
 
-/// Evidence that a check passes.
+/// Evidence from which follows that a check passes.
 enum Evidence {
     /// Trials that must pass.
     Trials(&'static [&'static str]),
@@ -61,7 +61,7 @@ enum Evidence {
 
 use Evidence::{Described, Ended, Found, Trials};
 
-/// The checks, in the order in which a program uses the features.
+/// The checks with their evidence, in the order in which a program uses the features.
 const CHECKS: [(&str, Evidence); 27] = [
     ("initialisation", Found),
     ("properties", Described),
@@ -163,9 +163,9 @@ const CHECKS: [(&str, Evidence); 27] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Answer {
     Pass,
-    /// A trial fails, as expected.
+    /// Trials fail, as their cases expect.
     Known,
-    /// A trial is skipped, because the release lacks a function.
+    /// Trials are skipped, because the release lacks a function.
     Lacks,
     Fail,
 }
@@ -219,7 +219,7 @@ fn check(sh: &Shell, places: &Places) -> Done {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
 }
 
-/// Runs the command once and returns the records of all trials. The exit code is ignored, because the caller judges the
+/// Runs the cases once and returns the records of all trials. The exit code is ignored, because the caller judges the
 /// records.
 fn run(
     sh: &Shell,
@@ -245,7 +245,7 @@ fn run(
         .run()?;
     let text = fs::read_to_string(&file)?;
     let lines = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
-    // Other lines record that a trial began or that the run has ended.
+    // Other lines of the record say that a trial began or that the run has ended.
     Ok(lines.into_iter().filter(|line| !line["verdict"].is_null()).collect())
 }
 
@@ -270,7 +270,7 @@ fn answer(evidence: &Evidence, records: &[Value], gfx: &str) -> Answer {
         }
         Described => all(&|r| {
             let text = |key: &str| r["device"][key].as_str().unwrap_or_default();
-            // The name may contain features, for example `gfx90a:sramecc+:xnack-`.
+            // The reported name may contain features, for example `gfx90a:sramecc+:xnack-`.
             skipped(r) || text("gfx").split(':').next() == Some(gfx) && !text("name").is_empty()
         }),
         Ended => all(&|r| verdict(r) != Answer::Pass || r["exit"]["exited"] == plan::WORKER_DONE),

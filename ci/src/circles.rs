@@ -1,14 +1,15 @@
-//! Finds files of a crate that use each other in a circle, because such files can only be understood together.
+//! Finds files of a crate that use each other in a circle, because the files of a circle can only be understood
+//! together.
 //!
 //! A file may use the declarations of its own parent modules, and a parent may use its children, because a module is
-//! divided into files in this way. Every other path from one file to another counts. The use of a re-exported name
-//! counts as a use of the file that declares the name.
+//! divided into files in this way. Every other path from one file to another counts as a use. The use of a re-exported
+//! name counts as a use of the file that declares the name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use xshell::{Shell, cmd};
 
-/// Accepted circle: the crate, the paths of the modules of its files, and the reason.
+/// An accepted circle: the crate, the paths of the files in the circle, and the reason why it is accepted.
 type Known = (&'static str, &'static [&'static str], &'static str);
 
 const KNOWN: &[Known] = &[
@@ -41,18 +42,18 @@ const KNOWN: &[Known] = &[
     ),
 ];
 
-/// Path of a module, starting at the root of its crate.
+/// Path of a module below the root of its crate.
 type Module = Vec<String>;
 
 #[derive(Default)]
 struct Files {
-    /// Code of each file, without comments and unit tests.
+    /// Code of each file, without comments and the module `tests`.
     code: BTreeMap<Module, String>,
     declared: BTreeMap<Module, BTreeSet<String>>,
     uses: BTreeMap<Module, Vec<Vec<String>>>,
 }
 
-/// Checks the crates of the harness.
+/// Checks the files of all crates in `harness/`.
 ///
 /// # Errors
 /// Returns every circle that is not accepted, and every accepted circle that does not exist any more.
@@ -100,7 +101,7 @@ impl Files {
         self.code.insert(module, code);
     }
 
-    /// Returns the files that each file uses. The parent modules of a file are left out.
+    /// Returns for each file the files that it uses, without its own parent modules.
     fn graph(&self) -> BTreeMap<String, BTreeSet<String>> {
         let edges = self.code.iter().map(|(module, code)| {
             let paths = self.uses[module].iter().cloned().chain(paths(code));
@@ -113,14 +114,14 @@ impl Files {
         edges.collect()
     }
 
-    /// Returns true if a path in this file refers to an item of the file's own crate.
+    /// Returns true if a path in the file of `module` refers to an item of the same crate.
     fn is_inside(&self, module: &Module, path: &[String]) -> bool {
         let first = path.first().map_or("", String::as_str);
         ["crate", "self", "super"].contains(&first)
             || self.code.contains_key(&[module, &[first.to_owned()][..]].concat())
     }
 
-    /// Returns the file that declares the item to which a path refers. If the item is not found, returns the file of
+    /// Returns the file that declares the item to which a path refers. If no declaration is found, returns the file of
     /// the last module in the path.
     fn resolve(&self, module: &Module, path: &[String], depth: usize) -> Module {
         let mut at = module.clone();
@@ -169,7 +170,7 @@ fn declared(code: &str) -> BTreeSet<String> {
     pairs.filter_map(|pair| pair[1].split(|c| !is_word(c)).next()).map(str::to_owned).collect()
 }
 
-/// Returns the paths of the `use` items of a file, with one path for each name.
+/// Returns the paths that a file imports with `use`, one path for each imported name.
 fn uses(code: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("use ") {
@@ -183,7 +184,7 @@ fn uses(code: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Adds each path in a tree such as `a::{b, c::{self, D as E}}`.
+/// Adds each path in a `use` tree such as `a::{b, c::{self, D as E}}` to `found`.
 fn expand(tree: &str, before: &[String], found: &mut Vec<Vec<String>>) {
     let (head, list) = match tree.split_once('{') {
         Some((head, list)) => (head, list.rsplit_once('}').map_or(list, |(list, _)| list)),
@@ -213,7 +214,7 @@ fn expand(tree: &str, before: &[String], found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// Returns all paths in a file that have at least two parts.
+/// Returns all paths in a file that consist of at least two names.
 fn paths(code: &str) -> impl Iterator<Item = Vec<String>> {
     let words = code.split(|c| !(is_word(c) || c == ':'));
     let paths = words.map(|word| word.split("::").map(str::to_owned).collect::<Vec<_>>());
@@ -248,7 +249,7 @@ fn circles(graph: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
 mod tests {
     use super::*;
 
-    /// Compares the circles of a crate that consists of these files.
+    /// Checks which circles are found in a crate that consists of these files.
     #[track_caller]
     fn check(files: &[(&str, &str)], expected: &[&[&str]]) {
         let mut all = Files::default();

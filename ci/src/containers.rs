@@ -1,5 +1,6 @@
 //! Runs the documented programs of frameworks in podman containers that share the files of this machine: as root, as an
-//! ordinary user, and where namespaces are forbidden. Changes of files are discarded. Needs root, podman and runc.
+//! ordinary user, and in a container without namespaces. Changes that a container makes to files are discarded. The
+//! task needs root, podman and runc.
 
 use std::path::Path;
 
@@ -14,14 +15,14 @@ const WITHOUT_NAMESPACES: &str = r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls"
 {"names":["clone"],"action":"SCMP_ACT_ERRNO","errnoRet":1,
  "args":[{"index":0,"value":268435456,"valueTwo":268435456,"op":"SCMP_CMP_MASKED_EQ"}]}]}"#;
 
-/// A kind of container. It has options of `podman run`, a shell prefix for the command, and the frameworks that cannot
-/// run in it.
+/// A kind of container: options of `podman run`, a shell prefix for the command, and the frameworks that cannot run in
+/// it.
 struct Place {
     name: &'static str,
     options: &'static [&'static str],
     before: &'static str,
-    /// Frameworks whose programs start other programs of the stack, or search for GPUs below /sys. They cannot run in
-    /// this container.
+    /// Frameworks that cannot run in this kind of container, because their programs start other programs of the stack,
+    /// or search for GPUs below /sys.
     not: &'static [&'static str],
 }
 
@@ -30,7 +31,7 @@ const PLACES: &[Place] = &[
     Place {
         name: "an ordinary user in it",
         options: &[],
-        // Lets the user read root's Python and cache. The change is discarded with the container.
+        // The prefix lets the user read root's Python and cache. This change is discarded with the container.
         before: "chmod 755 /root; export HOME=/tmp/home XDG_CACHE_HOME=; mkdir $HOME; chown 65534 $HOME; \
                  exec setpriv --reuid 65534 --regid 65534 --clear-groups ",
         not: &[],

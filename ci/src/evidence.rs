@@ -1,4 +1,5 @@
-//! Makes docs/matrix.html, which shows all cases on all releases, and updates the output in the tutorial.
+//! Generates docs/matrix.html, which shows the results of all cases on all releases, and updates the output that the
+//! tutorial shows.
 
 use std::fs;
 
@@ -6,7 +7,7 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, built};
 
-/// Releases, each with the architectures that its runtime supports.
+/// Releases in the matrix, each with architectures that its runtime supports.
 const COLUMNS: [(&str, &[&str]); 4] = [
     ("7.2.4", &["gfx1151", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"]),
     ("6.4.3", &["gfx1151", "gfx90a", "gfx1030", "gfx1100"]),
@@ -14,23 +15,24 @@ const COLUMNS: [(&str, &[&str]); 4] = [
     ("5.2.3", &["gfx90a", "gfx906", "gfx908", "gfx1030"]),
 ];
 
-/// Folder of the records, the results store and the page. If a run was interrupted, the same command resumes it there.
+/// Folder of the records, the results store and the page. If a run is interrupted, the next run resumes it from this
+/// folder.
 const FOLDER: &str = "target/evidence";
 
-/// Path at which the page is published.
+/// Path at which the matrix page is published.
 pub(crate) const SHOWN: &str = "docs/matrix.html";
 
-/// Maximum size of the page, in bytes.
+/// Maximum size of the matrix page, in bytes.
 const MOST_BYTES: u64 = 2_000_000;
 
-/// Runs `matrix` and copies its page. `more` contains additional options, for example `--jobs=1`.
+/// Runs `rocrepro matrix` and copies the resulting page. `more` contains additional options, for example `--jobs=1`.
 pub(crate) fn evidence(sh: &Shell, more: &[String]) -> Done {
     let program = built(sh)?;
     let on = |(release, gfx): &(&str, &[&str])| -> Vec<String> {
         gfx.iter().map(|gfx| format!("--on=debian:{release}@{gfx}")).collect()
     };
     let on: Vec<String> = COLUMNS.iter().flat_map(on).collect();
-    // The short timeout saves time in the expected hangs of the oldest release.
+    // The short timeout saves time, because some trials are expected to hang on the oldest release.
     let how = ["--quiet-timeout=8", "--out", FOLDER, "--store", "target/evidence/results.db"];
     let ran = cmd!(sh, "{program} matrix {on...} {how...} {more...}").ignore_status();
     ran.run()?;
@@ -49,17 +51,17 @@ const FIRST_RUN: &str = "docs/first-run.md";
 const RUN: &str = "cargo run --release -- run --rocm debian:7.2.4";
 const TEST: &str = "cargo test";
 
-/// Number of `ok` lines that the tutorial shows.
+/// Number of lines with the verdict `ok` that the tutorial shows.
 const SHOWN_AS_OK: usize = 3;
 
-/// Updates the output in [`FIRST_RUN`]. The commands run with an empty cache, as they do for a new user.
+/// Updates the output in [`FIRST_RUN`]. The commands run with an empty cache, as for a new user.
 pub(crate) fn readme(sh: &Shell) -> Done {
     let cache = sh.create_temp_dir()?;
     let _cache = sh.push_env("XDG_CACHE_HOME", cache.path());
-    // The command reports downloads on standard error, so both streams are read.
+    // The command reports downloads on standard error, so both output streams are read.
     let run = cmd!(sh, "sh -c").arg(format!("{RUN} 2>&1")).read()?;
     let begun = run.lines().position(|line| line.starts_with("debian:")).unwrap_or(0);
-    // A slow run prints lines about its progress, which the page does not show.
+    // A slow run prints progress lines, which the tutorial does not show.
     let on_the_way = |line: &&str| line.contains(" over after ");
     let run: Vec<&str> = run.lines().skip(begun).filter(|line| !on_the_way(line)).collect();
     let tests = cmd!(sh, "cargo test --quiet --test cases -- --format pretty").read()?;
@@ -73,7 +75,7 @@ pub(crate) fn readme(sh: &Shell) -> Done {
     Ok(())
 }
 
-/// Returns the lines, but only the first [`SHOWN_AS_OK`] of those with the verdict `ok`.
+/// Returns the lines of a run without those with the verdict `ok` after the first [`SHOWN_AS_OK`].
 fn shortened<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     let mut well = 0;
     let mut shown = Vec::new();
@@ -88,7 +90,7 @@ fn shortened<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     shown
 }
 
-/// Replaces the lines that follow a command in a text.
+/// Replaces the lines that follow a command in the text of the tutorial.
 fn with_block(text: &str, command: &str, lines: &[&str]) -> Result<String, String> {
     let head = format!("```console\n$ {command}\n");
     let lacks = || format!("{FIRST_RUN} has no block of `{command}`");

@@ -1,5 +1,5 @@
-//! Makes the reports in reports/examples with the documented commands. Reports that need Python packages are made by
-//! hand.
+//! Generates the reports in reports/examples with the documented commands. Reports that need Python packages are made
+//! by hand.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, STACK, product};
 
-/// Folders of the examples, each with the trial that fails on [`STACK`].
+/// Folders of the examples, each with a trial that fails on [`STACK`].
 const EXAMPLES: [(&str, &str); 2] = [
     ("capture-retry-after-invalidated", "capture/retry-after-invalidated-capture[node=copy]"),
     ("graphs-long-chain", "graphs/long-chain[nodes=30000]"),
 ];
 
-/// Folders of the examples with programs, each with its trial. Such an example has only a report.
+/// Folders of the examples about program cases, each with its trial. In such a folder there is only a report.
 const PROGRAMS: [(&str, &str); 2] = [
     ("programs-masked-multiply", "programs/masked-multiply[level=O1,add=v]"),
     ("programs-missing-architecture", "programs/missing-architecture"),
@@ -21,7 +21,7 @@ const PROGRAMS: [(&str, &str); 2] = [
 
 const PASSING: [&str; 2] = ["debian:5.7.1", "debian:6.4.3"];
 
-/// Files that are published. Records and journals are left out, because they depend on the machine.
+/// Files of an example that are published. Records and journals are left out, because they depend on the machine.
 const SHOWN: [&str; 6] =
     ["case.yaml", "export.json", "minimise.json", "mitigate.json", "repro.cpp", "report.md"];
 
@@ -45,7 +45,7 @@ pub(crate) fn examples(sh: &Shell) -> Done {
         let on = ["--rocm", STACK, "--device", "emulated", "--gfx", "gfx1151"];
         cmd!(sh, "{program} minimise {trial} {on...} --out {out}").run()?;
         cmd!(sh, "{program} mitigate {trial} {on...} --out {out}").run()?;
-        // cargo sets this variable. The report would otherwise show it as a property of the machine.
+        // cargo sets this variable, which the report would otherwise show as a property of the machine.
         let report = cmd!(sh, "{program} report {trial} {on...} --out {out}");
         report.env_remove("LD_LIBRARY_PATH").run()?;
         for file in SHOWN {
@@ -55,7 +55,7 @@ pub(crate) fn examples(sh: &Shell) -> Done {
     Ok(())
 }
 
-/// Copies a file into the examples and replaces the path of the cache.
+/// Copies a generated file into the examples, and replaces the path of the cache in it.
 fn show(sh: &Shell, made: &Path, name: &str, file: &str) -> xshell::Result<()> {
     let mut text = sh.read_file(made.join(file))?;
     if let Some(cache) = std::env::var("XDG_CACHE_HOME").ok().filter(|cache| !cache.is_empty()) {

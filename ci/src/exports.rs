@@ -6,9 +6,9 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, EIGHTH, SLOW, STACK, every, product};
 
-/// Cases that are also compiled with the clang of the stack, which needs seconds for each program. There is one case
-/// for each family of features: expected failures, host and device memory, a library with kernels of its own, graphs,
-/// and arithmetic.
+/// Cases whose programs are also compiled with the clang of the stack, which takes seconds for each program. There is
+/// one case for each family of features: expected failures, host and device memory, a library with kernels of its own,
+/// graphs, and arithmetic.
 const SAMPLE: &[&str] = &[
     "capture/stream-after-invalidated-capture",
     "copies/tensors",
@@ -21,15 +21,17 @@ const SAMPLE: &[&str] = &[
     "streams/flags",
 ];
 
-/// Architectures with waves of 32 and of 64 lanes.
+/// Architectures on which the programs run: one with waves of 32 lanes and one with waves of 64 lanes.
 const ARCHITECTURES: &[&str] = &["gfx1151", "gfx90a"];
 
-/// Exports and verifies the whole library with hipRTC, and the sample with hipcc.
+/// Exports and verifies all cases as programs that compile kernels with hipRTC, and the cases in [`SAMPLE`] as programs
+/// for hipcc.
 pub(crate) fn exports(sh: &Shell) -> Done {
     verify(sh, &["--all".to_owned()], ARCHITECTURES)
 }
 
-/// Exports and verifies an eighth of the library with hipRTC, and the sample with hipcc on one architecture.
+/// Exports and verifies an eighth of all cases as programs that compile kernels with hipRTC, and the cases in
+/// [`SAMPLE`] as programs for hipcc on one architecture.
 pub(crate) fn sample(sh: &Shell) -> Done {
     let program = product(sh)?;
     let eighth = every(sh, &program, EIGHTH, |case| {
@@ -41,7 +43,7 @@ pub(crate) fn sample(sh: &Shell) -> Done {
 fn verify(sh: &Shell, cases: &[String], architectures: &[&str]) -> Done {
     let families: BTreeSet<String> = fs::read_dir(sh.current_dir().join("cases"))?
         .filter_map(|entry| Some(entry.ok()?.path()))
-        // `export` refuses program cases.
+        // `rocrepro export` rejects program cases.
         .filter(|path| path.is_dir() && !path.ends_with("programs"))
         .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
         .collect();

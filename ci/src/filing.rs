@@ -1,4 +1,5 @@
-//! Makes an issue report for every case under an injected fault: minimises, exports, verifies and reports.
+//! Makes an issue report for every case under an injected fault, as a user would: minimises the trial, exports and
+//! verifies a program, and writes the report.
 
 use std::{
     borrow::Cow,
@@ -14,10 +15,11 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, STACK, product};
 
-/// Number of cases that are processed at the same time.
+/// Number of cases for which reports are made at the same time.
 const AT_ONCE: usize = 3;
 
-/// Cases of the gate. They are quick, and their faults are a fault of the device, of a kernel and of a call.
+/// Cases for which the gate makes reports. They are quick. The fault is injected in the device for one of them, in a
+/// kernel for another one, and at a call for the third one.
 const SAMPLE: [&str; 3] = ["capture/begin-twice", "copies/memset", "kernels/saxpy"];
 
 /// Makes a report for every case under the first fault that the case declares.
@@ -79,11 +81,11 @@ fn case(trial: &str) -> &str {
     trial.split('[').next().unwrap_or(trial)
 }
 
-/// Makes the report for one case. Returns a line with the result of each step.
+/// Makes the report for one case. Returns one line that summarises the results of all commands.
 fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, String> {
     let run = |arguments: &[&str]| -> Result<Output, String> {
         let mut command = Command::new(program);
-        // Runs one trial at a time, because other cases run at the same time.
+        // Each command runs one trial at a time, because other cases are processed at the same time.
         command.args(arguments).args(["--rocm", STACK, "--device", "emulated", "--jobs", "1"]);
         let output = command.output().map_err(|e| e.to_string())?;
         if output.status.success() {
@@ -101,12 +103,12 @@ fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, 
     let (folder, minimal, source) =
         (out.display().to_string(), path("case.yaml"), path("repro.cpp"));
     let minimised = run(&["minimise", trial, "--fault", fault, "--out", &folder])?;
-    // The program must fail on the faulty device in the same way as the trial, and pass on the healthy device.
+    // The exported program must fail on the faulty device in the same way as the trial, and pass on the healthy device.
     let from = ["export", "case", "--cases-from", &minimal, "--trust", "--verify"];
     run(&[&from[..], &["--out", &source, "--fault", fault]].concat())?;
     let healthy = run(&[&from[..], &["--out", &path("healthy.cpp")]].concat())?;
     if !text(&healthy.stderr).contains(": pass ") {
-        // The program may fail on the healthy device only if the trial itself fails on this release.
+        // The exported program may fail on the healthy device only if the trial itself fails on this release.
         let itself = run(&["run", trial, "--trials"])?;
         if !text(&itself.stdout).starts_with("known ") {
             return Err(format!("on the healthy device: {}", text(&healthy.stderr)));

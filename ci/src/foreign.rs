@@ -1,6 +1,6 @@
-//! Runs the tests of frameworks on the emulated device. A seed draws test files and some tests of each file. The tests
-//! of a file run in one process with a time limit. They come from a checkout that the user names, because this
-//! repository does not contain a copy.
+//! Runs the tests of frameworks on the emulated device. From a seed, test files are drawn, and some tests of each file.
+//! The drawn tests of a file run in one process with a time limit. The test files come from a checkout of the framework
+//! that the user names, because this repository contains no copy.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ struct Suite {
     name: &'static str,
     /// Additional packages that the tests import.
     packages: &'static [&'static str],
-    /// Environment variables of the tests.
+    /// Environment variables with which the tests run.
     environment: &'static [&'static str],
 }
 
@@ -35,14 +35,14 @@ const SUITES: &[Suite] = &[
         environment: &[
             "XLA_PYTHON_CLIENT_PREALLOCATE=false",
             "JAX_PLATFORMS=rocm,cpu",
-            // Autotuning takes long, and its result has no meaning on an emulated device.
+            // Autotuning takes long, and its result means nothing on an emulated device.
             "XLA_FLAGS=--xla_gpu_autotune_level=0",
         ],
     },
 ];
 
-/// Shell script that merges both streams, so that messages of the device appear after the name of the test that is
-/// running.
+/// Shell script that merges standard output and standard error of a command. Messages of the device then appear after
+/// the name of the test that is running.
 const TOGETHER: &str = r#"exec "$@" 2>&1"#;
 
 #[derive(Debug, PartialEq)]
@@ -57,7 +57,7 @@ struct Draw {
     tests: usize,
     /// Time limit of each process, in seconds.
     limit: u32,
-    /// Prefixes of the paths of files, relative to `at`. An empty list selects all files.
+    /// Prefixes of the paths of test files, relative to `at`. An empty list selects all files.
     names: Vec<String>,
 }
 
@@ -185,7 +185,7 @@ fn text_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Collects the pytest files below a folder, sorted by name.
+/// Collects the pytest files in the folder `below` and its subfolders, sorted by name.
 fn find(at: &Path, below: &str, files: &mut Vec<String>) -> Done {
     let mut entries = Vec::new();
     for entry in fs::read_dir(at).map_err(|error| format!("{}: {error}", at.display()))? {
@@ -212,12 +212,12 @@ fn collected<'a>(text: &'a str, file: &str) -> Vec<&'a str> {
     text.lines().filter(is_of).collect()
 }
 
-/// Reads the outcomes of tests from the output of `pytest -v -s`. pytest prints the name of a test before it begins,
-/// and its result after the output of the test. If no test began, the first test counts as crashed, so that each
-/// process makes progress. If the time limit ended a test that was not the first one in its process, the test has no
-/// outcome yet and runs again in another process.
+/// Reads the outcomes of tests from the output of `pytest -v -s`. pytest prints the name of a test before the test
+/// begins, and the result after the output of the test. `late` is true if the time limit ended the process. If no test
+/// began, the first test gets an outcome nevertheless, so that each process makes progress. If the time limit ended a
+/// test that was not the first one in its process, that test has no outcome yet and runs again in another process.
 fn became<'a>(text: &str, tests: &[&'a str], late: bool) -> Vec<(&'a str, Outcome)> {
-    // The summary of the failures comes after the output of the tests.
+    // pytest prints its summary of the failures after the output of the tests.
     let run = text.split("\n=== short test summary").next().unwrap_or(text);
     let run = run.split("= FAILURES =").next().unwrap_or(run);
     let mut begun: Vec<(usize, usize, &str)> = Vec::new();
@@ -225,7 +225,7 @@ fn became<'a>(text: &str, tests: &[&'a str], late: bool) -> Vec<(&'a str, Outcom
     for line in run.split_inclusive('\n') {
         let is_of =
             |test: &&&str| line.strip_prefix(**test).is_some_and(|rest| rest.starts_with(' '));
-        // The name of a test may be a prefix of another name, so the longest match is used.
+        // The name of one test may be a prefix of another name, so the longest matching name is used.
         let test = tests.iter().filter(is_of).max_by_key(|test| test.len());
         if let Some(test) = test.filter(|test| !begun.iter().any(|(.., known)| known == *test)) {
             begun.push((at, at + test.len(), test));
@@ -252,7 +252,7 @@ fn became<'a>(text: &str, tests: &[&'a str], late: bool) -> Vec<(&'a str, Outcom
     became
 }
 
-/// Converts a result of pytest. Expected failures (`xfail`) count as skipped.
+/// Converts a result that pytest prints into an outcome. Expected failures (`xfail`) count as skipped.
 fn word(said: &str) -> Option<Outcome> {
     match said {
         "PASSED" | "XPASS" => Some(Outcome::Passed),
@@ -262,7 +262,7 @@ fn word(said: &str) -> Option<Outcome> {
     }
 }
 
-/// Returns the reason of a failure from the summary.
+/// Returns the reason for a test's failure from pytest's summary.
 fn why<'a>(text: &'a str, test: &str) -> &'a str {
     ["FAILED", "ERROR"]
         .iter()

@@ -7,17 +7,17 @@ use xshell::{Shell, cmd};
 use crate::{Done, STACK, built};
 
 /// A framework from PyPI. Its name is also the name of its libraries in `--with`, the name of its Python environment,
-/// and the prefix of its cases in `programs`.
+/// and the prefix of its cases in `cases/programs`.
 pub(crate) struct Framework {
     pub name: &'static str,
-    /// Packages that the cases need. Packages that only the framework's own tests need are not included.
+    /// Python packages that the cases need. Packages that only the framework's own tests need are not included.
     pub packages: &'static [&'static str],
     /// Architectures on which the cases run.
     gfx: &'static [&'static str],
-    /// An older release on which the cases also run, with the architectures for that release.
+    /// An older release on which the cases also run, with the architectures to use on it.
     older: Option<(&'static str, &'static [&'static str])>,
-    /// Cases that the gate runs on the first architecture. The list is empty if the libraries are too large. For
-    /// example, those of CuPy have 1.8 GB.
+    /// Cases that the gate runs on the first architecture. Empty if the libraries of the framework are too large; those
+    /// of CuPy, for example, have 1.8 GB.
     sample: &'static [&'static str],
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FRAMEWORKS.iter().map(|it| it.name)
 }
 
-/// Checks that every declared fault makes each case of every framework fail.
+/// Proves that every declared fault makes the cases of each framework fail.
 pub(crate) fn all(sh: &Shell) -> Done {
     let program = built(sh)?;
     for it in FRAMEWORKS {
@@ -79,7 +79,7 @@ pub(crate) fn all(sh: &Shell) -> Done {
     Ok(())
 }
 
-/// Makes the same check for the cases of the gate.
+/// Proves the same for the framework cases that the gate runs.
 pub(crate) fn sample(sh: &Shell) -> Done {
     let program = built(sh)?;
     for it in FRAMEWORKS.iter().filter(|it| !it.sample.is_empty()) {
@@ -91,13 +91,14 @@ pub(crate) fn sample(sh: &Shell) -> Done {
     Ok(())
 }
 
-/// Prepares the framework that has the name of a page. Does nothing for other pages.
+/// Prepares the framework whose name is `name`, for a page with the same name. Does nothing if no framework has this
+/// name.
 pub(crate) fn prepare(sh: &Shell, name: &str) -> Done {
     let Some(it) = FRAMEWORKS.iter().find(|it| it.name == name) else { return Ok(()) };
     prepared(sh, &built(sh)?, it)
 }
 
-/// Fetches the libraries of a framework and creates its Python environment.
+/// Fetches the libraries that a framework needs, and creates its Python environment.
 fn prepared(sh: &Shell, program: &Path, it: &Framework) -> Done {
     let Framework { name, packages, gfx, older, .. } = *it;
     for (stack, gfx) in [(STACK, gfx)].into_iter().chain(older) {

@@ -1,4 +1,4 @@
-//! The gate: all checks of the project. Each part prints how long it took.
+//! The gate: all checks that a change has to pass. Each part of the gate prints how long it took.
 
 use std::{
     fs::File,
@@ -15,8 +15,8 @@ use crate::{
 
 type Part = (&'static str, fn() -> Done);
 
-/// Phases of the gate. The parts of a phase use results of earlier phases. Two parts run at the same time, because many
-/// parts wait for downloads or for single programs. The longest part comes first.
+/// Phases of the gate. The parts of a phase use results of earlier phases. Two parts of a phase run at the same time,
+/// because many parts wait for downloads or for single programs. The longest part of a phase comes first.
 const PHASES: [&[Part]; 3] = [
     &[("build", build)],
     &[("stack", stack), ("lint", lint)],
@@ -39,7 +39,7 @@ pub(crate) fn all() -> Done {
     PHASES.into_iter().try_for_each(run)
 }
 
-/// Runs the parts of a phase. After a failure no further part begins.
+/// Runs the parts of a phase. After a failure, no further part begins.
 fn run(parts: &[Part]) -> Done {
     let mut waiting = parts.iter();
     let mut running: Vec<Running> = Vec::new();
@@ -71,8 +71,8 @@ fn run(parts: &[Part]) -> Done {
     }
 }
 
-/// A part that runs in a process of its own. Its output is printed when the part has ended, so that the output of two
-/// parts is not mixed.
+/// A part of the gate that runs in a process of its own. Its output is printed when the part has ended, so that the
+/// output of two parts is not mixed.
 struct Running {
     name: &'static str,
     child: Child,
@@ -95,7 +95,7 @@ impl Running {
     }
 }
 
-/// Runs a part in this process and prints its time.
+/// Runs a part of the gate in this process, and prints how long it took.
 pub(crate) fn part(name: &str) -> Done {
     let named = PHASES.into_iter().flatten().find(|(part, _)| *part == name);
     let (name, part) = named.ok_or_else(|| format!("the gate has no part `{name}`"))?;
@@ -107,8 +107,8 @@ pub(crate) fn part(name: &str) -> Done {
     done.map_err(|error| format!("{name}: {error}").into())
 }
 
-/// Returns the processor time of all children that have ended, in seconds. `proc_pid_stat(5)` reports hundredths of
-/// seconds.
+/// Returns the processor time of all child processes that have ended, in seconds. `proc_pid_stat(5)` reports the time
+/// in hundredths of seconds.
 fn processor_seconds() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();

@@ -1,5 +1,5 @@
-//! Tests `--launcher` with real launchers: Slurm with one node, sshd, bubblewrap, podman and sudo. The task sets them
-//! up in a folder of its own and ends them. Slurm needs root.
+//! Tests `--launcher` with real launchers: Slurm with one node, sshd, bubblewrap, podman and sudo. The task sets up
+//! Slurm and sshd in a temporary folder and ends them at the end. Slurm needs root.
 
 use std::{
     fs,
@@ -23,7 +23,8 @@ const MORE: &[&str] = &["/usr/sbin/sshd", "/usr/bin/bwrap", "/usr/bin/podman", "
 
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
 
-/// Arguments for each trial with a launcher, the expected exit code, and text that must be in the output.
+/// Runs of the trial with each launcher: the arguments, the expected exit code, and a text that the output must
+/// contain.
 const TRIALS: &[(&[&str], i32, &str)] = &[
     (&["--env", "HIP_LAUNCH_BLOCKING=1", "--env", "A=two words; $HOME"], 0, "1 passed"),
     (&["--fault", "copy.zero"], 1, "wrong-data:dst.back:zero"),
@@ -31,7 +32,7 @@ const TRIALS: &[(&[&str], i32, &str)] = &[
     (&["--limit", "stack=16M", "--limit", "files=512"], 0, "1 passed"),
 ];
 
-/// A daemon that this task has started. It is killed when the value is dropped.
+/// A daemon that the task has started. It is killed when the value is dropped.
 struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -53,7 +54,7 @@ pub(crate) fn launchers(sh: &Shell) -> Done {
     }
     let built = crate::built(sh)?;
     let folder = PathBuf::from("/tmp/rocrepro-launchers");
-    // Creating fails if the folder exists. Another user could have created it.
+    // Creating the folder fails if it exists, because another user could have created it.
     fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let result = all(sh, &built, &folder);
     fs::remove_dir_all(&folder)?;
@@ -115,7 +116,7 @@ fn all(sh: &Shell, built: &Path, folder: &Path) -> Done {
     }
 }
 
-/// Returns a process of the program that is still running after the trials, if any.
+/// Returns a description of one process of the program that still runs after the trials; `None` if all have ended.
 fn left(program: &Path) -> Option<String> {
     let begun = Instant::now();
     loop {

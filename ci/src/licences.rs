@@ -1,18 +1,18 @@
-//! Compares the licences and sources of every package, including packages for tests, with deny.toml. `cargo deny`
-//! checks more, for example advisories. Only the workflow runs `cargo deny`, because it needs the network and takes
-//! long to compile.
+//! Checks the licence and the source of every package, including packages that only tests need, against deny.toml.
+//! `cargo deny` checks more, for example advisories. Only the workflow runs `cargo deny`, because it needs the network
+//! and takes long to compile.
 
 use serde_json::Value;
 use spdx::{Expression, LicenseReq, Licensee, ParseMode};
 use xshell::{Shell, cmd};
 
-/// The only allowed source of packages from outside this repository.
+/// The only source from which packages outside of this repository may come.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Checks the packages in the lock file.
+/// Checks the packages in Cargo.lock.
 ///
 /// # Errors
-/// Returns every package with a licence or a source that is not allowed.
+/// Returns every package whose licence or source is not allowed.
 pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let list: toml::Table = sh.read_file("deny.toml")?.parse()?;
     let allowed = list.get("licenses").and_then(|licences| licences.get("allow")?.as_array());

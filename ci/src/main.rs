@@ -1,5 +1,5 @@
-//! Tasks of developers and of CI, run as `cargo run -p ci -- TASK`. `.ci/run` and the workflows only call these tasks,
-//! so a developer can run everything that CI runs.
+//! Tasks for developers and CI, run as `cargo run -p ci -- TASK`. `.ci/run` and the workflows only call these tasks, so
+//! a developer can run everything that CI runs.
 
 mod amd_tests;
 mod architectures;
@@ -38,13 +38,14 @@ use xshell::{PushEnv, Shell, cmd};
 
 const STACK: &str = "debian:7.2.4";
 
-/// Packages of [`STACK`] in addition to HIP: libraries for the cases, the compiler for exported programs, and AMD's
+/// Components of [`STACK`] in addition to HIP: libraries for the cases, the compiler for exported programs, and AMD's
 /// tests.
 const WITH: &str = "hiprand,hipblaslt,rocblas,dev,tests";
 
 /// ROCm releases on which every change is tested, each with an architecture that its runtime supports and with options.
-/// `cargo test` runs all cases on the first release, except for cases whose large libraries are not fetched. The option
-/// `gemm` selects those cases. The short timeout of the oldest release saves minutes of expected hangs.
+/// `cargo test` runs all cases on the first release, except for cases that need large libraries which are not fetched.
+/// The option `gemm` selects those cases. The short timeout of the oldest release saves minutes, because some trials
+/// are expected to hang on it.
 const STACKS: [(&str, &str, &[&str]); 4] = [
     (STACK, "gfx1151", &["--with", WITH, "gemm"]),
     ("debian:6.4.3", "gfx1151", &[]),
@@ -52,8 +53,7 @@ const STACKS: [(&str, &str, &[&str]); 4] = [
     ("debian:5.2.3", "gfx90a", &["--quiet-timeout", "4"]),
 ];
 
-/// Options that exclude cases whose programs import Python packages. The gate does not install these packages, so the
-/// programs cannot run.
+/// Options that exclude cases whose programs import Python packages. The gate does not install these packages.
 const PACKAGED: &[&str] = &[
     "--exclude",
     "programs/cupy-*",
@@ -67,41 +67,45 @@ const PACKAGED: &[&str] = &[
     "programs/onnxruntime-*",
 ];
 
-/// Time limit without output, in seconds. The default of two minutes would be spent for each fault that makes a program
-/// hang.
+/// Options that limit the time without output to 20 seconds. With the default, each fault that makes a program hang
+/// would take two minutes.
 const HANGS: &[&str] = &["--quiet-timeout", "20"];
 
-/// Cases that take minutes, because their programs run long under all faults or because they are slow to compile.
+/// Cases that take minutes, because they are slow to compile, or because their programs run long under every fault.
 const SLOW: &[&str] =
     &["programs/rocblas-shapes", "programs/eigenvectors-through-lds", "capture/every-call"];
 
-/// Arguments of `fuzz` in the gate. The kernels are the same each time and take less than half a minute.
+/// Arguments of `isa-verify fuzz` in the gate. The random kernels are the same each time and take less than half a
+/// minute.
 const SAMPLE: &[&str] = &["seed=1", "batches=1", "kernels=32", "jobs=2", "gfx90a", "gfx1151"];
 const WAITS: &[&str] = &["waits", "-O3", "loads=4", "gfx90a", "gfx1151"];
-/// Arguments of `races` in the gate: four of nine architectures.
+/// Arguments of `isa-verify races` in the gate: four of nine architectures.
 const RACES: &[&str] = &["races", "-O3", "gfx90a", "gfx942", "gfx1151", "gfx1201"];
-/// Architectures in the gate for kernels that are not modified.
+/// Architectures on which the gate runs kernels that are not modified.
 const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx950", "gfx1151", "gfx1201"];
-/// Arguments that compare each operand form of an instruction with a model of one lane.
+/// Arguments of `isa-verify forms` in the gate, which compares each operand form of an instruction with a model of one
+/// lane.
 const FORMS: &[&str] = &["forms", "gfx908"];
-/// Arguments that compare each encoding of an instruction with the plain encoding of the same instruction.
+/// Arguments of `isa-verify words` in the gate, which compares each encoding of an instruction with the plain encoding
+/// of the same instruction.
 const WORDS: &[&str] = &["words", "native", "gfx90a", "gfx1100", "gfx1201"];
-/// Arguments of `bits` in the gate, which tests random instruction words. These two releases are used because their
-/// disassemblers omit different bits.
+/// Arguments of `isa-verify bits` in the gate, which tests random instruction words, for each of two releases. These
+/// releases are used because their disassemblers omit different bits.
 const BITS: [(&str, &[&str]); 2] = [
     (STACK, &["bits", "each=1", "gfx90a", "gfx1201"]),
     ("debian:6.4.3", &["bits", "each=1", "gfx1151"]),
 ];
-/// Arguments of the task `fuzz`: about 100 000 comparisons, which take more than an hour on one processor.
+/// Arguments of `isa-verify fuzz` in the task `fuzz`: about 100 000 comparisons, which take more than an hour on one
+/// processor.
 const FUZZ: &[&str] = &["seed=1000", "batches=50", "jobs=2"];
 
-/// Number of programs that the order tests draw in the gate. `cargo test` alone draws 300, and `ci -- order` draws
-/// 5000.
+/// Number of random programs that the order tests draw in the gate. `cargo test` alone draws 300, and `ci -- order`
+/// draws 5000.
 const ORDERED: &str = "75";
 
-/// The gate exports every eighth case, and proves the faults of every eighth case.
+/// The gate exports every eighth case, and runs `prove` on every eighth case.
 const EIGHTH: usize = 8;
-/// The gate mutates every twentieth case.
+/// The gate runs `prove --mutate` on every twentieth case.
 const TWENTIETH: usize = 20;
 
 const USAGE: &str = "\
@@ -232,7 +236,7 @@ fn arguments_have(word: &str) -> bool {
     std::env::args().skip(2).any(|argument| argument == word)
 }
 
-/// Builds the command and fetches [`STACK`]. Returns the path of the command.
+/// Builds rocrepro and fetches [`STACK`]. Returns the path of the program.
 fn product(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let program = built(sh)?;
     fetched(sh, &program)?;
@@ -243,10 +247,10 @@ fn fetched(sh: &Shell, program: &Path) -> xshell::Result<()> {
     cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()
 }
 
-/// Builds the command with the profile of `cargo test`, which optimises the crates that compute. Returns the path of
-/// the command.
+/// Builds rocrepro with the profile of `cargo test`, which optimises the crates that compute much. Returns the path of
+/// the program.
 fn built(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    // Another choice of packages would select other features and cause a second build.
+    // Building other packages would select other features of the dependencies, and cause a second build.
     cmd!(sh, "cargo test --quiet --workspace --locked --no-run --test cli").run()?;
     Ok(debug(sh))
 }
@@ -267,8 +271,8 @@ fn shell() -> Result<Shell, Box<dyn std::error::Error>> {
     Ok(shell)
 }
 
-/// Selects the oldest supported Rust (`rust-version`) for as long as the returned value lives. If rustup cannot install
-/// it, prints a message and keeps the current Rust.
+/// Selects the oldest supported Rust (`rust-version`) until the returned value is dropped. If rustup cannot install it,
+/// prints a message and keeps the current Rust.
 fn oldest_rust(sh: &Shell) -> Result<Option<PushEnv<'_>>, Box<dyn std::error::Error>> {
     let manifest = sh.read_file("Cargo.toml")?;
     let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
@@ -293,7 +297,7 @@ fn lint() -> Done {
     let _oldest = oldest_rust(&sh)?;
     let all = ["--workspace", "--all-targets", "--features", "fuzz/targets", "--locked"];
     cmd!(sh, "cargo clippy {all...} -- -D warnings").run()?;
-    // With `--examples`, dependencies have the same features as for clippy and are not checked a second time.
+    // With `--examples`, dependencies get the same features as for clippy, so they are not checked a second time.
     cmd!(sh, "cargo doc --quiet --workspace --no-deps --locked --lib --bin ci --examples")
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()?;
@@ -307,7 +311,8 @@ fn build() -> Done {
     Ok(())
 }
 
-/// Fetches the stack for all parts. Uses the built command, because `cargo run` would wait for `lint`.
+/// Fetches the stack for all parts of the gate. Uses the program that is already built, because `cargo run` would wait
+/// for `lint`.
 fn stack() -> Done {
     let sh = shell()?;
     fetched(&sh, &debug(&sh))?;
@@ -316,18 +321,20 @@ fn stack() -> Done {
 
 fn test() -> Done {
     let sh = shell()?;
-    // Tests of hangs mostly wait, so one thread more than processors keeps all processors busy.
+    // Tests of hangs mostly wait, so one thread more than there are processors keeps all processors busy.
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
     cmd!(sh, "cargo test --workspace --locked")
         .env("RUST_TEST_THREADS", (processors + 1).to_string())
         .env("ROCREPRO_ORDER_PROGRAMS", ORDERED)
-        // With a fixed seed, a failure of the gate is caused by the change. Other runs draw new examples.
+        // With a fixed seed, only the change can cause a failure of the gate. Runs outside of the gate draw new
+        // examples.
         .env("PROPTEST_RNG_SEED", "2026")
         .run()?;
     Ok(())
 }
 
-/// Runs the kernels of the gate, which need only the interpreter. They are the same each time and take two minutes.
+/// Runs the verification of the interpreter that is part of the gate. It needs no emulated device, always uses the same
+/// kernels, and takes two minutes.
 fn kernels_sample() -> Done {
     let sh = shell()?;
     kernels(&sh, KERNELS)?;
@@ -339,13 +346,13 @@ fn kernels_sample() -> Done {
     drawn(&sh, SAMPLE)
 }
 
-/// Runs random kernels in the interpreter and compares the results with the host.
+/// Runs random kernels in the interpreter and compares their results with the host's.
 fn drawn(sh: &Shell, words: &[&str]) -> Done {
     let words: Vec<&str> = ["fuzz"].iter().chain(words).copied().collect();
     kernels(sh, &words)
 }
 
-/// Compares how the interpreter and the disassembler of each release decode random words.
+/// Compares how the interpreter decodes random instruction words with the disassembler of each release.
 fn bits() -> Done {
     let sh = shell()?;
     let more: Vec<String> = std::env::args().skip(2).collect();
@@ -360,7 +367,7 @@ fn bits() -> Done {
     })
 }
 
-/// Runs the verification suite of the interpreter on [`STACK`].
+/// Runs the verification suite of the interpreter with the compiler of [`STACK`].
 fn kernels(sh: &Shell, words: &[&str]) -> Done {
     kernels_of(sh, STACK, words)
 }
@@ -371,7 +378,7 @@ fn kernels_of(sh: &Shell, stack: &str, words: &[&str]) -> Done {
         cmd!(sh, "{program} rocm fetch {stack}").run()?;
     }
     let root = cmd!(sh, "{program} rocm path {stack}").read()?;
-    // All packages are built, for the same reason as in `built`.
+    // All packages are built, because other features would cause a second build; see `built`.
     cmd!(sh, "cargo build --quiet --workspace --locked --bin isa-verify").run()?;
     let verify = program.with_file_name("isa-verify");
     cmd!(sh, "{verify} {words...}").env("ROCREPRO_ROCM_ROOT", root).run()?;
@@ -390,13 +397,14 @@ fn stacks() -> Done {
     on_stacks(0, |_| Vec::new())
 }
 
-/// Runs a quarter of the trials, each on one of the older releases. The part `test` covers the newest release.
+/// Runs a quarter of the trials, distributed over the older releases. `cargo test` covers the newest release.
 fn stacks_sample() -> Done {
     let older = STACKS.len() - 1;
     on_stacks(1, |part| vec!["--shard".to_owned(), format!("{part}/{}", 4 * older)])
 }
 
-/// Runs the cases on the releases from index `first` on. `words` returns additional arguments for each release.
+/// Runs the cases on the releases from index `first` on. `words` returns additional arguments, given the index of the
+/// release.
 fn on_stacks(first: usize, words: impl Fn(usize) -> Vec<String>) -> Done {
     let sh = shell()?;
     let program = product(&sh)?;
@@ -420,13 +428,13 @@ fn prove_sample() -> Done {
     let program = product(&sh)?;
     let sample = every(&sh, &program, EIGHTH, |case| !SLOW.contains(&case))?;
     cmd!(sh, "{program} prove --device emulated {HANGS...} {sample...} {PACKAGED...}").run()?;
-    // `--mutate` does not modify programs.
+    // `--mutate` does not modify program cases.
     let sample = every(&sh, &program, TWENTIETH, |case| !case.starts_with("programs/"))?;
     cmd!(sh, "{program} prove --mutate --device emulated {sample...}").run()?;
     Ok(())
 }
 
-/// Returns every `one_of`-th case among the wanted cases.
+/// Returns every n-th of the cases for which `wanted` returns true, where n is `one_of`.
 fn every(
     sh: &Shell,
     program: &Path,

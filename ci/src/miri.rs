@@ -1,16 +1,16 @@
-//! Runs the unsafe code of the interpreter and the table of calls under Miri. Miri detects errors that a sanitizer for
-//! machine code cannot detect: accesses through invalidated references, and invalid values of a type.
+//! Runs the unsafe code of the interpreter, and the table of calls in `hip-sys`, under Miri. Miri detects errors that a
+//! sanitizer for machine code cannot detect: accesses through invalidated references, and invalid values of a type.
 
 use xshell::{Shell, cmd};
 
-/// Packages to test, with arguments of `cargo test`. Miri is about a thousand times slower than a processor, so tests
-/// with long histories and tests of clocks are left out. The remaining tests take minutes.
+/// Packages to test, each with arguments for `cargo test`. Miri is about a thousand times slower than a processor, so
+/// tests with long histories and tests of clocks are left out. The remaining tests take minutes.
 const RUNS: [(&str, &[&str]); 2] = [
     ("isa", &["--test", "isa", "--", "malformed::", "memory::", "registers::", "unnamed::"]),
     ("plan", &["--lib", "--", "--skip", "the_reach_is_that_of_the_reference"]),
 ];
 
-/// Runs the tests under Miri with the newest nightly Rust, which rustup installs.
+/// Runs the tests under Miri, with the newest nightly Rust. rustup installs that version.
 ///
 /// # Errors
 /// Fails if Miri reports undefined behaviour or a test fails.
@@ -18,7 +18,7 @@ pub(crate) fn miri(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let install =
         ["toolchain", "install", "nightly", "--profile", "minimal", "--component", "miri"];
     cmd!(sh, "rustup {install...} --no-self-update").quiet().ignore_stderr().run()?;
-    // The interpreter requires these instructions, and Miri supports them.
+    // The interpreter requires these instruction set extensions, and Miri supports them.
     let able = "-Ctarget-feature=+avx2,+fma,+bmi1,+bmi2,+lzcnt,+popcnt";
     let _able = sh.push_env("RUSTFLAGS", able);
     // The interpreter converts integer addresses of kernels into pointers.

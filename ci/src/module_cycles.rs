@@ -1,12 +1,12 @@
-//! Finds cyclic dependencies between the top-level modules of a crate, because such modules can only be understood
-//! together. The check reads paths that start at the root of the crate, with `crate` or with enough `super`, and the
-//! re-exports of the root.
+//! Finds cyclic dependencies between the top-level modules of a crate, because the modules of a cycle can only be
+//! understood together. The check reads paths that start at the root of the crate, with `crate` or with enough `super`,
+//! and the names that the root re-exports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use xshell::{Shell, cmd};
 
-/// Accepted cycle: a crate and the modules of the cycle. Each module has the reason for its dependency.
+/// An accepted cycle: the crate, and each module of the cycle with the reason for its dependency.
 type Circle = (&'static str, &'static [(&'static str, &'static str)]);
 
 const CIRCLES: [Circle; 2] = [
@@ -50,7 +50,7 @@ struct Crate {
     public: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Checks the crates of the harness.
+/// Checks the modules of all crates in `harness/`.
 ///
 /// # Errors
 /// Lists every cycle that is not accepted, and every accepted cycle that does not exist any more.
@@ -98,7 +98,8 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// Returns the module of each name that the root re-exports. `public` contains the public names of the modules.
+/// Returns, for each name that the root re-exports, the module that declares the name. `public` contains the public
+/// names of each module.
 fn handed_on(root: &str, public: &BTreeMap<String, BTreeSet<String>>) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for statement in root.split(';') {
@@ -121,8 +122,8 @@ fn declared(text: &str) -> BTreeSet<String> {
     public.filter_map(named).collect()
 }
 
-/// Returns the names of its own crate that a file uses outside its tests. `levels` is the number of levels between the
-/// file and the root.
+/// Returns the names of the file's own crate that the file uses outside of its tests. `levels` is the number of module
+/// levels between the file and the root.
 fn used_by(text: &str, levels: usize) -> BTreeSet<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let code: String = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
@@ -133,7 +134,7 @@ fn used_by(text: &str, levels: usize) -> BTreeSet<String> {
             None => found.extend(name(rest)),
             Some(list) => {
                 let mut depth = 0;
-                // A name is at the start and after each comma that is not inside inner braces.
+                // A name begins at the start of the list, and after each comma outside of inner braces.
                 found.extend(name(list));
                 for (at, c) in list.char_indices() {
                     match c {
@@ -150,7 +151,7 @@ fn used_by(text: &str, levels: usize) -> BTreeSet<String> {
     found
 }
 
-/// Returns the name at the start of a path.
+/// Returns the first name in a path; `None` if the path does not begin with a name.
 fn name(path: &str) -> Option<String> {
     let path = path.trim_start();
     let end = path.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(path.len());
@@ -158,7 +159,7 @@ fn name(path: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// Merges several modules of the graph into one.
+/// Returns the graph with all these modules merged into one.
 fn as_one(graph: &Graph, modules: &BTreeSet<&str>) -> Graph {
     let all = modules.iter().copied().collect::<Vec<_>>().join("+");
     let of = |name: &String| if modules.contains(&**name) { all.clone() } else { name.clone() };
@@ -171,7 +172,7 @@ fn as_one(graph: &Graph, modules: &BTreeSet<&str>) -> Graph {
     whole
 }
 
-/// Returns true if `module` depends on itself through modules of the given set.
+/// Returns true if `module` depends on itself through modules in `modules`.
 fn comes_back(graph: &Graph, modules: &BTreeSet<&str>, module: &str) -> bool {
     let used = |of: &str| graph.get(of).into_iter().flatten().map(String::as_str);
     let mut reached = BTreeSet::new();
@@ -184,7 +185,8 @@ fn comes_back(graph: &Graph, modules: &BTreeSet<&str>, module: &str) -> bool {
     reached.contains(module)
 }
 
-/// Returns a cycle: each module uses the next one, and the last module uses the first one.
+/// Returns a cycle in the graph, if there is one: each module uses the next one, and the last module is the first one
+/// again.
 fn circle(graph: &Graph) -> Option<Vec<String>> {
     fn follow<'a>(
         graph: &'a Graph,
@@ -240,7 +242,7 @@ mod tests {
         assert_eq!(circle(&as_one(&uses, &known)), None);
         let back = known.iter().map(|module| comes_back(&uses, &known, module));
         assert_eq!(back.collect::<Vec<_>>(), [true, true, false]);
-        // A path through a module outside the set is not a cycle of the set.
+        // A cycle that leads through a module outside of the accepted set is not accepted.
         let uses = graph(&[("b", &["c", "x"]), ("c", &["b"]), ("x", &["b"])]);
         let found = circle(&as_one(&uses, &BTreeSet::from(["b", "c"])));
         assert_eq!(found, Some(["b+c", "x", "b+c"].map(str::to_owned).into()));

@@ -1,23 +1,23 @@
-//! Mutation testing of `plan`, `judge` and `case`, which decide results. The tests of the crate, or of a crate that
-//! depends on it, must detect each mutant.
+//! Mutation testing of `plan`, `judge` and `case`, which decide the results of trials. The tests of the mutated crate,
+//! or of a crate that depends on it, must detect each mutant.
 
 use std::{collections::BTreeMap, path::Path};
 
 use xshell::{Shell, cmd};
 
-/// Crates to mutate. Each has a crate that depends on it, whose tests count too.
+/// Crates to mutate, each with crates that depend on it and whose tests count too.
 const CRATES: [(&str, &str); 3] =
     [("plan", "case,export,rewrite"), ("judge", "report"), ("case", "export")];
 
-/// Mutants that may survive, one per line, with the reason after ` # `. They are named as by cargo-mutants, but without
-/// line and column.
+/// Mutants that may survive, one per line, with the reason after ` # `. Their names are those of cargo-mutants, but
+/// without line and column.
 const ACCEPTED: &str = include_str!("../mutants.txt");
 
-/// Time limits for the tests and the build of one mutant, in seconds. The limit for tests ends mutants with endless
-/// loops.
+/// Options that limit the time for the tests and for the build of one mutant, in seconds. The limit for tests ends
+/// mutants with endless loops.
 const LIMITS: [&str; 4] = ["--timeout", "300", "--build-timeout", "300"];
 
-/// Runs all mutants of all crates, or of the crates in `only`. This takes hours.
+/// Tests all mutants of all crates, or of the crates in `only`. This takes hours.
 ///
 /// # Errors
 /// Fails if a mutant survives that is not accepted, or if an accepted mutant does not survive.
@@ -31,7 +31,7 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
         );
     }
     let accepted = accepted(ACCEPTED)?;
-    // proptest need not simplify a failing example, because the result is not read.
+    // proptest need not simplify failing examples, because its messages are not read.
     let _quick = sh.push_env("PROPTEST_MAX_SHRINK_ITERS", "1");
     let mut problems = Vec::new();
     let named = |name: &str| only.is_empty() || only.iter().any(|other| other == name);
@@ -39,8 +39,8 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
         let out = format!("target/mutants/{name}");
         sh.remove_path(&out)?;
         sh.create_dir(&out)?;
-        // cargo-mutants exits with 2 if mutants survived and with 3 if tests timed out. Its output files list both
-        // kinds.
+        // The exit status is ignored, because cargo-mutants exits with 2 if mutants survived and with 3 if tests timed
+        // out. Its output files list both kinds of mutants.
         cmd!(sh, "cargo mutants --package {name} --output {out} {LIMITS...} -- --lib --tests")
             .ignore_status()
             .run()?;
@@ -50,7 +50,7 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
                 format!("cargo-mutants did not come to its end for `{name}`: {error}")
             })
         };
-        // If no mutant was caught, cargo-mutants has not tried any.
+        // If no mutant was caught, cargo-mutants has not tested any.
         if came_to_its_end("caught.txt")?.trim().is_empty() {
             return Err(format!(
                 "no mutant of `{name}` was tried; what cargo-mutants said is above"
@@ -69,8 +69,8 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// Parses the accepted mutants. Returns how often each name occurs, because mutants at several places of a function
-/// have the same name.
+/// Parses the list of accepted mutants. Returns how often each name occurs, because mutants at several places in a
+/// function have the same name.
 fn accepted(text: &str) -> Result<BTreeMap<&str, usize>, String> {
     let mut all = BTreeMap::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -84,7 +84,7 @@ fn accepted(text: &str) -> Result<BTreeMap<&str, usize>, String> {
     Ok(all)
 }
 
-/// Lists survivors that are not accepted, and accepted mutants that did not survive.
+/// Lists surviving mutants that are not accepted, and accepted mutants that did not survive.
 fn differences(expected: &[&str], accepted: &BTreeMap<&str, usize>, survived: &str) -> Vec<String> {
     let mut counts: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for line in survived.lines() {

@@ -1,5 +1,6 @@
-//! Measures the memory of the harness in a long run, and its processor time per trial. For comparison, measures other
-//! test runners that start a process for each test. Processor time is used because a busy machine changes it little.
+//! Measures the memory of the harness during a long run, and its processor time per trial. For comparison, also
+//! measures other test runners that start a process for each test. Processor time is measured because a busy machine
+//! changes it little.
 
 use std::{
     error::Error,
@@ -16,10 +17,10 @@ use crate::{Done, STACK};
 
 const TRIALS: u32 = 10_000;
 
-/// Number of tests for the other runners. Their time per test does not depend on this number.
+/// Number of tests that the other runners run. Their time per test does not depend on this number.
 const TESTS: u32 = 1000;
 
-/// Maximum growth of the harness's memory after a tenth of the trials, in KB.
+/// Maximum growth of the harness's memory after a tenth of the run, in KB.
 const MOST_GROWTH_KB: u64 = 20 << 10;
 
 const CASE: &str = "\
@@ -32,18 +33,19 @@ faults: [call.denied]
 
 #[derive(Default)]
 struct Taken {
-    /// Processor time of the program itself. `children` is the processor time of the processes that it started.
+    /// Processor time of the measured program itself. `children` is the processor time of the processes that it
+    /// started.
     own: Duration,
     children: Duration,
     wall: Duration,
-    /// Samples of the program's memory over time, in KB.
+    /// Samples of the program's memory in the order of time, in KB.
     memory: Vec<u64>,
 }
 
-/// Measures the harness and the other runners.
+/// Measures the harness and the other runners, and prints a table.
 ///
 /// # Errors
-/// Fails if a promised limit is exceeded.
+/// Fails if the memory of the harness grows by more than [`MOST_GROWTH_KB`].
 pub(crate) fn night(sh: &Shell, trials: Option<&String>) -> Done {
     let trials = trials.map_or(Ok(TRIALS), |text| text.parse())?;
     let folder = sh.current_dir().join("target/night");
@@ -77,7 +79,7 @@ fn print_row(name: &str, tests: u32, taken: &Taken) {
     println!("{name:25}  {own:6.2}  {children:8.2}  {wall:4.2}");
 }
 
-/// Starts processes that do nothing, as the lower limit of the time per test.
+/// Measures the start of processes that do nothing, which is a lower bound for the time per test.
 fn bare() -> Result<Taken, Box<dyn Error>> {
     let (begun, before) = (Instant::now(), times("self")?);
     for _ in 0..TESTS {
@@ -100,12 +102,12 @@ fn run(program: &Path, folder: &Path, trials: u32) -> Result<Taken, Box<dyn Erro
     watched(command.stdout(Stdio::null()))
 }
 
-/// Measures libtest-mimic and nextest with [`TESTS`] tests. A test for libtest-mimic starts a process. A test for
+/// Measures libtest-mimic and nextest with [`TESTS`] tests each. A test for libtest-mimic starts a process. A test for
 /// nextest is empty, because nextest itself starts a process for each test.
 fn others(sh: &Shell, folder: &Path) -> Result<(Taken, Taken), Box<dyn Error>> {
     let folder = folder.join("others");
     fs::create_dir_all(folder.join("tests"))?;
-    // The same versions of dependencies as in this project are used.
+    // The dependencies get the same versions as in this project.
     sh.copy_file("Cargo.lock", &folder)?;
     let manifest = "[package]\nname = \"others\"\nedition = \"2024\"\n[workspace]\n[lib]\npath = \"lib.rs\"\n\
                     [dev-dependencies]\nlibtest-mimic = \"0.8.2\"\n[[test]]\nname = \"mimic\"\nharness = false\n";
@@ -134,7 +136,7 @@ fn others(sh: &Shell, folder: &Path) -> Result<(Taken, Taken), Box<dyn Error>> {
     Ok((mimic, nextest))
 }
 
-/// Runs a program and samples its resources until it ends.
+/// Runs a program, and samples its processor time and its memory until it ends.
 fn watched(command: &mut Command) -> Result<Taken, Box<dyn Error>> {
     let begun = Instant::now();
     let mut child = command.stdin(Stdio::null()).spawn()?;
@@ -158,17 +160,17 @@ fn watched(command: &mut Command) -> Result<Taken, Box<dyn Error>> {
     }
 }
 
-/// Returns the processor time of a process and of its reaped children (proc_pid_stat(5)).
+/// Returns the processor times of a process and of its reaped children (proc_pid_stat(5)).
 fn times(process: &str) -> Result<(Duration, Duration), Box<dyn Error>> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name of a process may contain spaces.
+    // The name of the process, in parentheses, may contain spaces.
     let fields = stat.rsplit_once(')').ok_or("no name in stat")?.1;
     let ticks: Vec<u64> =
         fields.split_whitespace().skip(11).take(4).map(str::parse).collect::<Result<_, _>>()?;
     let [user, system, children_user, children_system] = ticks[..] else {
         return Err("stat is short".into());
     };
-    // Linux reports these times in ticks of 10 ms.
+    // Linux reports processor times in ticks of 10 ms.
     let time = |ticks: u64| Duration::from_millis(10 * ticks);
     Ok((time(user + system), time(children_user + children_system)))
 }

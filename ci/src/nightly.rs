@@ -13,25 +13,27 @@ use xshell::{Shell, cmd};
 
 use crate::Done;
 
-/// Number of runs after an unexpected pass. 30 runs without a failure bound the failure rate at about 10 %.
+/// Number of runs of a trial that passed unexpectedly. 30 runs without a failure show that the failure rate is at most
+/// about 10 %.
 const REPEATS: &str = "30";
 
-/// Maximum number of bisects in one night. Failures that are not bisected are reported again the next night.
+/// Maximum number of bisects in one night. If a failure is not bisected, it is reported again the next night.
 const MOST_BISECTS: usize = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
-    /// Kind of the verdict, as in records. Examples are `pass`, `news-fail` and `news-fixed`.
+    /// Kind of the verdict as records contain it, for example `pass`, `news-fail` or `news-fixed`.
     verdict: String,
     signature: String,
     upstream: Vec<String>,
 }
 
-/// Runs the library on the newest build, bisects new failures, and drafts a comment for each unexpected pass. Succeeds
-/// if all results were expected, so that a scheduler sends mail only about unexpected results.
+/// Runs the case library on the newest build, bisects new failures, and drafts a comment for each unexpected pass.
+/// Succeeds if all results were expected, so that a scheduler sends mail only about unexpected results.
 ///
 /// Environment variables: `NIGHTLY_GFX` is the architecture (default gfx1151), `NIGHTLY_SOURCE` the source or channel
-/// of builds (nightly), `NIGHTLY_SECONDS` the time limit of one bisect (7200), and `NIGHTLY_DEVICE` the device (gpu).
+/// of builds (default nightly), `NIGHTLY_SECONDS` the time limit of one bisect in seconds (default 7200), and
+/// `NIGHTLY_DEVICE` the device (default gpu).
 ///
 /// # Errors
 /// Fails if results are unexpected, or if a build or the device is unavailable. For unexpected results, the message is
@@ -50,11 +52,11 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
     let out = state.join(build);
     let record = out.join("run.jsonl");
     sh.create_dir(&out)?;
-    // If the task runs twice in one night, the second run starts from the beginning.
+    // If the task runs twice in one night, the second run starts again from the beginning.
     sh.remove_path(&record)?;
     let on = ["--rocm", prefix, "--gfx", &gfx, "--device", &device];
     let junit = out.join("junit.xml");
-    // The exit code is 1 if results are unexpected. They are in the record.
+    // The exit code is 1 if results are unexpected. The record contains these results, so the exit code is ignored.
     cmd!(sh, "cargo run --release --locked -- run {on...} --record {record} --junit {junit}")
         .ignore_status()
         .run()?;
@@ -101,12 +103,13 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
     if news.is_empty() { Ok(()) } else { Err(head.trim().into()) }
 }
 
-/// Returns the worst result of each trial in a record. If one of many runs fails, the result is a failure.
+/// Returns the worst result of each trial in a record. If one of many runs of a trial fails, the result is that
+/// failure.
 fn seen(record: &str) -> Result<BTreeMap<String, Seen>, Box<dyn std::error::Error>> {
     let mut trials: BTreeMap<String, Seen> = BTreeMap::new();
     for line in record.lines().filter(|line| !line.trim().is_empty()) {
         let line: Value = serde_json::from_str(line)?;
-        // Other lines record that a trial began or that a run has ended.
+        // Other lines of the record say that a trial began or that a run has ended.
         if line["verdict"].is_null() {
             continue;
         }
@@ -124,7 +127,7 @@ fn seen(record: &str) -> Result<BTreeMap<String, Seen>, Box<dyn std::error::Erro
     Ok(trials)
 }
 
-/// Results of earlier builds, newest first. The order is that of the date in the name of the build, because version
+/// Results of earlier builds, the newest build first. Builds are ordered by the date in their names, because version
 /// strings cannot be sorted.
 type Earlier = Vec<(String, BTreeMap<String, Seen>)>;
 
@@ -145,7 +148,7 @@ fn earlier(sh: &Shell, state: &Path, build: &str) -> Result<Earlier, Box<dyn std
     Ok(records)
 }
 
-/// Returns true if a result is unexpected and differs from the result of the previous night.
+/// Returns true if a result is unexpected and differs from the trial's last earlier result.
 fn is_news(trial: &str, seen: &Seen, before: &Earlier) -> bool {
     let last = before.iter().find_map(|(_, trials)| trials.get(trial));
     seen.verdict.starts_with("news")
@@ -160,7 +163,7 @@ fn last_good<'a>(trial: &str, before: &'a Earlier) -> Option<&'a str> {
     before.iter().find(|(_, trials)| passed(trials)).map(|(build, _)| build.as_str())
 }
 
-/// Repeats a trial that passed unexpectedly, and drafts a comment for its issues.
+/// Repeats a trial that passed unexpectedly, and drafts a comment for the upstream issues of its case.
 fn fixed(
     sh: &Shell,
     trial: &str,
@@ -180,7 +183,7 @@ fn fixed(
     let mut verdicts: Vec<String> = Vec::new();
     for line in sh.read_file(&record)?.lines() {
         let line: Value = serde_json::from_str(line)?;
-        // Other lines record that a trial began or that the run has ended.
+        // Other lines of the record say that a trial began or that the run has ended.
         verdicts.extend(line["verdict"]["kind"].as_str().map(str::to_owned));
     }
     let draft = folder.join("possibly-fixed.md");
@@ -188,13 +191,13 @@ fn fixed(
     Ok(draft)
 }
 
-/// Drafts a comment. Runs without a failure only bound the failure rate, so the comment never claims that the rate is
-/// zero.
+/// Drafts a comment about a trial that passed. Runs without a failure give only an upper bound of the failure rate, so
+/// the comment never claims that the rate is zero.
 fn comment(trial: &str, seen: &Seen, build: &str, verdicts: &[String]) -> String {
     let passed = verdicts.iter().filter(|v| *v == "news-fixed" || *v == "pass").count();
     let runs = verdicts.len();
     let (head, bound) = match passed == runs && runs > 0 {
-        // Rule of three: n runs without a failure bound the rate at 3/n, with 95 % confidence.
+        // Rule of three: after n runs without a failure, the failure rate is at most 3/n, with 95 % confidence.
         true => (
             "Possibly fixed",
             format!("The failure rate is below {:.0} % (95 %).", 300.0 / runs as f64),

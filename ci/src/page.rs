@@ -7,13 +7,13 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, evidence};
 
-/// Names of the Chromium program on Debian, Ubuntu and Fedora.
+/// Names of the Chromium program in Debian, Ubuntu and Fedora.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// Widths of the window, in pixels.
+/// Widths of the browser window, in pixels.
 const WIDTHS: [u32; 2] = [1280, 390];
 
-/// Test script. The page is in a frame, because its content security policy forbids other scripts.
+/// Script that tests the page. The page is shown in a frame, because its content security policy forbids other scripts.
 const SCRIPT: &str = include_str!("page.js");
 
 pub(crate) fn page(sh: &Shell) -> Done {
@@ -34,8 +34,8 @@ pub(crate) fn page(sh: &Shell) -> Done {
         );
         fs::write(&test, frame)?;
         let picture = folder.join(format!("{width}-{look}.png"));
-        // The browser opens only the page of this project, so it may run without its sandbox. root in a container
-        // cannot use the sandbox. For the option below, 0 is dark.
+        // The browser opens only the page of this project, so it may run without its sandbox, which root cannot use in
+        // a container. For the option below, 0 means dark.
         let scheme = format!("--blink-settings=preferredColorScheme={}", u8::from(!dark));
         let common = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", &scheme];
         let size = format!("--window-size={width},1300");
@@ -44,7 +44,7 @@ pub(crate) fn page(sh: &Shell) -> Done {
             .ignore_stderr()
             .run()?;
         let test = format!("file://{}{}", test.display(), if dark { "?dark" } else { "" });
-        // With a virtual time budget, the browser does not wait in real time while the page is idle.
+        // With a virtual time budget, the browser skips the time in which the page is idle.
         let wait = ["--virtual-time-budget=20000", "--allow-file-access-from-files", "--dump-dom"];
         let seen =
             cmd!(sh, "{browser} {common...} {wait...} {test}").quiet().ignore_stderr().read()?;

@@ -1,7 +1,7 @@
-//! The check for frequent use. It takes about two minutes after the tests have been built once.
+//! The quick check, for frequent use. It takes about two minutes after the tests have been built once.
 //!
-//! It checks all texts, and runs the tests of the crates that changed. It also runs a sample of the case library, whose
-//! cases use every crate between a case and its record.
+//! The quick check runs all checks of source texts, the tests of the crates that changed, and a sample of the case
+//! library. The sampled cases use every crate between a case and its record.
 
 use std::{collections::BTreeSet, time::Instant};
 
@@ -9,7 +9,7 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, architectures, circles, module_cycles, reports, style, tidy};
 
-/// Family of cases that uses every crate.
+/// Family of cases that uses every crate between a case and its record.
 const SAMPLE: &str = "copies/";
 
 /// Integration tests that take longer than the complete quick check.
@@ -46,7 +46,7 @@ pub(crate) fn run(sh: &Shell) -> Done {
     if failed.is_empty() { Ok(()) } else { Err(format!("{} failed", failed.join(" and ")).into()) }
 }
 
-/// Runs all checks that do not need a compiler.
+/// Runs all checks of source texts, which do not need a compiler.
 pub(crate) fn texts(sh: &Shell) -> Done {
     let checks: [fn(&Shell) -> Done; 6] = [
         tidy::check,
@@ -61,13 +61,13 @@ pub(crate) fn texts(sh: &Shell) -> Done {
     if errors.is_empty() { Ok(()) } else { Err(errors.join("\n").into()) }
 }
 
-/// Runs tests with the same features for every crate, so that shared dependencies are built only once.
+/// Runs `cargo test` with the same features whatever the crate, so that shared dependencies are built only once.
 fn cargo_test(sh: &Shell, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Done {
     Ok(cmd!(sh, "cargo test --quiet --locked -p rocrepro {arguments...}").quiet().run()?)
 }
 
-/// Returns the files that differ from the last commit. If no file differs, returns the files that the last commit
-/// changed.
+/// Returns the files that differ from the last commit, including new ones. If there are none, returns the files that
+/// the last commit changed.
 fn changed_files(sh: &Shell) -> Result<Vec<String>, xshell::Error> {
     let new = cmd!(sh, "git ls-files --others --exclude-standard").quiet().read()?;
     let edited = cmd!(sh, "git diff --name-only HEAD").quiet().read()?;
@@ -79,7 +79,8 @@ fn changed_files(sh: &Shell) -> Result<Vec<String>, xshell::Error> {
     Ok(files)
 }
 
-/// Returns the folder of the crate to which a file belongs. Cases and kernels belong to the command, which embeds them.
+/// Returns the folder of the crate to which a file belongs. Cases and kernels belong to the crate `cli`, which embeds
+/// them.
 fn folder_of_crate(file: &str) -> Option<&str> {
     match file.split('/').next()? {
         "harness" => file.match_indices('/').nth(1).map(|(end, _)| &file[..end]),
@@ -89,7 +90,8 @@ fn folder_of_crate(file: &str) -> Option<&str> {
     }
 }
 
-/// Returns the arguments of `cargo test` for the unit tests and the short integration tests of these crates.
+/// Returns the arguments of `cargo test` for the unit tests and the short integration tests of the crates in these
+/// folders.
 fn tests_of(
     sh: &Shell,
     folders: &BTreeSet<&str>,

@@ -1,4 +1,5 @@
-//! Runs the commands in docs/recipes and compares their output with the pages, or updates the pages.
+//! Runs the commands in docs/recipes and compares their output with the output that the pages show, or updates the
+//! pages.
 
 use std::fmt::Write;
 
@@ -14,23 +15,23 @@ const ELSEWHERE: [(&str, &str); 2] = [
     ("pytorch.md", "the environments stand for wheels of torch"),
 ];
 
-/// Keys of lines that must be equal in every run. In other lines the numbers may differ.
+/// Keys of output lines that must be equal in every run. In all other lines, the numbers may differ.
 const SAME: [&str; 4] = ["answer", "signature", "device", "moved"];
 
 /// Width of the key at the start of a line, in characters.
 const KEY: usize = 11;
 
-/// A command and the lines of output that the page shows.
+/// A command on a page, and the lines of output that the page shows.
 #[derive(Debug, PartialEq)]
 struct Recipe {
-    /// Shell commands that must run before it. They create the files that the page mentions.
+    /// Shell commands that must run before the command. They create the files that the page mentions.
     before: String,
     command: String,
-    /// Number of each shown line, and its text without the indent.
+    /// Each shown line: its line number on the page, and its text without the indent.
     shown: Vec<(usize, String)>,
 }
 
-/// Runs all commands and compares their output. If `write` is true, updates the pages instead.
+/// Runs the commands of all pages and compares their output. If `write` is true, updates the pages instead.
 pub(crate) fn recipes(sh: &Shell, write: bool) -> Done {
     cmd!(sh, "cargo build --quiet --locked -p rocrepro").run()?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
@@ -81,8 +82,8 @@ pub(crate) fn recipes(sh: &Shell, write: bool) -> Done {
     }
 }
 
-/// Returns the commands of a page that are followed by output. Such a command is an indented block, and the output is
-/// the next indented block.
+/// Returns the commands of a page that are followed by output. The command is an indented block, and its output is the
+/// next indented block.
 fn read(page: &str) -> Vec<Recipe> {
     let (mut recipes, mut before) = (Vec::new(), String::new());
     let mut lines = page.lines().enumerate().peekable();
@@ -98,7 +99,7 @@ fn read(page: &str) -> Vec<Recipe> {
             let _ = writeln!(before, "{text} >/dev/null");
         } else if text.starts_with("cat >") {
             before.push_str(text);
-            // A here-document may contain empty lines. Commands after it belong to the same block.
+            // A here-document may contain empty lines, and commands after it belong to the same block.
             let mut open = text.ends_with("'END'");
             while let Some((_, line)) = lines.next_if(|(_, line)| open || !line.is_empty()) {
                 open &= line.trim() != "END";
@@ -118,8 +119,8 @@ fn read(page: &str) -> Vec<Recipe> {
     recipes
 }
 
-/// Pairs each shown line with the printed line that has the same key. If several lines have the same key, they are
-/// paired in order.
+/// Pairs each line that the page shows with the printed line that has the same key. If several lines have the same key,
+/// they are paired in order.
 fn compared(shown: &[(usize, String)], printed: &str) -> Vec<(usize, String, Option<String>)> {
     let with_rank = shown.iter().enumerate().map(|(at, (number, was))| {
         let rank = shown[..at].iter().filter(|(_, other)| key(other) == key(was)).count();
@@ -133,7 +134,7 @@ fn key(line: &str) -> &str {
     line.get(..KEY).unwrap_or(line).trim_end()
 }
 
-/// Removes the numbers that differ from run to run from a line.
+/// Removes from a line the numbers that differ from run to run.
 fn lasting(line: &str) -> String {
     if SAME.contains(&key(line)) {
         return line.to_owned();
@@ -178,7 +179,7 @@ mod tests {
         assert_eq!(differs("answer      a 1\n"), 1);
     }
 
-    /// If the format of the pages changed, they would silently not be tested.
+    /// If the pages changed their format, no command would be found, and the pages would silently not be tested.
     #[test]
     fn finds_commands_in_the_pages() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/recipes");

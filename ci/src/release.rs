@@ -1,4 +1,4 @@
-//! Makes the release archive, which contains the self-contained program with its manual pages and shell completions.
+//! Builds the release archive, which contains the self-contained program with its manual pages and shell completions.
 
 use std::{error::Error, fs};
 
@@ -6,15 +6,15 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, STACK};
 
-/// Documents that are packed next to the program.
+/// Documents that the archive contains next to the program.
 const BESIDE: [&str; 5] =
     ["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
 const COMPLETIONS: [(&str, &str); 3] =
     [("bash", "rocrepro.bash"), ("zsh", "_rocrepro"), ("fish", "rocrepro.fish")];
 
-/// Makes `target/archive/rocrepro-VERSION-x86_64-linux.tar.gz` and its SHA-256 file. Unpacks the archive in another
-/// folder and runs a case there. `newest` is the newest version of the C library that the program may need, for example
+/// Builds `target/archive/rocrepro-VERSION-x86_64-linux.tar.gz` and its SHA-256 file. Then unpacks the archive in
+/// another folder and runs a case there. `newest` is the newest version of glibc that the program may need, for example
 /// 2.31.
 pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
     cmd!(sh, "cargo build --release --locked -p rocrepro").run()?;
@@ -54,7 +54,7 @@ pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
 
     let archive = format!("{name}.tar.gz");
     let _inside = sh.push_dir(&place);
-    // These options make archives of the same files identical.
+    // With these options, tar makes identical archives from the same files.
     let same = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"];
     cmd!(sh, "tar {same...} -czf {archive} {name}").run()?;
     let sum = cmd!(sh, "sha256sum {archive}").read()?;
@@ -65,7 +65,7 @@ pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
     Ok(())
 }
 
-/// Unpacks the archive and uses the program as a user would.
+/// Unpacks the archive and runs the program as a user would.
 fn tried(sh: &Shell, archive: &str, name: &str) -> Result<(), Box<dyn Error>> {
     cmd!(sh, "sha256sum --quiet -c {archive}.sha256").run()?;
     let elsewhere = sh.create_temp_dir()?;

@@ -1,5 +1,5 @@
-//! Age of the reports. Each report ends with a line that contains its date and the paths that it measured, for example
-//! ``Measured 2026-11-26: `harness/isa`, `harness/emulator` ``.
+//! Checks the last lines of the reports, and prints the age of each report. A report ends with a line that contains the
+//! date and the paths of the measured code, for example ``Measured 2026-11-26: `harness/isa`, `harness/emulator` ``.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ struct Measured<'a> {
 /// Parses the last line of a report.
 ///
 /// # Errors
-/// Describes the mistake in the line.
+/// Returns a message if the line does not contain a date and paths.
 fn measured(report: &str) -> Result<Measured<'_>, String> {
     let line = report.trim_end().lines().last().unwrap_or_default();
     let (date, places) = line
@@ -39,11 +39,11 @@ fn all(sh: &Shell) -> xshell::Result<Vec<(String, String)>> {
     files.map(|file| Ok((file.to_owned(), sh.read_file(file)?))).collect()
 }
 
-/// Checks that the last line of each report contains the date and the measured paths, and that its name does not
-/// contain a date.
+/// Checks that the last line of each report contains a date and the paths of the measured code. Also checks that the
+/// paths exist, and that no report's file name contains a digit, which would be part of a date.
 ///
 /// # Errors
-/// Lists every report that violates this rule.
+/// Lists every report that violates a rule.
 pub(crate) fn check(sh: &Shell) -> Done {
     let mut problems = Vec::new();
     for (file, text) in all(sh)? {
@@ -62,7 +62,7 @@ pub(crate) fn check(sh: &Shell) -> Done {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// Prints for each report how many later commits have changed the paths that it measured.
+/// Prints for each report how many commits have changed the measured code since the measurement.
 ///
 /// # Errors
 /// Fails if git fails or if the last line of a report is malformed.

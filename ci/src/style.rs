@@ -1,6 +1,6 @@
 //! Counts violations of those rules in STYLE.md that a program can check: first words of doc comments, forbidden words,
-//! names of types, files and tests, and long lines of pages. `ci/style.txt` contains the accepted counts for each
-//! crate. The lint fails if a count grows.
+//! names of types, files and tests, and long lines of pages. `ci/style.txt` contains the accepted count of violations
+//! for each crate. The lint fails if a count grows.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,20 +9,20 @@ use std::{
 
 use xshell::{Shell, cmd};
 
-/// File with the accepted counts: one line per crate, one column per [`Rule`].
+/// File with the accepted counts: one row per crate, one column per [`Rule`].
 const ACCEPTED: &str = "ci/style.txt";
 
-/// Maximum length of a line of a page, in characters. Rows of tables, links and code blocks are exempt.
+/// Maximum length of a line on a page, in characters. Rows of tables, lines with links, and code blocks are exempt.
 const MAX_PAGE_LINE: usize = 120;
 
-/// First words after which the reader of a doc comment cannot know the subject.
+/// Words that must not begin a doc comment, because its subject would be missing or unknown to the reader.
 const OPENINGS: [&str; 15] = [
     "What", "Who", "Whose", "Whether", "How", "It", "Its", "They", "Their", "These", "This",
     "Likewise", "Same", "Nobody", "Whoever",
 ];
 
-/// Words and phrases that STYLE.md replaces. Each one is searched in lower case and as whole words, in comments, in
-/// string literals and on pages.
+/// Words and phrases that STYLE.md replaces. They are searched for as whole words, without regard to case, in comments,
+/// in string literals and on pages.
 const WORDS: [&str; 31] = [
     "nobody",
     "somebody",
@@ -57,13 +57,13 @@ const WORDS: [&str; 31] = [
     "looked at by",
 ];
 
-/// File names that do not describe the content of the file.
+/// File names, without the extension, that do not describe the content of the file.
 const FILES: [&str; 14] = [
     "able", "beside", "between", "held", "lacks", "made", "named", "opening", "rest", "told",
     "turn", "whole", "words", "at_call",
 ];
 
-/// First words of test names that do not describe a behaviour.
+/// First words of test names after which the name does not describe a behaviour.
 const TESTS: [&str; 8] = ["what_", "who_", "whose_", "a_", "an_", "no_", "nobody_", "whatever_"];
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -76,7 +76,7 @@ enum Rule {
     Line,
 }
 
-/// All rules, each with the heading of its column.
+/// All rules, each with the heading of its column in `ci/style.txt`.
 const RULES: [(Rule, &str); 6] = [
     (Rule::Opening, "openings"),
     (Rule::Word, "words"),
@@ -88,10 +88,10 @@ const RULES: [(Rule, &str); 6] = [
 
 #[derive(Debug)]
 struct Finding {
-    /// Crate of the file. For Markdown the area is `pages`.
+    /// Crate of the file; `pages` for Markdown files.
     area: String,
     rule: Rule,
-    /// The violation, as `file:line: text`.
+    /// The file, the line number and the text of the line.
     text: String,
 }
 
@@ -107,7 +107,8 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if grown.is_empty() { Ok(()) } else { Err(grown.join("\n").into()) }
 }
 
-/// Lists the findings in the named areas. With `--write`, stores the current counts as accepted.
+/// Lists the findings in the areas that `words` names, or in all. With `--write`, stores the current counts as accepted
+/// instead.
 ///
 /// # Errors
 /// Returns an error if a file cannot be read or written.
@@ -123,7 +124,7 @@ pub(crate) fn list(sh: &Shell, words: &[String]) -> Result<(), Box<dyn std::erro
     Ok(())
 }
 
-/// Describes each count that is larger than the accepted one.
+/// Describes each count that is larger than the accepted count.
 fn grown(found: &Counts, accepted: &Counts) -> Vec<String> {
     let mut grown = Vec::new();
     for (area, rules) in found {
@@ -189,7 +190,8 @@ fn findings(sh: &Shell) -> Result<Vec<Finding>, Box<dyn std::error::Error>> {
     let mut found = Vec::new();
     let mut types: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for file in cmd!(sh, "git ls-files *.rs *.md").read()?.lines() {
-        // This file and STYLE.md quote forbidden words. CHANGELOG and reports are not changed afterwards.
+        // `style.rs` itself and STYLE.md quote forbidden words. CHANGELOG and reports are not changed after they were
+        // written.
         let quoting = ["ci/src/style.rs", "STYLE.md", "CHANGELOG.md"].contains(&file);
         if quoting || file.starts_with("reports/") {
             continue;
@@ -289,7 +291,7 @@ fn page_findings(file: &str, text: &str) -> Vec<Finding> {
     found
 }
 
-/// Returns the parts of a line of Rust that people read: the comment and the string literals.
+/// Returns those parts of a line of Rust code that are prose: the comment and the string literals.
 fn prose_of(line: &str) -> String {
     if let Some(comment) = line.trim_start().strip_prefix("//") {
         return comment.to_owned();
@@ -317,7 +319,7 @@ fn forbidden_words(text: &str) -> usize {
     (0..words.len()).filter(|at| WORDS.iter().any(|phrase| phrase_at(*at, phrase))).count()
 }
 
-/// Returns the names of the types that a file in a crate's `src` folder exports.
+/// Returns the names of the types that a source file exports; an empty set for tests and for files outside of `src`.
 fn exported_types(file: &str, text: &str) -> BTreeSet<String> {
     let is_source =
         file.starts_with("harness/") && file.contains("/src/") && !file.contains("tests");

@@ -1,16 +1,16 @@
-//! Rules of the project that other tools do not check.
+//! Checks rules of the project that other tools do not check, for example the maximum number of lines in a file.
 
 use xshell::{Shell, cmd};
 
 const MAX_LINES: usize = 600;
 
-/// Files that may write to standard output and standard error. Their functions escape text from outside and handle a
-/// stream that cannot be written. All other files call these functions.
+/// Files that may write to standard output and standard error directly. Their functions escape text from outside and
+/// handle streams that cannot be written. All other files call these functions.
 const SINKS: [&str; 6] = [
     "harness/report/src/sink.rs",
-    // Writes output for programs, without changing a byte.
+    // The functions in this file write output for programs, without changing a byte.
     "harness/cli/src/outputs.rs",
-    // Belongs to processes whose output only the command reads.
+    // The files from here on belong to processes whose output only rocrepro reads.
     "harness/worker/src/tell.rs",
     "harness/supervise/src/start.rs",
     "harness/supervise/src/stacks/looker.rs",
@@ -46,14 +46,14 @@ fn problems_of(file: &str, text: &str) -> Vec<String> {
             problems.push(format!("{file}:{}: {rule}: {}", number + 1, line.trim()));
         };
         let stub = ["todo!(", "unimplemented!(", "#[ignore", "dbg!("];
-        // This file contains the forbidden words in its own list.
+        // `tidy.rs` itself contains the forbidden words in the list above.
         if stub.iter().any(|s| line.contains(s)) && file != "ci/src/tidy.rs" {
             broken("a stub");
         }
         if is_product(file) && is_torn(line) {
             broken("a run of spaces within a sentence");
         }
-        // These functions panic if the machine cannot start a thread. A `Builder` returns an error.
+        // Both functions panic if the machine cannot start a thread. `std::thread::Builder` returns an error instead.
         let spawns = ["thread::spawn(", "scope.spawn("];
         if is_product(file) && !tests && spawns.iter().any(|way| line.contains(way)) {
             broken("use std::thread::Builder");
@@ -68,14 +68,15 @@ fn problems_of(file: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// Crates that the command uses. They must not print or read a command line.
+/// Crates that the command line uses as libraries. They must neither print nor read the command line.
 const LIBRARIES: [&str; 2] = ["harness/engine/", "harness/bisect/"];
 
 fn is_library(file: &str) -> bool {
     LIBRARIES.iter().any(|library| file.starts_with(library))
 }
 
-/// Returns the lines of such a crate that only the command may contain: lines that print, end the process or use clap.
+/// Returns the lines of a library crate that only the crate `cli` may contain: lines that print, end the process or use
+/// clap.
 fn commands_of(file: &str, text: &str) -> Vec<String> {
     const WAYS: [&str; 4] = ["clap", "report::print(", "report::note(", "process::exit("];
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -94,8 +95,8 @@ fn commands_of(file: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns true if a file is part of the command, the worker or the device. Tests and tools of developers may print
-/// directly.
+/// Returns true if a file is part of the product: of the command, the worker or the device. Tests and tools for
+/// developers may print directly.
 fn is_product(file: &str) -> bool {
     let mut parts = file.split('/');
     let crates = parts.next() == Some("harness");
@@ -106,8 +107,8 @@ fn is_product(file: &str) -> bool {
         && !file.ends_with("tests.rs")
 }
 
-/// Returns true if a string in the line contains several spaces between two words. This happens if a long string was
-/// broken and joined again. Tables in strings begin on lines of their own.
+/// Returns true if a string in the line contains a run of spaces between two words. Such a run remains if a long string
+/// was broken and joined again. Tables in strings begin on lines of their own.
 fn is_torn(line: &str) -> bool {
     let texts = line.split('"').skip(1).step_by(2);
     let gap = " ".repeat(6);
@@ -120,7 +121,7 @@ fn is_torn(line: &str) -> bool {
 /// Returns true if a line writes to standard output or standard error directly.
 fn prints(line: &str) -> bool {
     const WAYS: [&str; 4] = ["println!(", "print!(", "::stdout()", "::stderr()"];
-    // These uses of the streams are allowed: checks for a terminal, progress bars and raw descriptors.
+    // The following uses of the streams are allowed: checks for a terminal, progress bars and raw file descriptors.
     const OTHERS: [&str; 3] = ["is_terminal", "ProgressDrawTarget::", "rustix::stdio::"];
     let code = line.split("//").next().unwrap_or_default();
     WAYS.iter().any(|way| code.contains(way)) && !OTHERS.iter().any(|other| code.contains(other))

@@ -1,4 +1,5 @@
-//! Parses text as a case and lowers its trials. Every text gives plans or mistakes.
+//! Fuzz target that parses text as a case and lowers its trials. For every text, the result must be either plans or
+//! mistakes.
 
 #![no_main]
 
@@ -7,11 +8,11 @@ use std::sync::LazyLock;
 use case::{Case, Kernels, lower, mistakes};
 use libfuzzer_sys::fuzz_target;
 
-/// Kernels that a case may launch. Lowering reads only their names.
+/// Kernels of the library, which a case may launch. Their sources are empty, because lowering reads only their names.
 static KERNELS: LazyLock<Kernels> =
     LazyLock::new(|| plan::KERNELS.iter().map(|k| (k.name.to_owned(), String::new())).collect());
 
-/// Maximum number of trials to lower; a matrix may have thousands.
+/// Maximum number of trials to lower. The matrix of a case may result in thousands of trials.
 const TRIALS: usize = 4;
 
 fuzz_target!(|text: &str| {
@@ -29,7 +30,7 @@ fuzz_target!(|text: &str| {
     plans(&case);
 });
 
-/// Lowers the first trials, healthy and under the first faults.
+/// Lowers the first trials of a case without a fault, and with each of the first two faults that it declares.
 fn plans(case: &Case) {
     for trial in case.trials().iter().take(TRIALS) {
         let declared = case.faults.iter().map(|entry| Some(entry.planted.clone())).take(2);

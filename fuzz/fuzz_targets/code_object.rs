@@ -1,5 +1,5 @@
-//! Passes bytes to the HSA calls that load a code object and query its symbols, in the order of the HIP runtime. Every input gives a
-//! status.
+//! Fuzz target that passes bytes to the HSA calls that load a code object and query its symbols, in the order in which
+//! the HIP runtime makes these calls. For every input, each call must return a status.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use std::{
     ptr::null,
 };
 
-// Its functions are called by their C names.
+// The functions of this crate are called by their C names.
 use hsa_runtime64 as _;
 use libfuzzer_sys::fuzz_target;
 
@@ -44,16 +44,16 @@ unsafe extern "C" {
     ) -> u32;
 }
 
-/// An external variable, so that relocations against one are reached: device libraries name theirs so.
+/// Name of an external variable, so that relocations against an external variable are tested.
 const EXTERNAL: &CStr = c"x";
 
 extern "C" fn last_agent(agent: u64, out: *mut c_void) -> u32 {
-    // SAFETY: `out` is the variable that `agent` passes.
+    // SAFETY: `out` points to the variable of `gpu`, which is alive.
     unsafe { out.cast::<u64>().write(agent) };
     0
 }
 
-/// The GPU, which is the last agent.
+/// Returns the agent of the GPU, which is the last one.
 fn gpu() -> u64 {
     let mut agent = 0u64;
     // SAFETY: the callback writes to `agent`, which outlives the call.
@@ -62,7 +62,7 @@ fn gpu() -> u64 {
     agent
 }
 
-/// `hsa_executable_symbol_info_t` with four or eight bytes of answer.
+/// Values of `hsa_executable_symbol_info_t` to query. The result of each is a number of four or eight bytes.
 const NUMBERS: [u32; 14] = [0, 5, 9, 10, 11, 12, 13, 14, 15, 17, 20, 21, 22, 99];
 const NAME_LENGTH: u32 = 1;
 const NAME: u32 = 2;
@@ -70,16 +70,16 @@ const NAME: u32 = 2;
 extern "C" fn ask(_: u64, symbol: u64, _: *mut c_void) -> u32 {
     for attribute in NUMBERS {
         let mut value = 0u64;
-        // SAFETY: eight bytes are as many as any of these attributes takes.
+        // SAFETY: no query in `NUMBERS` writes more than eight bytes.
         unsafe { hsa_executable_symbol_get_info(symbol, attribute, (&raw mut value).cast()) };
     }
     let mut length = 0u32;
-    // SAFETY: the length of a name has four bytes.
+    // SAFETY: the length of a name is written as four bytes.
     let status =
         unsafe { hsa_executable_symbol_get_info(symbol, NAME_LENGTH, (&raw mut length).cast()) };
     assert_eq!(status, 0);
     let mut name = vec![0u8; length as usize];
-    // SAFETY: the buffer has the length that was asked for.
+    // SAFETY: the buffer has the length that the last query returned.
     let status = unsafe { hsa_executable_symbol_get_info(symbol, NAME, name.as_mut_ptr().cast()) };
     assert_eq!(status, 0);
     assert!(!name.contains(&0), "a zero inside of a name");
@@ -88,7 +88,7 @@ extern "C" fn ask(_: u64, symbol: u64, _: *mut c_void) -> u32 {
 
 fuzz_target!(init: assert_eq!(hsa_init(), 0), |bytes: &[u8]| {
     let (mut reader, mut executable) = (0, 0);
-    // SAFETY: the pointers are to live variables, and the bytes outlive the call.
+    // SAFETY: the pointers point to live variables, and the bytes outlive the calls.
     unsafe {
         if hsa_code_object_reader_create_from_memory(bytes.as_ptr(), bytes.len(), &mut reader) != 0 {
             return;
@@ -96,7 +96,7 @@ fuzz_target!(init: assert_eq!(hsa_init(), 0), |bytes: &[u8]| {
         assert_eq!(hsa_executable_create_alt(1, 0, null(), &mut executable), 0);
     }
     let agent = gpu();
-    // SAFETY: as above; the callback keeps no pointer.
+    // SAFETY: the pointers point to live variables, and the callback keeps no pointer.
     unsafe {
         hsa_executable_agent_global_variable_define(executable, agent, EXTERNAL.as_ptr(), 0x1000);
         let mut loaded = 0;

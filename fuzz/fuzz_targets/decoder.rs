@@ -1,7 +1,8 @@
-//! Decodes code of every architecture with the released disassembler and executes it with a limit. Every launch ends or traps.
+//! Fuzz target that decodes code for every architecture with a released disassembler, and executes it with a limit on
+//! steps. Every launch must end or trap.
 //!
-//! Input: a byte for the architecture and the device sanitizer, a byte for the work-items, the twelve bytes of the kernel
-//! descriptor that set up a wave, then code. `libamd_comgr` must be loadable.
+//! The input consists of a byte for the architecture and the device sanitizer, a byte for the number of work-items, the
+//! twelve bytes of the kernel descriptor that set up a wave, and the code. `libamd_comgr` must be loadable.
 
 #![no_main]
 
@@ -12,26 +13,27 @@ use fuzz::{Block, Space};
 use isa::{Executed, Launch, Trap, Turns, Written};
 use libfuzzer_sys::fuzz_target;
 
-/// Bytes of code.
+/// Maximum size of the code, in bytes.
 const CODE: usize = 512;
-/// The entry lies behind the descriptor.
+/// Size of the kernel descriptor in bytes. The code follows the descriptor.
 const DESCRIPTOR: usize = 64;
-/// The fields of the descriptor from COMPUTE_PGM_RSRC1 on.
+/// Size in bytes of the descriptor's fields from COMPUTE_PGM_RSRC1 on, which come from the input.
 const FIELDS: usize = 12;
 const STEPS: u64 = 256;
 
-/// Code, arguments and data.
+/// Memory for the code, the arguments and the data.
 static MEMORY: LazyLock<[Block; 3]> =
     LazyLock::new(|| [Block::new((DESCRIPTOR + CODE) / 8), Block::new(32), Block::new(256)]);
 
-/// Launches the code with its descriptor, arguments and data, for the architecture that the flags name.
+/// Launches the code for the architecture in `flags`, with `items` + 1 work-items and the given fields of the
+/// descriptor.
 fn launch(flags: u8, items: u8, fields: &[u8; FIELDS], body: &[u8]) -> Result<Executed, Trap> {
     let [code, arguments, data] = &*MEMORY;
     code.fill(0);
     code.put(16, &(DESCRIPTOR as u64).to_le_bytes());
     code.put(48, fields);
     code.put(DESCRIPTOR, body);
-    // Arguments and data are addresses, so that loads through them lead somewhere.
+    // Arguments and data contain addresses of the data, so that loads through them read mapped memory.
     let buffer = data.range();
     arguments.fill(buffer.start);
     data.fill(buffer.start + 1024);
@@ -59,7 +61,8 @@ fn launch(flags: u8, items: u8, fields: &[u8; FIELDS], body: &[u8]) -> Result<Ex
     isa::launch(&launch, &space)
 }
 
-/// Fails without a disassembler, because nothing would be fuzzed. An old one may lack architectures.
+/// Panics if no disassembler can be loaded, because nothing would be fuzzed. A disassembler that lacks architectures is
+/// accepted.
 fn must_disassemble() {
     if let Err(Trap::NoDisassembler { reason }) = launch(0, 0, &[0; FIELDS], &[]) {
         panic!("{reason}");

@@ -1,6 +1,7 @@
-//! Parses lines of disassembly and executes them on one wave. Every line is rejected, or its execution ends.
+//! Fuzz target that parses lines of disassembly and executes them on one wave. Every line must be rejected, or its
+//! execution must end.
 //!
-//! Input: a byte for the architecture and the device sanitizer, then lines.
+//! The input consists of a byte for the architecture, the lanes and the device sanitizer, and of the lines.
 
 #![no_main]
 
@@ -34,9 +35,10 @@ fuzz_target!(|bytes: &[u8]| {
     execute(arch, lanes, text, range.start + 128, &space);
 });
 
-/// Executes instructions, one per line, until one stops. Unknown ones are skipped.
+/// Executes instructions, one per line, until one of them fails. Unknown instructions are skipped.
 ///
-/// Scalar registers hold small numbers and, in every fourth pair, `pointer`; so do vector registers in every lane.
+/// Scalar registers contain small numbers, except that every fourth one and the next contain `pointer`. Vector
+/// registers contain small numbers and `pointer` in the same way, in every lane.
 fn execute(arch: Arch, lanes: usize, lines: &str, pointer: u64, space: &dyn AddressSpace) {
     let mut wave = Wave::new(lanes);
     wave.state = State::Running;
@@ -61,7 +63,8 @@ fn execute(arch: Arch, lanes: usize, lines: &str, pointer: u64, space: &dyn Addr
         checks.begin(2, 0);
     }
     for (index, text) in lines.lines().enumerate() {
-        // Where it is and what its first dword holds differ from line to line; branches and SOPK take both.
+        // The address of the instruction, which branches use, and the bits of its first dword, which SOPK instructions
+        // use, differ from line to line.
         let (address, immediate) = (0x1000 + index as u64 * 8, (index as u16).wrapping_mul(0x4321));
         let site = Site { arch, lanes, address, size: 8, immediate };
         let mut exec = line::bind(text, &site);

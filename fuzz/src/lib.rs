@@ -1,44 +1,44 @@
-//! Device memory for the fuzz targets: a few buffers, each an allocation of its own, so that the address sanitizer detects every
-//! access outside of them.
+//! Device memory for the fuzz targets: a few buffers, each an allocation of its own, so that the address sanitizer
+//! detects every access outside of them.
 
 use std::{ops::Range, sync::Arc};
 
 use isa::{AddressSpace, Written};
 
-/// A small block of mapped memory.
+/// A small block of mapped memory, which is never freed.
 pub struct Block(*mut u64, usize);
 
-// SAFETY: the memory lives for ever, and a target uses its blocks from one thread.
+// SAFETY: the memory is never freed, and a target uses its blocks from one thread.
 unsafe impl Sync for Block {}
-// SAFETY: as above.
+// SAFETY: the memory is never freed, and a target uses its blocks from one thread.
 unsafe impl Send for Block {}
 
 impl Block {
-    /// Allocates so many zeroed words, for the life of the process.
+    /// Allocates a block of this many 64-bit words, all zero, for the life of the process.
     pub fn new(words: usize) -> Block {
         let memory = Box::leak(vec![0u64; words].into_boxed_slice()).as_mut_ptr();
         memory.expose_provenance();
         Block(memory, words)
     }
 
-    /// Returns the addresses of the block.
+    /// Returns the address range of the block.
     pub fn range(&self) -> Range<u64> {
         let start = self.0.addr() as u64;
         start..start + self.1 as u64 * 8
     }
 
-    /// Sets all words of the block.
+    /// Sets all words of the block to `word`.
     pub fn fill(&self, word: u64) {
         for index in 0..self.1 {
-            // SAFETY: the word is one of the block.
+            // SAFETY: the index is below the number of words in the block.
             unsafe { self.0.add(index).write(word) };
         }
     }
 
-    /// Writes bytes to the start of the block, as many as fit.
+    /// Writes bytes to the block from `offset` on, as many as fit.
     pub fn put(&self, offset: usize, bytes: &[u8]) {
         let bytes = &bytes[..bytes.len().min((self.1 * 8).saturating_sub(offset))];
-        // SAFETY: what is left of the block after `offset` is as long at least.
+        // SAFETY: the bytes were cut to the part of the block after `offset`.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 bytes.as_ptr(),
@@ -49,17 +49,17 @@ impl Block {
     }
 }
 
-/// The memory of a kernel.
+/// Address space of a kernel that a fuzz target launches.
 pub struct Space<'a> {
-    /// The mapped blocks.
+    /// Mapped blocks that the kernel may access.
     pub blocks: &'a [Block],
     /// True if the device sanitizer is on.
     pub is_watched: bool,
-    /// Shadow of the written bytes.
+    /// Shadow memory that tracks which bytes were written; `None` if no block has shadow memory.
     pub written: Option<Arc<Written>>,
 }
 
-// SAFETY: the blocks are borrowed for as long as the space is, and lie in memory of their own.
+// SAFETY: the blocks are borrowed for the lifetime of the space, and the ranges are mapped.
 unsafe impl AddressSpace for Space<'_> {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.blocks.iter().map(Block::range).find(|range| range.contains(&address))

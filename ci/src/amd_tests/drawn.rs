@@ -14,7 +14,7 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, STACK, built};
 
-/// Libraries, named as in `--with`, and the folders of their tests below the stack's `usr/libexec/rocm`.
+/// Test suites: each library, named as in `--with`, and the folder of its tests below the stack's `usr/libexec/rocm`.
 const SUITES: &[(&str, &str)] = &[
     ("hipblas", "libhipblas3-tests"),
     ("hipcub", "libhipcub-tests"),
@@ -33,14 +33,14 @@ const SUITES: &[(&str, &str)] = &[
 /// Suites that choose some of their tests at random and accept a seed.
 const SEEDED: &[&str] = &["hipfft", "rocfft"];
 
-/// Environment of the programs: the folders in which Debian installs their data (below `usr/share`), and an option to
-/// print the name of each test.
+/// Environment variables of the test programs: the folders in which Debian installs their data (below `usr/share`), and
+/// an option to print the name of each test.
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("HIPSOLVER_TEST_DATA", "usr/share/libhipsolver1-tests/data"),
     ("ROCSPARSE_CLIENTS_TEST_DATA_DIR", "usr/share/librocsparse1-tests/data/"),
 ];
 
-/// Time limit for listing tests, in seconds. Some programs read their tests from a file of 300 MB.
+/// Time limit for listing the tests of one program, in seconds. Some programs read their tests from a file of 300 MB.
 const LISTING: &str = "300";
 
 #[derive(Debug, PartialEq)]
@@ -51,12 +51,13 @@ pub(super) struct Draw {
     tests: usize,
     /// Time limit of each test, in seconds.
     limit: u32,
-    /// Names of suites or programs, for example `rocprim` or `rocprim/test_block_scan`. An empty list selects all.
+    /// Names of suites or programs to draw from, for example `rocprim` or `rocprim/test_block_scan`. An empty list
+    /// selects all.
     names: Vec<String>,
 }
 
 impl Draw {
-    /// Parses `seed=7 gfx=gfx1151,gfx90a tests=24 limit=60 NAME...`.
+    /// Parses the arguments of a draw: `seed=7 gfx=gfx1151,gfx90a tests=24 limit=60 NAME...`.
     pub(super) fn parse(words: &[String]) -> Result<Self, String> {
         let mut draw =
             Self { seed: 1, gfx: vec!["gfx1151".into()], tests: 24, limit: 60, names: vec![] };
@@ -82,13 +83,13 @@ impl Draw {
         Ok(draw)
     }
 
-    /// Returns true if the draw includes this program of this suite.
+    /// Returns true if tests are drawn from this program of this suite.
     fn wants(&self, suite: &str, program: &str) -> bool {
         let path = format!("{suite}/{program}");
         self.names.is_empty() || self.names.iter().any(|name| name == suite || *name == path)
     }
 
-    /// Draws from the listed tests. The same tests are drawn on every architecture that has them.
+    /// Draws some of the listed tests. On every architecture that has the drawn tests, the same ones are drawn.
     fn of<'a>(&self, listed: &[&'a str]) -> Vec<&'a str> {
         drawn_of(self.seed, listed, self.tests)
     }
@@ -113,14 +114,14 @@ fn suite_of(name: &str) -> Option<&'static (&'static str, &'static str)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
     Passed,
-    /// The program itself has skipped the test.
+    /// The program skipped the test.
     Skipped,
     /// The test did not end within the time limit.
     Unfinished,
     Failed,
-    /// The emulated device has reported an unsupported feature.
+    /// The emulated device reported an unsupported feature.
     Gap,
-    /// The program ended without a result for the test, or failed after the result.
+    /// The program ended without a result for the test, or failed after the test's result.
     Crashed,
 }
 
@@ -138,8 +139,9 @@ impl fmt::Display for Outcome {
 }
 
 impl Outcome {
-    /// Determines the outcome from the output and the exit status of `timeout`. The status is `None` if a signal ended
-    /// `timeout`. For a program that cannot list its tests, `test` is `None`, and the status alone decides.
+    /// Determines the outcome of a test from the output and the exit status of `timeout`, which runs the program. The
+    /// status is `None` if a signal ended `timeout`. `test` is `None` for a program that cannot list its tests; then
+    /// the status alone decides.
     fn of(status: Option<i32>, said: &str, test: Option<&str>) -> Self {
         let reported = |word: &str| {
             said.lines().any(|line| {
@@ -169,7 +171,7 @@ impl Outcome {
     }
 }
 
-/// Returns the tests in the output of `--gtest_list_tests`, without tests that AMD has disabled.
+/// Returns the tests in the output of `--gtest_list_tests`, without the tests that AMD has disabled.
 fn listed(text: &str) -> Vec<String> {
     let mut suite = None;
     let mut tests = Vec::new();
@@ -216,7 +218,8 @@ pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
             if SEEDED.contains(suite) {
                 own.push(format!("--seed={}", draw.seed));
             }
-            // Some programs have libraries of their own in this folder. AMD's `run-tests` scripts set the variable too.
+            // Some programs have libraries of their own in the folder of the program. AMD's `run-tests` scripts set
+            // this variable too.
             let beside = format!("LD_LIBRARY_PATH={}", folder.display());
             let on = ["--device", "emulated", "--gfx", gfx, "--env", &beside];
             let exec = |limit: &str, test: &PathBuf, arguments: &[String]| {
@@ -240,7 +243,7 @@ pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
                         worth.push(format!("  {outcome}: {one}"));
                     }
                 };
-                // A program without GoogleTest ignores the option and runs all its tests. The list may also be
+                // A program without GoogleTest ignores the option and runs all its tests, so the list may be empty or
                 // incomplete.
                 if list.is_empty() || !output.status.success() {
                     count(outcome(&output, None), "the program");
@@ -274,14 +277,14 @@ fn outcome(output: &Output, test: Option<&str>) -> Outcome {
     Outcome::of(output.status.code(), &String::from_utf8_lossy(&said), test)
 }
 
-/// Formats counts, for example `23 passed, 1 failed`.
+/// Formats the number of tests with each outcome, for example `23 passed, 1 failed`.
 pub(crate) fn format_counts(counts: &BTreeMap<Outcome, usize>) -> String {
     let parts: Vec<_> =
         counts.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
     if parts.is_empty() { "nothing was drawn".to_owned() } else { parts.join(", ") }
 }
 
-/// Returns the programs in a folder, sorted by name. Scripts and libraries are left out.
+/// Returns the test programs in a folder, sorted by name. Scripts and libraries are left out.
 fn programs(folder: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))? {

@@ -1,17 +1,17 @@
-//! Cuts seeds for the target `decoder` from code objects: `seeds FOLDER FILE...` writes one for each kernel.
+//! Cuts seeds for the fuzz target `decoder` from code objects: `seeds FOLDER FILE...` writes one seed for each kernel.
 
 use std::{error::Error, fs, path::Path};
 
 use object::{Object, ObjectSection, ObjectSymbol};
 
-/// `EF_AMDGPU_MACH_*` of `device::Arch::ALL`, in its order.
+/// `EF_AMDGPU_MACH_*` of each architecture, in the order of `device::Arch::ALL`.
 const MACHINES: [u8; 15] =
     [0x2f, 0x30, 0x3f, 0x4c, 0x4f, 0x36, 0x41, 0x46, 0x47, 0x44, 0x43, 0x4a, 0x55, 0x48, 0x4e];
 
-/// Bytes of code in a seed.
+/// Maximum size of the code in a seed, in bytes.
 const CODE: usize = 512;
 
-/// 64 work-items, less one.
+/// Input byte for 64 work-items: the number less one.
 const ITEMS: u8 = 63;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The input of the target for each kernel of a code object; none for another architecture.
+/// Returns a seed for each kernel of a code object; an empty list if the architecture is unknown.
 fn seeds(file: &[u8]) -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
     let elf = object::File::parse(file)?;
     let machine = file.get(48).copied().unwrap_or_default();

@@ -10,8 +10,9 @@ pub const BACK: &str = ".back";
 /// device.
 pub(crate) const INITIAL: &str = ".initial";
 
-/// Returns the host buffer that lowering adds for a device buffer, for its first content or for a check. The host
-/// buffer has guards if the device buffer has guards or is stream-ordered memory, which itself cannot have guards.
+/// Returns the host buffer that lowering adds for a device buffer, either to hold its initial content or for a check to
+/// copy into. The host buffer has guards if the device buffer has guards. Stream-ordered device memory cannot have
+/// guards, so its host buffer always has them.
 pub(crate) fn host_buffer_for(device: &Buffer) -> Buffer {
     Buffer {
         memory: Memory::HostPageable,

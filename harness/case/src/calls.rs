@@ -24,18 +24,18 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// Accepted statuses or values, by ROCm version.
+/// Accepted statuses of a step, or accepted values, for each range of ROCm versions.
 type Names = ByVersion<Vec<String>>;
 
-/// Maximum count of `repeat`. The limit exists because the reference model also executes every repetition.
+/// Maximum `count` of a `repeat` step. The limit exists because the reference model also executes every repetition.
 const MOST_REPEATS: u32 = 1_000_000;
 
-/// Maximum sleep of the host in milliseconds. The maximum is below 30 s, because a trial without events for 30 s is
-/// reported as hung, unless the command line sets another limit.
+/// Longest sleep of the host that a step may request, in milliseconds. It is below 30 s, because a trial without events
+/// for 30 s is reported as hung, unless the command line sets another limit.
 const MOST_SLEEP: u64 = 20_000;
 
-/// Returns the number of executions of the most repeated step of a block. Inner blocks have been checked before, so the
-/// product stays small.
+/// Returns how often the most repeated step in a block is executed. The counts of inner blocks have been limited
+/// before, so the product does not overflow.
 fn repeats(steps: &[Step]) -> u64 {
     let step = |step: &Step| {
         let times = if let Call::Repeat { count, .. } = step.call { count } else { 1 };
@@ -59,9 +59,9 @@ fn read_block(reader: &mut Reader, scope: &mut Scope, node: &Node) -> Vec<Step> 
     read_steps(reader, scope, node)
 }
 
-/// Checks `gives` for a `hip` step: the function must return a value, and must be able to succeed on every release for
-/// which `gives` lists values. If the call must fail, its outputs are undefined, and comparing them would hide that the
-/// status is not checked.
+/// Checks that `gives` may be used with a `hip` step. The function must return a value, and must be allowed to succeed
+/// on every release for which `gives` lists values. The outputs of a call that must fail are undefined, and comparing
+/// them would hide that the status is not checked.
 fn can_give(function: &str, returns: Option<&Names>, gives: &Names) -> Result<(), String> {
     let known = plan::hip_function(function);
     if !known.is_some_and(|known| known.gives_text || known.first_given().is_some()) {
@@ -79,10 +79,12 @@ fn can_give(function: &str, returns: Option<&Names>, gives: &Names) -> Result<()
     }
 }
 
-/// Reads one step. Appends the step to `out`, after steps that must precede it, for example the copy before a check.
+/// Reads one step and appends it to `out`. Steps that must precede it, for example the copy before a check, are
+/// appended first.
 pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out: &mut Vec<Step>) {
     let Some(entries) = reader.entries(node, "a step") else { return };
-    // A step that belongs to other trials is checked only for unknown words.
+    // If `when` excludes the step from this trial, only its keys, its verb, and the words under `returns` and `gives`
+    // are checked.
     let mut elsewhere = false;
     let mut verb = None;
     let (mut returns, mut gives) = (None, None);
@@ -93,7 +95,8 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
             "when" => {
                 elsewhere = !read_selector(reader, value, scope.matrix).matches(scope.trial);
             }
-            // A `for_each` that is an item of a list of steps has been expanded before.
+            // Any `for_each` in a list of steps has been expanded before, so this one is in a place where it is not
+            // allowed.
             crate::for_each::WORD => {
                 return reader.mistake(key.at, "`for_each` is one of a list of steps");
             }
@@ -136,8 +139,8 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
     let args =
         Args { reader, scope, node: value, fields: None, what, step: node.at, before: &mut *out };
     if let Some(call) = args.read(verb) {
-        // The word `any` requires nothing. It occurs in tables in which the same column of other rows lists statuses or
-        // values.
+        // `any` accepts every status and value. It fills the cells of a `for_each` table whose other rows list statuses
+        // or values.
         let stated = returns.iter().flat_map(|by| &by.0).flat_map(|(_, names)| names);
         if stated.clone().any(|name| name != "any") && call.functions(&Plan::nothing()).is_empty() {
             let key = entries.iter().find(|(key, _)| key.text == "returns");

@@ -1,9 +1,9 @@
 /// A range of characters in a case file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct At {
-    /// Line, from 1.
+    /// Line number, from 1.
     pub line: u32,
-    /// Column, from 1.
+    /// Column number in characters, from 1.
     pub column: u32,
     /// Length in characters, at least 1.
     pub length: u32,
@@ -12,7 +12,7 @@ pub struct At {
 /// One mistake in a case file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Diagnostic {
-    /// Position of the mistake.
+    /// Position of the mistake in the case file.
     pub at: At,
     /// Message, without a full stop.
     pub message: String,

@@ -10,18 +10,19 @@ use crate::{
 /// Kind of the source of an expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectationKind {
-    /// A document promises the behaviour.
+    /// A document promises the behaviour that the case expects.
     Documented,
-    /// A measurement with the same program shows that CUDA behaves this way.
+    /// A measurement with an equivalent program shows that CUDA behaves as the case expects.
     Cuda,
-    /// Releases of ROCm behave differently, and the case lists the behaviour of each release.
+    /// Releases of ROCm behave differently, and the case lists what each release does.
     ReleasesDiffer,
-    /// Neither a document nor CUDA promises the behaviour. If ROCm behaves differently, that is not a bug.
+    /// Neither a document nor CUDA promises the behaviour that the case expects. If ROCm behaves differently, that is
+    /// not a bug.
     Difference,
 }
 
 impl ExpectationKind {
-    /// Every kind with its word in a case.
+    /// Every kind, with the keyword that denotes it in a case file.
     pub const ALL: [(&str, ExpectationKind); 4] = [
         ("documented", ExpectationKind::Documented),
         ("cuda", ExpectationKind::Cuda),
@@ -29,7 +30,7 @@ impl ExpectationKind {
         ("difference", ExpectationKind::Difference),
     ];
 
-    /// Returns the word of this kind in a case.
+    /// Returns the keyword that denotes this kind in a case file.
     pub fn word(self) -> &'static str {
         match self {
             ExpectationKind::Documented => "documented",
@@ -43,7 +44,7 @@ impl ExpectationKind {
 /// An entry under `expectation` in a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expectation {
-    /// Kind of the source.
+    /// Kind of source that promises the behaviour, or that shows it.
     pub kind: ExpectationKind,
     /// Name of a document and of a section in it, or a description of the measurement.
     pub source: String,
@@ -56,13 +57,13 @@ pub struct Expectation {
     pub signature: Option<String>,
 }
 
-/// Returns true if a `source` entry quotes a section of a document, for example `HIP runtime API reference
-/// (hipMemcpy)`. Notes of users are not documents, because they promise nothing.
+/// Returns true if a `source` entry cites a section of a document, for example `HIP runtime API reference (hipMemcpy)`.
+/// Entries that begin with `user` are notes by users, which promise nothing, so they do not count as documents.
 pub fn is_document(source: &str) -> bool {
     !source.starts_with("user ") && source.contains('(')
 }
 
-/// Reads `expectation`, which is one entry or a list of entries.
+/// Reads the value of the key `expectation`, which is one entry or a list of entries.
 pub(crate) fn read_expectations(
     reader: &mut Reader,
     node: &Node,

@@ -24,7 +24,7 @@ use crate::{
 /// Maximum number of steps of a case after expansion. A table that results in more steps is reported as a mistake.
 const MOST_STEPS: usize = 100_000;
 
-/// Name of the verb. It is not one of the calls of the crate `plan`.
+/// Name of the verb. The crate `plan` does not declare it, because `for_each` is expanded before steps become calls.
 pub(crate) const WORD: &str = "for_each";
 
 const KEYS: &[&str] = &["rows", "kinds", "default", "steps"];
@@ -32,8 +32,8 @@ const KEYS: &[&str] = &["rows", "kinds", "default", "steps"];
 /// Keys of a row that are not cells: `when` selects the trials that have the row, and `is` names its kind.
 const OF_ROWS: &[&str] = &["when", "is"];
 
-/// Returns the case with each `for_each` expanded. The second value lists the positions in the steps for which a row
-/// has no cell. The caller ignores other mistakes at these positions.
+/// Returns the case with each `for_each` expanded, and the positions in the steps at which the current row has no cell
+/// for a column. The caller ignores other mistakes at these positions.
 pub(crate) fn expand<'n>(
     reader: &mut Reader,
     root: &'n Node,
@@ -69,7 +69,7 @@ struct Expansion<'e> {
     matrix: &'e Matrix,
     /// Number of steps that expansion has produced so far.
     steps: usize,
-    /// Positions in the steps for which a row has no cell.
+    /// Positions in the steps at which the current row has no cell for a column.
     open: Vec<At>,
 }
 
@@ -90,7 +90,8 @@ impl<'n> Row<'n> {
         cells.find(|(key, _)| key.text == column).map(|(_, node)| node)
     }
 
-    /// Returns all cells. If several cells have the same name, the first one applies.
+    /// Returns the cells of the row, then those of its kind, then the default cells. If several cells have the same
+    /// name, the first one applies.
     fn cells(&self) -> impl Iterator<Item = &'n (Key, Node)> + Clone + use<'n> {
         self.own.iter().chain(self.kind).chain(self.default)
     }
@@ -177,8 +178,8 @@ impl Expansion<'_> {
                 if self.steps > MOST_STEPS {
                     let message = format!("this makes more than {MOST_STEPS} steps of the case");
                     self.reader.mistake(table.at, message);
-                    // The steps so far are returned, because a case without steps would be reported as a second
-                    // mistake.
+                    // The steps expanded so far are returned, because an empty list of steps would be reported as a
+                    // second mistake.
                     return Some(made);
                 }
                 made.extend(steps);
@@ -225,7 +226,8 @@ impl Expansion<'_> {
                     let text = self.text(&key.text, key.at, row);
                     (Key { at: key.at, text }, self.instance(node, row))
                 };
-                // Mistakes in a mapping are reported at the row, because all rows share the steps.
+                // Mistakes in the expanded mapping are reported at the row, because all rows share the text of the
+                // steps.
                 at = row.at;
                 Value::Map(entries.iter().map(inside).collect())
             }
@@ -233,7 +235,7 @@ impl Expansion<'_> {
         Node { at, value }
     }
 
-    /// Returns the cell if the text is only `$column`, else `None`.
+    /// Returns the cell for `$column` if the whole text is this one name, else `None`.
     fn whole(&mut self, text: &str, at: At, row: &Row<'_>) -> Option<Node> {
         let mut parts = parts(text);
         match (parts.next(), parts.next()) {
@@ -259,7 +261,7 @@ impl Expansion<'_> {
                         format!("`${name}` is used inside a text, so its value must be text");
                     self.reader.mistake(cell.at, message);
                 }
-                // The name is an axis, whose value is substituted later.
+                // The name belongs to an axis, whose value is substituted later.
                 None => {
                     out.push_str("${");
                     out.push_str(name);
@@ -270,7 +272,7 @@ impl Expansion<'_> {
         out
     }
 
-    /// Returns the cell for `$name`; `None` if the name is an axis.
+    /// Returns the cell in the column `name`; `None` if `name` is an axis.
     fn cell(&mut self, name: &str, at: At, row: &Row<'_>) -> Option<Node> {
         let mut axes = name.split('.');
         let column = axes.next()?;
@@ -324,7 +326,8 @@ enum Part<'t> {
     Name(&'t str),
 }
 
-/// Splits a text into literal parts and names. `$$` is kept, because it is replaced later.
+/// Splits a text into literal parts and names. `$$` remains as it is in a literal part, because the substitution of
+/// axes replaces it later.
 fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -17,14 +17,15 @@ use crate::{
     yaml::{self, Node},
 };
 
-/// A parsed case file. Parts that differ between trials are parsed when a trial is [lowered](crate::lower).
+/// A parsed case file. The steps and everything else that may depend on the trial are parsed when a trial is
+/// [lowered](crate::lower).
 #[derive(Debug)]
 pub struct Case {
-    /// Folder and file name without extension, for example `copies/small-sizes`.
+    /// Name of the case's folder and file, without the extension, for example `copies/small-sizes`.
     pub id: String,
     /// Property that the case tests, in one sentence.
     pub title: String,
-    /// Reason for the case, in prose.
+    /// Why the case exists, in prose.
     pub about: Option<String>,
     /// Upstream issues or changes whose symptom would make a trial fail, each as `owner/repository#number`.
     pub upstream: Vec<String>,
@@ -32,13 +33,13 @@ pub struct Case {
     pub related: Vec<String>,
     /// Other sources, for example documents and header files.
     pub source: Vec<String>,
-    /// Sources of the expectations, as the case file states them.
+    /// Entries under `expectation`, in the order of the case file.
     pub expectation: Vec<Expectation>,
     /// Requirements on the stack and the device.
     pub needs: Needs,
     /// Faults that the case must detect.
     pub faults: Vec<FaultEntry>,
-    /// Expected failures.
+    /// Expected failures, in the order of the case file.
     pub known: Vec<Known>,
     /// Content of the file that contains the program. `None` means that it has not been read, `Some(None)` that the
     /// file does not exist.
@@ -106,8 +107,8 @@ pub(crate) const KEYS: &[&str] = &[
 ];
 
 impl Case {
-    /// Returns the ways in which the case reproduces an upstream issue: names of faults, and ROCm versions of expected
-    /// failures.
+    /// Returns how the case reproduces an upstream issue: the names of the faults that imitate it, and the ROCm
+    /// versions of the expected failures that cite it.
     pub fn shown_by(&self, issue: &str) -> Vec<String> {
         let faults = self.faults.iter().filter(|f| f.shows.iter().any(|link| link == issue));
         let windows = self.known.iter().filter(|k| k.upstream.as_deref() == Some(issue));
@@ -145,18 +146,18 @@ impl Case {
         })
     }
 
-    /// Drops the YAML tree. It is parsed again when a trial is lowered. The tree uses many times the memory of its
-    /// text, and of ten thousand cases only a few are run.
+    /// Drops the parsed YAML tree, which needs many times the memory of the case's text. Lowering a trial parses the
+    /// text again. Of ten thousand loaded cases, only a few are run.
     pub fn let_go(&mut self) {
         self.body.take();
     }
 
-    /// Returns true if the body is a program instead of steps.
+    /// Returns true if the case runs a program instead of steps.
     pub fn is_program(&self) -> bool {
         self.is_program
     }
 
-    /// Returns the kind of the program: `python`, `cpp` or `command`; `None` if the body consists of steps.
+    /// Returns the kind of the program: `python`, `cpp` or `command`; `None` if the case has steps.
     pub fn program_kind(&self) -> Option<&'static str> {
         let (_, node) = program::of(self.body())?;
         let yaml::Value::Map(entries) = &node.value else { return None };
@@ -177,13 +178,13 @@ impl Case {
         })
     }
 
-    /// Sets the content of the program's file; `None` means that the file does not exist.
+    /// Sets the content of the file that contains the program; `None` means that the file does not exist.
     pub fn give_file(&mut self, text: Option<String>) {
         self.file = Some(text);
     }
 
-    /// Returns the sources of the expectations: the documents in `source`, and the entries of `expectation`. Entries
-    /// without a signature come first.
+    /// Returns the expectations of the case: one for each document under `source`, and the entries under `expectation`.
+    /// Expectations without a signature come first.
     pub fn expectations(&self) -> Vec<Expectation> {
         let documents = self.source.iter().filter(|source| is_document(source));
         let documented = documents.map(|source| Expectation {
@@ -198,7 +199,7 @@ impl Case {
         all
     }
 
-    /// Returns the expectations of a trial whose behaviour neither a document nor CUDA promises.
+    /// Returns those expectations of a trial that neither a document nor CUDA backs.
     pub fn differences(&self, trial: &Trial) -> impl Iterator<Item = &Expectation> {
         let of_trial = |entry: &&Expectation| {
             entry.kind == ExpectationKind::Difference && entry.on.matches(trial)
@@ -214,7 +215,8 @@ impl Case {
         self.needs.device.iter().map(option).collect()
     }
 
-    /// Returns one trial for each point of the matrix. A case without a matrix has one trial without values.
+    /// Returns one trial for each combination of axis values that the case does not exclude. A case without a matrix
+    /// has one trial without values.
     pub fn trials(&self) -> Vec<Trial> {
         self.matrix.trials()
     }
@@ -350,8 +352,8 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     })
 }
 
-/// Removes the parts that have been read from the tree, because each trial would traverse them again. Parts that name
-/// an axis are kept, because unknown axes are reported when a trial is lowered.
+/// Removes the header keys that have been parsed from the tree, because lowering each trial would traverse them again.
+/// Values that name an axis are kept, because unknown axes are reported when a trial is lowered.
 fn without_header(mut root: Node) -> Node {
     const READ: [&str; 5] = ["matrix", "exclude", "expectation", "faults", "known"];
     if let yaml::Value::Map(entries) = &mut root.value {
@@ -432,8 +434,8 @@ fn read_fault(
     let mut planted = Planted::from(fault);
     for (key, value) in with {
         let Some(text) = reader.text(value, "a parameter of a fault") else { continue };
-        // Parameters may be written as sizes, for example `64K`. A probability is a fraction, so it is not parsed as a
-        // size.
+        // A parameter may be written as a size, for example `64K`. A probability is a fraction, which the parser of
+        // sizes would reject.
         let own = match key.text.as_str() {
             "probability" => text.to_owned(),
             _ => evaluate(text).map_or_else(|_| text.to_owned(), |number| number.to_string()),

@@ -22,7 +22,7 @@ pub(crate) struct Own {
     pub(crate) computes: Vec<String>,
 }
 
-/// Reads an entry of `kernels`, which is a source text or a mapping.
+/// Reads an entry under `kernels`, whose value is the source text or a mapping.
 pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Kernels) -> Own {
     reader.name(key.at, &key.text, "a kernel");
     let mut own = Own { line: key.at.line, ..Own::default() };
@@ -78,7 +78,7 @@ fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<S
     let parameters = flat_parameters(&parameters);
     let mut outputs = Vec::new();
     for node in reader.list(node) {
-        // Items that are not text have been reported before.
+        // An item that is not text has been reported before.
         let Value::Scalar(text) = &node.value else { continue };
         match Formula::parse(text, &parameters) {
             Ok(formula) if outputs.contains(&formula.out) => {

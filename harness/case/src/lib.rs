@@ -6,7 +6,7 @@
 //! This crate is pure: the caller provides the text of cases and kernels.
 
 // Matches over calls must not have a wildcard arm. If a call is added, the compiler then lists every match that has to
-// be extended. Properties that every call has are in the declarations of the crate `plan`.
+// be extended. Properties that every call has are declared in the crate `plan`.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
 mod added_buffers;

@@ -30,18 +30,18 @@ use crate::{
 /// Result of lowering one trial.
 #[derive(Clone, Debug)]
 pub struct Lowered {
-    /// Calls of the trial, with set-up and teardown. If the body is a program, the plan has no calls.
+    /// Calls of the trial, including set-up and teardown. The plan of a program case contains no calls.
     pub plan: Plan,
-    /// Body of the trial.
+    /// The calls of the plan, or the program that the trial runs.
     pub body: Body,
 }
 
-/// Body of a trial.
+/// Body of a trial: calls, or a program.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// Calls of the plan, with the bytes that its checks must find.
+    /// The calls of the plan. The reference contains the bytes that the checks must find.
     Calls(Reference),
-    /// A program.
+    /// A program, for a program case.
     Program(Box<Program>),
 }
 
@@ -55,13 +55,14 @@ impl Body {
     }
 }
 
-/// Lowers one trial to its plan, and injects the faults at calls. Faults of the device do not change the plan.
+/// Lowers one trial to its plan, and injects the faults that take effect at calls. Faults of the emulated device do not
+/// change the plan.
 ///
 /// The resulting plan has passed every static check: its accesses are ordered, it uses no freed or uninitialised
-/// memory, and every check has one right answer.
+/// memory, and each check has exactly one right result.
 ///
 /// # Errors
-/// Returns all mistakes of the case that affect this trial.
+/// Returns all mistakes in the case that affect this trial.
 pub fn lower(
     case: &Case,
     trial: &Trial,
@@ -90,7 +91,7 @@ pub fn analyse(case: &Case, trial: &Trial, kernels: &Kernels) -> Result<Plan, Ve
     sound(case, trial, kernels, plan::analyse).map(|(plan, ())| plan)
 }
 
-/// Lowers a trial and checks its plan. `model` is the last check, and its result is the second value.
+/// Lowers a trial and checks its plan. The closure `model` is the last check; its result is returned with the plan.
 fn sound<T: Default>(
     case: &Case,
     trial: &Trial,
@@ -102,8 +103,8 @@ fn sound<T: Default>(
     let (root, open) = for_each::expand(&mut reader, case.body(), trial, &case.matrix);
     let root = substitute(&root, trial, &mut missing);
     let plan = assemble(&mut reader, case, trial, kernels, &root);
-    // Other mistakes are dropped at positions without a value: either this position already has a mistake, or the
-    // matrix has.
+    // Where a cell of a table or the value of an axis is missing, other mistakes at the same position are dropped: the
+    // missing cell has been reported there already, and a missing axis is reported there or in the matrix.
     let mut mistakes = reader.mistakes;
     mistakes.retain(|m| !open.contains(&m.at) && missing.iter().all(|axis| axis.at != m.at));
     mistakes.extend(missing.iter().filter_map(|axis| axis.mistake(trial, &case.matrix)));
@@ -116,8 +117,8 @@ fn sound<T: Default>(
         mistakes.extend(found);
         T::default()
     });
-    // Lowering adds steps and buffers that the case file does not contain. If the case's own steps have mistakes,
-    // mistakes about the added ones are dropped, because they are harder to understand.
+    // Lowering adds steps and buffers that the case file does not contain. Messages about the added ones are harder to
+    // understand, so they are dropped if the case's own steps have mistakes too.
     let declared =
         |name: &str| entry(&root, "buffers").is_some_and(|all| entry(all, name).is_some());
     let others = plan.buffers.keys().filter(|name| !declared(name));
@@ -127,7 +128,7 @@ fn sound<T: Default>(
     if !mistakes.iter().all(added) {
         mistakes.retain(|m| !added(m));
     }
-    // Messages name the checked buffer in place of the buffer that a check added.
+    // In messages, the name of a host buffer that a check added is replaced by the name of the checked device buffer.
     for mistake in &mut mistakes {
         for name in others.iter().filter_map(|name| name.strip_suffix(&format!("{BACK}`"))) {
             mistake.message =
@@ -153,7 +154,7 @@ fn entry<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
     entries.iter().find(|(key, _)| key.text == name).map(|(_, value)| value)
 }
 
-/// Returns the position of the verb in a line. A step of a plan contains only the line.
+/// Returns the position of the first key in a line. Mistakes in a plan have only the number of their line.
 fn first_key_of_line(node: &Node, line: u32) -> Option<At> {
     match &node.value {
         Value::Map(entries) => entries.iter().find_map(|(key, value)| {
@@ -228,8 +229,8 @@ fn assemble(
                 reader.mistake_with_help(value.at, message, Some(help));
             }
         }
-        // Larger buffers are never allocated. The sum of the others cannot overflow, because a file contains fewer than
-        // 2^32 buffers.
+        // Buffers above `MAX_BUFFER_BYTES` do not count, because their allocation must fail. The sum of the other sizes
+        // cannot overflow, because a file declares fewer than 2^32 buffers.
         let there =
             scope.buffers.values().map(|b| b.bytes).filter(|bytes| *bytes <= MAX_BUFFER_BYTES);
         let bytes: u64 = there.sum();
@@ -315,7 +316,7 @@ fn is_other_verb(name: &str) -> bool {
     !["check", "equal", "differ"].contains(&name) && verbs().any(|verb| verb.name == name)
 }
 
-/// Sets the stamp of every fill to the id of its step.
+/// Sets the stamp of each fill to the id of the step that fills.
 fn stamp(steps: &mut [Step]) {
     for step in steps {
         if let Call::Fill { stamp, .. } | Call::FillNumbers { stamp, .. } = &mut step.call {

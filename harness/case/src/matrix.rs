@@ -14,21 +14,21 @@ use crate::{
 /// Maximum number of trials of one case. A matrix with more trials is reported as a mistake.
 const MOST_TRIALS: usize = 10_000;
 
-/// Largest length of a value of an axis in bytes.
+/// Maximum length of one axis value, in bytes.
 const MOST_VALUE: usize = 4096;
 
-/// Largest length in bytes of a text in which axes were replaced by values, which is that of a file.
+/// Maximum length in bytes of a text after its axes have been replaced by their values. Case files have the same limit.
 const MOST_TEXT: usize = 4 << 20;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
     pub(crate) name: String,
     pub(crate) values: Vec<String>,
-    /// Value that is left out of the ids of trials, so that existing ids do not change when the axis is added later.
+    /// Value that the ids of trials do not mention. It keeps existing ids unchanged when the axis is added to a case.
     pub(crate) default: Option<String>,
 }
 
-/// A trial: one point of a case's matrix.
+/// A trial of a case: one value for each axis of the matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
     /// Axes and their values, in the order of the matrix. All trials of a case share the strings.
@@ -42,8 +42,8 @@ impl Trial {
         self.values.iter().find(|(name, _)| **name == *axis).map(|(_, value)| &**value)
     }
 
-    /// Returns the same trial with another value on an axis; `None` if the axis does not exist. The value need not be
-    /// in the matrix, because a search also tries values between those of the matrix.
+    /// Returns a copy of the trial with another value on one axis; `None` if the axis does not exist. The value need
+    /// not be in the matrix, because a search also tries values between those of the matrix.
     pub fn with(&self, axis: &str, value: &str) -> Option<Trial> {
         let at = self.values.iter().position(|(name, _)| **name == *axis)?;
         let mut trial = self.clone();
@@ -80,14 +80,14 @@ impl Selector {
     }
 }
 
-/// Axes of a case, and selections of trials that it excludes.
+/// The axes of a case, and the trials that it excludes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Matrix {
     /// Axes in the order of the file. An axis without values is kept; its mistake is reported at its declaration.
     pub(crate) axes: Vec<Axis>,
     exclude: Vec<Selector>,
     pub(crate) unknown_axes: bool,
-    /// True if the excluded trials could not be determined.
+    /// True if the exclusions could not be read, so some trials of the matrix may be excluded.
     pub(crate) unknown_trials: bool,
 }
 
@@ -96,8 +96,8 @@ impl Matrix {
         expand(&self.axes, &self.exclude)
     }
 
-    /// Returns true if a name after a `$` may be an axis. The name may also be the first part of a misnamed axis: for
-    /// an axis `my-axis`, the name after the `$` ends before the dash.
+    /// Returns true if a name after a `$` may belong to an axis. The name may also be only the first part of an axis
+    /// with an invalid name: for the axis `my-axis`, the name after the `$` ends before the dash.
     pub(crate) fn may_have(&self, axis: &str) -> bool {
         let start = |name: &str| name.find(|c| !in_name(c)).unwrap_or(name.len());
         self.unknown_axes
@@ -124,7 +124,7 @@ pub(crate) fn read_matrix(
         && !matrix.unknown_axes
         && matrix.axes.iter().all(|axis| !axis.values.is_empty());
     if !readable {
-        // Without exclusions, every trial is checked.
+        // If the exclusions cannot be read, every combination of values is checked.
         matrix.exclude.clear();
         matrix.unknown_trials = true;
     } else if matrix.trials().is_empty() {
@@ -246,8 +246,8 @@ pub(crate) fn read_selector(reader: &mut Reader, node: &Node, matrix: &Matrix) -
     selector
 }
 
-/// Returns the cross product of the axes without the excluded points. The last axis changes fastest. If the product is
-/// too large, only one point is returned.
+/// Returns all combinations of axis values except the excluded ones. The last axis changes fastest. If there are too
+/// many combinations, only one is returned.
 fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
     let most = if too_many(axes) { 1 } else { usize::MAX };
     let mut trials = vec![Trial { values: Vec::new(), shown: Vec::new() }];
@@ -270,7 +270,7 @@ fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
     trials
 }
 
-/// Mistake in a text that names axes.
+/// A `$name` that cannot be replaced in a text.
 pub(crate) struct BadSubstitution {
     pub(crate) at: At,
     /// Axis for which the trial has no value; `None` if the text is longer than [`MOST_TEXT`].

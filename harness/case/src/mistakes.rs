@@ -1,11 +1,12 @@
-//! Reports all mistakes of a case file at once.
+//! Collects all mistakes in a case file, so that `rocrepro check` and editors can report them at once.
 
 use crate::{Diagnostic, Kernels, diagnostic::sorted, header::read, lower::analyse, read::Reader};
 
-/// Returns all mistakes of a case file, in its header and in the steps of every trial. A valid file has none.
+/// Returns all mistakes in a case file, in its header and in the steps of every trial. The list is empty if the file is
+/// valid.
 ///
-/// If a declaration has a mistake, for example an axis without values, the steps that use it are not checked against
-/// it.
+/// If a declaration is wrong, for example an axis without values, the steps that use the declared object are not
+/// checked against the declaration.
 pub fn mistakes(id: &str, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
     let mut reader = Reader::default();
     let Some(case) = read(&mut reader, id, text) else { return sorted(reader.mistakes) };

@@ -16,9 +16,10 @@ use crate::{
 /// The names of all streams, or of all events.
 #[derive(Default)]
 struct Names<'n> {
-    /// For each name: true if a step creates or records it, or enqueues work to it; and its first position.
+    /// For each name: true if a step creates or records the object, or enqueues work to it; and the first position of
+    /// the name.
     seen: BTreeMap<&'n str, (bool, At)>,
-    /// True if a name could not be read. Since that name may be any name, none is reported.
+    /// True if some name could not be read. It may be any of the seen names, so none of them is reported.
     unknown: bool,
 }
 
@@ -41,7 +42,7 @@ impl<'n> Names<'n> {
         self.seen.entry(name).or_insert((false, at)).0 |= active;
     }
 
-    /// Reports names that no step creates, records, or enqueues work to. Names in `known` are not reported.
+    /// Reports names of objects that no step creates, records, or enqueues work to. Names in `known` are not reported.
     fn report(&self, reader: &mut Reader, known: &[&str], what: impl Fn(&str) -> String) {
         if self.unknown {
             return;

@@ -13,21 +13,21 @@ use crate::{
     yaml::{self, Node},
 };
 
-/// Requirements of a case. If one of them is not met, the trial is skipped.
+/// Requirements of a case. If the machine does not meet all of them, the trials of the case are skipped.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Needs {
     /// Libraries that the case needs in addition to HIP and hipRTC.
     pub libraries: Vec<Library>,
-    /// Functions that must exist.
+    /// Functions that the libraries of the stack must export.
     pub functions: Vec<String>,
-    /// Range of ROCm versions on which the case runs.
+    /// Range of ROCm versions on which the case runs; `None` means all versions.
     pub rocm: Option<VersionRange>,
     /// Architectures on which the case runs; an empty list means all.
     pub gfx: Vec<String>,
-    /// Components that the stack of a program needs in addition, named as in `stack fetch --with`.
+    /// Components, in addition to HIP, that the stack of a program case must contain, named as in `stack fetch --with`.
     pub groups: Vec<String>,
     /// True if no other trial may run on the GPU at the same time, because the trial measures a property of the whole
-    /// card, for example free memory.
+    /// GPU, for example free memory.
     pub alone: bool,
     /// True if the device must support arrays and textures.
     pub images: bool,
@@ -100,7 +100,8 @@ pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> N
 }
 
 /// Device options that a case may require, named as in `--device-option`. The number of devices is a separate
-/// requirement. Other options change how the emulated device works, which is not a property of a card.
+/// requirement. The remaining device options change how the emulated device works, so they are not properties that a
+/// GPU can have.
 const OF_DEVICE: &[&str] = &["large-bar", "memory", "gtt"];
 
 fn read_device(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Vec<(String, String)> {
@@ -145,8 +146,8 @@ fn read_device(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Vec<(String
     options
 }
 
-/// Reads architectures by their LLVM names, without target features. The emulated device need not support an
-/// architecture, because a case may be about other hardware.
+/// Reads architectures by their LLVM names, without target features. Architectures that the emulated device does not
+/// support are accepted, because a case may be about other hardware.
 pub(crate) fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
     let names = reader.texts(node, "`gfx`");
     for item in reader.list(node) {

@@ -1,4 +1,4 @@
-//! Injects faults at calls.
+//! Injects faults at the calls of a plan, and generates the C++ functions that inject faults into program cases.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,8 @@ use plan::{
 /// One day in milliseconds, which is longer than any time limit of a trial.
 const FOREVER: u64 = 86_400_000;
 
-/// Injects a fault at the calls to which it applies. A fault of the device does not change the plan.
+/// Injects a fault at the calls of the plan to which it applies. A fault of the emulated device does not change the
+/// plan.
 #[expect(clippy::wildcard_enum_match_arm, reason = "most faults are of the device")]
 pub fn plant(plan: &mut Plan, planted: &Planted) {
     let fault = planted.fault;
@@ -84,8 +85,8 @@ pub fn plant(plan: &mut Plan, planted: &Planted) {
     plant_in(phase, &misbehaves, &inside, &mut !after_launch);
 }
 
-/// Injects a fault at each call of one function. The teardown is left out, because failures there are teardown
-/// failures.
+/// Injects a fault at each call of one function. Calls in the teardown are left out, because a failure there would be
+/// reported as a failure of the teardown.
 fn plant_at_call(plan: &mut Plan, planted: &Planted, effect: &Effect) {
     let steps = plan.steps().into_iter();
     let named = steps.filter(|step| api(&step.call, plan) == planted.which("call"));
@@ -99,8 +100,8 @@ fn plant_at_call(plan: &mut Plan, planted: &Planted, effect: &Effect) {
     }
 }
 
-/// Returns the C++ source of a function that a program calls in place of the library's function, and that has the
-/// fault. Returns `None` if the fault depends on more than the name of the function, for example on surrounding calls.
+/// Returns the C++ source of a faulty function that replaces a library function in a program. Returns `None` if the
+/// fault depends on more than the name of the function, for example on surrounding calls.
 pub fn stand_in(planted: &Planted) -> Option<String> {
     let always = Planted { with: planted.with.clone(), ..Planted::from(planted.fault) };
     if always != *planted {
@@ -118,14 +119,14 @@ pub fn stand_in(planted: &Planted) -> Option<String> {
         Fault::CallLeak => return Some(leaking(planted.which("call"), planted.amount("bytes"))),
         _ => return None,
     };
-    // The function ignores the arguments of its caller.
+    // The replacement is declared without parameters and ignores the arguments that it is called with.
     let call = planted.which("call");
     Some(format!("extern \"C\" int pause();\nextern \"C\" int {call}() {{ {body} }}\n"))
 }
 
-/// Returns a C++ function that leaks memory and then calls the original function. The function always passes on six
-/// arguments. Surplus ones do no harm, because six pointers or integers of any type are passed in registers (System V
-/// ABI for x86-64, 3.2.3).
+/// Returns a C++ function that leaks memory and then calls the original function. It always passes on six arguments.
+/// Surplus arguments do no harm, because the first six pointers or integers are passed in registers (System V ABI for
+/// x86-64, 3.2.3).
 fn leaking(call: &str, bytes: u64) -> String {
     // `volatile` prevents the compiler from removing the unused allocation. -1 is RTLD_NEXT (dlfcn.h).
     format!(
@@ -139,8 +140,8 @@ fn leaking(call: &str, bytes: u64) -> String {
     )
 }
 
-/// Injects the fault at one generation of random numbers. `number` counts from 1, in the order of the steps in the
-/// file.
+/// Injects the fault at one step that generates random numbers. `number` counts these steps from 1, in the order of the
+/// case file.
 fn plant_at_generation(plan: &mut Plan, number: u64) {
     let steps = plan.steps().into_iter();
     let generations = steps.filter(|step| matches!(step.call, Call::RandGenerate { .. }));
@@ -152,7 +153,7 @@ fn plant_at_generation(plan: &mut Plan, number: u64) {
     plant_in(&mut plan.body, &misbehaves, &BTreeSet::new(), &mut true);
 }
 
-/// Returns the number of a HIP status. Source: hip/hip_runtime_api.h.
+/// Returns the numeric value of a HIP status. Source: hip/hip_runtime_api.h.
 fn code(status: &str) -> i32 {
     match status {
         "hipErrorInvalidValue" => 1,
@@ -167,7 +168,8 @@ fn code(status: &str) -> i32 {
     }
 }
 
-/// Returns true if, for some release, the accepted statuses of the step satisfy `such`. The word `any` does not count.
+/// Returns true if the statuses that the step accepts on some release satisfy `such`. Releases on which `any` status is
+/// accepted do not count.
 fn states(step: &Step, such: fn(&[String]) -> bool) -> bool {
     let stated = |names: &[String]| !names.iter().any(|name| name == "any");
     step.returns.as_ref().is_some_and(|by| by.0.iter().any(|(_, n)| stated(n) && such(n)))

@@ -1,4 +1,4 @@
-//! Checks that need no trial, for a case whose body is a program: its keys, and the faults that it declares.
+//! Checks program cases without expanding their trials: which keys the case may have, and which faults can be injected.
 
 use device::{Place, Planted};
 
@@ -8,7 +8,7 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// Keys that describe a plan, and therefore are not allowed in the case of a program.
+/// Keys that only cases with steps may have.
 const OF_PLANS: &[&str] = &["streams", "kernels", "buffers", "steps", "expect"];
 
 /// Components that a stack can contain in addition to HIP, named as in `stack fetch --with`.
@@ -42,7 +42,7 @@ pub const GROUPS: &[&str] = &[
     "triton",
 ];
 
-/// Reports keys that are not allowed in the case of a program.
+/// Reports keys that a program case may not have.
 pub(crate) fn check_header(reader: &mut Reader, root: &Node) {
     let Value::Map(entries) = &root.value else { return };
     for (key, _) in entries.iter().filter(|(key, _)| OF_PLANS.contains(&key.text.as_str())) {
@@ -52,8 +52,8 @@ pub(crate) fn check_header(reader: &mut Reader, root: &Node) {
     }
 }
 
-/// Returns the file name if the text is one: a single word with the right extension. Returns `None` if the text is the
-/// program itself.
+/// Returns the file name if the text is a file name: a single word with the extension of this kind of program. Returns
+/// `None` if the text is the program itself.
 pub(crate) fn file_named(text: &str, kind: &str) -> Option<String> {
     let ending = if kind == "python" { ".py" } else { ".cpp" };
     let text = text.trim();
@@ -74,7 +74,7 @@ pub(crate) fn is_cpp(body: &Node) -> bool {
     matches!(&body.value, Value::Map(entries) if entries.iter().any(|(key, _)| key.text == "cpp"))
 }
 
-/// Returns the reason if a fault cannot be injected into a program; `None` if it can.
+/// Returns why a fault cannot be injected into a program; `None` if it can.
 pub fn refuses(is_cpp: bool, planted: &Planted) -> Option<String> {
     if planted.fault.place() == Place::Device || is_cpp && stand_in(planted).is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! Reads YAML nodes as typed values. Each function reports mistakes of its node, and the caller continues.
+//! Reads YAML nodes as typed values. Each function reports the mistakes in its node, and reading continues.
 
 use std::{fmt::Display, str::FromStr};
 
@@ -20,8 +20,8 @@ pub(crate) struct Reader {
 pub(crate) struct Fields<'n> {
     pub(crate) at: At,
     entries: &'n [(Key, Node)],
-    /// Values of misspelt keys, under the key that was probably meant. As a result, a misspelt key is one mistake
-    /// instead of two, and its value is checked too.
+    /// Values of misspelt keys, under the key that was probably meant. A misspelt key is therefore reported once, and
+    /// not a second time as a missing key; its value is checked too.
     misspelt: Vec<(String, &'n Node)>,
 }
 
@@ -94,7 +94,7 @@ impl Reader {
 
     pub(crate) fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
         match &node.value {
-            // Text with a zero byte is rejected, because C programs would cut it off there.
+            // Text with a zero byte is rejected, because C functions would cut off the text at that byte.
             Value::Scalar(text) if !text.is_empty() && !text.contains('\0') => Some(text),
             Value::Map(_) | Value::List(_) | Value::Scalar(_) => {
                 self.mistake(node.at, format!("{what} must be text"));
@@ -122,14 +122,14 @@ impl Reader {
             .ok()
     }
 
-    /// Checks a name that the case gives to an object.
+    /// Checks a name that the case gives to an object such as a buffer. `what` describes the object in messages.
     pub(crate) fn name(&mut self, at: At, name: &str, what: &str) {
         let letters = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
         if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(letters) {
             let message = "begins with a letter and has letters, digits, `_`, `-` and `.`";
             self.mistake(at, format!("the name of {what} {message}"));
         }
-        // YAML does not read these words as text, and neither do editors.
+        // YAML parsers and editors read `null`, `true` and `false` as values that are not text.
         if ["null", "true", "false"].iter().any(|word| word.eq_ignore_ascii_case(name)) {
             self.mistake(at, format!("{what} cannot be called `{name}`"));
         }
@@ -146,7 +146,7 @@ impl Reader {
         self.choice(node, what, &[("true", true), ("false", false)])
     }
 
-    /// Reads a value that must be one of the given words.
+    /// Reads a value that must be one of the given keywords, and returns the value that the keyword denotes.
     pub(crate) fn choice<T: Copy>(
         &mut self,
         node: &Node,
@@ -177,7 +177,7 @@ impl Reader {
             .ok()
     }
 
-    /// Reads `value`, `[value, ...]`, or a mapping of version ranges to these.
+    /// Reads `value`, `[value, ...]`, or a mapping from version ranges to either form.
     pub(crate) fn by_version(&mut self, node: &Node, what: &str) -> Option<ByVersion<Vec<String>>> {
         let Value::Map(entries) = &node.value else {
             return Some(ByVersion::always(self.texts(node, what)));

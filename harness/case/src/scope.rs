@@ -1,4 +1,4 @@
-//! Objects that the steps of a trial may name.
+//! Names of objects that the steps of a trial may use, and the checks of these names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::{
     yaml::Node,
 };
 
-/// Maximum number of streams of a case. The limit exists because any stream may wait for any other, so the analysis of
+/// Maximum number of streams in a case. The limit exists because any stream may wait for any other, so the analysis of
 /// their order takes quadratic time.
 const MOST_STREAMS: usize = 1000;
 
@@ -34,15 +34,14 @@ pub(crate) struct Scope<'a> {
     pub(crate) added: BTreeMap<String, Buffer>,
     /// Buffers whose declaration has a mistake. The mistake is reported at the declaration.
     pub(crate) broken: BTreeSet<String>,
-    /// True if the declarations of buffers could not be read. Any name may then be a buffer. `unknown_kernels` has the
-    /// same meaning for kernels.
+    /// True if the declarations of buffers could not be read, so that any name may be a buffer. `unknown_kernels` has
+    /// the same meaning for kernels.
     pub(crate) unknown_buffers: bool,
     pub(crate) unknown_kernels: bool,
     pub(crate) streams: BTreeMap<String, StreamKind>,
     pub(crate) events: BTreeSet<String>,
     kernels: &'a Kernels,
-    /// Kernels whose source is in the case file, and declarations for kernels whose source is in a file of the case's
-    /// folder.
+    /// Kernels that the case declares, with the source in the case file or in a file of the case's folder.
     pub(crate) own_kernels: BTreeMap<String, Own>,
     /// Values that earlier `hip` steps have returned.
     pub(crate) values: BTreeMap<String, Given>,
@@ -50,7 +49,7 @@ pub(crate) struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// Returns a scope that contains only the kernels in files of the case's folder.
+    /// Returns a scope without objects. `kernels` contains the kernel sources outside of the case file, by name.
     pub(crate) fn new(matrix: &'a Matrix, trial: &'a Trial, kernels: &'a Kernels) -> Self {
         Scope {
             matrix,
@@ -77,7 +76,7 @@ impl Scope<'_> {
         self.next_id
     }
 
-    /// Returns a step that the case file does not contain. The step must succeed.
+    /// Creates a step for a call that the case file does not contain. The call must succeed.
     pub(crate) fn step(&mut self, call: Call, line: u32) -> Step {
         Step { id: self.id(), call, returns: None, gives: None, line, planted: Vec::new() }
     }
@@ -87,8 +86,8 @@ impl Scope<'_> {
         own.or_else(|| self.kernels.get(kernel)).cloned().unwrap_or_default()
     }
 
-    /// Returns the definition of a kernel that the case file or a file of its folder defines; `None` for a kernel of
-    /// the library.
+    /// Returns the definition of a kernel that the case declares, in the case file or in a file of its folder; `None`
+    /// for a kernel of the shared kernel library.
     pub(crate) fn own_kernel(&self, kernel: &str) -> Option<OwnKernel> {
         if plan::kernel(kernel).is_some() {
             return None;
@@ -155,8 +154,8 @@ impl Scope<'_> {
         self.kernels.keys().chain(self.own_kernels.keys()).map(String::as_str)
     }
 
-    /// Returns the name of the buffer if the host can read it. Otherwise adds a host buffer, and a step to `before`
-    /// that copies the device buffer into it, and returns the name of the host buffer.
+    /// Returns the name of the buffer if the host can read its memory. Otherwise adds a host buffer, appends a step to
+    /// `before` that copies the device buffer into the host buffer, and returns the name of the host buffer.
     pub(crate) fn on_host(
         &mut self,
         reader: &mut Reader,

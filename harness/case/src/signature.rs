@@ -1,4 +1,4 @@
-//! Checks the signatures that a case expects, in expected failures and under faults. A signature that no outcome can
+//! Checks the signatures that a case file lists under `known` and under its faults. A signature that no outcome can
 //! have is reported, because it would never match.
 
 use std::borrow::Cow;
@@ -31,7 +31,7 @@ enum Part {
     Any,
 }
 
-/// Kinds of failures and the parts of their signatures, as records contain them.
+/// Kinds of failures of cases with steps, each with the parts that follow the kind in a signature.
 const KINDS: &[(&str, &[Part])] = &[
     ("wrong-data", &[Part::Buffer, Part::Class]),
     ("api-error", &[Part::Api, Part::Status]),
@@ -45,7 +45,7 @@ const KINDS: &[(&str, &[Part])] = &[
     ("leak", &[Part::Site]),
 ];
 
-/// Kinds of failures of programs. A program names its checks and phases itself.
+/// Kinds of failures of program cases. A program names its checks and phases itself, so most parts are free text.
 const KINDS_OF_PROGRAMS: &[(&str, &[Part])] = &[
     ("wrong-data", &[Part::Any, Part::Any]),
     ("api-error", &[Part::Any, Part::Any]),
@@ -65,7 +65,7 @@ const CLASSES: &[&str] = &[
     "same", "unequal",
 ];
 
-/// Failing operations that are not calls of a plan: the first queries of the device, the loading of libraries, an
+/// Operations that can fail but are not calls in a plan: the first queries of the device, the loading of libraries, an
 /// aborted queue, and leftover processes.
 const OTHERS: &[&str] =
     &["dlopen", "hipGetDeviceCount", "hipGetDeviceProperties", "hipInit", "process", "queue"];
@@ -88,7 +88,7 @@ pub(crate) fn check(reader: &mut Reader, root: &Node) {
             Some(entries.iter().map(|(key, _)| key.text.as_str()).collect())
         }
         None => Some(Vec::new()),
-        // The value of `buffers` is not a mapping, which is reported elsewhere. The names of the buffers are unknown.
+        // The value of `buffers` is not a mapping, which is reported elsewhere. The buffers' names are unknown here.
         Some(_) => None,
     };
     let kinds = match program::of(root) {
@@ -153,7 +153,8 @@ fn signature_of(
     Ok(())
 }
 
-/// Returns everything that can fail as one word of a signature: functions, and actions of the host such as `host-fill`.
+/// Returns the names that a signature can contain for the failing operation: functions, and actions of the host such as
+/// `host-fill`.
 fn functions() -> impl Iterator<Item = Cow<'static, str>> {
     apis().iter().chain(OTHERS).map(|name| match name.contains(' ') {
         true => name.replace(' ', "-").into(),
@@ -161,7 +162,7 @@ fn functions() -> impl Iterator<Item = Cow<'static, str>> {
     })
 }
 
-/// Returns the form of the signatures of a kind, for example `crash:FUNCTION-OR-PHASE`.
+/// Returns a template for the signatures of one kind of failure, for example `crash:FUNCTION-OR-PHASE`.
 fn form(kind: &str, parts: &[Part]) -> String {
     let word = |part: &Part| match part {
         Part::Buffer => ":BUFFER",
@@ -187,7 +188,7 @@ impl Part {
             Part::Status if api == "dlopen" || api == "queue" => return Ok(()),
             Part::Buffer => {
                 let Some(buffers) = buffers else { return Ok(()) };
-                // Forms are listed by decreasing frequency, because the first similar one is suggested.
+                // The most frequent suffixes come first, because the first similar name is suggested.
                 let ends = ["", BACK, ".guards", ".back.guards", ".initial.guards"];
                 ends.iter()
                     .flat_map(|end| buffers.iter().map(move |b| format!("{b}{end}").into()))

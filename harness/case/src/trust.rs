@@ -63,10 +63,11 @@ const VARIABLES: &[&str] = &[
 const HELP: &str =
     "a case from elsewhere may not do this; if you trust it as a program, give `--trust`";
 
-/// Largest size in bytes of the kernels of all trials of a case from elsewhere, which are read before any trial runs.
+/// Maximum total size in bytes of the kernel sources of all trials of an untrusted case. The sources are read before
+/// any trial runs.
 const MOST_KERNELS: usize = 256 << 20;
 
-/// Returns all parts of a case that are forbidden in an untrusted case, as mistakes.
+/// Returns all parts of a case that are forbidden if the case is untrusted, as mistakes.
 pub fn foreign(case: &Case) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     if let Some((key, _)) = program::of(case.body()) {
@@ -85,7 +86,7 @@ pub fn foreign(case: &Case) -> Vec<Diagnostic> {
     if let Value::Map(keys) = &case.body().value
         && let Some((_, kernels)) = keys.iter().find(|(key, _)| key.text == "kernels")
     {
-        // The kernels are checked for each trial, because the values of the trial are part of the compiled text.
+        // The kernels are checked for each trial, because values of the trial are substituted into their sources.
         let mut bytes = 0;
         for trial in case.trials() {
             let kernels = substitute(kernels, &trial, &mut Vec::new());
@@ -128,8 +129,8 @@ fn foreign_kernels(kernels: &Node) -> Vec<Diagnostic> {
     found
 }
 
-/// Returns each text of a kernel with its key. For a kernel that is a text without a key, `bare` is returned as the
-/// key.
+/// Returns each text below an entry of `kernels`, with the key that contains the text. A text without a key of its own
+/// gets the key `bare`.
 fn texts<'n>(node: &'n Node, bare: &'n str) -> Vec<(&'n str, (At, String))> {
     match &node.value {
         Value::Scalar(text) => vec![(bare, (node.at, text.clone()))],
@@ -140,8 +141,8 @@ fn texts<'n>(node: &'n Node, bare: &'n str) -> Vec<(&'n str, (At, String))> {
     }
 }
 
-/// Returns true if a compiler option cannot name a file or a program. Such options set a level, a macro, a language or
-/// a mode of computation.
+/// Returns true if a compiler option is on the list of harmless ones: it sets a level, a macro, a language or a mode of
+/// computation, and names no file or program.
 fn is_harmless(option: &str) -> bool {
     const BEGIN: [&str; 6] = ["-O", "-D", "-U", "-W", "-std=", "-ffp-contract="];
     const WHOLE: [&str; 14] = [
@@ -160,7 +161,8 @@ fn is_harmless(option: &str) -> bool {
         "-mno-wavefrontsize64",
         "-munsafe-fp-atomics",
     ];
-    // `-Wl,` and similar options pass words to other programs, and a macro may contain a word that reads files.
+    // `-Wl,` and similar options pass arguments to other programs. The value of a macro may contain a keyword that
+    // reads files.
     let hands_on = option.starts_with("-W") && option.contains(',');
     let begins = BEGIN.iter().any(|begin| option.starts_with(begin));
     let one = !option.contains(|c: char| c.is_whitespace() || c == '@');

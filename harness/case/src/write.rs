@@ -23,12 +23,12 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// All parts of a case except its body.
+/// Everything that a case file contains in addition to its steps or its program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Header {
     /// Property that the case tests, in one sentence.
     pub title: String,
-    /// Reason for the case, in prose.
+    /// Why the case exists, in prose.
     pub about: Option<String>,
     /// Upstream issues whose symptom would make the case fail.
     pub upstream: Vec<String>,
@@ -36,9 +36,10 @@ pub struct Header {
     pub related: Vec<String>,
     /// Other sources, for example documents and header files.
     pub source: Vec<String>,
-    /// Sources, other than documents, for what the case expects.
+    /// Entries under `expectation`: measurements and other sources that are not documents.
     pub expectation: Vec<Expectation>,
-    /// Requirements. The libraries and functions in this field are ignored; the writer uses those of the plan.
+    /// Requirements on stack and device. The writer ignores the libraries and functions in this field and writes those
+    /// of the plan.
     pub needs: Needs,
     /// Faults that the case must detect.
     pub faults: Vec<FaultEntry>,
@@ -95,11 +96,12 @@ impl Header {
 }
 
 /// Writes a plan as a case with one trial, which [lowers](crate::lower) to the same plan. Only the name of the trial,
-/// the lines, and the ids and stamps of steps may differ.
+/// the line numbers, and the ids and stamps of steps may differ.
 ///
-/// Set-up, guards and teardown are not written, because lowering adds them. The case's choices for them, for example
-/// the first content of a buffer, are derived from the plan. Injected faults are not written. Kernels in `library` are
-/// written as names, because the reader of the case also has that library. Other kernels are written with their source.
+/// Set-up, guards and teardown are not written, because lowering adds them. What a case file decides about them, for
+/// example the initial content of a buffer, is derived from the plan. Injected faults are not written. Kernels in
+/// `library` are written as names, because the reader of the case also has that library. Other kernels are written with
+/// their source.
 pub fn write(plan: &Plan, header: &Header, library: &Kernels) -> String {
     let mut out = String::new();
     head(&mut out, plan, header);
@@ -216,7 +218,7 @@ fn head(out: &mut String, plan: &Plan, header: &Header) {
 }
 
 fn tail(out: &mut String, plan: &Plan, header: &Header) {
-    // Statements about buffers that the plan does not contain are left out, because they can never match.
+    // Expectations about buffers that the plan does not contain are left out, because their signatures can never match.
     let buffers: Vec<&str> = plan.buffers.keys().map(String::as_str).collect();
     let seen = |entry: &&Expectation| entry.signature.as_ref().is_none_or(|s| can_be(s, &buffers));
     let expectation: Vec<_> = header.expectation.iter().filter(seen).collect();
@@ -286,10 +288,10 @@ fn buffer(spec: &Buffer, first: Option<&'static str>) -> String {
     flow_map(fields)
 }
 
-/// First contents of buffers, derived from the steps of the set-up.
+/// Initial contents of buffers, derived from the steps of the set-up.
 struct Initial<'p> {
     fill: BTreeMap<&'p str, &'static str>,
-    /// Host buffers that only the set-up uses. They are not written, because lowering adds them.
+    /// Host buffers that only the set-up uses. The case file does not declare them, because lowering adds them.
     staging: BTreeSet<&'p str>,
 }
 
@@ -310,7 +312,7 @@ fn initial(plan: &Plan) -> Initial<'_> {
     found
 }
 
-/// Returns the streams that steps name. They are not written, because lowering declares them.
+/// Returns the streams that steps name. The case file does not declare them, because lowering does.
 fn mentioned_streams(plan: &Plan) -> BTreeSet<&str> {
     fn walk<'p>(steps: &'p [plan::Step], out: &mut BTreeSet<&'p str>) {
         for step in steps {

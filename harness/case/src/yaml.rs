@@ -29,7 +29,8 @@ fn at(span: Span) -> At {
     At { line: start.line() as u32, column: start.col() as u32 + 1, length: (length as u32).max(1) }
 }
 
-/// Parses one YAML document. Returns `None` if the text is not YAML, or uses features of YAML that cases may not use.
+/// Parses one YAML document. Returns `None` and adds to `mistakes` if the text is not YAML, or uses features of YAML
+/// that cases may not use.
 pub(crate) fn parse(text: &str, mistakes: &mut Vec<Diagnostic>) -> Option<Node> {
     let parser = Parser::new_from_str(text);
     let mut events = Events { parser, mistakes, items: Vec::new(), entries: Vec::new() };
@@ -45,14 +46,14 @@ pub(crate) fn parse(text: &str, mistakes: &mut Vec<Diagnostic>) -> Option<Node> 
 struct Events<'a, 'm> {
     parser: Parser<'a, saphyr_parser::StrInput<'a>>,
     mistakes: &'m mut Vec<Diagnostic>,
-    /// Items of all lists whose end has not been reached. Items of an inner list follow those of the outer list. At the
-    /// end of a list, its items are moved into a list of exactly their number.
+    /// Items of all lists whose end has not been reached. Items of an inner list follow those of the outer list. When a
+    /// list ends, its items are moved into a `Vec` of exactly the right capacity.
     items: Vec<Node>,
     /// Entries of all mappings whose end has not been reached, stored like `items`.
     entries: Vec<(Key, Node)>,
 }
 
-/// Maximum nesting depth. No case needs this depth. The limit bounds the recursion on hostile input.
+/// Maximum nesting depth. It bounds the recursion on hostile input, and no real case comes near it.
 const DEPTH: u32 = 64;
 
 impl<'a> Events<'a, '_> {
@@ -150,7 +151,7 @@ impl<'a> Events<'a, '_> {
         }
     }
 
-    /// Reads the entries of a mapping whose beginning has been read.
+    /// Reads the entries of a mapping up to its end. Its beginning has been read before.
     fn entries(&mut self, depth: u32) -> Result<(), Diagnostic> {
         loop {
             let (event, at) = self.next()?;

@@ -1,4 +1,4 @@
-//! hipBLASLt.
+//! Bindings to hipBLASLt, and the sequences of calls that a matrix product needs.
 
 use std::ffi::{c_int, c_void};
 
@@ -61,7 +61,7 @@ pub struct HeuristicResult {
     reserved: [c_int; 4],
 }
 
-/// A matrix product D = op(A) op(B) [+ bias], column-major and without padding. The types are `hipDataType`
+/// A matrix product D = op(A) op(B) [+ bias], column-major and without padding. The element types are `hipDataType`
 /// (hip/library_types.h); the compute type is `hipblasComputeType_t` (hipblas-common/hipblas-common.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatrixProduct {
@@ -75,15 +75,15 @@ pub struct MatrixProduct {
     pub transpose_a: bool,
     /// True if B is transposed.
     pub transpose_b: bool,
-    /// True if a bias vector of D's type is added.
+    /// True if a bias vector is added. Its elements have the type of D.
     pub bias: bool,
-    /// Type of A and B.
+    /// Element type of A and B (`hipDataType`).
     pub input: c_int,
-    /// Type of C and D.
+    /// Element type of C and D (`hipDataType`).
     pub output: c_int,
-    /// Type of alpha and beta.
+    /// Type of the factors alpha and beta (`hipDataType`).
     pub scale: c_int,
-    /// Type of the accumulation.
+    /// Type in which the sums are accumulated (`hipblasComputeType_t`).
     pub compute: c_int,
 }
 
@@ -107,7 +107,7 @@ impl MatrixProduct {
     /// `HIPBLAS_COMPUTE_32I` (hipblas-common/hipblas-common.h).
     pub const COMPUTE_32I: c_int = 9;
 
-    /// Returns 1 and 0 as bytes of the type of alpha and beta.
+    /// Returns alpha = 1 and beta = 0 as bytes in their type.
     pub(crate) fn one_and_zero(&self) -> [[u8; 8]; 2] {
         let one = match self.scale {
             Self::R_64F => 1f64.to_bits(),
@@ -131,15 +131,15 @@ const DESC_BIAS_DATA_TYPE: c_int = 4;
 const EPILOGUE_BIAS: u32 = 4;
 /// `HIPBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES` (hipblaslt/hipblaslt.h).
 const PREF_MAX_WORKSPACE_BYTES: c_int = 1;
-/// Size of the workspace in bytes: the value in hipBLASLt's own samples.
+/// Maximum size of the workspace in bytes: the value that hipBLASLt's own samples use.
 const WORKSPACE_BYTES: u64 = 32 << 20;
 /// `HIPBLAS_STATUS_NOT_SUPPORTED` (hipblas-common/hipblas-common.h).
 const NOT_SUPPORTED: c_int = 7;
-/// Number of algorithms that a query requests.
+/// Maximum number of algorithms that a query requests.
 const REQUESTED: usize = 8;
 
 impl Blaslt {
-    /// Sonames of 7.x and 6.x.
+    /// Sonames of the library in ROCm 7.x and 6.x.
     pub const SONAMES: [&str; 2] = ["libhipblaslt.so.1", "libhipblaslt.so.0"];
 
     /// Opens `libhipblaslt`.
@@ -150,8 +150,8 @@ impl Blaslt {
         SharedLibrary::open("libhipblaslt", &Self::SONAMES).map(Self::resolve)
     }
 
-    /// Queries the algorithms for one problem. Returns a status and the number of algorithms, at most 8. The status is
-    /// that of the first call that fails, or success.
+    /// Queries the algorithms for one matrix product. Returns a status and the number of algorithms, at most 8. The
+    /// status is that of the first call that fails, or success.
     ///
     /// # Errors
     /// Fails if the release lacks a function.
@@ -166,7 +166,7 @@ impl Blaslt {
         let mut descriptors = Descriptors { library: self, made: Vec::new() };
         let mut query = || -> Result<c_int, Failure> {
             let problem = descriptors.describe(operation, None)?;
-            // SAFETY: the caller guarantees the handle; the library creates the other objects in this call.
+            // SAFETY: the caller guarantees the handle; the library creates the other objects inside this method.
             Ok(unsafe { descriptors.query(handle, &problem, WORKSPACE_BYTES) }?.1)
         };
         match query() {
@@ -176,15 +176,16 @@ impl Blaslt {
         }
     }
 
-    /// Multiplies with the first algorithm that the heuristic offers for an empty workspace (0 bytes). Returns the
-    /// status of the first call that fails, `HIPBLAS_STATUS_NOT_SUPPORTED` if no algorithm is offered, or success.
+    /// Computes a matrix product with the first algorithm that the heuristic offers for an empty workspace (0 bytes).
+    /// Returns the status of the first call that fails, `HIPBLAS_STATUS_NOT_SUPPORTED` if no algorithm is offered, or
+    /// success.
     ///
     /// # Errors
     /// Fails if the release lacks a function.
     ///
     /// # Safety
     /// `handle` must come from `hipblasLtCreate` and not be destroyed, `stream` must be null or a live stream, and the
-    /// matrices must be device addresses of the problem's sizes.
+    /// matrices must be device addresses with the sizes that the product needs.
     pub unsafe fn multiply(
         &self,
         handle: *mut c_void,
@@ -195,7 +196,7 @@ impl Blaslt {
         let mut descriptors = Descriptors { library: self, made: Vec::new() };
         let mut multiply = || -> Result<(), Failure> {
             let problem = descriptors.describe(operation, Some(matrices.bias))?;
-            // SAFETY: the caller guarantees the handle; the library creates the other objects in this call.
+            // SAFETY: the caller guarantees the handle; the library creates the other objects inside this method.
             let (results, count) = unsafe { descriptors.query(handle, &problem, 0) }?;
             if count == 0 {
                 return Err(Failure::Status(NOT_SUPPORTED));
@@ -233,16 +234,16 @@ impl Blaslt {
     }
 }
 
-/// Addresses of a product's matrices.
+/// Device addresses of the matrices of a product.
 #[derive(Clone, Copy, Debug)]
 pub struct MatrixPointers {
-    /// A.
+    /// Address of A.
     pub a: *const c_void,
-    /// B.
+    /// Address of B.
     pub b: *const c_void,
-    /// D.
+    /// Address of D.
     pub d: *mut c_void,
-    /// The bias, or null.
+    /// Address of the bias vector, or null.
     pub bias: *const c_void,
 }
 
@@ -266,7 +267,7 @@ fn succeed(status: Result<c_int, LoadError>) -> Result<(), Failure> {
 
 type Destroy = unsafe fn(&Blaslt, *mut c_void) -> Result<c_int, LoadError>;
 
-/// Descriptors of one query. They are destroyed in reverse order of their creation.
+/// hipBLASLt's descriptors for one matrix product. They are destroyed in the reverse order of their creation.
 struct Descriptors<'a> {
     library: &'a Blaslt,
     made: Vec<(*mut c_void, Destroy)>,
@@ -275,8 +276,8 @@ struct Descriptors<'a> {
 impl Drop for Descriptors<'_> {
     fn drop(&mut self) {
         for (descriptor, destroy) in self.made.drain(..).rev() {
-            // SAFETY: the library made the descriptor; it is paired with its own destructor and not used again. A
-            // missing destructor only leaks the descriptor.
+            // SAFETY: the library created the descriptor; it is paired with its own destructor and not used again. If
+            // the release lacks the destructor, the descriptor leaks.
             let _ = unsafe { destroy(self.library, descriptor) };
         }
     }
@@ -309,7 +310,7 @@ impl Descriptors<'_> {
     }
 
     fn set<T>(&self, description: *mut c_void, attribute: c_int, value: T) -> Result<(), Failure> {
-        // SAFETY: this library made the description, and the header gives the attribute the type T.
+        // SAFETY: this library created the description, and T is the type that the header specifies for the attribute.
         succeed(unsafe {
             self.library.hipblasLtMatmulDescSetAttribute(
                 description,
@@ -320,7 +321,8 @@ impl Descriptors<'_> {
         })
     }
 
-    /// Creates the descriptors of a problem; `bias` is the address of the bias vector if the caller needs one.
+    /// Creates the descriptors of a matrix product; `bias` is the address of the bias vector if the product is
+    /// computed.
     fn describe(
         &mut self,
         operation: &MatrixProduct,
@@ -357,7 +359,8 @@ impl Descriptors<'_> {
         Ok(Problem { description, a, b, c, d })
     }
 
-    /// Queries algorithms that need a workspace of at most `workspace` bytes. Returns the results and their number.
+    /// Queries algorithms that need a workspace of at most `workspace` bytes. Returns the results of the query and
+    /// their number.
     ///
     /// # Safety
     /// The handle must be live.

@@ -1,4 +1,4 @@
-//! Remembers which function of a thread failed first, because a step may make several calls.
+//! Remembers which function failed first in a thread, because a step may make several calls.
 
 use std::{
     cell::Cell,
@@ -25,15 +25,15 @@ impl Returned for *const c_char {
     }
 }
 
-/// Stores a failed function and its status, unless this thread has stored an earlier failure.
+/// If a function failed, stores its name and its status, unless this thread has stored an earlier failure.
 pub(crate) fn note(function: &'static str, returned: impl Returned) {
     if let Some(status) = returned.failed() {
         FIRST.set(FIRST.get().or(Some((function, status))));
     }
 }
 
-/// Returns the first function of this thread that failed since the last call of `take_first_failure`, with its status,
-/// and forgets it.
+/// Returns the function that failed first in this thread since the last call of `take_first_failure`, with its status,
+/// and forgets both.
 pub fn take_first_failure() -> Option<(&'static str, c_int)> {
     FIRST.take()
 }

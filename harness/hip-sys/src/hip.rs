@@ -1,4 +1,4 @@
-//! The HIP runtime.
+//! Bindings to the HIP runtime, `libamdhip64`, and the structs and constants that its functions need.
 
 use std::{
     ffi::{OsStr, c_char, c_int, c_uint, c_void},
@@ -10,9 +10,10 @@ use crate::{
     loader::{functions, text},
 };
 
-/// `hipStreamCallback_t`. The parameters are the stream, the status of the stream, and a pointer to the caller's data.
+/// Callback type `hipStreamCallback_t`. The parameters are the stream, the status of the stream, and a pointer to the
+/// caller's data.
 pub type StreamCallback = extern "C" fn(*mut c_void, c_int, *mut c_void);
-/// `hipHostFn_t`. The parameter is a pointer to the caller's data.
+/// Callback type `hipHostFn_t`. The parameter is a pointer to the caller's data.
 pub type HostFunction = extern "C" fn(*mut c_void);
 
 functions! {
@@ -121,7 +122,7 @@ functions! {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Dim3 {
-    /// Sizes in the three dimensions; `x` is the innermost.
+    /// Sizes in the three dimensions. `x` is the dimension that changes fastest.
     pub x: c_uint,
     #[allow(missing_docs, reason = "as `x`")]
     pub y: c_uint,
@@ -148,7 +149,7 @@ pub struct KernelNodeParams {
     pub shared_bytes: c_uint,
 }
 
-/// `hipMemsetParams` (hip/hip_runtime_api.h): `height` rows of `width` elements.
+/// `hipMemsetParams` (hip/hip_runtime_api.h), which describes `height` rows of `width` elements.
 #[repr(C)]
 #[derive(Debug)]
 #[allow(missing_docs, reason = "as in the header")]
@@ -182,7 +183,7 @@ pub struct Extent {
     pub depth: usize,
 }
 
-/// `hipMemcpy3DParms` (hip/driver_types.h). The pointers to arrays are null.
+/// `hipMemcpy3DParms` (hip/driver_types.h). The pointers to HIP arrays are null.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "as in the header")]
@@ -241,12 +242,12 @@ pub enum MemcpyKind {
     Default = 4,
 }
 
-/// Returns the short name of a `hipStreamCaptureStatus` (hip/hip_runtime_api.h).
+/// Returns a short name for a `hipStreamCaptureStatus` (hip/hip_runtime_api.h); `None` for an unknown number.
 pub fn capture_status_name(status: c_int) -> Option<&'static str> {
     ["none", "active", "invalidated"].get(usize::try_from(status).ok()?).copied()
 }
 
-/// Returns the short name of a `hipGraphExecUpdateResult` (hip/hip_runtime_api.h).
+/// Returns a short name for a `hipGraphExecUpdateResult` (hip/hip_runtime_api.h); `None` for an unknown number.
 pub fn exec_update_name(result: c_int) -> Option<&'static str> {
     const NAMES: [&str; 8] = [
         "success",
@@ -261,18 +262,18 @@ pub fn exec_update_name(result: c_int) -> Option<&'static str> {
     NAMES.get(usize::try_from(result).ok()?).copied()
 }
 
-/// The fields of `hipDeviceProp_t` that the worker reports.
+/// Those fields of `hipDeviceProp_t` that the worker reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceProperties {
-    /// `name`. Some releases leave the name empty.
+    /// Field `name`. Some releases leave the name empty.
     pub name: String,
-    /// `gcnArchName`, for example `gfx90a:sramecc+:xnack-`.
+    /// Field `gcnArchName`, for example `gfx90a:sramecc+:xnack-`.
     pub gcn_arch_name: String,
-    /// `totalGlobalMem`, in bytes.
+    /// Field `totalGlobalMem`, in bytes.
     pub total_global_mem: u64,
 }
 
-/// Offsets of fields in `hipDeviceProp_t`, in bytes. `name` is at offset 0 in both layouts.
+/// Offsets of fields in one layout of `hipDeviceProp_t`, in bytes. `name` is at offset 0 in all layouts.
 struct Layout {
     total_global_mem: usize,
     gcn_arch_name: usize,
@@ -282,18 +283,18 @@ struct Layout {
 const R0000: Layout = Layout { total_global_mem: 256, gcn_arch_name: 396 };
 /// `hipDeviceProp_tR0600`, 1472 bytes: hip/hip_runtime_api.h of 6.4.3 and 7.2.4.
 const R0600: Layout = Layout { total_global_mem: 288, gcn_arch_name: 1160 };
-/// Size of each string field, which is a `char[256]`.
+/// Size in bytes of each string field of `hipDeviceProp_t`, which is a `char[256]`.
 const STRING_BYTES: usize = 256;
 
-/// Buffer that is large enough for either layout and for fields that later releases append.
+/// Buffer for `hipDeviceProp_t`, large enough for both layouts and for fields that later releases append.
 #[repr(C, align(16))]
 struct PropertyBytes([u8; 8192]);
 
 impl Hip {
-    /// Sonames of the runtime, newest first. A process uses only one release, and a folder rarely contains two.
+    /// Sonames of the HIP runtime, newest first. A process uses only one release, and a folder rarely contains two.
     pub const SONAMES: [&str; 3] = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"];
 
-    /// Opens the first of `files`, sonames or paths, that can be opened.
+    /// Opens the first of `files` (sonames or paths) that can be opened.
     ///
     /// # Errors
     /// Fails if no file can be opened.
@@ -301,7 +302,7 @@ impl Hip {
         SharedLibrary::open("libamdhip64", files).map(Self::resolve)
     }
 
-    /// Returns the runtime's name of a status, for example `hipErrorOutOfMemory`.
+    /// Returns the name that the runtime gives to a status, for example `hipErrorOutOfMemory`.
     pub fn error_name(&self, status: c_int) -> String {
         // SAFETY: the function takes any number and returns a string constant or null.
         let name = unsafe { self.hipGetErrorName(status) };
@@ -313,7 +314,7 @@ impl Hip {
     /// Returns the PCI address of a device, or an empty string if the runtime does not report the address.
     pub fn pci_address(&self, device: c_int) -> String {
         let mut text = [0_u8; 64];
-        // SAFETY: the buffer has that many bytes, and the runtime writes a terminated string into it.
+        // SAFETY: the buffer has more than 63 bytes, and the runtime writes a terminated string into it.
         let status = unsafe { self.hipDeviceGetPCIBusId(text.as_mut_ptr().cast(), 63, device) };
         let end = text.iter().position(|&byte| byte == 0).unwrap_or(0);
         match status {
@@ -322,11 +323,11 @@ impl Hip {
         }
     }
 
-    /// Returns the properties of a device. Newer releases have an entry point for the newer layout; other releases are
-    /// asked for the older layout.
+    /// Returns the properties of a device. If the release has the function for the newer layout of the properties, that
+    /// function is called, else the function for the older layout.
     ///
     /// # Errors
-    /// The outer error means that the runtime has neither entry point. The inner error is the status of a failed call.
+    /// The outer error means that the runtime has neither function. The inner error is the status of a failed call.
     pub fn properties(&self, device: c_int) -> Result<Result<DeviceProperties, c_int>, LoadError> {
         let mut bytes = MaybeUninit::<PropertyBytes>::zeroed();
         let (status, layout) = if self.hipGetDevicePropertiesR0600.is_some() {

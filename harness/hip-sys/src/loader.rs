@@ -7,14 +7,14 @@ use std::{
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
 
-/// Error for a library or function that is not available.
+/// Error: a library or a function is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// The library, for example `libhiprand`, or the function, for example `hipGraphExecUpdate`.
+    /// Name of the library, for example `libhiprand`, or of the function, for example `hipGraphExecUpdate`.
     pub what: String,
-    /// Messages of the loader, one for each name that was tried.
+    /// Error messages of the dynamic loader, one for each file name that was tried.
     pub why: String,
-    /// True if a library of that name exists but cannot be loaded.
+    /// True if a library with this name exists but cannot be loaded.
     pub exists: bool,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Shared library that stays open until the process ends.
+/// A shared library, which stays open until the process ends.
 #[derive(Clone, Copy)]
 pub struct SharedLibrary {
     library: &'static Library,
@@ -34,16 +34,17 @@ pub struct SharedLibrary {
 }
 
 impl SharedLibrary {
-    /// Opens the first of `files` (sonames or paths) that the loader can open. `what` names the library in the error.
+    /// Opens the first of `files` (sonames or paths) that the dynamic loader can open. `what` names the library in the
+    /// error.
     ///
     /// # Errors
     /// Fails with the loader's messages if no file can be opened.
     pub fn open<F: AsRef<OsStr>>(what: &str, files: &[F]) -> Result<Self, LoadError> {
         let (mut why, mut exists) = (Vec::new(), false);
         for file in files {
-            // The loader opens the libraries of a linked HIP program with the same flags.
-            // SAFETY: opening runs the library's initialisers. The caller wants these ROCm libraries in its process,
-            // as if it were linked with them.
+            // The flags are those with which the loader opens the libraries of a linked HIP program.
+            // SAFETY: opening a library runs its initialisers. The caller wants the ROCm libraries in its process, as
+            // if it were linked with them.
             match unsafe { Library::open(Some(file), RTLD_LAZY | RTLD_GLOBAL) } {
                 Ok(library) => {
                     return Ok(SharedLibrary {
@@ -53,7 +54,7 @@ impl SharedLibrary {
                 }
                 Err(error) => {
                     let said = reason(&error);
-                    // If the library exists but a library that it depends on is absent, the loader's message names the
+                    // If the library exists but one of its dependencies is absent, the loader's message names the
                     // dependency.
                     let absent = format!(
                         "{}: cannot open shared object file: No such file or directory",
@@ -67,18 +68,18 @@ impl SharedLibrary {
         Err(LoadError { what: what.to_owned(), why: why.join("; "), exists })
     }
 
-    /// Returns the name or path by which the library was opened.
+    /// Returns the file name or path with which the library was opened.
     pub fn file(&self) -> &'static str {
         self.file
     }
 
-    /// Returns true if this library, or one that it depends on, exports `name`.
+    /// Returns true if this library, or one of its dependencies, exports `name`.
     pub fn has(&self, name: &str) -> bool {
         // SAFETY: the symbol is only looked up and never used as a value of this type.
         unsafe { self.library.get::<*const ()>(name.as_bytes()) }.is_ok()
     }
 
-    /// Checks that this library, or one that it depends on, exports `name`.
+    /// Checks that this library, or one of its dependencies, exports `name`.
     ///
     /// # Errors
     /// Fails if the name is not exported.
@@ -86,7 +87,7 @@ impl SharedLibrary {
         if self.has(name) { Ok(()) } else { Err(self.missing_function(name)) }
     }
 
-    /// Returns the function `name` if the library has it.
+    /// Returns the function `name`; `None` if the library does not export it.
     ///
     /// # Safety
     /// `F` must be the type of that function, an `unsafe extern "C" fn`.
@@ -95,7 +96,8 @@ impl SharedLibrary {
         unsafe { self.library.get::<F>(name.as_bytes()) }.ok().map(|symbol| *symbol)
     }
 
-    /// Calls the function `name` and remembers a failure for [`take_first_failure`](crate::take_first_failure).
+    /// Calls the function `name`. If the call fails, remembers it for
+    /// [`take_first_failure`](crate::take_first_failure).
     ///
     /// # Errors
     /// Fails if the library does not export the function.
@@ -120,7 +122,7 @@ impl SharedLibrary {
     }
 }
 
-/// Copies a string constant of a library. Returns `None` for a null pointer.
+/// Copies a C string that a library returned. Returns `None` for a null pointer.
 ///
 /// # Safety
 /// The pointer must be null or point to a terminated string that is never freed.
@@ -140,8 +142,9 @@ fn reason(error: &libloading::Error) -> String {
     }
 }
 
-/// Declares the functions of a library. The macro makes a struct with one pointer per function, which is filled when
-/// the library is opened, and one method per function, which returns a [`LoadError`] if the release lacks the function.
+/// Declares the functions of a library. The macro generates a struct with one pointer per function, which is filled
+/// when the library is opened, and one method per function, which returns a [`LoadError`] if the release lacks the
+/// function.
 macro_rules! functions {
     (
         $(#[$meta:meta])*
@@ -160,7 +163,7 @@ macro_rules! functions {
             /// Names of the functions that are declared for this library.
             pub const FUNCTIONS: &[&str] = &[$(stringify!($name)),*];
 
-            /// Name of each declared function with the types of its parameters, spelled as in the declaration.
+            /// Each declared function with the types of its parameters, spelled as in the declaration.
             pub const TYPES: &[(&str, &[&str])] = &[$((stringify!($name), &[$(stringify!($ty)),*])),*];
 
             fn resolve(shared: $crate::loader::SharedLibrary) -> Self {

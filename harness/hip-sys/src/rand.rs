@@ -1,4 +1,4 @@
-//! hipRAND.
+//! Bindings to hipRAND, the library of random generators.
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 

@@ -1,4 +1,4 @@
-//! rocBLAS.
+//! Bindings to rocBLAS, and the sequence of calls that a matrix product needs.
 
 use std::ffi::{c_int, c_void};
 
@@ -45,7 +45,7 @@ const OPERATION_TRANSPOSE: c_int = 112;
 const GEMM_ALGO_STANDARD: c_int = 0;
 
 impl Rocblas {
-    /// Sonames of 7.x, 6.x, 5.6 to 5.7 and earlier 5.x.
+    /// Sonames of the library in ROCm 7.x, 6.x, 5.6 to 5.7 and earlier 5.x.
     pub const SONAMES: [&str; 4] =
         ["librocblas.so.5", "librocblas.so.4", "librocblas.so.3", "librocblas.so.0"];
 
@@ -57,7 +57,7 @@ impl Rocblas {
         SharedLibrary::open("librocblas", &Self::SONAMES).map(Self::resolve)
     }
 
-    /// Computes D = op(A) op(B) with `rocblas_gemm_ex` in a stream. The bias of the problem is ignored, because rocBLAS
+    /// Computes D = op(A) op(B) with `rocblas_gemm_ex` in a stream. The bias of the product is ignored, because rocBLAS
     /// cannot add one. Returns the status of the first call that fails, or success.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Rocblas {
     ///
     /// # Safety
     /// `handle` must come from `rocblas_create_handle` and not be destroyed, `stream` must be null or a live stream,
-    /// and the matrices must be device addresses of the problem's sizes.
+    /// and the matrices must be device addresses with the sizes that the product needs.
     pub unsafe fn multiply(
         &self,
         handle: *mut c_void,
@@ -114,7 +114,7 @@ impl Rocblas {
     }
 }
 
-/// Returns the `rocblas_datatype` (rocblas/internal/rocblas-types.h) of a `hipDataType`.
+/// Converts a `hipDataType` to the corresponding `rocblas_datatype` (rocblas/internal/rocblas-types.h).
 fn data_type(hip: c_int) -> c_int {
     match hip {
         MatrixProduct::R_16F => 150,

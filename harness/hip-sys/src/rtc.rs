@@ -1,4 +1,4 @@
-//! hipRTC.
+//! Bindings to hipRTC, the runtime compiler for kernels.
 
 use std::{
     ffi::{CStr, CString, c_char, c_int, c_void},
@@ -23,18 +23,18 @@ functions! {
     fn hiprtcDestroyProgram(program: *mut *mut c_void) -> c_int;
 }
 
-/// A `hiprtcResult` other than success, with the compiler's log.
+/// Error of a failed compilation: a `hiprtcResult` other than success, with the compiler's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
-    /// The `hiprtcResult`.
+    /// Status that hipRTC returned, a `hiprtcResult`.
     pub status: c_int,
     /// Output of the compiler, which may be empty.
     pub log: String,
 }
 
 impl Rtc {
-    /// Opens hipRTC: the `libhiprtc` with the same major version as the runtime. If that library is missing, uses the
-    /// runtime itself, which contains hipRTC up to 6.x.
+    /// Opens hipRTC: the `libhiprtc` with the same major version as the HIP runtime. If that library is missing, uses
+    /// the runtime itself, which contains hipRTC up to ROCm 6.x.
     ///
     /// # Errors
     /// Fails if neither library contains hipRTC.
@@ -47,7 +47,7 @@ impl Rtc {
         }
     }
 
-    /// Returns hipRTC's name of a status, for example `HIPRTC_ERROR_COMPILATION`.
+    /// Returns the name that hipRTC gives to a status, for example `HIPRTC_ERROR_COMPILATION`.
     pub fn error_name(&self, status: c_int) -> String {
         // SAFETY: the function takes any number and returns a string constant or null.
         let name = unsafe { self.hiprtcGetErrorString(status) };
@@ -59,7 +59,7 @@ impl Rtc {
     /// Compiles `source` to a code object.
     ///
     /// # Errors
-    /// The outer error means that the release lacks a function. The inner error is a failed compilation.
+    /// The outer error means that the release lacks a function. The inner error means that the compilation failed.
     pub fn compile(
         &self,
         source: &CStr,
@@ -101,7 +101,8 @@ impl Rtc {
         Ok(result)
     }
 
-    /// Reads the code or the log of a program with the function `get`. The function `size` returns the number of bytes.
+    /// Reads the code or the log of a program with the function `get`, after the function `size` has returned its size
+    /// in bytes.
     fn read(
         &self,
         program: *mut c_void,

@@ -1,11 +1,11 @@
-//! Calls functions whose parameters are all words: integers and pointers.
+//! Calls functions whose parameters are all integers or pointers, so that each fits into one 64-bit word.
 
 use std::ffi::{c_char, c_int};
 
 use crate::loader::{LoadError, SharedLibrary, text};
 
-/// Calls the function at address `$function` with the values of `$words`. The table has one row for each number of
-/// parameters.
+/// Calls the function at address `$function` with the values in `$words` as arguments. The table below has one row for
+/// each number of parameters.
 macro_rules! by_count {
     ($function:ident, $words:ident, $($count:literal [$($at:literal)*])*) => {
         match $words.len() {
@@ -24,7 +24,7 @@ macro_rules! by_count {
 }
 
 impl SharedLibrary {
-    /// Calls the function `name` with one word for each of its parameters and returns its result.
+    /// Calls the function `name` with one 64-bit word for each of its parameters, and returns its result.
     ///
     /// # Errors
     /// Fails if the library does not export the function.
@@ -34,9 +34,9 @@ impl SharedLibrary {
     ///
     /// # Safety
     /// The function must have exactly this many parameters, each an integer or a pointer, and return an integer or a
-    /// pointer. Each word must be what the header requires of its parameter. In the x86-64 System V ABI each parameter
-    /// is a register or an eightbyte of the stack, and the function reads at most the width of the parameter. Therefore
-    /// the call passes every parameter as a word.
+    /// pointer. Each word must be what the header requires of its parameter. In the x86-64 System V ABI, each parameter
+    /// is passed in a register or in eight bytes of the call stack, and the function reads at most the width of the
+    /// parameter. Therefore every parameter can be passed as a 64-bit word.
     unsafe fn call_for_word(
         &self,
         name: &'static str,
@@ -52,7 +52,7 @@ impl SharedLibrary {
         })
     }
 
-    /// Calls a function and returns its status.
+    /// Calls the function `name` with one 64-bit word for each of its parameters, and returns its status.
     ///
     /// # Errors
     /// Fails if the library does not export the function.
@@ -65,13 +65,13 @@ impl SharedLibrary {
         name: &'static str,
         words: &[usize],
     ) -> Result<c_int, LoadError> {
-        // SAFETY: the caller guarantees the function's type; a status is the lower half of the word.
+        // SAFETY: the caller guarantees the function's type. A status is in the lower 32 bits of the result.
         let code = unsafe { self.call_for_word(name, words) }? as c_int;
         crate::first_failure::note(name, code);
         Ok(code)
     }
 
-    /// Calls a function and copies the string that it returns. Returns `None` for a null pointer.
+    /// Calls the function `name` and copies the string that it returns. Returns `None` for a null pointer.
     ///
     /// # Errors
     /// Fails if the library does not export the function.

@@ -1,4 +1,4 @@
-//! Explains wrong bytes: finds the write of the trial that they came from.
+//! Explains wrong bytes that a check has read, by finding the write of the trial that the bytes came from.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -6,11 +6,12 @@ use plan::{BufferWrite, GUARD_BYTE, OnMemory, POISON_BYTE, Plan};
 
 use crate::phrases;
 
-/// Maximum number of wrong ranges for which an origin is searched one by one.
+/// Maximum number of wrong ranges that are explained separately.
 const RUNS: usize = 64;
-/// Maximum number of printed lines that describe a single range.
+/// Maximum number of printed lines for one wrong range.
 const LINES: usize = 8;
-/// Minimum length, in bytes, of a wrong range that is searched for at other offsets. Shorter ranges match by chance.
+/// Minimum length, in bytes, of a wrong range that is searched for at other offsets. A shorter range would match by
+/// chance.
 const NEEDLE: usize = 8;
 
 /// Classes of wrong bytes. The class is the last part of a `wrong-data` signature, for example `zero`.
@@ -49,11 +50,12 @@ impl Class {
     }
 }
 
-/// A wrong read: the bytes that a check read, the expected bytes, and the writes of the trial.
+/// Everything that is known about a check that failed: the bytes that it read, the expected bytes, and the writes of
+/// the trial.
 pub(crate) struct Evidence<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) buffer: &'a str,
-    /// True if the check read the guards around the buffer instead of its content.
+    /// True if the check read the guards around the buffer instead of the buffer's content.
     pub(crate) guards: bool,
     pub(crate) got: &'a [u8],
     pub(crate) want: &'a [u8],
@@ -63,12 +65,12 @@ pub(crate) struct Evidence<'a> {
 
 pub(crate) struct Attribution {
     pub(crate) class: Class,
-    /// Origin of the bytes, and the right content, as text for people.
+    /// Explanation for people: where the wrong bytes and the right ones come from.
     pub(crate) text: String,
     pub(crate) lines: Vec<String>,
 }
 
-/// Explains the wrong ranges. If one explanation fits all ranges, it is used; otherwise each range is explained
+/// Explains the wrong ranges. If one explanation fits all of them, it is used; otherwise each range is explained
 /// separately.
 pub(crate) fn attribute(evidence: &Evidence<'_>, runs: &[Range<usize>]) -> Attribution {
     let right = evidence.origin(runs);
@@ -126,7 +128,7 @@ enum Source<'a> {
     Write {
         class: Class,
         write: &'a BufferWrite,
-        /// Offset in `write` of the byte that the check read at offset 0.
+        /// Offset in `write` of the byte that the check read at offset 0 of its buffer.
         shift: isize,
     },
 }
@@ -138,7 +140,7 @@ impl Source<'_> {
         }
     }
 
-    /// Returns true if the bytes that were read in this range can come from this source.
+    /// Returns true if the bytes that the check read in this range can come from this source.
     fn fits(&self, got: &[u8], range: &Range<usize>) -> bool {
         let Some(read) = got.get(range.clone()) else { return false };
         match self {
@@ -180,7 +182,7 @@ impl Source<'_> {
 }
 
 impl<'a> Evidence<'a> {
-    /// Returns the most likely source that explains all ranges.
+    /// Returns the most likely source of the wrong bytes that explains all ranges.
     fn explain(&self, runs: &[Range<usize>]) -> Option<Source<'a>> {
         let fits = |source: &Source<'_>| runs.iter().all(|run| source.fits(self.got, run));
         let constants = [
@@ -195,13 +197,15 @@ impl<'a> Evidence<'a> {
             .or_else(|| self.shifted(runs.first()?, fits))
     }
 
-    /// Returns the versions of buffers that contain the wrong bytes at the same offset, the most likely version first.
+    /// Returns the versions of buffers that may contain the wrong bytes at the offset at which the check read them, the
+    /// most likely version first.
     fn same_offset(&self, runs: &[Range<usize>]) -> Vec<Source<'a>> {
         if self.guards {
-            // The history contains the content of buffers, but not that of their guards.
+            // The history contains the content of buffers, without their guards.
             return Vec::new();
         }
-        // Buffers that contained the right data at some time, with the index of the last write after which they did.
+        // Buffers that contained the right data at some time, with the index of the last write after which they
+        // contained it.
         let mut way: HashMap<&str, usize> = HashMap::new();
         for (at, write) in self.earlier.iter().enumerate() {
             if runs.iter().all(|run| slice(&write.bytes, run, 0) == self.want.get(run.clone())) {
@@ -214,7 +218,8 @@ impl<'a> Evidence<'a> {
         };
         for (at, write) in self.earlier.iter().enumerate().rev() {
             match way.get(write.buffer.as_str()) {
-                // A copy of rows is one write per row. A copy of which some rows are missing is not an earlier version.
+                // The history contains a copy of rows as one write per row. A copy without some of its rows is not an
+                // earlier version of the data.
                 Some(right) if same_call(write, &self.earlier[*right]) => {}
                 _ if write.buffer == self.buffer => add(0, Class::Stale, write),
                 Some(right) if at > *right => add(1, Class::Later, write),
@@ -233,7 +238,7 @@ impl<'a> Evidence<'a> {
         candidates.into_iter().map(|(_, source)| source).collect()
     }
 
-    /// Finds a write that contains the wrong bytes at another offset.
+    /// Returns a write that contains the wrong bytes at another offset than the one at which the check read them.
     fn shifted(
         &self,
         run: &Range<usize>,
@@ -249,20 +254,21 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// Returns the offset at which a write stopped: the bytes before the offset are right, and all bytes after it are
-    /// old content (zero, poison or an earlier version). Returns `None` if the write may not have changed any byte.
+    /// Returns the offset at which a write stopped: the bytes before this offset are right, and all bytes from it to
+    /// the end are old content (zero, poison or an earlier version). Returns `None` if the write may not have changed
+    /// any byte.
     fn torn(&self, runs: &[Range<usize>], source: &Source<'_>) -> Option<usize> {
         let start = runs.first()?.start;
         let old = matches!(source.class(), Class::Zero | Class::Poison | Class::Stale);
-        // All bytes after the first wrong byte must equal the old content. Right bytes among them may be right by
-        // chance.
+        // All bytes from the first wrong byte to the end must equal the old content. Right bytes among them may be
+        // right by chance.
         let tail = start > 0 && source.fits(self.got, &(start..self.want.len()));
         // If the whole buffer equals the old content, the write may not have changed any byte.
         let all = source.fits(self.got, &(0..self.got.len()));
         (old && tail && !all && !self.guards).then_some(start)
     }
 
-    /// Describes the first write after which a buffer contained the right bytes.
+    /// Describes the first write of the trial after which some buffer contained the right bytes.
     fn origin(&self, runs: &[Range<usize>]) -> Option<String> {
         if self.guards {
             return None;
@@ -273,8 +279,8 @@ impl<'a> Evidence<'a> {
         Some(self.describe(root))
     }
 
-    /// Describes a write, for example `the pattern written at line 14 (fill of src)`. For a copy, the write that
-    /// produced the copied bytes is described.
+    /// Describes a write, for example `the pattern written at line 14 (fill of src)`. In place of a copy, the write
+    /// that produced the copied bytes is described.
     fn describe(&self, write: &BufferWrite) -> String {
         let all = || self.earlier.iter().chain(self.later);
         let root = all().find(|w| w.bytes == write.bytes).unwrap_or(write);
@@ -320,7 +326,7 @@ impl<'a> Evidence<'a> {
             | OnMemory::Foreign { .. }
             | OnMemory::Alloc(_)
             | OnMemory::Poison(_)
-            // The following effects write nothing.
+            // Calls with the effects below write nothing.
             | OnMemory::Nothing
             | OnMemory::Free(_)
             | OnMemory::Replay(_)
@@ -335,7 +341,8 @@ fn same_call(a: &BufferWrite, b: &BufferWrite) -> bool {
     (a.step, a.occurrence) == (b.step, b.occurrence)
 }
 
-/// Returns the bytes of a range that is moved by `shift`; `None` if the moved range is not inside `bytes`.
+/// Returns the part of `bytes` at `range` after the range has been moved by `shift`; `None` if the moved range is not
+/// inside `bytes`.
 fn slice<'b>(bytes: &'b [u8], range: &Range<usize>, shift: isize) -> Option<&'b [u8]> {
     let start = range.start.checked_add_signed(shift)?;
     let end = range.end.checked_add_signed(shift)?;

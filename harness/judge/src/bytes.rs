@@ -1,17 +1,18 @@
 use std::ops::Range;
 
-/// Minimum number of equal bytes that separates two ranges of differences. Closer differences form one range, because
-/// wrong numbers often have some bytes in common with the right numbers, mostly the high bytes.
+/// Minimum number of equal bytes between two wrong ranges. Differences that are closer to each other form one range,
+/// because wrong numbers often have some bytes in common with the right numbers, mostly the high bytes.
 const GAP: usize = 8;
 
-/// Size, in bytes, of the blocks that are compared at once. Equal blocks are skipped.
+/// Size in bytes of the blocks that are compared at once. Blocks without a difference are skipped.
 const BLOCK: usize = 4096;
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct Diff {
-    /// Number of bytes that differ. Bytes that only the longer sequence has are included.
+    /// Number of bytes that differ, including the bytes that only the longer sequence has.
     pub(crate) wrong: usize,
-    /// Ranges of offsets, in ascending order. Each range begins and ends with a differing byte.
+    /// Ranges of offsets at which the sequences differ, in ascending order. Each range begins and ends with a differing
+    /// byte.
     pub(crate) runs: Vec<Range<usize>>,
 }
 
@@ -21,7 +22,7 @@ impl Diff {
     }
 }
 
-/// Compares two byte sequences. If one is longer, its additional bytes count as different.
+/// Compares two byte sequences. If one is longer, its additional bytes count as differing.
 pub(crate) fn diff(a: &[u8], b: &[u8]) -> Diff {
     let common = a.len().min(b.len());
     let longest = a.len().max(b.len());
@@ -45,7 +46,7 @@ pub(crate) fn diff(a: &[u8], b: &[u8]) -> Diff {
     diff
 }
 
-/// Formats 16 bytes of both sequences, beginning at the 16-byte line that contains offset `first`.
+/// Formats 16 bytes of each sequence, beginning at the multiple of 16 at or before offset `first`.
 pub(crate) fn excerpt(a: (&str, &[u8]), b: (&str, &[u8]), first: usize) -> [String; 2] {
     let start = first & !15;
     let width = a.0.len().max(b.0.len());

@@ -24,7 +24,7 @@ impl Read<'_> {
     }
 }
 
-/// Returns the outcome of a check whose buffer or guards differ from the reference model.
+/// Returns the outcome of a check whose buffer or guards differ from the content that the reference model computed.
 pub(crate) fn wrong(
     context: &Context<'_>,
     index: &Index<'_>,
@@ -86,8 +86,8 @@ pub(crate) fn wrong(
     ))
 }
 
-/// Returns the outcome of a failed comparison of two buffers: they must be equal and differ, or must differ and are
-/// equal.
+/// Returns the outcome of a failed comparison of two buffers: either they had to be equal but differ, or they had to
+/// differ but are equal.
 pub(crate) fn compared(
     context: &Context<'_>,
     index: &Index<'_>,
@@ -123,7 +123,7 @@ pub(crate) fn compared(
     }
 }
 
-/// Returns a `no-verdict` outcome if the worker ended normally but did not report every check.
+/// Returns a `no-verdict` outcome if the worker ended normally but did not report the bytes of every check.
 pub(crate) fn unread(
     context: &Context<'_>,
     index: &Index<'_>,
@@ -141,7 +141,8 @@ pub(crate) fn unread(
     Some(Outcome::no_verdict("worker", summary))
 }
 
-/// Returns the writes of the trial after those in `earlier`, which ends at the check.
+/// Returns the writes in `earlier`, which precede the failed check, followed by the trial's writes between that check
+/// and its last check.
 fn with_later(context: &Context<'_>, earlier: Vec<BufferWrite>) -> Vec<BufferWrite> {
     let Some((step, occurrence, _)) = context.wanted.last() else { return earlier };
     match Reference::content(context.plan, *step, *occurrence) {
@@ -150,7 +151,7 @@ fn with_later(context: &Context<'_>, earlier: Vec<BufferWrite>) -> Vec<BufferWri
     }
 }
 
-/// Returns on which side of the buffer the guards were overwritten, as text.
+/// Returns the end of a message, which says on which side of the buffer the guards were overwritten.
 fn guard_side(diff: &bytes::Diff, guard: usize) -> &'static str {
     let before = diff.runs.iter().any(|run| run.start < guard);
     let after = diff.runs.iter().any(|run| run.end > guard);

@@ -1,4 +1,4 @@
-//! Judges the end of the worker process, depending on how much of its plan it had executed.
+//! Judges how the worker process ended, depending on how much of its plan it had executed.
 
 use plan::{PIPE_CLOSED, Phase, WORKER_DONE, WORKER_ORPHANED};
 
@@ -7,7 +7,7 @@ use crate::{
     trail::Trail,
 };
 
-/// Returns the outcome of a process that ended abnormally; `None` if it ended normally.
+/// Returns the outcome of a worker process that ended abnormally; `None` if it ended normally.
 pub(crate) fn ending(
     seen: &Observation,
     launched: bool,
@@ -56,15 +56,15 @@ pub(crate) fn ending(
     Some(outcome.at(site.at).with(site.others).with(last_words(seen)))
 }
 
-/// Returns a `no-verdict` outcome if the process ended for a reason outside of the stack, for example a user's Ctrl-C.
+/// Returns a `no-verdict` outcome if something other than the stack ended the process, for example a user's Ctrl-C.
 fn not_the_trials(seen: &Observation) -> Option<Outcome> {
     match &seen.end {
-        // A bug in the process raises one of `FAULTS`. Any other signal was sent by a person, at the end of a session,
-        // or by the kernel (out of memory, or a limit of processor time or file size).
+        // A bug in the process raises one of `FAULTS`. Every other signal was sent by a person, at the end of a login
+        // session, or by the Linux kernel (out of memory, or a limit of processor time or file size).
         End::Signalled { signal } if !phrases::FAULTS.contains(signal) => {
             Some(Outcome::no_verdict("killed", phrases::ended_from_outside("the worker", *signal)))
         }
-        // The harness keeps the worker's pipes open while it waits. Therefore a launcher must have closed them.
+        // The harness keeps the worker's pipes open while it waits for the worker, so a launcher must have closed them.
         End::Exited(WORKER_ORPHANED) => Some(Outcome::no_verdict(
             "left-alone",
             "the worker ended because its standard input or output was closed from outside"
@@ -104,15 +104,15 @@ fn teardown(seen: &Observation, trail: &Trail, site: Site) -> Option<Outcome> {
     Some(outcome.at(site.at).with(site.others).with(last_words(seen)))
 }
 
-/// Position of the process in its plan when it ended.
+/// Place in its plan at which the worker process ended.
 struct Site {
-    /// Name in the signature: the function, or the phase if the process was between two calls.
+    /// Name in the signature: the called function, or the phase if the process was between two calls.
     name: String,
-    /// Description for people, for example `in hipMalloc (line 3)`.
+    /// Description of the place for people, for example `in hipMalloc (line 3)`.
     text: String,
     at: Location,
     in_call: bool,
-    /// Description of calls of other threads that had not returned; `None` if there are none.
+    /// Sentence about calls of other threads that had not returned; `None` if there are none.
     others: Option<String>,
 }
 
@@ -144,7 +144,7 @@ fn between_steps(phase: Phase) -> String {
     match phase {
         Phase::Start => "before it loaded a library".to_owned(),
         Phase::Load => "while it loaded the libraries".to_owned(),
-        // In this phase, the worker initialises HIP and queries the devices.
+        // In this phase, the worker calls hipInit and queries the devices.
         Phase::Init => "while HIP started and was asked for its devices".to_owned(),
         phase => format!("between two calls, in phase {phase}"),
     }

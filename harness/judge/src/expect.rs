@@ -1,7 +1,7 @@
 use std::cmp::Ordering;
 
-/// Returns true if a status is one of the expected names. `any` matches every status. Status code 0 matches the success
-/// name of every library, for example `hipSuccess` and `HIPRAND_STATUS_SUCCESS`.
+/// Returns true if a status is one of the accepted names. `any` accepts every status. The success name of any library,
+/// for example `hipSuccess` or `HIPRAND_STATUS_SUCCESS`, accepts status code 0.
 pub(crate) fn status_fits(names: &[String], code: i32, status: &str) -> bool {
     names.iter().any(|name| name == status || name == "any" || (code == 0 && is_success(name)))
 }
@@ -10,14 +10,14 @@ fn is_success(name: &str) -> bool {
     name == "hipSuccess" || name.to_ascii_lowercase().ends_with("_success")
 }
 
-/// Returns true if a value is one of the expected values. An expected value is a text, `any`, or a bound such as `>=1`.
+/// Returns true if a value is one of the accepted values, which are texts, `any`, or bounds such as `>=1`.
 pub(crate) fn value_fits(wanted: &[String], value: &str) -> bool {
     wanted.iter().any(|w| w == value || w == "any" || bound_holds(w, value).unwrap_or(false))
 }
 
-/// Returns true if an elapsed time is plausible, compared with the first one. Both are in microseconds. A plausible
-/// time is not negative, and at most 20 times the first time plus one second. The second is added because other load on
-/// the host can delay work by less than that.
+/// Returns true if an elapsed time is plausible in comparison with the first elapsed time of the trial. Both are in
+/// microseconds. A plausible time is not negative, and at most 20 times the first time plus one second. The second is
+/// added because other load on the host can delay short work by nearly that much.
 pub(crate) fn is_steady(first: i128, time: i128) -> bool {
     time >= 0 && time <= first.saturating_mul(20).saturating_add(1_000_000)
 }

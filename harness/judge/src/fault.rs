@@ -2,10 +2,10 @@ use device::Fault;
 
 use crate::{Kind, Outcome};
 
-/// Returns true if the failure under an injected fault contradicts the case: a check, a status or a value at one of its
-/// lines, or the assumption that the program ends normally. Only such a failure shows that the case detects the fault.
-/// The harness adds the guards around buffers, so a failed check of guards counts only for faults that write outside of
-/// a buffer.
+/// Returns true if a failure under an injected fault contradicts something that the case states: a check, a status or a
+/// value at one of its lines, or that the program ends normally. Only such a failure shows that the case detects the
+/// fault. The guards around buffers are added by the harness, so a failed check of guards counts only for faults that
+/// write outside of a buffer.
 pub fn is_stated(fault: Fault, outcome: &Outcome) -> bool {
     match outcome.kind {
         Kind::WrongData | Kind::ApiError | Kind::Leak => {
@@ -20,8 +20,8 @@ fn is_about_guards(fault: Fault) -> bool {
     fault == Fault::CopyOverrun
 }
 
-/// Returns the kinds of outcome that count as detecting an injected fault. A failure of another kind does not count: a
-/// case that crashes where it should read wrong bytes is itself suspect.
+/// Returns the kinds of outcome with which a case may detect an injected fault. A failure of another kind does not
+/// count: a case that crashes where it should read wrong bytes is itself suspect.
 pub fn expected_under(fault: Fault) -> &'static [Kind] {
     match fault {
         Fault::CopyZero
@@ -54,10 +54,11 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::GraphLaunchLost
         | Fault::GraphLaunchTwice
         | Fault::GraphUpdateIgnored => &[Kind::WrongData],
-        // A launch that exceeds the trial's time limits is a hang. A shorter delay is detected in the measured time.
+        // A launch that exceeds the trial's time limits is reported as a hang. If the delay is shorter, the measured
+        // time shows it.
         Fault::LaunchSlow => &[Kind::ApiError, Kind::Hang],
         Fault::SignalStuck | Fault::HandleHang | Fault::CallHang => &[Kind::Hang],
-        // Releases differ in how the runtime reports a lost device.
+        // The status of a lost device, or a crash, depends on the release of the runtime.
         Fault::DeviceLost | Fault::QueueError => &[Kind::ApiError, Kind::Crash, Kind::LibraryExit],
         Fault::KernelPageFault | Fault::CopyPageFault => &[Kind::MemoryFault],
         Fault::AllocLeak | Fault::MemoryFreeWrong => &[Kind::Leak],

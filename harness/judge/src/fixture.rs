@@ -1,4 +1,4 @@
-//! Small plans and runs for tests.
+//! Builds small plans, and the events of workers that execute them, for tests.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,7 +20,7 @@ const ORDER: &str = "0rder";
 pub(crate) const HEAD: usize = 8;
 pub(crate) const ROOT: &str = "/stack";
 
-/// A plan, the events of its worker on a healthy device, and the files of the spool folder.
+/// A plan, the events of a worker that executes the plan on a healthy device, and the files that the worker saves.
 pub(crate) struct Run {
     pub(crate) plan: Plan,
     pub(crate) seen: Observation,
@@ -36,7 +36,7 @@ pub(crate) struct Run {
     pub(crate) spec: &'static str,
 }
 
-/// Returns the first event of a worker whose actual configuration equals the requested one.
+/// Returns the first event of a worker that runs with the requested configuration.
 pub(crate) fn hello() -> Event {
     Event::Hello {
         version: PLAN_VERSION,
@@ -145,7 +145,7 @@ pub(crate) fn plan(bytes: u64, body: Vec<Step>, verify: Vec<Step>) -> Plan {
     }
 }
 
-/// Returns a plan that repeats these steps `count` times: fill `src`, copy it to `dst`, copy that to `back`, check
+/// Returns a plan that repeats four steps `count` times: fill `src`, copy `src` to `dst`, copy `dst` to `back`, check
 /// `back`.
 pub(crate) fn there_and_back(bytes: u64, count: u32) -> Plan {
     let body = vec![
@@ -159,7 +159,7 @@ pub(crate) fn there_and_back(bytes: u64, count: u32) -> Plan {
 }
 
 impl Run {
-    /// Returns a run in which the plan is executed without deviations.
+    /// Returns a run in which the worker executes the plan without any deviation.
     pub(crate) fn healthy(plan: Plan) -> Run {
         let mut seen = Observation {
             events: vec![
@@ -224,7 +224,7 @@ impl Run {
         loaded.expect("a worker loads libraries")
     }
 
-    /// Changes the bytes that the check with step `id` read in its execution number `nth`, from 0.
+    /// Changes the bytes that the check with step id `id` reads in its execution number `nth`, counted from 0.
     pub(crate) fn read(mut self, id: u32, nth: u32, change: impl FnOnce(&mut Vec<u8>)) -> Run {
         let mut got = Reference::content(&self.plan, id, nth).expect("the plan has the check").want;
         change(&mut got);
@@ -251,7 +251,7 @@ impl Run {
         self
     }
 
-    /// Removes the first matching event and all later events, and sets the end of the process.
+    /// Removes the first event for which `before` returns true and all later events, and sets the end of the process.
     pub(crate) fn cut(mut self, before: impl Fn(&Event) -> bool, end: End) -> Run {
         let at = self.seen.events.iter().position(before).expect("there is such an event");
         self.seen.events.truncate(at);

@@ -15,7 +15,7 @@ use crate::phrases;
 pub(crate) use endings::{function, raised};
 pub use endings::{last_words, without_numbers};
 
-/// A place in the user's program.
+/// A place in the source code of the user's program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcePlace {
     /// Name of the file, without its folder.
@@ -31,32 +31,34 @@ pub struct SourcePlace {
 pub enum FailureIdentity {
     /// An uncaught exception of a Python program.
     Exception {
-        /// Type without the module, for example `KeyError`.
+        /// Type of the exception without its module, for example `KeyError`.
         name: String,
-        /// Innermost place in the user's own files; `None` if unknown.
+        /// Innermost place in the user's own files at which the exception was raised; `None` if unknown.
         place: Option<SourcePlace>,
     },
     /// A signal ended the process.
     Crash {
-        /// Phase of a program, or call that the worker made.
+        /// Phase of the program, or the call that the worker was making.
         during: String,
-        /// Name of the signal, for example `SIGSEGV`. `None` for a worker, because its call is sufficient.
+        /// Name of the signal, for example `SIGSEGV`. `None` for a worker, whose call identifies the crash
+        /// sufficiently.
         signal: Option<String>,
         /// Last call of the process, if it is known.
         last: Option<LastCall>,
     },
-    /// The program exited with a status.
+    /// The program exited with a status that means failure.
     Exit {
         /// Exit status.
         status: i32,
-        /// Last line of output without numbers, folders and secrets; `None` if the program wrote nothing.
+        /// Last line that the program printed, without numbers, folders and secrets; `None` if it printed nothing.
         said: Option<String>,
     },
     /// Any other failure. The signature names a check, a call or a buffer.
     Named(String),
 }
 
-/// Last call of a process that a signal ended: its place in the user's files, or the message of an abort.
+/// Description of the last call of a process that a signal ended: its place in the user's files, or the message of an
+/// abort.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LastCall {
     /// A place in one of the user's files.
@@ -68,17 +70,17 @@ pub enum LastCall {
 /// Result of comparing two failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Likeness {
-    /// The failures are the same.
+    /// The two runs failed in the same way.
     Same,
-    /// The failures are different.
+    /// The two runs failed in different ways.
     Different,
-    /// Both failures have the same exit status, and no other information about them exists.
+    /// Both runs failed with the same exit status, and nothing else is known about the failures.
     Unknown,
 }
 
 impl FailureIdentity {
-    /// Returns the identity of a process that exited with a status: the exception that Python reported, or the last
-    /// line that the process wrote.
+    /// Returns the identity of a failure that ended with an exit status: the exception that Python reported, or the
+    /// last line that the process printed.
     pub fn of_exit(status: i32, stderr: &str, stdout: &str) -> FailureIdentity {
         // After an uncaught exception, Python exits with 1. With any other status, the program continued after the
         // traceback.
@@ -92,7 +94,7 @@ impl FailureIdentity {
         }
     }
 
-    /// Returns the identity of a program that a signal ended in phase `during`.
+    /// Returns the identity of a failure in which a signal ended the program in phase `during`.
     pub fn of_signal(during: &str, signal: i32, stderr: &str) -> FailureIdentity {
         let last = endings::last_place(stderr).map(LastCall::Place);
         let last = last.or_else(|| endings::gave_up(stderr).map(LastCall::Words));
@@ -103,7 +105,7 @@ impl FailureIdentity {
         }
     }
 
-    /// Parses a signature. Forms that earlier versions wrote are accepted too.
+    /// Parses a signature, including the forms that earlier versions of rocrepro wrote.
     pub fn parse(signature: &str) -> FailureIdentity {
         let named = || FailureIdentity::Named(signature.to_owned());
         let Some((kind, rest)) = signature.split_once(':') else {
@@ -139,7 +141,7 @@ impl FailureIdentity {
                     last: place.or_else(words),
                 }
             }
-            // `bisect` wrote this form until version 0.2.
+            // `bisect` wrote signatures of the form `signal:NUMBER` until version 0.2.
             "signal" => match first.parse() {
                 Ok(number) => FailureIdentity::Crash {
                     during: "program".to_owned(),
@@ -153,19 +155,19 @@ impl FailureIdentity {
         }
     }
 
-    /// Returns true if the identity consists only of an exit status.
+    /// Returns true if nothing but an exit status is known about the failure.
     pub fn is_bare_exit(&self) -> bool {
         matches!(self, FailureIdentity::Exit { said: None, .. })
     }
 
-    /// Compares two failures of the same program. A detail that only one failure has is ignored, because earlier
-    /// versions recorded fewer details.
+    /// Compares two failures of the same program. A detail that only one of them has is ignored, because earlier
+    /// versions of rocrepro recorded fewer details.
     pub fn compare(&self, other: &FailureIdentity) -> Likeness {
         self.compare_by(other, |one, other| one == other)
     }
 
-    /// Compares the failures of two versions of a program. The places are compared only by function name, because an
-    /// edit moves lines.
+    /// Compares the failures of a program before and after an edit. Places are compared only by the names of their
+    /// functions, because an edit moves lines.
     pub fn compare_edited(&self, other: &FailureIdentity) -> Likeness {
         self.compare_by(other, |one, other| one.function == other.function)
     }
@@ -214,13 +216,13 @@ pub fn likeness(one: &str, other: &str) -> Likeness {
     FailureIdentity::parse(one).compare(&FailureIdentity::parse(other))
 }
 
-/// Returns true if the failures are the same, or if only their equal exit status is known.
+/// Returns true if two failures are the same, or if nothing but their equal exit status is known.
 pub fn may_be_same(one: &str, other: &str) -> bool {
     likeness(one, other) != Likeness::Different
 }
 
-/// Returns the identity for an exit status and a last line of output. Earlier versions recorded an exception as the
-/// last line, for example `KeyError: 7`. Such a line results in an exception.
+/// Returns the identity of a failure with an exit status and a last line of output. Earlier versions recorded an
+/// exception as such a line, for example `KeyError: 7`; it is returned as an exception.
 fn exit(status: i32, said: Option<&str>) -> FailureIdentity {
     let name = said.and_then(|said| said.split_once(':')).map(|(name, _)| name);
     let is_exception = |name: &&str| {
@@ -236,7 +238,7 @@ fn exit(status: i32, said: Option<&str>) -> FailureIdentity {
     }
 }
 
-/// Returns true if both values agree, or if one of them is unknown.
+/// Returns true if the two values agree according to `agree`, or if one of them is unknown.
 fn both<T>(one: &Option<T>, other: &Option<T>, agree: impl Fn(&T, &T) -> bool) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => agree(one, other),
@@ -244,8 +246,8 @@ fn both<T>(one: &Option<T>, other: &Option<T>, agree: impl Fn(&T, &T) -> bool) -
     }
 }
 
-/// Compares two last lines. Spaces and dashes count as equal: records replace spaces by dashes, because a signature is
-/// one word, and `bisect` keeps the spaces.
+/// Compares two last lines of output. A space and a dash count as equal: records replace spaces by dashes, because a
+/// signature is one word, and `bisect` keeps the spaces.
 fn alike(one: &str, other: &str) -> bool {
     let word = |text: &str| text.replace(' ', "-");
     word(one) == word(other)
@@ -312,7 +314,7 @@ mod tests {
     fn exceptions_have_one_identity_with_and_without_the_helper() {
         let by_exit = FailureIdentity::of_exit(1, TRACEBACK, "");
         assert_eq!(by_exit.to_string(), "exception:RuntimeError:train.py:12:main");
-        // Earlier versions of the helper and of `bisect` wrote these forms.
+        // Earlier versions of the helper and of `bisect` wrote the signatures below.
         for old in
             ["exception:RuntimeError", "exit:1:RuntimeError: HIP error: invalid device function"]
         {
@@ -351,7 +353,7 @@ mod tests {
             FailureIdentity::of_exit(2, "", "sum 7 wrong\n").to_string(),
             "exit:2:sum # wrong"
         );
-        // A traceback after which the program continued is not the cause of its end.
+        // If the program continued after a traceback, the exception is not the cause of the program's end.
         assert_eq!(
             FailureIdentity::of_exit(3, TRACEBACK, "").to_string().split(':').next(),
             Some("exit")

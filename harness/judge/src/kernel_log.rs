@@ -1,8 +1,8 @@
-//! Judges the lines that the GPU's driver wrote to the kernel log.
+//! Judges the lines that the driver of the GPU wrote to the log of the Linux kernel.
 
 use crate::{Kind, Outcome, Places, places::AddressPrecision};
 
-/// Maximum number of log lines in an outcome.
+/// Maximum number of log lines that an outcome contains.
 const SHOWN: usize = 8;
 
 /// Returns the word for the signature if a log line reports a problem, for example `page-fault`.
@@ -28,9 +28,9 @@ fn trouble(line: &str) -> Option<&'static str> {
 }
 
 impl Outcome {
-    /// Adds the lines that the driver logged while no other trial used the GPU. If a line reports a problem, a trial
-    /// that passed becomes a failure of kind `kernel-error`. The address of a page fault is described relative to the
-    /// nearest buffers.
+    /// Adds the lines that the driver logged during the trial, while no other trial used the GPU. If a line reports a
+    /// problem, a trial that passed becomes a failure of kind `kernel-error`. The address of a page fault is described
+    /// relative to the nearest buffers.
     #[must_use]
     pub fn with_kernel_log(mut self, lines: &[String], places: &Places) -> Outcome {
         let mut shown: Vec<String> =
@@ -70,7 +70,7 @@ mod tests {
         Places::told(&[], &plan)
     }
 
-    /// Linux logs the address of the page in a separate line.
+    /// Linux logs the address of a page fault in a line of its own.
     #[test]
     fn page_fault_is_described_by_its_buffer() {
         let (plan, mut events) = crate::fixture::recorded();

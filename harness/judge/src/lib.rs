@@ -1,4 +1,5 @@
-//! Judges trials. The outcome describes what happened in a trial, and the verdict what that means.
+//! Judges trials. The outcome describes what happened in a trial; the verdict says whether the case expects that
+//! outcome.
 //!
 //! [`judge`] turns the observation of one worker into an [`Outcome`]. [`verdict`] compares an outcome with the expected
 //! failures of its case. An outcome is a fact about one run. A verdict can change later, when an expected failure is
@@ -75,8 +76,8 @@ pub fn judge(observation: &Observation, context: &Context<'_>) -> Outcome {
     judge_everywhere(observation, context).0
 }
 
-/// Returns the outcome of [`judge`], and the location of each step that deviated, in order of time. If a trial stopped
-/// at a failed call, the list ends with that call. If a run has no proof, the list is empty.
+/// Returns the outcome of [`judge`], and the locations of all steps that deviated from the plan, in order of time. If a
+/// trial stopped at a failed call, the list ends with that call. If the run proves nothing, the list is empty.
 pub fn judge_everywhere(
     observation: &Observation,
     context: &Context<'_>,
@@ -121,8 +122,9 @@ pub fn judge_everywhere(
     (outcome, trail.red)
 }
 
-/// Describes the change if the GPU's free memory changed before the body, while the worker was idle; else returns
-/// `None`. After such a change, another process uses the GPU, and the worker's values of free memory prove nothing.
+/// Returns a description of the change if the free memory of the GPU changed before the body, while the worker was
+/// idle; otherwise `None`. A change means that another process uses the GPU, so the worker's values of free memory
+/// prove nothing.
 fn moved_at_rest(observation: &Observation) -> Option<String> {
     let bytes = observation.events.iter().find_map(|event| match event {
         plan::Event::FreeAtRest { bytes } => Some(bytes),

@@ -1,20 +1,20 @@
-//! Reads messages of the device in the worker's standard error.
+//! Finds the messages of the device in the worker's standard error, and changes the outcome accordingly.
 
 use crate::{Kind, Location, Observation, Outcome};
 
 const DEVICE: &str = "rocrepro-device: ";
-/// Message that ROCr prints for a page fault of a GPU before it aborts the process.
+/// Message that ROCr prints when a GPU reports a page fault, before it aborts the process.
 const GPU_FAULT: &str = "Memory access fault by GPU";
 
-/// Lines of the emulated device that invalidate a run: beginning of the line, word in the signature, and text for
-/// people.
+/// Messages of the emulated device that invalidate a run. Each entry contains the beginning of the message, the reason
+/// in the signature, and a text for people.
 const OWN_FAILURES: [(&str, &str, &str); 3] = [
     ("gap: ", "gap", "the emulated device lacks something that this run needs"),
     ("internal error: ", "device-error", "the emulated device failed"),
     ("bad configuration: ", "device-configuration", "the emulated device was misconfigured"),
 ];
 
-/// Returns a `no-verdict` outcome if the emulated device reports a failure of its own, which is not a failure of the
+/// Returns a `no-verdict` outcome if the emulated device reports a failure of its own, which says nothing about the
 /// stack.
 pub(crate) fn own_failure(stderr: &str) -> Option<Outcome> {
     OWN_FAILURES.iter().find_map(|(mark, word, about)| {
@@ -23,20 +23,20 @@ pub(crate) fn own_failure(stderr: &str) -> Option<Outcome> {
     })
 }
 
-/// Message that clr prints for a queue that the device aborted. Source: `callbackQueue` in
+/// Message that the HIP runtime (clr) prints when the device has aborted a queue. Source: `callbackQueue` in
 /// rocclr/device/rocm/rocdevice.cpp of ROCm/clr.
 const QUEUE_ABORT: &str = "aborting with error";
 
-/// Turns an outcome into a memory fault if the device reported one. A run without any deviation becomes a memory fault
-/// too, because no call reported the fault to the program. `refused` is true if some call failed, and so reported the
-/// fault. Wrong bytes that were read before the fault keep their outcome, because they came first.
+/// Changes an outcome to a memory fault if the device reported a memory fault. This applies also to a run without any
+/// deviation, because then no call reported the fault to the program. `refused` is true if some call failed, and so
+/// reported the fault. Wrong bytes that were read before the fault keep their outcome, because they came first.
 pub(crate) fn attribute_fault(
     outcome: Outcome,
     observation: &Observation,
     refused: bool,
 ) -> Outcome {
     let mut outcome = by_fault(outcome, observation, refused);
-    // The kernel that hangs, and what it waits for, is added to the details.
+    // The device names the kernel that hangs and what the kernel waits for, which is added to the details.
     if outcome.kind == Kind::Hang
         && let Some(text) = device_line(&observation.stderr, "hang: ")
     {
@@ -45,8 +45,8 @@ pub(crate) fn attribute_fault(
     attribute_findings(outcome, &observation.stderr)
 }
 
-/// Turns an outcome into the first finding of the sanitizer, if there is one. The device continues after a finding, so
-/// the findings may have caused later failures.
+/// Changes an outcome to the first finding of the sanitizer, if the sanitizer found anything. The device continues
+/// after a finding, so the findings may have caused the failures that followed.
 fn attribute_findings(mut outcome: Outcome, stderr: &str) -> Outcome {
     let mut findings = device_lines(stderr, "finding: ");
     let Some(first) = findings.next() else { return outcome };
@@ -117,7 +117,7 @@ fn site(at: &Location) -> String {
     }
 }
 
-/// Returns the line that reports a memory fault, and the name of the kernel if the line contains one.
+/// Returns the line that reports a memory fault, and the name of the kernel if the line names one.
 fn memory_fault(stderr: &str) -> Option<(Option<String>, String)> {
     let line = fault_line(stderr)?;
     Some((kernel(line), line.to_owned()))
@@ -129,7 +129,7 @@ pub(crate) fn fault_line(stderr: &str) -> Option<&str> {
         .or_else(|| stderr.lines().find(|line| line.contains(GPU_FAULT)).map(str::trim))
 }
 
-/// Returns the name of the kernel that the text of a fault or finding contains.
+/// Returns the name of the kernel in the text of a fault or finding; `None` if the text names none.
 fn kernel(text: &str) -> Option<String> {
     text.strip_prefix("kernel ")
         .and_then(|rest| rest.split(':').next())
@@ -142,7 +142,7 @@ fn device_line<'a>(stderr: &'a str, mark: &'a str) -> Option<&'a str> {
 }
 
 fn device_lines<'a>(stderr: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
-    // Another thread's output may precede the prefix in the same line.
+    // In one line, output of another thread may precede the prefix of a device's message.
     stderr.lines().filter_map(move |line| {
         line.match_indices(DEVICE)
             .find_map(|(at, _)| line[at + DEVICE.len()..].strip_prefix(mark))

@@ -5,32 +5,33 @@ use plan::{Event, Plan, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Observation of one worker process.
+/// Everything that the harness observed about one worker process.
 #[derive(Clone, Debug)]
 pub struct Observation {
     /// Events that the worker reported, in order.
     pub events: Vec<Event>,
-    /// Lines on the event pipe that are not events and precede the first event or follow the last one, for example a
+    /// Lines on the event pipe that are not events and precede the first event or follow the last event, for example a
     /// launcher's greeting.
     pub noise: Vec<String>,
-    /// Lines between events that are not events. They show that another process writes to the pipe.
+    /// Lines on the event pipe that are not events but lie between events. They show that another process writes to the
+    /// pipe.
     pub garbage: Vec<String>,
-    /// End of the process.
+    /// Way in which the process ended.
     pub end: End,
     /// Standard error of the worker, without the bytes that were dropped.
     pub stderr: String,
     /// Number of bytes of standard error that were dropped, because standard error was too long.
     pub stderr_dropped: u64,
-    /// Stack of each thread when the time limit was reached, one line per thread. Empty if no limit was reached, or if
-    /// the stacks could not be read.
+    /// Call stack of each thread when a time limit was reached, one line per thread. Empty if no limit was reached, or
+    /// if the call stacks could not be read.
     pub stacks: Vec<String>,
-    /// Number of processes of the worker's process group that still existed after the worker's end.
+    /// Number of processes in the worker's process group that still existed after the worker's end.
     pub left_behind: u32,
-    /// Time from the start until the process was reaped.
+    /// Time from the start of the process until it was reaped.
     pub wall: Duration,
 }
 
-/// End of a worker process.
+/// Way in which a worker process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
@@ -59,17 +60,17 @@ pub enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// Time from start to end.
+    /// Limit of the time from the start of the worker to its end.
     Total,
-    /// Time from one event to the next.
+    /// Limit of the time from one event to the next.
     Quiet,
 }
 
-/// Evidence that this machine can run ROCm. Without evidence, the machine may be the reason why a runtime does not
+/// Evidence that this machine can run ROCm. Without it, the machine may be the reason if the HIP runtime does not
 /// start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Able {
-    /// No evidence.
+    /// No worker has run on the device yet.
     Unknown,
     /// A worker of another stack has run on the same device.
     AnotherStack,
@@ -77,33 +78,33 @@ pub enum Able {
     ThisStack,
 }
 
-/// Requested configuration and expected results of a trial.
+/// Everything that a trial is judged against: its requested configuration and its expected results.
 #[derive(Clone)]
 pub struct Context<'a> {
     /// Plan that was sent to the worker.
     pub plan: &'a Plan,
     /// Nonce that the worker must repeat in its first event.
     pub nonce: &'a str,
-    /// Digest of the whole order, which the worker must repeat.
+    /// Digest of the [`Order`](plan::Order) that was sent to the worker. The worker must report the same digest.
     pub order: &'a str,
     /// GNU build id that the worker's program must have; `None` if it is unknown.
     pub build: Option<&'a str>,
     /// GNU build id of the emulated device's library; `None` on a GPU, or if the library has no build id.
     pub device_build: Option<&'a str>,
-    /// Environment variables that the worker must report as its own.
+    /// Environment variables with which the worker must have run.
     pub environment: &'a BTreeMap<String, String>,
-    /// True if a launcher started the worker. A launcher may add variables.
+    /// True if a launcher started the worker. A launcher may add environment variables.
     pub launched: bool,
-    /// Resource limits that the worker must report as its own.
+    /// Resource limits with which the worker must have run.
     pub limits: &'a BTreeMap<String, String>,
-    /// True if the order requests delay injection.
+    /// True if the worker must inject delays.
     pub late: bool,
-    /// Digests of the expected bytes of all checks, each with step and occurrence.
+    /// Digest of the expected bytes of each check, as step id, occurrence and digest.
     pub wanted: &'a [(u32, u32, String)],
     /// Name of the stack as given on the command line, for example `debian:7.2.4`.
     pub spec: &'a str,
-    /// Function that returns how to add a library to the stack, as the end of a message. The argument is the library's
-    /// name.
+    /// Function that returns how to add a library to the stack, as the end of a message. The argument is the name of
+    /// the library.
     pub adding: &'a dyn Fn(&str) -> String,
     /// Evidence that this machine can run ROCm.
     pub able: Able,

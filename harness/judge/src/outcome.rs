@@ -4,7 +4,7 @@ use plan::Phase;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Kinds of outcome.
+/// Kinds of outcome of a trial.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -14,7 +14,7 @@ pub enum Kind {
     Pass,
     /// A check read bytes that differ from the reference model.
     WrongData,
-    /// A call returned another status or value than expected.
+    /// A call returned a status or value that the case does not accept.
     ApiError,
     /// A kernel did not compile.
     CompileError,
@@ -24,22 +24,22 @@ pub enum Kind {
     MemoryFault,
     /// A call did not return in time.
     Hang,
-    /// The trial was over, but the process ended abnormally.
+    /// The trial had completed, but then the process ended abnormally.
     TeardownCrash,
-    /// A library ended the process by `exit`.
+    /// A library ended the process by calling `exit`.
     LibraryExit,
-    /// Memory or a process was not released.
+    /// Memory was not released, or a process remained.
     Leak,
     /// The trial passed, but the driver of the GPU logged a fault, a time-out or a reset.
     KernelError,
-    /// The stack lacks something that the case needs.
+    /// The trial was not run, because the stack lacks something that the case needs.
     Skip,
-    /// The run proves nothing.
+    /// The run proves nothing about ROCm.
     NoVerdict,
 }
 
 impl Kind {
-    /// Every kind.
+    /// Every kind of outcome.
     pub const ALL: [Kind; 13] = [
         Kind::Pass,
         Kind::WrongData,
@@ -56,7 +56,7 @@ impl Kind {
         Kind::NoVerdict,
     ];
 
-    /// Returns the name in records and signatures, for example `wrong-data`.
+    /// Returns the name of this kind in records and signatures, for example `wrong-data`.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Pass => "pass",
@@ -75,7 +75,7 @@ impl Kind {
         }
     }
 
-    /// Returns whether the stack or the device misbehaved.
+    /// Returns true if this kind means that the stack or the device misbehaved.
     pub const fn is_failure(self) -> bool {
         !matches!(self, Kind::Pass | Kind::Skip | Kind::NoVerdict)
     }
@@ -87,7 +87,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Location of a failure in the plan. Unknown parts are absent.
+/// Location of a failure in the plan of a trial. Unknown fields are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Location {
     /// Phase of the plan.
@@ -100,7 +100,7 @@ pub struct Location {
     /// Line of the case file; absent for steps that lowering added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// Function that the step calls, or what the host does in it.
+    /// Function that the step calls, or the action of the host in this step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
     /// Number of earlier executions of the step.
@@ -120,14 +120,14 @@ pub struct Outcome {
     /// Kind of outcome.
     pub kind: Kind,
     /// Stable name of the failure, by which runs are compared, for example `wrong-data:back:zero`,
-    /// `api-error:hipMalloc:hipErrorOutOfMemory` or `crash:hipGraphLaunch`. It never contains counts, addresses or
-    /// times.
+    /// `api-error:hipMalloc:hipErrorOutOfMemory` or `crash:hipGraphLaunch`. A signature never contains counts,
+    /// addresses or times.
     pub signature: String,
-    /// Location in the plan.
+    /// Location of the failure in the plan.
     pub at: Location,
-    /// One sentence for people.
+    /// Summary of the outcome for people, in one sentence.
     pub summary: String,
-    /// Further lines for people: bytes, where they came from, logs.
+    /// Further lines for people, for example wrong bytes, the write that they came from, and logs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
 }
@@ -144,13 +144,13 @@ impl Outcome {
         Outcome::new(Kind::Pass, "pass".to_owned(), summary)
     }
 
-    /// Returns a `no-verdict` outcome. `why` is the part of the signature after `no-verdict:`.
+    /// Returns a `no-verdict` outcome with the signature `no-verdict:WHY`.
     pub(crate) fn no_verdict(why: &str, summary: String) -> Self {
         Outcome::new(Kind::NoVerdict, format!("no-verdict:{why}"), summary)
     }
 
-    /// Turns a failure into a `no-verdict` outcome, because something other than ROCm explains the failure. `signature`
-    /// is the complete new signature.
+    /// Changes a failure to a `no-verdict` outcome, because something other than ROCm explains the failure. `signature`
+    /// is the complete new signature, and `why` the new summary.
     pub fn put_down_to(mut self, signature: &str, why: String) -> Self {
         self.details.insert(0, std::mem::replace(&mut self.summary, why));
         Outcome { kind: Kind::NoVerdict, signature: signature.to_owned(), ..self }

@@ -1,5 +1,5 @@
-/// Returns line and iteration, for example ` (line 14, iteration 3)`. Line 0 and occurrence 0 are left out. Occurrences
-/// count from 0, iterations from 1.
+/// Returns line and iteration in parentheses, for example ` (line 14, iteration 3)`. Line 0 and occurrence 0 are left
+/// out. Occurrences count from 0, iterations from 1.
 pub(crate) fn place(line: u32, occurrence: u32) -> String {
     match (line, occurrence) {
         (0, 0) => String::new(),
@@ -14,7 +14,7 @@ pub(crate) fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Joins alternatives: `a`, `a or b`, `a, b or c`.
+/// Joins alternatives to a text: `a`, `a or b`, `a, b or c`.
 pub(crate) fn any_of(items: &[String]) -> String {
     match items {
         [] => "nothing".to_owned(),
@@ -23,8 +23,8 @@ pub(crate) fn any_of(items: &[String]) -> String {
     }
 }
 
-/// Signals that the kernel sends to a process because of its own bug: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV
-/// and SIGSYS.
+/// Signals that the Linux kernel sends to a process because of a bug in the process: SIGILL, SIGTRAP, SIGABRT, SIGBUS,
+/// SIGFPE, SIGSEGV and SIGSYS.
 pub(crate) const FAULTS: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
 
 /// Returns the Linux name of a signal, for example `SIGSEGV`; `signal 64` if the number has no common name. Source:
@@ -51,7 +51,7 @@ pub fn signal(number: i32) -> String {
     name.to_owned()
 }
 
-/// Describes the end of a process by a signal that is not in [`FAULTS`].
+/// Describes that a signal from outside, not one of [`FAULTS`], ended a process. `what` is the name of the process.
 pub(crate) fn ended_from_outside(what: &str, number: i32) -> String {
     let name = signal(number);
     match name.as_str() {
@@ -65,7 +65,7 @@ pub(crate) fn ended_from_outside(what: &str, number: i32) -> String {
     }
 }
 
-/// Returns the reason if a starter could not start its program; see `supervise::Start`.
+/// Returns the reason in a starter's output if the starter could not start its program; see `supervise::Start`.
 pub(crate) fn not_started(stderr: &str) -> Option<&str> {
     stderr.lines().find_map(|line| line.strip_prefix("starter: "))
 }
@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// The reference is the list of the shell (`kill -l`, POSIX).
+    /// The expected names are those that the shell lists (`kill -l`, POSIX).
     #[test]
     fn signal_names_match_those_of_the_shell() {
         for number in [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 15, 24, 25, 31] {

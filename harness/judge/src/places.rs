@@ -1,14 +1,14 @@
-//! Describes addresses relative to the buffers of a plan. The worker reports the addresses of the buffers.
+//! Describes addresses relative to the buffers of a plan, whose addresses the worker reports.
 
 use plan::{Call, Event, Plan};
 
 use crate::index::Index;
 
-/// Page size in bytes. A GPU reports a memory fault with the address of the page.
+/// Size of a page in bytes. A GPU reports a memory fault with the address of the page.
 const PAGE: u64 = 4096;
-/// Maximum distance, in bytes, between an address and the buffer that describes it.
+/// Maximum distance, in bytes, between an address and a buffer in the description of the address.
 const NEAR: u64 = 16 << 20;
-/// Maximum number of buffers in a description.
+/// Maximum number of buffers in the description of one address.
 const NAMED: usize = 3;
 
 /// Precision of the address in a log line.
@@ -28,12 +28,12 @@ struct Placed {
     name: String,
     start: u64,
     bytes: u64,
-    /// Line of the call that freed the buffer; `None` if it was not freed.
+    /// Line of the step that freed the buffer; `None` if the buffer was not freed.
     freed: Option<u32>,
 }
 
 impl Places {
-    /// Reads the addresses of the buffers from the events of the worker.
+    /// Reads the addresses of the buffers from the events of a worker.
     pub fn told(events: &[Event], plan: &Plan) -> Places {
         let index = Index::new(plan);
         let mut all: Vec<Placed> = Vec::new();
@@ -58,7 +58,8 @@ impl Places {
         Places(all)
     }
 
-    /// Describes the position of the address in a log line such as `address 0x7f0000001000`, relative to buffers.
+    /// Describes where the address in a log line such as `address 0x7f0000001000` lies relative to the nearest buffers.
+    /// Returns `None` if the line contains no address.
     pub(crate) fn of_line(&self, line: &str, precision: AddressPrecision) -> Option<String> {
         let (_, rest) = line.split_once("address 0x")?;
         let digits = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
@@ -100,7 +101,7 @@ impl Places {
                 let is_behind = address >= place.end();
                 let side = if is_behind { "behind the end of" } else { "in front of" };
                 // For a page, the number of bytes between page and buffer is printed. For a single address, the
-                // distance is printed, which is 1 for the last byte before a buffer.
+                // distance is printed, which is 1 for the last byte in front of a buffer.
                 let far = away(&place) + u64::from(!is_behind && bytes == 1);
                 let far = match far {
                     0 => "right".to_owned(),
@@ -246,10 +247,10 @@ mod tests {
                 Some(p) => format!("in `{}`, at byte {} of {}", p.name, address - p.start, p.bytes),
                 None => {
                     let behind = (0..0x800).find(|n| owner(address.wrapping_sub(n + 1)).is_some());
-                    // Distance to the first byte of the buffer.
+                    // Distance in bytes from the address to the first byte of the buffer.
                     let front = (0..0x800).find(|n| owner(address + n).is_some());
                     match (behind, front) {
-                        // Among two neighbours, the buffer with fewer bytes in between is named.
+                        // Of two neighbouring buffers, the one that is fewer bytes away is named.
                         (Some(n), f) if f.is_none_or(|f| n < f) => {
                             let name = &owner(address.wrapping_sub(n + 1)).unwrap().name;
                             format!("{} behind the end of `{name}`", far(n))

@@ -1,7 +1,6 @@
-//! Judges trials whose body is a program.
+//! Judges program cases.
 //!
-//! The program reports its own checks, and reports when it has reached its end. The emulated device reports which
-//! processes used it.
+//! The program reports its own checks and its end. The emulated device reports which processes used it.
 
 mod reached;
 
@@ -17,29 +16,29 @@ use crate::{
 
 pub use self::reached::brought;
 
-/// Signature of a program that checked nothing.
+/// Signature of the outcome if a program executed no check.
 pub const NO_CHECK: &str = "no-verdict:no-check";
 
-/// Messages that a program sends through rocrepro's helper. Each message is one line of JSON.
+/// Messages that a program sends through the helper `rocrepro`. Each message is one line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum Said {
-    /// First message.
+    /// First message of a process.
     Begin {
         /// Nonce that the harness gave to the program.
         nonce: String,
-        /// Interpreter that runs the program, for example `Python 3.11.7`.
+        /// Language runtime that executes the program, for example `Python 3.11.7`.
         runs_on: String,
-        /// Process id of the sender. Each child process sends its own `Begin`.
+        /// Process id of the sender. Each child process that imports the helper sends a `Begin` of its own.
         #[serde(default)]
         pid: u32,
     },
-    /// Start of a phase. The signature of a later crash or hang contains the name of the phase.
+    /// A phase of the program begins. The signature of a later crash or hang contains the name of the phase.
     Phase {
         /// Name of the phase.
         name: String,
     },
-    /// Result of a comparison.
+    /// The program has compared values with expected values.
     Check {
         /// Name of the check.
         name: String,
@@ -49,15 +48,16 @@ pub enum Said {
         #[serde(default)]
         wrong: Option<Wrong>,
     },
-    /// Uncaught exception.
+    /// The program ends with an uncaught exception.
     Exception {
-        /// Type of the exception.
+        /// Type of the exception, for example `KeyError`.
         name: String,
         /// Text of the exception.
         text: String,
-        /// Line of the program at which the exception passed.
+        /// Line of the program in which the exception was raised, or through which it passed.
         line: u32,
-        /// Innermost place in a user's file; `None` in messages of earlier versions of the helper.
+        /// Innermost place in a user's file at which the exception was raised; `None` in messages of earlier versions
+        /// of the helper.
         #[serde(default)]
         place: Option<RaisedAt>,
     },
@@ -90,26 +90,26 @@ pub struct RaisedAt {
 /// A failed comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wrong {
-    /// Subject of the check.
+    /// Kind of thing that was compared.
     pub about: About,
-    /// Word in the signature, for example `zero`, `stale` or `hipErrorInvalidValue`.
+    /// Class of the failure in the signature, for example `zero`, `stale` or `hipErrorInvalidValue`.
     pub class: String,
-    /// Description for people.
+    /// Description of the difference for people.
     pub text: String,
     /// Actual and expected values, for people.
     #[serde(default)]
     pub details: Vec<String>,
 }
 
-/// Subject of a check.
+/// Kinds of things that a check of a program compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum About {
     /// Values in memory.
     Data,
-    /// Status or value that a function returned.
+    /// A status or a value that a function returned.
     Answer,
-    /// Something that was not released.
+    /// Memory or another resource that had to be released.
     Leak,
 }
 
@@ -123,21 +123,21 @@ impl About {
     }
 }
 
-/// Observation of one program.
+/// Everything that the harness observed about one program.
 pub struct ProgramSeen<'a> {
-    /// Messages of the program, in order.
+    /// Messages that the program sent through the helper, in order.
     pub said: &'a [Said],
     /// Reports of the emulated device, one for each process that loaded it.
     pub witnesses: &'a [Witness],
     /// Standard output.
     pub stdout: &'a str,
-    /// End of the process, and standard error.
+    /// End of the process, and its standard error.
     pub observation: &'a Observation,
 }
 
-/// Requested configuration of a program.
+/// Requested configuration of a program, against which the program is judged.
 pub struct ProgramContext<'a> {
-    /// Program of the case.
+    /// Program that was run.
     pub program: &'a Program,
     /// Nonce that the harness gave to the program.
     pub nonce: &'a str,
@@ -151,7 +151,7 @@ pub struct ProgramContext<'a> {
     pub spec: &'a str,
 }
 
-/// Returns the outcome of a trial whose body is a program, and the location of each failed check in order of time.
+/// Returns the outcome of a program case's trial, and the location of each failed check in order of time.
 ///
 /// The rules are applied in this order:
 /// 1. The outcome is `no-verdict` if the program used something that the emulated device does not support, if it did
@@ -159,8 +159,8 @@ pub struct ProgramContext<'a> {
 ///    trial is skipped.
 /// 2. The outcome is `no-verdict` if no process used the device, if a process may have used another HSA runtime, or if
 ///    two processes used different builds of HIP.
-/// 3. The first failed check decides, then an exception, then the end of the process, then the requirements on its
-///    output.
+/// 3. The first failed check decides, then an exception, then the end of the process, then the requirements that the
+///    case has on the output.
 /// 4. The program must have reported its end. It must have executed a check, unless the case requires an output or an
 ///    exit status.
 pub fn judge_program(
@@ -199,7 +199,7 @@ fn nothing_to_judge(seen: &ProgramSeen<'_>) -> Option<Outcome> {
             let summary = format!("the program could not be started: {why}");
             return Some(Outcome::no_verdict("not-started", summary));
         }
-        // A failed check decides, even if a signal from outside ends the process later.
+        // If a check failed, it decides, even if a signal from outside ended the process later.
         End::Signalled { signal } if !phrases::FAULTS.contains(signal) && !found_wrong(seen) => {
             let summary = phrases::ended_from_outside("the program", *signal);
             return Some(Outcome::no_verdict("killed", summary));
@@ -224,7 +224,8 @@ fn found_wrong(seen: &ProgramSeen<'_>) -> bool {
     seen.said.iter().any(|said| matches!(said, Said::Check { wrong: Some(_), .. }))
 }
 
-/// Verifies which program reported, on which device, and through which HIP runtime.
+/// Verifies that the messages come from the program of this run, and which device and HIP runtime the program used.
+/// Returns a `no-verdict` outcome as error.
 fn proof(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Result<(), Box<Outcome>> {
     let no = |word: &str, summary: String| {
         Err(Box::new(Outcome::no_verdict(word, summary).with(last_words(seen))))
@@ -262,8 +263,8 @@ fn proof(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Result<(), Box
         {
             return no("device", other_device(&other.path, other.build_id.as_deref(), wanted));
         }
-        // Only for a C++ program must HIP be the stack's own: the stack's compiler built the program. Other programs
-        // may use HSA without HIP, and Python packages may contain a HIP of their own.
+        // Only a C++ program must use the HIP runtime of the stack, because the stack's compiler built it. Other
+        // programs may use HSA without HIP, and Python packages may contain a HIP runtime of their own.
         let own = matches!(context.program.what, ProgramBody::Cpp { .. });
         if let (Some(hip), Some(wanted), true) = (witness.hip(), context.runtime, own)
             && hip.build_id.as_deref() != Some(wanted)
@@ -286,8 +287,8 @@ fn place_of(said: &Said, context: &ProgramContext<'_>) -> Option<Location> {
     }
 }
 
-/// Returns a location in the case. If the case contains the text of the program, the location is the line of the
-/// program, otherwise the line of the key `program`.
+/// Returns a location in the case for a line of the program. If the program is in a file of its own, the location is
+/// the line of the key `program`.
 fn at(context: &ProgramContext<'_>, line: u32, api: Option<String>) -> Location {
     let program = context.program;
     let within = program.source().filter(|source| source.file.is_none() && line > 0);
@@ -295,7 +296,8 @@ fn at(context: &ProgramContext<'_>, line: u32, api: Option<String>) -> Location 
     Location { line: Some(line), api, ..Location::default() }
 }
 
-/// Returns the line with the file name, for example ` (line 4 of softmax.py)`; an empty text if the line is unknown.
+/// Returns the line and the file name of the program, for example ` (line 4 of softmax.py)`; an empty text if the line
+/// is unknown.
 fn in_file(context: &ProgramContext<'_>, line: u32) -> String {
     let file = context.program.source().and_then(|source| source.file.as_deref());
     match (file, line) {
@@ -350,7 +352,7 @@ fn first_wrong(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<O
     })
 }
 
-/// Returns the outcome of a program that ended by an exception. `line` is a line of the program, or 0 if it is unknown.
+/// Returns the outcome of a program that an exception ended. `line` is a line of the program, or 0 if it is unknown.
 fn exception(
     context: &ProgramContext<'_>,
     identity: FailureIdentity,
@@ -373,12 +375,12 @@ fn own_file(context: &ProgramContext<'_>) -> String {
     file.unwrap_or_else(|| if cpp { "program.cpp" } else { "program.py" }.to_owned())
 }
 
-/// Returns true if the first process reported its end. Reports of child processes that import the helper do not count.
+/// Returns true if the first process of the program reported its end. Reports by child processes do not count.
 fn is_done(seen: &ProgramSeen<'_>) -> bool {
     done_at(seen).is_some()
 }
 
-/// Returns the index of the message with which the first process reported its end.
+/// Returns the index of the message with which the first process of the program reported its end.
 fn done_at(seen: &ProgramSeen<'_>) -> Option<usize> {
     let first = seen.said.iter().find_map(|said| match said {
         Said::Begin { pid, .. } => Some(*pid),
@@ -388,13 +390,13 @@ fn done_at(seen: &ProgramSeen<'_>) -> Option<usize> {
     seen.said.iter().position(done)
 }
 
-/// Returns true if a check was reported after the first process had reported its end.
+/// Returns true if a check was reported after the first process of the program had reported its end.
 fn checks_after_done(seen: &ProgramSeen<'_>) -> bool {
     let after = done_at(seen).map_or(&[][..], |at| &seen.said[at..]);
     after.iter().any(|said| matches!(said, Said::Check { .. }))
 }
 
-/// Returns the outcome of a process that ended abnormally; `None` if it ended normally.
+/// Returns the outcome of a program that ended abnormally; `None` if it ended normally.
 fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome> {
     let phase = phase(seen);
     let done = is_done(seen);
@@ -423,7 +425,7 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
                 format!("the program {how} in phase {phase}"),
             )
         }
-        // A process that exits with a status did not crash.
+        // A process that exits by itself did not crash, whatever its status is.
         End::Exited(status) => {
             let stderr = &seen.observation.stderr;
             let identity = FailureIdentity::of_exit(status, stderr, seen.stdout);
@@ -451,7 +453,7 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
             FailureIdentity::of_signal(&phase, signal, &seen.observation.stderr).to_string(),
             format!("the program {how} in phase {phase}"),
         ),
-        // `nothing_to_judge` has returned an outcome for these ends.
+        // For these two ends, `nothing_to_judge` has returned an outcome before.
         End::NotStarted(_) | End::Lost(_) => return None,
     };
     Some(outcome.at(at(context, 0, None)))
@@ -469,7 +471,7 @@ fn left_behind(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     })
 }
 
-/// Returns an outcome if a required text is missing from the output, or if the output contains a forbidden text.
+/// Returns a failure if a required text is missing from the output, or if the output contains a forbidden text.
 fn unsaid(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome> {
     let stated = &context.program.stated;
     let has =
@@ -513,7 +515,7 @@ fn proves(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Outcome {
     }
 }
 
-/// Returns the last phase that the program reported; `program` if it reported none.
+/// Returns the last phase that the program reported; `program` if the program reported no phase.
 fn phase(seen: &ProgramSeen<'_>) -> String {
     let names = seen.said.iter().rev();
     let mut names = names.filter_map(|said| match said {
@@ -549,7 +551,8 @@ fn last_words(seen: &ProgramSeen<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Returns the reports of the device on a program, in the form of a worker's events. Records contain these events.
+/// Returns what the device reported about a program, as the events that a worker would send. Records contain these
+/// events.
 pub fn told_of_device(witnesses: &[Witness]) -> Vec<Event> {
     let Some(first) = witnesses.iter().find(|witness| witness.reached) else { return Vec::new() };
     let libraries = first.libraries.iter().map(|library| LoadedLibrary {

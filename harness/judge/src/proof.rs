@@ -1,4 +1,5 @@
-//! Verifies which worker reported, and which stack and device it used.
+//! Verifies which worker reported, and which stack and device the worker used. Without this proof, a run has no
+//! verdict.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -8,11 +9,11 @@ use crate::{
     Able, Context, End, Kind, Limit, Location, Observation, Outcome, index::Index, log, phrases,
 };
 
-/// Signature of a run whose runtime did not start, on a machine without evidence that it can run ROCm. With such
-/// evidence ([`Able`]), the run may be a failure instead.
+/// Signature of the outcome if the HIP runtime did not start, and nothing shows that this machine can run ROCm. If
+/// something shows it ([`Able`]), the outcome may be a failure instead.
 pub const NOT_STARTED: &str = "no-verdict:start";
 
-/// Returns the ROCm version that the expected results depend on. Returns an outcome as error if the run proves nothing.
+/// Returns the ROCm version whose results are expected. Returns an outcome as error if the run proves nothing.
 pub(crate) fn proof(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outcome>> {
     if let End::NotStarted(why) = &seen.end {
         let summary = format!("the worker could not be started: {why}");
@@ -101,12 +102,12 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
         if all.is_empty() { Ok(()) } else { Err(unproven("environment", summary, seen)) }
     };
     differs("the variables", context.environment, environment, context.launched)?;
-    // Additional limits are allowed, because they are those of the machine.
+    // The worker may have further limits, because the machine sets them.
     differs("the limits", context.limits, limits, true)
 }
 
-/// Returns the differences between requested and actual values. Additional actual values are ignored if `may_add` is
-/// true.
+/// Returns the differences between requested and actual settings. If `may_add` is true, actual settings that were not
+/// requested are ignored.
 fn differences(
     requested: &BTreeMap<String, String>,
     found: &BTreeMap<String, String>,
@@ -122,7 +123,7 @@ fn differences(
         .collect()
 }
 
-/// Verifies that the worker injected delays if and only if they were requested.
+/// Verifies that the worker injected delays if they were requested, and only then.
 fn late(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     let done = seen.events.iter().any(|event| matches!(event, Event::Done));
     let reports = seen.events.iter().filter(|event| matches!(event, Event::Delayed { .. })).count();
@@ -134,8 +135,8 @@ fn late(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     Err(unproven("worker", summary.to_owned(), seen))
 }
 
-/// Returns a `no-verdict` outcome as error if the worker reports that the cause is the worker, this machine or the
-/// case.
+/// Returns a `no-verdict` outcome as error if the worker reports that it could not execute its plan, because of the
+/// worker itself, this machine or the case.
 fn broken(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     let mistaken = seen.events.iter().find_map(|event| match event {
         Event::Mistaken { step, why } => Some((*step, why)),
@@ -158,8 +159,8 @@ fn broken(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>>
     })
 }
 
-/// Returns a skip if the stack has no such library or function. Returns a failure if the library exists and cannot be
-/// loaded.
+/// Returns a skip if the worker reports that the stack lacks a library or function. Returns a failure if the library
+/// exists but cannot be loaded.
 fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
     let (index, what, why, there) =
         seen.events.iter().enumerate().find_map(|(index, event)| match event {
@@ -173,7 +174,8 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
     }
     let said = [format!("The loader said: {why}")];
     let library = what.strip_prefix("lib").map(|rest| rest.split('.').next().unwrap_or(rest));
-    // Every release contains both libraries. A file with their name that lacks their functions is a different library.
+    // Every release contains these two libraries. A file with such a name but without the functions is a different
+    // library.
     let runtime = matches!(library, Some("amdhip64" | "hiprtc"));
     if there && (!runtime || context.able != Able::Unknown) {
         let summary = format!("{what} is in `{}` and cannot be loaded", context.spec);
@@ -225,8 +227,8 @@ fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
         paths.dedup();
         let root = context.stack_root.map(|root| root.to_string_lossy().into_owned());
         match (paths.as_slice(), root) {
-            // A process that crashed while it loaded its libraries could not report them. The loader was given the
-            // paths of the stack.
+            // A process that crashed while it loaded its libraries could not report them. Its loader searched the
+            // folders of the stack.
             ([], _) if not_started(seen) => {}
             ([], _) => {
                 return no(format!(
@@ -249,7 +251,7 @@ fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
     Ok(())
 }
 
-/// Describes a process that loaded an emulated device other than the one that the run installed.
+/// Describes a process that loaded an emulated device other than the one that was installed for the run.
 pub(crate) fn other_device(path: &str, build: Option<&str>, wanted: &str) -> String {
     let build = build.unwrap_or("without an id");
     format!(
@@ -262,7 +264,7 @@ fn not_started(seen: &Observation) -> bool {
     !seen.events.iter().any(|event| matches!(event, Event::Device { .. }))
 }
 
-/// Verifies that the worker used the requested device. Returns the ROCm version in use.
+/// Verifies that the worker used the requested device. Returns the ROCm version that the worker used.
 fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outcome>> {
     let no = |summary| Err(unproven("device", summary, seen));
     let found = seen.events.iter().find_map(|event| match event {
@@ -274,7 +276,7 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
     let unknown = || Version::new(0, 0, 0);
     let Some((hip_runtime, count, gfx, nodes, refused, emulated)) = found else {
         if context.able != Able::Unknown {
-            // The run is a failure, which is judged by the end of the process.
+            // The run is a failure. The end of the process decides which one.
             return Ok(context.rocm.clone().unwrap_or_else(unknown));
         }
         let summary = format!(
@@ -306,8 +308,8 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
             no("device 0 is not the emulated device that the trial is for".to_owned())
         }
         (None, Some(_)) => no("device 0 is emulated; the trial is for a GPU".to_owned()),
-        // With another configuration, the requested fault may not have been injected, so neither a pass nor a failure
-        // counts.
+        // If the device had another configuration, the requested fault may not have been injected, so neither a pass
+        // nor a failure counts.
         (Some(wanted), Some(identity)) => match wanted.differences(&identity.config).as_slice() {
             [] => Ok(version),
             all => {
@@ -331,8 +333,8 @@ fn no_device(version: &Version, context: &Context<'_>) -> String {
     }
 }
 
-/// Returns the outcome of a trial whose first device query failed. The device may be one that this release does not
-/// support.
+/// Returns the outcome of a trial whose first device query failed. It is not a failure if this release may not support
+/// the device, or if nothing shows that the machine can run ROCm.
 fn refusal(
     RefusedCall { api, status }: &RefusedCall,
     version: &Version,
@@ -370,7 +372,7 @@ fn unproven(why: &str, summary: String, seen: &Observation) -> Box<Outcome> {
     Box::new(Outcome::no_verdict(why, summary).with(evidence(seen)))
 }
 
-/// Returns lines of output that may explain why the worker did not report more.
+/// Returns the lines of the worker's output that may explain why it reported no more.
 fn evidence(seen: &Observation) -> Vec<String> {
     let line = |about: &str, text: &str| format!("{about}: {text}");
     let stderr = phrases::last_line(&seen.stderr);

@@ -1,15 +1,16 @@
 /// Frequency of an event in independent runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// Number of runs with the event.
+    /// Number of runs in which the event happened.
     pub hits: u32,
     /// Number of all runs, at least 1.
     pub runs: u32,
 }
 
 impl Rate {
-    /// Returns the exact (Clopper-Pearson) two-sided confidence interval of the probability, at a confidence level of
-    /// 95 %. A probability below the interval and one above it are wrong with 2.5 % each.
+    /// Returns the two-sided confidence interval for the probability of the event, by the exact method of Clopper and
+    /// Pearson, at a confidence level of 95 %. With a chance of at most 2.5 % each, the probability lies below the
+    /// interval or above it.
     ///
     /// Source: Clopper and Pearson, Biometrika 26 (1934).
     pub fn interval(self) -> (f64, f64) {
@@ -17,20 +18,20 @@ impl Rate {
         let miss = 0.025;
         let low = match hits {
             0 => 0.0,
-            // At a lower probability, the chance of `hits` or more hits is below 2.5 %.
+            // At a probability below the solution, the chance of `hits` or more hits is less than 2.5 %.
             _ => solve(|p| at_most(hits - 1, runs, p) > 1.0 - miss),
         };
         let high = match hits {
             _ if hits >= runs => 1.0,
-            // At a higher probability, the chance of `hits` or fewer hits is below 2.5 %.
+            // At a probability above the solution, the chance of `hits` or fewer hits is less than 2.5 %.
             _ => solve(|p| at_most(hits, runs, p) > miss),
         };
         (low, high)
     }
 }
 
-/// Returns the probability of at most `hits` hits in `runs` independent runs. The probability `p` of a hit is above 0
-/// and below 1.
+/// Returns the probability of at most `hits` hits in `runs` independent runs. `p` is the probability of a hit in one
+/// run, above 0 and below 1.
 fn at_most(hits: u32, runs: u32, p: f64) -> f64 {
     // Computed with logarithms, because (1 - p)^n underflows to zero for many runs.
     let (yes, no) = (p.ln(), (-p).ln_1p());
@@ -45,7 +46,8 @@ fn at_most(hits: u32, runs: u32, p: f64) -> f64 {
     sum
 }
 
-/// Returns the probability at which `holds` changes from true to false, by bisection. `holds` must be true below it.
+/// Returns the probability at which `holds` changes from true to false, by bisection. `holds` must be true for all
+/// smaller probabilities.
 fn solve(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..50 {
@@ -59,7 +61,7 @@ fn solve(holds: impl Fn(f64) -> bool) -> f64 {
 mod tests {
     use super::*;
 
-    /// The expected values are the quantiles of the beta distribution that define the interval.
+    /// The expected bounds are quantiles of the beta distribution, which define the interval.
     #[test]
     fn intervals_match_beta_quantiles() {
         let check = |hits, runs, low: f64, high: f64| {

@@ -1,4 +1,4 @@
-//! Tests of every kind of outcome.
+//! Tests of every kind of outcome of a trial.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn begins(id: u32, nth: u32) -> impl Fn(&Event) -> bool {
     move |event| matches!(event, Event::Begin { step, occurrence } if (*step, *occurrence) == (id, nth))
 }
 
-/// Matches the event that follows the beginning of a call. A run that is cut there ends inside the call.
+/// Matches the event after the beginning of a call. A run that is cut before this event ends inside the call.
 fn inside(id: u32, nth: u32) -> impl Fn(&Event) -> bool {
     move |event| match event {
         Event::End { step, occurrence, .. } | Event::Data { step, occurrence, .. } => {
@@ -67,7 +67,7 @@ fn unproven_runs_have_no_verdict() {
         run.seen.end = End::TimedOut { limit: Limit::Quiet };
     });
     no(queues, "worker", "the launcher had not started the worker at the time limit");
-    // In the first case, a launcher ended. In the second case, the worker was started without a launcher.
+    // In the first run, a launcher ended. In the second run, the worker was started without a launcher.
     no(without(|_| true).with(|run| run.launched = true), "worker", "said nothing and ended");
     no(
         without(|_| true).with(|run| run.seen.end = End::TimedOut { limit: Limit::Quiet }),
@@ -163,7 +163,7 @@ fn failures_of_rocrepro_itself_have_no_verdict() {
         run.seen.events.push(Event::Broken { why: "buffer `x` has no guards".into() });
     });
     no(broken, "worker", "could not execute its plan: buffer `x` has no guards");
-    // Any library can print this text and exit with these statuses.
+    // Any library can print the text below and exit with the statuses below.
     let printed = "thread 'main' panicked at src/main.rs:1\nworker: it is broken\n";
     for status in [101, 2] {
         let library = healthy().cut(inside(2, 0), End::Exited(status)).stderr(printed);
@@ -240,7 +240,7 @@ fn statuses_are_compared_with_the_case() {
     // If the version of the stack is unknown, the version that the runtime reports decides.
     check(&expects(&forbidden).with(|run| run.rocm = None), kind, signature, "");
 
-    // For a version that the case does not list, the status is recorded and not compared.
+    // If the case does not list the version, the status is recorded and not compared.
     let unsaid = expects(&[("<6.0", "hipErrorX")]);
     check(&unsaid, Kind::Pass, "pass", "");
     assert!(unsaid.judge().details[0].contains("states no status for ROCm 7.2.4"));
@@ -383,7 +383,7 @@ fn failures_after_the_trial_are_named_teardown() {
     check(&ended(End::Signalled { signal: 11 }), kind, "teardown-crash", "SIGSEGV");
     let early = healthy().cut(|e| matches!(e, Event::Bye), End::Exited(0));
     check(&early, kind, "teardown-crash", "exit status 0");
-    // A process ends in this way if a destructor calls `_exit(0)`, or if a SIGSEGV handler exits during the teardown.
+    // A run ends like this if a destructor calls `_exit(0)`, or if a SIGSEGV handler exits during the teardown.
     check(&ended(End::Exited(0)), kind, "teardown-crash", "after the teardown: exit status 0");
     let left = || ended(End::Exited(plan::WORKER_DONE)).with(|run| run.seen.left_behind = 1);
     check(&left(), Kind::Leak, "leak:process", "left a process behind");
@@ -541,7 +541,8 @@ fn any_end() -> impl Strategy<Value = End> {
 }
 
 proptest! {
-    /// For every order of events that a broken worker may send, there is an outcome, and never a pass without proof.
+    /// Whatever events a broken worker sends, and in whatever order, there is an outcome, and never a pass without
+    /// proof.
     #[test]
     fn every_order_of_events_has_an_outcome(
         picks in prop::collection::vec(any::<prop::sample::Index>(), 0..60),

@@ -53,7 +53,7 @@ fn wrong_bytes_are_traced() {
     wrong(loops(), (4, 1), torn(&[0; 64]), name, "right up to offset 48, then all zero");
     wrong(loops(), (4, 1), torn(&poison), name, "then the poison");
     wrong(loops(), (4, 1), torn(&first), name, "then an earlier version");
-    // Right bytes after the wrong ones mean that the write was not torn.
+    // If right bytes follow the wrong ones, the write was not torn.
     let hole = mixed(&[&second[..16], &[0; 16], &second[32..]]);
     wrong(loops(), (4, 1), hole, "wrong-data:back:zero", "all zero");
     let both = mixed(&[&[0; 16], &second[16..32], &first[32..]]);

@@ -1,4 +1,4 @@
-//! Tests of locations, evidence and texts of outcomes.
+//! Tests of the locations, explanations and texts in outcomes.
 
 use plan::{Call, Dtype, Event, MatmulProblem, Operands, Phase, Place, Plan, Step};
 
@@ -58,7 +58,7 @@ fn right_bytes_are_named_after_the_call_that_wrote_them() {
     let numbers = step(1, 4, numbers);
     let through = copy(2, 5, "dst", "src", 64);
     made(vec![numbers, through], 3, "the numbers written at line 4 (fill of src)");
-    // Two fills wrote one half each, so no single fill wrote all the bytes.
+    // Two fills wrote one half of the buffer each, so no single fill wrote all the bytes.
     let half = |id, line, from: &str, offset| {
         let call = Call::Copy {
             to: place("dst", offset),
@@ -119,7 +119,8 @@ fn likeliest_version_is_named() {
     ];
     let (summary, _) = explained(plan(64, body, vec![]), 7, |bytes| *bytes = got(1));
     assert!(summary.contains("an earlier version that `back` held"), "{summary}");
-    // Later content of an unrelated buffer is not a later version of the data. A call that runs once has no iteration.
+    // Later content of an unrelated buffer is not a later version of the data. If a call runs once, no iteration is
+    // named.
     let around = |count: u32| {
         let looped = vec![fill(3, 4, "src"), copy(4, 5, "back", "src", 64)];
         let body = vec![
@@ -156,7 +157,7 @@ fn ranges_from_several_writes_are_listed() {
     assert!(details[0].starts_with("Bytes 0..15: an earlier version"), "{details:?}");
     assert!(details[0].contains("line 3") && details[1].contains("line 4"), "{details:?}");
     assert!(!details.iter().any(|line| line.contains("ranges more")), "{details:?}");
-    // At most eight ranges are listed. The remaining ones are counted.
+    // At most eight ranges are listed, and the remaining ones are counted.
     let of_both = |count: usize| {
         explained(plan(320, body.clone(), vec![]), 4, |bytes| {
             for n in 0..count {
@@ -279,7 +280,7 @@ fn missing_library_must_be_reported_first() {
         Event::Missing { what, why, there: false }
     };
     let no = |run: Run| check(&run, Kind::NoVerdict, "no-verdict:worker", "missing, but continued");
-    // All libraries were loaded, and then the worker reports one of them as missing.
+    // The worker has loaded all libraries, and then reports that one of them is missing.
     no(healthy().with(|run| {
         run.seen.events.truncate(5);
         run.seen.events.push(missing());
@@ -338,7 +339,7 @@ fn case_detects_what_contradicts_its_statements() {
     let zero = |id: u32| healthy().read(id, 0, |got| got.fill(0)).judge();
     let mut stated = zero(4);
     assert!(is_stated(Fault::CopyZero, &stated));
-    // The harness adds the guards, so a failed check of guards counts only for a fault that no other check can detect.
+    // The harness adds the guards, so a failed check of guards counts only for a fault that writes outside of a buffer.
     stated.at.line = None;
     assert!(!is_stated(Fault::CopyZero, &stated));
     assert!(is_stated(Fault::CopyOverrun, &stated));

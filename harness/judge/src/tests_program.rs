@@ -63,7 +63,7 @@ fn witness(build_id: &str) -> Witness {
     }
 }
 
-/// Returns the report of a process whose HIP used another HSA runtime than the emulated device.
+/// Returns the report of a process whose HIP runtime used another HSA runtime than the emulated device.
 fn astray() -> Witness {
     let other = Mapped {
         name: "libhsa-runtime64.so".to_owned(),
@@ -173,7 +173,7 @@ fn first_failed_check_decides() {
     assert_eq!(raised.is("exception:KeyError:program.py:1").at.line, Some(7));
 }
 
-/// The helper reports one of the exceptions. Python reports the other one on standard error.
+/// The helper reports one of the two exceptions. Python prints the other one on standard error.
 #[test]
 fn exception_has_one_signature_with_and_without_helper() {
     let stderr = "Traceback (most recent call last):\n  File \"/tmp/a/program.py\", line 2, in <module>\n    f()\n  File \
@@ -245,7 +245,7 @@ fn end_of_a_program_is_judged_by_its_progress() {
     at(End::Exited(3), middle()).is("exit:3");
     at(End::Signalled { signal: 11 }, middle()).is("crash:launch:SIGSEGV");
     at(End::Signalled { signal: 6 }, over()).is("teardown-crash");
-    // A process that exits with a status did not crash.
+    // A process that exits by itself did not crash.
     at(End::Exited(3), over()).is("exit:3");
     at(End::TimedOut { limit: Limit::Quiet }, middle()).is("hang:launch");
     at(End::TimedOut { limit: Limit::Total }, over()).is("hang:teardown");
@@ -298,7 +298,7 @@ fn programs_may_bring_their_own_hip() {
     assert_eq!(brought(&brings.witnesses, Some("aa")).unwrap().path, "/usr/lib/libamdhip64.so.7");
     assert_eq!(brought(&[witness("aa")], Some("aa")), None);
     assert_eq!(brought(&[astray()], Some("aa")), None);
-    // A program that the stack's compiler built cannot contain a HIP of its own.
+    // A program that the stack's compiler built cannot contain a HIP runtime of its own.
     let source = Source { text: String::new(), file: None, above: 6 };
     let what = ProgramBody::Cpp { source, arch: Vec::new(), options: Vec::new() };
     let compiled = Program { what, ..program() };
@@ -391,7 +391,7 @@ fn location_is_a_line_of_the_case_or_the_program() {
     assert_eq!(outcome.summary, "sum (line 2 of sums.py): 3 of 3 wrong");
     assert!(red.iter().all(|at| at.line == Some(5)), "{red:?}");
 
-    // The helper does not report a line for every check.
+    // The helper does not report a line of the program for every check.
     let nowhere = match check(Some((About::Data, "zero"))) {
         Said::Check { name, wrong, .. } => Said::Check { name, line: 0, wrong },
         other => other,

@@ -1,4 +1,4 @@
-//! Tests of the proof: which worker reported, how it was started, and whether it started at all.
+//! Tests which runs count as proof: the worker is the right one, was started as requested, and started at all.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ fn worker_with_another_order_or_environment_proves_nothing() {
     no(found(|(.., limits)| limits.clear()), "environment", "no stack=8M");
     let more: fn(Found<'_>) = |(.., limits)| _ = limits.insert("stack".into(), "unlimited".into());
     no(found(more), "environment", "stack=unlimited instead of 8M");
-    // Limits that the order did not request are those of the machine.
+    // Limits that were not requested are set by the machine.
     let own: fn(Found<'_>) = |(.., limits)| _ = limits.insert("processes".into(), "9".into());
     check(&found(own), Kind::Pass, "pass", "");
     let added: fn(Found<'_>) =
@@ -121,7 +121,7 @@ fn runtime_that_does_not_start_fails_on_a_capable_machine() {
     check(&memory(Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "");
     let signature = "api-error:hipInit:hipErrorOutOfMemory";
     check(&memory(Able::AnotherStack), Kind::ApiError, signature, "in phase init");
-    // This release may not support a device that another release supports.
+    // The release may not support the device, although another release does.
     let none = |able| refused("hipErrorNoDevice", able);
     check(&none(Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "");
     check(&none(Able::AnotherStack), Kind::NoVerdict, "no-verdict:no-device", "may not support");

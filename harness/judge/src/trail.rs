@@ -8,24 +8,25 @@ use crate::{
     Context, Kind, Location, Observation, Outcome, data, data::Read, expect, index::Index, phrases,
 };
 
-/// Summary of the events of one worker.
+/// Summary of all events that one worker sent.
 pub(crate) struct Trail {
     pub(crate) deviation: Option<Outcome>,
-    /// Locations of all steps that deviated. The first deviation is included.
+    /// Locations of all steps that deviated from the plan, including the first deviation.
     pub(crate) red: Vec<Location>,
     /// Remarks that do not affect the verdict.
     pub(crate) notes: Vec<String>,
     pub(crate) phase: Phase,
-    /// Calls that have begun and not returned, by step and occurrence. With several threads there can be more than one.
+    /// Calls that have begun and not returned, as step id and occurrence. With several threads there can be more than
+    /// one.
     pub(crate) open: Vec<(u32, u32)>,
     /// True if all phases before the teardown have completed.
     pub(crate) done: bool,
     pub(crate) bye: bool,
     /// True if the worker reported that a failed call ended the plan early.
     pub(crate) stopped: bool,
-    /// Checks whose bytes were reported, by step and occurrence.
+    /// Checks whose bytes were reported, as step id and occurrence.
     pub(crate) read: HashSet<(u32, u32)>,
-    /// True if any call returned a status other than success, even an expected one.
+    /// True if any call returned a status other than success, even if the case expects that status.
     pub(crate) refused: bool,
 }
 
@@ -69,11 +70,11 @@ struct Walker<'a> {
     index: &'a Index<'a>,
     version: &'a Version,
     wanted: HashMap<(u32, u32), &'a str>,
-    /// First buffers of comparisons whose second buffer has not been reported yet.
+    /// For comparisons of two buffers whose second buffer has not been reported yet: the bytes of the first one.
     first_of_pair: HashMap<(u32, u32), Read<'a>>,
-    /// Number of free bytes that the first hipMemGetInfo returned.
+    /// Number of free bytes that the first hipMemGetInfo of the trial returned.
     free_at_first: Option<i128>,
-    /// First elapsed time of those that must be steady, in microseconds.
+    /// First measured time for which the case requires `steady` times, in microseconds.
     time_at_first: Option<i128>,
     trail: Trail,
     /// Last phase that the worker reported.
@@ -133,7 +134,7 @@ impl<'a> Walker<'a> {
                 self.trail.phase = Phase::Teardown;
             }
             Event::Bye => self.trail.bye = true,
-            // If a library or function is missing, `proof` has judged the run.
+            // If a library or function was missing, `proof` has judged the run before.
             Event::Hello { .. }
             | Event::Confined { .. }
             | Event::Missing { .. }
@@ -161,7 +162,7 @@ impl<'a> Walker<'a> {
             self.deviate(Some(twice()));
         }
         match self.index.step(step).map(|s| &s.call) {
-            // A block contains calls, and is not itself a call that could hang.
+            // A block only contains calls; it cannot hang itself.
             Some(Call::Repeat { .. } | Call::Thread { .. }) => {}
             Some(_) => self.trail.open.push((step, occurrence)),
             None => self.deviate(Some(stranger(step))),
@@ -205,7 +206,7 @@ impl<'a> Walker<'a> {
             let signature = format!("api-error:{api}:{status}");
             return Some(Outcome::new(Kind::ApiError, signature, summary).at(at));
         }
-        // A call that failed as expected has no value to compare.
+        // If a call failed as expected, it returned no value to compare.
         if code != 0 { None } else { self.value(id, occurrence, value) }
     }
 
@@ -298,14 +299,15 @@ impl<'a> Walker<'a> {
 }
 
 impl Walker<'_> {
-    /// Returns the location of wrong bytes that were read after the first deviation. Their origin is not searched for.
+    /// Returns an outcome with only the location of wrong bytes that were read after the first deviation. The origin of
+    /// such bytes is not searched for.
     fn again(&self, (step, occurrence): (u32, u32)) -> Outcome {
         let at = self.index.location(step, occurrence);
         Outcome::new(Kind::WrongData, String::new(), String::new()).at(at)
     }
 }
 
-/// Returns a `no-verdict` outcome for an event that a worker cannot send at this point.
+/// Returns a `no-verdict` outcome for an event that no worker sends while calls remain to be made.
 fn too_early(what: &str) -> Outcome {
     let summary = format!(
         "the worker reported {what} while calls were still to be made: another process wrote this"

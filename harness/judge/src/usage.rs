@@ -2,19 +2,19 @@ use plan::{Event, Phase};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Number and duration of the calls of one phase.
+/// Number and total duration of the calls that a worker made in one phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseUse {
-    /// Phase of the plan.
+    /// Phase in which the calls were made.
     #[schemars(with = "String")]
     pub phase: Phase,
-    /// Calls that returned.
+    /// Number of calls that returned.
     pub calls: u64,
-    /// Time in these calls, in nanoseconds. Calls of two threads at the same time count twice.
+    /// Total time in the calls, in nanoseconds. If two threads are in calls at the same time, the time counts twice.
     pub ns: u64,
 }
 
-/// Returns the phases that a worker entered, in order.
+/// Returns the use of each phase that a worker entered, in order.
 pub fn phases(events: &[Event]) -> Vec<PhaseUse> {
     let mut all: Vec<PhaseUse> = Vec::new();
     for event in events {
@@ -32,8 +32,8 @@ pub fn phases(events: &[Event]) -> Vec<PhaseUse> {
     all
 }
 
-/// Returns the time in the calls of the body, in nanoseconds. Loading, compiling, set-up and reading the results are
-/// not included.
+/// Returns the total time in the calls of the body, in nanoseconds. Loading, compiling, set-up and reading the results
+/// are not included.
 pub fn body_ns(phases: &[PhaseUse]) -> u64 {
     phases.iter().filter(|used| used.phase == Phase::Body).map(|used| used.ns).sum()
 }

@@ -7,39 +7,40 @@ use crate::{Kind, Outcome};
 /// An expected failure: where a case is known to fail, and with which signature.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Known {
-    /// Architectures without features, such as `gfx1100`; empty for all.
+    /// Architectures on which the failure is expected, without features, such as `gfx1100`; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gfx: Vec<String>,
-    /// Range of ROCm versions, for example `>=7.0`.
+    /// Range of ROCm versions in which the failure is expected, for example `>=7.0`.
     #[schemars(with = "String")]
     pub rocm: VersionRange,
     /// Product name of the GPU, or a prefix of it and a final `*`; absent for all, including the emulated device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card: Option<String>,
-    /// Driver of the GPU as in records, such as `amdgpu of Linux 6.14*`; absent for all, including the emulated device.
+    /// Driver of the GPU as it is written in records, for example `amdgpu of Linux 6.14*`; absent for all drivers,
+    /// including the emulated device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Signature of the failure, or a prefix of it followed by `*`. For a line of a `--baseline` or `--flakes` file,
-    /// the status in that line.
+    /// Signature of the failure, or a prefix of it followed by `*`. If the entry comes from a `--baseline` or
+    /// `--flakes` file, the status in its line.
     pub signature: String,
-    /// Upstream issue, for example `ROCm/rocm-systems#10639`. For a line of a `--baseline` or `--flakes` file,
-    /// `FILE:LINE`.
+    /// Upstream issue, for example `ROCm/rocm-systems#10639`. If the entry comes from a `--baseline` or `--flakes`
+    /// file, `FILE:LINE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// Evidence that neither a document nor CUDA promises the behaviour that the case expects. The failure is then a
-    /// difference, not a bug.
+    /// Evidence that neither a document nor CUDA promises the behaviour that the case expects, if so. The failure is
+    /// then a difference, not a bug.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<String>,
 }
 
 impl Known {
-    /// Returns true if this is a line of a `--baseline` or `--flakes` file instead of a `known` entry of the case.
+    /// Returns true if the entry comes from a `--baseline` or `--flakes` file instead of a `known` entry of the case.
     pub fn is_of_a_file(&self) -> bool {
         ["Fail", "Crash", "Timeout", "Flake"].contains(&self.signature.as_str())
     }
 
-    /// Returns true if the expected failure applies to a run. If the version of the run is unknown, only entries for
-    /// all versions apply.
+    /// Returns true if the failure is expected in a run. If the version of the run is unknown, only entries for all
+    /// versions apply.
     fn holds(&self, on: &Ground<'_>) -> bool {
         let base = on.gfx.split(':').next().unwrap_or(on.gfx);
         let version = match on.rocm {
@@ -56,12 +57,12 @@ impl Known {
     }
 }
 
-/// Configuration of a run: all properties that expected failures can depend on.
+/// Properties of a run on which expected failures can depend.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ground<'a> {
-    /// Architecture. Features such as `:xnack+` may follow.
+    /// Architecture of the device, possibly with features such as `:xnack+`.
     pub gfx: &'a str,
-    /// ROCm version; `None` if it is unknown.
+    /// ROCm version of the stack; `None` if it is unknown.
     pub rocm: Option<&'a Version>,
     /// Product name of the GPU; `None` for the emulated device, or if it is unknown.
     pub card: Option<&'a str>,
@@ -69,12 +70,12 @@ pub struct Ground<'a> {
     pub driver: Option<&'a str>,
 }
 
-/// Beginnings of signatures that had fewer parts in earlier versions, for example `exception:KeyError`, `crash:copy`
-/// and `exit:3`.
+/// Beginnings of those signatures to which later versions of rocrepro added parts. Earlier versions wrote for example
+/// `exception:KeyError`, `crash:copy` and `exit:3`.
 const LONGER: [&str; 3] = ["exception:", "crash:", "exit:"];
 
-/// Returns true if a signature matches a pattern. A pattern that an earlier version wrote matches every signature that
-/// it matched in that version.
+/// Returns true if a signature matches a pattern. A pattern from an earlier version of rocrepro may have fewer parts
+/// than the signatures of this version.
 pub fn signature_fits(pattern: &str, signature: &str) -> bool {
     let fits_old = || {
         LONGER.iter().any(|family| pattern.starts_with(family))
@@ -91,32 +92,32 @@ fn fits(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// Kinds of verdict.
+/// Kinds of verdict on a trial.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum VerdictKind {
-    /// Passed, and no failure was expected.
+    /// The trial passed, and no failure was expected.
     Pass,
-    /// Failed as expected.
+    /// The trial failed as expected.
     Known,
-    /// The result is not the one that the case expects, but neither a document nor CUDA promises the expected one.
+    /// The result is not the one that the case expects, but neither a document nor CUDA promises the expected result.
     Difference,
-    /// Failed, and no failure was expected.
+    /// The trial failed, and no failure was expected.
     NewsFail,
-    /// Failed, but with another signature than expected.
+    /// The trial failed, but with another signature than expected.
     NewsChanged,
-    /// Passed, although a failure was expected: possibly fixed.
+    /// The trial passed, although a failure was expected: the bug may be fixed.
     NewsFixed,
-    /// Not run, because the stack lacks something.
+    /// The trial was not run, because the stack lacks something.
     Skip,
-    /// The run proves nothing.
+    /// The run proves nothing about ROCm.
     NoVerdict,
 }
 
 impl VerdictKind {
-    /// Every kind.
+    /// Every kind of verdict.
     pub const ALL: [VerdictKind; 8] = [
         VerdictKind::Pass,
         VerdictKind::Known,
@@ -143,9 +144,9 @@ impl VerdictKind {
 /// Meaning of an outcome, given the expected failures of its case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
-    /// Kind of verdict.
+    /// Kind of this verdict.
     pub kind: VerdictKind,
-    /// Expected failure that decided the verdict, if any. A pass has one if an unusual option of the run may have
+    /// Expected failure from which the verdict follows, if any. A pass has one if an unusual option of the run may have
     /// prevented the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<Known>,
@@ -159,10 +160,10 @@ impl Verdict {
 }
 
 /// Compares an outcome with the expected failures of its case. `otherwise` is true if the run had unusual options that
-/// may prevent a failure. A pass with such options does not mean that the failure was fixed.
+/// may prevent a failure. In such a run, a pass does not mean that the failure was fixed.
 pub fn verdict(outcome: &Outcome, known: &[Known], on: &Ground<'_>, otherwise: bool) -> Verdict {
     let windows = || known.iter().filter(|k| k.holds(on));
-    // For a difference, a pass is not a fix, and another failure is a new failure.
+    // A difference is not a bug, so a pass is not a fix, and a failure with another signature is a new failure.
     let first = windows().find(|k| k.difference.is_none()).cloned();
     match outcome.kind {
         Kind::Skip => Verdict { kind: VerdictKind::Skip, known: None },
@@ -214,7 +215,7 @@ mod tests {
         check(Kind::WrongData, "wrong-data:back:stale", VerdictKind::Difference);
         check(Kind::WrongData, "wrong-data:back:zero", VerdictKind::NewsFail);
         check(Kind::Pass, "pass", VerdictKind::Pass);
-        // If an expected failure and a difference apply, the expected failure decides.
+        // If both an expected failure and a difference apply, the expected failure decides.
         let both = [known(&[], "*", "crash:*"), window.clone()];
         let got = verdict(&outcome(Kind::Crash, "crash:hipInit"), &both, &on, false);
         assert_eq!(got.kind, VerdictKind::Known);

@@ -16,12 +16,12 @@ pub const MAX_BUFFER_BYTES: u64 = 4 << 30;
 /// Name of a buffer, stream, event, graph, executable graph or handle in its plan.
 pub type Name = String;
 
-/// A position in a buffer, in bytes from its first usable byte.
+/// A position in a buffer, from which a call reads or writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place {
     /// Name of the buffer.
     pub buffer: Name,
-    /// Offset from the start of the buffer, in bytes.
+    /// Offset from the first usable byte of the buffer, in bytes.
     #[serde(default)]
     pub offset: u64,
 }
@@ -54,9 +54,9 @@ impl Box3d {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arg {
-    /// The address of a position in a buffer.
+    /// The address of a place in a buffer.
     Address(Place),
-    /// The address of a position that the kernel only reads: the argument of a pointer-to-`const` parameter of a kernel
+    /// The address of a place that the kernel only reads: the argument for a pointer-to-`const` parameter of a kernel
     /// that the case defines.
     Input(Place),
     /// A number.
@@ -88,8 +88,8 @@ impl Arg {
         }
     }
 
-    /// Returns the position if the argument is the address of one, else `None`. Addresses inside a struct are not
-    /// returned.
+    /// Returns the place if the argument is the address of a place in a buffer, else `None`. Addresses inside a struct
+    /// are not returned.
     pub fn place(&self) -> Option<&Place> {
         match self {
             Arg::Address(place) | Arg::Input(place) => Some(place),
@@ -97,8 +97,8 @@ impl Arg {
         }
     }
 
-    /// Returns all positions whose addresses the argument contains. The flag of a position is true if the kernel only
-    /// reads there; false does not prove that the kernel writes there.
+    /// Returns all places whose addresses the argument contains, each with a flag. The flag is true if the kernel only
+    /// reads at the place; false does not prove that the kernel writes there.
     pub fn places(&self) -> Vec<(&Place, bool)> {
         match self {
             Arg::Address(place) => vec![(place, false)],
@@ -108,7 +108,7 @@ impl Arg {
         }
     }
 
-    /// Returns all positions whose addresses the argument contains, mutable.
+    /// Returns mutable references to all places whose addresses the argument contains.
     pub fn places_mut(&mut self) -> Vec<&mut Place> {
         match self {
             Arg::Address(place) | Arg::Input(place) => vec![place],
@@ -117,7 +117,7 @@ impl Arg {
         }
     }
 
-    /// Returns the bytes of the argument. The function `address` maps a position to its address.
+    /// Returns the bytes of the argument as a kernel receives them. The function `address` maps a place to its address.
     pub fn to_bytes(&self, address: &impl Fn(&Place) -> u64) -> Vec<u8> {
         match self {
             Arg::Address(place) | Arg::Input(place) => address(place).to_le_bytes().to_vec(),
@@ -145,10 +145,10 @@ impl Arg {
     }
 }
 
-/// A block of memory.
+/// A buffer of a plan: a block of host or device memory that steps refer to by name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Buffer {
-    /// Kind of memory, which decides the allocating call.
+    /// Kind of memory, which determines the function that allocates the buffer.
     pub memory: Memory,
     /// Usable size, in bytes.
     pub bytes: u64,
@@ -168,23 +168,23 @@ impl Buffer {
     }
 }
 
-/// Kinds of memory, by the call that allocates it.
+/// Kinds of memory, by the function that allocates the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
-    /// hipMalloc.
+    /// Device memory from hipMalloc.
     Device,
-    /// hipMallocPitch with one row.
+    /// Device memory from hipMallocPitch, with a single row.
     DevicePitched,
-    /// hipMallocAsync.
+    /// Device memory from hipMallocAsync, which is allocated and freed in stream order.
     DeviceAsync,
-    /// hipMallocManaged.
+    /// Managed memory from hipMallocManaged.
     Managed,
-    /// malloc.
+    /// Pageable host memory from malloc.
     HostPageable,
-    /// hipHostMalloc.
+    /// Pinned host memory from hipHostMalloc.
     HostPinned,
-    /// malloc, then hipHostRegister.
+    /// Host memory from malloc, pinned afterwards with hipHostRegister.
     HostRegistered,
 }
 
@@ -199,7 +199,7 @@ impl Memory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceAttribute {
-    /// Work-items per wave.
+    /// Number of work-items per wave.
     WarpSize,
     /// Maximum number of work-items per workgroup.
     MaxThreadsPerBlock,
@@ -213,14 +213,14 @@ pub enum DeviceAttribute {
 pub enum StreamKind {
     /// hipStreamDefault: the stream and the null stream wait for each other.
     Blocking,
-    /// hipStreamNonBlocking.
+    /// hipStreamNonBlocking: the stream and the null stream do not wait for each other.
     NonBlocking,
 }
 
 /// Name of the null stream.
 pub const DEFAULT_STREAM: &str = "default";
 
-/// Functions that copy a flat range.
+/// Functions that copy a contiguous range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CopyApi {
@@ -243,7 +243,7 @@ impl CopyApi {
     }
 }
 
-/// Functions that enqueue a host function.
+/// Functions that enqueue a host function to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostFuncApi {
@@ -253,7 +253,7 @@ pub enum HostFuncApi {
     LaunchHostFunc,
 }
 
-/// hipStreamCaptureMode.
+/// Modes of a stream capture (hipStreamCaptureMode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CaptureMode {
@@ -265,7 +265,7 @@ pub enum CaptureMode {
     Relaxed,
 }
 
-/// Pseudo-random generators of hiprandRngType_t.
+/// Pseudo-random generators of hipRAND (hiprandRngType_t).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RandKind {

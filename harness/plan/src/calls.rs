@@ -5,7 +5,7 @@
 //!
 //! | row | meaning |
 //! | --- | --- |
-//! | `verb` | form of the call in a case: `keys`, `value`, `by_hand`, `block`, `part` or `none`; see below |
+//! | `verb` | form of the call in a case file: `keys`, `value`, `by_hand`, `block`, `part` or `none`; see below |
 //! | `makes` | functions that the call makes; its status is that of the first one. A name with a space is an action of the host |
 //! | `in_capture` | effect of stream capture on the call, an [`InCapture`] |
 //! | `by_hand` | the function that adds a node with the same effect to a graph, if HIP has one |
@@ -24,15 +24,15 @@
 //! | `given(function)` | arguments of a function of the table in `hip.rs` |
 //! | `maybe(T)` | the name of a thing that the call may use |
 //! | `node`, `block` | another call, or steps |
-//! | `number`, `flag`, `choice`, `text` | a plain value; its default follows in brackets |
+//! | `number`, `flag`, `choice`, `text` | a plain value; its default follows in parentheses |
 //! | `asynchronous` | selects whether the host continues before the work has completed |
 //! | `plain` | any other value |
 //!
 //! Forms of verbs: in the form `keys`, the verb's value is a mapping with one key per field. In the form `value`, the
-//! verb has the value of the only field, or no value. In the form `by_hand`, the crate `case` reads and writes the call
-//! in a method of the verb's name. A `block` is read in such a method, too. A `part` is read under the verb of another
-//! call and written by a method of its own. `none` means that the call has no verb: only set-up, verification and
-//! teardown contain such calls.
+//! verb's value is that of the only field, or the verb has no value. In the form `by_hand`, the crate `case` reads and
+//! writes the call in a method of the verb's name. A `block` is read in such a method, too. A `part` is read under the
+//! verb of another call and written by a method of its own. `none` means that the call has no verb: only set-up,
+//! verification and teardown contain such calls.
 //!
 //! The parts of an effect are values of the types in `calls/effects.rs`: `memory` is an [`OnMemory`], `captures` an
 //! [`OnCaptures`], `order` an [`OnOrder`]. `work_stream` is the stream that executes the work ([`WorkStream`]), and
@@ -116,29 +116,29 @@ impl fmt::Display for Thing {
     }
 }
 
-/// Kinds of use of a named object by a call.
+/// Ways in which a call can use an object that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NamedAs {
-    /// Created by the call, if it succeeds.
+    /// The call creates the object, if it succeeds.
     Made,
-    /// Destroyed by the call, if it succeeds.
+    /// The call destroys the object, if it succeeds.
     Ended,
-    /// Used by the call.
+    /// The call uses the object, which must exist.
     Used,
-    /// Buffer that the call reads.
+    /// The call reads this buffer.
     Read,
-    /// Buffer that the call writes.
+    /// The call writes this buffer.
     Written,
-    /// Buffer that the call reads and writes.
+    /// The call reads and writes this buffer.
     Updated,
 }
 
-/// The side that accesses a buffer.
+/// Side from which a call accesses a buffer, as far as its declaration says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accessor {
-    /// Either side: the host, the device, or neither.
+    /// The declaration does not say: the host, the device, or none of them accesses the buffer.
     Any,
-    /// The host.
+    /// The host accesses the buffer directly.
     Host,
 }
 
@@ -149,9 +149,9 @@ pub struct Named<'a> {
     pub thing: Thing,
     /// Name of the object in the plan.
     pub name: &'a str,
-    /// Use of the object by the call.
+    /// Way in which the call uses the object.
     pub role: NamedAs,
-    /// The side that accesses the object, if it is a buffer.
+    /// For a buffer: the side that accesses it.
     pub by: Accessor,
 }
 
@@ -167,32 +167,32 @@ impl Named<'_> {
     }
 }
 
-/// Effect of stream capture on a call.
+/// Effect of a stream capture on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InCapture {
     /// The call becomes a node of the graph that is being captured.
     Node,
-    /// The call must fail on a captured stream.
+    /// The call must fail if its stream is being captured.
     Refused,
-    /// The call takes effect at once, although its stream is being captured.
+    /// The call takes effect at once, even if its stream is being captured.
     Now,
 }
 
 /// Kind of the value that a call returns in addition to its status. A case compares the value under the key `gives`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
-    /// No value that a case can check.
+    /// The call returns no value that a case can check.
     Nothing,
     /// A number. A case may also compare it with the first number that the trial got from the same verb; the list
     /// contains the allowed comparisons.
     Number(&'static [FirstValueCheck]),
-    /// One of the listed words.
+    /// One of the listed keywords.
     Word(&'static [&'static str]),
     /// A number or text, depending on the arguments of the call.
     Anything,
 }
 
-/// C++ form of a call.
+/// Form in which the exported C++ program contains a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cpp {
     /// A function call with this template. `{field}` is replaced by the field's variable, number or enumerator. A
@@ -218,7 +218,7 @@ pub enum Cpp {
     Check,
     /// C++ code that the crate `export` writes, in its function for actions of the host.
     Host,
-    /// A C++ block around the steps of the call.
+    /// A C++ block around the steps inside the call.
     Block,
 }
 
@@ -252,7 +252,7 @@ impl Cpp {
 }
 
 /// Returns true if the argument with this index, from 0, points to a variable that the function writes. Returns `None`
-/// if the C++ form of every call is something other than this function.
+/// if no call is exported as a call of this function.
 pub fn is_output_argument(function: &str, argument: usize) -> Option<bool> {
     IN_CPP.iter().find_map(|(cpp, _)| {
         let Cpp::Function(template) = cpp else { return None };
@@ -268,16 +268,16 @@ pub struct Verb {
     pub name: &'static str,
     /// Short description for the language reference.
     pub about: &'static str,
-    /// Value that the call returns.
+    /// Kind of the value that the verb's call returns.
     pub gives: ValueKind,
-    /// Arguments of the verb.
+    /// Value that the verb takes in a case file.
     pub takes: VerbArguments,
 }
 
-/// Form of the value that a verb has in a case.
+/// Value that a verb takes in a case file.
 #[derive(Clone, Copy, Debug)]
 pub enum VerbArguments {
-    /// A mapping; each field of the call has one key, or two for a position in a buffer.
+    /// A mapping; each field of the call has one key, or two for a place in a buffer.
     Keys(&'static [&'static [Key]]),
     /// The value of one field; no value if the list is empty.
     Value(&'static [&'static [Key]]),
@@ -329,7 +329,7 @@ pub enum KeyType {
     Number,
     /// `true` or `false`.
     Flag,
-    /// One of the words that the function returns.
+    /// One of the keywords that the function returns.
     Word(fn() -> Vec<&'static str>),
 }
 
@@ -342,10 +342,10 @@ trait Buffers: Sized {
     /// True if the type also contains an offset, which is written under a second key.
     const IS_PLACE: bool;
     fn buffer(&self) -> &str;
-    /// Reads the field from the keys of the buffer and its offset. Returns `None` for a [`Box3d`], which the crate
+    /// Reads the name of the buffer and the offset from their keys. Returns `None` for a [`Box3d`], which the crate
     /// `case` reads.
     fn read(from: &mut impl Keys, keys: [&str; 2]) -> Option<Self>;
-    /// Appends the buffer and its offset, if any, to `found`.
+    /// Appends the name of the buffer, and the offset if the type has one, to `found`.
     fn fields<'a>(&'a self, keys: [&'static str; 2], found: &mut Vec<Field<'a>>);
 }
 
@@ -402,8 +402,8 @@ fn named(thing: Thing, name: &str, role: NamedAs) -> Named<'_> {
     Named { thing, name, role, by: Accessor::Any }
 }
 
-/// Reports the buffers among the arguments of a kernel. A kernel that the case defines is assumed to read and write
-/// every buffer except those that it gets through a pointer to `const`.
+/// Calls `see` for each buffer among the arguments of a kernel. A kernel that the case defines is assumed to read and
+/// write every buffer except those that it gets through a pointer to `const`.
 fn arguments<'a>(kernel: &str, args: &'a [Arg], see: &mut dyn FnMut(Named<'a>)) {
     let kernel = crate::kernel(kernel);
     for (index, arg) in args.iter().enumerate() {
@@ -433,16 +433,16 @@ fn operands<'a>(operands: &'a Operands, see: &mut dyn FnMut(Named<'a>)) {
 gather! { [memory copies kernels streams events capture graphs queries rng blas hip host] }
 
 impl Call {
-    /// Returns all objects that the call itself names, in the order of its fields. Objects that only an added graph
-    /// node names are left out.
+    /// Returns all objects that the call names, in the order of its fields. If the call adds a node to a graph, objects
+    /// that only the node names are left out.
     pub fn named(&self) -> Vec<Named<'_>> {
         let mut found = Vec::new();
         self.each_name(&mut |named| found.push(named));
         found
     }
 
-    /// Returns all objects that the call names. For [`Call::AddNode`], the result includes the objects that the added
-    /// node names.
+    /// Returns all objects that the call names. For [`Call::AddNode`], the objects that the added node names are
+    /// included.
     pub fn all_named(&self) -> Vec<Named<'_>> {
         let mut found = self.named();
         if let Call::AddNode { node, .. } = self {
@@ -451,7 +451,7 @@ impl Call {
         found
     }
 
-    /// Returns the stream that the call names, even if its work is not ordered by that stream.
+    /// Returns the stream that the call names, even if that stream does not order the call's work.
     pub fn stream(&self) -> Option<&str> {
         let mut stream = None;
         self.each_name(&mut |named| {
@@ -467,24 +467,25 @@ impl Call {
         matches!(self, Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. })
     }
 
-    /// Returns the kernels that the call launches or inspects. For [`Call::AddNode`], the result includes those of the
-    /// added node.
+    /// Returns the kernels that the call launches or inspects. For [`Call::AddNode`], the kernels of the added node are
+    /// included.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         let used = |n: &Named<'_>| n.thing == Thing::Kernel && n.role == NamedAs::Used;
         self.all_named().into_iter().filter(used).map(|n| n.name)
     }
 
-    /// Returns the call that accesses buffers: the node that [`Call::AddNode`] adds, else the call itself.
+    /// Returns the call that describes the accesses to buffers: for [`Call::AddNode`] the added node, else the call
+    /// itself.
     pub fn work(&self) -> &Call {
         if let Call::AddNode { node, .. } = self { node } else { self }
     }
 
-    /// Returns the call that accesses buffers, mutable; see [`Call::work`].
+    /// Returns a mutable reference to the call that describes the accesses to buffers; see [`Call::work`].
     pub fn work_mut(&mut self) -> &mut Call {
         if let Call::AddNode { node, .. } = self { node } else { self }
     }
 
-    /// Returns the library functions that the call needs; an empty list for actions of the host.
+    /// Returns the library functions that the call needs; an empty list if the call is an action of the host.
     pub fn functions(&self, plan: &Plan) -> &'static [&'static str] {
         match self.needed_functions(plan) {
             [first, ..] if is_host_action(first) => &[],
@@ -497,7 +498,7 @@ fn is_host_action(name: &str) -> bool {
     name.contains(' ') || ["repeat", "thread"].contains(&name)
 }
 
-/// Returns the name of a call in signatures and reports: its first function, or the action of the host.
+/// Returns the name of a call in signatures and reports: the first function that it calls, or the action of the host.
 pub fn api(call: &Call, plan: &Plan) -> &'static str {
     call.needed_functions(plan).first().copied().unwrap_or_default()
 }
@@ -512,7 +513,7 @@ pub fn apis() -> &'static [&'static str] {
     &ALL
 }
 
-/// Returns all library functions that calls can need, sorted and without duplicates.
+/// Returns all library functions that any call can need, sorted and without duplicates.
 pub fn functions() -> impl Iterator<Item = &'static str> {
     let all: BTreeSet<_> = sorted_unique(ALL_FUNCTIONS).chain(hip_function_names()).collect();
     all.into_iter().filter(|name| !is_host_action(name))
@@ -529,7 +530,7 @@ fn sorted_unique(lists: &[&[&'static str]]) -> impl Iterator<Item = &'static str
     all.into_iter()
 }
 
-/// Returns every verb that a step of a case can have.
+/// Returns every verb that a step in a case can have.
 pub fn verbs() -> impl Iterator<Item = &'static Verb> + Clone {
     OWN_VERBS.iter().copied().flatten()
 }

@@ -25,7 +25,7 @@ use crate::{
     Call, DEFAULT_STREAM, InCapture, Named, NamedAs, OnCaptures, OnOrder, Plan, Step, Thing,
 };
 
-/// Effect of captures on one step.
+/// Effect of stream captures on one step of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureRole<'a> {
     /// The call must fail and has no effect.
@@ -38,14 +38,14 @@ pub enum CaptureRole<'a> {
     Added(&'a str),
 }
 
-/// State of the captures, graphs and executable graphs at one point of a plan.
+/// State of the captures, graphs and executable graphs before or after one step of a plan.
 pub struct Captures<'a> {
     plan: &'a Plan,
     streams: BTreeMap<&'a str, CapturedStream<'a>>,
     events: HashMap<&'a str, Recorded<'a>>,
-    /// Open captures by the name of the stream that began them.
+    /// Captures that have not ended, by the name of the stream that began them.
     open: BTreeMap<&'a str, Capture<'a>>,
-    /// Number of captures that have begun.
+    /// Number of captures that have begun so far.
     capture_count: u32,
     graphs: HashMap<&'a str, Vec<Node<'a>>>,
     execs: HashMap<&'a str, Vec<Node<'a>>>,
@@ -71,13 +71,13 @@ struct Capture<'a> {
     nodes: Vec<Node<'a>>,
 }
 
-/// Latest record of an event, outside of captures or in one.
+/// Where an event was recorded last: in a stream outside of captures, or in a capture.
 enum Recorded<'a> {
     Stream,
     Capture { number: u32, origin: &'a str, before: NodeClock<'a> },
 }
 
-/// A captured call with its stream; or an event record or wait, which orders captured calls.
+/// A captured call with its stream. Event records and event waits are included, because they order captured calls.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'a> {
     pub(crate) step: &'a Step,
@@ -146,7 +146,7 @@ impl<'a> Captures<'a> {
         call.work_stream().stream(self.plan, of_generator)
     }
 
-    /// Returns an error with the reason if captures make the call fail.
+    /// Returns an error if captures make the call fail.
     fn check_allowed(&self, call: &Call) -> Result<(), String> {
         let refused =
             |why: String| Err(format!("{why}; if this is intended, list the status in `returns`"));
@@ -206,7 +206,7 @@ impl<'a> Captures<'a> {
                 Some(Recorded::Capture { .. } | Recorded::Stream) | None => Ok(()),
             };
         }
-        // A call that uses an event in any other way waits for or queries it.
+        // Every other call that uses an event waits for the event or queries it.
         let asks = |named: &Named<'_>| {
             let records = matches!(order, OnOrder::Record { .. });
             named.thing == Thing::Event && named.role == NamedAs::Used && !records
@@ -264,7 +264,7 @@ impl<'a> Captures<'a> {
         }
     }
 
-    /// Returns the capture in which an event was recorded, and its clock; `None` if that capture is not open.
+    /// Returns the capture in which an event was recorded, and the event's clock; `None` if that capture has ended.
     fn open_capture(&self, event: &str) -> Option<(&'a str, NodeClock<'a>)> {
         match self.events.get(event)? {
             Recorded::Capture { number, origin, before } => {
@@ -384,22 +384,22 @@ fn not_extensible(graph: &str) -> String {
     )
 }
 
-/// Returns true for handles of libraries above HIP, which include random generators.
+/// Returns true for handles of hipRAND, hipBLASLt and rocBLAS.
 pub(crate) fn is_handle(thing: Thing) -> bool {
     matches!(thing, Thing::Generator | Thing::Blaslt | Thing::Rocblas)
 }
 
-/// Returns true for event records and event waits. They order nodes and are not nodes themselves.
+/// Returns true for event records and event waits. They order the nodes of a graph and are not nodes themselves.
 fn is_event(step: &Step) -> bool {
     matches!(step.call.on_order(), OnOrder::Record { .. } | OnOrder::WaitEvent { .. })
 }
 
-/// Ids of the body's steps that belong to captures or graphs.
+/// Ids of the steps in the body that belong to captures or graphs.
 #[derive(Debug, Default, PartialEq)]
 pub struct CapturedSteps {
-    /// Steps between the begin and the end of any capture. The steps may use other streams than the captured ones.
+    /// Steps between the begin and the end of any capture, including those that use streams outside of the capture.
     pub during: BTreeSet<u32>,
-    /// Steps that become part of a capture, or nodes of a graph.
+    /// Steps that are captured, or that add nodes to a graph.
     pub inside: BTreeSet<u32>,
 }
 
@@ -412,7 +412,7 @@ pub fn captured_steps(plan: &Plan) -> CapturedSteps {
                 continue;
             }
             let before = captures.capturing();
-            // An error is dropped here, because `reference` reports it as a mistake.
+            // An error is ignored here, because `reference` reports it as a mistake.
             let role = captures.visit(step);
             if before || captures.capturing() {
                 found.during.insert(step.id);
@@ -424,17 +424,17 @@ pub fn captured_steps(plan: &Plan) -> CapturedSteps {
     }
     let mut found = CapturedSteps::default();
     let mut captures = Captures::new(plan);
-    // Only the body is walked, because the set-up contains no capture.
+    // Only the steps of the body are visited, because the set-up contains no capture.
     walk(&plan.body, &mut captures, &mut found);
     found
 }
 
-/// Returns true if the step accepts success. A step that does not accept success has no effect.
+/// Returns true if success is an accepted status of the step. A step that must fail has no effect.
 pub fn may_succeed(step: &Step) -> bool {
     step.returns.as_ref().is_none_or(|by| by.0.iter().any(|(_, names)| accepts_success(names)))
 }
 
-/// Returns true if the step accepts a failure with which hipStreamEndCapture ends the capture.
+/// Returns true if the step accepts an error status after which hipStreamEndCapture has ended the capture nevertheless.
 fn failure_ends_capture(step: &Step) -> bool {
     const ENDED: [&str; 2] = ["hipErrorStreamCaptureInvalidated", "hipErrorStreamCaptureUnjoined"];
     let ended = |names: &[String]| names.iter().any(|name| ENDED.contains(&name.as_str()));

@@ -1,9 +1,9 @@
-/// An enum whose values are written as words in cases and plans.
+/// An enum whose values are written as keywords in cases and plans.
 pub trait Choice: Copy + PartialEq + 'static {
-    /// All values, each with its word.
+    /// All values, each with its keyword.
     const ALL: &'static [(&'static str, Self)];
 
-    /// Returns the word for the value.
+    /// Returns the keyword for the value.
     fn word(self) -> &'static str;
 }
 

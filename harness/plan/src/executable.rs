@@ -7,7 +7,7 @@ use crate::{
     Accessor, Call, CopyApi, DEFAULT_STREAM, Named, NamedAs, Plan, Step, Thing, may_succeed,
 };
 
-/// Returns the steps that no run can execute, with the reason for each. No HIP call would report these mistakes.
+/// Returns the steps that cannot be executed, each with the reason. HIP calls would not report these mistakes.
 /// Therefore this function is called before the first call: when a case is checked, and again by the worker.
 ///
 /// Graphs, generators and handles need no declaration, because calls create them.
@@ -17,7 +17,7 @@ pub fn impossible_steps(plan: &Plan) -> Vec<(&Step, String)> {
     let events: BTreeSet<&str> = plan.events.iter().map(String::as_str).collect();
     for step in plan.steps() {
         found.extend(check_call(plan, &events, &step.call).err().map(|why| (step, why)));
-        // Capturing the null stream never succeeds, whatever status the case accepts.
+        // Capturing the null stream never succeeds, whichever statuses the case accepts.
         if let Call::BeginCapture { stream, .. } = &step.call
             && may_succeed(step)
             && stream != DEFAULT_STREAM

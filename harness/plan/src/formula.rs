@@ -1,11 +1,11 @@
 //! Formulas for the outputs of kernels that a case defines, for example `out[i] = a * in[i] + 1 for i < n`.
 //!
-//! The right side is a C expression over the parameters of the kernel. Conversions and rounding are those of C. A
-//! product and a sum are rounded separately, except in `fma`, which rounds once. `i` is the index of the element, from
-//! 0 up to the bound after `for i <`, or up to `items`, the number of work-items of the launch. All reads happen before
-//! the first write.
+//! The right side is a C expression over the parameters of the kernel. Conversions and rounding follow the rules of C.
+//! A product and a sum are rounded separately, except in `fma`, which rounds once. `i` is the index of the element,
+//! from 0 up to the bound after `for i <`, or up to `items`, the number of work-items of the launch. All reads happen
+//! before the first write.
 //!
-//! Undefined behaviour in C is reported as a mistake of the case.
+//! A formula with undefined behaviour in C is reported as a mistake in the case.
 
 mod evaluate;
 mod parse;
@@ -17,17 +17,17 @@ use crate::{OwnKind, OwnParameter, Scalar, ScalarType};
 /// [`flat_parameters`](crate::flat_parameters).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formula {
-    /// Index of the output parameter.
+    /// Index of the parameter that points to the output.
     pub out: usize,
-    /// Type of the elements.
+    /// Type of the output's elements.
     pub element: ScalarType,
-    /// Index of the written element.
+    /// Expression for the index of the element to write.
     pub at: Expr,
-    /// Number of evaluations, which is the bound of `i`.
+    /// Expression for the value to write.
     pub value: Expr,
-    /// Number of evaluations.
+    /// Number of evaluations, which is the bound of the index `i`.
     pub count: Expr,
-    /// Types of the parameters that are numbers or point to numbers; `None` for other parameters.
+    /// Type of each parameter that is a number or points to numbers; `None` for other parameters.
     pub(crate) types: Vec<Option<ScalarType>>,
 }
 
@@ -35,13 +35,13 @@ pub struct Formula {
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields are operands")]
 pub enum Expr {
-    /// A literal.
+    /// A numeric literal.
     Literal(Scalar),
     /// The index `i`, an `unsigned int`.
     Item,
     /// The number of work-items, `items`, an `unsigned int`.
     Items,
-    /// The variable of a sum, an `unsigned int`. The index is the number of sums that enclose this sum.
+    /// The variable of a `sum`, an `unsigned int`. The number is how many other sums enclose that sum.
     Bound(usize),
     /// The value of a numeric parameter.
     Number(usize),
@@ -86,7 +86,7 @@ pub enum Binary {
 }
 
 impl Binary {
-    /// All operators with their symbol and precedence; a higher one binds more tightly.
+    /// All operators, each with its symbol and precedence. A higher precedence binds more tightly.
     pub(crate) const ALL: [(&'static str, Binary, u8); 18] = [
         ("||", Binary::Any, 1),
         ("&&", Binary::Both, 2),
@@ -127,7 +127,7 @@ impl Binary {
     }
 }
 
-/// Functions with one to three numeric arguments.
+/// Functions that a formula can call, with one to three numeric arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is what its name says")]
 pub enum Function {
@@ -178,7 +178,7 @@ fn types(parameters: &[OwnParameter]) -> Vec<Option<ScalarType>> {
     parameters.iter().map(ty).collect()
 }
 
-/// Returns the type after C's integer promotion.
+/// Returns the type to which C promotes an operand of this type.
 pub fn promoted_type(ty: ScalarType) -> ScalarType {
     match ty {
         ScalarType::I8 | ScalarType::U8 | ScalarType::I16 | ScalarType::U16 => ScalarType::I32,

@@ -10,7 +10,7 @@
 //! | `own` | a stream, event, graph or memory that the call changes or destroys. An earlier `hip` step must have created it, because the analyses do not track such objects |
 //! | `works` | a stream to which the call enqueues work; during a capture the work becomes a node |
 //! | `text` | text |
-//! | `in` | a pointer to input: numbers, handles and bytes as a struct; `in[n]` is an array with n of them |
+//! | `in` | a pointer to input: numbers, handles and bytes as a struct; `in[n]` is an array of n elements |
 //! | `keeps` | like `in`, but the struct may also contain addresses of buffers, because the call does not access them |
 //! | `out` | a pointer to 4096 bytes for a result; `out[n]` if another parameter is the number of bytes or elements |
 //! | `inout` | like `out`, but the memory contains a number before the call |
@@ -28,38 +28,38 @@ use crate::{Arg, Name, Place, Scalar, ScalarType};
 
 const TABLE: &str = include_str!("hip/functions.txt");
 
-/// Declarations of the functions that have steps of their own, for example `hipMemcpyAsync`. Their effects are declared
-/// with their calls.
+/// Declarations of the functions that have a verb of their own in cases, for example `hipMemcpyAsync`. Their effects
+/// are declared in `calls.rs`.
 const OF_STEPS: &str = include_str!("hip/steps.txt");
 
-/// Size of the memory for a result, in bytes.
+/// Size in bytes of the memory that a call gets for a result.
 pub const MAX_VALUE_BYTES: usize = 4096;
 
-/// Maximum number of arguments of a function.
+/// Maximum number of arguments of a function that the step `hip` can call.
 pub const MAX_ARGUMENTS: usize = 12;
 
-/// A function of the table.
+/// Declaration of one function of libamdhip64.
 #[derive(Debug)]
 pub struct HipFunction {
     names: [&'static str; 1],
-    /// Parameters in order.
+    /// Parameters in the order of the declaration.
     pub parameters: Vec<HipParameter>,
     /// True if the function returns text instead of a status.
     pub gives_text: bool,
 }
 
-/// A parameter of a function.
+/// A parameter of a HIP function.
 #[derive(Debug)]
 pub struct HipParameter {
-    /// C type.
+    /// C type of the parameter.
     pub ty: &'static str,
-    /// Name in the header.
+    /// Name of the parameter in the header.
     pub name: &'static str,
-    /// Role of the parameter.
+    /// Use of the argument by the function.
     pub role: HipRole,
 }
 
-/// Role of a parameter, see the description of the module.
+/// Role of a parameter; the documentation of the module lists the roles.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the module says what each is")]
 pub enum HipRole {
@@ -78,11 +78,11 @@ pub enum HipRole {
     Sets { value: &'static str, element: u64, bytes: HipSize },
 }
 
-/// A size: the product of parameters and constants.
+/// A size in bytes or elements: the product of parameters and constants.
 #[derive(Debug, PartialEq)]
 pub struct HipSize(Vec<&'static str>);
 
-/// An argument of a function.
+/// An argument that a `hip` step passes to its function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HipArg {
@@ -94,20 +94,20 @@ pub enum HipArg {
     Text(String),
     /// A value that an earlier call returned.
     Value(Name),
-    /// A pointer to memory for a result. `name` is the name of the result, and `before` is the number in the memory
-    /// before the call.
+    /// A pointer to memory for a result. Later steps refer to the result by `name`. `before` is the number that the
+    /// memory contains before the call.
     #[allow(missing_docs, reason = "as the names say")]
     Out { name: Name, before: u64 },
-    /// A stream of the plan.
+    /// Handle of a stream.
     #[allow(missing_docs, reason = "as the names say")]
     Stream(Name),
-    /// An event of the plan.
+    /// Handle of an event.
     Event(Name),
-    /// A graph of the plan.
+    /// Handle of a graph.
     Graph(Name),
-    /// The function handle of a kernel.
+    /// Function handle of a kernel.
     Kernel(Name),
-    /// The address of a position in a buffer.
+    /// The address of a place in a buffer.
     Place(Place),
     /// A pointer to a struct with these members.
     Struct(Vec<HipArg>),
@@ -115,16 +115,16 @@ pub enum HipArg {
     Bytes(Vec<u8>),
 }
 
-/// The part of a returned value that a step reads.
+/// The part of an earlier call's result that a `hip_value` step reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HipRead {
-    /// Offset in the returned value, in bytes.
+    /// Offset of the part in the result, in bytes.
     pub at: u64,
     /// Type of the part.
     pub sort: Sort,
 }
 
-/// Type of a part of a returned value.
+/// Type of the value that a `hip_value` step reads from a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sort {
@@ -143,8 +143,8 @@ impl HipSize {
         HipSize(text.split('*').collect())
     }
 
-    /// Returns the size in bytes or elements. The function `number` maps a parameter's name to its value. Returns
-    /// `None` if a parameter of the product is not a number.
+    /// Returns the size in bytes or elements. The function `number` maps the name of a parameter to its value. Returns
+    /// `None` if the size depends on a parameter that is not a number.
     pub fn resolve(&self, number: impl Fn(&str) -> Option<u64>) -> Option<u64> {
         self.0.iter().try_fold(1_u64, |product, factor| {
             let factor = factor.parse().ok().or_else(|| number(factor))?;
@@ -153,12 +153,12 @@ impl HipSize {
     }
 }
 
-/// Returns the type that a pointer type points to, without `const`; `None` if the type is not a pointer.
+/// Returns the type to which a pointer type points, without `const`; `None` if `ty` is not a pointer type.
 pub fn pointed(ty: &str) -> Option<&str> {
     ty.strip_suffix('*').map(|ty| ty.trim().strip_prefix("const ").unwrap_or(ty).trim())
 }
 
-/// Returns the type of a number with this C type; enums have 32 bits. Returns `None` for pointers and handles.
+/// Returns the numeric type that corresponds to a C type; enums have 32 bits. Returns `None` for pointers and handles.
 pub fn scalar(ty: &str) -> Option<ScalarType> {
     let ty = ty.strip_prefix("const ").unwrap_or(ty);
     Some(match ty {
@@ -171,7 +171,7 @@ pub fn scalar(ty: &str) -> Option<ScalarType> {
     })
 }
 
-/// Returns true for types whose values are opaque handles.
+/// Returns true for C types whose values are opaque handles.
 pub fn is_handle(ty: &str) -> bool {
     const HANDLES: &[&str] = &[
         "hipArray_const_t",
@@ -196,7 +196,7 @@ pub fn is_handle(ty: &str) -> bool {
     HANDLES.contains(&ty.strip_prefix("const ").unwrap_or(ty))
 }
 
-/// Returns true for struct types.
+/// Returns true for struct types of the HIP headers.
 pub fn is_struct(ty: &str) -> bool {
     const ENUMS: &[&str] = &[
         "hipDevice_t",
@@ -290,7 +290,7 @@ pub fn hip_functions() -> &'static [HipFunction] {
     ALL.get_or_init(|| read(TABLE))
 }
 
-/// Returns the functions that have steps of their own, sorted by name.
+/// Returns the functions that have a verb of their own, sorted by name.
 pub fn hip_functions_of_steps() -> &'static [HipFunction] {
     static ALL: OnceLock<Vec<HipFunction>> = OnceLock::new();
     ALL.get_or_init(|| read(OF_STEPS))
@@ -304,21 +304,22 @@ fn lines(table: &'static str) -> impl Iterator<Item = &'static str> {
     table.lines().filter(|line| !line.starts_with('#'))
 }
 
-/// Returns the declaration of a function. Functions that have a step of their own are included.
+/// Returns the declaration of a function; `None` if no step can call it. Functions that have a verb of their own are
+/// included.
 pub fn hip_declared(name: &str) -> Option<&'static HipFunction> {
     let of_steps = || hip_functions_of_steps().iter().find(|function| function.name() == name);
     hip_function(name).or_else(of_steps)
 }
 
-/// Returns a function of the table that the step `hip` can call.
+/// Returns the declaration of a function that the step `hip` can call; `None` for every other function.
 pub fn hip_function(name: &str) -> Option<&'static HipFunction> {
     static BY_NAME: OnceLock<HashMap<&str, &HipFunction>> = OnceLock::new();
     let all = || hip_functions().iter().map(|function| (function.name(), function)).collect();
     BY_NAME.get_or_init(all).get(name).copied()
 }
 
-/// Returns the functions that a call of this one needs: only the function itself, or none if the table does not contain
-/// it.
+/// Returns the functions that a `hip` step needs in the library: only `function` itself, or an empty list if the step
+/// cannot call it.
 pub(crate) fn called(function: &str) -> &'static [&'static str] {
     hip_function(function).map_or(&[], |function| &function.names)
 }
@@ -362,10 +363,10 @@ impl HipArg {
     }
 }
 
-/// An access to a buffer: true for a write, the position, and the size in bytes.
+/// An access to a buffer: true for a write, the place at which it begins, and its size in bytes.
 pub type HipAccess<'a> = (bool, &'a Place, u64);
 
-/// Returns the accesses of a call to buffers.
+/// Returns all accesses to buffers that a call of `function` makes.
 pub fn hip_accesses<'a>(function: &str, args: &'a [HipArg]) -> Vec<HipAccess<'a>> {
     let Some(function) = hip_function(function) else { return Vec::new() };
     let number = |name: &str| number_of(function, args, name);
@@ -440,7 +441,7 @@ mod tests {
                 for factor in sizes.iter().flat_map(|size| &size.0) {
                     assert!(factor.parse::<u64>().is_ok() || known(factor).is_some(), "{place}");
                 }
-                // Every parameter of type stream, event or graph has a role.
+                // Every parameter whose type is a stream, an event or a graph must have a role.
                 let thing = ["hipStream_t", "hipEvent_t", "hipGraph_t", "hipGraphExec_t"];
                 let has_role = !matches!(parameter.role, HipRole::Value);
                 assert!(has_role || !thing.contains(&parameter.ty), "{place}: {name}");

@@ -1,6 +1,6 @@
-//! Delay injection. On hardware, a missing synchronisation has an effect only if work happens to be late. Therefore
-//! delay injection launches kernels that spin for a short time. They run before the copies, memsets, launches, host
-//! functions and graph launches of the body, on the stream of the delayed call.
+//! Delay injection: makes work late on purpose, because on hardware a missing synchronisation has an effect only if
+//! work happens to be late. It launches kernels that spin for a short time. The kernels run before the copies, memsets,
+//! launches, host functions and graph launches of the body, on the stream of the delayed call.
 
 use std::{fmt, str::FromStr};
 
@@ -16,33 +16,33 @@ pub struct Late {
     pub seed: u64,
 }
 
-/// Minimum and maximum delay, in microseconds. The minimum exceeds the duration of a small copy. The maximum exceeds
-/// the duration of most calls on the host.
+/// Minimum and maximum of a delay, in microseconds. The minimum is longer than a small copy takes. The maximum is
+/// longer than most calls take on the host.
 const MIN_MICROS: f64 = 50.0;
 const MAX_MICROS: f64 = 5000.0;
 
 impl Late {
-    /// Returns the delay before the given occurrence of a step, in microseconds. One of four delays is 0; the others
-    /// are 50 to 5000.
+    /// Returns the delay before the given execution of a step, in microseconds. One of four delays is 0; the others are
+    /// 50 to 5000.
     pub fn micros(self, step: u32, occurrence: u32) -> u32 {
         let place = u64::from(step) << 32 | u64::from(occurrence);
         let drawn = mix(self.seed ^ mix(place));
         if drawn.is_multiple_of(4) {
             return 0;
         }
-        // The delays are uniform on a logarithmic scale, because the duration of the racing work is unknown.
+        // The logarithms of the delays are uniformly distributed, because the duration of the racing work is unknown.
         let share = (drawn >> 11) as f64 / (1_u64 << 53) as f64;
         (MIN_MICROS * (MAX_MICROS / MIN_MICROS).powf(share)) as u32
     }
 
-    /// Returns the delay injection of the n-th repetition of a trial, which uses another seed.
+    /// Returns the delay injection for the n-th repetition of a trial. Each repetition has a seed of its own.
     pub fn of_run(self, n: u64) -> Late {
         Late { seed: self.seed.wrapping_add(n) }
     }
 }
 
-/// Returns the stream on which the work of a call can be delayed; `None` for library calls, event records, and calls
-/// that enqueue no work.
+/// Returns the stream on which the work of a call can be delayed; `None` for calls of hipRAND, hipBLASLt and rocBLAS,
+/// event records, and calls that enqueue no work.
 pub fn delayed_stream(call: &Call) -> Option<&str> {
     match call.work_stream() {
         WorkStream::NullStream => Some(DEFAULT_STREAM),
@@ -102,7 +102,7 @@ mod tests {
         };
         assert!(lengths.iter().all(|l| *l == 0 || (50..=5000).contains(l)));
         assert!((share(|l| l == 0) - 0.25).abs() < 0.03);
-        // Delays of the lower decade (50 to 500 µs) and the upper decade are equally frequent.
+        // Delays from 50 to 500 µs must be as frequent as those from 500 to 5000 µs.
         assert!(
             (share(|l| (50..500).contains(&l)) - share(|l| (500..5000).contains(&l))).abs() < 0.05
         );

@@ -1,4 +1,4 @@
-//! Matrix products: problem, operands and reference result.
+//! Matrix products: the problem, the operands, and the computation of the reference result.
 
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,8 @@ pub struct MatmulProblem {
     pub bias: bool,
 }
 
-/// Buffers of a matrix product. Each matrix begins at the start of its buffer and has no padding between columns.
+/// Names of the buffers of a matrix product. Each matrix begins at the start of its buffer and has no padding between
+/// columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operands {
     /// Buffer of A: m x k elements, or k x m if transposed.
@@ -40,7 +41,7 @@ pub struct Operands {
 }
 
 impl MatmulProblem {
-    /// Returns the sizes of A, B and D in bytes. An overflow results in `u64::MAX`.
+    /// Returns the sizes of A, B and D in bytes. If a size overflows, it is `u64::MAX`.
     pub fn bytes(&self) -> [u64; 3] {
         let (input, output) = (self.dtype.bytes(), self.dtype.output().bytes());
         let bytes =
@@ -68,7 +69,7 @@ pub enum Dtype {
 }
 
 impl Dtype {
-    /// Returns the size of an element, in bytes.
+    /// Returns the size of one element, in bytes.
     pub const fn bytes(self) -> u64 {
         match self {
             Dtype::I8 => 1,
@@ -86,7 +87,8 @@ impl Dtype {
         }
     }
 
-    /// Returns the type in which a product with this output type is accumulated. The library calls request this type.
+    /// Returns the type in which a library accumulates the sums for this output type. The calls of the libraries
+    /// request this type.
     const fn accumulator(self) -> Dtype {
         match self {
             Dtype::F16 | Dtype::Bf16 => Dtype::F32,
@@ -94,7 +96,7 @@ impl Dtype {
         }
     }
 
-    /// Returns the largest number up to which the type represents every whole number exactly.
+    /// Returns the largest n such that the type represents every whole number from 0 to n exactly.
     pub(crate) const fn max_exact_integer(self) -> u64 {
         match self {
             Dtype::I8 => (1 << 7) - 1,
@@ -144,14 +146,14 @@ impl Dtype {
 /// Fills `bytes` with whole numbers from -2 to 2, one per element, derived from the [`pattern`] of `stamp`. Bytes after
 /// the last whole element are not changed.
 ///
-/// Products and sums of such numbers are exact in every type and in every order of additions. Therefore the product of
-/// two such matrices has exactly one right result.
+/// Products of small numbers and their sums are exact in every type and in every order of additions. Therefore the
+/// product of two matrices with this content has exactly one right result.
 pub fn small_numbers(dtype: Dtype, stamp: u64, bytes: &mut [u8]) {
     let size = dtype.bytes() as usize;
     let mut words = vec![0; bytes.len() / size * 4];
     pattern(stamp, &mut words);
     for (element, word) in bytes.chunks_exact_mut(size).zip(words.chunks_exact(4)) {
-        // Byte 2 of the word differs from the byte that a pattern of the same stamp has at the same position.
+        // Byte 2 is used because it differs from the byte that `pattern` writes at the same offset for the same stamp.
         let small = f64::from(word[2] % 5) - 2.0;
         if let Some(value) = dtype.write(small) {
             element.copy_from_slice(&value);
@@ -162,7 +164,7 @@ pub fn small_numbers(dtype: Dtype, stamp: u64, bytes: &mut [u8]) {
 /// Returns the value of the lowest set bit of a number other than 0.
 fn lowest_bit(value: f64) -> f64 {
     let bits = value.to_bits();
-    // Clearing the lowest set bit of the mantissa changes the number by the value of that bit.
+    // Clearing the lowest set bit of the fraction changes the number by the value of that bit.
     let fraction = bits & ((1 << 52) - 1);
     match fraction {
         0 => value.abs(),
@@ -190,7 +192,7 @@ fn exact_sum(factors: impl Iterator<Item = (f64, f64)>, of: Dtype) -> Option<f64
     (normal && weight <= finest * of.max_exact_integer() as f64).then_some(sum)
 }
 
-/// Computes D. Returns `None` if an operand is too small, if a result is not exact in the output type, or if a result
+/// Computes D. Returns `None` if an operand is too short, if a result is not exact in the output type, or if a result
 /// depends on the order of the additions.
 pub fn matmul(problem: &MatmulProblem, a: &[u8], b: &[u8], bias: Option<&[u8]>) -> Option<Vec<u8>> {
     let MatmulProblem { m, n, k, transpose_a, transpose_b, dtype, .. } = *problem;
@@ -237,7 +239,7 @@ mod tests {
         assert_eq!(sum(&[]), Some(0.0));
         assert_eq!(sum(&[(1.5, 2.5), (-0.25, 1.0)]), Some(3.5));
         assert_eq!(sum(&[(big, 1.0)]), Some(big));
-        // Adding 1 to the large number first would lose the 1.
+        // If 1 is added to the large number first, rounding loses the 1.
         assert_eq!(sum(&[(big, 1.0), (1.0, 1.0), (-big, 1.0)]), None);
         assert_eq!(sum(&[(big, 1.0), (0.5, 1.0)]), None);
         // The exact product has more bits than f64 can represent.

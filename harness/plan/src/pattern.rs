@@ -7,8 +7,9 @@ pub const GUARD_BYTE: u8 = 0x5C;
 
 /// Fills `bytes` with the pattern of `stamp`.
 ///
-/// Each 4-byte little-endian word is derived from the stamp and the word's index, so that a wrong read can be traced to
-/// the write and the offset that it came from. Words are 1 to 2^24 - 1, so that they are also exact as `f32`.
+/// Each 4-byte little-endian word is derived from the stamp and the word's index, so that wrong bytes can be traced to
+/// the write and the offset that they came from. The words are numbers from 1 to 2^24 - 1, so that `f32` represents
+/// them exactly.
 pub fn pattern(stamp: u64, bytes: &mut [u8]) {
     for (index, chunk) in bytes.chunks_mut(4).enumerate() {
         // One round of splitmix64's finaliser is cheap, and patterns of different stamps have no sequence of words in
@@ -22,13 +23,13 @@ pub fn pattern(stamp: u64, bytes: &mut [u8]) {
     }
 }
 
-/// Returns the stamp of the pattern that the given occurrence of a [`Fill`](crate::Call::Fill) step writes.
+/// Returns the stamp of the pattern that a [`Fill`](crate::Call::Fill) step writes in its given execution.
 pub fn fill_stamp(stamp: u32, occurrence: u32) -> u64 {
     u64::from(occurrence) << 32 | u64::from(stamp)
 }
 
-/// Returns the digest that identifies bytes and orders: XXH3 with 128 bits, as 32 hexadecimal digits. The digest
-/// detects accidental differences, but an attacker can construct collisions.
+/// Returns the digest with which bytes and [`Order`](crate::Order)s are compared: XXH3 with 128 bits, as 32 hexadecimal
+/// digits. The digest detects accidental differences, but an attacker can construct collisions.
 pub fn digest(bytes: &[u8]) -> String {
     format!("{:032x}", xxh3_128(bytes))
 }
@@ -50,7 +51,8 @@ mod tests {
         }
     }
 
-    /// Exported programs and other versions of rocrepro write the same words. The expected words were computed by hand.
+    /// Exported programs and other versions of rocrepro must write the same patterns. The expected words were computed
+    /// by hand.
     #[test]
     fn pattern_words_are_stable() {
         let words = |stamp: u64| {
@@ -64,7 +66,7 @@ mod tests {
 
     #[test]
     fn patterns_never_start_with_zeros() {
-        // If a pattern began with two zero bytes, the loss of a two-byte copy into zeroed memory would go undetected.
+        // If a pattern began with two zero bytes, the loss of a two-byte copy to zeroed memory would go undetected.
         for stamp in 0..10_000 {
             let mut bytes = [0; 2];
             pattern(stamp, &mut bytes);

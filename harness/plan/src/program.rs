@@ -1,10 +1,10 @@
-//! Trials whose body is a program instead of calls.
+//! The type of a program case's trial: a program, its arguments and its requirements, in place of calls.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A trial whose body is a program instead of a list of calls.
+/// A trial that runs a program instead of a list of calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// Kind of the program, with its source or command.
@@ -44,7 +44,7 @@ pub enum ProgramBody {
 /// Source text of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// The text.
+    /// The source text.
     pub text: String,
     /// File in the case's folder that contains the text; `None` if the case contains the text.
     pub file: Option<String>,
@@ -52,15 +52,15 @@ pub struct Source {
     pub above: u32,
 }
 
-/// Source of the Python packages that a program needs.
+/// Python packages that a program needs, and where they come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Packages {
-    /// No packages are needed.
+    /// The program needs no Python packages.
     #[default]
     None,
-    /// The environment with this name.
+    /// The Python environment with this name.
     Environment(String),
-    /// Any environment that has these packages.
+    /// Any Python environment that contains these packages.
     These(Vec<String>),
 }
 
@@ -76,12 +76,13 @@ pub struct ProgramExpectations {
 }
 
 impl Program {
-    /// Returns true if the program reports its checks and its end through the helper `rocrepro`.
+    /// Returns true if the program reports its checks and its end through the helper `rocrepro`, a Python module or C++
+    /// header.
     pub fn reports(&self) -> bool {
         self.source().is_some_and(|source| source.text.contains("rocrepro"))
     }
 
-    /// Returns the source text; `None` for a command.
+    /// Returns the source text; `None` if the program is a command.
     pub fn source(&self) -> Option<&Source> {
         match &self.what {
             ProgramBody::Python(source) | ProgramBody::Cpp { source, .. } => Some(source),
@@ -89,7 +90,8 @@ impl Program {
         }
     }
 
-    /// Returns the program without line numbers, so that equal programs at different positions compare equal.
+    /// Returns a copy of the program without line numbers, so that equal programs in different lines of a case compare
+    /// equal.
     #[must_use]
     pub fn without_places(&self) -> Program {
         let mut program = Program { line: 0, ..self.clone() };
@@ -99,7 +101,7 @@ impl Program {
         program
     }
 
-    /// Returns the kind of program as a word.
+    /// Returns the key of the program in a case file: `python`, `cpp` or `command`.
     pub fn kind(&self) -> &'static str {
         match self.what {
             ProgramBody::Python(_) => "python",
@@ -110,7 +112,7 @@ impl Program {
 }
 
 impl ProgramExpectations {
-    /// Returns true if nothing is required.
+    /// Returns true if the case requires nothing of the exit status and the output.
     pub fn is_empty(&self) -> bool {
         *self == ProgramExpectations::default()
     }

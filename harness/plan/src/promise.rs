@@ -1,4 +1,5 @@
-//! Ordering guarantees of the HIP interface: the stream that executes a call's work, and what has completed on return.
+//! Ordering guarantees of the HIP interface: which stream executes the work of a call, and how much of the work has
+//! completed when the call returns.
 //!
 //! | call | stream | has the work completed on return? |
 //! | --- | --- | --- |
@@ -21,16 +22,16 @@
 //! The null stream and blocking streams wait for each other. Non-blocking streams and the null stream do not \[5\].
 //!
 //! 1. hip_runtime_api.h of 7.2.4, hipMemcpy2D: "Device to Device copies don't need to wait for host synchronization";
-//!    clr, hipamd/src/hip_memory.cpp, says the same of all these copies. On a GPU, a device-to-device copy on the null
-//!    stream overlaps with a later asynchronous copy on a non-blocking stream.
+//!    clr, hipamd/src/hip_memory.cpp, says the same of all device-to-device copies. On a GPU, a device-to-device copy
+//!    on the null stream overlaps with a later asynchronous copy on a non-blocking stream.
 //! 2. CUDA driver API, "API synchronization behavior", which HIP follows: of transfers "from device memory to device
 //!    memory, no host-side synchronization is performed", and transfers that involve unified memory are synchronous
 //!    towards the host. Memset functions are asynchronous unless the target is pinned host or unified memory, an
 //!    exception that cases must not rely on.
 //! 3. hip_runtime_api.h, hipMemcpyAsync: "If host or dst are not pinned, the memory copy will be performed
-//!    synchronously". CUDA, as in 2: asynchronous copies stage pageable memory "immediately", before the earlier work
-//!    of the stream; for synchronous copies "a stream sync is performed before the copy is initiated". Only copies
-//!    stage: a kernel reads when it executes.
+//!    synchronously". CUDA, as in 2: asynchronous copies copy pageable memory to a staging buffer "immediately", before
+//!    the earlier work of the stream; for synchronous copies "a stream sync is performed before the copy is initiated".
+//!    Only copies stage: a kernel reads when it executes.
 //! 4. hiprand.h: generation is asynchronous in the stream that hiprandSetStream set, else in the null stream.
 //! 5. hip_runtime_api.h, hipStreamNonBlocking.
 //! 6. hip_runtime_api.h of 7.2.4: "This API performs an implicit hipDeviceSynchronize() call."
@@ -42,7 +43,7 @@
 
 use crate::{CompletedOnReturn, Memory, Plan};
 
-/// The part of a call's work that has completed when the call returns: nothing, the reads, or all of it.
+/// The part of a call's work that has completed when the call returns: nothing, only the reads, or everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CompletedPart {
     Nothing,
@@ -55,7 +56,7 @@ impl CompletedPart {
     pub(crate) fn for_call(plan: &Plan, over: CompletedOnReturn<'_>) -> Self {
         match over {
             CompletedOnReturn::Nothing => CompletedPart::Nothing,
-            // `executable.rs` reports buffers that are not declared.
+            // Undeclared buffers are not reported here, because `executable.rs` reports them.
             CompletedOnReturn::Copy { asynchronous, to, from } => {
                 let memory = |buffer| plan.memory(buffer).unwrap_or(Memory::Device);
                 CompletedPart::for_copy(asynchronous, memory(to), memory(from))

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice::{Choice, choices};
 
-/// Types of numeric kernel parameters, with their names in cases.
+/// Types of numeric kernel parameters. Cases write them in lower case, for example `f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each is what its name says")]
@@ -44,7 +44,7 @@ choices! {
 }
 
 impl ScalarType {
-    /// Returns the size in bytes.
+    /// Returns the size of a number of this type, in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             ScalarType::I8 | ScalarType::U8 => 1,
@@ -93,7 +93,7 @@ pub struct Scalar {
     pub bits: u64,
 }
 
-/// Serialised form of a [`Scalar`]. The number is written as text, because JSON numbers have no infinities, and many
+/// Serialised form of a [`Scalar`]. The number is stored as text, because JSON numbers have no infinities, and many
 /// JSON readers round 64-bit integers.
 #[derive(Serialize, Deserialize)]
 struct Text {
@@ -168,7 +168,7 @@ impl Scalar {
         Ok(Scalar::whole(ty, value))
     }
 
-    /// Returns an integer, truncated to the width of its type.
+    /// Returns an integer of type `ty` with the low bits of `value`.
     pub(crate) fn whole(ty: ScalarType, value: i128) -> Scalar {
         let mask = u64::MAX >> (64 - 8 * ty.bytes() as u32);
         Scalar { ty, bits: value as u64 & mask }
@@ -198,7 +198,7 @@ impl Scalar {
         self.bits.to_le_bytes()[..self.ty.bytes()].to_vec()
     }
 
-    /// Reads a number of the given type from the first bytes; `None` if there are too few bytes.
+    /// Reads a number of type `ty` from the first bytes of a slice; `None` if the slice is too short.
     pub(crate) fn from_bytes(ty: ScalarType, bytes: &[u8]) -> Option<Scalar> {
         let mut all = [0; 8];
         all.get_mut(..ty.bytes())?.copy_from_slice(bytes.get(..ty.bytes())?);
@@ -224,7 +224,8 @@ pub(crate) fn nearest(ty: ScalarType, value: f64) -> u64 {
     if value.is_infinite() {
         return sign | infinity;
     }
-    // The number in units of the last place. The multiplication is exact, because it changes only the exponent.
+    // The number is expressed in units of the last place. The multiplication is exact, because it changes only the
+    // exponent.
     let exponent = ((value.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(1 - bias);
     let units = value.abs() * 2_f64.powi(fraction - exponent);
     let units = units.round_ties_even() as u64;
@@ -294,7 +295,7 @@ mod tests {
         }
     }
 
-    /// Tests all numbers of the type, the midpoints between adjacent numbers, and the f64 numbers next to these.
+    /// Tests all numbers of the type, the midpoints between adjacent numbers, and the `f64` neighbours of all of these.
     #[test]
     fn rounds_to_nearest_small_float() {
         for (ty, infinity) in [(ScalarType::F16, 0x7c00_u64), (ScalarType::Bf16, 0x7f80)] {
@@ -315,7 +316,7 @@ mod tests {
                     assert_eq!(nearest(ty, -number), nearest_bits | 0x8000, "{ty:?} -{number:e}");
                 }
             }
-            // Numbers of at least half a unit of the last place above the largest number are rounded to infinity.
+            // A number that exceeds the largest one by at least half a unit in the last place is rounded to infinity.
             let (before, last) = (value(infinity - 2), value(infinity - 1));
             let half = last + (last - before) / 2.0;
             assert_eq!(nearest(ty, half.next_down()), infinity - 1);

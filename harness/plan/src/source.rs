@@ -1,4 +1,4 @@
-//! Reads the parameters of a kernel from its source, without a compiler.
+//! Reads the parameters of a kernel from its C++ source, without a compiler.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Arg, Scalar, ScalarType};
 
-/// A kernel defined in the case.
+/// A kernel that the case defines, as opposed to a kernel of the library.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OwnKernel {
-    /// Position of the definition, for example `line 7`.
+    /// Position of the kernel's definition, for example `line 7`.
     pub place: String,
-    /// Compiler options that follow the architecture and `-O3`.
+    /// Compiler options that are passed after the architecture and `-O3`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
     /// Parameters that were read from the source; `None` if they cannot be read.
@@ -22,7 +22,7 @@ pub struct OwnKernel {
     pub computes: Vec<String>,
 }
 
-/// A parameter of a kernel defined in the case.
+/// A parameter of a kernel that the case defines, or a member of a struct parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnParameter {
     /// Name of the parameter.
@@ -32,7 +32,7 @@ pub struct OwnParameter {
     pub kind: OwnKind,
 }
 
-/// Type of a parameter of a kernel defined in the case.
+/// Type of a parameter of a kernel that the case defines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum OwnKind {
@@ -48,9 +48,9 @@ pub enum OwnKind {
         /// Type of the number.
         of: ScalarType,
     },
-    /// A struct that is passed by value and contains only numbers, pointers and other such structs.
+    /// A struct that is passed by value. Its members are numbers, pointers, or structs of the same kind.
     Struct {
-        /// Members in order.
+        /// Members of the struct, in order.
         members: Vec<OwnParameter>,
     },
     /// Any other type, for example a struct with an array, or a typedef.
@@ -58,7 +58,7 @@ pub enum OwnKind {
 }
 
 impl OwnKind {
-    /// Returns the size in bytes; `None` if only the compiler knows it.
+    /// Returns the size of the parameter in bytes; `None` if only the compiler knows it.
     pub fn bytes(&self) -> Option<usize> {
         self.layout().map(|(bytes, _)| bytes)
     }
@@ -81,7 +81,7 @@ impl OwnKind {
     }
 }
 
-/// Replaces each struct by its members, with names of the form `name.member`.
+/// Returns the parameters with each struct replaced by its members, which get names of the form `name.member`.
 pub fn flat_parameters(parameters: &[OwnParameter]) -> Vec<OwnParameter> {
     let of = |parameter: &OwnParameter| match &parameter.kind {
         OwnKind::Struct { members } => {
@@ -98,8 +98,8 @@ pub fn flat_parameters(parameters: &[OwnParameter]) -> Vec<OwnParameter> {
     parameters.iter().flat_map(of).collect()
 }
 
-/// Replaces each struct among the arguments by its members, so that the arguments match [`flat_parameters`]. Surplus
-/// arguments are kept.
+/// Returns the arguments with each struct replaced by its members, so that they match the result of
+/// [`flat_parameters`]. Surplus arguments are kept.
 pub fn flat_args(parameters: &[OwnParameter], args: &[Arg]) -> Vec<Arg> {
     let mut flat = Vec::new();
     for (index, arg) in args.iter().enumerate() {
@@ -139,8 +139,8 @@ fn split_struct(kind: &OwnKind, bytes: &[u8]) -> Vec<Arg> {
     }
 }
 
-/// Reads the parameters of a kernel from its source, without a compiler. Returns `None` if the parameters cannot be
-/// read, for example because a macro generates them. The result may differ from what the compiler sees.
+/// Reads the parameters of a kernel from its source, without a compiler. Returns `None` if they cannot be read, for
+/// example because a macro generates them. A compiler may understand the source differently.
 pub fn own_parameters(source: &str, kernel: &str) -> Option<Vec<OwnParameter>> {
     let tokens = tokens(source)?;
     let structs = structs(&tokens);
@@ -182,8 +182,8 @@ pub fn own_parameters(source: &str, kernel: &str) -> Option<Vec<OwnParameter>> {
     None
 }
 
-/// Splits a source into words and punctuation marks. Comments are dropped, and string literals become `""`. Returns
-/// `None` if a comment or a literal is not terminated.
+/// Splits C++ source into tokens: words and punctuation marks. Comments are dropped, and string literals become `""`.
+/// Returns `None` if a comment or a literal is not terminated.
 fn tokens(source: &str) -> Option<Vec<String>> {
     let mut found = Vec::new();
     let mut rest = source;
@@ -222,13 +222,13 @@ fn tokens(source: &str) -> Option<Vec<String>> {
 
 type Structs = BTreeMap<String, Vec<OwnParameter>>;
 
-/// Reads the structs at the top level of a source. Structs with other members than numbers, pointers and such structs
-/// are left out.
+/// Reads the struct definitions at the top level of a source. A struct is left out if a member is neither a number nor
+/// a pointer nor a struct that was read before.
 fn structs(tokens: &[String]) -> Structs {
     let mut found = Structs::new();
     let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
-    // No struct is read from a source with packing or conditional compilation: packing changes the alignment, and only
-    // the compiler knows which conditional parts are compiled.
+    // If the source contains packing or conditional compilation, no struct is read: packing changes the alignment, and
+    // only the compiler knows which conditional parts are compiled.
     let odd = |two: &[&str]| {
         two == ["pragma", "pack"] || two[0] == "#" && ["if", "ifdef", "ifndef"].contains(&two[1])
     };
@@ -264,22 +264,22 @@ fn structs(tokens: &[String]) -> Structs {
         let members = members(&rest[inside..end], &found).filter(|_| other.is_some());
         let alias = other.flatten().filter(|other| Some(*other) != name);
         for name in [name, alias].into_iter().flatten() {
-            // If a name is defined twice, only the compiler knows which definition applies.
+            // If a struct name is defined twice, only the compiler knows which definition applies.
             found.remove(name);
             if let Some(members) = members.clone().filter(|_| !seen.contains(&name)) {
                 found.insert(name.to_owned(), members);
             }
             seen.push(name);
         }
-        // An opening brace among the members means that the following tokens are nested.
+        // After an opening brace among the members, the following tokens are nested one level deeper.
         depth += rest[inside..end].iter().filter(|token| **token == "{").count();
         at += end + 1;
     }
     found
 }
 
-/// Parses the members of a struct. Returns `None` if the struct has no members, or a member that is not a number, a
-/// pointer or such a struct.
+/// Parses the members of a struct. Returns `None` if there are none, or if a member is neither a number nor a pointer
+/// nor one of `structs`.
 fn members(tokens: &[&str], structs: &Structs) -> Option<Vec<OwnParameter>> {
     let mut tokens = tokens.to_vec();
     while let Some(at) = tokens.windows(3).position(|three| three == ["std", ":", ":"]) {
@@ -306,7 +306,7 @@ fn members(tokens: &[&str], structs: &Structs) -> Option<Vec<OwnParameter>> {
     (known && few && !found.is_empty()).then_some(found)
 }
 
-/// Maximum number of members of a struct, including nested members. The limit exists because the members of a struct
+/// Maximum number of members in a struct, including nested members. The limit exists because the members of a struct
 /// are copied into each struct that contains it.
 const MAX_MEMBERS: usize = 512;
 
@@ -321,14 +321,14 @@ fn parameter(tokens: &[&str], structs: &Structs) -> Option<OwnParameter> {
     let noise =
         ["__restrict__", "__restrict", "restrict", "volatile", "struct", "class", "typename"];
     let mut tokens: Vec<&str> = tokens.iter().copied().filter(|t| !noise.contains(t)).collect();
-    // `x[]` and `x[4]` are pointers.
+    // As parameters, `x[]` and `x[4]` are pointers.
     let array = tokens.iter().position(|t| *t == "[");
     if let Some(at) = array {
         tokens.truncate(at);
     }
     let name = tokens.pop()?;
     let is_word = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    // The last word is not a name, or the parameter comes from a macro.
+    // If the last token is not a name, the parameter has no name or comes from a macro.
     if !is_word || tokens.is_empty() || name == "const" || number(&[name]).is_some() {
         return None;
     }
@@ -362,7 +362,7 @@ fn parameter(tokens: &[&str], structs: &Structs) -> Option<OwnParameter> {
     Some(OwnParameter { name: name.to_owned(), kind })
 }
 
-/// Parses a numeric type of AMD GPUs and their hosts, on which `long` has 64 bits.
+/// Parses the C name of a numeric type, as AMD GPUs and their hosts define it: `long` has 64 bits.
 fn number(words: &[&str]) -> Option<ScalarType> {
     let mut words: Vec<&str> = words.iter().copied().filter(|w| *w != "const").collect();
     words.retain(|w| !["std", ":"].contains(w));
@@ -383,7 +383,7 @@ fn number(words: &[&str]) -> Option<ScalarType> {
     })
 }
 
-/// Parses an integer type, which may have several words, for example `unsigned long int`.
+/// Parses the C name of an integer type, which may consist of several words, for example `unsigned long int`.
 fn integer(words: &[&str]) -> Option<ScalarType> {
     let count = |word: &str| words.iter().filter(|w| **w == word).count();
     let known = ["unsigned", "signed", "char", "short", "int", "long"];
@@ -408,8 +408,8 @@ fn integer(words: &[&str]) -> Option<ScalarType> {
 mod tests {
     use super::*;
 
-    /// Returns the parameters as `name: type`. `in` means a pointer to const, `out` another pointer, and `?` a type
-    /// that is not a number.
+    /// Returns the parameters that are read from `source` as `name: type`, for comparison with an expected text. `in`
+    /// means a pointer to const, `out` any other pointer, and `?` a type that is not a number.
     fn read_parameters(source: &str) -> Option<String> {
         own_parameters(source, "k").map(|parameters| describe(&parameters))
     }
@@ -455,7 +455,7 @@ mod tests {
         check("int n,\n#if X\nint m\n#endif", None);
     }
 
-    /// Checks the type of parameter `S` of a kernel. The source contains `before`, followed by the kernel.
+    /// Checks how the parameter of type `S` of a kernel is read if `before` precedes the kernel in the source.
     #[track_caller]
     fn check_struct(before: &str, expected: &str) {
         let source = format!("{before}\n__global__ void k(S s) {{}}");

@@ -1,7 +1,7 @@
-//! Transforms plans: makes them smaller, and replaces calls to avoid a bug. The crate is pure: it writes no files and
-//! starts no processes.
+//! Edits plans: makes them smaller, or replaces calls to avoid a bug. The crate is pure: it writes no files and starts
+//! no processes.
 
-// Matches on calls have no wildcard arms, so that the compiler lists every match that a new call concerns.
+// Matches on calls have no wildcard arms, so that the compiler lists every match that a new call affects.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
 pub mod mitigations;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 pub use calls::{Rewrite, rewrites};
 
-/// Environment variables, from `cases/mitigations.toml`.
+/// The file that lists the environment variables to try.
 const VARIABLES: &str = include_str!("../../../cases/mitigations.toml");
 
 /// An environment variable that has made failures disappear.
@@ -15,7 +15,7 @@ const VARIABLES: &str = include_str!("../../../cases/mitigations.toml");
 pub struct Variable {
     /// Name of the variable.
     pub name: String,
-    /// Values to try; empty if the variable is only mentioned in reports.
+    /// Values to try; empty if reports only mention the variable.
     pub values: Vec<String>,
     /// Component that reads the variable.
     pub read_by: Reader,
@@ -28,15 +28,15 @@ pub struct Variable {
     pub component: String,
 }
 
-/// Component that reads a variable.
+/// Component that reads an environment variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reader {
-    /// libamdhip64.
+    /// The HIP runtime, libamdhip64.
     Hip,
-    /// libhsa-runtime64, or libhsakmt below it.
+    /// The HSA runtime: libhsa-runtime64, or libhsakmt below it.
     Hsa,
-    /// libhipblaslt.
+    /// hipBLASLt (libhipblaslt).
     Hipblaslt,
     /// PyTorch.
     Torch,
@@ -49,7 +49,7 @@ pub enum Reader {
 }
 
 impl Reader {
-    /// Returns a framework's name and the prefix of its packages on PyPI; `None` for ROCm libraries.
+    /// Returns the name of a framework and the prefix of its packages on PyPI; `None` for ROCm libraries.
     pub fn framework(self) -> Option<(&'static str, &'static str)> {
         match self {
             Reader::Hip | Reader::Hsa | Reader::Hipblaslt => None,
@@ -62,7 +62,8 @@ impl Reader {
 }
 
 impl Variable {
-    /// Returns the releases as text, for example `seen in 5.7.1, 6.4.3`; `None` if no releases are listed.
+    /// Returns the releases in which the variable was found as text, for example `seen in 5.7.1, 6.4.3`; `None` if no
+    /// releases are listed.
     pub fn since(&self) -> Option<String> {
         let first = self.releases.first()?;
         Some(format!(
@@ -76,10 +77,10 @@ impl Variable {
     }
 }
 
-/// Returns all variables, in the order in which they should be tried.
+/// Returns all environment variables to try, in order.
 ///
 /// # Errors
-/// Returns a message if the file is malformed, which a test of this crate excludes.
+/// Returns a message if `cases/mitigations.toml` is malformed, which a test of this crate excludes.
 pub fn variables() -> Result<Vec<Variable>, String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]

@@ -1,29 +1,31 @@
-//! The premises of expected results: the state on which the status or value that a step expects depends.
+//! The premises of expected results: everything on which the status or value that a step expects depends.
 //!
-//! "hipMalloc returns hipSuccess while another thread captures" is right in the capture mode `relaxed` and wrong in the mode
-//! `global`. An edit that removes the change of the mode keeps the expectation and removes its reason. The premises of a plan
-//! are facts; an edit is valid only if each step that is left has the premise that it had at the start.
+//! "hipMalloc returns hipSuccess while another thread captures" is right in the capture mode `relaxed` and wrong in the
+//! mode `global`. If an edit removes the step that changes the mode, the expectation remains although its reason is
+//! gone. A premise is a set of facts. An edit is valid only if the premise of each remaining step is the same as before
+//! the edit.
 //!
-//! Steps that state `returns` or `gives`, and comparisons of two buffers, rest on everything in this table. A call that must
-//! merely succeed rests on the rows marked with a star, because success is right in every other state.
+//! A step with `returns` or `gives`, or a comparison of two buffers, depends on everything in this table. A call that
+//! only has to succeed depends on the rows with a star alone, because success is right in every other state.
 //!
-//! | an expectation of | rests on |
+//! | an expectation about | depends on |
 //! | --- | --- |
 //! | every call * | the environment variables, the capture mode of its host thread, and the open captures with their modes and threads |
 //! | a call that names a stream * | the flags of the stream and the capture that it belongs to |
 //! | a call that names a buffer * | the kind of memory, and the steps that allocate and free the buffer |
-//! | a call that names another object * | the steps that make and end the object |
+//! | a call that names another object * | the steps that create and destroy the object |
 //! | a call that names a stream | the work on the stream and the waits for it |
-//! | a call that names an event, generator, handle or value | the steps that use the object, and what these rest on |
-//! | a call that names a graph or executable graph | likewise, and the nodes |
-//! | a call during or at the end of a capture | earlier calls that must fail, because these can invalidate the capture |
-//! | a comparison of buffers | the writers of both buffers, and what these read |
+//! | a call that names an event, generator, handle or value | the steps that use the object, and what these steps depend on |
+//! | a call that names a graph or executable graph | the steps that use the object, what these steps depend on, and the nodes |
+//! | a call during or at the end of a capture | earlier calls that must fail, because such calls can invalidate the capture |
+//! | a comparison of buffers | the steps that write both buffers, and what these steps read |
 //! | get_last_error, peek_last_error | earlier calls that must fail, the last call of the thread, and earlier queries of the error |
 //! | mem_info | the objects that exist, earlier queries and trims |
 //! | elapsed | earlier intervals |
-//! | hip | earlier `hip` calls that name no object, because these change the state of the process or the device |
+//! | hip | earlier `hip` calls that name no object, because such calls change the state of the process or the device |
 //!
-//! Sizes are part of a premise only for calls that must fail. The number of iterations is, for steps in loops around which the expectation is not.
+//! Sizes are part of a premise only for calls that must fail. The number of iterations is part of a premise if a step
+//! that it contains is in a loop, and the step with the expectation is outside of that loop.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,30 +39,30 @@ use plan::{
 
 use crate::uses::{block, reads, writes};
 
-/// The premises of all steps that state an expected result, by the ids of the steps.
+/// The premises of all steps with an expected result, by the ids of the steps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Premises(BTreeMap<u32, BTreeSet<Fact>>);
 
-/// A part of a premise.
+/// One fact on which an expected result depends.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fact {
     /// An environment variable of the case.
     Variable(String, String),
     /// The capture mode of the host thread that makes the call.
     Mode(&'static str),
-    /// An open capture: its stream, its mode, and whether the same thread began it.
+    /// An open capture: the stream that began it, its mode, and true if the host thread of the call began it.
     Capture(String, &'static str, bool),
     /// A stream that the call names, and its flags.
     Stream(String),
-    /// The capture to which a stream of the call belongs, by the stream that began it.
+    /// The capture in which a stream of the call takes part, by the stream that began the capture.
     Captured(String),
-    /// The kind of memory of a buffer.
+    /// A buffer, and the kind of its memory.
     Memory(String, &'static str),
-    /// An object that was made and not ended.
+    /// An object that was created and not destroyed.
     Exists(String),
-    /// A step without its sizes.
+    /// An earlier step: its id, and a description of the call, in most cases without its sizes.
     Step(u32, String),
-    /// Iterations of a loop around a step.
+    /// A loop around an earlier step: its id, and the number of iterations.
     Iterations(u32, u32),
 }
 
@@ -81,8 +83,9 @@ impl fmt::Display for Fact {
 }
 
 impl Premises {
-    /// Returns the premises of a plan. `must_succeed` is a step that fails although its success is right; other steps
-    /// without a stated result have no premise, because nothing shows that they were needed.
+    /// Returns the premises of the steps in a plan that state an expected result, and of the step `must_succeed`, whose
+    /// success is expected although it fails. Other steps have no premise, because nothing shows that the calls before
+    /// them were needed.
     pub fn of(plan: &Plan, must_succeed: Option<u32>) -> Premises {
         let entries = entries(plan);
         let premise = |(at, entry): (usize, &Entry<'_>)| {
@@ -93,14 +96,15 @@ impl Premises {
         Premises(entries.iter().enumerate().filter_map(premise).collect())
     }
 
-    /// Returns the premise of one step, which states its result or must succeed.
+    /// Returns the premise of one step, which states an expected result or must succeed.
     pub fn of_step(plan: &Plan, id: u32) -> Premises {
         let mut all = Premises::of(plan, Some(id));
         all.0.retain(|step, _| *step == id);
         all
     }
 
-    /// Returns the functions of the calls on which a step rests, for a reduction of a text.
+    /// Returns the functions of the calls on which the result of a step depends. A reduction of a program's text must
+    /// keep calls of these functions.
     pub fn functions(plan: &Plan, id: u32) -> BTreeSet<&'static str> {
         let Premises(all) = Premises::of_step(plan, id);
         let facts = all.values().flatten();
@@ -125,8 +129,8 @@ impl Premises {
         calls.collect()
     }
 
-    /// Returns the first fact that a step of a smaller plan no longer rests on, or rests on in addition, with the function
-    /// of the step. Steps that the smaller plan does not contain have lost nothing.
+    /// Returns the first fact that was added to the premise of a step in a smaller plan, or removed from it. Premises
+    /// of steps that the smaller plan does not contain are ignored.
     pub fn lost(&self, smaller: &Plan, must_succeed: Option<u32>) -> Option<LostPremise> {
         let after = Premises::of(smaller, must_succeed);
         let steps = smaller.steps();
@@ -139,10 +143,10 @@ impl Premises {
     }
 }
 
-/// A fact on which an expected result rests and that an edit changed.
+/// A fact that an edit changed although an expected result depends on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostPremise {
-    /// The function whose result is expected.
+    /// The function whose result the case expects.
     pub function: &'static str,
     fact: String,
 }
@@ -153,32 +157,32 @@ impl fmt::Display for LostPremise {
     }
 }
 
-/// Returns true if a step states a result, or compares two buffers.
+/// Returns true if a step states an expected status or value, or compares two buffers.
 fn states(step: &Step) -> bool {
     let compares = matches!(step.call, Call::Equal { .. } | Call::Differ { .. });
     compares || step.returns.is_some() || step.gives.is_some()
 }
 
-/// Returns true if a step can pass only by a failure of its call for some release.
+/// Returns true if, for some release, the step passes only if its call fails.
 fn must_fail(step: &Step) -> bool {
     step.returns.as_ref().is_some_and(|by| by.0.iter().any(|(_, names)| !accepts_success(names)))
 }
 
-/// A step of the body, and the state before it.
+/// A step of the body, and the state of the captures before the step.
 struct Entry<'p> {
     step: &'p Step,
-    /// Id of the thread block around the step; 0 for the first thread.
+    /// Id of the thread block that contains the step; 0 for the first host thread.
     thread: u32,
-    /// Loops around the step: ids and counts.
+    /// Loops that contain the step, as pairs of step id and iteration count.
     loops: Vec<(u32, u32)>,
     mode: CaptureMode,
-    /// Open captures: stream, mode and thread.
+    /// Open captures: the stream that began the capture, the mode, and the host thread.
     open: Vec<(&'p str, CaptureMode, u32)>,
-    /// The stream that began the capture, or the graph, in which the call is a node.
+    /// If the call becomes a graph node: the stream that began the capture, or the name of the graph.
     node_of: Option<&'p str>,
 }
 
-/// The walk over a body that collects the entries.
+/// State while the steps of a body are visited in order.
 struct Walk<'p> {
     captures: Captures<'p>,
     open: Vec<(&'p str, CaptureMode, u32)>,
@@ -205,7 +209,7 @@ impl<'p> Walk<'p> {
                     let loops = [loops, &[(step.id, count)]].concat();
                     self.body(body, thread, mode, &loops);
                 } else {
-                    // A thread begins in the mode `global` (hipThreadExchangeStreamCaptureMode).
+                    // A host thread begins in the capture mode `global` (hipThreadExchangeStreamCaptureMode).
                     self.body(body, step.id, &mut { CaptureMode::Global }, loops);
                 }
                 continue;
@@ -231,30 +235,30 @@ impl<'p> Walk<'p> {
     }
 }
 
-/// A state that steps change, and on which a result may depend.
+/// Something that steps change, and on which the result of a later call may depend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Aspect<'p> {
-    /// An object exists: the steps that make and end it.
+    /// The existence of an object, which the steps that create and destroy it change.
     Life(Thing, &'p str),
-    /// All uses of an object.
+    /// The state of an object, which every step that uses it may change.
     Use(Thing, &'p str),
-    /// The nodes of the capture that began on a stream.
+    /// The nodes in the capture that began on this stream.
     Nodes(&'p str),
-    /// The bytes of a buffer.
+    /// The bytes in a buffer.
     Content(&'p str),
-    /// Calls that must fail.
+    /// An invalidated capture or a pending error, left by a call that must fail.
     Failures,
-    /// Queries of the last error.
+    /// The last error, which some queries clear.
     LastError,
-    /// Queries and trims of the free memory.
+    /// Earlier queries and trims of the free memory.
     FreeMemory,
-    /// Measured intervals.
+    /// Intervals that were measured earlier.
     Intervals,
-    /// Calls that name no object.
+    /// The state of the process or the device, changed by `hip` calls that use no object.
     Process,
 }
 
-/// Returns the premise of the entry with this index.
+/// Returns the premise of the step with index `at` in `entries`.
 fn premise(plan: &Plan, entries: &[Entry<'_>], at: usize, stated: bool) -> BTreeSet<Fact> {
     let entry = &entries[at];
     let mut facts = state(plan, entry, stated);
@@ -290,7 +294,7 @@ fn premise(plan: &Plan, entries: &[Entry<'_>], at: usize, stated: bool) -> BTree
     facts
 }
 
-/// Returns the state in which a call is made.
+/// Returns the facts about captures, streams, variables and memory that hold when a call is made.
 fn state(plan: &Plan, entry: &Entry<'_>, stated: bool) -> BTreeSet<Fact> {
     let Entry { step, thread, mode, open, node_of, .. } = entry;
     let mut facts = BTreeSet::from([Fact::Mode(mode.word())]);
@@ -340,7 +344,7 @@ fn memory(plan: &Plan, buffer: &str) -> Option<Fact> {
     Some(Fact::Memory(buffer.to_owned(), kind))
 }
 
-/// Returns the objects that steps made and did not end.
+/// Returns the objects that the steps have created and not destroyed.
 fn existing(entries: &[Entry<'_>]) -> BTreeSet<Fact> {
     let mut found = BTreeSet::new();
     for entry in entries.iter().filter(|entry| plan::may_succeed(entry.step)) {
@@ -356,8 +360,8 @@ fn existing(entries: &[Entry<'_>]) -> BTreeSet<Fact> {
     found
 }
 
-/// Returns the aspects on which a call rests. `first` is true for the call whose result is expected, and false for a call that
-/// this one rests on.
+/// Returns the aspects on which a call depends. `first` is true for the call with the expected result, and false for an
+/// earlier call on which that result depends.
 fn aspects<'p>(entry: &Entry<'p>, stated: bool, first: bool) -> Vec<Aspect<'p>> {
     let step = entry.step;
     let call = &step.call;
@@ -366,7 +370,8 @@ fn aspects<'p>(entry: &Entry<'p>, stated: bool, first: bool) -> Vec<Aspect<'p>> 
         if name != DEFAULT_STREAM {
             found.push(Aspect::Life(thing, name));
         }
-        // The work on a stream matters to a call that asks about it, and to an event that marks its progress.
+        // Earlier work on a stream matters only to the call with the expected result, and to an event that marks the
+        // progress of the stream.
         let marks = matches!(call, Call::EventRecord { .. });
         let all = match thing {
             Thing::Stream => first || marks,
@@ -412,7 +417,7 @@ fn aspects<'p>(entry: &Entry<'p>, stated: bool, first: bool) -> Vec<Aspect<'p>> 
     found
 }
 
-/// Returns true if a call changes an aspect.
+/// Returns true if the call of a step changes an aspect.
 fn touches(entry: &Entry<'_>, aspect: Aspect<'_>) -> bool {
     let step = entry.step;
     let call = &step.call;
@@ -443,11 +448,11 @@ fn asks_last_error(call: &Call) -> bool {
     matches!(call, Call::GetLastError | Call::PeekAtLastError)
 }
 
-/// Describes a call by its function, its words and flags, and, if its result is stated, its objects. Sizes of work that must succeed
-/// are left out.
+/// Describes a call by its function, keywords and flags, and by its objects if its result is stated. Sizes are left out
+/// if the work must succeed.
 fn description(plan: &Plan, step: &Step, stated: bool) -> String {
     let work = step.call.work();
-    // The sizes may be the reason why a call must fail. Edits do not change the arguments of `hip`.
+    // If a call must fail, its sizes may be the reason. Edits do not change the arguments of `hip` steps.
     if must_fail(step) || matches!(work, Call::Hip { .. } | Call::HipValue { .. }) {
         return format!("{work:?}");
     }

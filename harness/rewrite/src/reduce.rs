@@ -1,8 +1,8 @@
 //! Edits that make a plan smaller or simpler.
 //!
-//! Edits refer to steps by their ids. The ids do not change, so an edit means the same before and after other edits. An
-//! edited plan is written as a case and lowered again, which adds set-up and teardown and rejects invalid plans.
-//! Therefore an edit need not produce a valid plan.
+//! Edits refer to steps by their ids. The ids do not change, so an edit means the same whether it is applied before or
+//! after other edits. An edited plan is written as a case and lowered again, which adds set-up and teardown and rejects
+//! invalid plans. Therefore an edit need not produce a valid plan.
 
 mod describe;
 mod graphs;
@@ -25,57 +25,58 @@ use crate::uses::{block, block_mut, buffers, calls, each_mut, writes};
 pub enum Edit {
     /// Drops calls, and everything that only these calls use.
     Drop {
-        /// Ids of the calls.
+        /// Ids of the steps to drop.
         steps: Vec<u32>,
-        /// True if buffers that these calls wrote get a pattern at the start, unless other calls write them.
+        /// True to fill a buffer with a pattern at the start if only the dropped calls wrote the buffer.
         preset: bool,
     },
     /// Drops a declared buffer that no step uses.
     DropBuffer(String),
     /// Drops a declared stream that no step uses.
     DropStream(String),
-    /// Drops an environment variable.
+    /// Drops an environment variable of the case.
     DropVariable(String),
-    /// Replaces graph launches by the captured calls.
+    /// Replaces each graph launch by the calls that were captured in the graph.
     Ungraph,
-    /// Replaces the capture that this step begins by a chain of empty nodes, one for each captured call.
+    /// Replaces the capture that begins at this step by a chain of empty nodes, one for each captured call.
     EmptyGraph(u32),
-    /// Replaces the capture that this step begins by a graph to which the captured calls are added one by one.
+    /// Replaces the capture that begins at this step by a graph to which the captured calls are added one by one.
     ByHand(u32),
-    /// Limits the number of empty nodes of a graph.
+    /// Limits the number of empty nodes that this step adds to a graph.
     Nodes(u32, u32),
-    /// Replaces a block by its steps, once.
+    /// Replaces a block by the steps inside it, which are then executed once.
     Inline(u32),
-    /// Limits the number of iterations of a block.
+    /// Limits the number of iterations of this block.
     Count(u32, u32),
-    /// Moves all work of one stream to another.
+    /// Moves all work from one stream to another.
     Merge {
         /// The stream to remove.
         from: String,
         /// The stream to use instead.
         to: String,
     },
-    /// Makes a stream blocking.
+    /// Changes a stream to a blocking stream.
     Blocking(String),
-    /// Changes the memory kind of a buffer. Stream-ordered allocations move before the steps.
+    /// Changes the memory kind of a buffer. If the memory was stream-ordered, the buffer is allocated in the set-up
+    /// instead of by a step.
     Memory(String, Memory),
     /// Removes the guards of a buffer and of the host buffers that lowering adds for it.
     Unguarded(String),
-    /// Replaces a copy or memset by the plain synchronous function.
+    /// Replaces the function of a copy or memset by the simplest synchronous one.
     Synchronous(u32),
-    /// Launches workgroups of 256 work-items, as many as needed.
+    /// Changes a launch to workgroups of 256 work-items, as many as needed.
     Geometry(u32),
-    /// Launches a simpler kernel with the same output.
+    /// Replaces the kernel of a launch by a simpler kernel with the same output buffer.
     Kernel(u32, &'static str),
-    /// Requests an `f32` product without transposes and bias.
+    /// Changes a matrix product to `f32` without transposes and bias.
     PlainProblem(u32),
-    /// Limits the dimensions of a product.
+    /// Limits the dimensions of a matrix product.
     Problem(u32, u64),
-    /// Scales the plan so that the largest buffer has this size, in bytes.
+    /// Scales all sizes so that the largest buffer has this size, in bytes.
     Scale(u64),
 }
 
-/// Applies edits one after the other. Edits that do not apply change nothing.
+/// Applies edits one after the other. An edit that does not apply changes nothing.
 pub fn apply(plan: &Plan, edits: &[Edit]) -> Plan {
     let mut plan = plan.clone();
     for edit in edits {
@@ -167,7 +168,8 @@ fn drop_steps(plan: &mut Plan, ids: &BTreeSet<u32>, preset: bool) {
     });
 }
 
-/// Adds a fill to the set-up. The writer of cases turns this fill into the initial content of the buffer.
+/// Adds a fill of the buffer to the set-up. When the plan is written as a case, the fill becomes the initial content of
+/// the buffer.
 fn preset_buffer(plan: &mut Plan, buffer: String) {
     let call = Call::Fill { buffer, stamp: 0 };
     plan.setup.push(Step { id: 0, call, returns: None, gives: None, line: 0, planted: Vec::new() });
@@ -188,7 +190,7 @@ fn remove(steps: &mut Vec<Step>, ids: &BTreeSet<u32>) {
     });
 }
 
-/// Objects that the steps of a plan use.
+/// Names of the objects that the steps of a plan use.
 #[derive(Default)]
 struct UsedObjects {
     buffers: BTreeSet<String>,
@@ -210,7 +212,7 @@ impl UsedObjects {
     }
 }
 
-/// Changes steps, and drops everything that the plan then does not use.
+/// Changes steps by `change`, and drops everything that the plan uses no longer.
 fn change_and_tidy(plan: &mut Plan, change: impl FnOnce(&mut Plan)) {
     let before = UsedObjects::find(plan);
     change(plan);
@@ -329,8 +331,8 @@ fn simplify_geometry(call: &mut Call) {
     }
 }
 
-/// Replaces a launch by one of `fill_u32` or `copy_u32` over the whole output. The next lowering adds the source of
-/// the kernel.
+/// Replaces a launch by a launch of `fill_u32` or `copy_u32` over the whole output. When the plan is lowered again, the
+/// source of that kernel is added.
 fn simplify_kernel(plan: &mut Plan, id: u32, name: &str) {
     let sizes = plan.buffers.clone();
     change_and_tidy(plan, |plan| {

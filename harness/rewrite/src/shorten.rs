@@ -1,6 +1,6 @@
-//! Shortens the plan of an exported program to one failure: the steps after the failing one, all other checks,
-//! guards and the teardown are dropped. Unlike the edits of `reduce`, this may drop set-up steps too, so the result
-//! cannot be written as a case.
+//! Shortens the plan of an exported program to one failure: the steps after the failing one, all other checks, the
+//! guards and the teardown are dropped. The edits in this module may drop set-up steps too, unlike those in `reduce`,
+//! so the result cannot be written as a case.
 
 use std::collections::BTreeSet;
 
@@ -13,13 +13,14 @@ use crate::uses::{block, block_mut, calls};
 /// An edit that shortens the plan of an exported program.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ShortenEdit {
-    /// Drops these steps, by id.
+    /// Drops the steps with these ids.
     Drop(Vec<u32>),
     /// Replaces all kernels by empty ones without parameters.
     EmptyKernels,
 }
 
-/// Returns the plan up to its failing step, without other checks; `None` if the failure is outside of the body.
+/// Returns the plan up to the failing step, without other checks. Returns `None` if the failing step is outside of the
+/// body.
 pub fn shorten(plan: &Plan, failing: Option<u32>) -> Option<Plan> {
     let mut short = plan.clone();
     if let Some(failing) = failing {
@@ -47,7 +48,7 @@ fn contains_step(step: &Step, id: u32) -> bool {
     step.id == id || block(&step.call).is_some_and(|body| body.iter().any(|s| contains_step(s, id)))
 }
 
-/// Drops steps from set-up and body, and the buffers and kernels that no other step uses.
+/// Drops steps from the set-up and the body, and the buffers and kernels that no remaining step uses.
 fn without(plan: &mut Plan, ids: &BTreeSet<u32>) {
     fn remove(steps: &mut Vec<Step>, ids: &BTreeSet<u32>) {
         steps.retain_mut(|step| {
@@ -71,7 +72,7 @@ fn without(plan: &mut Plan, ids: &BTreeSet<u32>) {
     plan.buffers.retain(|name, _| used.contains(&(Thing::Buffer, name)));
 }
 
-/// Applies an edit.
+/// Applies one edit to a plan.
 pub fn apply_shorten_edit(plan: &mut Plan, edit: &ShortenEdit) {
     match edit {
         ShortenEdit::Drop(steps) => without(plan, &steps.iter().copied().collect()),
@@ -117,14 +118,14 @@ pub fn shorten_edits(plan: &Plan, failing: Option<u32>) -> Tree<ShortenEdit> {
     Tree::Each(trees)
 }
 
-/// Returns the objects that a call names, and those of the node that it adds. The null stream is left out.
+/// Returns the objects that a call names, including those that an added graph node names. The null stream is left out.
 fn named_objects(call: &Call) -> Vec<(Thing, &str)> {
     let named = call.all_named().into_iter().map(|n| (n.thing, n.name));
     named.filter(|thing| *thing != (Thing::Stream, plan::DEFAULT_STREAM)).collect()
 }
 
-/// Returns a message about the first object that is used before a step creates it. Returns `None` if every object
-/// is created first.
+/// Returns a message about the first object that a step uses before any step has created it; `None` if every object is
+/// created first.
 pub fn used_before_creation(plan: &Plan) -> Option<String> {
     let mut made: BTreeSet<(Thing, &str)> = BTreeSet::new();
     for step in calls(&plan.setup).into_iter().chain(calls(&plan.body)) {

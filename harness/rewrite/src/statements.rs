@@ -1,34 +1,35 @@
-//! Statements of a case about one of its trials, and plans without one of them.
+//! Statements of a case: the checks, expected statuses and expected values that decide whether a trial passes. Mutation
+//! testing of cases removes them one at a time.
 
 use device::Fault;
 use plan::{ByVersion, Call, Plan, Step, Version};
 
-/// Kind of a statement.
+/// Kind of a statement in a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StatementKind {
-    /// The bytes of a buffer, or the comparison of two buffers.
+    /// A check of the bytes in a buffer, or a comparison of two buffers.
     Check,
-    /// The statuses of a call, in `returns`.
+    /// Accepted statuses of a call, in `returns`.
     Returns,
-    /// The values of a call, in `gives`.
+    /// Accepted values of a call, in `gives`.
     Gives,
 }
 
-/// One statement of a case, in the plan of one of its trials.
+/// One check, expected status or expected value of a case, at a step of a trial's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// Id of the step.
+    /// Id of the step that contains the statement.
     pub step: u32,
-    /// Line in the case.
+    /// Line of the step in the case file.
     pub line: u32,
     /// Kind of the statement.
     pub what: StatementKind,
-    /// Description of the step, for example `check of h` or `returns of hipMemcpy`.
+    /// Description of the statement, for example `check of h` or `returns of hipMemcpy`.
     pub of: String,
 }
 
-/// Returns all statements of a plan for a ROCm version. `any`, and a list without an entry for the version, are not
-/// statements.
+/// Returns all statements of a plan that apply to a ROCm version. A list that contains `any`, or that has no entry for
+/// the version, is not a statement.
 pub fn statements(plan: &Plan, version: &Version) -> Vec<Statement> {
     let mut found = Vec::new();
     for step in plan.steps().into_iter().filter(|step| step.line > 0) {
@@ -56,9 +57,9 @@ pub fn statements(plan: &Plan, version: &Version) -> Vec<Statement> {
     found
 }
 
-/// Returns true if an injected fault can act in the plan on this ROCm version. Faults that change answers act only at
-/// steps with a statement, which may depend on the version. For all other faults the result is true if the plan has
-/// steps, because a run reports whether they acted.
+/// Returns true if an injected fault can take effect in the plan on this ROCm version. Faults that change statuses or
+/// values take effect only at steps that state accepted ones for the version. For all other faults the result is true
+/// if the plan has steps, because a run reports whether the fault took effect.
 #[expect(clippy::wildcard_enum_match_arm, reason = "most faults ask nothing of a statement")]
 pub fn can_act(plan: &Plan, fault: Fault, version: &Version) -> bool {
     let stated = |by: &Option<ByVersion<Vec<String>>>, such: fn(&[String]) -> bool| {
@@ -74,8 +75,8 @@ pub fn can_act(plan: &Plan, fault: Fault, version: &Version) -> bool {
     plan.steps().into_iter().any(acts)
 }
 
-/// Returns the plan without a statement: the check is dropped, or any answer of the call is accepted. The copy that
-/// belongs to a check stays, so that faults have the same opportunities.
+/// Returns the plan without a statement: the check is dropped, or every status or value of the call is accepted. The
+/// copy before a check is kept, so that faults still have the same opportunities.
 pub fn without(plan: &Plan, statement: &Statement) -> Plan {
     let mut plan = plan.clone();
     for steps in [&mut plan.setup, &mut plan.body, &mut plan.verify, &mut plan.teardown] {

@@ -1,14 +1,14 @@
-//! Buffers, streams and other objects that calls use.
+//! Finds the buffers, streams and other objects that calls use.
 
 use plan::{Call, Named, Plan, Step, Thing, kernel};
 
-/// Returns the buffers of a call that satisfy a condition.
+/// Returns the buffers that a call names and that satisfy a condition.
 fn filter_buffers(call: &Call, are: fn(&Named<'_>) -> bool) -> Vec<&str> {
     let named = call.work().named().into_iter();
     named.filter(|n| n.thing == Thing::Buffer && are(n)).map(|n| n.name).collect()
 }
 
-/// Returns the buffers that a call reads. A kernel without a reference may read all its buffers.
+/// Returns the buffers that a call reads. A kernel without a reference implementation may read all its buffers.
 pub(crate) fn reads(call: &Call) -> Vec<&str> {
     filter_buffers(call, |n| n.is_read())
 }
@@ -38,13 +38,13 @@ pub fn related(a: &Call, b: &Call) -> bool {
     objects(a).iter().any(|object| named.contains(object))
 }
 
-/// Returns true if a plan launches kernels that the case defines. The memory that such kernels access is unknown.
+/// Returns true if a plan launches kernels that the case defines. It is unknown which memory such kernels access.
 pub fn launches_own(plan: &Plan) -> bool {
     let own = |step: &Step| matches!(step.call.work(), Call::Launch { kernel: name, .. } if kernel(name).is_none());
     plan.steps().into_iter().any(own)
 }
 
-/// Returns the steps of a block; `None` for other calls.
+/// Returns the steps inside a block; `None` if the call is not a block.
 pub(crate) fn block(call: &Call) -> Option<&[Step]> {
     call.body()
 }
@@ -53,7 +53,8 @@ pub(crate) fn block_mut(call: &mut Call) -> Option<&mut Vec<Step>> {
     call.body_mut()
 }
 
-/// Returns all calls of these steps in the order of the text. Blocks are replaced by the calls inside.
+/// Returns all calls of these steps, in the order of the case file. In place of a block, the calls inside it are
+/// returned.
 pub(crate) fn calls(steps: &[Step]) -> Vec<&Step> {
     steps
         .iter()
@@ -64,7 +65,7 @@ pub(crate) fn calls(steps: &[Step]) -> Vec<&Step> {
         .collect()
 }
 
-/// Calls `change` for every step; blocks come before their bodies.
+/// Calls `change` for every step; for a block before the steps inside it.
 pub(crate) fn each_mut(steps: &mut [Step], change: &mut dyn FnMut(&mut Step)) {
     for step in steps {
         change(step);

@@ -1,27 +1,28 @@
 //! Finds the build of an ordered history at which a failure begins. Runs may fail only sometimes.
 //!
-//! Build 0 passes, build [`Setup::bad`] fails, and the failure begins somewhere between them. Neither the failure
-//! rate `p` of bad builds nor the rate `q` of good builds is known. [`next`] decides from the observations what to do
-//! next; the caller does it and adds the outcome to the [`State`]. The same observations always give the same
-//! decision, so a journal of observations is enough to resume or replay a search.
+//! Build 0 passes, build [`Setup::bad`] fails, and the failure begins somewhere between them. Neither the failure rate
+//! `p` of bad builds nor the rate `q` of good builds is known. [`next`] decides from the observations so far what to do
+//! next. The caller does it and adds the outcome to the [`State`]. The same observations always give the same decision,
+//! so a journal of observations is enough to resume or replay a search.
 //!
-//! # How it decides
+//! # How the search decides
 //!
-//! * The place of the change and the failure rates have a joint posterior (`posterior`). Builds of one side share a
-//!   rate, or some of them have rates of their own (`rates`). The posterior density is constant between tested
-//!   builds.
+//! * The search computes the joint posterior probability of the place of the change and the failure rates
+//!   (`posterior`). Good builds share one failure rate and bad builds another, except that some builds may have rates
+//!   of their own (`rates`). The posterior density is constant between tested builds.
 //! * The next run goes to the build that gives the most information about the place of the change. A build that has
 //!   to be installed first must give more than the active one ([`Setup::install_cost`]).
-//! * "The good end fails too" is one of the hypotheses, so the good end gets only the runs that pay off.
-//! * A build that cannot be tested is neither good nor bad. The next choice stays away from it, farther if more
-//!   builds nearby are untestable, because breakage usually lasts for days.
+//! * "The good end fails too" is one of the hypotheses, so the good end is run only when such a run gives enough
+//!   information.
+//! * A build that cannot be tested is neither good nor bad. The search then chooses a build farther away; the more
+//!   builds nearby are untestable, the farther, because breakage usually lasts for days.
 //! * An answer needs [`Setup::confidence`], [`GOOD_RUNS`] passes of the last good build, and an alternation of pass,
 //!   failure, pass, failure between the last good and the first bad build, which a drifting machine would not show.
-//!   More is needed if builds of one side have different rates.
-//! * Failures before the first bad build are classified (`earlier_failures`): noise of all builds, single builds, or
-//!   the same failure at a lower rate. If no build has failed there, the last good build is run until a failure rate
-//!   of a tenth would have shown.
-//! * The answer claims a change at one place and reports the rate that the last good build's own runs exclude
+//!   More confidence is needed if good builds, or bad builds, have different rates among themselves.
+//! * Failures of builds before the first bad build are classified (`earlier_failures`) as noise of all builds, as
+//!   single builds that fail, or as the same failure at a lower rate. If no build before it has failed, the last good
+//!   build is run until a failure rate of a tenth would have shown.
+//! * The answer claims a change at one place, and reports which failure rate the last good build's own runs exclude
 //!   ([`Edge::last_good_rate_below`]). A failure rate too low to show in so few runs is never excluded.
 
 mod answer;
@@ -43,42 +44,43 @@ pub use threshold_band::{Band, find_band};
 use earlier_failures::{Classification, classify};
 use next_build::choose;
 
-/// Minimum number of passes of the last good build.
+/// Number of passes that the last good build must have before the search ends.
 pub const GOOD_RUNS: u32 = 3;
 
-/// Runs of the good end before the search begins.
+/// Number of runs of the good end before the search begins.
 const GOOD_END_RUNS: u32 = 2;
 
-/// Failures that the bad end must show before the search begins; the second number applies if it passes sometimes.
-/// The failure rate decides how often every other build has to be run. In simulations fewer failures cost more builds
-/// later than they save runs here.
+/// Number of failures that the bad end must show before the search begins. The second number applies if the bad end
+/// passes sometimes. From these failures the failure rate is estimated, which determines how often every other build
+/// has to be run. In simulations, fewer failures cost more runs of other builds later than they save here.
 const BAD_END_FAILURES: [u32; 2] = [4, 5];
 
-/// Failures that the first bad build must show before the search ends. The second number applies if bad builds fail
-/// at a rate above [`OFTEN`], because two failures may come from a build that rarely fails. A failure right after
-/// another failure does not count.
+/// Number of failures that the first bad build must show before the search ends. The second number applies if bad
+/// builds fail at a rate above [`OFTEN`]: two failures may then come from a build that is not one of them and fails
+/// rarely. A failure in the run after another failure does not count.
 const CLOSING_FAILURES: [u32; 2] = [2, 3];
 const OFTEN: f64 = 0.8;
 
-/// If the probability that builds of one side have different rates is above `DIFFERING`, the allowed doubt about the
-/// place is multiplied by `STRICTER`.
+/// If good builds, or bad builds, differ in their failure rates with a probability above `DIFFERING`, the allowed doubt
+/// about the place of the change is multiplied by `STRICTER`.
 const DIFFERING: f64 = 0.3;
 const STRICTER: f64 = 0.2;
 
-/// Minimum doubt of every answer: the history may fit none of the hypotheses. The second number applies if builds of
-/// one side have different rates. Both were tuned on the models of `examples/calibration`, so those models are not
-/// independent evidence for them.
+/// Minimum doubt about every answer, because the history may fit none of the hypotheses. The second number applies if
+/// good builds, or bad builds, differ in their failure rates. Both numbers were tuned on the models of
+/// `examples/calibration`, so those models are not independent evidence for them.
 const MODEL_MISFIT: [f64; 2] = [0.03, 0.12];
 
-/// Additional doubt that the last good build is good, because it may be a bad build that rarely fails. The doubt is
-/// proportional to the highest failure rate that its runs do not exclude. The factor is tuned on the only model of the
-/// calibration table whose answers were wrong too often without it.
+/// Factor for the additional doubt about the last good build, which may be a bad build that rarely fails. The factor is
+/// multiplied by the highest failure rate that the runs of this build do not exclude. It was tuned on the only model of
+/// the calibration table whose answers were wrong too often without this doubt.
 const UNEXCLUDED_RATE: f64 = 0.04;
 
-/// Number of runs between two checks for several changes in the history.
+/// Number of runs after which the search checks again whether the history contains several changes.
 const SEVERAL_CHECK_RUNS: u32 = 32;
 
-/// Number of results in the closing check: pass, failure, pass, failure.
+/// Number of alternating results that an answer needs: pass of the last good build, failure of the first bad build,
+/// pass, failure.
 const ALTERNATIONS: u32 = 4;
 
 /// If the bad end passes this many times without a failure, the good end is run. If the good end then fails this many
@@ -88,26 +90,26 @@ const EXCHANGED_RUNS: u32 = 4;
 /// If this many different builds fail in a row, the good end is run to check whether the device still works.
 const SUSPICIOUS_BUILDS: usize = 4;
 
-/// Failures in a row of a good end that only passed before, after which the device may be reported as out of order.
+/// Number of failures in a row after which a good end that passed before may mean that the device is out of order.
 const WEDGED_FAILURES: u32 = 3;
 
-/// The device is reported as out of order if the passes and failures of a good end with a constant failure rate would
-/// be in this order, all failures last, with at most this probability. With 2 passes this takes 9 failures, with 4
-/// passes 4.
+/// The device is reported as out of order if a good end with a constant failure rate would show its passes and failures
+/// in this order, all failures last, with at most this probability. After 2 passes, 9 failures are enough; after 4
+/// passes, 4 failures.
 const WEDGED_CHANCE: f64 = 0.02;
 
-/// Next step for the caller.
+/// The next thing that the caller has to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Install this build and observe whether that worked.
+    /// Install this build and observe whether the installation succeeds.
     Install(usize),
-    /// Run the trial once on this build, which is the active one.
+    /// Run the trial once on this build, which has been installed and is active.
     Run(usize),
     /// The search ends with this answer.
     Finish(Answer),
 }
 
-/// Decides the next step from the observations alone.
+/// Decides what the caller has to do next, from the observations alone.
 pub fn next(state: &State) -> Action {
     let setup = state.setup();
     let bad = setup.bad();
@@ -116,7 +118,7 @@ pub fn next(state: &State) -> Action {
             return Action::Finish(Answer::EndUnusable { end });
         }
     }
-    // The bad end comes first, because its failure is the one to look for.
+    // The bad end comes first, because its failure is the one that the search looks for.
     let seen = state.tally(bad);
     if let Some(action) = check_exchanged(state) {
         return action;
@@ -134,7 +136,7 @@ pub fn next(state: &State) -> Action {
     let posterior = Posterior::from_state(state);
     let good_end = state.tally(0);
     let (passes, failures) = state.good_end_turned();
-    // A good end that failed before its last pass fails at times, so the device is not the cause.
+    // If the good end failed before its last pass, it fails at times, so the device is not the cause.
     let only_passed = passes >= GOOD_END_RUNS && failures == good_end.bad && failures > 0;
     if only_passed {
         if failures >= WEDGED_FAILURES && order_chance(passes, failures) <= WEDGED_CHANCE {
@@ -162,7 +164,7 @@ pub fn next(state: &State) -> Action {
                 },
             },
         },
-        // If there are three changes, the place of a single one may never become certain.
+        // If the history contains three changes, the search may never be certain of the place of a single change.
         None => match check_several_periodically(state, &posterior) {
             Some(edges) => Action::Finish(Answer::Several { edges }),
             None => within_budget(state, choose(state, &posterior), Some(&posterior)),
@@ -170,18 +172,18 @@ pub fn next(state: &State) -> Action {
     }
 }
 
-/// Returns the probability that all failures come last if passes and failures are in random order.
+/// Returns the probability that all failures come last if the passes and failures of a build are in random order.
 fn order_chance(passes: u32, failures: u32) -> f64 {
     (1..=failures).map(|n| f64::from(n) / f64::from(passes + n)).product()
 }
 
-/// Returns whether a build of the edge is an end from another line of history.
+/// Returns true if a build of the edge is an end of the search that belongs to another line of history.
 fn is_other_line(state: &State, edge: &Edge) -> bool {
     let [good, bad] = state.setup().other_line;
     good && edge.last_good == 0 || bad && edge.first_bad == state.setup().bad()
 }
 
-/// Runs the good end if the bad end only passes at the start, in case the user exchanged the two.
+/// If the bad end has only passed so far, runs the good end, because the user may have exchanged the two.
 fn check_exchanged(state: &State) -> Option<Action> {
     let (bad, good) = (state.tally(state.setup().bad()), state.tally(0));
     let passes_only = bad.bad == 0 && bad.good >= EXCHANGED_RUNS;
@@ -194,7 +196,8 @@ fn check_exchanged(state: &State) -> Option<Action> {
     })
 }
 
-/// Returns the edge if the posterior is certain enough and no build inside the likeliest interval can be tested.
+/// Returns the two builds between which the change lies, if the posterior is certain enough and no build between them
+/// can be tested.
 fn settled_edge(state: &State, posterior: &Posterior) -> Option<Edge> {
     let interval = posterior.likeliest();
     let doubt = 1.0 - state.setup().confidence;
@@ -207,8 +210,8 @@ fn settled_edge(state: &State, posterior: &Posterior) -> Option<Edge> {
     whole.then(|| posterior.edge(state, interval))
 }
 
-/// Checks for several changes every [`SEVERAL_CHECK_RUNS`] runs, because the check is slow. Returns the edges if each
-/// lies between two neighbouring testable builds.
+/// Checks every [`SEVERAL_CHECK_RUNS`] runs whether the history contains several changes; the check is slow. Returns
+/// the edges if no build inside any of them can be tested.
 fn check_several_periodically(state: &State, posterior: &Posterior) -> Option<Vec<Edge>> {
     let edges =
         state.runs().is_multiple_of(SEVERAL_CHECK_RUNS).then(|| posterior.several(state))??;
@@ -216,12 +219,12 @@ fn check_several_periodically(state: &State, posterior: &Posterior) -> Option<Ve
     edges.iter().all(tight).then_some(edges)
 }
 
-/// Returns the failures that the first bad build must show if bad builds fail at `rate`.
+/// Returns the number of failures that the first bad build must show if bad builds fail at `rate`.
 fn closing_failures(rate: f64) -> u32 {
     CLOSING_FAILURES[usize::from(rate > OFTEN)]
 }
 
-/// Returns the build that the closing check has to run next, or `None` if the check is complete.
+/// Returns the build to run next in the closing check of an edge; `None` if the check is complete.
 fn closing_build(state: &State, edge: &Edge) -> Option<usize> {
     let failures = closing_failures(edge.rate);
     if state.alternations(edge.last_good, edge.first_bad) < ALTERNATIONS
@@ -232,7 +235,8 @@ fn closing_build(state: &State, edge: &Edge) -> Option<usize> {
     (state.tally(edge.last_good).good < GOOD_RUNS).then_some(edge.last_good)
 }
 
-/// Runs or installs the build, or ends with the range known so far if the budget is spent.
+/// Runs or installs the build. If the budget is spent, ends the search with the range that is known to contain the
+/// change.
 fn within_budget(state: &State, build: usize, posterior: Option<&Posterior>) -> Action {
     let install = state.active() != Some(build);
     if let Some(spent) = state.spent(install && !state.installed(build)) {

@@ -1,9 +1,11 @@
-//! Finds changes that make a failure go away: single changes first, then, if no single one helps, the smallest set.
+//! Finds changes that make a failure go away: first single changes, then, if no single change helps, the smallest set
+//! of changes.
 //!
-//! The failure may be intermittent, so its rate without any change is measured first. A change helps if it passes so
-//! often in a row that the failure would have occurred with high probability. A change that still fails is compared
-//! with the base rate: it has no effect once its counts favour the base rate over a quarter of it, and makes the
-//! failure rarer once they favour the quarter. Otherwise it stays undecided.
+//! The failure may be intermittent, so its rate without any change, the base rate, is measured first. A change helps if
+//! the trial passes with it so often in a row that the failure would have occurred with high probability. If the trial
+//! still fails with a change, its failure rate is compared with the base rate: the change has no effect once the counts
+//! favour the base rate over a quarter of it, and makes the failure rarer once they favour the quarter. Otherwise the
+//! effect stays undecided.
 
 use std::collections::BTreeMap;
 
@@ -19,32 +21,32 @@ pub struct MitigateSettings {
     pub error: f64,
     /// Number of failures from which the base rate is estimated.
     pub failures: u32,
-    /// Maximum number of runs without any change.
+    /// Maximum number of runs without any change, for the estimate of the base rate.
     pub base_runs: u32,
-    /// Maximum number of runs of one change; a change that is not decided by then stays undecided.
+    /// Maximum number of runs with one change. If they do not decide, the effect of the change stays undecided.
     pub factor_runs: u32,
 }
 
 impl Default for MitigateSettings {
-    /// Returns settings that report one of a thousand changes without effect as helping. For a few dozen changes, the
-    /// total error is then below 5 %.
+    /// Returns settings with which one of a thousand changes without effect is reported as helping. For a few dozen
+    /// changes, the total error probability is then below 5 %.
     fn default() -> MitigateSettings {
         MitigateSettings { error: 0.001, failures: 10, base_runs: 200, factor_runs: 1000 }
     }
 }
 
-/// Counts of the runs of one set of changes.
+/// Outcomes of the runs with one set of changes, counted by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FactorRuns {
-    /// Failures with the signature that the search is for.
+    /// Number of failures with the signature that the search is about.
     pub same: u32,
-    /// Runs without a failure.
+    /// Number of runs without a failure.
     pub passes: u32,
-    /// Other failures, by signature.
+    /// Number of other failures, by signature.
     pub others: BTreeMap<String, u32>,
-    /// Failures, by signature, of checks that the change itself made invalid.
+    /// Number of failures of checks that the change itself made invalid, by signature.
     pub invalid: BTreeMap<String, u32>,
-    /// Runs without a verdict.
+    /// Number of runs without a verdict.
     pub no_verdict: u32,
 }
 
@@ -70,45 +72,46 @@ fn most_frequent(failures: &BTreeMap<String, u32>) -> Option<String> {
     failures.iter().max_by_key(|(_, count)| **count).map(|(signature, _)| signature.clone())
 }
 
-/// Effect of a change.
+/// Effect of a change on the failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeEffect {
-    /// The failure is gone.
+    /// The failure does not occur with the change.
     Helped,
     /// The failure is as frequent as before.
     Nothing,
     /// The failure occurs at a quarter of the base rate or less.
     Rarer,
-    /// The trial fails with this other signature.
+    /// The trial fails in another way, with this signature.
     Changed(String),
-    /// The change itself made the case invalid, so this failure proves nothing.
+    /// The change itself made the case invalid, so the failure with this signature proves nothing.
     Invalid(String),
-    /// The runs were not enough to decide.
+    /// The runs did not suffice to decide.
     Undecided,
 }
 
-/// Result of a search.
+/// Result of a search for mitigations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mitigation {
-    /// Runs without any change.
+    /// Outcomes of the runs without any change.
     pub base: FactorRuns,
-    /// Effect of each change alone, in the order of the changes.
+    /// Effect of each single change and the outcomes of its runs, in the order of the changes.
     pub single: Vec<(ChangeEffect, FactorRuns)>,
-    /// Indices of the smallest set that helps; empty if a single change helps or no set was found.
+    /// Indices of the changes in the smallest set that helps; empty if a single change helps, or if no set was found.
     pub set: Vec<usize>,
-    /// Number of all runs.
+    /// Total number of runs.
     pub runs: u32,
 }
 
-/// Callback that makes the given number of runs with a set of changes, and returns their outcomes.
+/// Callback that runs the trial the given number of times with a set of changes, and returns the outcomes.
 pub type RunFactors<'r> = dyn FnMut(&[usize], u32) -> Option<Vec<Seen>> + 'r;
 
-/// Searches among `factors` changes for one, or a smallest set, that makes the failure go away.
+/// Searches among `factors` changes for one, or for a smallest set, that makes the failure go away.
 ///
-/// `together` returns whether two changes can be applied at once. `run` makes the given number of runs of a set of
-/// changes, each in a fresh process; fewer outcomes than requested, or `None`, end the search.
+/// `together` returns true if two changes can be applied at the same time. `run` runs the trial the given number of
+/// times with a set of changes, each time in a fresh process. If `run` returns `None` or fewer outcomes than requested,
+/// the search ends.
 ///
-/// Returns `None` if the search was ended, or if the failure never occurred without changes.
+/// Returns `None` if `run` ended the search, or if the failure never occurred without changes.
 pub fn search(
     factors: usize,
     together: &dyn Fn(usize, usize) -> bool,
@@ -155,20 +158,20 @@ struct Limits {
     rate: f64,
     /// Consecutive passes after which a change counts as helping.
     passes: u32,
-    /// True if the run limit allows `passes` runs.
+    /// True if the run limit allows that many passes.
     enough: bool,
-    /// Maximum number of runs.
+    /// Maximum number of runs with the change or set.
     most: u32,
 }
 
-/// Likelihood ratio from which counts favour one rate over the other.
+/// Likelihood ratio from which the counts favour one of two failure rates.
 const ODDS: f64 = 15.0;
-/// Share of the base rate at which a failure counts as rarer.
+/// A failure counts as rarer if its rate is at most this share of the base rate.
 const SHARE: f64 = 0.25;
 
 impl Limits {
-    /// Compares counts that include failures with the base rate and a quarter of it, by Wald's sequential test
-    /// ("Sequential tests of statistical hypotheses", 1945). Returns `None` while they are not decisive.
+    /// Decides by Wald's sequential test ("Sequential tests of statistical hypotheses", 1945) whether counts with at
+    /// least one failure fit the base rate or a quarter of it. Returns `None` while neither is clearly favoured.
     fn compare(self, tally: &FactorRuns) -> Option<ChangeEffect> {
         // A failure that occurred in every run so far may still be intermittent.
         let rate = self.rate.min(0.98);
@@ -179,7 +182,7 @@ impl Limits {
         }
     }
 
-    /// Runs one change until its effect is decided or the run limit is reached.
+    /// Runs the trial with one change until the effect of the change is decided or the run limit is reached.
     fn try_alone(
         self,
         factor: usize,
@@ -200,7 +203,7 @@ impl Limits {
         }
     }
 
-    /// Runs a set of changes until it fails as before, or has passed often enough.
+    /// Runs the trial with a set of changes until the failure occurs again, or the trial has passed often enough.
     fn try_set(
         self,
         set: &[usize],
@@ -208,8 +211,8 @@ impl Limits {
     ) -> Option<(ChangeEffect, FactorRuns)> {
         let passes = self.passes;
         let mut tally = FactorRuns::default();
-        // A few runs decide most changes, because most have no effect. Then batches, which the caller may run in
-        // parallel.
+        // The first runs are few, because most changes have no effect, which a few runs show. Later runs are requested
+        // in batches, which the caller may run in parallel.
         let mut batch = 1;
         while tally.same == 0 && tally.runs() < passes && tally.no_verdict <= passes {
             let count = batch.min(passes - tally.runs());
@@ -231,7 +234,8 @@ impl Limits {
     }
 }
 
-/// Applies all changes that did not help alone at once, and drops one after the other while the failure stays away.
+/// Applies all changes that did not help alone at the same time. If the failure goes away, drops one change after the
+/// other as long as it stays away.
 fn smallest_set(
     single: &[(ChangeEffect, FactorRuns)],
     together: &dyn Fn(usize, usize) -> bool,
@@ -248,7 +252,7 @@ fn smallest_set(
     if set.len() < 2 || limits.try_set(&set, run)?.0 != ChangeEffect::Helped {
         return Some(Vec::new());
     }
-    // Try halves first: most of the changes have no effect.
+    // Halves are dropped first, because most of the changes have no effect.
     let mut size = set.len() / 2;
     while size > 0 && set.len() > 2 {
         let mut at = 0;
@@ -271,7 +275,7 @@ mod tests {
     use super::*;
     use crate::reduce::InvalidReason;
 
-    /// Generator of pseudo-random numbers (SplitMix64).
+    /// Pseudo-random numbers (SplitMix64).
     struct Dice(u64);
 
     impl Dice {
@@ -283,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Runs a search with simulated trials. `fails` returns the failure rate of a set of changes, or another outcome.
+    /// Searches with simulated trials. `fails` returns the failure rate with a set of changes, or another outcome.
     fn simulate(
         factors: usize,
         seed: u64,
@@ -337,8 +341,8 @@ mod tests {
         }
     }
 
-    /// A single failure among many passes does not prove that a change has no effect. A single failure in few runs does
-    /// not prove that it has one.
+    /// A single failure among many passes does not prove that a change has no effect. A single failure among few runs
+    /// does not prove that a change has an effect.
     #[test]
     fn effect_is_decided_by_comparison_with_the_base_rate() {
         for (base, changed) in [(1.0, 0.1), (0.6, 0.05), (1.0, 1.0), (0.5, 0.5), (0.1, 0.1)] {

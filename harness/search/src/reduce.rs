@@ -1,12 +1,13 @@
 //! Minimises something that fails, possibly only sometimes.
 //!
-//! [`reduce`] works on any type with edits that make it smaller ([`Space`]) and requests one run at a time, so it
-//! does not depend on processes or clocks. Delta debugging (Zeller and Hildebrandt, IEEE TSE 28, 2002) tries
-//! arbitrary subsets; this search follows a [`Tree`] of edits that the space provides: everything at once, then
-//! related edits, then single edits, and sizes by bisection. A candidate that is not well-formed costs no run.
+//! [`reduce`] works on any type with edits that make it smaller ([`Space`]) and requests one run at a time, so the
+//! search does not depend on processes or clocks. Delta debugging (Zeller and Hildebrandt, IEEE TSE 28, 2002) tries
+//! arbitrary subsets; this search follows a [`Tree`] of edits that the space provides: first all edits at once, then
+//! groups of related edits, then single edits. Sizes are reduced by bisection. A candidate that is not well-formed
+//! costs no run.
 //!
-//! An intermittent failure keeps its rate: a smaller candidate is accepted once its runs favour the rate of the start
-//! over half of it (Wald's sequential test).
+//! An intermittent failure must remain as frequent: a smaller candidate is accepted once its runs favour the failure
+//! rate of the original over half of that rate (Wald's sequential test).
 //!
 //! The same outcomes always lead to the same requests, so a search is resumed by replaying outcomes from a journal.
 
@@ -23,48 +24,48 @@ pub use self::{
     sampler::{Counts, ReduceSettings},
 };
 
-/// Outcome of one run.
+/// Outcome of one run of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// The failure that the search is for.
+    /// The candidate failed with the signature that the search is about.
     Same,
-    /// No failure.
+    /// The candidate passed.
     Pass,
-    /// Another failure, with its signature.
+    /// The candidate failed with another signature.
     Other(String),
-    /// A failure, with its signature, of a candidate that is itself invalid, and the reason.
+    /// The candidate failed with this signature, but is itself invalid, for this reason.
     Invalid(String, InvalidReason),
-    /// No verdict, for example because of trouble of the machine.
+    /// The run has no verdict, for example because of trouble of the machine.
     NoVerdict,
 }
 
-/// Reason why a failing candidate is invalid, so that its failure proves nothing.
+/// Reason why a failing candidate is invalid. A failure of an invalid candidate proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InvalidReason {
-    /// The candidate also fails where it must pass.
+    /// The candidate also fails on a control, where it must pass.
     Elsewhere,
-    /// The candidate states an expected value that may depend on what was changed.
+    /// The candidate states an expected value that may depend on something that an edit changed.
     Answer,
     /// A kernel of the candidate accesses memory out of bounds.
     Kernel,
 }
 
-/// Edits in the order in which they are worth trying.
+/// Edits of a candidate, in the order in which they are worth trying.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tree<E> {
-    /// One edit in several strengths, the strongest first. A failure that survives one usually survives the weaker
-    /// ones.
+    /// One edit in several strengths, the strongest first. If the failure survives an edit, it usually survives the
+    /// weaker ones too.
     Edit(Vec<E>),
-    /// All children at once, then one half and the other, and so on.
+    /// All children at once, then each half of them, then each quarter, and so on.
     Halves(Vec<Tree<E>>),
-    /// All children at once, then each in turn.
+    /// All children at once, then each child alone.
     Each(Vec<Tree<E>>),
-    /// Each child in turn; an attempt at everything uses the first child only.
+    /// Each child alone. When all edits of the tree are tried at once, only the first child is used.
     Turn(Vec<Tree<E>>),
 }
 
 impl<E: Clone> Tree<E> {
-    /// Returns the edits that an attempt at everything applies.
+    /// Returns the edits that are applied when the whole tree is tried at once.
     fn strongest(&self) -> Vec<E> {
         match self {
             Tree::Edit(levels) => levels.first().cloned().into_iter().collect(),
@@ -75,7 +76,7 @@ impl<E: Clone> Tree<E> {
         }
     }
 
-    /// Returns each edit with its strengths.
+    /// Returns each edit of the tree as the list of its strengths.
     fn leaves(&self) -> Vec<&[E]> {
         match self {
             Tree::Edit(levels) => vec![levels],
@@ -86,41 +87,41 @@ impl<E: Clone> Tree<E> {
     }
 }
 
-/// Result of applying edits.
+/// Result of applying edits to a candidate.
 #[derive(Clone, Debug)]
 pub enum Made<C> {
-    /// A smaller candidate.
+    /// The smaller candidate.
     Candidate(C),
-    /// No change: the edits do not apply, or no longer do.
+    /// The candidate is unchanged, because the edits do not apply to it.
     Unchanged,
-    /// A candidate that cannot be run, and the reason.
+    /// The changed candidate cannot be run, for this reason.
     IllFormed(String),
 }
 
-/// Search space: candidates and the edits between them.
+/// Search space: candidates, and the edits that lead from one candidate to a smaller one.
 pub trait Space {
-    /// An input that can be run.
+    /// An input of the test, for example a plan.
     type Candidate: Clone;
-    /// A change that makes a candidate smaller or simpler. Every sequence of edits must end.
+    /// A change that makes a candidate smaller or simpler. No candidate can be edited infinitely often.
     type Edit: Clone;
 
     /// Returns the edits that apply to a candidate.
     fn edits(&self, candidate: &Self::Candidate) -> Tree<Self::Edit>;
-    /// Applies edits one after the other and skips those that do not apply.
+    /// Applies edits one after the other. An edit that does not apply is skipped.
     fn apply(&self, candidate: &Self::Candidate, edits: &[Self::Edit]) -> Made<Self::Candidate>;
-    /// Returns a text that is equal for candidates that behave the same.
+    /// Returns a text that is equal for two candidates if they behave the same.
     fn key(&self, candidate: &Self::Candidate) -> String;
 }
 
-/// Runs candidates.
+/// Runs the candidates of a search.
 pub trait Runner<C> {
     /// Runs a candidate once in a fresh process. `None` ends the search with the best result so far.
     fn run(&mut self, candidate: &C, key: &str) -> Option<Seen>;
-    /// Called for each smaller candidate that the search accepts.
+    /// Is called with each smaller candidate that the search accepts.
     fn accepted(&mut self, _candidate: &C) {}
 }
 
-/// Result of a search.
+/// Result of reducing a candidate.
 #[derive(Clone, Debug)]
 pub struct Reduced<C, E> {
     /// Smallest candidate that failed.
@@ -128,35 +129,37 @@ pub struct Reduced<C, E> {
     /// True if every remaining single edit was shown to make the failure go away. False if the runner ended the
     /// search.
     pub complete: bool,
-    /// Number of runs of all candidates.
+    /// Total number of runs.
     pub runs: u32,
-    /// Counts of the smallest candidate's runs.
+    /// Outcomes of the smallest candidate's runs.
     pub with: Counts,
-    /// Results of all edits that remain.
+    /// Edits that were possible at the end, each with the reason why it was rejected.
     pub needed: Vec<RejectedEdit<E>>,
-    /// Other failures by signature: their number, and the first candidate that showed the failure.
+    /// Failures with other signatures: for each signature, the number of failures and the first candidate that showed
+    /// it.
     pub others: BTreeMap<String, (u32, C)>,
 }
 
-/// An edit that was rejected, and why.
+/// An edit that was rejected, and the reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RejectedEdit<E> {
-    /// The edit.
+    /// The rejected edit.
     pub edit: E,
-    /// Result of the edit.
+    /// Reason why the edit was rejected.
     pub without: Rejection,
 }
 
 /// Reason why an edit was rejected.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rejection {
-    /// The candidate cannot be run, for this reason.
+    /// The edited candidate cannot be run, for this reason.
     IllFormed(String),
-    /// The candidate does not fail, according to these counts; the list has other failures that occurred instead.
+    /// The edited candidate does not fail often enough: the outcomes of its runs, and the other failures that occurred
+    /// instead.
     Runs(Counts, Vec<SubstituteFailure>),
 }
 
-/// Failure that occurred instead of the one that the search is for.
+/// A failure that occurred instead of the failure that the search is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubstituteFailure {
     /// Signature of the failure.
@@ -210,22 +213,22 @@ enum Attempt {
 }
 
 impl<S: Space> Search<'_, S> {
-    /// Reduces `start`. Repeats the reduction while the result turns out to fail less often than `start`.
+    /// Reduces `start`. If the result turns out to fail less often than `start`, reduces `start` again.
     fn run(&mut self, start: &S::Candidate) -> Result<(), Stopped> {
         loop {
             (self.current, self.key) = (start.clone(), self.space.key(start));
             self.sampler.estimate_rate(&self.current, &self.key, self.runner)?;
-            // The counts of this attempt are kept, so the next attempt decides differently.
+            // The counts of the last reduction are kept, so the next one decides differently.
             if self.descend()? {
                 return Ok(());
             }
         }
     }
 
-    /// Reduces the current candidate. Returns false if the result turns out to fail less often than the start.
+    /// Reduces the current candidate. Returns false if the result turns out to fail less often than the original.
     fn descend(&mut self) -> Result<bool, Stopped> {
         let mut tree = self.space.edits(&self.current);
-        // If all edits at once are accepted, the result has new edits in an order of their own.
+        // If all edits at once are accepted, the new candidate has a new tree of edits.
         while self.attempt(&tree.strongest())? == Attempt::Accepted {
             tree = self.space.edits(&self.current);
         }
@@ -241,7 +244,7 @@ impl<S: Space> Search<'_, S> {
         }
     }
 
-    /// Applies edits and accepts the candidate if it still fails.
+    /// Applies edits to the current candidate. If the new candidate still fails, it becomes the current one.
     fn attempt(&mut self, edits: &[S::Edit]) -> Result<Attempt, Stopped> {
         let candidate = match self.space.apply(&self.current, edits) {
             Made::Candidate(candidate) => candidate,
@@ -263,7 +266,7 @@ impl<S: Space> Search<'_, S> {
         }
     }
 
-    /// Tries the edits of a tree in its order.
+    /// Tries the edits of a tree, in the order that the kind of the tree determines.
     fn visit(&mut self, tree: &Tree<S::Edit>) -> Result<(), Stopped> {
         if let Tree::Turn(children) = tree {
             return children.iter().try_for_each(|child| self.visit(child));
@@ -289,7 +292,8 @@ impl<S: Space> Search<'_, S> {
         }
     }
 
-    /// Finds the strongest level that keeps the failure, given that the first level does not.
+    /// Finds the strongest level of an edit that keeps the failure, by bisection. The first level has been rejected
+    /// before.
     fn levels(&mut self, levels: &[S::Edit]) -> Result<(), Stopped> {
         let (mut gone, mut fails) = (0, levels.len());
         while fails - gone > 1 {
@@ -302,7 +306,7 @@ impl<S: Space> Search<'_, S> {
         Ok(())
     }
 
-    /// Tries single edits until no single edit keeps the failure.
+    /// Tries each edit alone, again and again, until no edit is accepted.
     fn singles(&mut self) -> Result<(), Stopped> {
         loop {
             let before = self.key.clone();
@@ -320,8 +324,8 @@ impl<S: Space> Search<'_, S> {
         }
     }
 
-    /// Repeats the rejections that the result depends on, with as many passes as its failure rate requires. Returns
-    /// true if one of them was wrong.
+    /// Repeats the rejections that make the result minimal, with as many passes as the failure rate requires. Returns
+    /// true if a rejection was wrong.
     fn confirm(&mut self) -> Result<bool, Stopped> {
         let candidates = self.rejected();
         let elements = candidates.len() as u32;
@@ -337,7 +341,8 @@ impl<S: Space> Search<'_, S> {
         Ok(false)
     }
 
-    /// Returns the well-formed candidates that are one edit away: the strongest level of each edit, and the weakest.
+    /// Returns the well-formed candidates to which one edit leads from the current candidate: the strongest and the
+    /// weakest level of each edit.
     fn rejected(&self) -> Vec<(S::Candidate, String)> {
         let tree = self.space.edits(&self.current);
         let mut found: Vec<(S::Candidate, String)> = Vec::new();
@@ -356,7 +361,7 @@ impl<S: Space> Search<'_, S> {
         found
     }
 
-    /// Returns why each remaining edit was rejected.
+    /// Returns the edits that the current candidate still allows, each with the reason why it was rejected.
     fn needed(&self) -> Vec<RejectedEdit<S::Edit>> {
         let tree = self.space.edits(&self.current);
         let mut needed: Vec<RejectedEdit<S::Edit>> = Vec::new();
@@ -392,7 +397,7 @@ impl<S: Space> Search<'_, S> {
     }
 }
 
-/// Returns the strongest and the weakest level, or a single level if they are equal.
+/// Returns the strongest and the weakest level of an edit; a single level if the edit has only one.
 fn ends<E>(levels: &[E]) -> impl Iterator<Item = &E> {
     let last = if levels.len() > 1 { levels.last() } else { None };
     levels.first().into_iter().chain(last)

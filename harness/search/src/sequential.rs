@@ -1,8 +1,8 @@
-//! Sequential tests: the number of runs that distinguish a rare failure from one that is gone.
+//! Sequential tests: how many runs are needed to distinguish a rare failure from a failure that is gone.
 //!
-//! A run of a well-formed case on a healthy stack never fails, so one failure with the right signature proves that
-//! the failure still exists. Wald's sequential probability ratio test (Annals of Mathematical Statistics 16, 1945)
-//! against a rate of zero therefore becomes "accept at the first failure, reject after enough passes in a row".
+//! A run of a well-formed case on a healthy stack never fails, so one failure with the right signature proves that the
+//! failure still exists. Wald's sequential probability ratio test (Annals of Mathematical Statistics 16, 1945) against
+//! a rate of zero therefore becomes "accept at the first failure, reject after enough passes in a row".
 
 /// Returns the number of passes in a row, 1 to 1,000,000, after which a failure with this `rate` would have occurred
 /// with probability `1 - error`. Both arguments are 0 to 1.
@@ -11,13 +11,13 @@ pub fn passes_needed(rate: f64, error: f64) -> u32 {
     if miss <= error {
         return 1;
     }
-    // Rates near zero would need more runs than a search can make, hence the limits.
+    // Rates near zero would need more runs than a search can make, so the result is limited.
     let needed = error.ln() / miss.min(1.0 - 1e-9).ln();
     needed.ceil().min(1e6) as u32
 }
 
-/// Returns the logarithm of the likelihood ratio of `rate` against `other`, given `hits` failures and `misses`
-/// passes.
+/// Returns the logarithm of the likelihood ratio of failure rate `rate` against `other`, given `hits` failures and
+/// `misses` passes.
 ///
 /// Wald's test decides once the value leaves the range `ln(b)` to `ln(1 / a)`. Then a share of about `b` of all
 /// subjects that fail at `rate` is rejected, and a share of about `a` of those that fail at `other` is accepted.
@@ -26,8 +26,9 @@ pub fn evidence(hits: u32, misses: u32, rate: f64, other: f64) -> f64 {
     f64::from(hits) * odds(rate, other) + f64::from(misses) * odds(1.0 - rate, 1.0 - other)
 }
 
-/// Returns the lower confidence bound of a failure rate: the true rate exceeds it with probability `1 - error`, given
-/// `hits` failures in `runs` independent runs (Clopper and Pearson, Biometrika 26, 1934). Returns 0 if `hits` is 0.
+/// Returns the lower confidence bound of a failure rate, given `hits` failures in `runs` independent runs: the true
+/// rate exceeds the bound with probability `1 - error` (Clopper and Pearson, Biometrika 26, 1934). Returns 0 if `hits`
+/// is 0.
 pub fn lower_bound(hits: u32, runs: u32, error: f64) -> f64 {
     if hits == 0 || runs == 0 {
         return 0.0;
@@ -40,7 +41,7 @@ pub fn lower_bound(hits: u32, runs: u32, error: f64) -> f64 {
     low
 }
 
-/// Returns the probability of `hits` or more failures in `runs` runs at `rate`.
+/// Returns the probability of `hits` or more failures in `runs` runs if the failure rate is `rate`.
 fn at_least(hits: u32, runs: u32, rate: f64) -> f64 {
     let mut ways = 0.0;
     let mut sum = 0.0;
@@ -86,7 +87,7 @@ mod tests {
         check(2, 1, 8.0 / 3.0);
     }
 
-    /// The expected values are quantiles of the beta distribution, which defines the bound.
+    /// The expected bounds are quantiles of the beta distribution, which define the bound.
     #[test]
     fn lower_bound_matches_beta_quantiles() {
         #[track_caller]

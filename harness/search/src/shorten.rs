@@ -1,6 +1,6 @@
-//! Shortens a text line by line while a predicate of the caller stays true.
+//! Shortens a text by removing lines while a predicate of the caller stays true, for example "the program still fails".
 
-/// Result of [`shorten`].
+/// Result of shortening a text with [`shorten`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortenedText {
     /// Indices of the lines that are kept, counted from 0.
@@ -8,12 +8,12 @@ pub struct ShortenedText {
     /// True if neither a single kept line nor a block of kept lines can be removed. False if the predicate ended the
     /// search early.
     pub complete: bool,
-    /// Number of texts that the predicate was called with.
+    /// Number of texts for which the predicate was called.
     pub tries: u32,
 }
 
 impl ShortenedText {
-    /// Returns the kept lines of `text`, which must be the text that was shortened.
+    /// Returns the kept lines of `text`, which must be the text that was passed to [`shorten`].
     pub fn apply_to(&self, text: &str) -> String {
         join(&split_lines(text), &self.lines)
     }
@@ -21,12 +21,12 @@ impl ShortenedText {
 
 /// Removes blocks, halves, quarters, ... and single lines of `text` while the predicate `still` returns `Some(true)`.
 ///
-/// `Some(false)` means that the lines are needed. `None` ends the search, and the result has the lines that are kept so
-/// far.
+/// `Some(false)` means that the removed lines are needed. `None` ends the search, and the result contains the lines
+/// that are kept so far.
 ///
-/// A block is a line with the more deeply indented lines after it (Python), or with the lines up to the closing
-/// brackets of those that it opens (C++). A function is therefore removed as a whole, which is not possible by removing
-/// halves of it.
+/// A block consists of a line and the more deeply indented lines after it (Python), or of a line that opens brackets
+/// and the lines up to the closing ones (C++). A function is therefore removed as a whole, because removing a half of
+/// it breaks the program.
 pub fn shorten(text: &str, still: &mut dyn FnMut(&str) -> Option<bool>) -> ShortenedText {
     let lines = split_lines(text);
     let mut search = Search { left: (0..lines.len()).collect(), lines, tries: 0, still };
@@ -42,7 +42,7 @@ struct Search<'t> {
 }
 
 impl Search<'_> {
-    /// Returns `None` if the predicate ended the search.
+    /// Removes lines until nothing more can be removed. Returns `None` if the predicate ended the search.
     fn run(&mut self) -> Option<()> {
         loop {
             let before = self.left.len();
@@ -58,7 +58,7 @@ impl Search<'_> {
         }
     }
 
-    /// Tries to remove each block, the longest at each line first.
+    /// Tries to remove each block. If two blocks begin at one line, the longer one is tried first.
     fn remove_blocks(&mut self) -> Option<()> {
         let mut at = 0;
         while at < self.left.len() {
@@ -84,7 +84,8 @@ impl Search<'_> {
         Some(())
     }
 
-    /// Removes the kept lines `from..to` if the predicate stays true. Returns whether the lines were removed.
+    /// Removes the kept lines `from..to` if the predicate is true without them. Returns true if they were removed, and
+    /// `None` if the predicate ended the search.
     fn remove(&mut self, from: usize, to: usize) -> Option<bool> {
         let rest = [&self.left[..from], &self.left[to..]].concat();
         self.tries += 1;
@@ -99,7 +100,7 @@ impl Search<'_> {
         self.lines[self.left[at]]
     }
 
-    /// Returns the end of the block of lines that are indented deeper than the line `at`.
+    /// Returns the index after the last of the lines that follow line `at` and are indented more deeply.
     fn indented_end(&self, at: usize) -> usize {
         let depth = |at: usize| self.line(at).len() - self.line(at).trim_start().len();
         let empty = |at: usize| self.line(at).trim().is_empty();
@@ -111,7 +112,7 @@ impl Search<'_> {
         }
     }
 
-    /// Returns the end of the lines up to the closing brackets of those that the line `at` opens.
+    /// Returns the index after the line with the last closing bracket for the brackets that line `at` opens.
     fn bracket_end(&self, at: usize) -> usize {
         let mut open = 0_i64;
         for n in at..self.left.len() {

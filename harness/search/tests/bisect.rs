@@ -1,4 +1,4 @@
-//! Checks the bisect with simulated histories and against a naive reference.
+//! Checks the bisect with simulated histories, and compares it with a naive reference.
 
 use std::collections::BTreeSet;
 
@@ -15,11 +15,11 @@ impl Random {
     }
 }
 
-/// Runs a search and returns its answer, final state and observations. `usable` returns whether a build can be
-/// installed, `run` the outcome of a run.
+/// Runs a bisect and returns its answer, its final state and all observations. `usable` returns true if a build can be
+/// installed, and `run` returns the outcome of a run.
 ///
 /// # Panics
-/// Panics if the search runs a build that is not active, or asks again for one that cannot be tested.
+/// Panics if the search runs a build that is not active, or installs a build again that cannot be tested.
 fn search(
     setup: Setup,
     usable: impl Fn(usize) -> bool,
@@ -60,7 +60,7 @@ fn found(answer: &Answer) -> (usize, usize) {
     }
 }
 
-/// Reference for the answer: examines every build.
+/// Reference that examines every build. Returns the last good and the first bad build.
 fn naive(bad: usize, first_bad: usize, broken: &BTreeSet<usize>) -> (usize, usize) {
     let usable = |build: &usize| *build == 0 || *build == bad || !broken.contains(build);
     let last_good = (0..first_bad).rev().find(usable).unwrap_or(0);
@@ -153,7 +153,7 @@ fn flaky_changes_are_found() {
     }
 }
 
-/// A breakage lasts ten builds on average, and three tenths of the history are broken.
+/// When builds are broken, ten in a row are broken on average, and three tenths of the whole history.
 #[test]
 fn few_builds_are_spent_on_long_breakage() {
     let mut installs = 0.0;
@@ -177,7 +177,7 @@ fn few_builds_are_spent_on_long_breakage() {
     }
     let mean = installs / histories as f64;
     println!("{mean:.1} builds asked for on average");
-    // Choosing the usable build nearest to the middle takes 20.7 builds, git's random choice 16.5.
+    // A search that takes the usable build nearest to the middle needs 20.7 builds, and git's random choice 16.5.
     assert!(mean < 19.0, "{mean:.1} builds");
 }
 
@@ -217,7 +217,7 @@ fn failure_that_becomes_frequent_later_is_reported_as_worse() {
     assert!(worse >= 8 && right + 1 >= worse, "{right} of {worse} are right");
 }
 
-/// The user's rate is a prior: a wrong one costs runs and is reported, but the answer stays right.
+/// The user's rate is only a prior: a wrong rate costs runs and is reported, but the answer stays right.
 #[test]
 fn wrong_user_rate_does_not_change_the_answer() {
     let mut wrong = 0;
@@ -237,7 +237,7 @@ fn wrong_user_rate_does_not_change_the_answer() {
     assert!(wrong <= 3, "{wrong} of 30 are wrong");
 }
 
-/// A failure makes the next run fail with a probability of 0.3, whatever the build.
+/// After a failure, the next run fails with a probability of 0.3, whatever the build.
 #[test]
 fn sticky_failure_state_is_not_a_regression() {
     let (mut right, mut wrong) = (0, 0);

@@ -9,8 +9,8 @@ mod worlds;
 use claim::{Claim, at_least, bisect};
 use worlds::{INDEPENDENT, MODELS, Model};
 
-/// Number of bisects per model, small to save time. A model with one wrong answer in seven may pass here; the example
-/// runs more bisects.
+/// Number of bisects per model. The number is small to save time, so a model with one wrong answer in seven may pass;
+/// the example runs more bisects.
 const BISECTS: u64 = 25;
 
 #[track_caller]
@@ -44,17 +44,17 @@ fn answers_are_wrong_no_more_often_than_stated() {
     println!("{wrong} wrong");
 }
 
-/// Models whose bisects take thousands of runs each; only the example runs them.
+/// Models whose bisects take thousands of runs each. Only the example `calibration` runs them.
 const BIG: [&str; 3] = [
     "p .1 or .9 for each build",
     "p .1 to 1 for each build",
     "p rises from .1 to 1 over 60 builds",
 ];
 
-/// Runs that the last good build needs in addition, to show a failure rate of a tenth.
+/// Number of additional runs with which the last good build would show a failure rate of a tenth.
 const RARE_RUNS: f64 = 26.0;
 
-/// Checks that simple models stay within the run limits of `examples/anchors`, with a margin for chance.
+/// Checks that bisects of simple histories stay within the run limits of `examples/anchors`, with a margin for chance.
 #[test]
 fn simple_changes_cost_no_more_than_the_limits() {
     for (name, most) in [("always", 19.0 * 1.15 + RARE_RUNS), ("p .2", 174.0 * 1.25)] {
@@ -72,7 +72,7 @@ fn independent_model_names_exist() {
     }
 }
 
-/// A claim that is stated as nearly certain may not be wrong in 3 of 25 bisects.
+/// If answers are stated as nearly certain, 3 of 25 must not be wrong.
 #[test]
 fn statistical_check_rejects_overconfident_claims() {
     assert!(at_least(3, 25, 0.001) < 0.01 && at_least(3, 25, 0.2) > 0.5);

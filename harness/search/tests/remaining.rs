@@ -2,14 +2,15 @@
 
 use search::bisect::{Action, Event, Posterior, Seen, Setup, State, next};
 
-/// Estimated and actual remaining effort after a share of the runs, as (runs, new builds), summed over searches.
+/// Estimated and actual remaining effort after a share of the runs, each as numbers of runs and of newly installed
+/// builds, summed over all searches.
 struct Compared {
     estimated: (f64, f64),
     actual: (f64, f64),
 }
 
-/// Runs a search in which bad builds fail at `rate`. Returns (runs so far, installs so far, estimated runs, estimated
-/// builds) after each run since the ends were verified.
+/// Runs a bisect in which bad builds fail at `rate`. Returns, for each run after the ends were verified: runs so far,
+/// installed builds so far, estimated runs and estimated builds.
 fn bisect(rate: f64, seed: u64) -> Vec<(u32, u32, f64, f64)> {
     let first_bad = 1 + (seed as usize * 71) % 256;
     let mut numbers = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -38,7 +39,7 @@ fn bisect(rate: f64, seed: u64) -> Vec<(u32, u32, f64, f64)> {
     estimates
 }
 
-/// Sums the efforts of all searches at the point where `share` of their runs was done.
+/// Sums the efforts of all searches, each at the time when `share` of its runs had been made.
 fn compared(all: &[Vec<(u32, u32, f64, f64)>], share: f64) -> Compared {
     let mut sums = Compared { estimated: (0.0, 0.0), actual: (0.0, 0.0) };
     for estimates in all {

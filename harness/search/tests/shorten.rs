@@ -1,8 +1,8 @@
-//! Compares shortened texts with an exhaustive search over all choices of lines.
+//! Compares shortened texts with an exhaustive search over all subsets of lines.
 
 use search::shorten::shorten;
 
-/// Returns all minimal choices of lines, as bit sets, by examining every choice.
+/// Examines all subsets of lines, and returns those from which no single line can be removed, as bit sets.
 fn minima(count: u32, still: &dyn Fn(u32) -> bool) -> Vec<u32> {
     let all = 0..1_u32 << count;
     let minimal =
@@ -22,7 +22,8 @@ fn result_is_minimal() {
     let mut draw = draws(3);
     for _ in 0..200 {
         let count = 3 + draw(8) as u32;
-        // The predicate holds if all lines of one group are there, and if each line is there that another line needs.
+        // The predicate is true if all lines of at least one group are present, and if for each line the line that it
+        // needs is present too.
         let group = |draw: &mut dyn FnMut(u64) -> u64| {
             (0..=draw(3)).fold(0, |set, _| set | 1 << draw(count.into()))
         };
@@ -61,7 +62,7 @@ fn finds_three_scattered_lines_among_two_hundred() {
     assert!(tries < 150, "{tries}");
 }
 
-/// Neither half of a function nor a single line of it can be removed alone.
+/// The predicate needs the function as a whole or not at all, so only the whole function can be removed.
 #[test]
 fn removes_a_block_as_a_whole() {
     let balanced = |text: &str| {

@@ -1,4 +1,4 @@
-//! Checks the accepted statuses (`returns`) and values (`gives`) of a step.
+//! Checks the values of the keys `returns` (accepted statuses) and `gives` (accepted values) in a step.
 
 use plan::{
     Call, Choice, HipArg, HipRead, Scalar, ScalarType, Sort, ValueKind, Verb, hip_function,
@@ -11,8 +11,8 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// Reports statuses that the verb's call cannot return. `hipSuccess` is accepted for the success status of every
-/// library.
+/// Reports names under `returns` that are not statuses of the library whose function the verb calls. `hipSuccess` means
+/// the success status of every library.
 pub(super) fn check_returns(reader: &mut Reader, verb: &str, node: &Node) {
     let known = statuses::of(verb).iter().copied().chain(["any", "hipSuccess"]);
     for (text, item) in wanted(node) {
@@ -85,7 +85,7 @@ fn sort_of(call: &Call) -> Option<Sort> {
     known.parameters[first?].gives()
 }
 
-/// Returns true if a text is a number of the type, or a bound for whole numbers such as `>=1`.
+/// Returns true if a text is a number of type `ty`, or a bound for whole numbers such as `>=1`.
 fn is_number(ty: ScalarType, text: &str) -> bool {
     match [">=", "<=", ">", "<"].iter().find_map(|sign| text.strip_prefix(sign)) {
         Some(limit) => limit.trim().parse::<i128>().is_ok(),
@@ -93,7 +93,7 @@ fn is_number(ty: ScalarType, text: &str) -> bool {
     }
 }
 
-/// Returns the texts of a value, of a list of values, or of a mapping from versions to these. Values that are not text
+/// Returns the texts in a value, in a list of values, or in a mapping from versions to either. Values that are not text
 /// are skipped, because other functions report them.
 fn wanted(node: &Node) -> impl Iterator<Item = (&str, &Node)> {
     fn items(node: &Node) -> &[Node] {

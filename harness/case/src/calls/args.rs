@@ -1,4 +1,4 @@
-//! Reads the keys of one step, or its single value.
+//! Reads the value of the verb of one step: a mapping of keys, or a single value.
 
 use plan::{Call, Choice, DEFAULT_STREAM, Keys, Name, Place, Thing, Verb};
 
@@ -13,9 +13,9 @@ use crate::{
 pub(super) struct Args<'r, 's, 'n, 'c> {
     pub(super) reader: &'r mut Reader,
     pub(super) scope: &'s mut Scope<'c>,
-    /// Value of the verb.
+    /// YAML node after the verb: a mapping, or a single value.
     pub(super) node: &'n Node,
-    /// Keys of the step; `None` if the verb's value is not a mapping.
+    /// Keys that follow the verb; `None` if the verb has a single value.
     pub(super) fields: Option<Fields<'n>>,
     pub(super) what: String,
     pub(super) step: At,
@@ -48,7 +48,7 @@ impl<'n> Args<'_, '_, 'n, '_> {
         }
     }
 
-    /// Returns the name of a value in messages, for example `` `bytes` ``.
+    /// Returns how messages refer to the value of a key, for example `` `bytes` ``.
     fn called(&self, key: &str) -> String {
         match &self.fields {
             Some(_) => format!("`{key}`"),
@@ -56,12 +56,12 @@ impl<'n> Args<'_, '_, 'n, '_> {
         }
     }
 
-    /// Returns the position of a key's value; the position of the step if the key is missing.
+    /// Returns the position of a key's value; if the key is missing, the position of the step.
     pub(super) fn at(&self, key: &str) -> At {
         self.get(key).unwrap_or(self.node).at
     }
 
-    /// Reads an optional number. Returns `Some(None)` if the key is missing.
+    /// Reads an optional number. Returns `Some(None)` if the key is missing, and `None` if its value is wrong.
     pub(super) fn given_number(&mut self, key: &str) -> Option<Option<u64>> {
         match self.get(key) {
             Some(_) => self.number(key, None).map(Some),
@@ -69,12 +69,12 @@ impl<'n> Args<'_, '_, 'n, '_> {
         }
     }
 
-    /// Reads the name of a buffer, and returns the position at its beginning.
+    /// Reads the name of a buffer, and returns the place at the buffer's first byte.
     pub(super) fn place(&mut self, key: &str) -> Option<Place> {
         Some(Place { buffer: self.buffer(key)?, offset: 0 })
     }
 
-    /// Returns the number of bytes from a position to the end of its buffer.
+    /// Returns the number of bytes from a place in a buffer to the end of the buffer.
     pub(super) fn room(&self, place: &Place) -> u64 {
         self.scope.buffers[&place.buffer].bytes.saturating_sub(place.offset)
     }
@@ -111,7 +111,8 @@ impl Keys for Args<'_, '_, '_, '_> {
                 self.reader.name(at, &name, &format!("a {thing}"));
             }
             Thing::Exec => self.reader.name(at, &name, "an executable graph"),
-            // These objects must be declared, or be returned by an earlier step.
+            // The spelling of these names is not checked: the object must have been declared, or returned by an earlier
+            // step.
             Thing::Buffer | Thing::Stream | Thing::Kernel | Thing::Value => {}
         }
         Some(name)

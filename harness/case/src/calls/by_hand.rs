@@ -1,5 +1,5 @@
-//! Reads the verbs whose keys differ from the fields of their calls. Each function reads all keys of a step before it
-//! returns, so that all mistakes are reported.
+//! Reads the verbs whose keys differ from the fields of the calls that they become. Each function reads all keys of a
+//! step before it returns, so that all mistakes are reported.
 
 use plan::{Box3d, Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Keys, Name, Place, ReadVerb, Thing};
 
@@ -20,7 +20,7 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
         if self.fields.as_ref().is_some_and(|fields| fields.get("numbers").is_some()) {
             return gemm::fill(self);
         }
-        // The stamp becomes the id of the step when the plan is complete.
+        // The stamp is set to the id of the step when the plan is complete.
         Some(Call::Fill { buffer: self.buffer("buffer")?, stamp: 0 })
     }
 
@@ -212,7 +212,7 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
 }
 
 impl Args<'_, '_, '_, '_> {
-    /// Reads a box of rows. The default of its pitch is `width`, and the default of the rows per slice is `height`.
+    /// Reads a box of rows. Without other keys, the pitch is `width`, and a slice has `height` rows.
     fn in_box(
         &mut self,
         buffer: Option<Name>,

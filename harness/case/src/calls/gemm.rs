@@ -1,4 +1,4 @@
-//! Reads matrix products, and fills with small numbers.
+//! Reads matrix products, and steps that fill buffers with small numbers.
 
 use plan::{Call, Choice, Dtype, Keys, MatmulProblem, Name, Operands, Thing};
 
@@ -6,11 +6,11 @@ use super::args::Args;
 
 pub(super) fn fill(args: &mut Args) -> Option<Call> {
     let (buffer, dtype) = (args.buffer("buffer"), args.choice("numbers", None));
-    // The stamp becomes the id of the step when the plan is complete.
+    // The stamp is set to the id of the step when the plan is complete.
     Some(Call::FillNumbers { buffer: buffer?, dtype: dtype?, stamp: 0 })
 }
 
-/// Reads the keys that the products of both libraries have.
+/// Reads the keys of a matrix product that hipBLASLt and rocBLAS have in common.
 pub(super) fn product(
     args: &mut Args,
     library: Thing,
@@ -27,7 +27,7 @@ pub(super) fn product(
     Some((handle?, problem, operands, stream?))
 }
 
-/// Reads the matrix product without its bias.
+/// Reads the sizes and types of a matrix product. The bias is read by [`product`].
 pub(super) fn problem(args: &mut Args) -> Option<MatmulProblem> {
     let transposes = [
         ("nn", (false, false)),
@@ -48,7 +48,7 @@ pub(super) fn problem(args: &mut Args) -> Option<MatmulProblem> {
     Some(MatmulProblem { dtype, m: m?, n: n?, k: k?, transpose_a, transpose_b, bias: false })
 }
 
-/// Reads a dimension, which must fit into 32 bits, because the libraries store it so.
+/// Reads a dimension of a matrix, which must fit into 32 bits, because the libraries store it in 32 bits.
 fn size(args: &mut Args, key: &str) -> Option<u64> {
     let size: u64 = args.number(key, None)?;
     if !(1..1 << 31).contains(&size) {

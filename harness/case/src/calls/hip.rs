@@ -1,4 +1,4 @@
-//! Reads calls of any HIP function (`hip`), and steps that read the values they returned (`hip_value`).
+//! Reads the verbs `hip`, which calls any HIP function, and `hip_value`, which reads a value that such a call returned.
 
 use plan::{
     Call, Choice, HipArg, HipFunction, HipParameter, HipRead, HipRole, Keys, MAX_VALUE_BYTES, Name,
@@ -14,7 +14,7 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// Maximum number of elements of an array that a pointer argument points to.
+/// Maximum number of elements in an array that a pointer argument points to.
 const MOST_IN: u64 = 64;
 
 /// Returns the C type of a value that a function has returned.
@@ -64,7 +64,7 @@ impl Args<'_, '_, '_, '_> {
             self.reader.mistake_with_help(self.at("args"), message, help);
             return None;
         }
-        // All arguments are read before the first mistake ends the step, so that all mistakes are reported.
+        // All arguments are read before the first invalid one ends the step, so that all mistakes are reported.
         let args: Vec<_> = function
             .parameters
             .iter()
@@ -81,7 +81,7 @@ impl Args<'_, '_, '_, '_> {
         Some(Call::Hip { function: name.to_owned(), args })
     }
 
-    /// Reports counts of elements that exceed the memory for an array.
+    /// Reports element counts that exceed the memory which the worker provides for an array.
     fn fit_in_room(
         &mut self,
         function: &HipFunction,
@@ -341,7 +341,7 @@ impl Args<'_, '_, '_, '_> {
                 Some(self.reader.choice(node, "`type`", &all)?)
             }
         };
-        // Only a value that is an address of text may be read as text at an address.
+        // `text_at` is allowed only for a value that is the address of a text.
         let own = given.0.parameters[given.1].gives();
         if sort == Some(Sort::TextAt) && (at != 0 || own != sort) {
             let message = format!("`{of}` is not the address of a text");

@@ -39,7 +39,7 @@ impl Args<'_, '_, '_, '_> {
         Some(Call::Launch { kernel, grid, block, args, shared, cooperative, stream })
     }
 
-    /// Reads one to three sizes. Returns `Some(None)` if the key is missing.
+    /// Reads one to three sizes, of a grid or a block. Returns `Some(None)` if the key is missing.
     fn dimensions(&mut self, key: &str) -> Option<Option<[u32; 3]>> {
         let Some(node) = self.get(key) else { return Some(None) };
         let items = self.reader.list(node);
@@ -72,7 +72,7 @@ impl Args<'_, '_, '_, '_> {
             );
             return None;
         }
-        // All arguments are read before the first mistake ends the step, so that all mistakes are reported.
+        // All arguments are read before the first invalid one ends the step, so that all mistakes are reported.
         let mut args = Vec::new();
         for (i, node) in nodes.iter().enumerate() {
             let takes = takes.as_ref().map_or(&Takes::Anything, |takes| &takes[i]);
@@ -88,7 +88,8 @@ impl Args<'_, '_, '_, '_> {
         args.into_iter().collect()
     }
 
-    /// Returns the parameters of a kernel that the case defines; `None` if they cannot be read from the source.
+    /// Returns the parameters of a kernel that the case defines; `None` if they cannot be read from the kernel's
+    /// source.
     fn own_parameters(&self, name: &str) -> Option<Vec<Takes>> {
         let own = self.scope.own_kernel(name)?;
         Some(own.parameters?.iter().map(Takes::from).collect())
@@ -278,18 +279,18 @@ impl Args<'_, '_, '_, '_> {
     }
 }
 
-/// Kind of argument that a kernel parameter accepts.
+/// Kinds of argument that a kernel parameter accepts.
 enum Takes {
     Pointer {
         only_read: bool,
     },
     Number(ScalarType),
-    /// A struct by value with these members.
+    /// A struct that is passed by value, with these members.
     Struct {
         members: Vec<Takes>,
         bytes: usize,
     },
-    /// Any argument, because only the compiler knows the type.
+    /// Any argument: only the compiler knows the parameter's type, so the type of the argument is not checked.
     Anything,
 }
 
@@ -308,8 +309,8 @@ impl From<&OwnParameter> for Takes {
     }
 }
 
-/// Converts a parameter of a library kernel. `only_read` is false even for inputs, because the table of library kernels
-/// contains this information.
+/// Converts a parameter of a kernel from the shared library. `only_read` is false even for inputs, because the table of
+/// library kernels already says which parameters are inputs.
 impl From<Parameter> for Takes {
     fn from(parameter: Parameter) -> Takes {
         match parameter {

@@ -1,11 +1,12 @@
-//! Turns calls into steps that add nodes to graphs.
+//! Reads steps with the key `graph`, which add a node to a graph in place of making the call.
 
 use plan::{Call, CopyApi, Keys, Thing};
 
 use super::args::Args;
 
 impl Args<'_, '_, '_, '_> {
-    /// Returns the call that adds a node with the same effect if the step has the key `graph`, else the call itself.
+    /// If the step has the key `graph`, returns the call that adds a node with the effect of `call` to that graph.
+    /// Otherwise returns `call`.
     pub(super) fn or_node(&mut self, mut call: Call) -> Option<Call> {
         let Some(_) = self.get("graph") else { return Some(call) };
         let graph = self.thing("graph", Thing::Graph)?;

@@ -1,7 +1,7 @@
-//! Names of the statuses in the headers of the libraries.
+//! Names of the statuses that the libraries declare in their headers, for checks of `returns` and of signatures.
 
 struct Statuses {
-    /// Prefix of the verbs whose calls return statuses of this library.
+    /// Prefix of the verbs that call functions of this library.
     verbs: &'static str,
     names: &'static [&'static str],
 }
@@ -23,8 +23,8 @@ pub(crate) fn every(api: &str) -> impl Iterator<Item = &'static str> {
         .copied()
 }
 
-/// All libraries. HIP is the last one, because every other prefix belongs to it. Sources: hip_runtime_api.h of 5.2.3,
-/// 5.7.1 and 7.2.4; hiprand.h, hipblas-common.h and rocblas-types.h of 7.2.4.
+/// Statuses of all libraries. HIP is the last entry, because every function that matches no other prefix belongs to
+/// HIP. Sources: hip_runtime_api.h of 5.2.3, 5.7.1 and 7.2.4; hiprand.h, hipblas-common.h and rocblas-types.h of 7.2.4.
 const ALL: &[Statuses] = &[
     Statuses {
         verbs: "rand_",

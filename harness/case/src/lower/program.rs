@@ -21,11 +21,11 @@ const PROGRAM_KEYS: &[&str] = &[
     "never",
 ];
 
-/// Functions of the helper `rocrepro` that check a result.
+/// Functions of the helper `rocrepro` that check a result, in Python and C++.
 const CHECKS: &[&str] =
     &["equal(", "close(", "status(", "raises(", "same(", "holds(", "given_back("];
 
-/// Python module that contains these functions. A program with this file name would be imported in its place.
+/// File of the helper for Python. A program with this file name would be imported in place of the helper.
 const HELPER: &str = "rocrepro.py";
 
 /// Returns the program of one trial, and a plan without calls that contains the trial's environment variables.
@@ -79,14 +79,14 @@ fn read(reader: &mut Reader, case: &Case, trial: &Trial, root: &Node) -> Option<
         stated,
         line: at.line,
     };
-    // If one of these keys is present, it states a requirement, or its mistake has been reported before.
+    // A key `exit`, `says` or `never` is a check, even if its value is wrong and has been reported.
     if ["exit", "says", "never"].iter().all(|key| fields.get(key).is_none()) {
         check_that_it_states(reader, &program, at);
     }
     Some((plan, program))
 }
 
-/// Reads the kind of program. Each of the three kinds has its own keys.
+/// Reads the program under its key: `python`, `cpp` or `command`. Each kind allows its own additional keys.
 fn read_what(reader: &mut Reader, fields: &Fields<'_>, case: &Case, at: At) -> Option<ProgramBody> {
     let bodies = ["python", "cpp", "command"].map(|key| fields.get(key).map(|node| (key, node)));
     let mut bodies = bodies.into_iter().flatten();
@@ -136,7 +136,7 @@ fn read_source(reader: &mut Reader, case: &Case, kind: &str, node: &Node) -> Opt
         }
         let text = match &case.file {
             Some(Some(text)) => text.clone(),
-            // The content of the file has not been provided yet.
+            // The caller has not provided the content of the file yet.
             None => return None,
             Some(None) => {
                 reader
@@ -193,8 +193,8 @@ fn read_packages(reader: &mut Reader, fields: &Fields<'_>, what: &ProgramBody) -
     }
 }
 
-/// Reports a program without any check: it calls no check of the helper, and the case states nothing about its output
-/// or exit status. Such a program proves nothing.
+/// Reports a program without any check: it calls no check of the helper, and the case requires nothing of its output or
+/// exit status. A run of such a program proves nothing.
 fn check_that_it_states(reader: &mut Reader, program: &Program, at: At) {
     let checks = |text: &str| CHECKS.iter().any(|call| text.contains(call));
     let own = program.reports() && program.source().is_some_and(|source| checks(&source.text));

@@ -26,9 +26,9 @@ pub(super) fn surround(
     let mut undone = HashSet::new();
     // Objects are destroyed in the reverse order of their creation.
     for step in plan.steps().into_iter().rev() {
-        // If two steps create objects of the same name, only the object of the later step is destroyed.
+        // If two steps create an object with the same name, only the object that the later step created is destroyed.
         let made = step.call.named().into_iter().find(|n| n.role == NamedAs::Made);
-        // If the creation may fail, there may be nothing to destroy.
+        // If the creating call may fail, there may be nothing to destroy.
         if let Some(Named { thing, name, .. }) = made.filter(|_| step.checked())
             && let Some(end) = ended(thing, name)
             && !by_steps.contains(&(NamedAs::Ended, thing, name))
@@ -129,7 +129,7 @@ pub(super) fn surround(
         }
     }
     plan.buffers.extend(staging);
-    // The set-up ends by waiting for the device, so that the body starts on an idle device.
+    // The last call of the set-up waits for the device, so that the body starts on an idle device.
     push(&mut setup, Call::DeviceSynchronize);
     if !verify.is_empty() {
         verify.insert(0, scope.step(Call::DeviceSynchronize, 0));
@@ -144,8 +144,8 @@ pub(super) fn surround(
     Plan { setup, verify, teardown, ..plan }
 }
 
-/// Returns the first line at which each kernel is used. A failure of its compilation or loading is reported at that
-/// line.
+/// Returns the first line at which each kernel is used. If a kernel cannot be compiled or loaded, the failure is
+/// reported at that line.
 fn kernel_lines(plan: &Plan) -> BTreeMap<String, u32> {
     let mut lines = BTreeMap::new();
     for step in plan.steps() {
@@ -156,8 +156,8 @@ fn kernel_lines(plan: &Plan) -> BTreeMap<String, u32> {
     lines
 }
 
-/// Returns the call that destroys an object that a step has created. Returns `None` for kinds of objects that lowering
-/// creates and destroys itself.
+/// Returns the call that destroys an object of this kind. Returns `None` for kinds of objects that steps do not create,
+/// because lowering creates and destroys them.
 fn ended(thing: Thing, name: &str) -> Option<Call> {
     let name = name.to_owned();
     match thing {

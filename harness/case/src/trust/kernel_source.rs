@@ -1,12 +1,12 @@
 //! Checks the C++ source of a kernel in an untrusted case.
 //!
 //! The rules are much stricter than C++, so that no C++ lexer is needed: two lines cannot be joined, the meaning of a
-//! `#` depends on its line alone, and everything that is not on a list is rejected. A second implementation of a
-//! compiler's lexer would always differ from the compiler somewhere.
+//! `#` depends on its line alone, and everything that is not on a list is rejected. A lexer written for this check
+//! would always differ from the compiler's lexer somewhere.
 
-/// Headers of HIP that an untrusted case may include. A worker can read only the stack's copies of these files. hipRTC
-/// declares most of their content without an `#include`. Debian's stacks 5.2.3 to 7.2.4 contain none of these files, so
-/// an `#include` results in a compile error there.
+/// HIP headers that an untrusted case may include. A worker can read only the copies in the stack. hipRTC declares most
+/// of their content without an `#include`. Debian's stacks 5.2.3 to 7.2.4 contain none of the headers, so an `#include`
+/// is a compile error there.
 const HEADERS: &[&str] = &[
     "hip/hip_bf16.h",
     "hip/hip_bfloat16.h",
@@ -20,12 +20,12 @@ const HEADERS: &[&str] = &[
     "hip/math_constants.h",
 ];
 
-/// Directives that read no file. `include` and `pragma` are checked by their arguments.
+/// Preprocessor directives that read no file. `include` and `pragma` are accepted or rejected by their arguments.
 const DIRECTIVES: &[&str] =
     &["define", "undef", "if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else", "endif"];
 
-/// Words with which a source can name files or control clang without a directive. An assembler can read files too
-/// (`.incbin`).
+/// Identifiers with which a source can name files or control clang without a directive. `asm` is one of them, because
+/// an assembler can read files (`.incbin`).
 const WORDS: &[&str] = &[
     "asm",
     "__asm",
@@ -38,10 +38,10 @@ const WORDS: &[&str] = &[
     "__pragma",
 ];
 
-/// Returns the first part of a kernel's source that is forbidden in an untrusted case, as the end of a sentence about
-/// the kernel, for example "has a carriage return".
+/// Returns the first construct in a kernel's source that is forbidden in an untrusted case, as the end of a sentence
+/// about the kernel, for example "has a carriage return".
 ///
-/// Strings and comments are checked as well, because untrusted text decides where they end.
+/// The content of strings and comments is checked as well, because the untrusted text itself decides where they end.
 pub fn foreign_kernel(source: &str) -> Option<String> {
     if let Some(other) = source.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
         return Some(match other {
@@ -51,8 +51,7 @@ pub fn foreign_kernel(source: &str) -> Option<String> {
             other => format!("has the control character `{}`", other.escape_default()),
         });
     }
-    // The character after a backslash decides whether the backslash joins two lines, or encodes a letter of a name
-    // (`\u0061`).
+    // Only the next character shows whether a backslash joins two lines, or encodes a letter of a name (`\u0061`).
     let mut after = source.match_indices('\\').map(|(at, _)| source[at + 1..].chars().next());
     if let Some(next) = after.find(|next| !next.is_some_and(may_follow_backslash)) {
         return Some(match next {
@@ -79,13 +78,13 @@ pub fn foreign_kernel(source: &str) -> Option<String> {
     source.lines().find_map(foreign_line)
 }
 
-/// Returns true if a backslash before this character can only be an escape in a string. In `\\`, both backslashes are
-/// checked, each with the character that follows it.
+/// Returns true if a backslash before this character can only be an escape in a string. Of two backslashes in a row,
+/// each is checked together with the character after it.
 fn may_follow_backslash(next: char) -> bool {
     next.is_ascii_graphic() && !matches!(next, 'u' | 'U' | 'N')
 }
 
-/// Returns the first part of a line that is forbidden. Each `#` must begin a directive, or follow a `//`.
+/// Returns the first construct in a line that is forbidden. Each `#` must begin a directive, or follow a `//`.
 fn foreign_line(line: &str) -> Option<String> {
     let (before, directive) = line.split_once('#')?;
     if before.contains("//") && !before.contains("*/") {

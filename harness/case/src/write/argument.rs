@@ -2,7 +2,7 @@ use plan::{Arg, Choice};
 
 use super::scalar::{flow_list, flow_map, plain};
 
-/// Formats an argument, for example `{buffer: dst, offset: 4}` or `{u32: 7}`.
+/// Formats a kernel argument as YAML, for example `{buffer: dst, offset: 4}` or `{u32: 7}`.
 pub(super) fn argument(arg: &Arg) -> String {
     match arg {
         Arg::Address(place) | Arg::Input(place) if place.offset == 0 => plain(&place.buffer),
@@ -11,8 +11,8 @@ pub(super) fn argument(arg: &Arg) -> String {
         }
         Arg::Number(number) => flow_map(vec![(number.ty.word(), plain(&number.to_string()))]),
         Arg::Struct(members) => {
-            // Inside a struct, a pointer that is only read is written as `{input: buffer}`, because the reader may not
-            // know the struct's definition.
+            // Inside a struct, a pointer through which the kernel only reads is written as `{input: buffer}`, because
+            // the definition of the struct may be unknown when the case is read.
             let member = |arg: &Arg| match arg {
                 Arg::Input(place) => flow_map(vec![("input", plain(&place.buffer))]),
                 Arg::Address(_) | Arg::Number(_) | Arg::Struct(_) | Arg::Bytes(_) => argument(arg),

@@ -14,13 +14,14 @@ use super::{
 use crate::added_buffers::{BACK, host_buffer_for};
 
 pub(super) struct Steps {
-    /// Host buffers that only the copies of checks use. They are not declared in the case, because a check adds them.
+    /// Host buffers that only the copies before checks use. The case does not declare them, because reading a check
+    /// adds them.
     implied: BTreeSet<String>,
 }
 
 impl Steps {
     pub(super) fn of(plan: &Plan) -> Steps {
-        // A buffer that another step uses must be declared.
+        // A buffer that a step other than a check or its copy uses must be declared.
         let mut uses = BTreeMap::new();
         count(&plan.body, &mut uses);
         let mut folded = BTreeMap::new();
@@ -29,7 +30,7 @@ impl Steps {
         Steps { implied: implied.map(|(name, _)| name).collect() }
     }
 
-    /// Returns true if lowering adds this buffer, so that the case need not declare it.
+    /// Returns true if reading the written case adds this buffer, so that the case need not declare it.
     pub(super) fn implied(&self, buffer: &str) -> bool {
         self.implied.contains(buffer)
     }
@@ -70,13 +71,13 @@ impl Steps {
     }
 }
 
-/// Context in which a call is written: in a stream, or as a node of a graph. A node has neither a stream nor a choice
-/// of functions.
+/// Context in which a call is written: on a stream, or as a node of a graph. A node has neither a stream nor a choice
+/// of HIP functions.
 struct Line<'p> {
     plan: &'p Plan,
     graph: Option<&'p str>,
-    /// Set if the call is a check. Host buffers that the check adds are then written as the names of the device
-    /// buffers.
+    /// Present if the call is a check. A host buffer that the check adds is then written as the name of its device
+    /// buffer.
     checks: Option<&'p Steps>,
 }
 
@@ -88,13 +89,14 @@ impl Line<'_> {
         }
     }
 
-    /// Returns the number of bytes from a position to the end of its buffer.
+    /// Returns the number of bytes from a place in a buffer to the end of the buffer.
     fn room(&self, place: &Place) -> u64 {
         let bytes = self.plan.buffers.get(&place.buffer).map_or(0, |b| b.bytes);
         bytes.saturating_sub(place.offset)
     }
 
-    /// Writes the name of a checked buffer, which is the device buffer if the check adds a host buffer.
+    /// Formats the name of a checked buffer: the device buffer if the check adds the host buffer, else the buffer
+    /// itself.
     fn checked(&self, buffer: &str) -> String {
         match buffer.strip_suffix(BACK) {
             Some(device) if self.checks.is_some_and(|steps| steps.implied(buffer)) => plain(device),
@@ -275,8 +277,8 @@ impl WriteVerb for Line<'_> {
             Arg::Number(number) if kernel_of_library(kernel) => plain(&number.to_string()),
             Arg::Number(number) => {
                 let parameter = own.and_then(|own| own.get(index)).map(|parameter| &parameter.kind);
-                // A number without a type is read as the parameter's type if it is known, else as a `u32`. Other
-                // numbers need a type.
+                // A number without a type is read back as the parameter's type if that is known, else as a `u32`. Every
+                // other number is written with its type.
                 let usual = match parameter {
                     Some(OwnKind::Number { of }) => *of == number.ty,
                     Some(OwnKind::Pointer { .. } | OwnKind::Struct { .. }) => false,
@@ -425,7 +427,8 @@ fn kernel_of_library(name: &str) -> bool {
     kernel(name).is_some()
 }
 
-/// Returns the key `items` if one number describes the grid, otherwise `grid`. Adds `block` if it is not the default.
+/// Returns the keys that describe the size of a launch: `items` if one number is enough, else `grid`; and `block` if it
+/// is not the default.
 fn geometry(
     name: &str,
     grid: [u32; 3],
@@ -440,7 +443,7 @@ fn geometry(
     let groups = |items: u32| items.div_ceil(block[0].max(1)).max(1);
     let flat = grid[1..] == [1, 1] && block[1..] == [1, 1];
     if flat && grid[0] > 1 {
-        // If the kernel gets the number of elements as an argument, that number is written, as a person would do.
+        // If the number of elements is an argument of the kernel, it is written as `items`, as a person would write it.
         let mut numbers = args.iter().filter_map(Arg::as_u32);
         let elements = numbers.find(|n| kernel(name).is_some() && groups(*n) == grid[0]);
         match elements.or_else(|| grid[0].checked_mul(block[0])) {
@@ -477,12 +480,12 @@ fn attributes(out: &mut String, step: &Step, indent: usize) {
     }
 }
 
-/// Writes a version range in quotes, because characters such as `>` are not allowed at the start of a plain key.
+/// Writes a version range in quotes, because a plain YAML key cannot begin with characters such as `>`.
 fn quoted_key(range: &VersionRange) -> String {
     format!("\"{range}\"")
 }
 
-/// If a call is the copy of a check, returns the host buffer and the device buffer that is copied into it.
+/// If a call copies a device buffer into the host buffer of a check, returns the host buffer and the device buffer.
 fn back(call: &Call) -> Option<(&str, &str)> {
     let Call::Copy { to, from, api: CopyApi::Memcpy, stream, .. } = call else { return None };
     let whole = stream == DEFAULT_STREAM && to.offset == 0 && from.offset == 0;
@@ -491,7 +494,7 @@ fn back(call: &Call) -> Option<(&str, &str)> {
 }
 
 /// Counts the copies at the beginning of `steps` that belong to the check after them. Returns their number, and the
-/// index of the step after the check; (0, 0) if the steps do not begin with such copies.
+/// index after the check; (0, 0) if the steps do not begin with copies for a check.
 fn fold(plan: &Plan, steps: &[Step]) -> (usize, usize) {
     let whole = |call: &Call| {
         let Call::Copy { bytes, .. } = call else { return false };
@@ -505,7 +508,7 @@ fn fold(plan: &Plan, steps: &[Step]) -> (usize, usize) {
     let plain = |step: &Step| whole(&step.call) && step.returns.is_none() && step.gives.is_none();
     let copies = steps.iter().take_while(|step| plain(step)).count();
     let Some(check) = steps.get(copies) else { return (0, 0) };
-    // The copies must directly precede the check, and be in the order of its buffers.
+    // The copies must directly precede the check, and be in the order in which the check names its buffers.
     if !check.call.is_check() {
         return (0, 0);
     }

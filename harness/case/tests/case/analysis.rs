@@ -1,5 +1,5 @@
-//! Tests that [`case::analyse`], which computes only with sizes, reports the same mistakes as [`case::lower`], which
-//! computes with bytes.
+//! Tests that [`case::analyse`], which computes with the sizes of buffers alone, reports the same mistakes as
+//! [`case::lower`], which computes their bytes.
 
 use case::{Case, Kernels, Trial, analyse, lower};
 use plan::{Call, Plan, Step};
@@ -24,7 +24,7 @@ fn library_is_valid_by_sizes_and_by_bytes() {
     }
 }
 
-/// Numbers that a mutation inserts, for example sizes that are too small, odd or slightly too large.
+/// Numbers that a mutation inserts into a case, for example sizes that are too small, odd or slightly too large.
 const NUMBERS: &[&str] = &["0", "1", "3", "4", "7", "15", "16", "63", "64", "100", "1000", "4097"];
 
 fn other_number(text: &str, which: usize, by: &str) -> String {
@@ -40,7 +40,7 @@ fn other_number(text: &str, which: usize, by: &str) -> String {
     format!("{}{by}{}", &text[..at], &text[end..])
 }
 
-/// Removes, swaps or duplicates a line of the steps.
+/// Removes, swaps or duplicates lines in the steps of a case.
 fn other_steps(text: &str, from: usize, to: usize, how: u8) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     let steps: Vec<_> =
@@ -79,7 +79,7 @@ fn few_repeats(steps: &mut [Step]) {
     }
 }
 
-/// Maximum number of bytes that the byte model processes. This number takes about a second.
+/// Maximum number of bytes that the reference model may process in one mutated case, which takes about a second.
 const MOST_BYTES: u64 = 4 << 30;
 
 fn bytes(plan: &Plan) -> u64 {

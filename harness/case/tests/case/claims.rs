@@ -10,7 +10,7 @@ use super::texts::{CASES, assert_page, root};
 const DATA: &str = "cases/claims.toml";
 const PAGE: &str = "docs/claims.md";
 
-/// States of a claim. The flag is true if the state needs a measurement.
+/// Every state that a claim can have, and true if the state requires a measurement.
 const STATES: [(&str, bool); 6] = [
     ("confirmed", true),
     ("not reproduced", true),
@@ -37,7 +37,7 @@ fn tables<'a>(data: &'a Table, key: &str) -> Result<Vec<&'a Table>, String> {
     all.iter().map(|one| one.as_table().ok_or(format!("a {key} is not a table"))).collect()
 }
 
-/// Checks one claim and returns its first mistake.
+/// Checks one claim of `cases/claims.toml` and returns its first mistake.
 fn check(claim: &Table, cases: &BTreeSet<String>, places: &Table) -> Result<(), String> {
     let (what, state) = (text(claim, "claim")?, text(claim, "state")?);
     text(claim, "where")?;
@@ -152,7 +152,7 @@ fn page_matches_the_data() {
     assert_page(PAGE, &page, "ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case claims::");
 }
 
-/// Returns the page for a document with one claim, in which `there` is replaced by `instead`.
+/// Returns the page for an example document with one claim, in whose source `there` is replaced by `instead`.
 fn altered(there: &str, instead: &str) -> Result<String, String> {
     let data = r#"
 [measured]

@@ -21,7 +21,7 @@ const EXPORTED: &str = include_str!("../exported-7.2.4.txt");
 /// Upstream issues that were read in order to decide what the library of cases must reproduce.
 const LIST: &str = "cases/issues.toml";
 
-/// Cases that use a function, by kind of use.
+/// Cases that use one HIP function: all of them, and those that use it in a certain way.
 #[derive(Default)]
 struct Uses {
     cases: BTreeSet<String>,
@@ -140,7 +140,7 @@ fn page() -> String {
 struct Listed {
     of: String,
     title: String,
-    /// Reason why no case reproduces the issue: key and text; `None` if a case does.
+    /// Why no case reproduces the issue, as a category and an explanation; `None` if a case reproduces it.
     why: Option<(String, String)>,
 }
 
@@ -170,8 +170,8 @@ fn read_list(text: &str) -> Vec<Listed> {
     read.collect()
 }
 
-/// Returns the mistakes in the list. An issue must be listed once. It must have either a case that reproduces it, or a
-/// reason why no case does.
+/// Returns the mistakes in the list of issues. An issue must be listed once. It must have either a case that reproduces
+/// it, or a reason why no case does.
 fn mistakes(listed: &[Listed], shown: &dyn Fn(&str) -> bool) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let wrong = listed.iter().filter_map(|Listed { of, why, .. }| match (shown(of), why) {
@@ -183,7 +183,7 @@ fn mistakes(listed: &[Listed], shown: &dyn Fn(&str) -> bool) -> Vec<String> {
     wrong.collect()
 }
 
-/// Returns the section of the page about the issues that were read.
+/// Returns the section of the page that says, for each issue that was read, which case reproduces it, or why none does.
 fn answers(
     listed: &[Listed],
     shown: &BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
@@ -213,7 +213,7 @@ fn answers(
     )
 }
 
-/// Escapes a title for a table cell, because it may contain `|` or `<`.
+/// Escapes the title of an issue for a table cell, because it may contain `|` or `<`.
 fn cell(title: &str) -> String {
     title.replace('|', "\\|").replace('<', "&lt;")
 }

@@ -437,7 +437,7 @@ fn long_formulas_and_nested_structs_take_bounded_time() {
         )
     };
     assert!(of(3)[0].contains("2 members"), "{:?}", of(3));
-    // The struct has too many members to be read, so the parameters are unknown.
+    // The struct has more members than the reader accepts, so the kernel's parameters are unknown.
     assert_eq!(of(59), [""; 0]);
 }
 

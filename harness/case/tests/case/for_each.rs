@@ -73,7 +73,7 @@ fn rows_expand_to_steps_with_their_cells() {
         };
         assert_eq!(say(expanded), say(by_hand));
     }
-    // The line of an expanded step is that of its row.
+    // Each expanded step has the line number of its row in the table.
     let lines: Vec<_> = expanded[0].body.iter().map(|step| step.line).collect();
     assert_eq!(lines, [14, 14, 15, 15, 15, 15, 16, 16]);
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::texts::{CASES, KERNELS, root};
 
-/// Parses a case, and provides the file that contains its program.
+/// Parses a case, and provides the content of the file that contains its program.
 fn with_file(id: &str, text: &str) -> Case {
     let mut case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
     if let Some(name) = case.file_beside() {
@@ -54,11 +54,13 @@ fn every_fault_applies_to_something_in_its_case() {
                 ids.dedup();
                 assert_eq!(ids.len(), plan.steps().len(), "{id}{trial}: step ids are unique");
                 let Some(fault) = fault else { continue };
-                // For a program, a fault at a call takes effect if the program's text contains the replaced function.
+                // In a program case, a fault at a call counts as injected if the program's text contains a call of the
+                // function.
                 let planted = plan.steps().iter().any(|s| !s.planted.is_empty())
                     || case.is_program() && text.contains(&format!("{}(", fault.which("call")));
                 let at_calls = fault.fault.place() == device::Place::Call;
-                // These faults act only where the case lists statuses or values, and a trial may list none.
+                // The faults below change a status or value only where the case lists accepted ones. A trial may list
+                // none.
                 let of_answers = [Fault::CallAccepted, Fault::CallDenied, Fault::ValueWrong];
                 assert!(
                     planted || !at_calls || of_answers.contains(&fault.fault),
@@ -73,8 +75,8 @@ fn every_fault_applies_to_something_in_its_case() {
     }
 }
 
-/// Every expectation needs a document, a measurement or different releases as its source. Otherwise the case must call
-/// it a difference.
+/// The source of every expectation must be a document, a measurement or a difference between releases. Otherwise the
+/// case must declare the expectation as a `difference`.
 #[test]
 fn every_case_has_sources_of_its_expectations() {
     let mut without = Vec::new();
@@ -85,7 +87,8 @@ fn every_case_has_sources_of_its_expectations() {
             if !entries.iter().any(|entry| entry.on.matches(&trial)) {
                 without.push(format!("{id}{trial}"));
             }
-            // A difference is not a bug, so it may have neither an expected failure nor an upstream issue.
+            // A difference from CUDA or the documents is not a bug, so it may have neither an expected failure nor an
+            // upstream issue.
             for entry in case.differences(&trial) {
                 let pattern = entry.signature.as_deref().unwrap_or_default();
                 let windows = case.known.iter().filter(|known| known.on.matches(&trial));
@@ -104,7 +107,8 @@ fn every_case_has_sources_of_its_expectations() {
     }
 }
 
-/// In a list without quotes, YAML splits `(a, b)` at the comma, and each half would be accepted as a source.
+/// In a YAML list without quotes, `(a, b)` is split at the comma, and each of the two texts would be accepted as a
+/// source.
 #[test]
 fn sources_have_both_parentheses() {
     for (id, text) in CASES.iter() {
@@ -130,7 +134,7 @@ fn only_a_quoted_place_of_a_document_is_a_source() {
     assert_eq!(case("made for this library"), 0);
 }
 
-/// Each issue under `upstream` needs a fault that reproduces it, or a release that has it.
+/// Each issue under `upstream` needs a fault that reproduces it, or an expected failure on a release that has the bug.
 #[test]
 fn every_upstream_issue_has_a_fault_or_a_release_that_shows_it() {
     let mut shown = 0;
@@ -166,7 +170,7 @@ fn every_expected_failure_has_an_explanation() {
 fn library_follows_the_rules_for_untrusted_cases() {
     for (id, text) in CASES.iter() {
         let case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
-        // A program can do anything, so it is rejected with a single mistake.
+        // A program can do anything, so a program case is rejected with a single mistake.
         let wrong = usize::from(case.is_program());
         assert_eq!(case::foreign(&case).len(), wrong, "{id}");
     }
@@ -175,7 +179,7 @@ fn library_follows_the_rules_for_untrusted_cases() {
     }
 }
 
-/// A fault at a function that no plan calls and that no C++ program declares could never make a trial fail.
+/// If a fault names a function that no plan calls and no C++ program declares, it could never make a trial fail.
 #[test]
 fn every_call_that_faults_name_is_made_by_a_case() {
     let mut made = BTreeSet::new();
@@ -258,7 +262,7 @@ proptest! {
         }
         let text: String = chars.into_iter().collect();
         match Case::parse(id, &text) {
-            // Only one trial is lowered, because some cases have long loops and large buffers.
+            // Only one trial of the mutated case is lowered, because some cases have long loops and large buffers.
             Ok(case) => {
                 if let Some(trial) = case.trials().first() {
                     let _ = lower(&case, trial, &KERNELS, &[]);

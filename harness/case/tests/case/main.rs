@@ -1,5 +1,5 @@
-//! Tests of cases: reading, lowering, checks by the reference model, and writing. Also tests of the library of cases,
-//! and of the pages about it.
+//! Tests of cases: reading, lowering, checks by the reference model, and writing. Also tests the case library in
+//! `cases/` and the pages about it.
 
 mod analysis;
 mod claims;

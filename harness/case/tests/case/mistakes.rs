@@ -3,7 +3,7 @@
 
 use case::{Kernels, mistakes};
 
-/// Returns all mistakes of a file as text. Mistakes that are found while lowering its trials are included.
+/// Returns all mistakes in a case file as text, including those that are found when its trials are lowered.
 fn messages(text: &str) -> String {
     let kernels: Kernels =
         plan::KERNELS.iter().map(|k| (k.name.to_owned(), String::new())).collect();
@@ -19,7 +19,7 @@ fn messages(text: &str) -> String {
 
 const OWN: &str = "kernels:\n  own:\n    source: 'struct S { int a; float b; }; __global__ void own(float *out, const float *in, unsigned x, short y, float z, S s) {}'\n    computes: out[i] = in[i]\n";
 
-/// Returns a valid case with additions. `head` is inserted before `buffers`, and `steps` are its steps.
+/// Returns a valid case with the given steps. `head` is inserted before `buffers`.
 fn with(head: &str, steps: &str) -> String {
     format!(
         "title: A case\nsource: a document\nfaults: copy.zero\n{head}buffers:\n  src: {{on: host.pinned, bytes: 64, fill: \

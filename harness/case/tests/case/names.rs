@@ -1,4 +1,5 @@
-//! Tests of the allowed names of streams, events, graphs, handles, and buffers that a check adds.
+//! Tests which names of streams, events, graphs and handles are allowed, and which names of buffers clash with those
+//! that checks add.
 
 use super::edges::messages;
 

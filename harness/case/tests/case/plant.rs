@@ -31,8 +31,8 @@ const HANDLES: &[&str] = &["hiprandCreateGenerator", "hipblasLtCreate", "rocblas
 const GENERATES: &[&str] = &["hiprandGenerate"];
 const WORK: &[&str] = &["hipMemcpy", "hipModuleLaunch", "hipLaunchHostFunc"];
 
-/// Returns the effect of a fault at one step by the rules of this file. `before` contains the functions of earlier
-/// steps.
+/// Returns the effect that the rules in this file expect a fault to have at one step. `before` contains the functions
+/// that earlier steps call.
 fn rule(
     planted: &Planted,
     (phase, step): (&str, &Step),
@@ -42,7 +42,7 @@ fn rule(
 ) -> Option<Effect> {
     let starts = |name: &str, names: &[&str]| names.iter().any(|n| name.starts_with(n));
     let is = |names: &[&str]| phase == "body" && starts(name, names);
-    // These faults do not apply to `hip` steps, even if the function copies or launches.
+    // Faults in copies and launches do not apply to `hip` steps, even if the function copies or launches.
     let is_work = is(WORK) && !matches!(step.call, Call::Hip { .. });
     let named = phase != "teardown" && name == planted.which("call");
     let success = |names: &[String]| names.iter().any(|n| n.to_lowercase().ends_with("success"));
@@ -123,13 +123,13 @@ fn each_fault_is_injected_where_it_is_documented() {
             }
         }
     }
-    // One fault has no rule, because it applies only to programs.
+    // `CallLeak` has no rule, because it applies only to programs.
     let at_calls = Fault::ALL.iter().filter(|fault| fault.place() == Place::Call);
     let unseen: Vec<_> = at_calls.filter(|fault| !seen.contains(fault)).collect();
     assert_eq!(unseen, [&Fault::CallLeak]);
 }
 
-/// The library has no case that captures all kinds of copies, so this test has a plan of its own.
+/// The library has no case that captures all kinds of copies, so this test builds a plan that does.
 #[test]
 fn faults_apply_to_every_kind_of_copy() {
     for copy in [
@@ -156,7 +156,7 @@ fn faults_apply_to_every_kind_of_copy() {
     }
 }
 
-/// The expected numbers are those of hip/hip_runtime_api.h.
+/// The expected numbers are the values in hip/hip_runtime_api.h.
 #[test]
 fn refused_call_returns_the_number_of_its_status() {
     let numbers = [

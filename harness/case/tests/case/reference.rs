@@ -1,5 +1,6 @@
-//! Tests and writes docs/language.md: everything that a case may contain. The page is generated from the schema, the
-//! declarations of the calls, and the faults. Each example is a step of a library case, which other tests run.
+//! Tests and writes docs/language.md, the reference of everything that a case may contain. The page is generated from
+//! the schema, the declarations of the calls, and the faults. Each example is a step of a library case, which other
+//! tests run.
 
 use std::{collections::BTreeMap, fmt::Write, fs, sync::LazyLock};
 
@@ -15,7 +16,8 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(&text).expect("the schema is JSON")
 });
 
-/// Describes the form of a value. Returns an empty text for a placeholder, whose value may have any form.
+/// Describes in English which YAML values a schema allows. Returns an empty text for a placeholder, which may be any
+/// value.
 fn form(value: &Value) -> String {
     if let Some(name) = value["$ref"].as_str() {
         return named(name.trim_start_matches("#/$defs/")).to_owned();
@@ -56,7 +58,7 @@ fn form(value: &Value) -> String {
     }
 }
 
-/// Returns `words` followed by the form of the inner value, or `anything` if the inner value may have any form.
+/// Returns `words` followed by the description of the inner schema; `anything` if the inner schema allows any value.
 fn of(anything: &str, words: &str, inner: &Value) -> String {
     match form(inner).as_str() {
         "" => anything.to_owned(),
@@ -98,7 +100,7 @@ fn properties(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value["properties"].as_object().into_iter().flat_map(Map::iter)
 }
 
-/// Writes one line for each key of every mapping that a value may be.
+/// Writes one line to the page for each key of every mapping that the schema allows.
 fn keys(value: &Value, page: &mut String) {
     for (key, inner) in properties(value) {
         let about =
@@ -122,7 +124,8 @@ fn keys(value: &Value, page: &mut String) {
     }
 }
 
-/// Returns one example per verb: the step of a case file that has the fewest lines, and among those the most keys.
+/// Returns one example per verb: of all steps in the cases, the one with the fewest lines, and among those the one with
+/// the most keys.
 fn examples(cases: &BTreeMap<String, String>) -> BTreeMap<String, (String, String)> {
     let mut found: BTreeMap<String, (String, String)> = BTreeMap::new();
     for (case, text) in cases {
@@ -174,7 +177,7 @@ fn allocated_by(memory: Memory) -> &'static str {
     plan::api(&Call::Alloc { buffer: "b".to_owned(), stream }, &plan)
 }
 
-/// Describes the functions of the helper for programs. The descriptions are taken from the helper's source.
+/// Describes the functions of the Python helper for programs. The descriptions are taken from the helper's source.
 fn helper() -> String {
     let file = root().join("harness/cli/program/rocrepro.py");
     let text = fs::read_to_string(file).expect("the helper");

@@ -137,7 +137,8 @@ fn verbs_and_keys_match_the_reader() {
     );
     for verb in plan::verbs() {
         let (keys, about, verb) = (verb.keys(), verb.about, verb.name);
-        // The schema of a verb that also accepts a plain name lists the mapping as one alternative.
+        // If a verb also accepts a plain name, its schema is an `anyOf` with two alternatives, the second of which is
+        // the mapping.
         let verb_schema = &properties[verb];
         let mapping = verb_schema.get("anyOf").map_or(verb_schema, |either| &either[1]);
         let known: BTreeSet<&str> = mapping["properties"]
@@ -200,7 +201,7 @@ fn declared(verb: &plan::Verb) -> Option<String> {
     Some(object(&entries))
 }
 
-/// The schema must contain each verb as its call is declared, except verbs that are read by hand.
+/// The schema must describe each verb as the declaration of its call does, except verbs that are read by hand.
 /// `ROCREPRO_WRITE_SCHEMA=1` updates the schema.
 #[test]
 fn regular_verbs_match_their_declarations() {
@@ -264,7 +265,7 @@ fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
     }
 }
 
-/// Returns replacements to try for a value; `None` removes it.
+/// Returns replacements to try for a value in a case; `None` means removing the value.
 fn others(value: &Value) -> Vec<Option<Value>> {
     let mut others = vec![None, Some(json!([value]))];
     others.extend([json!(null), json!({}), json!([]), json!(true), json!(0)].map(Some));
@@ -276,13 +277,13 @@ fn others(value: &Value) -> Vec<Option<Value>> {
     others
 }
 
-/// The schema must not reject a case that `check` accepts. The test replaces the value at each position in the
-/// library's cases. Positions whose last two names are equal are tried once.
+/// The schema must not reject a case that `rocrepro check` accepts. The test replaces each value in the library's cases
+/// in turn. Positions whose last two keys are equal are tried once.
 #[test]
 fn schema_accepts_what_the_reader_accepts() {
     let validator = jsonschema::validator_for(&schema()).expect("the schema is a schema");
     let (mut seen, mut refused, mut wrong) = (HashSet::new(), 0, Vec::new());
-    // Only the first trial is lowered. It shows most mistakes, and all trials would take too long.
+    // Only the first trial is lowered at first. It reveals most mistakes, and lowering all trials would take too long.
     let taken = |id: &str, text: &str| {
         Case::parse(id, text).is_ok_and(|case| {
             case.trials().first().is_none_or(|trial| analyse(&case, trial, &KERNELS).is_ok())

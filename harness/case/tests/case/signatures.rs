@@ -1,4 +1,5 @@
-//! Compares the signatures that `known` entries and faults may expect with signatures that outcomes have had.
+//! Compares the signatures that cases may list, under `known` and under faults, with signatures of failures that really
+//! happened.
 
 use case::{Kernels, mistakes};
 
@@ -21,9 +22,9 @@ fn every_recorded_signature_can_be_expected() {
     let mut seen = 0;
     for name in ["capture", "copies", "errors", "graphs", "kernels"] {
         let text = std::fs::read_to_string(format!("{folder}/{name}.snap")).expect("it is there");
-        // A line consists of two spaces, the injected fault, and its result.
+        // A line consists of two spaces, the injected fault, and the result of the trial.
         let lines = text.lines().filter_map(|line| line.strip_prefix("  ")?.split_once(": "));
-        // For an expected failure, the line lists the signatures of its `known` entries.
+        // If the result is an expected failure, the line lists the signatures of its `known` entries.
         let signatures = lines.flat_map(|(_, signature)| {
             let known =
                 signature.strip_prefix("known ").or_else(|| signature.strip_prefix("differs "));

@@ -1,4 +1,4 @@
-//! Files of the library, read once.
+//! Texts of the library's cases and kernels. Each file is read once, for all tests.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use case::Kernels;
 pub(crate) static CASES: LazyLock<BTreeMap<String, String>> =
     LazyLock::new(|| texts(&root().join("cases"), "yaml"));
 
-/// Texts of the cases whose body consists of steps, by id.
+/// Texts of the cases that have steps, by the ids of the cases.
 pub(crate) static PLANS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let mut all = CASES.clone();
     all.retain(|_, text| !text.contains("\nprogram:"));
@@ -25,8 +25,8 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Checks that a page of the repository has the text `page`. Writes the page instead if ROCREPRO_WRITE_REFERENCE is
-/// set.
+/// Checks that a page of the repository has the text `page`. If ROCREPRO_WRITE_REFERENCE is set, writes the page
+/// instead.
 #[track_caller]
 pub(crate) fn assert_page(file: &str, page: &str, how: &str) {
     let path = root().join(file);

@@ -33,14 +33,14 @@ instantiate: {exec: x, graph: g}";
 const MADE: &str = "empty_graph: {graph: g, nodes: 0}";
 const RUN: &str = "instantiate: {exec: x, graph: g}\nlaunch_graph: {exec: x, stream: s}";
 const LAUNCHED: &str = "launch: {kernel: add_u32, args: [dst, in, 16, 1], items: 16, stream: s}";
-/// Steps that read the bytes that the graph writes, on another stream.
+/// Steps that read, on another stream, the bytes that the graph writes.
 const READS: &str = "copy: {to: also, from: dst, stream: t}\nsync: t";
 const HANDLE: &str = "blaslt_create: h";
 const FILLED: &str = "fill: {buffer: in, numbers: f32}\nfill: {buffer: also, numbers: f32}";
 const PROBLEM: &str = "handle: h, dtype: f32, m: 2, n: 2, k: 2";
 
-/// A test of a verb: the verb, the steps that must precede it, its step, and steps that must be rejected after it. Each
-/// rejected step has a part of the expected message.
+/// A test of a verb: the verb, the steps that must precede it, the step with the verb, and further steps that must be
+/// rejected after it, each with a part of the expected message.
 type Kind = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const STEPS: &[Kind] = &[
@@ -131,7 +131,7 @@ const STEPS: &[Kind] = &[
         &[("end_capture: {stream: s, graph: h}", "is not capturing")],
     ),
     ("empty_graph", "", "empty_graph: {graph: g, nodes: 2}", &[("node_count: h", "was not made")]),
-    // Nodes of a graph that is built node by node. The launch of the graph must be rejected.
+    // The graph is built node by node. Its launch must be rejected.
     (
         "copy",
         MADE,
@@ -351,7 +351,7 @@ const STEPS: &[Kind] = &[
 
 const ORDER: &str = "order the two";
 
-/// Steps before a wait, the step that waits, and steps that are accepted only after the wait.
+/// For each verb that waits: the steps before the wait, the step that waits, and steps that are accepted only after it.
 const WAITS: &[(&str, &str, &str)] = &[
     (LAUNCHED, "sync: s", READS),
     ("LAUNCHED\nrecord: {event: e, stream: s}", "sync_event: e", READS),
@@ -388,7 +388,7 @@ fn messages(steps: &str) -> Vec<String> {
     mistakes("family/case", &text, &kernels).into_iter().map(|m| m.message).collect()
 }
 
-/// Returns the names of the effects of the calls in a case's first trial, as the analyses get them.
+/// Returns the names of all effects that the analyses see at the calls of a case's first trial.
 fn effects(text: &str, kernels: &Kernels) -> BTreeSet<String> {
     let case = Case::parse("family/case", text).unwrap_or_else(|wrong| panic!("{wrong:?}: {text}"));
     let plan = lower(&case, &case.trials()[0], kernels, &[]).expect("it was checked").plan;
@@ -410,8 +410,9 @@ fn effects(text: &str, kernels: &Kernels) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the differences between the declaration of a call and its function in the table: in the C++ arguments, in
-/// the stream, in whether a capture makes the call a node, and in the effects on memory.
+/// Returns the differences between the declaration of a call and the entry of its function in the table of HIP
+/// functions: in the C++ arguments, in the stream, in whether a capture makes the call a node, and in the effects on
+/// memory.
 fn otherwise(call: &Call, function: &HipFunction) -> Vec<String> {
     let mut wrong = Vec::new();
     let Cpp::Function(template) = call.cpp() else { return wrong };
@@ -423,7 +424,7 @@ fn otherwise(call: &Call, function: &HipFunction) -> Vec<String> {
     for (argument, parameter) in arguments.iter().zip(&function.parameters) {
         let (name, ty) = (parameter.name, parameter.ty);
         let right = match argument.strip_prefix("&{").and_then(|rest| rest.strip_suffix('}')) {
-            // The argument receives a result or a new handle.
+            // The function writes a result or a new handle through this argument.
             Some(given) => {
                 let out = matches!(parameter.role, HipRole::Out(_) | HipRole::InOut);
                 let of = given.split_once(": ").map(|(_, of)| of);
@@ -434,7 +435,7 @@ fn otherwise(call: &Call, function: &HipFunction) -> Vec<String> {
                 "event" => ty == "hipEvent_t",
                 "graph" => ty == "hipGraph_t",
                 "exec" => ty == "hipGraphExec_t",
-                // An argument that has the name of a parameter must be passed to that parameter.
+                // If an argument is named like a parameter of the function, it must be passed to that parameter.
                 _ => {
                     !arguments.contains(&&*format!("{{{name}}}"))
                         || *argument == format!("{{{name}}}")
@@ -535,7 +536,7 @@ fn every_step_is_read_and_analysed() {
                 found.iter().any(|message| message.contains(part)),
                 "{verb}, then {then}: {found:?}"
             );
-            // Without the tested step, the mistake must disappear. Otherwise the step is not its cause.
+            // Without the tested step, the message must disappear. Otherwise another step is its cause.
             if *part == ORDER && !["fill", "equal", "differ", "rand_stream"].contains(verb) {
                 let without = messages(&format!("{before}\n{then}"));
                 let same = without.iter().any(|message| found.contains(message));
@@ -555,8 +556,8 @@ fn every_wait_is_analysed() {
     }
 }
 
-/// For a function with a step of its own, the message names that step. For an unknown function, the message lists known
-/// functions.
+/// If a function has a verb of its own, the message names that verb. For an unknown function, the message suggests
+/// known functions.
 #[test]
 fn hip_step_suggests_the_step_of_a_function() {
     let help = |function: &str| {

@@ -1,4 +1,4 @@
-//! Tests that a plan that is written as a case lowers to the same plan.
+//! Tests that lowering a written case results in the plan from which the case was written.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use plan::{Call, Plan, Step};
 
 use super::texts::{KERNELS, PLANS};
 
-/// Returns the plan without the parts that a written case cannot preserve: the trial's name, lines, ids and stamps.
+/// Returns the plan without what a written case cannot preserve: the trial's name, line numbers, ids and stamps.
 fn comparable(plan: &Plan) -> Plan {
     fn walk(steps: &mut [Step], ids: &mut HashMap<u32, u32>) {
         for step in steps {
@@ -51,7 +51,7 @@ fn every_trial_of_the_library_survives() {
         for trial in case.trials() {
             let plan = analyse(&case, &trial, &KERNELS).expect("a good trial");
             let mut header = Header::of(&case, &trial);
-            // The written case gets its libraries and functions from the plan.
+            // A written case takes its libraries and functions from the plan.
             header.needs.libraries = plan.libraries.clone();
             check(&case.trial_id(&trial), &plan, &header, &KERNELS);
             trials += 1;

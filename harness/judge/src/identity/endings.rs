@@ -1,17 +1,18 @@
-//! Finds the reason for the end of a process in its output.
+//! Finds out from the output of a process why it ended.
 
 use super::SourcePlace;
 
-/// Maximum length of a last line that is recorded, in characters.
+/// Maximum length, in characters, of the last line of output in a signature.
 const LONGEST: usize = 100;
 
 const TRACEBACK: &str = "Traceback (most recent call last):";
 
-/// Parts of paths that mark a file as not the user's own: Python's library, installed packages and rocrepro's helper.
+/// Fragments of paths that belong to files which the user did not write: Python's library, installed packages and
+/// rocrepro's helper.
 const INSTALLED: [&str; 5] =
     ["/site-packages/", "/dist-packages/", "/lib/python", "<frozen ", "/rocrepro.py"];
 
-/// Parts of names of variables whose values are removed, because they may be secrets.
+/// Fragments of variable names whose values may be secrets. Such values are removed from recorded lines.
 const SECRET: [&str; 7] =
     ["passw", "secret", "token", "api_key", "access_key", "credential", "authorization"];
 
@@ -19,11 +20,12 @@ const SECRET: [&str; 7] =
 pub(crate) struct Raised {
     pub(crate) name: String,
     pub(crate) text: String,
-    /// Innermost place in the user's own files. If the traceback contains no such place, the innermost place of all.
+    /// Innermost place in the user's own files. If the traceback contains no such place, the innermost place in any
+    /// file.
     pub(crate) place: Option<SourcePlace>,
 }
 
-/// Returns the last exception that Python reported.
+/// Returns the last exception whose traceback Python printed.
 pub(crate) fn raised(text: &str) -> Option<Raised> {
     let (_, report) = text.rsplit_once(TRACEBACK)?;
     let mut lines = report.lines().skip(1);
@@ -46,8 +48,8 @@ pub(crate) fn raised(text: &str) -> Option<Raised> {
     })
 }
 
-/// Returns a place in the thread that received the signal, from the report of Python's `faulthandler`: the innermost
-/// place in the user's own files.
+/// Returns where the thread that received a signal was, from the report of Python's `faulthandler`: the innermost place
+/// in the user's own files.
 pub(super) fn last_place(text: &str) -> Option<SourcePlace> {
     let (_, report) = text.split_once("Fatal Python error: ")?;
     let (_, thread) = report.split_once("Current thread ")?;
@@ -55,7 +57,7 @@ pub(super) fn last_place(text: &str) -> Option<SourcePlace> {
     own(frames)
 }
 
-/// Returns the reason why a C++ program aborted: the type of an uncaught exception, or a failed assertion.
+/// Returns why a C++ program aborted: the type of an uncaught exception, or the text of a failed assertion.
 pub(super) fn gave_up(text: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let thrown = line.split_once("terminate called after throwing an instance of '");
@@ -66,7 +68,7 @@ pub(super) fn gave_up(text: &str) -> Option<String> {
     })
 }
 
-/// Parses a line of a traceback, for example `  File "PATH", line 12, in main`. The folder of the file is kept.
+/// Parses a line of a traceback, for example `  File "PATH", line 12, in main`. The path of the file is kept as it is.
 fn frame(line: &str, before_function: &str) -> Option<SourcePlace> {
     let (file, rest) = line.strip_prefix("  File \"")?.split_once("\", line ")?;
     let (number, name) = rest.split_once(before_function).unwrap_or((rest, ""));
@@ -77,8 +79,8 @@ fn frame(line: &str, before_function: &str) -> Option<SourcePlace> {
     })
 }
 
-/// Returns the first place in one of the user's own files. If no place is in such a file, returns the first place of
-/// all. The folder of the file is removed.
+/// Returns the first place in one of the user's own files. If no place is in such a file, returns the first of all
+/// places. The folder is removed from the path of the file.
 fn own(places: impl Iterator<Item = SourcePlace>) -> Option<SourcePlace> {
     let places: Vec<SourcePlace> = places.collect();
     let is_own = |place: &&SourcePlace| {
@@ -96,7 +98,7 @@ pub(super) fn without_module(name: &str) -> &str {
 }
 
 /// Returns the last line of a text that is not blank. If the text contains a Python traceback, returns the line that
-/// names the exception.
+/// names the exception instead.
 pub fn last_words(text: &str) -> Option<&str> {
     let lines = || text.lines().map(str::trim_end).filter(|line| !line.trim().is_empty());
     let traceback = lines().enumerate().filter(|(_, line)| line.trim() == TRACEBACK).last();
@@ -140,7 +142,8 @@ fn secret(word: &str) -> Option<&str> {
     SECRET.iter().any(|part| lower.contains(part)).then_some(name)
 }
 
-/// Returns the name of a function; an empty text for code outside of functions, which Python calls `<module>`.
+/// Returns the name of a function for a signature; an empty text for code outside of functions, which Python calls
+/// `<module>`.
 pub(crate) fn function(name: &str) -> String {
     let name = name.trim().trim_matches(['<', '>']);
     if name == "module" { String::new() } else { name.to_owned() }

@@ -1,4 +1,4 @@
-//! Decides whether the work of a program reached the emulated device, and through which HIP runtime.
+//! Determines whether the work of a program reached the emulated device, and through which HIP runtime.
 
 use device::{Mapped, Witness};
 use plan::program::ProgramBody;
@@ -8,18 +8,18 @@ use crate::{Kind, Outcome, ProgramContext, ProgramSeen, Said};
 /// Beginning of the message in which the loader or Python reports an HSA function that no loaded library defines.
 const UNDEFINED: &str = "undefined symbol: hsa_";
 
-/// Returns the HIP runtime that the program contained itself; `None` if the program used the HIP runtime of the stack,
-/// whose build id is `runtime`.
+/// Returns the HIP runtime that the program used if it is not the stack's own, whose build id is `runtime`; otherwise
+/// `None`.
 pub fn brought<'a>(witnesses: &'a [Witness], runtime: Option<&str>) -> Option<&'a Mapped> {
     let reached = witnesses.iter().filter(|witness| witness.reached);
     reached.filter_map(Witness::hip).find(|hip| hip.build_id.as_deref() != runtime)
 }
 
 /// Replaces a skip by a `no-verdict` outcome if the program may have skipped only because its calls bypassed the
-/// device.
+/// emulated device.
 ///
-/// A program that the stack's compiler built is linked to HIP. HIP is therefore loaded even if the program skips for
-/// another reason.
+/// A program that the stack's compiler built is linked to HIP. Therefore it loads HIP even if it skips for another
+/// reason.
 pub(crate) fn instead_of_skip(
     seen: &ProgramSeen<'_>,
     context: &ProgramContext<'_>,
@@ -33,7 +33,7 @@ pub(crate) fn instead_of_skip(
     why.map_or(skip.clone(), |outcome| outcome.with([format!("The program: {}", skip.summary)]))
 }
 
-/// Returns a `no-verdict` outcome if calls of the program bypassed the device, or may have bypassed it.
+/// Returns a `no-verdict` outcome if calls of the program bypassed the emulated device, or may have bypassed it.
 pub(crate) fn astray(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     if let Some(symbol) = undefined(seen) {
         let why = format!(
@@ -59,7 +59,7 @@ pub(crate) fn astray(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     Some(Outcome::no_verdict("stack", why))
 }
 
-/// Returns a `no-verdict` outcome if the program loaded HIP but no process initialised the device.
+/// Returns a `no-verdict` outcome if the program loaded HIP but none of its processes initialised the emulated device.
 pub(crate) fn never(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     if seen.witnesses.iter().any(|witness| witness.reached) {
         return None;
@@ -77,7 +77,7 @@ fn hint_newer() -> String {
     "Hint: use an older version of the package that brings ROCm, or a newer rocrepro".to_owned()
 }
 
-/// Returns the HSA function that the loader did not find. Searches the program's messages and output.
+/// Returns the name of the HSA function that the loader did not find, from the program's messages and output.
 fn undefined(seen: &ProgramSeen<'_>) -> Option<String> {
     let exceptions = seen.said.iter().filter_map(|said| match said {
         Said::Exception { text, .. } => Some(text.as_str()),

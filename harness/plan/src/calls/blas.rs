@@ -6,7 +6,7 @@ family! { blas
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("creation of handle {handle}"); cpp: Function("hipblasLtCreate(&{handle})");
 
-    /// Queries the algorithms for one problem. The returned value is their number.
+    /// Queries the algorithms for one matrix product. The returned value is the number of algorithms.
     BlasltHeuristic { handle: Name as uses(Blaslt), problem: MatmulProblem as plain }
         verb: by_hand blaslt_heuristic [handle, dtype, m, n, k, transpose, bias]
             "ask for matmul algorithms; gives their number";
@@ -24,8 +24,8 @@ family! { blas
         in_capture: Now; by_hand: []; gives: Number(&[]); effect: nothing;
         words: ("heuristic of hipBLASLt"); cpp: Product;
 
-    /// Multiplies with the heuristic's first algorithm that needs no workspace. The status is
-    /// `HIPBLAS_STATUS_NOT_SUPPORTED` if every algorithm needs a workspace.
+    /// Computes a matrix product with the first algorithm that the heuristic returns and that needs no workspace. If
+    /// every algorithm needs a workspace, the status is `HIPBLAS_STATUS_NOT_SUPPORTED`.
     BlasltMatmul {
         handle: Name as uses(Blaslt),
         problem: MatmulProblem as plain,

@@ -1,6 +1,6 @@
 family! { copies
 
-    /// Copies a flat range; `api` selects the function.
+    /// Copies a contiguous range of bytes; `api` selects the function.
     Copy {
         to: Place as writes(Any),
         from: Place as reads(Any),

@@ -1,14 +1,14 @@
 //! Effects of calls, as values. The declarations of calls contain these values, and the analyses match on them. If a
-//! variant is added, the compiler lists every analysis that must handle it. A new call with existing effects needs no
-//! change of the analyses.
+//! variant is added, the compiler lists every analysis that must handle it. A new call whose effects already exist
+//! needs no change of the analyses.
 
 use crate::{Arg, Box3d, DEFAULT_STREAM, Dtype, HipArg, MatmulProblem, Operands, Place, Plan};
 
-/// Effect of a call on memory. Reads are included.
+/// Effect of a call on memory: which buffers it allocates, frees, reads and writes.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the fields are what the call is given")]
 pub enum OnMemory<'a> {
-    /// No access to buffers.
+    /// Accesses no buffer.
     Nothing,
     /// Allocates a buffer with uninitialised content.
     Alloc(&'a str),
@@ -20,22 +20,23 @@ pub enum OnMemory<'a> {
     Fill { buffer: &'a str, stamp: u32 },
     /// Fills a buffer with [`small_numbers`](crate::small_numbers).
     FillNumbers { buffer: &'a str, dtype: Dtype, stamp: u32 },
-    /// Copies a flat range of bytes.
+    /// Copies a contiguous range of bytes.
     Copy { to: &'a Place, from: &'a Place, bytes: u64 },
-    /// Copies rows. The second field of each pair is the distance between two rows, in bytes.
+    /// Copies `height` rows of `width` bytes. The number beside each place is the distance between two rows, in bytes.
     Rows { to: (&'a Place, u64), from: (&'a Place, u64), width: u64, height: u64 },
     /// Copies a box of bytes, rows and slices.
     Boxes { to: &'a Box3d, from: &'a Box3d, size: [u64; 3] },
     /// Sets all bytes of a box to one value.
     SetBox { to: &'a Box3d, value: u8, size: [u64; 3] },
-    /// Sets elements to a value. `element` is the size of one element, and `bytes` the size of the range, in bytes.
+    /// Sets each element of a range to a value. `element` is the size of one element, and `bytes` the size of the
+    /// range, in bytes.
     Set { to: &'a Place, value: u32, element: u64, bytes: u64 },
     /// Adds one to each byte of a buffer.
     CountUp(&'a str),
     /// Writes `count` random 32-bit words.
     Generate { to: &'a Place, count: u64 },
-    /// Accesses the ranges that the table in `hip.rs` lists for the function. The content of the written bytes is
-    /// unknown.
+    /// Accesses the ranges that the table in `hip.rs` lists for the function. The bytes that the function writes are
+    /// unknown to the model.
     Foreign { function: &'a str, args: &'a [HipArg] },
     /// Computes a matrix product.
     Product { problem: &'a MatmulProblem, operands: &'a Operands },
@@ -51,11 +52,11 @@ pub enum OnMemory<'a> {
     Guards(&'a str),
 }
 
-/// Effect of a call on captures, graphs, and the state that they depend on.
+/// Effect of a call on captures and graphs, and on the state that captures depend on.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the fields are the names that the call is given")]
 pub enum OnCaptures<'a> {
-    /// No effect.
+    /// No effect on captures or graphs.
     Nothing,
     /// Begins a capture on a stream.
     Begin(&'a str),
@@ -67,7 +68,7 @@ pub enum OnCaptures<'a> {
     AddChild { graph: &'a str, child: &'a str },
     /// Creates a copy of a graph in its current state.
     Clone { clone: &'a str, graph: &'a str },
-    /// Reads the structure of a graph, which must exist.
+    /// Reads the structure of a graph; the graph must exist.
     LookAt(&'a str),
     /// Creates an executable graph from the current state of a graph.
     Instantiate { exec: &'a str, graph: &'a str },
@@ -83,7 +84,7 @@ pub enum OnCaptures<'a> {
     NewGenerator(&'a str),
     /// Creates an event that was never recorded.
     NewEvent(&'a str),
-    /// Allocates memory. The address may be one that a freed buffer had.
+    /// Allocates memory. The new address may be the address of a freed buffer.
     Allocated,
 }
 
@@ -91,16 +92,16 @@ pub enum OnCaptures<'a> {
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the fields are the names that the call is given")]
 pub enum OnOrder<'a> {
-    /// No effect, and no access to buffers.
+    /// Neither orders work nor accesses buffers.
     Nothing,
-    /// Accesses buffers in the order of the host or of the stream that executes the work.
+    /// Accesses buffers in program order on the host, or in the order of the stream that executes the work.
     InTurn,
-    /// Accesses buffers like [`InTurn`](OnOrder::InTurn). From now on, the name refers to new memory.
+    /// Accesses buffers like [`InTurn`](OnOrder::InTurn). From this call on, the buffer's name refers to new memory.
     Alloc(&'a str),
     /// Frees a buffer. Depending on the kind of memory, the host waits for all work, or the free is ordered like
     /// [`InTurn`](OnOrder::InTurn).
     Free(&'a str),
-    /// Records in an event all work that has been enqueued to the stream so far.
+    /// Records in an event all work that has been enqueued to a stream so far.
     Record { event: &'a str, stream: &'a str },
     /// Makes a stream wait for an event.
     WaitEvent { stream: &'a str, event: &'a str },
@@ -110,11 +111,11 @@ pub enum OnOrder<'a> {
     NewEvent(&'a str),
     /// Makes the host wait for a stream.
     Sync(&'a str),
-    /// Makes the host wait for all work.
+    /// Makes the host wait for all work on the device.
     SyncDevice,
     /// Destroys a stream. Its pending work may continue.
     EndStream(&'a str),
-    /// Executes the nodes of an executable graph after the pending work of a stream.
+    /// Executes the nodes of an executable graph after the earlier work of a stream.
     Replay { exec: &'a str, stream: &'a str },
 }
 
@@ -127,22 +128,22 @@ pub enum WorkStream<'a> {
     NullStream,
     /// The stream that the call names.
     Stream(&'a str),
-    /// The stream that the call names, through a library above HIP.
+    /// The stream that the call passes to hipRAND, hipBLASLt or rocBLAS, which enqueues the work.
     Library(&'a str),
     /// The stream that is assigned to this random generator.
     Generator(&'a str),
-    /// The stream that the call names. The call enqueues only a marker, for example an event.
+    /// The stream that the call names, to which it enqueues only a marker such as an event.
     Mark(&'a str),
     /// The stream that the call names if the buffer is pool memory, else the host.
     #[allow(missing_docs, reason = "as the names say")]
     Pool { buffer: &'a str, stream: &'a str },
-    /// The host if it can access this buffer, else the null stream.
+    /// The host if it can access this buffer directly, else the null stream.
     NearestTo(&'a str),
 }
 
 impl<'a> WorkStream<'a> {
-    /// Returns the stream that executes a function with an asynchronous form: the named stream for that form, else the
-    /// null stream.
+    /// Returns the stream that executes the work of a function that has a synchronous and an asynchronous form:
+    /// `stream` for the asynchronous form, else the null stream.
     pub(super) fn asynchronous(asynchronous: bool, stream: &'a str) -> Self {
         if asynchronous { WorkStream::Stream(stream) } else { WorkStream::NullStream }
     }
@@ -167,14 +168,14 @@ impl<'a> WorkStream<'a> {
     }
 }
 
-/// The part of a call's work that has completed when the call returns, as the interface promises. Work that the host
-/// executes itself has always completed.
+/// The part of a call's work that HIP guarantees to have completed when the call returns. Work that the host executes
+/// itself has always completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are what the call is given")]
 pub enum CompletedOnReturn<'a> {
-    /// No work.
+    /// No part of the work has necessarily completed.
     Nothing,
-    /// The part that the interface promises for copies between the memory kinds of these buffers.
+    /// The part that HIP guarantees for copies between the memory kinds of these two buffers.
     Copy { asynchronous: bool, to: &'a str, from: &'a str },
 }
 
@@ -182,9 +183,9 @@ pub enum CompletedOnReturn<'a> {
 pub trait Asynchronous {
     /// Returns true if the host continues before the work has completed.
     fn goes_on(&self) -> bool;
-    /// Returns true if the field selects the simplest function of its family.
+    /// Returns true if the field selects the simplest function of the call's family, for example hipMemcpy.
     fn is_plain(&self) -> bool;
-    /// Selects the simplest function of the family.
+    /// Makes the field select the simplest function of the call's family.
     fn make_plain(&mut self);
 }
 

@@ -63,7 +63,7 @@ family! { events
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("query of event {event}"); cpp: Function("hipEventQuery({event})");
 
-    /// Measures the time between two events. The returned value is in whole microseconds.
+    /// Measures the time between two events. The returned value is in microseconds, rounded to a whole number.
     EventElapsed { start: Name as uses(Event), end: Name as uses(Event) }
         verb: keys elapsed
             "give the microseconds between two events, which are made with timing; `gives: steady` fails if longer than 20 x the \

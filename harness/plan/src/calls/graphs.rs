@@ -10,22 +10,22 @@ family! { graphs
         words: ("graph of {nodes} empty nodes"); cpp: Graph;
 
     /// Adds a node with the effect of `node` after the last node of a graph that [`EmptyGraph`](Call::EmptyGraph)
-    /// created. The called function is the one in the row `by_hand` of `node`.
+    /// created. The HIP function for it is in the row `by_hand` of the declaration of `node`.
     AddNode { graph: Name as uses(Graph), node: Box<Call> as node }
         verb: part node "graph";
         makes: { |plan| (node.by_hand(), node.needed_functions(plan)) };
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("{} as a node of {graph}", node.words()); cpp: Graph;
 
-    /// Queries the nodes of a graph. The returned value is their number.
+    /// Queries the nodes of a graph. The returned value is the number of nodes.
     GraphNodeCount { graph: Name as uses(Graph) }
         verb: value node_count "give the number of nodes of a graph";
         makes: ["hipGraphGetNodes"];
         in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: LookAt(graph) };
         words: ("node count of {graph}"); cpp: Function("hipGraphGetNodes({graph}, nullptr, &{nodes: size_t})");
 
-    /// Adds a node that executes the current nodes of another graph. The node follows the last node of a graph that
-    /// [`EmptyGraph`](Call::EmptyGraph) created.
+    /// Adds a node that executes the current nodes of the graph `child`. The node follows the last node of `graph`,
+    /// which [`EmptyGraph`](Call::EmptyGraph) created.
     GraphAddChild { graph: Name as uses(Graph), child: Name as uses(Graph) }
         verb: keys child_graph "add a node that does all that the graph `child` does, behind the last one";
         makes: ["hipGraphAddChildGraphNode"];
@@ -38,14 +38,14 @@ family! { graphs
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: Clone { clone, graph } };
         words: ("clone of {graph}"); cpp: Function("hipGraphClone(&{clone}, {graph})");
 
-    /// Queries the root nodes of a graph. The returned value is their number.
+    /// Queries the root nodes of a graph. The returned value is the number of root nodes.
     GraphRootCount { graph: Name as uses(Graph) }
         verb: value root_count "give the number of nodes of a graph that wait for no other";
         makes: ["hipGraphGetRootNodes"];
         in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: LookAt(graph) };
         words: ("root count of {graph}"); cpp: Function("hipGraphGetRootNodes({graph}, nullptr, &{roots: size_t})");
 
-    /// Queries the edges of a graph. The returned value is their number.
+    /// Queries the edges of a graph. The returned value is the number of edges.
     GraphEdgeCount { graph: Name as uses(Graph) }
         verb: value edge_count "give the number of edges between the nodes of a graph";
         makes: ["hipGraphGetEdges"];
@@ -72,8 +72,8 @@ family! { graphs
         };
         words: ("launch of graph {exec}"); cpp: Function("hipGraphLaunch({exec}, {stream})");
 
-    /// Updates an executable graph. The returned value is `success` or the reason of a failure, and cases cannot check
-    /// it.
+    /// Updates an executable graph to a graph. The returned value is `success` or the reason of the failure. Cases
+    /// cannot check the returned value.
     GraphExecUpdate { exec: Name as uses(Exec), graph: Name as uses(Graph) }
         verb: keys update_graph "update an executable graph from a graph";
         makes: ["hipGraphExecUpdate"];

@@ -1,5 +1,5 @@
-//! Calls of any libamdhip64 function in the table, and reads of the values that these calls returned. The effect of a
-//! call follows from the roles of its parameters.
+//! Calls of any libamdhip64 function in the table of `hip.rs`, and reads of the values that these calls returned. The
+//! effect of a call follows from the roles of its parameters.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -11,8 +11,8 @@ use crate::{HipArg, HipRole, hip_accesses, hip_function, number_of};
 
 family! { hip
 
-    /// Calls a function of the table in `hip/functions.txt`. The returned value is the function's text, or its first
-    /// result.
+    /// Calls a function of the table in `hip/functions.txt`. The returned value is the first result of the function, or
+    /// the text that it returns in place of a status.
     Hip { function: Name as plain, args: Vec<HipArg> as given(function) }
         verb: by_hand hip [call, args]
             "call a function of libamdhip64 from the table; `gives` refers to the first value that it returns. Of the \
@@ -29,8 +29,8 @@ family! { hip
         };
         words: ("{function}"); cpp: Hip;
 
-    /// Reads a value that an earlier call returned. With `against`, the value is compared with another value, and the
-    /// returned value is `same`, `less`, `more` or `other`.
+    /// Reads a value that an earlier `hip` step returned. With `against`, the value is compared with another one, and
+    /// the returned value is `same`, `less`, `more` or `other`.
     HipValue {
         of: Name as uses(Value),
         function: Name as plain,
@@ -124,7 +124,8 @@ pub(super) fn work_stream<'a>(function: &str, args: &'a [HipArg]) -> WorkStream<
     }
 }
 
-/// Returns the part of the work that has completed on return. The interface makes such promises only for copies.
+/// Returns the part of the work that has completed when the function returns. Only for copies does HIP guarantee
+/// anything.
 pub(super) fn over<'a>(function: &'a str, args: &'a [HipArg]) -> CompletedOnReturn<'a> {
     match on_memory(function, args) {
         OnMemory::Copy { to, from, .. } => {

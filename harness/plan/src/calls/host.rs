@@ -2,8 +2,8 @@
 
 family! { host
 
-    /// Fills a buffer from the host with the [`pattern`](crate::pattern) of [`fill_stamp`](crate::fill_stamp). Each
-    /// write has a pattern of its own, so that wrong bytes can be traced to it.
+    /// Fills a buffer from the host with the [`pattern`](crate::pattern) of [`fill_stamp`](crate::fill_stamp). The
+    /// pattern differs between all fills of a trial, so that wrong bytes can be traced to one of them.
     Fill { buffer: Name as writes(Host), stamp: u32 as plain }
         verb: by_hand fill [buffer, numbers]
             "write a fresh pattern from the host, or small whole `numbers` of a type";
@@ -70,21 +70,21 @@ family! { host
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only memory: Guards(buffer) };
         words: (""); cpp: Check;
 
-    /// Suspends the host for `ms` milliseconds.
+    /// Makes the host thread sleep for `ms` milliseconds.
     Sleep { ms: u64 as number }
         verb: by_hand sleep [] "let the host sleep, in milliseconds";
         makes: ["host sleep"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("sleep of {ms} ms"); cpp: Host;
 
-    /// Executes the steps of the body `count` times.
+    /// Executes the steps in `body` `count` times.
     Repeat { count: u32 as number, body: Vec<Step> as block }
         verb: block repeat [count, steps] "run steps several times";
         makes: ["repeat"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("{count} iterations"); cpp: Block;
 
-    /// Executes the steps of the body on a second host thread. The first thread waits for it at the end of the block.
+    /// Executes the steps in `body` on a second host thread, and waits for the thread at the end of the block.
     Thread { body: Vec<Step> as block }
         verb: block thread [] "run steps on a second host thread and join it";
         makes: ["thread"];

@@ -59,8 +59,8 @@ family! { kernels
         };
         words: ("launch of {kernel}"); cpp: Kernel;
 
-    /// Looks up a symbol in a kernel's module: a function with hipModuleGetFunction, or a variable with
-    /// hipModuleGetGlobal if `variable` is set. The returned value of the latter is the variable's size in bytes.
+    /// Looks up a symbol in the module of a kernel: a variable with hipModuleGetGlobal if `variable` is set, else a
+    /// function with hipModuleGetFunction. For a variable, the returned value is its size in bytes.
     FindSymbol {
         kernel: Name as uses(Kernel),
         symbol: String as text,

@@ -6,37 +6,38 @@ use crate::{
     Name, Place, RandKind, StreamKind, choice::choices,
 };
 
-/// Source of the values in a verb's mapping. If a value is missing or wrong, the implementation reports the mistake and
-/// returns `None`. If the verb has a single value in place of a mapping, every key refers to that value.
+/// Reader for the keys below a verb in a case file, which the crate `case` implements. If a value is missing or wrong,
+/// a method reports the mistake and returns `None`. If the verb has a single value in place of a mapping, every key
+/// refers to that value.
 pub trait Keys {
     /// Returns the name of a stream; the null stream if the key is missing.
     fn stream(&mut self, key: &str) -> Option<Name>;
     /// Returns the name of a stream that the call creates.
     fn new_stream(&mut self, key: &str) -> Option<Name>;
-    /// Returns the name of an object of kind `thing`, neither stream nor buffer.
+    /// Returns the name of an object of kind `thing`, which is neither a stream nor a buffer.
     fn thing(&mut self, key: &str, thing: Thing) -> Option<Name>;
-    /// Returns the name of a buffer of the case.
+    /// Returns the name of a buffer that the case declares.
     fn buffer(&mut self, key: &str) -> Option<Name>;
-    /// Returns a text.
+    /// Returns the text under a key.
     fn text(&mut self, key: &str) -> Option<String>;
     /// Returns a whole number. Without a default, a missing key is a mistake.
     fn number<T: TryFrom<u64>>(&mut self, key: &str, default: Option<T>) -> Option<T>;
     /// Returns a flag; false if the key is missing.
     fn flag(&mut self, key: &str) -> Option<bool>;
-    /// Returns one of the words of `T`. Without a default, a missing key is a mistake.
+    /// Returns the value of `T` whose keyword the key has. Without a default, a missing key is a mistake.
     fn choice<T: Choice>(&mut self, key: &str, default: Option<T>) -> Option<T>;
     /// Reports a mistake if the verb has a value.
     fn nothing(&mut self);
 }
 
-/// One value of a call, in the form in which a case contains it.
+/// One value of a call, in the form in which a case file contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// Name of the field and of its key.
+    /// Name of the field, which is also its key in a case.
     pub key: &'static str,
-    /// The value as text.
+    /// The value as text, as it is written in the case file.
     pub value: Cow<'a, str>,
-    /// Kind of the value.
+    /// Kind of value that the field contains.
     pub holds: FieldKind,
     /// True if the value is the default, so that the key can be omitted.
     pub usual: bool,
@@ -47,13 +48,13 @@ pub struct Field<'a> {
 pub enum FieldKind {
     /// Name of an object, and how the call uses the object.
     Name(Thing, NamedAs),
-    /// Name of a buffer, with an offset in bytes. The case contains the offset under a second key.
+    /// Name of a buffer, with an offset in bytes. The offset has a second key in a case.
     Place(u64),
     /// Arbitrary text.
     Text,
     /// A number or a flag.
     Number,
-    /// One of the words of a [`Choice`].
+    /// A keyword of a [`Choice`].
     Word,
 }
 
@@ -82,14 +83,14 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Comparison of a number with the first number that the same verb returned in the trial.
+/// Comparisons of the number that a call returns with the first number that the same verb returned in the trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstValueCheck {
-    /// At least as many bytes of device memory are free as the first time.
+    /// At least as many bytes of device memory are free as at the first query.
     Returned,
-    /// Exactly as many bytes of device memory are free as the first time.
+    /// Exactly as many bytes of device memory are free as at the first query.
     Unchanged,
-    /// The interval is at most 20 times the first one, plus one second.
+    /// The measured interval is at most 20 times the first one, plus one second.
     Steady,
 }
 

@@ -1,7 +1,7 @@
 family! { memory
 
-    /// Allocates a buffer with guards, with the function for its [`Memory`](crate::Memory). Pool memory is allocated in
-    /// the order of `stream`.
+    /// Allocates a buffer and its guards with the function for its kind of [`Memory`](crate::Memory). Pool memory is
+    /// allocated in the order of `stream`.
     Alloc { buffer: Name as makes(Buffer), stream: Name as uses(Stream) }
         verb: by_hand alloc [buffer, stream] "allocate a buffer here instead of before the steps";
         makes: { |plan| plan.memory(buffer) => {
@@ -23,8 +23,8 @@ family! { memory
         };
         words: ("allocation of {buffer}"); cpp: Memory;
 
-    /// Frees a buffer. If the buffer was freed before, frees its old address again. Pool memory is freed in the order
-    /// of `stream`.
+    /// Frees a buffer. If the buffer has been freed before, passes its old address to the function again. Pool memory
+    /// is freed in the order of `stream`.
     Free { buffer: Name as ends(Buffer), stream: Name as uses(Stream) }
         verb: by_hand free [buffer, stream] "free a buffer here instead of after the steps";
         makes: { |plan| plan.memory(buffer) => {

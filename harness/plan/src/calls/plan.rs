@@ -1,5 +1,5 @@
-//! The type of a plan, which contains all calls of one process as steps. This module is part of `calls`, because some
-//! calls contain steps.
+//! The type of a plan, which contains all calls of a trial as steps. This module is part of `calls`, because some calls
+//! contain steps.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{Buffer, ByVersion, Memory, OwnKernel, Place, StreamKind};
 /// Version of the plan format. A worker rejects plans of other versions.
 pub const PLAN_VERSION: u32 = 4;
 
-/// All calls that one process makes for one trial.
+/// All calls that one worker process makes for one trial, and what it needs for them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Format version, see [`PLAN_VERSION`].
@@ -22,17 +22,17 @@ pub struct Plan {
     /// Environment variables that the case sets before the process starts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Resource limits that are set before the process starts: `stack`, `core` and `files`. They override the usual
-    /// limits.
+    /// Resource limits that are set before the process starts: `stack`, `core` and `files`. They override the default
+    /// limits of a worker.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, String>,
     /// Libraries other than HIP and hipRTC that the plan uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub libraries: Vec<Library>,
-    /// Functions that must exist. If one is missing, the trial is skipped.
+    /// Functions that the libraries must export. If one is missing, the trial is skipped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<String>,
-    /// Buffers by name.
+    /// Declared buffers, by name.
     pub buffers: BTreeMap<String, Buffer>,
     /// Streams by name, created in the set-up. The null stream `default` is not listed.
     pub streams: BTreeMap<String, StreamKind>,
@@ -89,7 +89,8 @@ impl Plan {
         ]
     }
 
-    /// Returns all steps of all phases in the order of the text. A block is followed by the steps inside it.
+    /// Returns all steps of all phases, in the order in which the case lists them. A block is followed by the steps
+    /// inside it.
     pub fn steps(&self) -> Vec<&Step> {
         fn walk<'a>(steps: &'a [Step], out: &mut Vec<&'a Step>) {
             for step in steps {
@@ -119,8 +120,8 @@ impl Plan {
         self.memory(buffer).is_some_and(Memory::on_host)
     }
 
-    /// Returns whether the source and the target of a copy with explicit direction are host memory. Managed memory
-    /// counts as device memory.
+    /// Returns two flags for a copy with explicit direction: true if the source is host memory, and true if the target
+    /// is. Managed memory counts as device memory.
     pub fn ends_on_host(&self, from: &Place, to: &Place) -> (bool, bool) {
         let on_host = |place: &Place| {
             let memory = self.memory(&place.buffer);
@@ -135,7 +136,7 @@ impl Plan {
     }
 }
 
-/// Phase of a worker.
+/// Phase of a worker process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -197,11 +198,11 @@ impl Library {
 pub struct Step {
     /// Id of the step: unique in the plan, and equal in all runs of the plan.
     pub id: u32,
-    /// The call.
+    /// The call that the step makes.
     #[serde(flatten)]
     pub call: Call,
-    /// Accepted statuses by name, for example `hipSuccess`. Without this field, the worker stops if the call fails.
-    /// With it, the worker continues after any status.
+    /// Accepted statuses by name, for example `hipSuccess`. `None` means that the worker stops if the call fails. If a
+    /// step lists accepted statuses, the worker continues after any status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returns: Option<ByVersion<Vec<String>>>,
     /// Accepted values of a call that returns a value.
@@ -216,7 +217,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Returns true if a failed status ends the trial.
+    /// Returns true if the worker stops when the call fails.
     pub fn checked(&self) -> bool {
         self.returns.is_none()
     }
@@ -228,40 +229,40 @@ impl Call {
         if let Call::Repeat { body, .. } | Call::Thread { body } = self { Some(body) } else { None }
     }
 
-    /// Returns the steps inside a block, mutable; `None` for calls that are not blocks.
+    /// Returns a mutable reference to the steps inside a block; `None` for calls that are not blocks.
     pub fn body_mut(&mut self) -> Option<&mut Vec<Step>> {
         if let Call::Repeat { body, .. } | Call::Thread { body } = self { Some(body) } else { None }
     }
 }
 
-/// A fault injected at a call. [`Order::faults`](crate::Order::faults) contains the probability with which the fault
+/// A fault that is injected at a call. [`Order::faults`](crate::Order::faults) contains the probability with which it
 /// takes effect. If several faults are injected at one call, at most the first one that is drawn takes effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InjectedFault {
-    /// The fault.
+    /// The injected fault.
     pub fault: Fault,
     /// Effect of the fault at this call.
     pub effect: Effect,
 }
 
-/// Effect of a fault at the call at which it is injected.
+/// Effect of an injected fault on the call at which it is injected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// The call is not made, and this status code is returned. With code 0, the caller believes that the call
-    /// succeeded.
+    /// The call is not made, and this status code is returned in its place. With code 0, the caller believes that the
+    /// call succeeded.
     Return(i32),
     /// The call is made. If it fails, success is returned.
     Accept,
     /// The call is made. If it succeeds, this status code is returned.
     Deny(i32),
-    /// The call is made, and a value other than the call's is returned.
+    /// The call is made, and a wrong value is returned in place of the call's value.
     OtherValue,
-    /// The call is made twice, and the second status is returned.
+    /// The call is made twice, and the status of the second call is returned.
     Twice,
-    /// The call is made after a delay, in milliseconds.
+    /// The call is made after a delay of this many milliseconds.
     Late(u64),
-    /// The call is made later: after the next graph launch.
+    /// The call is made after the next graph launch.
     AfterNextLaunch,
     /// The process aborts instead of making the call.
     Abort,

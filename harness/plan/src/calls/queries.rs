@@ -1,13 +1,13 @@
 family! { queries
 
-    /// Queries and clears the last error, which is the status of the call.
+    /// Queries and clears the last error. That error is the status of the call.
     GetLastError
         verb: value get_last_error "read and clear the last error";
         makes: ["hipGetLastError"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("look at the last error"); cpp: Function("hipGetLastError()");
 
-    /// Queries the last error, which is the status of the call.
+    /// Queries the last error. That error is the status of the call.
     PeekAtLastError
         verb: value peek_last_error "read the last error and leave it";
         makes: ["hipPeekAtLastError"];
@@ -23,7 +23,7 @@ family! { queries
         in_capture: Now; by_hand: []; gives: Number(&[FirstValueCheck::Returned, FirstValueCheck::Unchanged]); effect: nothing;
         words: ("look at the free memory"); cpp: Memory;
 
-    /// Queries an attribute of a device. The returned value is the attribute.
+    /// Queries an attribute of a device. The returned value is the value of the attribute.
     DeviceAttribute { attribute: DeviceAttribute as choice, device: u32 as number(0) }
         verb: keys device_attribute
             "give warp_size, max_threads_per_block or multiprocessor_count of a device";

@@ -1,6 +1,6 @@
 family! { rng
 
-    /// Creates a generator: with hiprandCreateGeneratorHost if `host` is set, else with hiprandCreateGenerator.
+    /// Creates a random generator: with hiprandCreateGeneratorHost if `host` is set, else with hiprandCreateGenerator.
     RandCreate {
         generator: Name as makes(Generator),
         kind: RandKind as choice(RandKind::Xorwow),

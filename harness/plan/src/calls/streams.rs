@@ -30,7 +30,7 @@ family! { streams
         in_capture: Refused; by_hand: []; gives: Nothing; effect: nothing;
         words: ("query of stream {stream}"); cpp: Function("hipStreamQuery({stream})");
 
-    /// Queries the flags of a stream. The returned value is the flags with which the stream was created.
+    /// Queries the flags of a stream. The returned value is 1 for a non-blocking stream, else 0.
     StreamGetFlags { stream: Name as uses(Stream) }
         verb: value stream_flags "give the flags of a stream: 1 where it is non_blocking, else 0";
         makes: ["hipStreamGetFlags"];
@@ -38,7 +38,7 @@ family! { streams
         words: ("flags of stream {stream}");
         cpp: Function("hipStreamGetFlags({stream}, &{flags: unsigned int})");
 
-    /// Queries the priority of a stream. The returned value is the priority with which the stream was created.
+    /// Queries the priority of a stream. The returned value is the priority, 0 if the stream was created without one.
     StreamGetPriority { stream: Name as uses(Stream) }
         verb: value stream_priority "give the priority of a stream: 0 where it was created without one";
         makes: ["hipStreamGetPriority"];

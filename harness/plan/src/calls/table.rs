@@ -1,7 +1,7 @@
 //! Macros that generate code from the declarations of calls. `calls.rs` describes the declarations.
 
 /// Collects the declarations of all families of calls. Each family appends its own declarations and invokes the next
-/// family. The last family passes all declarations to `table`.
+/// family. The last family passes all of them to the macro `table`.
 macro_rules! family {
     ($name:ident $($calls:tt)*) => { family! { @define ($) $name $($calls)* } };
     (@define ($d:tt) $name:ident $($calls:tt)*) => {
@@ -18,7 +18,7 @@ macro_rules! gather {
     ([$family:ident $($rest:ident)*] $($calls:tt)*) => { $family! { [$($rest)*] $($calls)* } };
 }
 
-/// Reports the objects that a field of a call names.
+/// Calls `$see` for each object that a field of a call names.
 macro_rules! names {
     ($see:ident, $field:ident, makes $thing:ident) => {
         $see(named(Thing::$thing, $field, NamedAs::Made))
@@ -60,7 +60,7 @@ macro_rules! names {
     (@plain plain) => {};
 }
 
-/// Finds the field that contains the stream of a call.
+/// Expands to the field that contains the stream of a call.
 macro_rules! stream_field {
     ($found:ident, $field:ident, makes Stream) => {
         $found = Some($field)
@@ -74,7 +74,7 @@ macro_rules! stream_field {
     ($found:ident, $field:ident, $($other:tt)*) => {};
 }
 
-/// Finds the field that selects whether a call is asynchronous.
+/// Expands to the field that selects whether a call is asynchronous.
 macro_rules! asynchronous_field {
     ($found:ident, $field:ident, asynchronous) => {
         $found = Some($field)
@@ -82,7 +82,7 @@ macro_rules! asynchronous_field {
     ($found:ident, $field:ident, $($other:tt)*) => {};
 }
 
-/// Expands to the functions of a call. The argument is the row `makes` or `by_hand` of its declaration.
+/// Expands to the functions that a call needs, from the row `makes` or `by_hand` of its declaration.
 macro_rules! functions {
     ([$($function:literal),* $(,)?]) => { &[$($function),*] };
     ({ |$plan:ident| $by:expr => { $($case:pat => [$($function:literal),*]),* $(,)? } }, $given:ident) => {{
@@ -96,7 +96,7 @@ macro_rules! functions {
     ([$($function:literal),* $(,)?], $given:ident) => { &[$($function),*] };
 }
 
-/// Expands to the first function of each alternative in the row `makes` or `by_hand`.
+/// Expands to the first function of each alternative in the row `makes` or `by_hand` of a declaration.
 macro_rules! first {
     ([]) => { &[] };
     ([$first:literal $(, $more:literal)* $(,)?]) => { &[$first] };
@@ -106,7 +106,7 @@ macro_rules! first {
     ({ |$plan:ident| ($first:expr, $else:expr) }) => { &[] };
 }
 
-/// Expands to all functions of all alternatives in the row `makes` or `by_hand`.
+/// Expands to all functions of all alternatives in the row `makes` or `by_hand` of a declaration.
 macro_rules! every {
     ([$($function:literal),* $(,)?]) => { &[$($function),*] };
     ({ |$plan:ident| $by:expr => { $($case:pat => [$($function:literal),*]),* $(,)? } }) => {
@@ -115,7 +115,7 @@ macro_rules! every {
     ({ |$plan:ident| ($first:expr, $else:expr) }) => { &[] };
 }
 
-/// Expands to the keys of a field in a case, with their types.
+/// Expands to the keys that a field has in a case, with the types of their values.
 macro_rules! key {
     ($field:ident, $type:ty, makes $thing:ident) => {
         const { &[Key::new(stringify!($field), KeyType::Name, true)] }
@@ -167,7 +167,7 @@ macro_rules! key {
     };
 }
 
-/// Expands to the verb of a call; to an empty list if the call has no verb of its own.
+/// Expands to a list with the verb of a call; to an empty list if the call has no verb of its own.
 macro_rules! verb {
     (none, $gives:expr, $($field:tt)*) => { &[] };
     (part [$name:ident $about:literal], $gives:expr, $($field:tt)*) => { &[] };
@@ -246,7 +246,7 @@ macro_rules! value {
     };
 }
 
-/// Appends the value of a field to `found`, if a single key contains it.
+/// Appends the value of a field to `found`. Fields that do not correspond to single keys are skipped.
 macro_rules! field {
     ($found:ident, $field:ident, makes $thing:ident) => {
         $found.push(Field::name(stringify!($field), $field, Thing::$thing, NamedAs::Made))
@@ -292,7 +292,7 @@ macro_rules! field {
     ($found:ident, $field:ident, $($other:tt)*) => {};
 }
 
-/// Reads a call if `$verb` is the verb of the call.
+/// Reads a call from a step if the verb of the step is that of the call.
 macro_rules! read {
     ($verb:ident, $from:ident, $call:ident, value $name:ident, []) => {
         if $verb == stringify!($name) {
@@ -357,7 +357,7 @@ macro_rules! writer {
     ($other:ident [$($name:ident)?] $($field:ident: $type:ty),*) => {};
 }
 
-/// Expands to one part of a call's effect.
+/// Expands to one part of a call's effect, for example its effect on memory.
 macro_rules! effect {
     (memory, nothing) => { OnMemory::Nothing };
     (captures, nothing) => { OnCaptures::Nothing };
@@ -403,14 +403,14 @@ macro_rules! table {
             $($(#[$about])* $call $({ $($(#[$attribute])* $field: $type,)* })?,)*
         }
 
-        /// Reader of verbs. The methods of [`Keys`] read verbs whose keys are the fields of their calls. Each other
-        /// verb has a method.
+        /// Reader of steps, which the crate `case` implements. The methods of [`Keys`] read verbs whose keys are the
+        /// fields of their calls. Each other verb has a method of its own.
         pub trait ReadVerb: Keys {
             $(reader! { $form $($verb)? })*
         }
 
-        /// Writer of verbs. `keys` and `value` write verbs whose keys are the fields of their calls. Each other verb
-        /// has a method.
+        /// Writer of steps, which the crate `case` implements. `keys` and `value` write verbs whose keys are the fields
+        /// of their calls. Each other verb has a method of its own.
         #[allow(
             clippy::too_many_arguments,
             clippy::ptr_arg,
@@ -435,7 +435,7 @@ macro_rules! table {
                 }
             }
 
-            /// Returns the stream that the call names, mutable; `None` if it names none.
+            /// Returns a mutable reference to the name of the call's stream; `None` if the call names no stream.
             pub fn stream_mut(&mut self) -> Option<&mut Name> {
                 match self {
                     $(Call::$call { $($($field,)*)? } => {
@@ -446,22 +446,22 @@ macro_rules! table {
                 }
             }
 
-            /// Returns the functions that the call needs, or the action of the host. The status of the call is that of
-            /// the first function.
+            /// Returns the functions that the call needs, or the action of the host. The first function returns the
+            /// status of the call.
             fn needed_functions(&self, given: &Plan) -> &'static [&'static str] {
                 match self {
                     $(Call::$call { $($($field,)*)? } => functions!($makes, given),)*
                 }
             }
 
-            /// Returns the function that adds a node with the same effect to a graph; an empty list if HIP has none.
+            /// Returns the functions that add a node with the same effect to a graph; an empty list if HIP has none.
             pub fn by_hand(&self) -> &'static [&'static str] {
                 match self {
                     $(Call::$call { .. } => functions!($by_hand),)*
                 }
             }
 
-            /// Returns the effect of stream capture on the call.
+            /// Returns the effect of a stream capture on the call.
             pub fn in_capture(&self) -> InCapture {
                 use InCapture::{Node, Now, Refused};
                 match self {
@@ -477,7 +477,7 @@ macro_rules! table {
                 }
             }
 
-            /// Reads the call with the given verb. Returns `None` after a mistake, which `from` has reported.
+            /// Reads a call from a step with the given verb. Returns `None` after a mistake, which `from` has reported.
             pub fn read(verb: &str, from: &mut impl ReadVerb) -> Option<Call> {
                 $(read! {
                     verb, from, $call, $form $($verb)?, [$($(($field $role $($($of)*)?))*)?]
@@ -495,7 +495,7 @@ macro_rules! table {
                 }
             }
 
-            /// Returns the fields that a single key contains, in the order of the declaration.
+            /// Returns the fields that correspond to single keys, in the order of the declaration.
             pub fn fields(&self) -> Vec<Field<'_>> {
                 let mut found = Vec::new();
                 match self {
@@ -576,18 +576,16 @@ macro_rules! table {
             ),)*]
         };
 
-        /// C++ form of each call, with the names of the call's fields.
+        /// C++ form of each call, with the names of the fields of the call.
         const IN_CPP: &[(Cpp, &[&str])] = {
             use Cpp::*;
             &[$(($cpp, &[$($(stringify!($field)),*)?])),*]
         };
 
-        /// First functions of each call, in two lists per call: those of the row `makes`, then those of the row
-        /// `by_hand`.
+        /// First functions of each call, in two lists per call: from the row `makes`, then from the row `by_hand`.
         const FIRST_FUNCTIONS: &[&[&str]] = &[$(first!($makes), first!($by_hand),)*];
 
-        /// All functions of each call, in two lists per call: those of the row `makes`, then those of the row
-        /// `by_hand`.
+        /// All functions of each call, in two lists per call: from the row `makes`, then from the row `by_hand`.
         const ALL_FUNCTIONS: &[&[&str]] = &[$(every!($makes), every!($by_hand),)*];
     };
 }

@@ -16,7 +16,8 @@ fn cpp_template_placeholders_are_fields_or_results() {
     }
 }
 
-/// A declaration contains the function's name twice, in the rows `makes` and `cpp`. This test finds typing errors.
+/// A declaration contains the function's name twice, in the rows `makes` and `cpp`. The test compares the two, to find
+/// typing errors.
 #[test]
 fn cpp_function_equals_first_declared_function() {
     assert_eq!(FIRST_FUNCTIONS.len(), 2 * IN_CPP.len());

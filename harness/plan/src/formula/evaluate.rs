@@ -1,9 +1,9 @@
-//! Evaluation of formulas with the arithmetic of C.
+//! Evaluates formulas with the arithmetic of C.
 
 use super::{Binary, Expr, Formula, Function, common_type, promoted_type, type_of};
 use crate::{Scalar, ScalarType, scalar::nearest};
 
-/// Reason why a formula cannot be evaluated.
+/// Why a formula cannot be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormulaError {
     /// The formula accesses an element outside of its buffer.
@@ -14,12 +14,13 @@ pub enum FormulaError {
     TooMuch,
 }
 
-/// Arguments of the kernel that a formula describes.
+/// Arguments and memory of the kernel launch for which a formula is evaluated.
 pub trait FormulaInputs {
     /// Returns the value of a numeric parameter.
     fn number(&self, parameter: usize) -> Option<Scalar>;
 
-    /// Returns an element of the buffer that a parameter points to; `Ok(None)` if it is unknown.
+    /// Returns an element of the buffer that a parameter points to; `Ok(None)` if the content of the element is
+    /// unknown.
     ///
     /// # Errors
     /// Returns [`FormulaError::Outside`] if the element is outside of the buffer.
@@ -28,7 +29,7 @@ pub trait FormulaInputs {
 
 const MAX_STEPS: u64 = 1 << 28;
 
-/// Result of an evaluation; `Ok(None)` if it depends on bytes whose content is unknown.
+/// Result of evaluating an expression; `Ok(None)` if the result depends on bytes whose content is unknown.
 type Value = Result<Option<Scalar>, FormulaError>;
 
 struct Evaluation<'v, V> {
@@ -41,11 +42,11 @@ struct Evaluation<'v, V> {
 }
 
 impl Formula {
-    /// Evaluates the formula, and calls `write` with the index and value of each written element. The value is `None`
-    /// if it depends on bytes whose content is unknown.
+    /// Evaluates the formula for each element, and calls `write` with the index and the value of each written element.
+    /// A value is `None` if it depends on bytes whose content is unknown.
     ///
     /// # Errors
-    /// Returns the index of the first failing evaluation, and the reason.
+    /// Returns the index of the first evaluation that fails, and the reason.
     pub fn evaluate(
         &self,
         values: &impl FormulaInputs,
@@ -146,7 +147,7 @@ impl<V: FormulaInputs> Evaluation<'_, V> {
     }
 }
 
-/// Unreachable, because the parser has checked the types.
+/// Error that never occurs, because the parser has checked the types.
 const NO_TYPE: FormulaError = FormulaError::Undefined("it has no type");
 
 fn from_bool(value: bool) -> Scalar {
@@ -186,7 +187,7 @@ fn convert(value: Scalar, to: ScalarType) -> Result<Scalar, FormulaError> {
     Ok(Scalar { ty: to, bits })
 }
 
-/// Returns an integer of type `ty`. Returns an error if a signed type cannot represent it.
+/// Returns an integer of type `ty`. Returns an error if `ty` is signed and cannot represent the value.
 fn checked_integer(ty: ScalarType, value: i128) -> Result<Scalar, FormulaError> {
     let whole = Scalar::whole(ty, value);
     match ty.is_signed() && whole.as_whole() != value {
@@ -247,7 +248,7 @@ fn binary(operator: Binary, a: Scalar, b: Scalar) -> Result<Scalar, FormulaError
         Binary::Mul => checked_integer(ty, a.wrapping_mul(b)),
         Binary::Div | Binary::Rem if b == 0 => Err(FormulaError::Undefined("a division by zero")),
         Binary::Div => checked_integer(ty, a / b),
-        // The remainder is undefined if the quotient is.
+        // In C, the remainder is undefined if the quotient is.
         Binary::Rem => checked_integer(ty, a / b).map(|_| Scalar::whole(ty, a % b)),
         Binary::And => Ok(Scalar::whole(ty, a & b)),
         Binary::Or => Ok(Scalar::whole(ty, a | b)),
@@ -255,8 +256,9 @@ fn binary(operator: Binary, a: Scalar, b: Scalar) -> Result<Scalar, FormulaError
     }
 }
 
-/// Adds, subtracts, multiplies or divides two numbers with one rounding. For f16 and bf16, the f32 result is rounded
-/// again. f32 has more than twice as many digits, so the second rounding has the same result as a single one.
+/// Adds, subtracts, multiplies or divides two numbers with one rounding. For f16 and bf16, the operation is computed in
+/// f32 and rounded again. f32 has more than twice as many digits, so rounding twice gives the same result as rounding
+/// once.
 fn float_operation(operator: Binary, a: Scalar, b: Scalar) -> Scalar {
     fn apply<T>(operator: Binary, a: T, b: T) -> T
     where

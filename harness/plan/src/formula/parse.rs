@@ -3,8 +3,8 @@ use crate::{Choice, OwnKind, OwnParameter, Scalar, ScalarType, flat_parameters};
 
 const MAX_DEPTH: usize = 60;
 
-/// Maximum number of tokens. The limit bounds the depth of recursion, because a chain of operators such as `1 + 1 + 1`
-/// also results in nested expressions.
+/// Maximum number of tokens in a formula. The limit bounds the depth of recursion, because a chain of operators such as
+/// `1 + 1 + 1` also results in nested expressions.
 const MAX_TOKENS: usize = 2000;
 
 pub(super) fn formula(text: &str, parameters: &[OwnParameter]) -> Result<Formula, String> {
@@ -87,7 +87,7 @@ struct Parser<'p> {
     tokens: Vec<String>,
     at: usize,
     parameters: &'p [OwnParameter],
-    /// Names of the variables of the enclosing sums.
+    /// Variables of the sums that enclose the current expression, outermost first.
     bound: Vec<String>,
     depth: usize,
 }
@@ -243,7 +243,7 @@ impl Parser<'_> {
         Ok(found)
     }
 
-    /// Parses `(k < count, value)`. The caller has consumed the word `sum`.
+    /// Parses `(k < count, value)`. The caller has consumed `sum` before it.
     fn sum(&mut self) -> Result<Expr, String> {
         self.expect("(")?;
         let name = self.word()?;

@@ -1,11 +1,11 @@
-//! Content of a buffer in the reference model. One implementation stores all bytes. The other stores the size, and
-//! enough facts to find most mistakes of a plan.
+//! Content of a buffer in the reference model. One implementation stores all bytes. The other stores only the size and
+//! a few facts, with which most mistakes in a plan can be found.
 
 use std::ops::Range;
 
 use crate::{Dtype, Kernel, MatmulProblem, matmul, pattern, small_numbers};
 
-/// Error: the result depends on bytes that are not stored.
+/// Error: the result depends on bytes that the model does not store.
 pub(crate) struct Undecided;
 
 /// Content of a buffer. Ranges that are passed to the methods must lie inside the buffer.
@@ -96,11 +96,11 @@ impl Bytes for Vec<u8> {
     }
 }
 
-/// Content of a buffer that stores only its size and whether its elements are small numbers, whose products [`matmul`]
-/// computes exactly.
+/// Content of a buffer that stores no bytes: only the size, and whether all elements are small numbers, whose products
+/// [`matmul`] computes exactly.
 pub(super) struct Extent {
     len: u64,
-    /// Type of the elements if all of them are [`small_numbers`].
+    /// Type of the elements if all of them are [`small_numbers`]; `None` for any other content.
     numbers: Option<Dtype>,
 }
 

@@ -1,4 +1,4 @@
-//! Executes kernels of the library and matrix products in the reference model.
+//! Computes library kernels and matrix products in the reference model.
 
 use super::{Bytes, CurrentStep, Model, Ranges, Undecided};
 use crate::{Arg, MatmulProblem, Operands, Parameter, Place, kernel, kernel::size_mistake};
@@ -64,7 +64,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         let written = 0..of_out.min(out.len());
         match known {
             false => unknown.add(written),
-            // If the result depends on the previous output, its unknown bytes stay unknown.
+            // If the kernel reads its previous output, unknown bytes of the output stay unknown.
             true if kernel.updates => {}
             true => unknown.remove(written),
         }

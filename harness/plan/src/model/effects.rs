@@ -1,4 +1,4 @@
-//! Applies the effects of calls to the buffers of the model.
+//! Applies the effects of calls to the buffers of the reference model.
 
 use super::{BufferState, CurrentStep, Model, bytes::Bytes, ranges::Ranges};
 use crate::{
@@ -49,8 +49,8 @@ impl<'a, B: Bytes> Model<'a, B> {
             return self.report(now.step, format!("buffer `{buffer}` does not exist"));
         };
         let bytes = B::repeat(&[POISON_BYTE], spec.bytes);
-        // Memory that is allocated during a replay gets the creation count of the node's capture, so that later nodes
-        // of the graph can use it.
+        // Memory that is allocated while a graph is replayed gets the creation count from the capture of the node, so
+        // that later nodes of the graph can use the memory.
         let since = self.captured.unwrap_or(self.captures.creations());
         let unknown = Ranges::from_range(0..spec.bytes);
         self.states
@@ -103,7 +103,7 @@ impl<'a, B: Bytes> Model<'a, B> {
     }
 
     fn set(&mut self, now: CurrentStep<'a>, to: &Place, (value, element): (u32, u64), bytes: u64) {
-        // A range beyond the end of the buffer is reported by the code below.
+        // A range beyond the end of the buffer is reported further below.
         if bytes < u64::MAX && !(to.offset | bytes).is_multiple_of(element) {
             let message = format!(
                 "elements of {element} bytes must lie at multiples of {element}, which {bytes} bytes from byte {} do not",

@@ -1,12 +1,12 @@
-//! Kernels that a case defines. The reference model computes their outputs from the formulas in the case. Outputs
-//! without a formula are unknown.
+//! Kernels that a case defines. The reference model computes their outputs from the formulas in the case. The content
+//! of an output without a formula is unknown.
 
 use super::{Bytes, CurrentStep, Model, Ranges};
 use crate::{
     Arg, Formula, FormulaError, FormulaInputs, OwnKernel, Place, Scalar, ScalarType, flat_args,
 };
 
-/// Bytes from an address to the end of its buffer, with the ranges whose content is unknown.
+/// Bytes from an address to the end of the buffer, and the ranges among them whose content is unknown.
 type PartialContent = (Vec<u8>, Ranges);
 
 /// Arguments of a launch, and the memory that they point to.
@@ -16,7 +16,8 @@ struct LaunchInputs<'l> {
     types: &'l [Option<ScalarType>],
 }
 
-/// Returns the byte range of element `at` in a buffer of `bytes` bytes, or an error if the element is outside.
+/// Returns the byte range of the element with index `at` in a buffer of `bytes` bytes. Returns an error if the element
+/// is outside of the buffer.
 fn element(ty: ScalarType, at: i128, bytes: usize) -> Result<std::ops::Range<usize>, FormulaError> {
     let at = usize::try_from(at).map_err(|_| FormulaError::Outside)?;
     let start = at.checked_mul(ty.bytes()).ok_or(FormulaError::Outside)?;
@@ -63,7 +64,7 @@ impl<'a, B: Bytes> Model<'a, B> {
                 Err(why) => return self.report(now.step, format!("`{text}`: {why}")),
             }
         }
-        // All reads happen before the first write.
+        // All memory is copied before the first write, because a formula reads the content from before the launch.
         let mut memory = Vec::new();
         for arg in &args {
             let content = match arg {
@@ -90,7 +91,7 @@ impl<'a, B: Bytes> Model<'a, B> {
                     format!("kernel `{name}` computes an output that has no buffer in this launch");
                 return self.report(now.step, message);
             };
-            // Without stored bytes, no further mistakes can be found.
+            // If the model stores no bytes, it cannot evaluate the formulas to find further mistakes.
             if memory.iter().flatten().next().is_none() {
                 self.undecided = true;
                 return;
@@ -118,8 +119,8 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
     }
 
-    /// Returns the memory from an address to the end of its buffer. Returns `Some(None)` if the bytes are not stored,
-    /// and `None` after a mistake.
+    /// Returns the memory from an address to the end of its buffer. Returns `Some(None)` if the model does not store
+    /// the bytes, and `None` after a mistake.
     fn memory_from(
         &mut self,
         now: CurrentStep<'a>,

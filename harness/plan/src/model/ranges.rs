@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-/// A set of bytes. The map contains the start and end of disjoint, non-adjacent and non-empty ranges.
+/// A set of byte offsets. The map contains the start and end of disjoint, non-adjacent and non-empty ranges.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Ranges(BTreeMap<u64, u64>);
 
@@ -22,7 +22,7 @@ impl Ranges {
             return;
         }
         let Range { mut start, mut end } = range;
-        // Merges the ranges that touch or overlap the new one.
+        // Ranges that touch or overlap the new one are merged into it.
         while let Some((&from, &to)) =
             self.0.range(..=end).next_back().filter(|(_, to)| **to >= start)
         {

@@ -1,10 +1,10 @@
-//! Copies and memsets of rows and boxes.
+//! Applies copies and memsets of rows and boxes to the buffers of the reference model.
 
 use super::{Bytes, CurrentStep, Model, Ranges};
 use crate::{Box3d, Place};
 
 impl<'a, B: Bytes> Model<'a, B> {
-    /// Copies rows. `to` and `from` contain a position and the distance between two rows, in bytes.
+    /// Copies rows. `to` and `from` contain the place of the first row, and the distance between two rows in bytes.
     pub(super) fn rows(
         &mut self,
         now: CurrentStep<'a>,
@@ -87,7 +87,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
     }
 
-    /// Checks that the buffers exist. This check is needed for copies of zero bytes.
+    /// Checks that the buffers exist. A copy of zero bytes accesses no buffer that would be checked otherwise.
     fn check_buffers<const N: usize>(&mut self, now: CurrentStep<'a>, buffers: [&str; N]) {
         for buffer in buffers {
             self.live_buffer(now.step, buffer);
@@ -118,7 +118,8 @@ impl<'a, B: Bytes> Model<'a, B> {
     }
 }
 
-/// Returns true if two ranges of `width` bytes, one from each list, share a byte. The starts in both lists ascend.
+/// Returns true if a range of `width` bytes in list `a` shares a byte with one in list `b`. The lists contain the
+/// starts of the ranges in ascending order.
 fn overlap(a: impl Iterator<Item = u64>, b: impl Iterator<Item = u64>, width: u64) -> bool {
     let (mut a, mut b) = (a.peekable(), b.peekable());
     while let (Some(&x), Some(&y)) = (a.peek(), b.peek()) {

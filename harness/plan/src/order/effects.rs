@@ -7,7 +7,7 @@ impl<'a> OrderAnalysis<'a> {
             OnOrder::Nothing => {}
             OnOrder::InTurn => self.effect(step, host, None),
             OnOrder::Alloc(buffer) => {
-                // The earlier accesses were to other memory with the same name.
+                // The earlier accesses were to other memory, to which the same name referred.
                 self.accesses.remove(buffer);
                 self.effect(step, host, None);
             }

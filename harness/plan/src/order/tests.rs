@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::{Buffer, CopyApi, Memory, PLAN_VERSION, Place};
 
-/// Returns the races of these calls. The buffers are `host` (pinned), `page` (pageable), `registered`, `dev` and
-/// `other` (device memory), and `pool`. The streams are `s` and `t` (non-blocking), and `b` (blocking).
+/// Returns the races in a plan with these calls. The buffers are `host` (pinned), `page` (pageable), `registered`,
+/// `dev` and `other` (device memory), and `pool`. The streams are `s` and `t` (non-blocking), and `b` (blocking).
 fn races_of(calls: Vec<Call>) -> Vec<String> {
     let buffer = |memory| Buffer { memory, bytes: 64, guarded: false };
     let plan = Plan {
@@ -146,7 +146,7 @@ fn pool_memory_is_allocated_and_freed_in_stream_order() {
     check(vec![alloc("s"), write("s"), free("s")], false);
     check(vec![alloc("s"), write("t")], true);
     check(vec![alloc("s"), write("s"), free("t")], true);
-    // The second allocation is different memory.
+    // The second allocation returns different memory.
     check(vec![alloc("s"), write("s"), free("s"), alloc("t"), write("t")], false);
 }
 

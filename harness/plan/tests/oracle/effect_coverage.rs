@@ -1,5 +1,5 @@
-//! Checks that the random plans contain every effect of a call, except for those in a list of exceptions with reasons.
-//! The matches have no wildcard arm, so a new effect does not compile before it is added here.
+//! Checks that the random plans exercise every effect that a call can have, except for those in a list of exceptions
+//! with reasons. The matches have no wildcard arm, so a new effect does not compile before it is added here.
 
 use std::{cell::RefCell, collections::BTreeSet};
 
@@ -7,7 +7,7 @@ use plan::{Call, OnCaptures, OnMemory, OnOrder, WorkStream};
 
 use crate::for_each_plan;
 
-/// Defines a function that returns the name of a variant, and a list of the names of all variants.
+/// Defines a function that returns the name of an effect's variant, and a list of the names of all variants.
 macro_rules! kinds {
     ($function:ident $names:ident $type:ident $($variant:ident)*) => {
         fn $function(effect: &$type<'_>) -> &'static str {

@@ -1,5 +1,5 @@
-//! Compares the reference implementation of each kernel with a second one, which executes the kernel's source one
-//! work-item at a time.
+//! Compares the reference implementation of each library kernel with a second implementation, which executes the
+//! kernel's source one work-item at a time.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn block(name: &str) -> Block {
     (name.to_owned(), 0)
 }
 
-/// Executes a kernel on these bytes with both implementations.
+/// Executes a kernel with both implementations on the same bytes, and compares the results.
 fn compare(
     name: &str,
     out: &[u8],

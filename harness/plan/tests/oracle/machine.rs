@@ -15,32 +15,32 @@ use self::{captures::becomes_node, ranges::declared};
 use crate::memory::Block;
 
 pub(crate) struct Operation {
-    /// Direct predecessors.
+    /// Indices of the operations that directly precede this one.
     after: Vec<usize>,
     pub(crate) line: u32,
     pub(crate) does: Action,
-    /// Current allocation of each buffer at the time of the call.
+    /// Allocation to which the name of each buffer refers at the time of the call.
     blocks: BTreeMap<String, Block>,
-    /// Accesses that the call declares: block, start, end, and true for a write.
+    /// Accesses that the call declares, each as block, start, end, and true for a write.
     declared: Vec<(Block, u64, u64, bool)>,
 }
 
 pub(crate) enum Action {
-    /// The operation has only edges.
+    /// No effect on memory: the operation only orders others.
     Nothing,
-    /// The effect of a call, with the number of earlier executions of its step.
+    /// The effect of a call on memory. The number counts earlier executions of its step.
     Call(Call, u32),
     /// The host copies the source of a copy to a staging buffer.
     Stage(Call),
-    /// The copy of the data that the operation with this index has staged.
+    /// The device copies the data that the operation with this index has staged.
     Staged(usize, Call),
-    /// The host compares a buffer with known bytes: step, occurrence and buffer.
+    /// The host reads a buffer for a check: step id, occurrence and buffer.
     Check(u32, u32, String),
     /// The host reads buffers.
     Read(Vec<String>),
-    /// The host reads guards: step, occurrence and number of bytes.
+    /// The host reads the guards of a buffer: step id, occurrence and number of bytes.
     Guards(u32, u32, u64),
-    /// Allocates uninitialised memory.
+    /// Uninitialised memory of this size in bytes is allocated.
     Allocate(Block, u64),
 }
 
@@ -61,11 +61,11 @@ struct Node {
 struct Capture {
     number: u32,
     nodes: Vec<Node>,
-    /// Predecessors of the next node on each stream of the capture.
+    /// For each stream of the capture: the nodes that precede the next node on that stream.
     streams: BTreeMap<String, BTreeSet<usize>>,
 }
 
-/// The work that the latest record of an event covers.
+/// The work that precedes the latest record of an event.
 #[derive(Clone)]
 enum Event {
     Operation(usize),
@@ -78,7 +78,7 @@ pub(crate) struct Machine<'a> {
     host: Option<usize>,
     streams: BTreeMap<String, Stream>,
     events: BTreeMap<String, Event>,
-    /// Open captures by the name of the stream that began them.
+    /// Captures that have not ended, by the name of the stream that began them.
     captures: BTreeMap<String, Capture>,
     begun: u32,
     destroyed: BTreeSet<String>,
@@ -93,7 +93,7 @@ pub(crate) struct Machine<'a> {
     illegal: Vec<(u32, String)>,
 }
 
-/// Bytes that each check has read, with its step and occurrence.
+/// Bytes that each check has read, each as step id, occurrence and bytes.
 pub(crate) type Results = Vec<(u32, u32, Vec<u8>)>;
 
 impl<'a> Machine<'a> {
@@ -126,7 +126,8 @@ impl<'a> Machine<'a> {
         for step in steps {
             match &step.call {
                 Call::Repeat { count, body } => (0..*count).for_each(|_| self.steps(body)),
-                // The host waits for the second thread, so the steps of both run one after the other.
+                // The host waits for the second thread at the end of the block, so executing its steps here has the
+                // same result.
                 Call::Thread { body } => self.steps(body),
                 _ => self.step(step),
             }
@@ -149,13 +150,13 @@ impl<'a> Machine<'a> {
         self.streams.get(stream).and_then(|stream| stream.last)
     }
 
-    /// Returns the stream that began the capture to which a stream belongs.
+    /// Returns the stream that began the capture in which a stream takes part.
     fn capture_of(&self, stream: &str) -> Option<String> {
         let mut all = self.captures.iter();
         all.find(|(_, capture)| capture.streams.contains_key(stream)).map(|(name, _)| name.clone())
     }
 
-    /// Returns the current block of a buffer. Reports a mistake if the buffer is not allocated.
+    /// Returns the current allocation of a buffer. Reports a mistake if the buffer is not allocated.
     fn block(&mut self, step: &Step, buffer: &str) -> Option<Block> {
         let block = self.blocks.get(buffer).cloned();
         if block.is_none() {
@@ -196,9 +197,9 @@ impl<'a> Machine<'a> {
         self.host = Some(self.add(step.line, after, Action::Nothing, None));
     }
 
-    /// Returns the predecessors of a command that the host enqueues to a stream. Streams are queues (hipStreamCreate);
-    /// the null stream and blocking streams wait for each other (hipStreamNonBlocking: "does not synchronize with
-    /// stream 0").
+    /// Returns the operations that precede a command which the host enqueues to a stream. Streams are queues
+    /// (hipStreamCreate); the null stream and blocking streams wait for each other (hipStreamNonBlocking: "does not
+    /// synchronize with stream 0").
     fn before_command(&self, stream: &str) -> Vec<usize> {
         let mut after: Vec<usize> = self.host.into_iter().chain(self.last(stream)).collect();
         if stream == "default" {
@@ -323,7 +324,8 @@ impl<'a> Machine<'a> {
                         let nodes = capture.streams[stream].clone();
                         Event::Capture { number: capture.number, nodes }
                     }
-                    // "reach the head of the specified stream, after all previous commands in that stream have completed"
+                    // "reach the head of the specified stream, after all previous commands in that stream have
+                    // completed" (hipEventRecord)
                     None => Event::Operation(self.command(step, stream, Action::Nothing, None)),
                 };
                 self.events.insert(event.clone(), recorded);
@@ -331,8 +333,8 @@ impl<'a> Machine<'a> {
             Call::StreamWaitEvent { stream, event } => match self.events.get(event).cloned() {
                 // hipStreamWaitEvent: an event that was never recorded counts as complete.
                 None => {}
-                // "All future work submitted to stream will wait until event reports completion"; "does not implicitly wait
-                // for commands in the default stream".
+                // "All future work submitted to stream will wait until event reports completion"; "does not implicitly
+                // wait for commands in the default stream" (hipStreamWaitEvent)
                 Some(Event::Operation(recorded)) => {
                     let after = self.host.into_iter().chain(self.last(stream)).chain([recorded]);
                     let after = after.collect();
@@ -442,7 +444,7 @@ impl<'a> Machine<'a> {
                     self.no(step, "no such generator");
                 }
             }
-            // The following calls order no work and do not access memory.
+            // The calls below neither order work nor access memory.
             Call::StreamQuery { .. }
             | Call::EventQuery { .. }
             | Call::EventElapsed { .. }
@@ -458,7 +460,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Returns the stream that executes a call: the named stream, the generator's stream, or the null stream.
+    /// Returns the stream that executes the work of a call: the named stream, the generator's stream, or the null
+    /// stream.
     fn stream_of(&self, call: &Call) -> Option<String> {
         let stream = match call {
             Call::Copy { api: CopyApi::Memcpy | CopyApi::MemcpyDirected, .. }

@@ -1,8 +1,8 @@
 //! Compares `plan` with an independent implementation on random small plans ([`random_plans`]). Both must accept the
-//! same plans and compute the same bytes. The second implementation ([`machine`], [`memory`]) consists of bytes, edges
-//! and captures, and was written from the documentation alone.
+//! same plans and compute the same bytes. The independent implementation ([`machine`], [`memory`]) models only bytes,
+//! edges and captures. It was written from the documentation alone.
 //!
-//! The environment variable `ROCREPRO_ORACLE_PLANS` sets the number of plans, and `ROCREPRO_ORACLE_SEED` the seed.
+//! The environment variable `ROCREPRO_ORACLE_PLANS` sets the number of plans, and `ROCREPRO_ORACLE_SEED` sets the seed.
 
 mod effect_coverage;
 mod kernels;
@@ -46,8 +46,8 @@ fn for_each_plan(check: impl Fn(&Plan) -> Result<(), TestCaseError>) {
     }
 }
 
-/// Message for a buffer with unknown bytes. If only a part of a buffer is unknown, the model rejects checks of all of
-/// it.
+/// Message with which the model rejects a check of a buffer that contains unknown bytes, even if only a part is
+/// unknown.
 const UNKNOWN: &str = "cannot be known beforehand";
 
 #[test]
@@ -81,7 +81,7 @@ fn reference_equals_bytewise_execution() {
     assert!(sound.get() * 10 > plan_count(), "only {} plans had a result", sound.get());
 }
 
-/// Returns `plan` with matrix products of type `of`, whose sums may be rounded.
+/// Returns `plan` with matrix products of type `of`, in which sums may be rounded.
 fn with_product_type(plan: &Plan, of: Dtype) -> Plan {
     fn change(steps: &mut [Step], of: Dtype) {
         for step in steps {
@@ -149,14 +149,14 @@ fn check_content_is_the_last_version_of_its_buffer() {
     assert_eq!(Reference::content(&none, u32::MAX, 0), None);
 }
 
-/// Returns the lines of both accesses of a race.
+/// Returns the lines of the two accesses that race.
 fn lines(race: &Mistake) -> (u32, u32) {
     let (_, earlier) = race.message.split_once("(line ").expect("it names the other line");
     (earlier[..earlier.find(')').expect("closed")].parse().expect("a number"), race.line)
 }
 
-/// Accepted plans have no unordered conflicting accesses. Every reported race is a pair of accesses without a path
-/// between them.
+/// Accepted plans have no unordered conflicting accesses. For every reported race, no path of edges leads from one
+/// access to the other.
 #[test]
 fn races_equal_unordered_pairs_of_the_machine() {
     let (quiet, racy) = (Cell::new(0u32), Cell::new(0u32));
@@ -193,7 +193,7 @@ fn accepted_plans_have_one_result_in_every_legal_order() {
         if !races(plan).is_empty() {
             return Ok(());
         }
-        // The orders are: the last ready operation first, and two pseudo-random orders.
+        // Three other orders are tried: the last ready operation first, and two pseudo-random orders.
         let mut mixed = plan.body.len() as u64;
         let mut any = |ready: usize| {
             mixed = mixed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

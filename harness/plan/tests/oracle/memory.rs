@@ -1,12 +1,12 @@
-//! Memory as single bytes, and the effect of each call on it. This code was written from the sources of the kernels and
-//! the documentation of the calls. It shares two definitions with the crate `plan`: the pattern of a fill, and the
-//! small numbers.
+//! Memory that is modelled byte by byte, and the effect of each call on it. This code was written from the sources of
+//! the kernels and the documentation of the calls. It shares two definitions with the crate `plan`: the pattern of a
+//! fill, and the small numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{Arg, Box3d, Call, Dtype, MatmulProblem, Operands, Place, ScalarType};
 
-/// An allocation: the name of the buffer, and the number of the allocation.
+/// An allocation, as the name of the buffer and a number that differs between allocations.
 pub(crate) type Block = (String, u32);
 
 pub(crate) type At = (Block, u64);
@@ -16,9 +16,9 @@ type Byte = Option<u8>;
 pub(crate) struct Memory {
     blocks: BTreeMap<Block, Vec<Byte>>,
     pub(crate) written: BTreeSet<Block>,
-    /// Blocks that may contain unknown bytes. A write of the whole block removes it from the set.
+    /// Blocks that may contain unknown bytes. A write of a whole block removes the block from the set.
     pub(crate) doubtful: BTreeSet<Block>,
-    /// Bytes that were read and written since the sets were last cleared.
+    /// Bytes that were read (`read`) and written (`stored`) since the two sets were last cleared.
     pub(crate) read: BTreeSet<At>,
     pub(crate) stored: BTreeSet<At>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Illegal(pub(crate) &'static str);
 
 pub(crate) type Done<T = ()> = Result<T, Illegal>;
 
-/// Function that returns the current allocation of a buffer's name.
+/// Function that maps the name of a buffer to its current allocation.
 pub(crate) type Blocks<'a> = &'a dyn Fn(&str) -> Block;
 
 impl Memory {
@@ -94,7 +94,7 @@ impl Memory {
                 for at in 0..self.len(&block) {
                     self.store(&block, at, Some(0xA5))?;
                 }
-                // A block that was not initialised before the call is still not initialised.
+                // Poison does not initialise a block: a block that was uninitialised before the call still is.
                 if !was {
                     self.written.remove(&block);
                 }
@@ -113,7 +113,7 @@ impl Memory {
                 let stamp = u64::from(occurrence) * (1 << 32) + u64::from(*stamp);
                 plan::small_numbers(*dtype, stamp, &mut bytes);
                 self.put(&block, &bytes)?;
-                // The host has overwritten the whole block.
+                // The host writes the whole block.
                 self.written.insert(block);
             }
             Call::Copy { to, from, bytes, .. } => self.rows(to, 0, from, 0, *bytes, 1, of)?,
@@ -149,7 +149,7 @@ impl Memory {
                 }
             }
             Call::Set { to, value, words, bytes, .. } => {
-                // cuMemsetD32: "dstDevice pointer must be 4-byte aligned"; it counts words.
+                // cuMemsetD32: "dstDevice pointer must be 4-byte aligned"; the function counts 32-bit words.
                 if *words && (to.offset % 4 != 0 || bytes % 4 != 0) {
                     return Err(Illegal("words that are not aligned"));
                 }
@@ -339,7 +339,7 @@ impl Memory {
                     })
                 }
                 "histogram_u32" => {
-                    // If the bin is unknown, all bins become unknown.
+                    // If it is unknown which bin is counted, all bins become unknown.
                     let bins = x.map_or(0..16, |x| u64::from(x % 16)..u64::from(x % 16) + 1);
                     for bin in bins {
                         let count = self.load_word(&dst, dst_at + 4 * bin)?;
@@ -430,7 +430,7 @@ impl Memory {
     }
 }
 
-/// Returns true if two ranges share a byte. A range consists of start and length.
+/// Returns true if two ranges share a byte. Each range consists of its start and its length.
 fn in_elements((a, of_a): (u64, u64), (b, of_b): (u64, u64)) -> bool {
     (a..a + of_a).any(|at| (b..b + of_b).contains(&at))
 }

@@ -1,5 +1,5 @@
-//! Random small plans of calls that concern memory, order, captures and graphs. Many plans are correct. The others
-//! contain mistakes of every kind that can be found in program order. proptest shrinks failing plans.
+//! Random small plans of calls that concern memory, order, captures and graphs. Many plans are correct. The other plans
+//! contain every kind of mistake that following the program order can find. proptest shrinks failing plans.
 
 use std::collections::BTreeMap;
 
@@ -30,13 +30,13 @@ pub(crate) enum Piece {
     One(Call),
     Repeat(u32, Vec<Call>),
     Thread(Vec<Call>),
-    /// A capture. Its graph is instantiated, and launched in these streams.
+    /// A capture that results in a graph. The graph is instantiated, and launched in the streams `launches`.
     Graph {
         origin: &'static str,
         nodes: Vec<Piece>,
         launches: Vec<&'static str>,
     },
-    /// A graph that is built node by node, instantiated, and launched in these streams.
+    /// A graph that is built node by node, instantiated, and launched in the streams `launches`.
     ByHand {
         nodes: Vec<Call>,
         launches: Vec<&'static str>,
@@ -48,7 +48,7 @@ pub(crate) enum Piece {
         between: Vec<Call>,
         product: Call,
     },
-    /// A fork inside a capture: calls on the forked stream, calls on the captured stream, and an optional join.
+    /// A fork inside a capture: calls on the forked stream, calls on the captured stream, and possibly a join.
     Fork {
         stream: &'static str,
         there: Vec<Call>,
@@ -212,7 +212,7 @@ fn launch() -> impl Strategy<Value = Call> {
                 "add_u32" | "lcg_u32" => vec![to, from, n, k],
                 _ => vec![to, from, n],
             };
-            // Kernels whose work-items are independent sometimes get only a few work-items.
+            // For a kernel whose work-items are independent, the launch sometimes has only a few work-items.
             let together = matches!(kernel, "sum_u32" | "shuffle_u32");
             let block = if number == 8 && !together { [3, 2, 1] } else { [256, 1, 1] };
             Call::Launch {
@@ -386,7 +386,7 @@ fn calls(piece: &Piece, origin: &str, out: &mut Vec<Call>) {
     match piece {
         Piece::One(call) => {
             out.push(call.clone());
-            // In most cases, a new stream with the same name is created.
+            // In three of four cases, the destroyed stream is created again under the same name.
             if let Call::StreamDestroy { stream } = call
                 && !out.len().is_multiple_of(4)
             {
@@ -447,7 +447,7 @@ fn calls(piece: &Piece, origin: &str, out: &mut Vec<Call>) {
                 result = Some(operands.d.clone());
             }
             out.extend([product, Call::DeviceSynchronize]);
-            // Returns true for buffers of the host.
+            // True for the names of host buffers.
             let of_host = |name: &String| BUFFERS[..4].iter().any(|(host, _)| host == name);
             out.extend(result.filter(of_host).map(|buffer| Call::Check { buffer }));
         }

@@ -1,4 +1,4 @@
-//! Compares random formulas with a C compiler: types, conversions, precedence and literals.
+//! Compares the evaluation of random formulas with a C compiler: types, conversions, precedence and literals.
 
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path, process::Command};
 
@@ -13,12 +13,13 @@ use proptest::{
 
 use super::types::TYPES;
 
-/// Number of random formulas. Several hundred of them have a defined value.
+/// Number of random formulas that are drawn. Several hundred of them have a defined value.
 const DRAWN: usize = 1500;
 /// Number of work-items, and of elements per buffer.
 const ITEMS: u32 = 3;
 
-/// Values of the numeric parameters by type: the limits of the C types, and numbers near the limits.
+/// Values of the numeric parameters `a` and `b`, for each type of `TYPES`: limits of the C type, or numbers near the
+/// limits.
 const NUMBERS: [(&str, &str); 10] = [
     ("-128", "7"),
     ("255", "3"),
@@ -32,8 +33,9 @@ const NUMBERS: [(&str, &str); 10] = [
     ("1e300", "-0.75"),
 ];
 
-/// Returns the source of a kernel whose output has this element type. The parameters `a0` to `a9` and `b0` to `b9` are
-/// numbers. Each of `p0` to `p9` points to three elements: `a` and `b` of the same index, and 1.
+/// Returns the source of a kernel whose output has elements of type `element`. The parameters `a0` to `a9` and `b0` to
+/// `b9` are numbers. Each of `p0` to `p9` points to three elements: the values of the `a` and the `b` with the same
+/// number, and 1.
 fn source(element: &str) -> String {
     let mut parameters = vec![format!("{element}* out")];
     for (n, (_, ty)) in TYPES.iter().enumerate() {
@@ -123,7 +125,7 @@ fn expression() -> impl Strategy<Value = Texts> {
         let sign = prop::sample::select(signs.to_vec());
         let two = (inner.clone(), inner.clone());
         prop_oneof![
-            // Without brackets, the value depends on precedence.
+            // Without parentheses, the value depends on the precedence of the operators.
             6 => (inner.clone(), sign, inner.clone()).prop_map(|(a, sign, b)| {
                 (format!("{} {sign} {}", a.0, b.0), format!("{} {sign} {}", a.1, b.1))
             }),
@@ -159,7 +161,7 @@ fn expression() -> impl Strategy<Value = Texts> {
                 let c = format!(
                     "({{ unsigned k = 0; __typeof__(+({0})) s_ = 0; for (; (long)k < (long)({n}); k++) s_ = s_ + ({0}); s_; }})", a.1
                 );
-                // The value of the sum contains the variable of the sum.
+                // The summed expression contains the variable `k` of the sum.
                 (format!("sum(k < {n}, {})", a.0.replace("a5", "k")), c.replace("a5", "k"))
             }),
         ]
@@ -170,8 +172,8 @@ fn word(ty: ScalarType) -> String {
     format!("{ty:?}").to_lowercase()
 }
 
-/// Returns a C program with one function per formula, each on one line, and the number of lines before the functions. A
-/// function returns the type and value of its formula.
+/// Returns a C program with one function per formula, each on a line of its own, and the number of lines before the
+/// first one. A function returns the type and value of its formula.
 fn program(all: &[(usize, String)]) -> (String, usize) {
     let mut text = "#include <math.h>\n#include <stdio.h>\n#include <string.h>\n\
         static unsigned long same(unsigned long a) { return a; }\n\
@@ -198,8 +200,8 @@ fn program(all: &[(usize, String)]) -> (String, usize) {
     (text + "return 0; }\n", before)
 }
 
-/// Compiles the program and returns the numbers of the lines with errors. `-frounding-math` prevents the compiler from
-/// folding constants.
+/// Compiles the program and returns the numbers of the lines in which the compiler reports errors. `-frounding-math`
+/// prevents the compiler from folding constants.
 fn compile(text: &str, program: &Path) -> BTreeSet<usize> {
     let file = program.with_extension("c");
     fs::write(&file, text).expect("it is written");
@@ -214,7 +216,7 @@ fn compile(text: &str, program: &Path) -> BTreeSet<usize> {
     String::from_utf8_lossy(&said).lines().filter_map(error).collect()
 }
 
-/// Returns the bits that the C program computes for each formula and item.
+/// Returns, for each formula, the bits that the C program computes for each work-item.
 fn computed_by_c(all: &[(usize, String)]) -> Vec<Vec<u64>> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("formulas");
@@ -254,7 +256,7 @@ fn formulas_have_the_values_that_c_computes() {
         }
     }
     assert!(texts.len() > DRAWN / 4, "{} of {DRAWN}", texts.len());
-    // The C compiler also rejects each text that is not a formula.
+    // The C compiler must also reject each text that the parser of formulas rejects.
     let folder = tempfile::tempdir().expect("a folder");
     let (text, before) = program(&refused);
     let no_c = compile(&text, &folder.path().join("refused"));
@@ -303,7 +305,7 @@ fn rejects_numbers_that_c_rejects() {
     {
         assert!(parsed(number).is_some(), "{number}");
     }
-    // A sign is part of a number only after the number's `e`.
+    // A sign belongs to a number only if it follows the `e` of the number.
     for sum in ["1+2", "1.5-1", "0xe+1", "1e+2-1e-2", "a0-1"] {
         assert_eq!(parsed(sum), None, "{sum}");
     }
@@ -312,7 +314,7 @@ fn rejects_numbers_that_c_rejects() {
     {
         assert_eq!(parsed(call).as_deref(), Some(why));
     }
-    // A chain of operators nests as deeply as brackets do.
+    // A chain of operators nests expressions as deeply as parentheses do.
     assert_eq!(parsed(&format!("{}1", "-1 + ".repeat(200))), None);
     assert_eq!(
         parsed(&format!("{}1", "- ".repeat(200))).as_deref(),

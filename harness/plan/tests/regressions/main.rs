@@ -1,5 +1,5 @@
-//! Regression tests: minimal plans for mistakes that the random plans of `oracle` found, and for mutants of the code
-//! that no other test detected.
+//! Regression tests: minimal plans that once revealed mistakes of `plan`. The random plans of `oracle` found some of
+//! them; others detect mutants of the code that no other test detected.
 
 mod formulas;
 mod mutants;
@@ -28,14 +28,14 @@ fn rejects_captures_with_unjoined_forks() {
         calls
     };
     refused(fork(vec![add("dev", "pinned", "t")]), 5, "stream `t` forked off this capture");
-    // The forked stream joins the captured stream, and then continues.
+    // The forked stream joins the captured stream, and then gets further work.
     let joins = || vec![add("dev", "pinned", "t"), record("f", "t"), wait("s", "f")];
     accepted(fork(joins()));
     let on = joins().into_iter().chain([add("dev", "pinned", "t")]).collect();
     refused(fork(on), 8, "stream `t` forked off this capture");
     // The forked stream has no work.
     accepted(fork(vec![]));
-    // The forked stream joins through a third stream.
+    // The forked stream joins the captured stream through a third stream.
     let around = vec![
         add("dev", "pinned", "t"),
         record("f", "t"),
@@ -71,7 +71,7 @@ fn rejects_mixing_captures_and_outside_work() {
     ] {
         refused(ask(call), 3, "event `e` was recorded in a capture");
     }
-    // An event that is created or recorded again no longer refers to the capture.
+    // An event that is created or recorded again no longer belongs to the capture.
     let anew = Call::EventCreate { event: e(), timing: false };
     accepted(vec![begin("s"), record("e", "s"), end("s"), anew, wait("t", "e")]);
     accepted(vec![begin("s"), record("e", "s"), end("s"), record("e", "t"), wait("s", "e")]);
@@ -113,7 +113,7 @@ fn failed_end_of_capture_releases_the_stream() {
         let copies = copy("pinned", "dev", CopyApi::MemcpyAsync, "s");
         let mut plan = plan(vec![begin("s"), end("s"), copies, check("pinned")]);
         plan.body[1].returns = Some(ByVersion::always(vec![status.to_owned()]));
-        // A copy that executes at once races with the check. A captured copy does not.
+        // A copy that executes at once races with the check. A captured copy does not race with it.
         !races(&plan).is_empty()
     };
     assert!(after("hipErrorStreamCaptureInvalidated"));
@@ -126,7 +126,7 @@ fn device_allocation_is_never_captured() {
     let names = |calls: Vec<Call>| captured_steps(&plan(calls)).inside;
     assert_eq!(names(vec![begin("s"), alloc("spare", "s"), end("s")]), BTreeSet::new());
     assert_eq!(names(vec![begin("s"), alloc("pool", "s"), end("s")]), [2].into());
-    // The allocation takes effect at once.
+    // An allocation during the capture takes effect at once.
     accepted(vec![begin("s"), alloc("spare", "s"), end("s"), set("spare", 64, "t", true)]);
 }
 
@@ -156,14 +156,14 @@ fn rejects_checks_of_uninitialised_memory() {
     let fresh = || alloc("spare", "default");
     refused(vec![fresh(), half(32), back(), check("other")], 4, unknown);
     accepted(vec![fresh(), half(64), back(), check("other")]);
-    // Two sets of one half each initialise the whole buffer.
+    // Two memsets of one half each initialise the whole buffer.
     let mut other = half(32);
     if let Call::Set { to, .. } = &mut other {
         to.offset = 32;
     }
     accepted(vec![fresh(), half(32), other, back(), check("other")]);
-    // After a kernel that overwrites the whole buffer, its content is known. After a kernel that adds to it, the
-    // content stays unknown.
+    // After a kernel that overwrites the whole buffer, the content of the buffer is known. After a kernel that adds to
+    // the buffer, its content stays unknown.
     accepted(vec![fresh(), add("spare", "dev", "default"), back(), check("other")]);
     let mut bins = add("spare", "dev", "default");
     if let Call::Launch { kernel, args, .. } = &mut bins {
@@ -207,7 +207,7 @@ fn only_asynchronous_copies_stage_pageable_memory() {
     // A kernel reads its input when it executes, not when it is launched.
     racy(vec![add("dev", "page", "s"), fill("page")], true);
     racy(vec![add("dev", "page", "s"), sync("s"), fill("page")], false);
-    // A synchronous copy reads after the earlier work of its stream.
+    // A synchronous copy reads its source after the earlier work of its stream.
     let written = || copy("page", "dev", MemcpyAsync, "s");
     racy(vec![written(), copy("dev", "page", MemcpyWithStream, "s")], false);
     racy(vec![written(), copy("dev", "page", MemcpyAsync, "s")], true);
@@ -337,9 +337,9 @@ fn success_is_recognised_for_every_library() {
     assert!(!accepted(&[]));
 }
 
-/// Returns a plan that launches a kernel defined in the case once per element of `of`. An element contains an optional
-/// formula, the offset of the output in `dev`, and `n`. The input is `other`. Before the launches, each byte of `dev`
-/// is 7. After the launches, `dev` is copied to `pinned` and checked.
+/// Returns a plan with one launch per entry of `of`, each of a kernel that the case defines. An entry contains an
+/// optional formula, the offset of the output in `dev`, and the argument `n`. The input is `other`. Before the
+/// launches, each byte of `dev` is 7. After the launches, `dev` is copied to `pinned` and checked.
 fn launches(of: &[(Option<&str>, u64, u32)]) -> Plan {
     let source =
         "extern \"C\" __global__ void own(unsigned* out, const unsigned* in, unsigned n) {}";
@@ -390,9 +390,9 @@ fn formulas_of_own_kernels_determine_their_outputs() {
     checked(&[(sum, 0, 5)], std::array::from_fn(some));
     let behind = |i: usize| if i < 2 { sevens } else { input[i - 2].wrapping_add(14) };
     checked(&[(sum, 8, 14)], std::array::from_fn(behind));
-    // A formula that overwrites unknown elements makes them known.
+    // A formula that overwrites elements whose content was unknown makes it known.
     checked(&[(None, 0, 1), (sum, 0, 16)], std::array::from_fn(|i| input[i].wrapping_add(16)));
-    // The input must be known only in the elements that the formula reads.
+    // Only the input elements that the formula reads must be known.
     let more = Some("out[i] = out[i] + in[i] for i < n");
     let halves = |i: usize| match i {
         0..8 => input[i].wrapping_mul(2).wrapping_add(8),
@@ -421,7 +421,7 @@ fn rejects_formulas_without_a_unique_result() {
     );
     refused(&[(Some("out[i] = nowhere for i < n"), 0, 3)], "`out[i] = nowhere for i < n`");
     refused(&[(None, 0, 16)], "cannot be known beforehand");
-    // The formula writes one half of the buffer, and the other half stays unknown.
+    // The formula writes one half of the buffer, and the content of the other half stays unknown.
     refused(&[(None, 0, 16), (sum, 0, 8)], "cannot be known beforehand");
     refused(
         &[(None, 0, 16), (Some("out[i] = out[i] for i < n"), 0, 16)],
@@ -451,7 +451,7 @@ fn product_size_decides_only_for_small_numbers() {
             copy("pinned", "spare", CopyApi::Memcpy, "default"),
             check("pinned"),
         ]);
-        // `mistakes` also compares the analysis by sizes with the analysis by bytes.
+        // `mistakes` also checks that the analysis by sizes and the analysis by bytes agree.
         mistakes(&plan(calls)).is_empty()
     };
     let over = |buffer: &str| copy("dev", buffer, CopyApi::Memcpy, "default");

@@ -14,8 +14,8 @@ fn graph(name: &str) -> String {
     name.to_owned()
 }
 
-/// Returns calls that capture `calls` on `s`, and add the captured graph as a child to a graph that is built node by
-/// node.
+/// Returns calls that capture `calls` on stream `s`, and add the captured graph as a child to a graph that is built
+/// node by node.
 fn with_child(calls: Vec<Call>) -> Vec<Call> {
     let mut all = vec![begin("s")];
     all.extend(calls);
@@ -120,11 +120,11 @@ fn rejects_memsets_with_misaligned_ends() {
     for (offset, bytes) in [(2, 8), (4, 6), (2, 6)] {
         refused(vec![words(offset, bytes)], 1, "elements of 4 bytes must lie at multiples");
     }
-    // A range beyond the end has a message of its own.
+    // A range beyond the end of the buffer has a message of its own.
     refused(vec![words(4, u64::MAX)], 1, "outside buffer `dev`");
 }
 
-/// From the size alone, the analysis can accept a product only if the factors and the bias are small numbers.
+/// The analysis by sizes can accept a product only if the factors and the bias are small numbers.
 #[test]
 fn product_size_does_not_decide_for_other_content() {
     let multiplied = |before: Vec<Call>| {
@@ -180,14 +180,14 @@ fn hip_functions_write_unknown_bytes_and_read_existing_buffers() {
         calls.push(check(checked));
         calls
     };
-    // The content of an array is unknown to the model.
+    // The reference model does not know the content of an array.
     let written = |to: &str| call("hipMemcpyAtoH", vec![place(to), null(), first(), bytes()]);
     refused(with(written("pinned"), "pinned"), 2, "cannot be known beforehand");
     accepted(with(written("pinned"), "other"));
     let read = |from: &str| call("hipMemcpyHtoA", vec![null(), first(), place(from), bytes()]);
     accepted(with(read("pinned"), "pinned"));
     refused(read("spare"), 1, "buffer `spare` is used before it is allocated");
-    // A function that reads and writes ranges of equal size is a copy.
+    // The table of functions treats a function that reads and writes ranges of equal size as a copy.
     let stream = HipArg::Stream("default".to_owned());
     let copied = vec![place("pinned"), place("other"), bytes(), stream];
     let copied = plan(with(call("hipMemcpyHtoDAsync", copied), "pinned"));
@@ -212,7 +212,7 @@ fn kernel_results_of_unknown_inputs_are_unknown() {
     accepted([seeded(), vec![sum()], looked_at("spare")].concat());
     let unknown = [seeded(), vec![random(), sum()], looked_at("spare")].concat();
     refused(unknown, 6, "cannot be known beforehand");
-    // The arguments are wrong: an address in place of a number, or one number too many.
+    // The arguments of the kernel are wrong: an address in place of a number, or one number too many.
     for change in [
         |args: &mut Vec<Arg>| args[2] = args[1].clone(),
         |args: &mut Vec<Arg>| args.push(Arg::u32(1)),
@@ -257,7 +257,7 @@ fn bias_has_one_element_per_row() {
     );
 }
 
-/// From the size alone, the analysis cannot accept sums of many products, because some of them are rounded.
+/// The analysis by sizes cannot accept sums of many products, because some of the sums are rounded.
 #[test]
 fn size_does_not_prove_long_sums_exact() {
     let multiplied = |k: u64| {
@@ -290,7 +290,7 @@ fn size_does_not_prove_long_sums_exact() {
         for buffer in ["other", "dev"] {
             plan.buffers.get_mut(buffer).expect("it is one").bytes = 2 * k;
         }
-        // `mistakes` also compares the analysis by sizes with the analysis by bytes.
+        // `mistakes` also checks that the analysis by sizes and the analysis by bytes agree.
         mistakes(&plan)
     };
     assert_eq!(multiplied(32), []);
@@ -342,7 +342,8 @@ fn set_part(first: u64, bytes: u64, stream: &str) -> Call {
     Call::Set { to, value: 1, words: false, bytes, asynchronous: true, stream }
 }
 
-/// A later access replaces an earlier one only if its range covers the earlier range. A read never replaces a write.
+/// A later access replaces an earlier one in the analysis only if its range covers the earlier range. A read never
+/// replaces a write.
 #[test]
 fn accesses_are_kept_until_fully_covered() {
     for (later, apart) in [(0, 32), (32, 0)] {
@@ -357,7 +358,7 @@ fn accesses_are_kept_until_fully_covered() {
     let read = |to: &str, stream: &str| copy(to, "dev", CopyApi::MemcpyAsync, stream);
     racy(vec![set_part(0, 64, "s"), read("other", "s"), read("pinned", "t")], true);
     racy(vec![read("other", "s"), read("pinned", "t")], false);
-    // The first write is ordered after the read. The second write is ordered after neither.
+    // The memset on `s` is ordered after the first read of `dev`. The read on `t` is not ordered after the memset.
     racy(vec![read("other", "s"), set_part(0, 64, "s"), read("pinned", "t")], true);
 }
 
@@ -378,7 +379,7 @@ fn rejects_overlapping_copies_within_a_buffer() {
     }
 }
 
-/// The access of a copy of rows extends to the last byte of the last row. A box may fill its buffer completely.
+/// The access that copying rows makes extends to the last byte of the last row. A box may fill its buffer completely.
 #[test]
 fn row_accesses_extend_to_the_last_byte() {
     let rows = Call::Copy2d {

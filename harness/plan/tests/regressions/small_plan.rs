@@ -1,13 +1,13 @@
-//! A small plan for tests, and the mistakes of a plan.
+//! Builds a small plan with given calls for tests, and collects the mistakes in a plan.
 
 use plan::{
     Arg, Buffer, Call, CaptureMode, CopyApi, Memory, PLAN_VERSION, Place, Plan, Step, StreamKind,
     races, reference,
 };
 
-/// Returns a plan with this body. All buffers have 64 bytes: `page`, `pinned` and `other` are host memory, `dev`,
-/// `spare` and `pool` are device memory. The set-up allocates and initialises all of them except `spare` and `pool`.
-/// The streams are `s` and `t` (non-blocking), and `b` (blocking). Steps and lines are numbered from 1.
+/// Returns a plan whose body consists of these calls. All buffers have 64 bytes: `page`, `pinned` and `other` are host
+/// memory, `dev`, `spare` and `pool` are device memory. The set-up allocates and initialises all of them except `spare`
+/// and `pool`. The streams are `s` and `t` (non-blocking), and `b` (blocking). Steps and lines are numbered from 1.
 pub(crate) fn plan(calls: Vec<Call>) -> Plan {
     let memory = [
         ("page", Memory::HostPageable),

@@ -1,4 +1,4 @@
-//! Compares the crate's types of C with a C compiler.
+//! Compares how `plan` treats C types, in formulas and in kernel parameters, with a C compiler.
 
 use std::{
     io::Write,
@@ -51,7 +51,7 @@ fn common_types_equal_those_of_c() {
     assert!(!compiles(&(text + &line("(short)0 + (short)0".to_owned(), "short"))));
 }
 
-/// Not every C compiler supports f16 and bf16, so the expected results are written by hand.
+/// Not every C compiler supports f16 and bf16, so these expected results are written by hand.
 #[test]
 fn f16_and_bf16_have_no_common_type() {
     use ScalarType::{Bf16, F16, F32, F64, I64};
@@ -86,7 +86,7 @@ fn struct_sizes_equal_those_of_c() {
     assert!(compiles(&text), "{text}");
 }
 
-/// Literals in single and double quotes, some with backslashes, must not be read as code.
+/// The content of literals in single and double quotes, some with backslashes, must not be read as code.
 #[test]
 fn string_literals_are_not_parameters() {
     for before in [
@@ -144,7 +144,7 @@ fn pointers_to_const_are_read_only() {
     }
 }
 
-/// A struct whose number of members differs from that of the kernel's parameter is not changed.
+/// A struct argument is not flattened if its number of members differs from that of the kernel's parameter.
 #[test]
 fn structs_with_matching_members_are_flattened() {
     let source = "struct S { int a; int b; };\nextern \"C\" __global__ void k(S s, int n) {}";

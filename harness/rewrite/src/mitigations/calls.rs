@@ -1,17 +1,17 @@
 //! Mitigations that do the same work with other calls.
 //!
 //! A mitigation edits only the body of a plan. The result is then written as a case and lowered again, which adds
-//! set-up, guards and teardown and rejects invalid plans. So an edit need not respect the rules of
-//! stream captures and races: lowering rejects a plan that breaks them.
+//! set-up, guards and teardown and rejects invalid plans. Therefore an edit may break the rules of stream captures and
+//! races: lowering then rejects the plan.
 
 use std::collections::BTreeSet;
 
 use plan::{Call, DEFAULT_STREAM, Memory, Plan, Step, StreamKind, WorkStream, captured_steps};
 
-/// A plan that does the same work with other calls.
+/// A changed plan that does the same work with other calls.
 #[derive(Clone, Debug)]
 pub struct Rewrite {
-    /// Description of the change, in the imperative.
+    /// Description of the change, in the imperative mood.
     pub name: &'static str,
     /// Effect of the change, in one sentence.
     pub meaning: &'static str,
@@ -21,7 +21,7 @@ pub struct Rewrite {
     pub plan: Plan,
 }
 
-/// Changes a plan; returns false if the change does not apply.
+/// Function that changes a plan, or returns false if the change does not apply to the plan.
 type Edit = fn(&mut Plan) -> bool;
 
 const EDITS: &[(&str, &str, &str, Edit)] = &[
@@ -116,7 +116,7 @@ const EDITS: &[(&str, &str, &str, Edit)] = &[
     ),
 ];
 
-/// Returns the rewrites that apply to a plan. They are not yet validated.
+/// Returns the rewrites that apply to a plan. The changed plans may be invalid.
 pub fn rewrites(plan: &Plan) -> Vec<Rewrite> {
     let apply =
         |(name, meaning, component, edit): &(&'static str, &'static str, &'static str, Edit)| {
@@ -129,13 +129,13 @@ pub fn rewrites(plan: &Plan) -> Vec<Rewrite> {
     EDITS.iter().filter_map(apply).collect()
 }
 
-/// Returns a step for a new call. The next lowering assigns its id.
+/// Returns a step for a new call. Its id is assigned when the plan is lowered again.
 fn new_step(call: Call) -> Step {
     Step { id: 0, call, returns: None, gives: None, line: 0, planted: Vec::new() }
 }
 
-/// Replaces the memory kind of declared buffers. Buffers that lowering adds have a dot in their names and are not
-/// changed.
+/// Changes the memory kind of the declared buffers of kind `from`. Buffers that lowering adds have a dot in their names
+/// and are not changed.
 fn replace_memory(plan: &mut Plan, from: Memory, to: Memory) -> bool {
     let mut changed = false;
     for (name, buffer) in &mut plan.buffers {
@@ -147,7 +147,8 @@ fn replace_memory(plan: &mut Plan, from: Memory, to: Memory) -> bool {
     changed
 }
 
-/// Rebuilds every list of steps, also in blocks. Steps inside of captures are kept.
+/// Rebuilds every list of steps, including those in blocks, by calling `edit` for each step outside of captures. Steps
+/// inside of captures are kept.
 fn edit_outside_captures(plan: &mut Plan, edit: &mut dyn FnMut(Step, &mut Vec<Step>)) -> bool {
     let during = captured_steps(plan).during;
     let body = std::mem::take(&mut plan.body);
@@ -190,7 +191,7 @@ fn submits(call: &Call) -> bool {
         | WorkStream::Stream(_)
         | WorkStream::Library(_)
         | WorkStream::Generator(_) => true,
-        // Allocations and markers are not device work.
+        // Allocations and markers are not work that the device executes.
         WorkStream::NoStream
         | WorkStream::Mark(_)
         | WorkStream::Pool { .. }
@@ -198,7 +199,7 @@ fn submits(call: &Call) -> bool {
     }
 }
 
-/// Returns true if the call copies data to the host for a check, or checks it.
+/// Returns true if the call is a check, or copies data to the host for a check.
 fn reads(call: &Call) -> bool {
     call.is_check() || matches!(call, Call::Copy { to, .. } if to.buffer.contains('.'))
 }
@@ -236,7 +237,7 @@ fn replace_null_stream(plan: &mut Plan) -> bool {
     let mut changed = false;
     let mut body = std::mem::take(&mut plan.body);
     each_call(&mut body, &mut |call| {
-        // These calls ignore the stream that they name.
+        // Calls of these kinds ignore the stream that they name.
         let ignores_stream = match call.work_stream() {
             WorkStream::NullStream => true,
             WorkStream::Pool { buffer, .. } => !plan.is_pool_memory(buffer),
@@ -260,8 +261,8 @@ fn replace_null_stream(plan: &mut Plan) -> bool {
     changed
 }
 
-/// Uses a new stream for each further capture on a stream. This applies only to captures at the top level, where calls
-/// execute in the order of the text.
+/// For each capture on a stream that was captured before, uses a new stream from there on. Only captures at the top
+/// level of the body are changed, because the steps there are executed once and in order.
 fn use_fresh_streams(plan: &mut Plan) -> bool {
     let mut captured = BTreeSet::new();
     let mut renamed: Vec<(String, String)> = Vec::new();
@@ -288,7 +289,7 @@ fn use_fresh_streams(plan: &mut Plan) -> bool {
     !renamed.is_empty()
 }
 
-/// Inserts copies of the launches in each capture before the capture.
+/// Inserts, before each capture, copies of the launches that are captured.
 fn warm_up(plan: &mut Plan) -> bool {
     let mut out: Vec<Step> = Vec::new();
     let mut begin = None;
@@ -311,7 +312,7 @@ fn warm_up(plan: &mut Plan) -> bool {
     warmed
 }
 
-/// Moves the creation of generators and handles before the capture.
+/// Moves calls that create generators and handles from the inside of a capture to the steps before it.
 fn create_before_capture(plan: &mut Plan) -> bool {
     let mut out: Vec<Step> = Vec::new();
     let mut begin = None;

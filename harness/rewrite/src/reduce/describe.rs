@@ -1,11 +1,12 @@
-//! Descriptions of edits: the element that an edit removes.
+//! Describes which part of a plan an edit removes, for the report of a minimised case.
 
 use plan::{Call, CopyApi, Memory, Plan, Step};
 
 use super::{Edit, sizes};
 use crate::uses::{calls, each_mut};
 
-/// Returns a description of the removed element, for example `copy of src to dst`, and the ids of its calls.
+/// Returns a description of the part that an edit removes or changes, for example `copy of src to dst`, and the ids of
+/// its steps.
 pub fn describe(plan: &Plan, edit: &Edit) -> (String, Vec<u32>) {
     let find = |id: u32| {
         let mut found: Option<Step> = None;
@@ -22,7 +23,7 @@ pub fn describe(plan: &Plan, edit: &Edit) -> (String, Vec<u32>) {
             let there: Vec<&Step> =
                 calls(&plan.body).into_iter().filter(|s| steps.contains(&s.id)).collect();
             let each: Vec<String> = there.iter().map(|s| describe_call(&s.call)).collect();
-            // A check of device memory is described without its copy.
+            // If a check of device memory is removed with its copy, only the check is described.
             let text = match each.as_slice() {
                 [.., last]
                     if matches!(there[there.len() - 1].call, Call::Check { .. })
@@ -90,7 +91,7 @@ fn memory(memory: Memory) -> &'static str {
     }
 }
 
-/// Returns [`Call::words`], with the buffer of a check as the case names it.
+/// Describes a call like [`Call::words`], but names the buffer of a check as the case does.
 fn describe_call(call: &Call) -> String {
     if let Call::Check { buffer } = call {
         format!("check of {}", buffer.strip_suffix(case::BACK).unwrap_or(buffer))

@@ -6,7 +6,7 @@ use plan::{Call, CaptureRole, Captures, CopyApi, DEFAULT_STREAM, Plan, Step, Thi
 
 use crate::uses::{block, calls};
 
-/// Returns the steps with each graph launch replaced by the captured calls, on the stream of the launch.
+/// Returns the body with each graph launch replaced by the captured calls, on the stream of the launch.
 pub(super) fn ungraph(plan: &Plan) -> Vec<Step> {
     let highest = calls(&plan.body).iter().map(|s| s.id).max().unwrap_or(0);
     let mut state = Ungrapher {
@@ -19,7 +19,7 @@ pub(super) fn ungraph(plan: &Plan) -> Vec<Step> {
     state.steps(&plan.body)
 }
 
-/// Replaces the capture that a step begins by a graph of empty nodes, one per captured call.
+/// Replaces the capture that begins at a step by a graph of empty nodes, one per captured call.
 pub(super) fn to_empty_nodes(steps: &mut Vec<Step>, begin: u32) {
     let Some((range, _, graph)) = find_capture(steps, begin) else { return };
     let nodes = count_nodes(&steps[range.clone()]).max(1);
@@ -28,8 +28,8 @@ pub(super) fn to_empty_nodes(steps: &mut Vec<Step>, begin: u32) {
     steps.splice(range, [made]);
 }
 
-/// Replaces the capture that a step begins by a graph to which the captured calls are added, if they are one chain
-/// and can all be nodes.
+/// Replaces the capture that begins at a step by a graph to which the captured calls are added one by one. Changes
+/// nothing if the captured calls are not a single chain, or if one of them cannot be a node.
 pub(super) fn to_added_nodes(steps: &mut Vec<Step>, begin: u32) {
     let Some((range, stream, graph)) = find_capture(steps, begin) else { return };
     let inside = &steps[range.start() + 1..*range.end()];
@@ -39,7 +39,7 @@ pub(super) fn to_added_nodes(steps: &mut Vec<Step>, begin: u32) {
     steps.splice(range, [made].into_iter().chain(added));
 }
 
-/// Finds the capture that a step begins. Returns its range of steps, its stream and its graph.
+/// Finds the capture that begins at a step. Returns its range of steps, its stream and its graph.
 fn find_capture(steps: &[Step], begin: u32) -> Option<(RangeInclusive<usize>, String, String)> {
     let at = steps.iter().position(|s| s.id == begin)?;
     let Call::BeginCapture { stream, .. } = &steps[at].call else { return None };
@@ -49,12 +49,13 @@ fn find_capture(steps: &[Step], begin: u32) -> Option<(RangeInclusive<usize>, St
     })
 }
 
-/// Returns the step without statements and injected faults.
+/// Returns the step without expected statuses, expected values and injected faults.
 fn bare_step(step: &Step) -> Step {
     Step { returns: None, gives: None, planted: Vec::new(), ..step.clone() }
 }
 
-/// Replaces captured calls by calls that add nodes. Returns `None` if they are not a chain of possible nodes.
+/// Replaces captured calls by calls that add nodes. Returns `None` if the captured calls are not a single chain, or if
+/// one of them cannot be a node.
 fn add_calls(steps: &[Step], stream: &str, graph: &str) -> Option<Vec<Step>> {
     let mut out = Vec::new();
     for step in steps {
@@ -74,7 +75,7 @@ fn add_calls(steps: &[Step], stream: &str, graph: &str) -> Option<Vec<Step>> {
             out.push(Step { call, ..bare_step(step) });
             continue;
         }
-        // Another stream may have joined the capture, and a generator may use the captured stream.
+        // The step may belong to another stream that joined the capture, or use a generator on the captured stream.
         if taken || step.call.stream().is_some() || matches!(step.call, Call::Thread { .. }) {
             return None;
         }
@@ -96,7 +97,7 @@ fn count_nodes(steps: &[Step]) -> u32 {
     each.fold(0, u32::saturating_add)
 }
 
-/// A captured stream and its steps.
+/// A captured graph: the stream that began the capture, and the captured steps.
 #[derive(Clone, Default)]
 struct CapturedGraph {
     origin: String,
@@ -106,7 +107,7 @@ struct CapturedGraph {
 struct Ungrapher<'a> {
     next_id: u32,
     captures: Captures<'a>,
-    /// Steps captured so far, by the stream that began the capture.
+    /// Steps of open captures so far, by the stream that began the capture.
     open: HashMap<&'a str, Vec<Step>>,
     graphs: HashMap<&'a str, CapturedGraph>,
     execs: HashMap<&'a str, CapturedGraph>,
@@ -179,7 +180,8 @@ impl<'a> Ungrapher<'a> {
     }
 }
 
-/// Returns true for calls about captures and graphs, which the plan no longer contains.
+/// Returns true for calls that concern only captures and graphs. Such calls are dropped, because the edited plan
+/// contains neither.
 fn concerns_graphs(call: &Call) -> bool {
     let graph = |named: &plan::Named<'_>| matches!(named.thing, Thing::Graph | Thing::Exec);
     matches!(call, Call::IsCapturing { .. }) || call.named().iter().any(graph)

@@ -1,4 +1,4 @@
-//! The list of edits that a plan offers.
+//! Lists the edits that could make a plan smaller, in the order in which they are worth trying.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use search::reduce::Tree;
 use super::{Edit, describe::is_read_back, sizes};
 use crate::uses::{block, buffers, calls, objects, reads, writes};
 
-/// Returns the edits to try, in order. `failing` is the step that fails, if it is known: steps that it does not
-/// depend on are dropped first.
+/// Returns the edits to try, in order. If the failing step is known, steps on which it does not depend are dropped
+/// first.
 pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
     let all = calls(&plan.body);
-    // Calls during captures are left alone on all streams, because a capture may forbid the changed call.
+    // Calls during captures are not changed, whatever their stream, because a capture may forbid the changed call.
     let CapturedSteps { mut during, inside } = captured_steps(plan);
     during.extend(inside);
     let edits = |edits: Vec<Edit>| edits.into_iter().map(|e| Tree::Edit(vec![e])).collect();
@@ -47,7 +47,7 @@ pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
     Tree::Turn(vec![structure, Tree::Halves(problems(&all)), Tree::Halves(kernels(&all))])
 }
 
-/// Returns one edit for each capture. It replaces the capture by another graph.
+/// Returns one edit for each capture, which replaces the capture by another graph.
 fn in_captures(plan: &Plan, edit: fn(u32) -> Edit) -> Vec<Edit> {
     let begins = plan.body.iter().filter(|s| matches!(s.call, Call::BeginCapture { .. }));
     begins.map(|s| edit(s.id)).collect()
@@ -70,8 +70,8 @@ fn after_failure(all: &[&Step], failing: u32) -> Vec<u32> {
     all.iter().skip_while(|s| s.id != failing).skip(1).map(|s| s.id).collect()
 }
 
-/// Returns the calls that a check does not depend on: calls that neither produce the checked bytes nor order or launch
-/// calls that produce them. Returns an empty list if the failing step is not a check.
+/// Returns the calls on which the failing check does not depend: calls that neither produce the checked bytes nor order
+/// or launch calls that produce them. Returns an empty list if the failing step is not a check.
 fn unrelated(all: &[&Step], failing: u32) -> Vec<u32> {
     let Some(check) = all.iter().find(|s| s.id == failing) else { return Vec::new() };
     if !is_check(&check.call) {
@@ -88,7 +88,7 @@ fn unrelated(all: &[&Step], failing: u32) -> Vec<u32> {
             let makes = writes(call).iter().any(|b| data.contains(b));
             let lives = matches!(call, Call::Alloc { buffer, .. } | Call::Free { buffer, .. } if data.contains(buffer.as_str()));
             let serves = objects(call).iter().any(|object| named.contains(object));
-            // Waits and captures on a stream are needed if its work is.
+            // Waits and captures on a stream are needed if work on that stream is needed.
             let orders = !is_check(call)
                 && writes(call).is_empty()
                 && call.stream().is_some_and(|s| used.contains(s));
@@ -111,7 +111,8 @@ fn is_check(call: &Call) -> bool {
     call.is_check()
 }
 
-/// Returns groups of related calls. A group has all calls that name an object or a buffer, or all calls of a capture.
+/// Returns groups of related calls. A group contains all calls that name one object or buffer, or all calls of one
+/// capture.
 fn groups(all: &[&Step]) -> Vec<Tree<Edit>> {
     let mut of_objects: BTreeMap<(Thing, &str), Vec<u32>> = BTreeMap::new();
     let mut of_buffers: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
@@ -151,7 +152,7 @@ fn groups(all: &[&Step]) -> Vec<Tree<Edit>> {
     groups.map(|steps| Tree::Edit(vec![Edit::Drop { steps, preset: false }])).collect()
 }
 
-/// Returns edits that drop single calls. A check is dropped together with the copy that reads its buffer back.
+/// Returns edits that drop single calls. A check is dropped together with the copy of its buffer to the host.
 fn singles(all: &[&Step]) -> Vec<Tree<Edit>> {
     let mut found = Vec::new();
     let mut pending: Vec<u32> = Vec::new();
@@ -161,7 +162,7 @@ fn singles(all: &[&Step]) -> Vec<Tree<Edit>> {
             continue;
         }
         if matches!(step.call, Call::Sleep { .. }) {
-            // A sleep is kept, because the failure may need the sleep only sometimes, for example on a busy machine.
+            // Sleeps are kept, because the failure may need the sleep only sometimes, for example on a busy machine.
             continue;
         }
         let mut steps = std::mem::take(&mut pending);
@@ -258,7 +259,7 @@ fn simplifications(plan: &Plan, all: &[&Step], captured: &BTreeSet<u32>) -> Vec<
             found.push(Edit::Synchronous(step.id));
         }
         if let Call::Launch { kernel, grid, block, .. } = work
-            // Kernels that the case defines may depend on their number of work-items.
+            // The result of a kernel that the case defines may depend on the number of work-items.
             && plan::kernel(kernel).is_some()
             && *block != [256, 1, 1]
             && grid[1..] == [1, 1]
@@ -270,7 +271,7 @@ fn simplifications(plan: &Plan, all: &[&Step], captured: &BTreeSet<u32>) -> Vec<
     found
 }
 
-/// Returns the simplest kind of memory that supports all uses of a buffer.
+/// Returns a simpler kind of memory that supports all uses of a buffer; `None` if no simpler kind does.
 fn simplest_memory(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> {
     let used = |on_device: bool| {
         all.iter().any(|s| {
@@ -292,7 +293,7 @@ fn simplest_memory(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> 
     }
 }
 
-/// Returns true if the work needs the device: a kernel launch or a call of a library.
+/// Returns true if the work of the call needs the device: a kernel launch or a call of a library.
 fn needs_device(call: &Call) -> bool {
     let library = matches!(call.work_stream(), WorkStream::Library(_) | WorkStream::Generator(_));
     library || call.kernels().next().is_some()
@@ -320,7 +321,7 @@ fn kernels(all: &[&Step]) -> Vec<Tree<Edit>> {
     let mut found = Vec::new();
     for step in all {
         let Call::Launch { kernel, .. } = step.call.work() else { continue };
-        // The computation of kernels defined in the case is unknown.
+        // A kernel that the case defines may compute anything.
         if plan::kernel(kernel).is_none() {
             continue;
         }

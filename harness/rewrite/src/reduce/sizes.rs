@@ -1,11 +1,11 @@
-//! Scaling of all sizes of a plan.
+//! Scales all sizes in a plan together, so that the minimised case uses small buffers.
 
 use plan::{Arg, Call, MAX_BUFFER_BYTES, Place, Plan, kernel};
 
 use crate::uses::{each_mut, launches_own};
 
-/// Returns the sizes of the largest buffer to try, in bytes, in ascending order. Returns no sizes if the plan launches
-/// a kernel that the case defines, because the memory that it accesses is unknown.
+/// Returns the sizes in bytes to try for the largest buffer, in ascending order. Returns an empty list if the plan
+/// launches a kernel that the case defines, because it is unknown which memory that kernel accesses.
 pub(super) fn targets(plan: &Plan) -> Vec<u64> {
     if launches_own(plan) {
         return Vec::new();
@@ -19,13 +19,13 @@ pub(super) fn largest(plan: &Plan) -> u64 {
     plan.buffers.values().map(|b| b.bytes).filter(usable).max().unwrap_or(0)
 }
 
-/// Returns true if a buffer of this size can be allocated. A larger allocation must fail, and a smaller size would
-/// change the meaning of the case.
+/// Returns true if an allocation of this size may succeed. Larger allocations must fail, and with a smaller size such a
+/// case would mean something else.
 fn usable(bytes: &u64) -> bool {
     *bytes <= MAX_BUFFER_BYTES
 }
 
-/// Scales all sizes so that the largest buffer has `target` bytes. Multiples of four stay multiples of four.
+/// Scales all sizes in a plan so that the largest buffer has `target` bytes. Multiples of four stay multiples of four.
 pub(super) fn scale(plan: &mut Plan, target: u64) {
     let ratio = Ratio { target, of: largest(plan) };
     if ratio.of <= target {
@@ -101,14 +101,14 @@ struct Ratio {
 }
 
 impl Ratio {
-    /// Scales a size, rounding up so that the content of a buffer still fits.
+    /// Scales a size in bytes, rounding up so that the content of a buffer still fits.
     fn bytes(&self, bytes: u64) -> u64 {
         let exact = (u128::from(bytes) * u128::from(self.target)).div_ceil(u128::from(self.of));
         let exact = exact as u64;
         if bytes.is_multiple_of(4) { exact.next_multiple_of(4) } else { exact }
     }
 
-    /// Scales the side of a square whose area shrinks, rounding down.
+    /// Scales the side of a square so that its area shrinks by the ratio, rounding down.
     fn side(&self, side: u64) -> u64 {
         ((side as f64 * (self.target as f64 / self.of as f64).sqrt()) as u64).max(1)
     }

@@ -36,7 +36,7 @@ fn leaves(tree: &Tree<Edit>) -> Vec<Edit> {
     }
 }
 
-/// Writes an edited plan as a case and lowers the case. Returns the first mistake of an invalid case.
+/// Writes an edited plan as a case and lowers the case. Returns the first mistake if the case is invalid.
 fn again(plan: &Plan, kernels: &Kernels) -> Result<Plan, String> {
     let header = Header {
         title: "edited".into(),
@@ -63,7 +63,8 @@ fn every_edit_results_in_a_case_or_a_mistake() {
         let plan = lower(&case, trial, &kernels, &[]).expect("a good trial").plan;
         let check = calls(&plan.body).last().map(|s| s.id);
         let edits = leaves(&reductions(&plan, check));
-        // For cases with thousands of steps only some edits are tested, because the time is quadratic.
+        // For cases with thousands of steps, only some edits are tested, because testing all of them takes quadratic
+        // time.
         let some = edits.iter().step_by(1 + edits.len() / 100);
         let mut good = 0;
         for edit in some {
@@ -159,7 +160,7 @@ steps:
         - check: second
 ",
     );
-    // A fork is not a chain.
+    // A capture with a fork is not a single chain, so its calls are not added one by one.
     let (cases, kernels) = library();
     let fork = cases.iter().find(|c| c.id == "graphs/fork-join").expect("in the library");
     let plan = lower(fork, &fork.trials()[0], &kernels, &[]).expect("a good trial").plan;

@@ -1,7 +1,7 @@
 //! Measures simulated bisects: mean number of runs, mean number of installed builds, and share of wrong answers.
 //!
 //! Two other strategies are measured for comparison: a fixed number of repetitions of each build, and Wald's sequential
-//! test. These two are given the failure rates, which this crate's search has to estimate.
+//! test. Both are given the true failure rates, which this crate's search has to estimate.
 //!
 //! `cargo run --release -p search --example anchors [-- BISECTS [BUILDS...] [p=RATE...]]`
 
@@ -11,8 +11,8 @@ use simulation::{Model, Random, Spent, ours, repeated, sequential};
 
 type Cell = (f64, f64, Option<(f64, f64)>);
 
-/// Failure rate of bad builds, failure rate of good builds, and the limits on runs and builds for a history of 256
-/// builds.
+/// Failure rate of bad builds, failure rate of good builds, and the limits on the mean numbers of runs and builds for a
+/// history of 256 builds.
 const CELLS: [Cell; 8] = [
     (1.0, 0.0, Some((19.0, 8.1))),
     (0.9, 0.0, Some((26.0, 8.8))),

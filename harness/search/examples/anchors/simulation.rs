@@ -2,12 +2,12 @@
 
 use search::bisect::{Action, Event, Seen, Setup, State, next};
 
-/// SplitMix64 generator. It makes the same bisects in every run, on every machine.
+/// Pseudo-random numbers (SplitMix64). The generator makes the same bisects in every run, on every machine.
 pub(crate) struct Random(u64);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Random {
-        // Without this step, consecutive seeds would give the same sequence, shifted by one number.
+        // Without this multiplication, consecutive seeds would give the same sequence, shifted by one number.
         let mut random = Random(seed.wrapping_mul(0xd6e8_feb8_6659_fd93));
         Random(random.next())
     }
@@ -28,7 +28,7 @@ impl Random {
     }
 }
 
-/// A history of the builds 0 to `builds`, which is bad from `first_bad` on.
+/// A simulated history with the builds 0 to `builds`. Builds from `first_bad` on are bad.
 pub(crate) struct Model {
     pub(crate) builds: usize,
     pub(crate) first_bad: usize,
@@ -49,7 +49,7 @@ pub(crate) struct Spent {
     pub(crate) answer: Option<usize>,
 }
 
-/// Bisects with the search of this crate.
+/// Bisects with this crate's search.
 pub(crate) fn ours(model: &Model, random: &mut Random) -> Spent {
     let mut setup = Setup::new(model.builds);
     setup.patience = 1000;
@@ -70,7 +70,8 @@ pub(crate) fn ours(model: &Model, random: &mut Random) -> Spent {
     Spent { runs: state.runs(), builds: between.count(), answer }
 }
 
-/// Bisects with the verdict of `decide` at each midpoint. Returns the first bad build and the number of verdicts.
+/// Bisects by halving the range, where `decide` returns true if the build in the middle is bad. Returns the first bad
+/// build and the number of calls of `decide`.
 fn halving(builds: usize, mut decide: impl FnMut(usize) -> bool) -> (usize, usize) {
     let (mut good, mut bad, mut asked) = (0, builds, 0);
     while bad - good > 1 {
@@ -81,13 +82,14 @@ fn halving(builds: usize, mut decide: impl FnMut(usize) -> bool) -> (usize, usiz
     (bad, asked)
 }
 
-/// Returns the error probability, false positives and negatives together, that each step may have for 1 % in total.
+/// Returns the error probability that each step of the halving may have, so that the whole bisect errs in 1 % of all
+/// cases. The result is the sum of the probabilities of a false positive and a false negative.
 fn allowed(builds: usize) -> f64 {
     2.0 * (1.0 - 0.99_f64.powf(1.0 / (builds as f64).log2()))
 }
 
-/// Returns the smallest number of runs that stays within the error, and the number of failures that makes a build
-/// bad.
+/// Returns the smallest number of runs with which the error probability is at most `allowed`, and the number of
+/// failures from which a build counts as bad.
 fn repetitions(p: f64, q: f64, allowed: f64) -> (u32, u32) {
     for runs in 1.. {
         let (mut chance_good, mut chance_bad) = ((1.0 - q).powi(runs), (1.0 - p).powi(runs));
@@ -100,14 +102,14 @@ fn repetitions(p: f64, q: f64, allowed: f64) -> (u32, u32) {
             }
             let ways = f64::from(runs - failures + 1) / f64::from(failures);
             chance_good *= ways * q / (1.0 - q);
-            // At p = 1 every chance but the last is 0, so one failure always decides.
+            // At p = 1, only the probability that all runs fail is not 0, so one failure decides.
             chance_bad *= if p < 1.0 { ways * p / (1.0 - p) } else { 0.0 };
         }
     }
     unreachable!("enough runs decide everything")
 }
 
-/// Bisects by running the case on each build until the number of failures decides whether the build is good.
+/// Bisects by halving. Runs the case on each build until the number of failures decides whether the build is good.
 pub(crate) fn repeated(model: &Model, random: &mut Random) -> Spent {
     let (most, failures) = repetitions(model.p, model.q, allowed(model.builds));
     let mut runs = 0;
@@ -122,7 +124,7 @@ pub(crate) fn repeated(model: &Model, random: &mut Random) -> Spent {
     Spent { runs, builds, answer: Some(answer) }
 }
 
-/// Bisects with Wald's sequential probability ratio test at each build.
+/// Bisects by halving, with Wald's sequential probability ratio test at each build.
 pub(crate) fn sequential(model: &Model, random: &mut Random) -> Spent {
     let error = allowed(model.builds) / 2.0;
     let limit = ((1.0 - error) / error).ln();

@@ -1,16 +1,17 @@
-//! Simulates one bisect and checks whether its answer is true.
+//! Simulates one bisect and checks whether its answer agrees with the simulated history.
 
 use search::bisect::{Action, Answer, Edge, Event, Seen, Setup, State, next};
 
 use super::worlds::{Lab, Model, Random, World};
 
-/// Claim of an answer, compared with the truth.
+/// The claim that an answer makes, compared with the simulated history.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Claim {
-    /// One place: the stated probability, whether the place is one of the changes, and whether it is the first
-    /// change.
+    /// The answer names one place: the stated probability, true if the place is one of the changes, and true if it is
+    /// the first change.
     Place { stated: f64, right: bool, first: bool },
-    /// Several places or a range: the stated probability, and whether each of them contains a change.
+    /// The answer names several places or a range: the stated probability, and true if each place or the range contains
+    /// a change.
     Wider { stated: f64, right: bool },
     /// The answer names no place.
     Nothing,
@@ -48,8 +49,8 @@ pub(crate) fn bisect(model: &Model, seed: u64) -> Outcome {
     Outcome { claim, runs: state.runs(), builds: state.installs(), answer, world }
 }
 
-/// Compares an answer with the truth. An answer with one place claims that its newer build introduced the change,
-/// rather than a build that the listing hides before it.
+/// Compares an answer with the simulated history. If an answer names one place, it claims that the bad build there
+/// introduced the change, and not one of the builds before it that the listing omits.
 fn check_claim(answer: &Answer, world: &World, listed: &[usize]) -> Claim {
     let hidden = |edge: &Edge| world.hidden_between(listed[edge.last_good], listed[edge.first_bad]);
     let holds = |good: usize, bad: usize| {
@@ -82,8 +83,8 @@ fn check_claim(answer: &Answer, world: &World, listed: &[usize]) -> Claim {
     }
 }
 
-/// Returns the probability that at least `wrong` of `bisects` answers are wrong if each is wrong with probability
-/// `chance`.
+/// Returns the probability that at least `wrong` of `bisects` answers are wrong if each answer is wrong with
+/// probability `chance`.
 pub(crate) fn at_least(wrong: usize, bisects: usize, chance: f64) -> f64 {
     if wrong == 0 {
         return 1.0;

@@ -1,4 +1,4 @@
-//! Measures whether answers are wrong more often than they state, with simulated bisects of many models.
+//! Measures whether answers are wrong more often than they state, with simulated bisects of histories from many models.
 //!
 //! The maximum confidence was tuned on most of these models, so they are not independent evidence for it. The
 //! independent models are marked.
@@ -6,7 +6,7 @@
 //! `cargo run --release -p search --example calibration [-- BISECTS [MODEL [FIRST]]]`
 //!
 //! FIRST is the first seed. With it, the bisects of a model can be run in parts: each part prints a line of sums, and
-//! `calibration -- sum` turns such lines on its standard input into rows.
+//! `calibration -- sum` turns such lines on its standard input into rows of the table.
 
 mod claim;
 mod worlds;
@@ -23,7 +23,7 @@ struct Row {
     wider: usize,
     none: usize,
     wrong: usize,
-    /// Right answers about a change that is not the first.
+    /// Number of right answers that name a later change than the first one.
     later: usize,
     doubt: f64,
     runs: f64,

@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-/// SplitMix64 generator. It makes the same histories in every run, on every machine.
+/// Pseudo-random numbers (SplitMix64). The generator makes the same histories in every run, on every machine.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -30,46 +30,46 @@ impl Random {
     }
 }
 
-/// Influence of the machine on the failure rates.
+/// Ways in which the machine changes the failure rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Machine {
     Steady,
-    /// The rates of bad builds fall to the factor `to` over this many runs.
+    /// The failure rates of bad builds fall, over this many runs, to `to` times their value.
     Tires {
         to: f64,
         over: u32,
     },
-    /// Every build fails at a rate that rises to `to` over this many runs.
+    /// Every build fails at an additional rate, which rises to `to` over this many runs.
     WearsOut {
         to: f64,
         over: u32,
     },
-    /// Every run from `from` to before `to` fails, or passes.
+    /// From run `from` on, and before run `to`, every run fails if `fails` is set, or else passes.
     OutOfOrder {
         from: u32,
         to: u32,
         fails: bool,
     },
-    /// The first run after a change of the build always passes.
+    /// After a change of the active build, the first run always passes.
     ColdStart,
-    /// A run after a failure fails at this rate, whatever the build.
+    /// The run after a failing run fails at this rate, whatever the build.
     Lingers(f64),
-    /// Before each run the machine breaks or is repaired with these probabilities; while it is broken, every build
-    /// fails.
+    /// Before each run, the machine breaks or is repaired with these probabilities. While the machine is broken, every
+    /// build fails.
     ComesAndGoes {
         breaks: f64,
         mends: f64,
     },
 }
 
-/// A simulated history with the right answers.
+/// A simulated history, and the places that a right answer names.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
-    /// Failure rate of each build.
+    /// Failure rate of each build, 0 to 1.
     pub(crate) rates: Vec<f64>,
-    /// Builds that cannot be tested.
+    /// For each build, true if it cannot be tested.
     pub(crate) broken: Vec<bool>,
-    /// Builds that are missing from the listing, because their source did not list them.
+    /// For each build, true if the listing omits it, because the source of builds did not list it.
     pub(crate) hidden: Vec<bool>,
     /// Builds at which the failure begins or becomes much more frequent: the right answers.
     pub(crate) changes: Vec<usize>,
@@ -81,12 +81,13 @@ impl World {
         (0..self.rates.len()).filter(|build| !self.hidden[*build]).collect()
     }
 
-    /// Returns the number of hidden builds between two builds.
+    /// Returns the number of builds between two builds that the listing omits.
     pub(crate) fn hidden_between(&self, good: usize, bad: usize) -> u32 {
         (good + 1..bad).filter(|build| self.hidden[*build]).count() as u32
     }
 
-    /// Returns a history with one change at `first_bad`; `bad` is called with the number of builds since the change.
+    /// Returns a history with one change at `first_bad`. `bad` returns the failure rate of a bad build, given the
+    /// number of builds since the change.
     fn once(
         builds: usize,
         first_bad: usize,
@@ -104,7 +105,7 @@ impl World {
     }
 }
 
-/// Generator of similar worlds.
+/// A model: a name, and a function that makes random histories of one kind.
 pub(crate) struct Model {
     pub(crate) name: &'static str,
     pub(crate) make: fn(&mut Random) -> World,
@@ -125,7 +126,7 @@ fn steady(random: &mut Random, p: f64, q: f64, machine: Machine) -> World {
     World { machine, ..World::once(BUILDS, at, || q, |_| p) }
 }
 
-/// Returns a history whose failure rate is `low` for `length` builds and then `high`.
+/// Returns a history whose builds first never fail, then fail at rate `low` for `length` builds, then at rate `high`.
 fn in_two_steps(random: &mut Random, low: f64, length: usize, high: f64) -> World {
     let at = within(random, 1..=BUILDS - length);
     let mut world =
@@ -134,12 +135,13 @@ fn in_two_steps(random: &mut Random, low: f64, length: usize, high: f64) -> Worl
     world
 }
 
-/// Returns a bell-shaped random number from 0 to 1, the mean of three uniform ones.
+/// Returns a random number from 0 to 1 with a bell-shaped distribution: the mean of three uniformly distributed
+/// numbers.
 fn bell(random: &mut Random) -> f64 {
     (random.share() + random.share() + random.share()) / 3.0
 }
 
-/// Held-out models: they were not used to tune the maximum confidence, so they are independent evidence for it.
+/// Models that were not used to tune the maximum confidence, so they are independent evidence for it.
 pub(crate) const INDEPENDENT: [&str; 7] = [
     "a machine that comes and goes, p .7",
     "p heavy-tailed for each build",
@@ -266,7 +268,7 @@ pub(crate) const MODELS: [Model; 28] = [
         make: |r| steady(r, 0.7, 0.0, Machine::ComesAndGoes { breaks: 0.01, mends: 0.3 }),
     },
     Model {
-        // Pareto with exponent 1.2: most builds fail in a tenth of their runs, some always.
+        // Rates follow a Pareto distribution with exponent 1.2: most builds fail in a tenth of their runs, some always.
         name: "p heavy-tailed for each build",
         make: |r| {
             let at = anywhere(r);
@@ -310,7 +312,7 @@ pub(crate) const MODELS: [Model; 28] = [
         },
     },
     Model {
-        // A source that lists the builds of some days only.
+        // The source of builds lists the builds of some days only.
         name: "days missing from the listing, p .7",
         make: |r| {
             let mut world = steady(r, 0.7, 0.0, Machine::Steady);
@@ -324,7 +326,7 @@ pub(crate) const MODELS: [Model; 28] = [
     },
 ];
 
-/// Simulated machine that runs the builds of a world.
+/// A simulated machine that runs the builds of one history.
 pub(crate) struct Lab<'a> {
     world: &'a World,
     random: &'a mut Random,

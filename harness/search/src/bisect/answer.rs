@@ -1,117 +1,121 @@
 use serde::{Deserialize, Serialize};
 
-/// Two builds between which the change lies.
+/// The last good and the first bad build of a change: the change lies between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Edge {
-    /// Last good build.
+    /// Index of the last good build.
     pub last_good: usize,
-    /// First bad build. Builds between the two cannot be tested, so the change is in one of them or in this build.
+    /// Index of the first bad build. The builds between the two cannot be tested, so this build or one of those
+    /// introduced the change.
     pub first_bad: usize,
-    /// Posterior probability that the change is here, 0 to 1.
+    /// Posterior probability that the change lies between these two builds, 0 to 1.
     pub confidence: f64,
     /// Estimated failure rate of bad builds, 0 to 1.
     pub rate: f64,
     /// Estimated rate at which good builds fail with the same signature, 0 to 1.
     pub noise: f64,
-    /// Upper bound, with 99 % confidence, of the last good build's failure rate, from its own runs alone, 0 to 1.
+    /// Upper bound of the last good build's failure rate, with 99 % confidence, computed from the runs of this build
+    /// alone, 0 to 1.
     #[serde(default, rename = "before")]
     pub last_good_rate_below: f64,
 }
 
 impl Edge {
-    /// Returns the probability that `first_bad` itself introduced the change, given that an incomplete listing
-    /// omitted `hidden` builds right before it, each as likely as any other.
+    /// Returns the probability that `first_bad` itself introduced the change, if the listing omits `hidden` builds
+    /// right before it. Each of these builds is as likely as `first_bad`.
     pub fn confidence_in_first_bad(&self, hidden: u32) -> f64 {
         self.confidence / (1.0 + f64::from(hidden))
     }
 }
 
-/// Result of a search.
+/// Result of a bisect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum Answer {
-    /// The change is at one place. None of the tested builds before it has failed.
+    /// The failure begins at one place. None of the tested builds before it has failed.
     Found(Edge),
-    /// The failure becomes more frequent at this edge, but builds before it have failed too, and the runs do not show
-    /// where that began: at the good end already, or only in single builds.
+    /// The failure becomes more frequent at one place, but builds before it have failed too. The runs do not show where
+    /// those failures begin: they may begin at the good end already, or occur only in single builds.
     Increase {
         /// Edge at which the failure becomes more frequent.
         edge: Edge,
     },
-    /// One of the two builds is an end that is from another line of history ([`super::Setup::other_line`]), so the
-    /// failure begins outside of the builds between the ends.
+    /// One of the two builds is an end of the search that belongs to another line of history
+    /// ([`super::Setup::other_line`]), so the failure begins outside of the builds between the ends.
     OtherLine {
-        /// The two builds: the good end and the first build after it that fails, or the last build that passes and
-        /// the bad end.
+        /// The two builds: either the good end and the first build after it, which fails; or the last build before the
+        /// bad end, which passes, and the bad end.
         edge: Edge,
     },
-    /// The failure begins at a low rate in `after + 1 ..= until` and becomes much more frequent at `edge`.
+    /// The failure begins at a low rate in one of the builds `after + 1 ..= until`, and becomes much more frequent at
+    /// `edge`.
     Worse {
         /// Last build that is certainly good.
         after: usize,
-        /// First build that certainly fails at times.
+        /// First build that is certainly bad, although it does not fail in every run.
         until: usize,
         /// Estimated failure rate before `edge`, 0 to 1.
         rate: f64,
         /// Edge at which the failure becomes more frequent.
         edge: Edge,
     },
-    /// The observations need more than one change: the failure begins at each of these edges, and the history is good
-    /// again between them.
+    /// The observations need more than one change: the failure begins at each of these edges, and between two of them
+    /// the history becomes good again.
     Several {
-        /// Edges from good to bad, in the order of the history.
+        /// Changes from good to bad, in the order of the history.
         edges: Vec<Edge>,
     },
-    /// The budget is spent. The change is somewhere in `last_good + 1 ..= first_bad`.
+    /// The budget is spent. One of the builds `last_good + 1 ..= first_bad` introduced the change.
     Range {
         /// Last build that is certainly good.
         last_good: usize,
         /// First build that is certainly bad.
         first_bad: usize,
-        /// Posterior probability of the range, at least 0.99; 0 if the ends have not been verified yet.
+        /// Posterior probability that the change lies in the range, at least 0.99; 0 if the ends have not been verified
+        /// yet.
         mass: f64,
         /// The exhausted budget: `runs`, `installs` or `seconds`.
         spent: String,
     },
     /// The bad end does not fail, or not often enough.
     NotReproducible {
-        /// Runs of the bad end.
+        /// Number of runs of the bad end.
         runs: u32,
         /// Number of runs of the bad end that failed.
         bad: u32,
     },
-    /// The good end fails too.
+    /// The good end fails like the bad end.
     GoodEndFails {
-        /// Runs of the good end.
+        /// Number of runs of the good end.
         runs: u32,
         /// Number of runs of the good end that failed.
         bad: u32,
     },
-    /// The bad end only passes and the good end only fails; the ends seem to be exchanged.
+    /// The bad end has only passed and the good end has only failed, so the user seems to have exchanged the ends.
     Exchanged {
-        /// Passes of the bad end.
+        /// Number of runs of the bad end, which all passed.
         passes: u32,
-        /// Failures of the good end.
+        /// Number of runs of the good end, which all failed.
         failures: u32,
     },
-    /// An end of the history cannot be tested.
+    /// The good or the bad end cannot be tested.
     EndUnusable {
-        /// 0 or the bad end.
+        /// Index of the end: 0 for the good end, otherwise that of the bad end.
         end: usize,
     },
-    /// The good end passed and then failed in every run: the device is out of order, or the failure does not depend
-    /// on the build.
+    /// The good end passed at first and then failed in every run. Either the device is out of order, or the failure
+    /// does not depend on the build.
     Wedged {
-        /// Passes of the good end before its failures in a row.
+        /// Number of passes of the good end before it began to fail.
         passes: u32,
-        /// Failures in a row since then.
+        /// Number of failures in a row after these passes.
         failures: u32,
     },
 }
 
 impl Answer {
-    /// Returns the two builds between which the failure begins or becomes more frequent, if the answer has one such
-    /// place.
+    /// Returns the two builds between which the failure begins or becomes more frequent; `None` if the answer has no
+    /// such place, or several.
     pub fn edge(&self) -> Option<&Edge> {
         match self {
             Answer::Found(edge) | Answer::Increase { edge } | Answer::Worse { edge, .. } => {
@@ -126,7 +130,7 @@ impl Answer {
 mod tests {
     use super::*;
 
-    /// Journals of earlier versions are read, so the names of the fields stay.
+    /// Journals of earlier versions must remain readable, so the names of the fields must not change.
     #[test]
     fn answers_keep_their_serialised_form() {
         let text = r#"{"answer":"found","last_good":2,"first_bad":3,"confidence":0.99,"rate":0.5,"noise":0.0,"before":0.25}"#;

@@ -1,46 +1,48 @@
-//! Classifies failures before the first bad build: noise of all builds, single builds that fail too, or the same
-//! failure at a lower rate.
+//! Classifies failures of builds before the first bad build: noise of all builds, single builds that fail too, or the
+//! same failure at a lower rate.
 //!
-//! Runs right after a failure do not count here, because that failure may have left something behind. But even such a
-//! failure prevents the plain answer that all builds before the edge are good.
+//! A run right after a failing run is not used for the classification, because the failure may have left something
+//! behind. But a failure in such a run still prevents the plain answer that all builds before the edge are good.
 
 use super::{Answer, Edge, State};
 use crate::sequential::passes_needed;
 
-/// Failure rate that the last good build must have shown with probability `1 - RARE_MISSED` before it is called good.
-/// Without these runs, a failure that occurs at this rate for some builds and always after them would be reported at
-/// the wrong build.
+/// The last good build is called good only after so many passes that a failure at this rate would have shown with
+/// probability `1 - RARE_MISSED`. Otherwise, if a failure occurs at this rate in some builds and always in later ones,
+/// the wrong build would be reported.
 const RARE_RATE: f64 = 0.1;
 const RARE_MISSED: f64 = 0.05;
 
-/// Returns the number of passes after which the last good build is called good.
+/// Returns the number of passes from which the last good build is called good.
 pub(super) fn rare_passes() -> u32 {
     passes_needed(RARE_RATE, RARE_MISSED)
 }
 
-/// Probability of missing a failure: a build counts as clean once it would have failed with probability `1 - MISSED`.
+/// Probability of missing a failure: a build counts as clean after so many passes that a failure would have shown with
+/// probability `1 - MISSED`.
 const MISSED: f64 = 0.01;
 
-/// Minimum number of failures before the edge for "the same failure at a lower rate"; fewer may be chance.
+/// Minimum number of failures before the edge for the answer "the same failure at a lower rate". Fewer failures may be
+/// chance.
 const FAILURES: u32 = 3;
 
-/// Maximum number of runs of one build for this classification.
+/// Maximum number of runs of one build for the classification.
 const MOST: f64 = 100.0;
 
 /// Result of [`classify`].
 pub(super) enum Classification {
     /// A build that has to be run before the failures can be classified.
     NeedsRun(usize),
-    /// The search is done, with this answer.
+    /// The search ends with this answer.
     Done(Answer),
 }
 
-/// Classifies the failures before the edge.
+/// Classifies the failures of builds before the edge.
 ///
-/// If no build has failed there, the last good build is run until it would have shown a failure rate of
-/// [`RARE_RATE`]. Otherwise the good end and the last good build are run until each has failed once or has passed so
-/// often that a failure at the observed rate would have shown; a last good build that has failed is run until the
-/// number of failures is not chance.
+/// If none of these builds has failed, the last good build is run until it would have shown a failure rate of
+/// [`RARE_RATE`]. Otherwise the good end and the last good build are run until each has failed once, or has passed so
+/// often that a failure at the observed rate would have shown. If the last good build has failed, it is run until the
+/// number of failures cannot be chance.
 pub(super) fn classify(state: &State, edge: Edge) -> Classification {
     let before =
         || state.tallies().filter(|(build, tally)| *build <= edge.last_good && !tally.unusable());
@@ -67,7 +69,7 @@ pub(super) fn classify(state: &State, edge: Edge) -> Classification {
         }
     }
     let last_good = state.tally_not_after_failure(edge.last_good);
-    // If the good end fails too, every build may fail. If the last good build does not, only single builds do.
+    // If the good end fails too, every build may fail. If the last good build does not fail, only single builds do.
     if state.tally(0).bad > 0 || last_good.bad == 0 {
         return Classification::Done(Answer::Increase { edge });
     }

@@ -1,4 +1,4 @@
-//! Mathematical functions that the standard library lacks.
+//! Mathematical functions that the standard library lacks and the posterior needs.
 
 /// Returns the natural logarithm of the gamma function of `x > 0`, by Stirling's series after shifting the argument
 /// above 8. The error is below 1e-10.
@@ -19,7 +19,7 @@ pub(super) fn ln_beta(a: f64, b: f64) -> f64 {
     ln_gamma(a) + ln_gamma(b) - ln_gamma(a + b)
 }
 
-/// Returns `ln(sum(exp(log)))` without overflow; negative infinity for an empty sequence.
+/// Returns `ln(sum(exp(log)))` over all logarithms without overflow; negative infinity for an empty sequence.
 pub(super) fn log_sum(logs: impl Iterator<Item = f64>) -> f64 {
     let logs: Vec<f64> = logs.collect();
     let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -2,11 +2,11 @@
 
 use super::{Interval, Posterior, State, math::entropy};
 
-/// Weight of a build that was installed before: switching back costs little.
+/// Weight of a build that was installed before but is not active. Switching back to such a build costs little.
 const SWITCH: f64 = 0.9;
 
-/// Weight of a new build, which has to be installed; the active build has weight 1. `DEAR` applies if installing
-/// costs as much as many runs. Tuned in simulations so that both runs and builds stay within their limits.
+/// Weight of a build that has to be installed; the active build has weight 1. `DEAR` applies if installing a build
+/// costs as much as many runs. Both were tuned in simulations so that both runs and builds stay within their limits.
 const FRESH: f64 = 0.45;
 const DEAR: f64 = 0.2;
 
@@ -42,7 +42,7 @@ pub(super) fn choose(state: &State, posterior: &Posterior) -> usize {
     best.1
 }
 
-/// Returns the untested build of an interval that gives the most information, with that information in bits.
+/// Returns the untested build of an interval whose run gives the most information, and the information in bits.
 fn best_within(
     state: &State,
     bits: &Bits,
@@ -58,7 +58,7 @@ fn best_within(
     let worth = |build: usize| bits.within(index, setup.prior(after, build) / whole);
     let broken = state.unusable_between(after, until);
     if broken.is_empty() {
-        // The information rises and then falls along an interval.
+        // Along an interval, the information first rises and then falls.
         let (mut low, mut high) = (after + 1, until - 1);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -78,7 +78,8 @@ fn best_within(
     best.or_else(|| state.usable_between(after, until).map(|build| (build, worth(build))))
 }
 
-/// Returns the distance to the nearest broken build, or `None` if this build itself is broken.
+/// Returns the distance from a build to the nearest broken build, as a number of builds; `None` if the build itself is
+/// broken.
 fn distance(broken: &[usize], build: usize) -> Option<usize> {
     let next = broken.partition_point(|b| *b < build);
     let above = broken.get(next).map(|b| b - build);
@@ -87,20 +88,23 @@ fn distance(broken: &[usize], build: usize) -> Option<usize> {
     (nearest > 0).then_some(nearest)
 }
 
-/// Returns the probability that a build can be tested, given its distance to a broken one and the number of broken
-/// builds in the interval. The more builds are broken, the longer one breakage is assumed to last.
+/// Returns the probability that a build can be tested, given its distance to the nearest broken build and the number of
+/// broken builds in the interval. The more builds are broken, the longer one breakage is assumed to last.
 fn testable_probability(distance: usize, broken: usize) -> f64 {
     let length = (broken * broken) as f64 / 2.0;
     1.0 - 0.9 * (-(distance as f64) / length).exp()
 }
 
-/// Table for computing the bits of information that the next run of a build gives about the place of the change.
+/// Tables for computing how many bits of information about the place of the change one run of a build gives.
 struct Bits {
-    /// Probability, bad rate and good rate of each hypothesis; the first hypothesis is that the good end fails too.
+    /// For each hypothesis: its probability, and the failure rates of bad and of good builds. The first hypothesis is
+    /// that the good end fails too.
     hypotheses: Vec<(f64, f64, f64)>,
-    /// Prefix sums over the hypotheses of `mass * rate` and of `mass * entropy(rate)`.
+    /// Sums over the first hypotheses, by their number: of `mass * rate` and of `mass * entropy(rate)`, where `rate` is
+    /// the failure rate of bad builds.
     bad: Vec<(f64, f64)>,
-    /// Suffix sums of the same quantities with the good rate.
+    /// Sums over the hypotheses from an index on: of `mass * rate` and of `mass * entropy(rate)`, where `rate` is the
+    /// failure rate of good builds.
     good: Vec<(f64, f64)>,
 }
 
@@ -120,8 +124,8 @@ impl Bits {
         Bits { hypotheses, bad, good }
     }
 
-    /// Returns the bits for a run of a build inside an interval; `share` is the part of the interval's probability
-    /// before that build.
+    /// Returns the information in bits that a run of a build inside an interval gives. `share` is the part of the
+    /// interval's probability that belongs to places up to that build.
     fn within(&self, interval: usize, share: f64) -> f64 {
         let (mass, rate, noise) = self.hypotheses[interval + 1];
         let before = (mass * share * rate, mass * share * entropy(rate));

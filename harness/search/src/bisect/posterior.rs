@@ -1,4 +1,4 @@
-//! Posterior probability of the place of the change and of the failure rates.
+//! Computes the posterior probability of the place of the change and of the failure rates.
 
 use std::collections::BTreeSet;
 
@@ -11,24 +11,24 @@ use super::{
 /// Prior probability that the good end fails too.
 const GOOD_END_FAILS: f64 = 0.02;
 
-/// Prior odds of a history with three changes against one with a single change.
+/// Prior odds of a history with three changes against a history with a single change.
 const SEVERAL: f64 = 0.02;
 
-/// Posterior probability from which three changes are reported instead of one.
+/// Posterior probability of three changes from which they are reported instead of one change.
 const SEVERAL_SURE: f64 = 0.99;
 
-/// Probability of the range that is reported when the budget is spent.
+/// Probability that the reported range contains the change, if the budget is spent.
 const RANGE_MASS: f64 = 0.99;
 
-/// Places with a lower probability are ignored when the next run is chosen.
+/// Places whose probability is lower are ignored when the next run is chosen.
 const NEGLIGIBLE: f64 = 1e-6;
 
-/// Interval between two tested builds, with the posterior for the hypothesis that the change lies in it.
+/// Interval between two tested builds, and the posterior under the hypothesis that the change lies in the interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
-    /// Builds up to this one are good under the hypothesis.
+    /// Last build that is good under the hypothesis; so are all builds before it.
     pub after: usize,
-    /// Builds from this one on are bad under the hypothesis.
+    /// First build that is bad under the hypothesis; so are all builds after it.
     pub until: usize,
     /// Posterior probability that the change is in `after + 1 ..= until`, 0 to 1.
     pub mass: f64,
@@ -38,25 +38,26 @@ pub struct Interval {
     pub noise: f64,
 }
 
-/// Posterior of the place of the change, given the observations.
+/// Posterior probability of each place of the change, given the observations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Posterior {
     model: RateModel,
     tested: Tested,
-    /// The hypothesis that the good end is bad too; its `after` and `until` are 0.
+    /// The hypothesis that the good end is bad too. Its `after` and `until` are 0.
     nowhere: Interval,
     /// All other hypotheses, in the order of the history.
     intervals: Vec<Interval>,
-    /// Posterior of the rates under each hypothesis: `nowhere` first, then the intervals.
+    /// Posterior of the failure rates under each hypothesis: under `nowhere` first, then under each interval.
     joints: Vec<Joint>,
 }
 
-/// Builds with usable runs, and both ends.
+/// Builds with usable runs, including both ends, and the likelihoods of their runs.
 #[derive(Clone, Debug, PartialEq)]
 struct Tested {
     builds: Vec<usize>,
     likelihoods: Vec<Likelihood>,
-    /// Prefix sums of the log likelihoods, for the bad and the good side; one more entry than there are builds.
+    /// For each n, sums of the log likelihoods of the first n builds: if all of them are bad, and if all of them are
+    /// good.
     sums: Vec<(PerHypothesis, PerHypothesis)>,
 }
 
@@ -82,18 +83,19 @@ impl Tested {
         Tested { builds, likelihoods, sums }
     }
 
-    /// Returns the sum of the log likelihoods of the builds `from..to` if they are bad.
+    /// Returns the log likelihood of the builds with indices `from..to` if they are bad.
     fn bad(&self, from: usize, to: usize) -> PerHypothesis {
         minus(&self.sums[to].0, &self.sums[from].0)
     }
 
-    /// Returns the sum of the log likelihoods of the builds `from..to` if they are good.
+    /// Returns the log likelihood of the builds with indices `from..to` if they are good.
     fn good(&self, from: usize, to: usize) -> PerHypothesis {
         minus(&self.sums[to].1, &self.sums[from].1)
     }
 }
 
-/// Returns the failure rate that a build does not exceed with 99 % confidence, from its own runs alone.
+/// Returns the failure rate that a build does not exceed with 99 % confidence, computed from the build's own runs
+/// alone.
 fn rate_upper_bound(state: &State, build: usize) -> f64 {
     let tally = state.tally(build);
     1.0 - crate::sequential::lower_bound(tally.good, tally.runs(), 0.01)
@@ -103,13 +105,13 @@ fn plus(a: &[f64], b: &[f64]) -> PerHypothesis {
     a.iter().zip(b).map(|(a, b)| a + b).collect()
 }
 
-/// Subtracts element by element. The sums are kept finite, so that impossible minus impossible is defined.
+/// Subtracts element by element. `IMPOSSIBLE` is finite, so the difference of two impossible sums is defined.
 fn minus(a: &[f64], b: &[f64]) -> PerHypothesis {
     a.iter().zip(b).map(|(a, b)| a - b).collect()
 }
 
 impl Posterior {
-    /// Computes the posterior of the observations in `state`.
+    /// Computes the posterior given the observations in `state`.
     pub fn from_state(state: &State) -> Posterior {
         let setup = state.setup();
         let model = RateModel::new(setup.rate);
@@ -166,32 +168,32 @@ impl Posterior {
         &self.nowhere
     }
 
-    /// Returns whether builds of one side seem to have different failure rates.
+    /// Returns true if good builds, or bad builds, seem to differ in their failure rates.
     pub(super) fn rates_differ(&self) -> bool {
         self.model.differing_probability(&self.joints[self.likeliest_index() + 1]) > DIFFERING
     }
 
     /// Returns the confidence to report for an interval. It is lower than the posterior probability, because the
-    /// history may fit none of the hypotheses, and because the last good build may be a bad one that rarely fails.
+    /// history may fit none of the hypotheses, and because the last good build may be a bad build that rarely fails.
     pub fn confidence_in(&self, state: &State, interval: &Interval) -> f64 {
         interval.mass
             * (self.model_fits_probability()
                 - UNEXCLUDED_RATE * rate_upper_bound(state, interval.after))
     }
 
-    /// Returns the probability that the history fits one of the hypotheses at all.
+    /// Returns the probability that the history fits any of the hypotheses.
     fn model_fits_probability(&self) -> f64 {
         1.0 - MODEL_MISFIT[usize::from(self.rates_differ())]
     }
 
-    /// Returns the probability that the failure rate given by the user is about right, 0 to 1.
+    /// Returns the probability that the failure rate which the user gave is about right, 0 to 1.
     pub fn supports_rate(&self, given: f64) -> f64 {
         self.model.supports_rate(&self.joints[self.likeliest_index() + 1], given)
     }
 
-    /// Returns the bits of information about the place of the change that the next run of each tested build gives:
-    /// the good end, then the last build of each interval. Earlier runs of that build count, because it may be an
-    /// outlier.
+    /// Returns, for each tested build, how many bits of information about the place of the change its next run gives:
+    /// first for the good end, then for the last build of each interval. Earlier runs of the build are taken into
+    /// account, because it may be an outlier.
     pub(super) fn bits_at_ends(&self) -> Vec<f64> {
         let masses = [&self.nowhere].into_iter().chain(&self.intervals).map(|s| s.mass);
         let likely: Vec<_> = masses.enumerate().filter(|(_, mass)| *mass > NEGLIGIBLE).collect();
@@ -207,8 +209,8 @@ impl Posterior {
         self.tested.likelihoods.iter().enumerate().map(bits).collect()
     }
 
-    /// Returns the shortest range around the likeliest interval that contains 99 % of the probability, as last good
-    /// build, first bad build and probability.
+    /// Returns the shortest range around the likeliest interval that contains the change with 99 % probability, as last
+    /// good build, first bad build and probability.
     pub fn range(&self) -> (usize, usize, f64) {
         let likeliest = self.likeliest();
         let mut low = self.likeliest_index();
@@ -234,7 +236,7 @@ impl Posterior {
 
     pub(super) fn edge(&self, state: &State, interval: &Interval) -> Edge {
         let (after, until) = (interval.after, interval.until);
-        // The two tested neighbours are the edge; the builds between them cannot be tested.
+        // The two neighbours in the list of tested builds are the edge; the builds between them cannot be tested.
         debug_assert!(state.usable_between(after, until).is_none());
         Edge {
             last_good: after,
@@ -246,8 +248,8 @@ impl Posterior {
         }
     }
 
-    /// Returns the two edges from good to bad if three changes (good to bad, bad to good, good to bad) explain the
-    /// observations far better than one.
+    /// Returns the two edges from good to bad, if three changes (good to bad, bad to good, good to bad) explain the
+    /// observations far better than one change.
     pub(super) fn several(&self, state: &State) -> Option<Vec<Edge>> {
         let setup = state.setup();
         let Tested { builds, .. } = &self.tested;
@@ -272,7 +274,7 @@ impl Posterior {
         Some(vec![edge(first), edge(third)])
     }
 
-    /// Returns the posterior of the rates if the three changes are at these places.
+    /// Returns the posterior of the failure rates if there are three changes at these places.
     fn joint_of_three(&self, [first, second, third]: [usize; 3]) -> Joint {
         let (tested, all) = (&self.tested, self.tested.builds.len());
         let bad = plus(&tested.bad(first, second), &tested.bad(third, all));
@@ -280,9 +282,9 @@ impl Posterior {
         self.model.joint(&bad, &good)
     }
 
-    /// Returns the log probability of all runs under three changes, and the likeliest places of these. One pass over
-    /// the builds is enough for each pair of rates, because the contribution of a build does not depend on where the
-    /// other changes are.
+    /// Returns the log probability of all runs if there are three changes, and the likeliest places of the changes. For
+    /// each pair of rates, one pass over the builds is enough, because the contribution of a change at one build does
+    /// not depend on where the other changes are.
     fn three(&self, prior: &impl Fn(usize) -> f64) -> (f64, [usize; 3]) {
         let Tested { builds, sums, .. } = &self.tested;
         let all = builds.len();
@@ -292,11 +294,12 @@ impl Posterior {
             for (n, prior) in (1..all).zip(&priors) {
                 paths.add(n, *prior, sums[n].1[good] - sums[n].0[bad]);
             }
-            // The six orders of three places are one history.
+            // Three places can be drawn in six orders, which are the same history.
             (ln_prior + sums[all].0[bad] + 6.0_f64.ln() + paths.sums[2], paths.likeliest[2].1)
         };
         let pairs: Vec<_> = self.model.pairs().map(of_pair).collect();
-        // Each pair of rates has its own likeliest places; evaluate only these under all pairs together.
+        // Each pair of rates has its own likeliest places. Only these few places are evaluated under all pairs
+        // together.
         let few: BTreeSet<_> = pairs.iter().map(|(_, places)| *places).collect();
         let ln = |places: &[usize; 3]| {
             self.joint_of_three(*places).ln + places.iter().map(|n| priors[n - 1]).sum::<f64>()
@@ -307,7 +310,8 @@ impl Posterior {
     }
 }
 
-/// Log probability sums over all ways to place one, two and three changes before a build, with the likeliest way.
+/// Log probabilities summed over all ways to place one, two and three changes at builds so far, and the likeliest of
+/// these ways.
 struct Paths {
     sums: [f64; 3],
     likeliest: [(f64, [usize; 3]); 3],
@@ -321,8 +325,9 @@ impl Default for Paths {
 }
 
 impl Paths {
-    /// Adds the build as a possible place of a change. `turned` is the log likelihood ratio of "good" against "bad"
-    /// for all builds before it. The first and the third change are from good to bad, the second is from bad to good.
+    /// Adds `build` as a possible place of a change. `turned` is the log likelihood ratio of "good" against "bad" for
+    /// all earlier builds together. The first and the third change are from good to bad, the second is from bad to
+    /// good.
     fn add(&mut self, build: usize, prior: f64, turned: f64) {
         for change in [2, 1, 0] {
             let here = prior + if change == 1 { -turned } else { turned };
@@ -344,7 +349,7 @@ mod tests {
     use super::*;
     use crate::bisect::{Event, Seen, Setup};
 
-    /// Compares with an explicit sum over all triples of places.
+    /// Compares the result with an explicit sum over all triples of places.
     #[test]
     fn three_change_probability_matches_brute_force() {
         let weights: Vec<f64> = (0..13).map(|n| 1.0 + f64::from(n % 3)).collect();

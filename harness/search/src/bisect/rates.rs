@@ -1,18 +1,19 @@
-//! Hypotheses about failure rates, and their likelihoods given the observations.
+//! Hypotheses about the failure rates, and their likelihoods given the observations.
 //!
-//! Most builds of a side of the history, good or bad, share one rate. Outliers have rates of their own: bad builds
-//! that rarely fail, and good builds that fail. The rates are a grid rather than a formula, because a build is a
-//! mixture of both and such a mixture has no closed form.
+//! Most good builds share one failure rate, and most bad builds another. Outliers have rates of their own: bad builds
+//! that rarely fail, and good builds that fail. The possible rates are a grid instead of a continuous distribution,
+//! because a build may be an outlier or not, and such a mixture has no closed form.
 
 use super::{Tally, math::ln_beta};
 
 /// Prior probability that bad builds always fail.
 const ALWAYS: f64 = 0.35;
 
-/// Beta prior of the rate of bad builds that fail only sometimes; the grid follows it.
+/// Beta prior of the failure rate of bad builds that fail only sometimes. The points of the grid follow this
+/// distribution.
 const SOMETIMES: (f64, f64) = (0.8, 0.8);
 
-/// Failure rates of good builds with their prior probabilities; most good builds never fail.
+/// Failure rates of good builds, each with its prior probability. Most good builds never fail.
 const NOISE: [(f64, f64); 9] = [
     (0.0, 0.8),
     (0.003, 0.06),
@@ -25,77 +26,78 @@ const NOISE: [(f64, f64); 9] = [
     (0.25, 0.005),
 ];
 
-/// Prior probability of the failure rate that the user gave. The rest of the probability is distributed as if no rate
-/// were given.
+/// Prior probability of the failure rate that the user gave. The rest of the probability is distributed as if the user
+/// had given no rate.
 const GIVEN_RATE: f64 = 0.8;
 
-/// Bad builds with failure rates of their own.
+/// Prior of bad builds with failure rates of their own.
 const BAD_OUTLIERS: Outliers = Outliers { prior: 0.045, share: 0.4, rate: (0.8, 1.2) };
 
-/// Good builds that fail with the same signature, each at a rate of its own.
+/// Prior of good builds that fail with the signature of the search, each at a rate of its own.
 const GOOD_OUTLIERS: Outliers = Outliers { prior: 0.04, share: 0.05, rate: (1.0, 1.5) };
 
-/// Replacement for the logarithm of zero. It is finite, so that it can be added to a sum and subtracted again.
+/// Replacement for the logarithm of zero. The number is finite, so that it can be added to a sum and subtracted again.
 const IMPOSSIBLE: f64 = -1e5;
 
-/// Prior of outliers: the probability that a side has outliers, their share of the side's builds in that case, and the
-/// parameters of the Beta prior of their rates.
+/// Prior of outliers among the good or the bad builds: the probability that there are any, the share of builds that are
+/// outliers in that case, and the parameters of the Beta prior of their failure rates.
 struct Outliers {
     prior: f64,
     share: f64,
     rate: (f64, f64),
 }
 
-/// One hypothesis about the failure rates of a side.
+/// One hypothesis about the failure rates of all good builds, or of all bad builds.
 #[derive(Clone, Debug, PartialEq)]
 struct RateHypothesis {
     ln_prior: f64,
-    /// Rate of most builds, 0 to 1.
+    /// Failure rate of all builds that are not outliers, 0 to 1.
     rate: f64,
-    /// Share of builds that have a rate of their own, 0 to 1.
+    /// Share of builds that are outliers, with failure rates of their own, 0 to 1.
     outliers: f64,
 }
 
-/// All hypotheses about the rates of both sides.
+/// All hypotheses about the failure rates of bad and of good builds.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RateModel {
-    /// Hypotheses for the bad side, sorted by rate.
+    /// Hypotheses for bad builds, sorted by rate.
     bad: Vec<RateHypothesis>,
-    /// Hypotheses for the good side, sorted by rate.
+    /// Hypotheses for good builds, sorted by rate.
     good: Vec<RateHypothesis>,
-    /// For each hypothesis of the bad side, the number of hypotheses of the good side with at most half its rate. Pairs
-    /// with a higher good rate would not be a regression.
+    /// For each hypothesis for bad builds, the number of hypotheses for good builds with at most half its rate. With a
+    /// higher rate of good builds, the change would not count as a regression.
     below: Vec<usize>,
 }
 
-/// One number for each hypothesis of one side.
+/// One number for each hypothesis for bad builds, or for each hypothesis for good builds.
 pub(super) type PerHypothesis = Vec<f64>;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Likelihood {
-    /// Log likelihood under each hypothesis of the bad and of the good side.
+    /// Log likelihood of a build's runs under each hypothesis: in `bad` if the build is bad, in `good` if it is good.
     pub(super) bad: PerHypothesis,
     pub(super) good: PerHypothesis,
-    /// Probability under each hypothesis that the next run fails.
+    /// Probability that the next run of the build fails, under each hypothesis: in `next_bad` if the build is bad, in
+    /// `next_good` if it is good.
     next_bad: PerHypothesis,
     next_good: PerHypothesis,
 }
 
-/// Posterior of the rates of both sides.
+/// Joint posterior of the failure rates of bad and of good builds.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Joint {
-    /// Log probability of all runs.
+    /// Log probability of all observed runs.
     pub(super) ln: f64,
-    /// Posterior probability of each hypothesis.
+    /// Posterior probability of each hypothesis: for bad builds in `bad`, for good builds in `good`.
     bad: PerHypothesis,
     good: PerHypothesis,
-    /// Expected failure rates of a bad and of a good build without runs.
+    /// Expected failure rates of builds without runs: of a bad build in `rate`, of a good build in `noise`.
     pub(super) rate: f64,
     pub(super) noise: f64,
 }
 
 impl RateModel {
-    /// Builds the model; `given` is the failure rate of bad builds if the user knows it, 0 to 1.
+    /// Creates the hypotheses. `given` is the failure rate of bad builds if the user knows it, 0 to 1.
     pub(super) fn new(given: Option<f64>) -> RateModel {
         let (a, b) = SOMETIMES;
         let grid: Vec<(f64, f64)> = (0..27)
@@ -140,7 +142,7 @@ impl RateModel {
                         (common * hypothesis.rate + outlier * own_next) / all,
                     )
                 } else {
-                    // The product underflowed, or the observation is impossible.
+                    // The product has underflowed, or the observation is impossible under the hypothesis.
                     let ln = times_ln(k, hypothesis.rate) + times_ln(n, 1.0 - hypothesis.rate);
                     (ln.max(IMPOSSIBLE), hypothesis.rate)
                 }
@@ -152,7 +154,8 @@ impl RateModel {
         Likelihood { bad, good, next_bad, next_good }
     }
 
-    /// Returns the compatible pairs of a bad and a good hypothesis, each with its log prior.
+    /// Returns the compatible pairs of hypotheses as index for bad builds, index for good builds and log prior of the
+    /// pair.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (usize, usize, f64)> + '_ {
         self.below.iter().enumerate().flat_map(move |(bad, below)| {
             let ln_prior = move |good: usize| self.bad[bad].ln_prior + self.good[good].ln_prior;
@@ -160,12 +163,12 @@ impl RateModel {
         })
     }
 
-    /// Returns zero log likelihoods for both sides.
+    /// Returns the log likelihoods without any run, which are zero for all hypotheses.
     pub(super) fn nothing(&self) -> (PerHypothesis, PerHypothesis) {
         (vec![0.0; self.bad.len()], vec![0.0; self.good.len()])
     }
 
-    /// Computes the posterior of the rates from the summed log likelihoods of the bad and of the good builds.
+    /// Computes the posterior of the failure rates from the summed log likelihoods of the bad and of the good builds.
     pub(super) fn joint(&self, bad: &[f64], good: &[f64]) -> Joint {
         let weighed = |hypotheses: &[RateHypothesis], sums: &[f64]| {
             let logs: Vec<f64> = hypotheses
@@ -178,7 +181,7 @@ impl RateModel {
         };
         let (mut bad, most_bad) = weighed(&self.bad, bad);
         let (mut good, most_good) = weighed(&self.good, good);
-        // For each hypothesis, the sum over the compatible hypotheses of the other side.
+        // For each hypothesis, the sum over the compatible hypotheses for the other kind of builds.
         let mut lower = vec![0.0];
         for weight in &good {
             lower.push(lower[lower.len() - 1] + weight);
@@ -206,7 +209,7 @@ impl RateModel {
         joint
     }
 
-    /// Returns the posterior probability that builds of one side have different rates.
+    /// Returns the posterior probability that bad builds, or good builds, differ in their failure rates.
     pub(super) fn differing_probability(&self, joint: &Joint) -> f64 {
         let outliers = |hypotheses: &[RateHypothesis], weights: &[f64]| -> f64 {
             hypotheses
@@ -219,7 +222,7 @@ impl RateModel {
         outliers(&self.bad, &joint.bad).max(outliers(&self.good, &joint.good))
     }
 
-    /// Returns the probability that all bad builds fail at about the given rate.
+    /// Returns the probability that all bad builds fail at about the rate `given`.
     pub(super) fn supports_rate(&self, joint: &Joint, given: f64) -> f64 {
         let near = |hypothesis: &RateHypothesis| {
             hypothesis.outliers == 0.0
@@ -231,7 +234,7 @@ impl RateModel {
 }
 
 impl Joint {
-    /// Returns the probability that the next run of a build fails.
+    /// Returns the probability that the next run of a build fails if the build is bad, or if it is good.
     pub(super) fn next(&self, of: &Likelihood, is_bad: bool) -> f64 {
         let (weights, next) = match is_bad {
             true => (&self.bad, &of.next_bad),
@@ -241,7 +244,7 @@ impl Joint {
     }
 }
 
-/// Expands each rate into two hypotheses: one without and one with outliers.
+/// Expands each failure rate into two hypotheses: one without and one with outliers.
 fn hypotheses(rates: &[(f64, f64)], outliers: &Outliers) -> Vec<RateHypothesis> {
     let both = |(rate, prior): &(f64, f64)| {
         [(0.0, 1.0 - outliers.prior), (outliers.share, outliers.prior)].map(|(share, part)| {
@@ -260,12 +263,12 @@ fn expected_rate(weights: &[f64], hypotheses: &[RateHypothesis], outliers: &Outl
     weights.iter().zip(hypotheses).map(|(weight, hypothesis)| weight * rate(hypothesis)).sum()
 }
 
-/// Returns `base` to the power of `count`; 1 for a count of 0, whatever the base.
+/// Returns `base` to the power of `count`; 1 for a count of 0, even if the base is 0.
 fn power(base: f64, count: f64) -> f64 {
     if count == 0.0 { 1.0 } else { base.powf(count) }
 }
 
-/// Returns the logarithm of [`power`].
+/// Returns the logarithm of [`power`] for the same arguments.
 fn times_ln(count: f64, base: f64) -> f64 {
     if count == 0.0 { 0.0 } else { count * base.ln() }
 }
@@ -290,7 +293,7 @@ mod tests {
         }
     }
 
-    /// Compares with an explicit sum over all pairs of hypotheses.
+    /// Compares the joint posterior with an explicit sum over all pairs of hypotheses.
     #[test]
     fn joint_posterior_matches_brute_force() {
         let model = RateModel::new(None);
@@ -327,7 +330,7 @@ mod tests {
             model.supports_rate(&joint, 0.9)
         };
         assert!(supports(0, 0) > 0.7 && supports(1, 9) > 0.7);
-        // One build alone may be an outlier, so it proves little about the others.
+        // A single build may be an outlier, so it proves little about the other builds.
         assert!(supports(20, 5) < 0.2, "{}", supports(20, 5));
     }
 }

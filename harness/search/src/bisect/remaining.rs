@@ -5,26 +5,26 @@ use super::{
     earlier_failures::rare_passes, math::entropy,
 };
 
-/// Factor between the runs that a search takes and those it would take if each gave the most information that a run
-/// can give. Tuned in simulations.
+/// Factor between the number of runs that a search takes and the number that it would take if each run gave the maximum
+/// information. Tuned in simulations.
 const WASTE: f64 = 1.5;
 
-/// Passes of the last good build show that the build is good once a bad build would pass as often with at most this
+/// The last good build counts as good after so many passes that a bad build would pass as often with at most this
 /// probability.
 const MISSED: f64 = 0.01;
 
-/// Estimated remaining effort.
+/// Estimate of what a search still needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Remaining {
-    /// Number of runs.
+    /// Number of further runs.
     pub runs: f64,
     /// Number of builds that have to be installed for the first time.
     pub builds: f64,
 }
 
 impl Posterior {
-    /// Estimates the remaining effort, assuming that bad builds continue to fail at the observed rate: the missing
-    /// bits about the place of the change divided by the bits per run, plus the closing check.
+    /// Estimates the remaining effort, assuming that bad builds continue to fail at the observed rate: the missing bits
+    /// of information about the place of the change divided by the bits that one run gives, plus the closing check.
     pub fn remaining(&self, state: &State) -> Remaining {
         let places = |interval: &Interval| {
             let (after, until) = (interval.after, interval.until);
@@ -38,7 +38,7 @@ impl Posterior {
             .sum();
         let likeliest = self.likeliest();
         let (rate, noise) = (likeliest.rate.min(1.0), likeliest.noise);
-        // Information in bits of a run of a build that is good or bad with equal probability.
+        // Information in bits that a run gives if the build is good or bad with equal probability.
         let bits_per_run = entropy((rate + noise) / 2.0) - (entropy(rate) + entropy(noise)) / 2.0;
         let (bad, good) = (state.tally(state.setup().bad()), state.tally(0));
         let ends = f64::from(BAD_END_FAILURES[usize::from(bad.good > 0)].saturating_sub(bad.bad))

@@ -1,4 +1,4 @@
-//! Observations of a search so far, and its settings.
+//! The settings of a bisect, and its observations so far.
 
 use std::collections::BTreeMap;
 
@@ -6,53 +6,56 @@ use serde::{Deserialize, Serialize};
 
 use crate::sequential::lower_bound;
 
-/// A build is unusable for the search if the share of runs with another failure is above `MAX_OTHER_SHARE`, with at
-/// most the probability `OTHER_ERROR` that this is bad luck: 2 other failures in 2 runs are enough, but 10 runs must
-/// have 5. An end that fails in two ways is run until this is clear, which also shows the more frequent failure.
+/// A build is unusable if other failures than the one that the search is about occur in more than `MAX_OTHER_SHARE` of
+/// its runs, and this is bad luck with at most the probability `OTHER_ERROR`: 2 of 2 runs are enough, but of 10 runs 5
+/// must fail like that. If the bad end fails in two ways, it is run until this is clear, which also shows the more
+/// frequent failure.
 const MAX_OTHER_SHARE: f64 = 0.2;
 const OTHER_ERROR: f64 = 0.05;
 
-/// Default run limit of a search. A failure that shows in one of twenty runs needs about half of it.
+/// Default limit on the number of runs in a bisect. A failure that occurs in one of twenty runs needs about half of
+/// them.
 pub const DEFAULT_RUNS: u32 = 2000;
 
-/// Settings of a search.
+/// Settings of a bisect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     bad: usize,
-    /// Prefix sums of the builds' prior weights; `None` if all weights are equal.
+    /// For each n, the sum of the prior weights of the first n builds; `None` if all weights are equal.
     cumulated: Option<Vec<f64>>,
-    /// Cost of installing a build, as a number of runs.
+    /// Cost of installing a build, as an equivalent number of runs.
     pub install_cost: f64,
     /// Failure rate of bad builds if the user knows it, 0 to 1.
     pub rate: Option<f64>,
-    /// Posterior probability that an answer needs, 0 to 1.
+    /// Posterior probability from which the search ends with an answer, 0 to 1.
     pub confidence: f64,
-    /// Passes in a row of the bad end after which its failure counts as not reproducible.
+    /// If the bad end passes this many times in a row, the failure counts as not reproducible.
     pub patience: u32,
-    /// Limits of the search.
+    /// Limits on runs, builds and time.
     pub budget: SearchBudget,
-    /// For the good and the bad end, true if it is from another line of history than the builds between the ends, for
-    /// example a release among nightly builds. A difference between such an end and its neighbour is not a change of
-    /// that line.
+    /// For the good end and the bad end, true if the end belongs to another line of history than the builds between the
+    /// ends, for example a release among nightly builds. A difference between such an end and its neighbour is not a
+    /// change within the history.
     pub other_line: [bool; 2],
 }
 
-/// Limits of a search; `None` means unlimited.
+/// Limits on a bisect; `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SearchBudget {
-    /// Maximum number of runs.
+    /// Maximum number of runs of all builds together.
     pub runs: Option<u32>,
-    /// Maximum number of installed builds, including the ends.
+    /// Maximum number of installed builds, including the two ends.
     pub installs: Option<u32>,
-    /// Maximum seconds for installing and running.
+    /// Maximum time for installing and running, in seconds.
     pub seconds: Option<f64>,
 }
 
 impl Setup {
-    /// Returns the default settings for a history of builds 0, which is good, to `bad`.
+    /// Returns the default settings for a history of the builds 0 to `bad`. Build 0 is the good end, and build `bad`
+    /// the bad end.
     ///
     /// # Panics
-    /// Panics if `bad` is 0, because one build has no change.
+    /// Panics if `bad` is 0, because a history of one build contains no change.
     pub fn new(bad: usize) -> Setup {
         assert!(bad > 0, "a history has two ends");
         Setup {
@@ -67,8 +70,9 @@ impl Setup {
         }
     }
 
-    /// Sets the relative prior probability of the change for each build: `weights[n]` belongs to build `n`;
-    /// `weights[0]` is ignored. A build whose relevant components equal those of its predecessor gets a small weight.
+    /// Sets for each build the relative prior probability that it introduced the change: `weights[n]` belongs to build
+    /// `n`, and `weights[0]` is ignored. A build whose relevant components equal those of its predecessor should get a
+    /// small weight.
     ///
     /// # Panics
     /// Panics if there is not one weight per build, or if a weight other than the first is not positive.
@@ -89,7 +93,7 @@ impl Setup {
         self.bad
     }
 
-    /// Returns the prior probability that the change is in `after + 1 ..= until`, 0 to 1.
+    /// Returns the prior probability that one of the builds `after + 1 ..= until` introduced the change, 0 to 1.
     pub(super) fn prior(&self, after: usize, until: usize) -> f64 {
         match &self.cumulated {
             Some(sums) => (sums[until] - sums[after]) / sums[self.bad],
@@ -98,55 +102,55 @@ impl Setup {
     }
 }
 
-/// Outcome of one run.
+/// Outcome of one run of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Seen {
-    /// No failure.
+    /// The trial passed.
     Good,
-    /// The failure that the search is for.
+    /// The trial failed with the signature that the search is about.
     Bad,
-    /// Another failure, which counts neither as good nor as bad.
+    /// The trial failed with another signature, so the run counts neither as good nor as bad.
     Other,
 }
 
-/// One observation.
+/// One observation of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// The build was installed and is active.
+    /// A build was installed and is now active.
     Installed {
-        /// The build.
+        /// Index of the build.
         build: usize,
-        /// Seconds that installing took.
+        /// Time that the installation took, in seconds.
         seconds: f64,
     },
-    /// The build cannot be tested: it does not exist, does not load, or fails a smoke test.
+    /// A build cannot be tested: it does not exist, does not load, or fails a smoke test.
     Unusable {
-        /// The build.
+        /// Index of the build.
         build: usize,
-        /// Seconds that finding this out took.
+        /// Time that it took to find this out, in seconds.
         seconds: f64,
     },
     /// The trial ran once on the active build.
     Ran {
-        /// The build.
+        /// Index of the active build.
         build: usize,
         /// Outcome of the run.
         seen: Seen,
-        /// Seconds that the run took.
+        /// Time that the run took, in seconds.
         seconds: f64,
     },
 }
 
-/// Counts of one build's runs.
+/// Outcomes of one build's runs, counted by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Runs without a failure.
+    /// Number of runs that passed.
     pub good: u32,
-    /// Runs with the failure that the search is for.
+    /// Number of runs that failed with the signature that the search is about.
     pub bad: u32,
-    /// Runs with another failure.
+    /// Number of runs that failed with another signature.
     pub other: u32,
     /// True if the build cannot be installed, loaded or started.
     pub broken: bool,
@@ -161,12 +165,12 @@ impl Tally {
         }
     }
 
-    /// Returns the number of good and bad runs.
+    /// Returns the number of runs that count as good or bad.
     pub fn runs(&self) -> u32 {
         self.good + self.bad
     }
 
-    /// Returns true if the build is broken or certainly fails with another signature too often.
+    /// Returns true if the build is broken, or if it certainly fails with other signatures too often.
     pub fn unusable(&self) -> bool {
         let often =
             || lower_bound(self.other, self.runs() + self.other, OTHER_ERROR) > MAX_OTHER_SHARE;
@@ -174,7 +178,7 @@ impl Tally {
     }
 }
 
-/// All observations so far.
+/// Settings of a bisect, and all observations so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     setup: Setup,
@@ -198,12 +202,12 @@ impl State {
         }
     }
 
-    /// Returns the settings.
+    /// Returns the settings of the bisect.
     pub fn setup(&self) -> &Setup {
         &self.setup
     }
 
-    /// Adds an observation.
+    /// Adds an observation of the caller.
     ///
     /// # Panics
     /// Panics if the build is not in the history.
@@ -228,32 +232,32 @@ impl State {
         }
     }
 
-    /// Returns the counts of a build.
+    /// Returns the outcome counts of a build.
     pub fn tally(&self, build: usize) -> Tally {
         self.tallies.get(&build).copied().unwrap_or_default()
     }
 
-    /// Returns all observed builds with their counts, in the order of the history.
+    /// Returns all observed builds with their outcome counts, in the order of the history.
     pub fn tallies(&self) -> impl Iterator<Item = (usize, Tally)> + '_ {
         self.tallies.iter().map(|(build, tally)| (*build, *tally))
     }
 
-    /// Returns the number of runs so far.
+    /// Returns the number of runs of all builds so far.
     pub fn runs(&self) -> u32 {
         self.runs.len() as u32
     }
 
-    /// Returns the number of different builds installed so far, including the ends.
+    /// Returns the number of different builds that were installed so far, including the ends.
     pub fn installs(&self) -> u32 {
         self.installed.len() as u32
     }
 
-    /// Returns the seconds spent on installing and running.
+    /// Returns the time spent on installing and running so far, in seconds.
     pub fn seconds(&self) -> f64 {
         self.seconds
     }
 
-    /// Returns the active build.
+    /// Returns the build that was installed last and can be run; `None` before the first installation.
     pub fn active(&self) -> Option<usize> {
         self.active
     }
@@ -266,7 +270,7 @@ impl State {
         self.tallies.get(&build).is_some_and(Tally::unusable)
     }
 
-    /// Returns whether more runs are needed to decide if the build fails with another signature too often.
+    /// Returns true if only further runs can show whether the build fails with other signatures too often.
     pub(super) fn doubtful(&self, build: usize) -> bool {
         let tally = self.tally(build);
         let seems = tally.other >= 2
@@ -274,7 +278,7 @@ impl State {
         seems && !tally.unusable()
     }
 
-    /// Returns the usable build between two builds that is nearest to `after`.
+    /// Returns the first build between two builds that is not known to be unusable.
     pub(super) fn usable_between(&self, after: usize, until: usize) -> Option<usize> {
         (after + 1..until).find(|build| !self.unusable(*build))
     }
@@ -288,7 +292,8 @@ impl State {
             .collect()
     }
 
-    /// Returns the name of the budget that one more run, or one more installed build if `install`, would exceed.
+    /// Returns the name of the limit that one more run would exceed; if `install` is true, also considers one more
+    /// installed build. Returns `None` if no limit would be exceeded.
     pub(super) fn spent(&self, install: bool) -> Option<String> {
         let SearchBudget { runs, installs, seconds } = self.setup.budget;
         let over = |limit: Option<u32>, used: u32| limit.is_some_and(|limit| used >= limit);
@@ -303,8 +308,8 @@ impl State {
         }
     }
 
-    /// Counts how often passes of `good` and failures of `bad` alternate in time. A failure right after another
-    /// failure does not count: it may be caused by what that one left behind.
+    /// Counts how often passes of build `good` and failures of build `bad` alternate, in the order of the runs. A
+    /// failure in the run after another failure does not count, because the earlier failure may have caused it.
     pub(super) fn alternations(&self, good: usize, bad: usize) -> u32 {
         let (mut count, mut last, mut before) = (0, None, None);
         for (build, seen) in &self.runs {
@@ -322,8 +327,8 @@ impl State {
         count
     }
 
-    /// Returns the counts of those runs of a build whose previous run, of any build, did not fail. A failure may
-    /// leave something behind that makes the next run fail too.
+    /// Counts the outcomes of those runs of a build before which the previous run, of any build, did not fail. A
+    /// failure may leave something behind that makes the next run fail too.
     pub(super) fn tally_not_after_failure(&self, build: usize) -> Tally {
         let mut tally = Tally { broken: self.tally(build).broken, ..Tally::default() };
         let mut before = None;
@@ -340,8 +345,8 @@ impl State {
         self.runs.last().is_some_and(|(_, seen)| *seen == Seen::Bad)
     }
 
-    /// Returns whether the most recent runs all failed, on at least `builds` different builds. The good end is not
-    /// among these builds.
+    /// Returns true if the most recent runs failed on at least `builds` different builds in a row, without any run of
+    /// the good end among them.
     pub(super) fn suspicious(&self, builds: usize) -> bool {
         let mut failed: Vec<usize> = Vec::new();
         for (build, seen) in self.runs.iter().rev() {
@@ -358,7 +363,7 @@ impl State {
         false
     }
 
-    /// Returns the number of passes of the good end, and the number of its failures since the last pass.
+    /// Returns the number of passes of the good end, and the number of failures since its last pass.
     pub(super) fn good_end_turned(&self) -> (u32, u32) {
         let of_good_end = || self.runs.iter().filter(|(build, _)| *build == 0);
         let failures = of_good_end().rev().take_while(|(_, seen)| *seen == Seen::Bad).count();

@@ -1,21 +1,22 @@
-//! Finds random thresholds: axis values between which the same value fails in some runs and passes in others, so that
-//! no single value is the last good one.
+//! Finds random thresholds. If the axis value at which a failure begins differs from run to run, there is a band of
+//! values that fail in some runs and pass in others, and no single value is the last good one.
 
-/// Range of a random threshold. Points are numbered from the good end.
+/// Band of axis values in which a random threshold lies. The tested values, called points, are numbered from the good
+/// end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Band {
-    /// Last tested point before the band; it never failed.
+    /// Last tested point before the band. No run failed at this point.
     pub last_passing: usize,
-    /// First point that failed.
+    /// First point of the band at which a run failed.
     pub first_failing: usize,
-    /// First tested point after the band; every run failed from here on.
+    /// First tested point after the band. From this point on, every run failed.
     pub always_failing: usize,
 }
 
-/// Returns the band in the runs `(point, passes, failures)`.
+/// Returns the band in runs that are given as `(point, passes, failures)`.
 ///
-/// Returns `None` if the step is sharp. Returns `None` too if the bad end passes sometimes: then the failure itself
-/// is flaky rather than its threshold.
+/// Returns `None` if the threshold is sharp. Returns `None` too if the bad end passes sometimes, because then the
+/// failure itself is intermittent and not its threshold.
 pub fn find_band(runs: impl IntoIterator<Item = (usize, u32, u32)>) -> Option<Band> {
     let mut runs: Vec<_> = runs.into_iter().filter(|(_, good, bad)| good + bad > 0).collect();
     runs.sort_unstable();
@@ -30,12 +31,12 @@ pub fn find_band(runs: impl IntoIterator<Item = (usize, u32, u32)>) -> Option<Ba
     Some(Band { last_passing, first_failing, always_failing })
 }
 
-/// Number of points without a failure after a single failing point that make this point an outlier. A threshold would
-/// have shown at those points too.
+/// If more than this many points without a failure follow a point with a single failure, that failure is an outlier. A
+/// threshold would have caused failures at the following points too.
 const CLEAN: usize = 2;
 
-/// Returns the first failing point of the band. A single failure followed by points without failures is a separate
-/// failure and does not widen the band.
+/// Returns the first point of the band at which a run failed. A single failure that is followed by points without
+/// failures does not widen the band.
 fn first_failing_point(runs: &[(usize, u32, u32)]) -> Option<usize> {
     let mut failing = (0..runs.len()).filter(|at| runs[*at].2 > 0).peekable();
     while let Some(at) = failing.next() {
@@ -60,14 +61,14 @@ mod tests {
         };
         check(&[(0, 5, 0), (10, 3, 0), (11, 0, 4), (20, 0, 5)], None);
         check(&[(0, 5, 0), (10, 3, 1), (14, 1, 3), (20, 0, 5)], Some((0, 10, 20)));
-        // No single point is mixed, but the step is not sharp either.
+        // No single point both passes and fails, but the threshold is not sharp either.
         check(&[(0, 5, 0), (9, 0, 1), (12, 2, 0), (20, 0, 5)], Some((0, 9, 20)));
-        // One failure far from the others is an outlier; with only one clean point after it, it may be the threshold.
+        // One failure far from the others is an outlier. If only one clean point follows it, it may belong to the band.
         let far = [(0, 5, 0), (3, 4, 1), (5, 3, 0), (7, 3, 0), (10, 3, 1), (14, 1, 3), (20, 0, 5)];
         check(&far, Some((7, 10, 20)));
         check(&[(0, 5, 0), (3, 4, 1), (5, 3, 0), (10, 3, 1), (20, 0, 5)], Some((0, 3, 20)));
         check(&[(0, 5, 0), (3, 4, 1), (5, 3, 0), (7, 3, 0), (20, 0, 5)], None);
-        // The failure is flaky at the bad end too.
+        // The failure is intermittent at the bad end too.
         check(&[(0, 5, 0), (10, 3, 1), (20, 2, 3)], None);
         check(&[(0, 5, 0), (20, 0, 0)], None);
     }

@@ -1,23 +1,24 @@
-//! Plain delta debugging, for comparison with this crate's search.
+//! Plain delta debugging, with which this crate's search is compared.
 
 use std::collections::{HashMap, HashSet};
 
 use super::{Made, Space};
 
-/// Cost of plain delta debugging.
+/// Cost of a reduction by plain delta debugging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DdminStats {
     /// Number of runs of well-formed candidates.
     pub runs: u32,
-    /// Number of subsets that are not well-formed. Plain delta debugging has no static checks, so it would run them
-    /// too.
+    /// Number of tried subsets that are not well-formed. Plain delta debugging has no static checks, so it would run
+    /// such subsets too.
     pub unresolved: u32,
 }
 
-/// Runs `ddmin` of Zeller and Hildebrandt (IEEE TSE 28, 2002) over the strongest edits of `start`. An edit that is
-/// not applied is an element that is kept.
+/// Runs the algorithm `ddmin` (Zeller and Hildebrandt, IEEE TSE 28, 2002) on `start`. The elements are the strongest
+/// edits; an element is kept if its edit is not applied.
 ///
-/// Outcomes are cached and each is trusted, so this works only for failures that occur in every run.
+/// The outcome of each candidate is cached, and a single run is trusted, so this works only for failures that occur in
+/// every run.
 pub fn ddmin<S: Space>(
     space: &S,
     start: &S::Candidate,

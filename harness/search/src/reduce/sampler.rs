@@ -1,19 +1,19 @@
-//! Counts the runs of candidates and decides from the counts.
+//! Runs candidates, counts the outcomes, and decides from the counts whether a candidate still fails.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::{InvalidReason, Runner, Seen, Stopped, SubstituteFailure};
 use crate::sequential::{evidence, lower_bound, passes_needed};
 
-/// Error probability and assumptions of a search.
+/// Settings of a reduction: error probability, and assumptions about the failure.
 #[derive(Clone, Copy, Debug)]
 pub struct ReduceSettings {
-    /// True if the failure is assumed to occur in every run. One run then decides, until a candidate that has failed
-    /// passes for the first time; from then on the failure counts as intermittent.
+    /// True to assume that the failure occurs in every run. One run then decides about a candidate. Once a candidate
+    /// that has failed passes for the first time, the failure counts as intermittent.
     pub deterministic: bool,
-    /// Probability that the result is not minimal, 0 to 1.
+    /// Accepted probability that the result is not minimal, 0 to 1.
     pub error: f64,
-    /// Lowest failure rate to detect, 0 to 1; a rarer failure counts as gone.
+    /// Lowest failure rate that must be detected, 0 to 1. A failure with a lower rate counts as gone.
     pub least_rate: f64,
 }
 
@@ -23,14 +23,14 @@ impl Default for ReduceSettings {
     }
 }
 
-/// Counts of one candidate's runs.
+/// Outcomes of one candidate's runs, counted by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Runs with the failure that the search is for.
+    /// Number of runs with the failure that the search is about.
     pub same: u32,
-    /// Runs with a pass or with another failure.
+    /// Number of runs that passed, or that failed in another way.
     pub not: u32,
-    /// Runs without a verdict.
+    /// Number of runs without a verdict.
     pub none: u32,
 }
 
@@ -47,21 +47,21 @@ pub(super) enum Decision {
     Gone,
 }
 
-/// Error probability of a rejection during the search; a wrong one only costs a later attempt.
+/// Error probability of a rejection during the search. A wrong rejection only means that the edit is tried again later.
 const ERROR_ON_THE_WAY: f64 = 0.05;
-/// Probability of accepting a candidate that fails at only [`SHARE`] of the start's rate.
+/// Probability of accepting a candidate that fails only at [`SHARE`] of the original's failure rate.
 const TOO_RARE: f64 = 0.01;
-/// Part of the start's rate at which a candidate is rejected as too rarely failing.
+/// A candidate fails too rarely if its failure rate is this share of the original's failure rate.
 const SHARE: f64 = 0.5;
-/// Highest assumed rate, because a failure that occurred in every run so far may still be intermittent.
+/// Highest failure rate that is assumed. A failure that has occurred in every run so far may still be intermittent.
 const MOST_RATE: f64 = 0.98;
-/// A candidate is given up after this many more runs without a verdict than with one.
+/// A candidate is rejected if it has this many more runs without a verdict than with one.
 const NO_VERDICTS: u32 = 3;
-/// Minimum number of runs for the first estimate of an intermittent failure's rate.
+/// Minimum number of runs from which the failure rate of an intermittent failure is first estimated.
 const FIRST_RUNS: u32 = 20;
-/// Number of failures that end the first estimate early if no run passed.
+/// If no run has passed, the first estimate needs only this many failures.
 const FIRST_HITS: u32 = 3;
-/// Number of failures after which the estimate of a rate is sufficient.
+/// Number of failures with which a failure rate is estimated well enough.
 const HITS: u32 = 8;
 
 pub(super) struct Sampler<C> {
@@ -69,13 +69,13 @@ pub(super) struct Sampler<C> {
     cache: HashMap<String, Counts>,
     pub(super) runs: u32,
     pub(super) others: BTreeMap<String, (u32, C)>,
-    /// Other failures, by candidate key.
+    /// Failures other than the one that the search is about, by the key of the candidate.
     other_failures: HashMap<String, Vec<SubstituteFailure>>,
-    /// Failure rate of the start, 0 to 1. According to their runs, all accepted candidates fail as often.
+    /// Failure rate of the original, 0 to 1. All accepted candidates fail as often, according to their runs.
     rate: f64,
-    /// Failures of accepted candidates as long as none of them has passed.
+    /// Number of failures of accepted candidates in a row, counted while none of them has passed.
     row: u32,
-    /// True once a candidate has both failed and passed.
+    /// True from the time at which some candidate has both failed and passed.
     flaky: bool,
 }
 
@@ -97,14 +97,14 @@ impl<C: Clone> Sampler<C> {
         self.cache.get(key).copied().unwrap_or_default()
     }
 
-    /// Returns the other failures of a candidate, the most frequent first.
+    /// Returns the other failures that a candidate has shown, the most frequent first.
     pub(super) fn other_failures(&self, key: &str) -> Vec<SubstituteFailure> {
         let mut all = self.other_failures.get(key).cloned().unwrap_or_default();
         all.sort_by_key(|other| std::cmp::Reverse(other.count));
         all
     }
 
-    /// Counts another failure of a candidate.
+    /// Counts a failure of a candidate other than the failure that the search is about.
     fn count_other(&mut self, key: &str, signature: String, invalid: Option<InvalidReason>) {
         let all = self.other_failures.entry(key.to_owned()).or_default();
         match all.iter_mut().find(|met| met.signature == signature && met.invalid == invalid) {
@@ -141,7 +141,7 @@ impl<C: Clone> Sampler<C> {
         Ok(counts)
     }
 
-    /// Estimates the failure rate of the start.
+    /// Runs the original candidate until its failure rate can be estimated.
     pub(super) fn estimate_rate(
         &mut self,
         start: &C,
@@ -160,7 +160,8 @@ impl<C: Clone> Sampler<C> {
             }
             counts = self.observe(start, key, runner)?;
         }
-        // With an overestimated rate every candidate would seem to fail too rarely, so use the lower bound.
+        // The lower bound of the rate is used, because with a rate that is too high, every candidate would seem to fail
+        // too rarely.
         let rate = match self.flaky {
             true => lower_bound(counts.same, counts.runs(), 0.1),
             false => MOST_RATE,
@@ -170,7 +171,7 @@ impl<C: Clone> Sampler<C> {
         Ok(())
     }
 
-    /// Decides whether a candidate still fails, and as often as the start.
+    /// Decides whether a candidate still fails, and about as often as the original.
     pub(super) fn decide(
         &mut self,
         candidate: &C,
@@ -180,10 +181,10 @@ impl<C: Clone> Sampler<C> {
         self.run_until_decided(candidate, key, ERROR_ON_THE_WAY, 1, runner)
     }
 
-    /// Runs a candidate until its counts decide.
+    /// Runs a candidate until the counts of its outcomes decide.
     ///
-    /// `miss` is the probability of rejecting a candidate that fails as often as the start. `passes` is the number of
-    /// passes that reject one if the failure has been deterministic so far.
+    /// `miss` is the probability of rejecting a candidate that fails as often as the original. As long as the failure
+    /// has been deterministic, `passes` passes reject a candidate.
     fn run_until_decided(
         &mut self,
         candidate: &C,
@@ -212,18 +213,18 @@ impl<C: Clone> Sampler<C> {
         }
     }
 
-    /// Returns the log likelihood ratio of the start's rate against [`SHARE`] of it.
+    /// Returns the log likelihood ratio of the original's failure rate against [`SHARE`] of it.
     fn evidence(&self, counts: Counts) -> f64 {
         evidence(counts.same, counts.not, self.rate, self.rate * SHARE)
     }
 
-    /// Accepts a candidate from which the search continues, and adds its failures to the running total.
+    /// Accepts a candidate from which the search continues, and adds its failures to the row of failures.
     pub(super) fn accept(&mut self, key: &str) {
         self.row += self.counts(key).same;
     }
 
-    /// Runs the result again, because the runs that selected it are biased. Returns false if the search has to start
-    /// again: it trusted single runs of an intermittent failure, or overestimated the rate by chance.
+    /// Runs the result of the search again, because it was selected for its failures. Returns false if the search has
+    /// to start again, because it trusted single runs of an intermittent failure, or overestimated the rate by chance.
     pub(super) fn check_result(
         &mut self,
         result: &C,
@@ -250,12 +251,13 @@ impl<C: Clone> Sampler<C> {
         Ok(!self.flaky || self.evidence(self.counts(key)) > ERROR_ON_THE_WAY.ln())
     }
 
-    /// Returns the number of fresh failures in a row after which a failure counts as deterministic.
+    /// Returns the number of new failures in a row after which a failure counts as deterministic.
     fn deterministic_after(&self) -> u32 {
         if self.settings.deterministic { 2 } else { HITS }
     }
 
-    /// Decides again, with an error that keeps the total error of `elements` decisions within the settings' error.
+    /// Decides about a candidate again, with a smaller error probability: `elements` such decisions together err with
+    /// the probability that the settings accept.
     pub(super) fn confirm(
         &mut self,
         candidate: &C,

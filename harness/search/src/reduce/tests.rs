@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-/// Search space of sets of numbers: numbers can be dropped, and a size can shrink.
+/// Search space of number sets that also have a size. An edit drops a number or lowers the size.
 struct Sets;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,7 @@ impl Space for Sets {
         }
         match smaller {
             same if same == *set => Made::Unchanged,
-            // 7 is well-formed only together with 8.
+            // A set with 7 is well-formed only if it also contains 8.
             s if s.numbers.contains(&7) && !s.numbers.contains(&8) => Made::IllFormed("7".into()),
             smaller => Made::Candidate(smaller),
         }
@@ -48,15 +48,15 @@ impl Space for Sets {
     }
 }
 
-/// Runner whose candidates fail at `rate` if they contain all `wanted` numbers and are large enough.
+/// Simulated runner. A candidate fails at `rate` if it contains all `wanted` numbers and its size is large enough.
 struct Machine {
     wanted: Vec<u32>,
     size: u32,
     rate: f64,
     state: u64,
-    /// Number of runs until the runner ends the search.
+    /// Number of runs after which the runner ends the search.
     left: u32,
-    /// A candidate without this number fails at a fifth of the rate.
+    /// Without this number, a candidate fails at a fifth of the rate.
     helper: Option<u32>,
 }
 
@@ -79,7 +79,7 @@ impl Runner<Set> for Machine {
         let there = self.wanted.iter().all(|n| set.numbers.contains(n)) && set.size >= self.size;
         Some(match there {
             true if chance < rate => Seen::Same,
-            // Without 5 it fails with another signature; without 17 it is invalid.
+            // Without 5, a candidate fails with another signature. Without 17, it is invalid.
             _ if !set.numbers.contains(&5) => Seen::Other("five".into()),
             _ if !set.numbers.contains(&17) => {
                 Seen::Invalid("seventeen".into(), InvalidReason::Answer)
@@ -154,7 +154,7 @@ fn keeps_parts_that_make_the_failure_frequent() {
 fn deterministic_failure_needs_one_run_per_candidate() {
     let found = run(&[3, 5, 17], 1.0, 0, 1000, true);
     assert!(found.complete && found.runs < 40, "{} runs", found.runs);
-    // The search detects that the assumption was wrong.
+    // The search detects that the failure is not deterministic.
     let found = run(&[3, 5, 17], 0.5, 3, 100_000, true);
     assert_eq!(found.candidate.numbers.len(), 3);
 }
@@ -172,8 +172,8 @@ fn other_failures_are_reported_separately() {
     let (count, example) = &found.others["five"];
     assert!(*count > 0 && !example.numbers.contains(&5));
 
-    // Each other failure is listed for the element without which it occurred; failures of invalid candidates are not
-    // counted as other failures.
+    // Each other failure is listed for the number without which it occurred. Failures of invalid candidates do not
+    // count as other failures.
     let found = run(&[3, 5, 17], 1.0, 0, 1000, true);
     assert_eq!(found.others.keys().collect::<Vec<_>>(), ["five"]);
     let mut met = Vec::new();
@@ -197,7 +197,7 @@ fn elements_needed_for_well_formedness_give_the_reason() {
     assert!(reasons.contains(&&Rejection::IllFormed("7".into())), "{reasons:?}");
 }
 
-/// Compares with delta debugging as published, on the same edits.
+/// Compares the search with delta debugging as published, on the same edits.
 #[test]
 fn plain_delta_debugging_takes_more_runs() {
     let start = Set { numbers: (0..24).collect(), size: 4096 };

@@ -1,6 +1,6 @@
-//! Kinds of histories, each with its true failure rates.
+//! Kinds of simulated histories, each with the true failure rates of its builds.
 
-/// xorshift64* generator: the same histories on every machine.
+/// Pseudo-random numbers (xorshift64*). The generator makes the same histories on every machine.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -21,21 +21,21 @@ impl Random {
     }
 }
 
-/// Index of the bad end.
+/// Index of the last build, which is the bad end.
 pub(crate) const LAST: usize = 48;
 
-/// A history with its true rates. Builds are numbered from the good end.
+/// A simulated history with its true failure rates. Builds are numbered from the good end.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
-    /// Rate of the failure that the search looks for, one for each build, 0 to 1.
+    /// For each build, the rate of the failure that the search looks for, 0 to 1.
     pub(crate) rates: Vec<f64>,
-    /// Rate of another failure, one for each build, 0 to 1.
+    /// For each build, the rate of another failure, 0 to 1.
     pub(crate) others: Vec<f64>,
-    /// Builds that cannot be installed.
+    /// For each build, true if it cannot be installed.
     pub(crate) unfetchable: Vec<bool>,
-    /// Builds whose runs give no verdict.
+    /// For each build, true if its runs give no verdict.
     pub(crate) silent: Vec<bool>,
-    /// True if the good end is a release, which is from another line than the other builds.
+    /// True if the good end is a release, which belongs to another line of history than the other builds.
     pub(crate) release: bool,
 }
 
@@ -55,7 +55,8 @@ impl World {
         World::of(|n| if n < at { 0.0 } else { rate })
     }
 
-    /// Returns a history that fails at `low` for `length` builds and then at `high`.
+    /// Returns a history whose builds first never fail, then fail at rate `low` for `length` builds, then at rate
+    /// `high`.
     fn steps(r: &mut Random, low: f64, length: usize, high: f64) -> World {
         let at = r.from(1, LAST - length);
         World::of(|n| match n {
@@ -65,14 +66,14 @@ impl World {
         })
     }
 
-    /// Returns a history that breaks, is fixed, and breaks again.
+    /// Returns a history in which the failure begins, is fixed, and begins again.
     fn again(r: &mut Random, rate: f64) -> World {
         let (at, fixed) = (r.from(1, 14), r.from(18, 30));
         let again = r.from(fixed + 4, LAST);
         World::of(|n| if (at..fixed).contains(&n) || n >= again { rate } else { 0.0 })
     }
 
-    /// Marks rows of builds inside the history.
+    /// Marks random rows of consecutive builds. The two ends are never marked.
     fn rows(r: &mut Random, begins: f64, ends: f64) -> Vec<bool> {
         let mut inside = false;
         let row = |n: usize| {

@@ -1,4 +1,4 @@
-//! Measures on histories of many kinds whether answers are wrong more often than they state, and whether an answer
+//! Measures, on histories of many kinds, whether answers are wrong more often than they state, and whether an answer
 //! calls a build good that has failed.
 //!
 //! `ROCREPRO_HISTORIES=100 cargo test -p search --test histories -- --nocapture` runs that many histories of each kind
@@ -13,7 +13,7 @@ use search::bisect::{Action, Answer, Event, Seen, Setup, State, next};
 
 const DEFAULT_HISTORIES: usize = 10;
 
-/// A kind fails if so many wrong answers have a lower probability than this.
+/// The test fails if the wrong answers for one kind of history have a lower probability than this.
 const LEAST_CHANCE: f64 = 0.01;
 
 fn search(world: &World, random: &mut Random) -> (Answer, State) {
@@ -41,14 +41,14 @@ fn search(world: &World, random: &mut Random) -> (Answer, State) {
     }
 }
 
-/// Returns the builds that a plain "last good" calls good although they have failed.
+/// Returns the builds that have failed although the answer, without a remark, calls them good.
 fn called_good(answer: &Answer, state: &State) -> Vec<usize> {
     let Answer::Found(edge) = answer else { return Vec::new() };
     let failed = state.tallies().filter(|(n, tally)| *n <= edge.last_good && tally.bad > 0);
     failed.map(|(n, _)| n).collect()
 }
 
-/// Sums over the histories of a kind.
+/// Results of all histories of one kind.
 #[derive(Default)]
 struct Row {
     names: std::collections::BTreeMap<&'static str, usize>,
@@ -118,7 +118,7 @@ fn answers_of_each_kind_are_wrong_at_most_as_often_as_stated() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// The oracle itself: a claim that the true rates contradict is wrong.
+/// Tests the oracle itself: a claim that the true rates contradict is wrong.
 #[test]
 fn oracle_rejects_a_rare_failure_called_good() {
     let (_, make) = KINDS[5];

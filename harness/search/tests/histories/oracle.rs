@@ -1,26 +1,26 @@
-//! Judges answers by the true rates. It shares no code with the search.
+//! Judges answers by the true failure rates. This oracle shares no code with the search.
 
 use search::bisect::{Answer, Edge};
 
 use super::kinds::{LAST, World};
 
-/// Failure rate below which a build counts as good. An answer cannot exclude lower rates, and it states the rate that
-/// its runs exclude.
+/// Failure rate below which a build counts as good. An answer cannot exclude lower rates; it states which rate its runs
+/// exclude.
 const RESOLUTION: f64 = 0.1;
 
-/// Probability that an answer without a stated one claims.
+/// Probability that an answer claims if it does not state one.
 const CATEGORICAL: f64 = 0.99;
 
-/// Claim of an answer.
+/// The claim that an answer makes, compared with the true rates.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Claim {
     pub(crate) name: &'static str,
-    /// Stated probability; none if the answer claims nothing.
+    /// Probability that the answer states; `None` if the answer claims nothing.
     pub(crate) stated: Option<f64>,
     pub(crate) right: bool,
 }
 
-/// Returns true if the failure becomes more frequent in `after + 1 ..= until`.
+/// Returns true if the failure rate rises at one of the builds `after + 1 ..= until`.
 fn rises(world: &World, after: usize, until: usize) -> bool {
     world.rates[after..=until].windows(2).any(|pair| pair[0] < pair[1])
 }
@@ -33,7 +33,7 @@ fn fails(world: &World, build: usize) -> bool {
     world.rates[build] > 0.0
 }
 
-/// Returns true if the two builds are neighbours, but for builds that cannot be tested.
+/// Returns true if no build between the two builds of the edge can be tested.
 fn adjacent(world: &World, edge: &Edge) -> bool {
     let testable = |n: usize| !world.unfetchable[n] && !world.silent[n] && world.others[n] == 0.0;
     !(edge.last_good + 1..edge.first_bad).any(testable)
@@ -89,12 +89,12 @@ pub(crate) fn judge(answer: &Answer, world: &World) -> Claim {
             let right = world.unfetchable[*end] || world.silent[*end] || world.others[*end] > 0.0;
             claim("end unusable", CATEGORICAL, right)
         }
-        // No device of these histories breaks.
+        // The device of these histories never breaks.
         Answer::Wedged { .. } => claim("wedged", CATEGORICAL, false),
     }
 }
 
-/// Returns the probability of at least `wrong` wrong answers if the answers are wrong with the probabilities `doubts`.
+/// Returns the probability of at least `wrong` wrong answers, if each answer is wrong with its probability in `doubts`.
 pub(crate) fn at_least(wrong: usize, doubts: &[f64]) -> f64 {
     // `chances[n]` is the probability of n wrong answers.
     let mut chances = vec![1.0];

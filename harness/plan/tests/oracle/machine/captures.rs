@@ -1,4 +1,4 @@
-//! Rules of stream capture, and graph launches.
+//! Rules of stream capture, and graph launches, in the independent implementation.
 
 use plan::{Call, CopyApi, HostFuncApi, Step};
 
@@ -19,7 +19,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Reports an illegal operation if captures forbid the call: the statuses 900 to 908 of hip_runtime_api.h.
+    /// Reports an illegal operation if an open capture forbids the call: the statuses 900 to 908 of hip_runtime_api.h.
     pub(super) fn refuse(&mut self, step: &Step) {
         let event_in_capture =
             |event: &String| matches!(self.events.get(event), Some(Event::Capture { .. }));
@@ -93,8 +93,8 @@ impl Machine<'_> {
         capture.nodes.push(Node { call: step.call.clone(), line: step.line, after, blocks });
     }
 
-    /// Executes each node of a graph after its predecessors. All nodes follow the earlier work of the stream and
-    /// precede its later work.
+    /// Executes each node of a graph after the nodes that precede it. All nodes follow the earlier work of the stream
+    /// and precede its later work.
     pub(super) fn launch(&mut self, step: &Step, occurrence: u32, exec: &str, stream: &str) {
         let Some(nodes) = self.execs.get(exec).cloned() else {
             return self.no(step, "no such graph");

@@ -15,8 +15,8 @@ fn box_range(
     (of.buffer.clone(), first, end, write)
 }
 
-/// Returns the accesses that a call declares. A kernel is assumed to access its buffers from the given position to the
-/// end, and a copy of rows to access the whole range from the first to the last byte.
+/// Returns the accesses that a call declares. A kernel is assumed to access its buffers from the given place to the end
+/// of the buffer, and a copy of rows to access the whole range from the first to the last byte.
 pub(super) fn declared(call: &Call) -> Vec<(String, u64, u64, bool)> {
     let flat = |place: &Place, bytes: u64, write: bool| {
         (place.buffer.clone(), place.offset, place.offset + bytes, write)

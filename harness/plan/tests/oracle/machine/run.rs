@@ -1,4 +1,4 @@
-//! Execution of the operations, and the partial order between them.
+//! Executes the operations of the independent implementation, and compares their partial order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use plan::{Box3d, Call, Place};
 use super::{Action, Machine, Results};
 use crate::memory::{At, Block, Illegal, Memory, in_box};
 
-/// Bytes that each operation has read and written, in this order.
+/// For each operation, the bytes that it has read, and the bytes that it has written.
 pub(crate) type AccessedBytes = Vec<(BTreeSet<At>, BTreeSet<At>)>;
 
 impl Machine<'_> {
@@ -101,7 +101,8 @@ impl Machine<'_> {
         all
     }
 
-    /// Returns a legal order. `pick` selects among the operations whose predecessors have all been placed.
+    /// Returns an order of all operations that respects the edges. `pick` selects among the operations whose
+    /// predecessors have all been placed.
     pub(crate) fn order(&self, mut pick: impl FnMut(usize) -> usize) -> Vec<usize> {
         let mut order = Vec::new();
         let mut done = vec![false; self.operations.len()];
@@ -116,8 +117,8 @@ impl Machine<'_> {
         order
     }
 
-    /// Returns the lines of each pair of unordered operations with conflicting accesses. With `touched`, these are the
-    /// actual accesses, else the declared ones.
+    /// Returns the lines of each pair of unordered operations that conflict: by the accesses in `touched` if given,
+    /// else by the accesses that the operations declare.
     pub(crate) fn unordered(&self, touched: Option<&AccessedBytes>) -> BTreeSet<(u32, u32)> {
         let before = self.closure();
         let mut found = BTreeSet::new();
