@@ -32,6 +32,12 @@ pub enum EvidenceError {
         /// Path of the link.
         path: PathBuf,
     },
+    /// A file in the folder is a pipe, socket or device. Opening a pipe can block for ever.
+    #[error("`{}` is neither a file nor a folder", path.display())]
+    Special {
+        /// Path of the file.
+        path: PathBuf,
+    },
     /// Another version of rocrepro wrote a file in the folder.
     #[error(
         "`{}` is not what this version writes: {error}",
@@ -65,7 +71,9 @@ impl FailedOperation for EvidenceError {
             EvidenceError::Foreign { .. } => {
                 "give `--out` a new or an empty folder, or one that an earlier command made"
             }
-            EvidenceError::Link { .. } => "remove it, or give `--out` another folder",
+            EvidenceError::Link { .. } | EvidenceError::Special { .. } => {
+                "remove it, or give `--out` another folder"
+            }
             EvidenceError::OtherVersion { .. } => "create it again, or remove it",
             EvidenceError::Failed { .. } => return None,
         };
@@ -99,21 +107,30 @@ const FOUND: [&str; 7] = [
 pub fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, EvidenceError> {
     let folder = out.map_or_else(|| PathBuf::from(folder_name(case)), Path::to_path_buf);
     let files = || folder.read_dir().map_or(0, Iterator::count);
-    let foreign = match std::fs::read_to_string(folder.join(PRIVATE_FILE)) {
-        Ok(text) if text == PRIVATE => false,
+    let mark = folder.join(PRIVATE_FILE);
+    let is_plain = std::fs::symlink_metadata(&mark).is_ok_and(|about| about.is_file());
+    let text = if is_plain { std::fs::read_to_string(&mark).ok() } else { None };
+    let foreign = match text {
+        Some(text) if text == PRIVATE => false,
         // A process that was killed may have written only the beginning of the marker file.
-        Ok(text) => !PRIVATE.starts_with(&text) || files() > 1,
-        Err(_) if FOUND.iter().any(|file| folder.join(file).exists()) => false,
-        Err(_) => files() > 0,
+        Some(text) => !PRIVATE.starts_with(&text) || files() > 1,
+        None if FOUND.iter().any(|file| folder.join(file).exists()) => false,
+        None => files() > 0,
     };
     if foreign {
         return Err(EvidenceError::Foreign { folder });
     }
-    let mut entries = folder.read_dir().into_iter().flatten().flatten();
-    match entries.find(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink())) {
-        Some(link) => Err(EvidenceError::Link { path: link.path() }),
-        None => Ok(folder),
+    for entry in folder.read_dir().into_iter().flatten().flatten() {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_symlink() => return Err(EvidenceError::Link { path }),
+            Ok(kind) if !kind.is_file() && !kind.is_dir() => {
+                return Err(EvidenceError::Special { path });
+            }
+            _ => {}
+        }
     }
+    Ok(folder)
 }
 
 /// Creates the folder and its marker file. A complete marker file is not written again, because a process that is

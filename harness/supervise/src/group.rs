@@ -122,13 +122,17 @@ fn living_member(pid: i32, group: Pid) -> Option<String> {
     (of == group.as_raw_pid() && !matches!(state, "Z" | "X")).then(|| name.to_owned())
 }
 
-/// Returns the processor use of a process and its threads, or `None` if Linux does not report it.
+/// Maximum number of threads whose waiting times are read. A check of each of many threads would take too long while
+/// all of them compute.
+const THREADS: usize = 64;
+
+/// Returns the processor use of a process and its first 64 threads, or `None` if Linux does not report it.
 pub(crate) fn work(pid: Pid) -> Option<Work> {
     let process = format!("/proc/{}", pid.as_raw_pid());
     let stat = fs::read(format!("{process}/stat")).ok()?;
     let (cpu, pages) = parse_work(&String::from_utf8_lossy(&stat))?;
     let threads = fs::read_dir(format!("{process}/task")).into_iter().flatten().flatten();
-    let queued = threads.filter_map(|thread| {
+    let queued = threads.take(THREADS).filter_map(|thread| {
         let statistics = fs::read_to_string(thread.path().join("schedstat")).ok()?;
         Some((thread.file_name().into_string().ok()?, parse_queued(&statistics)?))
     });

@@ -25,7 +25,7 @@ use crate::group;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// If a check is late by this time or more, this process did not run. It was stopped or frozen with the child, or its
-/// virtual machine was paused.
+/// virtual machine was paused, or the child left it no processor.
 const ABSENT: Duration = Duration::from_secs(1);
 
 /// The machine was suspended if the clock that includes suspended time has gained this much on the clock that does not.
@@ -208,7 +208,9 @@ impl Clock {
     /// Records the result of a check that was made at the time `now`.
     pub(crate) fn see(&mut self, now: Duration, look: Look) {
         let passed = now.saturating_sub(self.at);
-        let expected = passed.min(self.pause);
+        // A child with many busy threads can keep this process from running. The time that the child used counts.
+        let used = look.cpu.unwrap_or_default().saturating_sub(self.last.cpu.unwrap_or_default());
+        let expected = passed.min(self.pause.max(used));
         let absent = if passed >= self.pause.saturating_add(ABSENT) {
             passed - expected
         } else {
@@ -339,6 +341,12 @@ mod tests {
         // This process did not run, so it did not observe whether the child was suspended.
         let clock = check(&[(200, true, 0, 0), (3_600_000, true, 0, 0)], 200);
         assert_eq!(clock.suspended_for(ms(201)), None);
+    }
+
+    #[test]
+    fn child_that_starves_the_supervisor_uses_up_its_time() {
+        check(&[(200, false, 100, 0), (20_200, false, 40_100, 0)], 20_200);
+        check(&[(200, false, 100, 0), (20_200, false, 5_100, 0)], 5_200);
     }
 
     #[test]

@@ -185,8 +185,8 @@ impl Args<'_, '_, '_, '_> {
             self.reader.mistake(node.at, format!("a text has fewer than {MAX_VALUE_BYTES} bytes"));
             return None;
         }
-        // A trial may write files only in its own folder, so paths with `/` are rejected.
-        if name == "path" && (text.contains('/') || text.starts_with('.')) {
+        // A trial may use files only in its own folder, so paths with `/` are rejected.
+        if matches!(name, "path" | "fname") && (text.contains('/') || text.starts_with('.')) {
             let message = "a file of the trial's own folder: its name, without `/`";
             self.reader.mistake(node.at, message);
             return None;

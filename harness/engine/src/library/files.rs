@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, HashSet},
     fs::{self, File},
     io::{self, Read},
+    os::fd::AsRawFd,
     path::{Path, PathBuf},
 };
 
@@ -89,7 +90,7 @@ pub(super) fn read(
     let path = &from.path;
     let kind = fs::metadata(path).map_err(|e| CaseFileError::unreadable(path, e))?;
     if !kind.is_dir() {
-        let text = read_text(path).map_err(|e| CaseFileError::unreadable(path, e))?;
+        let text = read_text(path, None).map_err(|e| CaseFileError::unreadable(path, e))?;
         let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         if let Some(mistake) = bad_name(&id) {
             return Err(mistake);
@@ -102,7 +103,7 @@ pub(super) fn read(
         for other in entries.map(|entry| path.with_file_name(entry.file_name())) {
             if from.trusted
                 && is_program(&other)
-                && let Ok(text) = read_text(&other)
+                && let Ok(text) = read_text(&other, None)
             {
                 programs.insert(other.display().to_string(), text);
             }
@@ -114,8 +115,9 @@ pub(super) fn read(
     let mut walk =
         Walk { from, root, seen, cases, programs, kernels, own, mistakes, files: 0, bytes: 0 };
     walk.folder(path.clone())?;
+    let inside = walk.inside().map(Path::to_path_buf);
     let Walk { cases, mut mistakes, .. } = walk;
-    let texts = in_parallel(&cases, |_, path| read_text(path));
+    let texts = in_parallel(&cases, |_, path| read_text(path, inside.as_deref()));
     for ((id, path), text) in cases.into_iter().zip(texts) {
         match text {
             Ok(text) => {
@@ -194,7 +196,7 @@ impl Walk<'_> {
         let inside = |walk: &Self| if link { walk.whole(path).map(drop) } else { Ok(()) };
         if is_program(path) {
             // An untrusted case with a program is rejected in a later step.
-            let text = inside(self).ok().and_then(|()| read_text(path).ok());
+            let text = inside(self).ok().and_then(|()| read_text(path, self.inside()).ok());
             self.programs.extend(text.map(|text| (path.display().to_string(), text)));
             return;
         }
@@ -203,7 +205,8 @@ impl Walk<'_> {
         }
         let read = inside(self).and_then(|()| {
             if path.extension().is_some_and(|ending| ending == "hip") {
-                let text = read_text(path).map_err(|e| CaseFileError::unreadable(path, e))?;
+                let text = read_text(path, self.inside())
+                    .map_err(|e| CaseFileError::unreadable(path, e))?;
                 return self.kernel(path, stem, text);
             }
             let Some(other) = self.cases.insert(id.to_owned(), path.to_owned()) else {
@@ -228,6 +231,11 @@ impl Walk<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Returns the folder that untrusted files must be in; `None` for trusted ones.
+    fn inside(&self) -> Option<&Path> {
+        (!self.from.trusted).then_some(self.root.as_path())
     }
 
     /// Returns the path with symbolic links resolved. Returns an error if the path of an untrusted file then leads out
@@ -256,8 +264,10 @@ fn bad_name(name: &str) -> Option<CaseFileError> {
     (shown != name).then(|| CaseFileError::ControlCharacter(shown.to_string()))
 }
 
-/// Returns the text of a regular file, without a byte order mark.
-fn read_text(path: &Path) -> io::Result<String> {
+/// Returns the text of a regular file, without a byte order mark. Returns an error if the file is not below `folder`.
+///
+/// The folder is checked for the open file, because somebody may replace a file by a link after the folder was listed.
+fn read_text(path: &Path, folder: Option<&Path>) -> io::Result<String> {
     // Opening a pipe would block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
@@ -265,9 +275,36 @@ fn read_text(path: &Path) -> io::Result<String> {
     if !about.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
+    if let Some(folder) = folder
+        && !fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?.starts_with(folder)
+    {
+        return Err(io::Error::other("it was replaced by a link that leads out of the folder"));
+    }
     let mut text = String::with_capacity(about.len().min(MOST_BYTES) as usize + 1);
     if file.take(MOST_BYTES + 1).read_to_string(&mut text)? as u64 > MOST_BYTES {
         return Err(io::Error::other(format!("it has more than {} MiB", MOST_BYTES >> 20)));
     }
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_a_link_that_took_the_place_of_a_file() {
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(folder.path()).unwrap();
+        let path = root.join("a.yaml");
+        fs::write(&path, "title: a\n").unwrap();
+        assert_eq!(read_text(&path, Some(&root)).unwrap(), "title: a\n");
+        std::os::unix::fs::symlink(&path, root.join("b.yaml")).unwrap();
+        assert!(read_text(&root.join("b.yaml"), Some(&root)).is_ok());
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(outside.path(), &path).unwrap();
+        let error = read_text(&path, Some(&root)).unwrap_err();
+        assert!(error.to_string().contains("out of the folder"), "{error}");
+        assert!(read_text(&path, None).is_ok());
+    }
 }

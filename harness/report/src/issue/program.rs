@@ -39,7 +39,7 @@ const STATUSES: [&str; 6] =
 /// The checks of a program case of the library count as evidence against ROCm, because each names the source of what it
 /// expects. A command or a case of the user has no such source: output, exit status and statuses are the program's own
 /// words, and HIP also returns an error to a call that is not valid.
-pub fn may_be_its_own(findings: &Findings) -> bool {
+pub(super) fn may_be_its_own(findings: &Findings) -> bool {
     let Findings { record, controls, .. } = findings;
     let outcome = &record.outcome;
     let passes_elsewhere =
@@ -52,7 +52,7 @@ pub fn may_be_its_own(findings: &Findings) -> bool {
 }
 
 /// Returns true if the issue is not to be filed yet: the program may be the cause, and the user has not ruled that out.
-pub fn is_draft(findings: &Findings) -> bool {
+pub(super) fn is_draft(findings: &Findings) -> bool {
     !findings.anyway && may_be_its_own(findings)
 }
 

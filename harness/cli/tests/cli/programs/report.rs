@@ -50,7 +50,7 @@ fn writes_an_issue_with_true_counts() {
     for text in [
         "the program ends with exit status 7 on ROCm 7.2.4, gfx1151 (emulated)",
         "The program ended with exit status 7 instead of 0.",
-        "**Nothing that was seen shows that ROCm did this.**",
+        "**This is not an issue yet, because nothing shows that ROCm caused this failure.**",
         "it failed as described in 2 of 3. Its rate is 2/3 (95 %",
         // Runs 4 to 6 are made on gfx90a, and run 5 fails.
         "| the same program on ROCm 7.2.4 on the emulated gfx90a | 1/3 | `exit:7:run-#-password` |",
