@@ -91,17 +91,19 @@ MISTAKE(read_before_sync) {
 // Uses a buffer after it was freed.
 __global__ void use_after_free_k(int *p) { p[threadIdx.x] = 1; }
 MISTAKE(use_after_free) {
-  int *d;
+  int *d, *other;
   int h[256];
   hipMalloc(&d, 1024);
-  hipFree(d);
   use_after_free_k<<<1, 256>>>(d);
-  if (hipMemcpy(h, d, 1024, hipMemcpyDeviceToHost) != hipSuccess) {
+  hipFree(d);
+  hipMalloc(&other, 1024);
+  hipMemset(other, 0, 1024);
+  use_after_free_k<<<1, 256>>>(d);
+  if (hipMemcpy(h, other, 1024, hipMemcpyDeviceToHost) != hipSuccess) {
     puts("copy failed");
     return 1;
   }
-  puts("ok");
-  return h[3] != 1;
+  return h[3] != 0;
 }
 
 // Frees a buffer twice.
@@ -154,7 +156,7 @@ MISTAKE(kernel_out_of_bounds) {
   return 0;
 }
 
-// Expects zeros in memory that was never written.
+// Expects ones in memory that was never written.
 __global__ void uninitialised_k(const int *a, int *b) { b[threadIdx.x] = a[threadIdx.x] + 1; }
 MISTAKE(uninitialised) {
   int *a, *b;
@@ -164,7 +166,7 @@ MISTAKE(uninitialised) {
   int h[256];
   hipMemcpy(h, b, 1024, hipMemcpyDeviceToHost);
   for (int i = 0; i < 256; i++)
-    if (h[i] != 1) {
+    if (h[i] != 2) {
       printf("b[%d]=%d\n", i, h[i]);
       return 1;
     }
@@ -327,9 +329,9 @@ MISTAKE(sync_in_capture) {
 // Asks for too little shared memory.
 __global__ void lds_too_small_k(int *o) {
   extern __shared__ int s[];
-  s[threadIdx.x] = threadIdx.x;
+  s[threadIdx.x * 32] = threadIdx.x;
   __syncthreads();
-  o[threadIdx.x] = s[(threadIdx.x + 1) % 256];
+  o[threadIdx.x] = s[(threadIdx.x + 1) % 256 * 32];
 }
 MISTAKE(lds_too_small) {
   int *o;
