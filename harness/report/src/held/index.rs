@@ -195,10 +195,10 @@ pub struct OddLine {
     pub what: String,
 }
 
-/// Invalid lines of a file: the first [`KEPT`] of them, and the number of further ones.
+/// Invalid lines of a file: the first 20 of them, and the number of further ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OddLines {
-    /// The first invalid lines of the file, at most [`KEPT`].
+    /// The first invalid lines of the file, at most 20.
     pub first: Vec<OddLine>,
     /// Number of further invalid lines.
     pub more: usize,
