@@ -266,7 +266,7 @@ fn bad_name(name: &str) -> Option<CaseFileError> {
 
 /// Returns the text of a regular file, without a byte order mark. Returns an error if the file is not below `folder`.
 ///
-/// The folder is checked for the open file, because somebody may replace a file by a link after the folder was listed.
+/// The folder is checked for the open file, because another process may replace a file by a link after the folder was listed.
 fn read_text(path: &Path, folder: Option<&Path>) -> io::Result<String> {
     // Opening a pipe would block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

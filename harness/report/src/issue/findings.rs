@@ -22,7 +22,7 @@ pub struct Findings {
     pub mistake: Option<Mistake>,
     /// True if the user asked for an issue even if the program itself may be the cause.
     pub anyway: bool,
-    /// True if nobody but the user says what the program must do: it is a command, or a case from elsewhere.
+    /// True if only the user specifies what the program must do: the program is a command, or a case from elsewhere.
     pub is_of_the_user: bool,
     /// HIP call that had not returned when the program ended; `None` if all calls had returned.
     pub open_call: Option<String>,
