@@ -70,8 +70,15 @@ pub(crate) fn not_started(stderr: &str) -> Option<&str> {
     stderr.lines().find_map(|line| line.strip_prefix("starter: "))
 }
 
-pub(crate) fn last_line(text: &str) -> Option<&str> {
-    text.lines().map(str::trim).rfind(|line| !line.is_empty())
+/// Longest quoted line, in bytes. A worker can write a line of any length.
+const LONGEST_LINE: usize = 1000;
+
+/// Returns the last line that is not blank. The end of a long line is replaced by `...`.
+pub(crate) fn last_line(text: &str) -> Option<String> {
+    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    let ends = line.char_indices().map(|(at, character)| at + character.len_utf8());
+    let kept = ends.take_while(|end| *end <= LONGEST_LINE).last().unwrap_or(0);
+    Some(if kept == line.len() { line.to_owned() } else { format!("{} ...", &line[..kept]) })
 }
 
 #[cfg(test)]
@@ -79,6 +86,15 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn long_last_lines_are_cut_between_characters() {
+        let long = format!("a{}\n \n", "ä".repeat(1000));
+        let shown = last_line(&long).expect("a line");
+        assert_eq!(shown, format!("a{} ...", "ä".repeat(499)));
+        assert_eq!(last_line("first\n last \n\n").as_deref(), Some("last"));
+        assert_eq!(last_line("\n \n"), None);
+    }
 
     /// The expected names are those that the shell lists (`kill -l`, POSIX).
     #[test]
