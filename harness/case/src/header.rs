@@ -290,9 +290,7 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
                     let planted = &entry.planted;
                     let refused = match body {
                         Some((_, body)) => program::refuses(program::is_cpp(body), planted),
-                        None => (planted.fault == Fault::CallLeak).then(|| {
-                            "`call.leak` can be injected only into C++ programs".to_owned()
-                        }),
+                        None => program::refuses_in_steps(planted),
                     };
                     if let Some(message) = refused {
                         reader.mistake(n.at, message);

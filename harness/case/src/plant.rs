@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use device::{Fault, Planted};
+use device::{Fault, Planted, hip_statuses};
 use plan::{
     Call, Effect, InjectedFault, NamedAs, Plan, Step, Thing, accepts_success, api, captured_steps,
 };
@@ -20,8 +20,10 @@ pub fn plant(plan: &mut Plan, planted: &Planted) {
         Fault::CallHang => return plant_at_call(plan, planted, &Effect::Late(FOREVER)),
         Fault::CallIgnored => return plant_at_call(plan, planted, &Effect::Return(0)),
         Fault::CallRefused => {
-            let status = code(planted.which("status"));
-            return plant_at_call(plan, planted, &Effect::Return(status));
+            return plant_at_call(plan, planted, &Effect::Return(refusal_code(planted)));
+        }
+        Fault::CallSlow => {
+            return plant_at_call(plan, planted, &Effect::Late(planted.amount("ms")));
         }
         Fault::RngSkips => return plant_at_generation(plan, planted.amount("generate")),
         Fault::HandleCrash => |step, _| makes_handle(&step.call).then_some(Effect::Abort),
@@ -85,6 +87,14 @@ pub fn plant(plan: &mut Plan, planted: &Planted) {
     plant_in(phase, &misbehaves, &inside, &mut !after_launch);
 }
 
+/// Returns the number of the status with which `call.refused` refuses a call.
+pub(crate) fn refusal_code(planted: &Planted) -> i32 {
+    let status = planted.which("status");
+    let found = hip_statuses().iter().find(|(name, _)| *name == status);
+    // hipErrorUnknown; a status with another name is refused where the fault is read.
+    found.map_or(999, |(_, number)| *number)
+}
+
 /// Injects a fault at each call of one function. Calls in the teardown are left out, because a failure there would be
 /// reported as a failure of the teardown.
 fn plant_at_call(plan: &mut Plan, planted: &Planted, effect: &Effect) {
@@ -100,46 +110,6 @@ fn plant_at_call(plan: &mut Plan, planted: &Planted, effect: &Effect) {
     }
 }
 
-/// Returns the C++ source of a faulty function that replaces a library function in a program. Returns `None` if the
-/// fault depends on more than the name of the function, for example on surrounding calls.
-pub fn stand_in(planted: &Planted) -> Option<String> {
-    let always = Planted { with: planted.with.clone(), ..Planted::from(planted.fault) };
-    if always != *planted {
-        return None;
-    }
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "most faults are of the device or of a plan"
-    )]
-    let body = match planted.fault {
-        Fault::CallCrash => "__builtin_trap();".to_owned(),
-        Fault::CallHang => "for (;;) pause();".to_owned(),
-        Fault::CallIgnored => "return 0;".to_owned(),
-        Fault::CallRefused => format!("return {};", code(planted.which("status"))),
-        Fault::CallLeak => return Some(leaking(planted.which("call"), planted.amount("bytes"))),
-        _ => return None,
-    };
-    // The replacement is declared without parameters and ignores the arguments that it is called with.
-    let call = planted.which("call");
-    Some(format!("extern \"C\" int pause();\nextern \"C\" int {call}() {{ {body} }}\n"))
-}
-
-/// Returns a C++ function that leaks memory and then calls the original function. It always passes on six arguments.
-/// Surplus arguments do no harm, because the first six pointers or integers are passed in registers (System V ABI for
-/// x86-64, 3.2.3).
-fn leaking(call: &str, bytes: u64) -> String {
-    // `volatile` prevents the compiler from removing the unused allocation. -1 is RTLD_NEXT (dlfcn.h).
-    format!(
-        "extern \"C\" void *malloc(unsigned long);\n\
-         extern \"C\" void *dlsym(void *, const char *);\n\
-         extern \"C\" int {call}(long a, long b, long c, long d, long e, long f) {{\n  \
-           void *volatile lost = malloc({bytes});\n  \
-           auto next = (int (*)(long, long, long, long, long, long))dlsym((void *)-1l, \"{call}\");\n  \
-           return next(a, b, c, d, e, f);\n\
-         }}\n"
-    )
-}
-
 /// Injects the fault at one step that generates random numbers. `number` counts these steps from 1, in the order of the
 /// case file.
 fn plant_at_generation(plan: &mut Plan, number: u64) {
@@ -151,21 +121,6 @@ fn plant_at_generation(plan: &mut Plan, number: u64) {
         (Some(step.id) == the_one).then_some(InjectedFault { fault, effect })
     };
     plant_in(&mut plan.body, &misbehaves, &BTreeSet::new(), &mut true);
-}
-
-/// Returns the numeric value of a HIP status. Source: hip/hip_runtime_api.h.
-fn code(status: &str) -> i32 {
-    match status {
-        "hipErrorInvalidValue" => 1,
-        "hipErrorOutOfMemory" => 2,
-        "hipErrorInvalidDevicePointer" => 17,
-        "hipErrorInvalidImage" => 200,
-        "hipErrorIllegalAddress" => 700,
-        "hipErrorLaunchFailure" => 719,
-        "hipErrorNotSupported" => 801,
-        "hipErrorStreamCaptureUnsupported" => 900,
-        _ => 999,
-    }
 }
 
 /// Returns true if the statuses that the step accepts on some release satisfy `such`. Releases on which `any` status is

@@ -1,9 +1,11 @@
 //! Checks program cases without expanding their trials: which keys the case may have, and which faults can be injected.
 
-use device::{Place, Planted};
+use std::slice;
+
+use device::{CaseBody, Place, Planted, library_function, restriction};
 
 use crate::{
-    plant::stand_in,
+    interposer::interposer,
     read::Reader,
     yaml::{Key, Node, Value},
 };
@@ -76,20 +78,32 @@ pub(crate) fn is_cpp(body: &Node) -> bool {
 
 /// Returns why a fault cannot be injected into a program; `None` if it can.
 pub fn refuses(is_cpp: bool, planted: &Planted) -> Option<String> {
-    if planted.fault.place() == Place::Device || is_cpp && stand_in(planted).is_some() {
+    let fault = planted.fault;
+    if fault.place() == Place::Device {
         return None;
     }
-    let fault = planted.fault;
-    if is_cpp && stand_in(&Planted { with: planted.with.clone(), ..Planted::from(fault) }).is_some()
-    {
-        return Some(format!(
-            "`{fault}` misbehaves at every call in a C++ program; it takes none of `probability`, `per`, `seed` and `only` there"
-        ));
+    if is_cpp && interposer(slice::from_ref(planted)).is_some() {
+        return refuses_function(planted, CaseBody::Program);
     }
     Some(format!(
         "`{fault}` can be injected only into a case with steps; a program takes faults of the device, and a C++ program also \
-         call.crash, call.hang, call.ignored, call.refused and call.leak, at every call of the function"
+         call.crash, call.hang, call.ignored, call.refused, call.leak and call.slow"
     ))
+}
+
+/// Returns the reason if a fault cannot be injected into a case with steps; `None` if it can.
+pub fn refuses_in_steps(planted: &Planted) -> Option<String> {
+    refuses_function(planted, CaseBody::Steps)
+}
+
+fn refuses_function(planted: &Planted, body: CaseBody) -> Option<String> {
+    let call = planted.which("call");
+    let reason = restriction(planted.fault, library_function(call)?, Some(body))?;
+    let kind = match body {
+        CaseBody::Steps => "a case with steps",
+        CaseBody::Program => "a program",
+    };
+    Some(format!("`{}` cannot be injected at `{call}` of {kind}: {reason}", planted.fault))
 }
 
 /// Returns the `program` entry of a case.

@@ -2,6 +2,8 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::Names;
+
 /// Component that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -36,8 +38,8 @@ pub enum Values {
     Name {
         /// Default value.
         usual: &'static str,
-        /// All valid names.
-        all: &'static [&'static str],
+        /// Valid names.
+        of: Names,
     },
 }
 
@@ -51,30 +53,16 @@ impl Values {
     }
 }
 
-const LISTED: usize = 12;
-
 impl Values {
-    /// Describes the valid values. If there are many names, lists only those that are most similar to `written`.
+    /// Describes the valid values. Of names, lists those most similar to `written`.
     pub fn near(self, written: &str) -> String {
-        let Values::Name { all, .. } = self else { return self.to_string() };
-        if all.len() <= LISTED {
-            return self.to_string();
+        match self {
+            Values::Number { .. } => self.to_string(),
+            Values::Name { of, .. } => {
+                let near = of.nearest(written).join(", ");
+                format!("{near} or another one: `rocrepro case explain --faults` has all")
+            }
         }
-        // The similarity of two names is the number of equal characters at their beginnings and ends. Function names
-        // start with their subject, so one surplus character hardly changes it.
-        let same =
-            |pairs: &mut dyn Iterator<Item = (u8, u8)>| pairs.take_while(|(a, b)| a == b).count();
-        let shared = |name: &str| {
-            let (name, written) = (name.bytes(), written.bytes());
-            same(&mut name.clone().zip(written.clone())) + same(&mut name.rev().zip(written.rev()))
-        };
-        let mut likely = all.to_vec();
-        likely.sort_by_key(|name| std::cmp::Reverse(shared(name)));
-        let others = all.len() - 4;
-        format!(
-            "{}, or one of {others} others: `rocrepro case explain --faults` has all",
-            likely[..4].join(", ")
-        )
     }
 }
 
@@ -83,7 +71,10 @@ impl fmt::Display for Values {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Values::Number { least, most, .. } => write!(f, "{least} to {most}"),
-            Values::Name { all, .. } => f.write_str(&all.join(", ")),
+            Values::Name { of: Names::Functions, .. } => {
+                f.write_str("a function of the list below")
+            }
+            Values::Name { of: Names::Errors, .. } => f.write_str("an error of hipError_t"),
         }
     }
 }
@@ -92,117 +83,13 @@ const fn number(usual: u64, least: u64, most: u64) -> Values {
     Values::Number { usual, least, most }
 }
 
-const fn name(usual: &'static str, all: &'static [&'static str]) -> Values {
-    Values::Name { usual, all }
+const fn function(usual: &'static str) -> Values {
+    Values::Name { usual, of: Names::Functions }
 }
 
-/// Calls at which a fault may kill the process or make it hang. The last four are library calls. Some calls occur only
-/// in C++ programs.
-const CALLS: &[&str] = &[
-    "hipMalloc",
-    "hipMallocAsync",
-    "hipMallocManaged",
-    "hipHostMalloc",
-    "hipHostRegister",
-    "hipFree",
-    "hipFreeAsync",
-    "hipMemcpy",
-    "hipMemcpyAsync",
-    "hipMemcpyWithStream",
-    "hipMemcpy2D",
-    "hipMemcpyToSymbol",
-    "hipMemcpyFromSymbol",
-    "hipMemset",
-    "hipMemsetAsync",
-    "hipMemGetInfo",
-    "hipModuleLoadData",
-    "hipModuleLaunchKernel",
-    "hipLaunchHostFunc",
-    "hipStreamAddCallback",
-    "hipStreamCreateWithFlags",
-    "hipStreamDestroy",
-    "hipStreamSynchronize",
-    "hipStreamWaitEvent",
-    "hipDeviceSynchronize",
-    "hipEventRecord",
-    "hipEventSynchronize",
-    "hipEventQuery",
-    "hipEventElapsedTime",
-    "hipStreamBeginCapture",
-    "hipStreamEndCapture",
-    "hipGraphAddKernelNode",
-    "hipGraphAddMemcpyNode1D",
-    "hipGraphInstantiate",
-    "hipGraphExecUpdate",
-    "hipGraphLaunch",
-    "hipGraphExecDestroy",
-    "hipIpcGetMemHandle",
-    "hipCreateTextureObject",
-    "hipSetDevice",
-    "hiprandGenerate",
-    "hipblasLtMatmulAlgoGetHeuristic",
-    "hipblasLtMatmul",
-    "rocblas_gemm_ex",
-];
-
-/// Calls that return a HIP status.
-const HIP_CALLS: &[&str] = match CALLS.split_last_chunk::<4>() {
-    Some((hip, _)) => hip,
-    None => CALLS,
-};
-
-/// Calls whose effect a fault may suppress, because no later call needs their result.
-const IGNORED_CALLS: &[&str] = &[
-    "hipMemcpyAsync",
-    "hipMemset",
-    "hipMemsetAsync",
-    "hipMemsetD8Async",
-    "hipModuleLaunchKernel",
-    "hipStreamSynchronize",
-    "hipStreamWaitEvent",
-    "hipStreamWriteValue32",
-    "hipDeviceSynchronize",
-    "hipEventRecord",
-    "hipEventSynchronize",
-    "hipGraphLaunch",
-    "hiprandSetPseudoRandomGeneratorSeed",
-    "hiprandSetGeneratorOffset",
-    "hipDeviceGetAttribute",
-    "hipFree",
-    "hipGraphAddMemAllocNode",
-    "hipLaunchCooperativeKernel",
-    "hiprtcCompileProgram",
-];
-
-/// Calls that are known or suspected to leak host memory. Each has at most six parameters, all of them pointers or
-/// integers.
-const LEAKING_CALLS: &[&str] = &[
-    "hipMalloc",
-    "hipFree",
-    "hipMemcpy",
-    "hipMemcpyAsync",
-    "hipMemset",
-    "hipMemsetAsync",
-    "hipStreamSynchronize",
-    "hipStreamWaitEvent",
-    "hipDeviceSynchronize",
-    "hipEventRecord",
-    "hipEventSynchronize",
-    "hipGraphLaunch",
-];
-
-/// HIP statuses that a runtime has returned although the call was correct. Their numbers are in the crate `case`.
-const STATUSES: &[&str] = &[
-    "hipErrorInvalidValue",
-    "hipErrorOutOfMemory",
-    "hipErrorInvalidImage",
-    "hipErrorInvalidDevicePointer",
-    "hipErrorIllegalAddress",
-    "hipErrorLaunchFailure",
-    "hipErrorNotSupported",
-    "hipErrorStreamCaptureUnsupported",
-    "hipErrorUnknown",
-];
+const fn error(usual: &'static str) -> Values {
+    Values::Name { usual, of: Names::Errors }
+}
 
 /// One hour in milliseconds, longer than any time limit of a trial.
 const HOUR: u64 = 3_600_000;
@@ -329,16 +216,18 @@ faults! {
         "A call that the case lets be refused, and that succeeds, answers hipErrorUnknown although it did its work."
     ValueWrong "value.wrong" Call
         "A call whose value the case states gives another one: a number that is not there, another word."
-    CallCrash "call.crash" Call (call: name("hipMalloc", CALLS))
+    CallCrash "call.crash" Call (call: function("hipMalloc"))
         "A call of `call` kills the process."
-    CallHang "call.hang" Call (call: name("hipFreeAsync", CALLS))
+    CallHang "call.hang" Call (call: function("hipFreeAsync"))
         "A call of `call` never returns."
-    CallRefused "call.refused" Call (call: name("hipMemGetInfo", HIP_CALLS)) (status: name("hipErrorInvalidValue", STATUSES))
+    CallRefused "call.refused" Call (call: function("hipMemGetInfo")) (status: error("hipErrorInvalidValue"))
         "A call of `call` is refused with `status`, for no reason."
-    CallIgnored "call.ignored" Call (call: name("hipMemset", IGNORED_CALLS))
-        "A call of `call` answers success and does nothing."
-    CallLeak "call.leak" Call (call: name("hipMemcpy", LEAKING_CALLS)) (bytes: number(256, 16, 1_048_576))
+    CallIgnored "call.ignored" Call (call: function("hipMemset"))
+        "A call of `call` answers success and does nothing, so that what it would have written keeps its content."
+    CallLeak "call.leak" Call (call: function("hipMemcpy")) (bytes: number(256, 16, 1_048_576))
         "A call of `call` in a C++ program does its work and never gives back `bytes` bytes of the host's memory."
+    CallSlow "call.slow" Call (call: function("hipModuleLaunchKernel")) (ms: number(3000, 1, HOUR))
+        "A call of `call` is made `ms` milliseconds late."
     RngCaptureError "rng.capture-error" Call
         "The random generator refuses to generate while its stream is captured."
     RngSkips "rng.skips" Call (generate: number(2, 1, 1000))

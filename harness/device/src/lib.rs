@@ -13,6 +13,7 @@ mod arch;
 mod config;
 mod facts;
 mod fault;
+mod functions;
 mod planted;
 mod sanitize;
 mod schedule;
@@ -29,6 +30,10 @@ pub use facts::{
     WaitCounters,
 };
 pub use fault::{Fault, Parameter, Place, UnknownFault, Values};
+pub use functions::{
+    CaseBody, HIP_FUNCTIONS, HIP_FUNCTIONS_OF_STEPS, LibraryFunction, Names, RESTRICTIONS,
+    Restriction, hip_statuses, library_function, library_functions, restriction,
+};
 pub use planted::{Amount, BadPlanted, Per, Planted, mix};
 pub use sanitize::{Sanitize, UnknownSanitize};
 pub use schedule::{Schedule, UnknownSchedule};

@@ -6,7 +6,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Fault, Values};
+use crate::{Fault, Values, library_function, restriction};
 
 /// Mixes the bits of a value: the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
 pub fn mix(value: u64) -> u64 {
@@ -66,7 +66,7 @@ impl Amount {
     fn fits(&self, values: Values) -> bool {
         match (self, values) {
             (Amount::Number(n), Values::Number { least, most, .. }) => (least..=most).contains(n),
-            (Amount::Name(name), Values::Name { all, .. }) => all.contains(&name.as_str()),
+            (Amount::Name(name), Values::Name { of, .. }) => of.all().contains(&name.as_str()),
             _ => false,
         }
     }
@@ -155,11 +155,17 @@ impl Planted {
         if self.only.is_some_and(|only| only != opportunity + 1) {
             return false;
         }
-        let name = self.fault.name().bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
+        let (key, limit) = self.draws();
         let draw = if self.per == Per::Process { 0 } else { opportunity };
-        let hash = mix(mix(self.seed ^ name) ^ draw);
+        mix(key ^ draw) >> 11 < limit
+    }
+
+    /// Returns the key and the limit of the random decisions: the fault acts at opportunity `n`, counted from 0, if the
+    /// upper 53 bits of `mix(key ^ n)` are below the limit.
+    pub fn draws(&self) -> (u64, u64) {
+        let name = self.fault.name().bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
         // A double represents 53 bits exactly, so a fault with probability 1 always acts.
-        ((hash >> 11) as f64) < self.probability * (1u64 << 53) as f64
+        (mix(self.seed ^ name), (self.probability * (1u64 << 53) as f64).ceil() as u64)
     }
 
     /// Sets a parameter: one of the fault's own parameters, or `probability`, `per`, `seed` or `only`.
@@ -210,7 +216,11 @@ impl Planted {
             Some(values) if !amount.fits(values) => {
                 Some(self.bad(name, amount, values.near(&amount.to_string())))
             }
-            Some(_) => None,
+            Some(_) => {
+                let function = library_function(&amount.to_string())?;
+                let reason = restriction(self.fault, function, None)?;
+                Some(format!("`{name}={amount}` of `{}`: {reason}", self.fault))
+            }
         }
     }
 
@@ -427,8 +437,17 @@ mod tests {
         check("copy.late,ms=5,ms=6", "`ms` of `copy.late` is given twice");
         check(
             "call.crash,call=hipStreamWaitEvents",
-            "`call=hipStreamWaitEvents` of `call.crash`: write hipStreamWaitEvent, hipStreamCreateWithFlags, \
-             hipStreamAddCallback, hipStreamDestroy, or one of 40 others: `rocrepro case explain --faults` has all",
+            "`call=hipStreamWaitEvents` of `call.crash`: write hipStreamWaitEvent, hipStreamWaitEvent_spt, \
+             hipStreamWaitValue32 or another one: `rocrepro case explain --faults` has all",
+        );
+        check(
+            "call.refused,status=hipErrorNotReddy",
+            "`status=hipErrorNotReddy` of `call.refused`: write hipErrorNotReady, hipErrorNotMapped, \
+             hipErrorNotFound or another one: `rocrepro case explain --faults` has all",
+        );
+        check(
+            "call.refused,call=hipGetErrorName",
+            "`call=hipGetErrorName` of `call.refused`: the function returns no status",
         );
         check(
             "copy.late,ms=x,foo=3,probability=7,per=week,seed=-1",
@@ -456,8 +475,13 @@ mod tests {
                         assert!(least == 0 || !takes(&(least - 1).to_string()), "{fault}");
                         assert!(!takes("some"), "{fault}");
                     }
-                    Values::Name { all, .. } => {
-                        assert!(all.iter().all(|name| takes(name)), "{fault}");
+                    Values::Name { of, .. } => {
+                        for name in of.all() {
+                            let function = library_function(name);
+                            let restricted =
+                                function.and_then(|f| restriction(*fault, f, None)).is_some();
+                            assert_eq!(takes(name), !restricted, "{fault}: {name}");
+                        }
                         assert!(!takes("some") && !takes("1"), "{fault}");
                     }
                 }

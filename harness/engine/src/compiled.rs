@@ -101,12 +101,8 @@ impl Compiler {
 
     /// Returns the interposer library that injects faults at calls; `None` if no fault needs it.
     pub(crate) fn interposer(&self, faults: &[Planted]) -> Result<Option<PathBuf>, Unready> {
-        let texts: Vec<String> = faults.iter().filter_map(case::stand_in).collect();
-        if texts.is_empty() {
-            return Ok(None);
-        }
-        let source =
-            Source { text: texts.concat(), file: Some("interposer.cpp".to_owned()), above: 0 };
+        let Some(text) = case::interposer(faults) else { return Ok(None) };
+        let source = Source { text, file: Some("interposer.cpp".to_owned()), above: 0 };
         let options = ["-x", "c++", "-shared", "-fPIC"].map(str::to_owned);
         self.compiled(&source, &[], &options).map(Some)
     }

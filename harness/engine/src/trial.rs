@@ -40,6 +40,10 @@ pub(crate) fn run_trial_reporting_end(
         })
         .or_else(|| {
             missing_libraries::kernels(job.case, session.stack.manifest.as_ref()?, session.gfx()?)
+        })
+        .or_else(|| match &job.lowered.body {
+            Body::Calls(_) => job.faults.iter().find_map(case::refuses_in_steps),
+            Body::Program(_) => None,
         });
     if let Some(unmet_requirement) = unmet_requirement {
         let nothing = not_started(String::new());

@@ -45,7 +45,6 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::HostFuncLost
         | Fault::ModuleZeroed
         | Fault::RngSkips
-        | Fault::CallIgnored
         | Fault::CallLeak
         | Fault::SdmaZero
         | Fault::KernelDrop
@@ -54,6 +53,10 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::GraphLaunchLost
         | Fault::GraphLaunchTwice
         | Fault::GraphUpdateIgnored => &[Kind::WrongData],
+        // Without the effect of a call, a later call may be refused, or memory is not given back.
+        Fault::CallIgnored => &[Kind::WrongData, Kind::ApiError, Kind::Leak],
+        // A program reports a measured time that is too long as wrong data.
+        Fault::CallSlow => &[Kind::ApiError, Kind::Hang, Kind::WrongData],
         // A launch that exceeds the trial's time limits is reported as a hang. If the delay is shorter, the measured
         // time shows it.
         Fault::LaunchSlow => &[Kind::ApiError, Kind::Hang],

@@ -1,7 +1,7 @@
 //! The table of functions of libamdhip64 that the step `hip` can call.
 //!
-//! `hip/functions.txt` has one line per function: its declaration from the header, with a role after the name of each
-//! parameter.
+//! `harness/device/src/hip/functions.txt` has one line per function: its declaration from the header, with a role after
+//! the name of each parameter.
 //!
 //! | role | meaning |
 //! | --- | --- |
@@ -22,15 +22,10 @@
 
 use std::{collections::HashMap, sync::OnceLock};
 
+use device::{HIP_FUNCTIONS, HIP_FUNCTIONS_OF_STEPS};
 use serde::{Deserialize, Serialize};
 
 use crate::{Arg, Name, Place, Scalar, ScalarType};
-
-const TABLE: &str = include_str!("hip/functions.txt");
-
-/// Declarations of the functions that have a verb of their own in cases, for example `hipMemcpyAsync`. Their effects
-/// are declared in `calls.rs`.
-const OF_STEPS: &str = include_str!("hip/steps.txt");
 
 /// Size in bytes of the memory that a call gets for a result.
 pub const MAX_VALUE_BYTES: usize = 4096;
@@ -287,13 +282,14 @@ impl HipFunction {
 /// Returns the functions that the step `hip` can call, sorted by name.
 pub fn hip_functions() -> &'static [HipFunction] {
     static ALL: OnceLock<Vec<HipFunction>> = OnceLock::new();
-    ALL.get_or_init(|| read(TABLE))
+    ALL.get_or_init(|| read(HIP_FUNCTIONS))
 }
 
-/// Returns the functions that have a verb of their own, sorted by name.
+/// Returns the functions that have a verb of their own in cases, for example `hipMemcpyAsync`, sorted by name. Their
+/// effects are declared in `calls.rs`.
 pub fn hip_functions_of_steps() -> &'static [HipFunction] {
     static ALL: OnceLock<Vec<HipFunction>> = OnceLock::new();
-    ALL.get_or_init(|| read(OF_STEPS))
+    ALL.get_or_init(|| read(HIP_FUNCTIONS_OF_STEPS))
 }
 
 fn read(table: &'static str) -> Vec<HipFunction> {
@@ -406,7 +402,9 @@ mod tests {
 
     #[test]
     fn function_tables_are_complete_and_consistent() {
-        for (functions, table) in [(hip_functions(), TABLE), (hip_functions_of_steps(), OF_STEPS)] {
+        for (functions, table) in
+            [(hip_functions(), HIP_FUNCTIONS), (hip_functions_of_steps(), HIP_FUNCTIONS_OF_STEPS)]
+        {
             assert_eq!(functions.len(), lines(table).count());
             assert!(functions.is_sorted_by(|a, b| a.name() < b.name()));
         }

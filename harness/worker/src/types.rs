@@ -84,7 +84,7 @@ mod tests {
         // Only `hipGetDevicePropertiesR0600` has a name that is not in the header.
         let unknown = |name: &str| hip_declared(name).is_none() && !name.ends_with("R0600");
         let unknown: Vec<_> = hip_sys::Hip::FUNCTIONS.iter().filter(|name| unknown(name)).collect();
-        assert!(unknown.is_empty(), "harness/plan/src/hip/steps.txt lacks {unknown:?}");
+        assert!(unknown.is_empty(), "harness/device/src/hip/steps.txt lacks {unknown:?}");
         let wrong: Vec<String> = hip_sys::Hip::TYPES
             .iter()
             .filter_map(|(name, types)| mistake(name, &format!("fn({}) -> i32", types.join(", "))))

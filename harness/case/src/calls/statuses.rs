@@ -1,5 +1,7 @@
 //! Names of the statuses that the libraries declare in their headers, for checks of `returns` and of signatures.
 
+use std::sync::LazyLock;
+
 struct Statuses {
     /// Prefix of the verbs that call functions of this library.
     verbs: &'static str,
@@ -7,8 +9,8 @@ struct Statuses {
 }
 
 pub(super) fn of(verb: &str) -> &'static [&'static str] {
-    let found = ALL.iter().find(|statuses| verb.starts_with(statuses.verbs));
-    found.map_or(&[], |statuses| statuses.names)
+    let found = OTHERS.iter().find(|statuses| verb.starts_with(statuses.verbs));
+    found.map_or(&HIP, |statuses| statuses.names)
 }
 
 /// Returns the names of the statuses that a function can return. The prefix of the function's name determines the
@@ -16,16 +18,19 @@ pub(super) fn of(verb: &str) -> &'static [&'static str] {
 pub(crate) fn every(api: &str) -> impl Iterator<Item = &'static str> {
     let prefixes = ["hiprand", "hipblasLt", "rocblas_", ""];
     let which = prefixes.iter().position(|prefix| api.starts_with(prefix));
-    ALL.iter()
-        .enumerate()
+    let all = OTHERS.iter().map(|statuses| statuses.names).chain([&HIP[..]]);
+    all.enumerate()
         .filter(move |(n, _)| which.is_none_or(|which| which == *n))
-        .flat_map(|(_, s)| s.names)
+        .flat_map(|(_, names)| names)
         .copied()
 }
 
-/// Statuses of all libraries. HIP is the last entry, because every function that matches no other prefix belongs to
-/// HIP. Sources: hip_runtime_api.h of 5.2.3, 5.7.1 and 7.2.4; hiprand.h, hipblas-common.h and rocblas-types.h of 7.2.4.
-const ALL: &[Statuses] = &[
+/// Statuses of HIP.
+static HIP: LazyLock<Vec<&str>> =
+    LazyLock::new(|| device::hip_statuses().iter().map(|(name, _)| *name).collect());
+
+/// The libraries other than HIP. Sources: hiprand.h, hipblas-common.h and rocblas-types.h of 7.2.4.
+const OTHERS: &[Statuses] = &[
     Statuses {
         verbs: "rand_",
         names: &[
@@ -81,90 +86,6 @@ const ALL: &[Statuses] = &[
             "rocblas_status_size_query_mismatch",
             "rocblas_status_size_unchanged",
             "rocblas_status_success",
-        ],
-    },
-    Statuses {
-        verbs: "",
-        names: &[
-            "hipErrorAlreadyAcquired",
-            "hipErrorAlreadyMapped",
-            "hipErrorArrayIsMapped",
-            "hipErrorAssert",
-            "hipErrorCapturedEvent",
-            "hipErrorContextAlreadyCurrent",
-            "hipErrorContextAlreadyInUse",
-            "hipErrorContextIsDestroyed",
-            "hipErrorCooperativeLaunchTooLarge",
-            "hipErrorDeinitialized",
-            "hipErrorECCNotCorrectable",
-            "hipErrorFileNotFound",
-            "hipErrorGraphExecUpdateFailure",
-            "hipErrorHostMemoryAlreadyRegistered",
-            "hipErrorHostMemoryNotRegistered",
-            "hipErrorIllegalAddress",
-            "hipErrorIllegalState",
-            "hipErrorInitializationError",
-            "hipErrorInsufficientDriver",
-            "hipErrorInvalidChannelDescriptor",
-            "hipErrorInvalidConfiguration",
-            "hipErrorInvalidContext",
-            "hipErrorInvalidDevice",
-            "hipErrorInvalidDeviceFunction",
-            "hipErrorInvalidDevicePointer",
-            "hipErrorInvalidGraphicsContext",
-            "hipErrorInvalidHandle",
-            "hipErrorInvalidImage",
-            "hipErrorInvalidKernelFile",
-            "hipErrorInvalidMemcpyDirection",
-            "hipErrorInvalidPitchValue",
-            "hipErrorInvalidResourceHandle",
-            "hipErrorInvalidSource",
-            "hipErrorInvalidSymbol",
-            "hipErrorInvalidTexture",
-            "hipErrorInvalidValue",
-            "hipErrorLaunchFailure",
-            "hipErrorLaunchOutOfResources",
-            "hipErrorLaunchTimeOut",
-            "hipErrorMapBufferObjectFailed",
-            "hipErrorMapFailed",
-            "hipErrorMemoryAllocation",
-            "hipErrorMissingConfiguration",
-            "hipErrorNoBinaryForGpu",
-            "hipErrorNoDevice",
-            "hipErrorNotFound",
-            "hipErrorNotInitialized",
-            "hipErrorNotMapped",
-            "hipErrorNotMappedAsArray",
-            "hipErrorNotMappedAsPointer",
-            "hipErrorNotReady",
-            "hipErrorNotSupported",
-            "hipErrorOperatingSystem",
-            "hipErrorOutOfMemory",
-            "hipErrorPeerAccessAlreadyEnabled",
-            "hipErrorPeerAccessNotEnabled",
-            "hipErrorPeerAccessUnsupported",
-            "hipErrorPriorLaunchFailure",
-            "hipErrorProfilerAlreadyStarted",
-            "hipErrorProfilerAlreadyStopped",
-            "hipErrorProfilerDisabled",
-            "hipErrorProfilerNotInitialized",
-            "hipErrorRuntimeMemory",
-            "hipErrorRuntimeOther",
-            "hipErrorSetOnActiveProcess",
-            "hipErrorSharedObjectInitFailed",
-            "hipErrorSharedObjectSymbolNotFound",
-            "hipErrorStreamCaptureImplicit",
-            "hipErrorStreamCaptureInvalidated",
-            "hipErrorStreamCaptureIsolation",
-            "hipErrorStreamCaptureMerge",
-            "hipErrorStreamCaptureUnjoined",
-            "hipErrorStreamCaptureUnmatched",
-            "hipErrorStreamCaptureUnsupported",
-            "hipErrorStreamCaptureWrongThread",
-            "hipErrorUnknown",
-            "hipErrorUnmapFailed",
-            "hipErrorUnsupportedLimit",
-            "hipSuccess",
         ],
     },
 ];

@@ -179,31 +179,6 @@ fn library_follows_the_rules_for_untrusted_cases() {
     }
 }
 
-/// If a fault names a function that no plan calls and no C++ program declares, it could never make a trial fail.
-#[test]
-fn every_call_that_faults_name_is_made_by_a_case() {
-    let mut made = BTreeSet::new();
-    for (id, text) in CASES.iter() {
-        let case = with_file(id, text);
-        for trial in case.trials() {
-            let plan = analyse(&case, &trial, &KERNELS).unwrap_or_else(|m| panic!("{m:#?}"));
-            made.extend(plan.steps().iter().map(|step| plan::api(&step.call, &plan).to_owned()));
-        }
-        if case.is_program() {
-            let declared = case.faults.iter().map(|entry| entry.planted.which("call").to_owned());
-            made.extend(declared.filter(|call| text.contains(&format!("{call}("))));
-        }
-    }
-    for fault in device::Fault::ALL {
-        for parameter in fault.parameters().iter().filter(|p| p.name == "call") {
-            let device::Values::Name { all, .. } = parameter.values else { panic!("{fault}") };
-            for call in all {
-                assert!(made.contains(*call), "{fault}: {call}");
-            }
-        }
-    }
-}
-
 #[test]
 fn every_kernel_has_a_reference_and_every_reference_a_kernel() {
     let files: Vec<_> = KERNELS.keys().cloned().collect();

@@ -4,8 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use case::{Case, analyse, plant, stand_in};
-use device::{Fault, Place, Planted, Values};
+use case::{Case, analyse, interposer, plant};
+use device::{
+    CaseBody, Fault, Place, Planted, hip_statuses, library_function, library_functions, restriction,
+};
 use plan::{Call, Effect, Plan, Step, api};
 
 use super::texts::{KERNELS, PLANS};
@@ -62,6 +64,7 @@ fn rule(
         Fault::CallHang => (named, Effect::Late(DAY)),
         Fault::CallIgnored => (named, Effect::Return(0)),
         Fault::CallRefused => (named, Effect::Return(1)),
+        Fault::CallSlow => (named, Effect::Late(3000)),
         Fault::HandleCrash => (is(HANDLES), Effect::Abort),
         Fault::HandleExit => (is(HANDLES), Effect::Exit(1)),
         Fault::HandleHang => (is(HANDLES), Effect::Late(DAY)),
@@ -156,31 +159,112 @@ fn faults_apply_to_every_kind_of_copy() {
     }
 }
 
-/// The expected numbers are the values in hip/hip_runtime_api.h.
+/// The refusal is injected at each function that any plan of the library calls, and at no other step.
 #[test]
-fn refused_call_returns_the_number_of_its_status() {
-    let numbers = [
-        ("hipErrorInvalidValue", 1),
-        ("hipErrorOutOfMemory", 2),
-        ("hipErrorInvalidDevicePointer", 17),
-        ("hipErrorInvalidImage", 200),
-        ("hipErrorIllegalAddress", 700),
-        ("hipErrorLaunchFailure", 719),
-        ("hipErrorNotSupported", 801),
-        ("hipErrorStreamCaptureUnsupported", 900),
-        ("hipErrorUnknown", 999),
-    ];
-    let refused = |status: &str| {
-        let mut planted = Planted::from(Fault::CallRefused);
-        planted.set("call", "hipMalloc").expect("a call");
-        planted.set("status", status).map(|()| planted)
-    };
-    let all = Fault::CallRefused.parameters().iter().find(|p| p.name == "status");
-    let Some(Values::Name { all, .. }) = all.map(|p| p.values) else { panic!("it has statuses") };
-    assert_eq!(all.len(), numbers.len(), "{all:?}");
-    for (status, number) in numbers {
-        let planted = refused(status).unwrap_or_else(|why| panic!("{why}"));
-        let text = stand_in(&planted).expect("the function can be interposed");
-        assert!(text.contains(&format!("int hipMalloc() {{ return {number}; }}")), "{text}");
+fn every_function_that_a_plan_calls_can_be_refused() {
+    let mut refused = BTreeSet::new();
+    for (id, text) in PLANS.iter() {
+        let case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
+        let trials = case.trials();
+        let sound = analyse(&case, &trials[0], &KERNELS).unwrap_or_else(|m| panic!("{m:#?}"));
+        let name_of = |step: &Step| api(&step.call, &sound);
+        let names: BTreeSet<_> = steps(&sound).iter().map(|(_, step)| name_of(step)).collect();
+        for name in names {
+            let Some(function) = library_function(name) else { continue };
+            let mut planted = Planted::from(Fault::CallRefused);
+            if let Err(why) = planted.set("call", name) {
+                assert!(restriction(Fault::CallRefused, function, None).is_some(), "{why}");
+                continue;
+            }
+            assert_eq!(case::refuses_in_steps(&planted), None);
+            planted.set("status", "hipErrorNoDevice").expect("a status");
+            let mut plan = sound.clone();
+            plant(&mut plan, &planted);
+            for (phase, step) in steps(&plan) {
+                let here =
+                    phase != "teardown" && name_of(step) == name && step.call.body().is_none();
+                let found: Vec<_> = step.planted.iter().map(|m| m.effect.clone()).collect();
+                let expected = here.then_some(Effect::Return(100));
+                assert_eq!(found, Vec::from_iter(expected), "{id}: {name} at {}", step.id);
+                if here {
+                    refused.insert(name);
+                }
+            }
+        }
     }
+    assert!(refused.len() > 100, "{}", refused.len());
+}
+
+#[test]
+fn steps_can_call_exactly_the_functions_that_are_marked_so() {
+    let apis: BTreeSet<_> =
+        plan::apis().iter().copied().filter(|name| library_function(name).is_some()).collect();
+    let marked = library_functions().iter().filter(|function| function.in_steps);
+    let marked: BTreeSet<_> = marked.map(|function| function.name).collect();
+    assert_eq!(apis, marked);
+    let others = plan::functions().filter(|name| library_function(name).is_none());
+    assert_eq!(others.collect::<Vec<_>>(), [""; 0], "they cannot be named by a fault");
+    assert!(library_functions().is_sorted_by(|a, b| a.name < b.name));
+}
+
+#[test]
+fn functions_are_refused_where_a_fault_cannot_work() {
+    #[track_caller]
+    fn check(fault: &str, in_steps: Option<&str>, in_programs: Option<&str>) {
+        let planted: Planted = fault.parse().expect("a fault");
+        for (why, expected) in [
+            (case::refuses_in_steps(&planted), in_steps),
+            (case::refuses(true, &planted), in_programs),
+        ] {
+            let agrees = match (&why, expected) {
+                (Some(why), Some(expected)) => why.contains(expected),
+                (why, expected) => why.is_none() && expected.is_none(),
+            };
+            assert!(agrees, "{fault}: {why:?}");
+        }
+    }
+    let steps = Some("no step calls the function, but a C++ program can");
+    check("call.refused,call=hipTexRefSetAddress", steps, None);
+    check("call.crash,call=hipGetStreamDeviceId", steps, None);
+    check("call.slow,call=hipSetDevice", steps, None);
+    check("call.ignored,call=hipHostMalloc", Some("never allocated"), None);
+    check("call.ignored,call=hiprtcCompileProgram", Some("never compiled"), None);
+    check("call.ignored,call=hipMalloc", None, None);
+    check("call.leak,call=hipMalloc", Some("only a C++ program can measure"), None);
+    for fault in
+        Fault::ALL.iter().filter(|fault| fault.parameters().iter().any(|p| p.name == "call"))
+    {
+        for function in library_functions() {
+            // A reason that holds for all cases is found before a reason for cases of one kind.
+            let all = restriction(*fault, function, None);
+            let program = restriction(*fault, function, Some(CaseBody::Program));
+            assert_eq!(
+                program, all,
+                "{fault} at {}: programs have no reason of their own",
+                function.name
+            );
+        }
+    }
+}
+
+/// The library that a program loads replaces the function, and a function that a header renames also under the other
+/// name. A test of the crate `rocrepro` compares the numbers with the header.
+#[test]
+fn interposer_replaces_functions_and_returns_statuses() {
+    let source = |faults: &[&str]| {
+        let faults: Vec<Planted> = faults.iter().map(|f| f.parse().expect("a fault")).collect();
+        interposer(&faults).unwrap_or_default()
+    };
+    for (status, number) in hip_statuses().iter().filter(|(_, number)| *number != 0) {
+        let text = source(&[&format!("call.refused,call=hipInit,status={status}")]);
+        assert!(text.contains(&format!("return {{nullptr, {number}}};")), "{text}");
+        assert!(text.contains(".globl hipInit\n"), "{text}");
+    }
+    let text = source(&["call.slow,call=hipGetDeviceProperties,ms=7"]);
+    for name in ["hipGetDeviceProperties", "hipGetDevicePropertiesR0600"] {
+        assert!(text.contains(&format!(".globl {name}\n")), "{text}");
+    }
+    let text = source(&["call.leak,call=hipInit", "call.hang,call=hipInit", "copy.zero"]);
+    assert_eq!(text.matches(".globl hipInit\n").count(), 1, "{text}");
+    assert_eq!(source(&["copy.zero", "handle.crash"]), "");
 }

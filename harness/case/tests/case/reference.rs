@@ -285,6 +285,24 @@ fn page() -> String {
     for fault in device::Fault::ALL {
         let _ = writeln!(page, "* `{}`: {}", fault.name(), fault.about());
     }
+    page.push_str(
+        "\n`call` is any function that libamdhip64 exports, or a function of another library that a step calls; `status` is any\n\
+         error of hipError_t. `rocrepro case explain --faults` lists them. In a C++ program, a library that is loaded before\n\
+         the others replaces the function; calls through a pointer of hipGetProcAddress or dlsym are not replaced. Some faults\n\
+         cannot be injected at some functions:\n\n",
+    );
+    for restriction in device::RESTRICTIONS {
+        let faults: Vec<_> = restriction.faults.iter().map(|f| format!("`{}`", f.name())).collect();
+        let body = match restriction.body {
+            Some(device::CaseBody::Steps) => " in a case with steps",
+            Some(device::CaseBody::Program) => " in a C++ program",
+            None => "",
+        };
+        let concerned = device::library_functions().iter().filter(|f| (restriction.concerns)(f));
+        let names: Vec<_> = concerned.map(|function| format!("`{}`", function.name)).collect();
+        let at = if names.len() < 9 { format!(" at {}", names.join(", ")) } else { String::new() };
+        let _ = writeln!(page, "* {}{at}{body}: {}.", faults.join(", "), restriction.reason);
+    }
     page
 }
 

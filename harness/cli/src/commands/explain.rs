@@ -1,6 +1,6 @@
 use std::process::ExitCode;
 
-use device::{Fault, Place};
+use device::{CaseBody, Fault, Place, RESTRICTIONS, Restriction, library_functions};
 
 use super::list::in_words;
 use crate::{args::Explain, outputs};
@@ -67,8 +67,34 @@ Every fault, of the device or at calls, may also have:
   only         the one opportunity that can be taken, counted from 1 in each process
 On the command line: --fault copy.late,ms=50,probability=0.2,seed=7; in a case: {fault: copy.late, with: {ms: 50}}.
 Faults compose: --fault may be given several times. Of several at one call, the first that is drawn shows.
+
+A fault with `call` can be injected at each of these functions. No step calls those with a `*`, but a C++ program may:
 ",
     );
+    let functions = library_functions().iter();
+    let marked = functions.map(|f| format!("{}{}", f.name, if f.in_steps { "" } else { "*" }));
+    text.push_str(&indented(&marked.collect::<Vec<_>>().join(", "), 2));
+    text.push_str("\nThese faults cannot be injected there:\n");
+    for restriction in RESTRICTIONS {
+        text.push_str(&indented(&restricted(restriction), 2));
+    }
+    text.push_str("\n`status` is one of:\n");
+    text.push_str(&indented(&device::Names::Errors.all().join(", "), 2));
+}
+
+/// Describes a restriction of faults. Names the functions if they are few.
+fn restricted(restriction: &Restriction) -> String {
+    let faults: Vec<_> = restriction.faults.iter().map(|fault| fault.name()).collect();
+    let concerned = library_functions().iter().filter(|f| (restriction.concerns)(f));
+    let names: Vec<_> = concerned.map(|function| function.name).collect();
+    let of = match restriction.body {
+        Some(CaseBody::Steps) => " of a case with steps",
+        Some(CaseBody::Program) => " of a C++ program",
+        None => "",
+    };
+    let names =
+        if names.len() > 40 { format!("{} functions", names.len()) } else { names.join(", ") };
+    format!("{} at a call{of}, because {}: {names}", faults.join(", "), restriction.reason)
 }
 
 /// Wraps a text into lines of about 100 characters, and indents each line by `spaces` spaces.

@@ -68,6 +68,9 @@ fn declares_functions_with_the_types_of_the_header() {
             let _ = writeln!(source, "static_assert({size} <= {MAX_VALUE_BYTES}, \"{ty}\");");
         }
     }
+    for (status, number) in device::hip_statuses() {
+        let _ = writeln!(source, "static_assert({status} == {number}, \"{status}\");");
+    }
     let file = folder.path().join("table.cpp");
     fs::write(&file, source).expect("it is written");
     let mut compiler = Command::new("c++");

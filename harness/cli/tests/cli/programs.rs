@@ -1,6 +1,7 @@
 //! Tests cases whose body is a program.
 
 mod as_printed;
+mod call_faults;
 mod helper;
 mod own_mistakes;
 mod report;
@@ -341,41 +342,6 @@ fn compiles_cpp_programs_or_names_what_they_need() {
                 "{printed}"
             );
         }
-    }
-}
-
-/// The fault replaces the function that the program calls, and the device stays healthy.
-#[test]
-fn injects_call_faults_into_cpp_programs() {
-    let wanted = [
-        ("call.ignored,call=hipMemset", "wrong-data:byte:other"),
-        (
-            "call.refused,call=hipMemset,status=hipErrorNotSupported",
-            "exception:hipErrorNotSupported",
-        ),
-        ("call.crash,call=hipMemset", "crash:set"),
-        ("call.hang,call=hipMemset", "hang:set"),
-        // Under this fault, the called function still does its work.
-        ("call.leak,call=hipMemset", "pass"),
-        // The program never calls this function.
-        ("call.crash,call=hipMallocManaged", "pass"),
-    ];
-    let text = "title: A byte\nsource: [this test]\nneeds: {with: dev}\nprogram:\n  cpp: |\n    #include \"rocrepro.h\"\n    \
-        using namespace rocrepro;\n    int main() {\n      unsigned char *p, got = 9;\n      must(hipMalloc(&p, 1));\n      \
-        must(hipMemcpy(p, &got, 1, hipMemcpyHostToDevice));\n      phase(\"set\");\n      must(hipMemset(p, 7, 1));\n      \
-        must(hipMemcpy(&got, p, 1, hipMemcpyDeviceToHost));\n      equal(\"byte\", int(got), 7);\n      return done();\n    }\n\
-        faults: [copy.zero]\n";
-    let (_folder, file) = case("byte", text);
-    for (fault, signature_wanted) in wanted {
-        let (code, records) = run(&file, &["--fault", fault, "--quiet-timeout", "5"]);
-        if code == Some(4) {
-            let why = records["byte"]["outcome"]["summary"].as_str().unwrap();
-            assert!(why.contains("--with dev"), "{why}");
-            continue;
-        }
-        let outcome = &records["byte"]["outcome"];
-        let got = signature(&records["byte"]);
-        assert!(judge::signature_fits(signature_wanted, got), "{fault}: {outcome}");
     }
 }
 

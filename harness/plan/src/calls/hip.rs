@@ -11,7 +11,7 @@ use crate::{HipArg, HipRole, hip_accesses, hip_function, number_of};
 
 family! { hip
 
-    /// Calls a function of the table in `hip/functions.txt`. The returned value is the first result of the function, or
+    /// Calls a function of the table in `functions.txt`. The returned value is the first result of the function, or
     /// the text that it returns in place of a status.
     Hip { function: Name as plain, args: Vec<HipArg> as given(function) }
         verb: by_hand hip [call, args]

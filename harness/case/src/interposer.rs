@@ -1,0 +1,87 @@
+//! Writes the C++ source of the interposer library, whose functions replace those that a program calls.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use device::{Fault, Per, Planted};
+
+use crate::plant::refusal_code;
+
+/// Code that all replaced functions share. Its `rocrepro_takes` decides like [`Planted::takes`].
+const START: &str = include_str!("interposer/start.h");
+
+/// The replacement of one function. The parameters of the function may have any type: its assembler code keeps all
+/// registers that may contain arguments (System V ABI for x86-64, 3.2.3) and then jumps to the original function.
+const FUNCTION: &str = include_str!("interposer/function.h");
+
+/// Functions that a header renames, each with the name that the library exports. Sources: hip/hip_runtime_api.h of
+/// 6.0 and newer; hip/hip_ext.h, whose functions have C++ names.
+const RENAMED: &[(&str, &str)] = &[
+    ("hipChooseDevice", "hipChooseDeviceR0600"),
+    (
+        "hipExtModuleLaunchKernel",
+        "_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j",
+    ),
+    ("hipGetDeviceProperties", "hipGetDevicePropertiesR0600"),
+    (
+        "hipHccModuleLaunchKernel",
+        "_Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_",
+    ),
+];
+
+/// Returns the C++ source of a library that a program loads before the others, and that has the faults at functions.
+/// Returns `None` if none of the faults is at a function. Of several faults at one function, the first that is drawn
+/// takes effect.
+pub fn interposer(faults: &[Planted]) -> Option<String> {
+    let mut functions: BTreeMap<&str, Vec<(&Planted, String)>> = BTreeMap::new();
+    for planted in faults {
+        let Some(effect) = effect(planted) else { continue };
+        for name in names(planted.which("call")) {
+            functions.entry(name).or_default().push((planted, effect.clone()));
+        }
+    }
+    let replaced = functions.iter().map(|(name, faults)| function(name, faults));
+    let text: String = replaced.collect();
+    (!text.is_empty()).then(|| format!("{START}{text}"))
+}
+
+/// Returns the source of one function.
+fn function(name: &str, faults: &[(&Planted, String)]) -> String {
+    let (mut decisions, mut effects) = (String::new(), String::new());
+    for (n, (planted, effect)) in faults.iter().enumerate() {
+        let per_call = planted.per == Per::Call;
+        let (only, (key, limit)) = (planted.only.unwrap_or(0), planted.draws());
+        let _ = writeln!(
+            decisions,
+            "  static unsigned long made_{n};\n  \
+             bool takes_{n} = rocrepro_takes(made_{n}, {only}ul, {key}ul, {per_call}, {limit}ul);"
+        );
+        let otherwise = if n == 0 { "" } else { "else " };
+        let _ = writeln!(effects, "  {otherwise}if (takes_{n}) {{ {effect} }}");
+    }
+    FUNCTION.replace("NAME", name).replace("EFFECTS", &(decisions + &effects))
+}
+
+fn names(call: &str) -> impl Iterator<Item = &str> {
+    let renamed = RENAMED.iter().filter(move |(name, _)| *name == call).map(|(_, other)| *other);
+    [call].into_iter().chain(renamed)
+}
+
+/// Returns the statements of a fault at a function. A statement that returns an answer replaces the call.
+fn effect(planted: &Planted) -> Option<String> {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "most faults are of the device or of a plan"
+    )]
+    Some(match planted.fault {
+        Fault::CallCrash => "__builtin_trap();".to_owned(),
+        Fault::CallHang => "for (;;) pause();".to_owned(),
+        Fault::CallIgnored => "return {nullptr, 0};".to_owned(),
+        Fault::CallRefused => format!("return {{nullptr, {}}};", refusal_code(planted)),
+        // `volatile` prevents the compiler from removing the unused allocation.
+        Fault::CallLeak => {
+            format!("void *volatile lost = malloc({}); (void)lost;", planted.amount("bytes"))
+        }
+        Fault::CallSlow => format!("rocrepro_sleep({});", planted.amount("ms")),
+        _ => return None,
+    })
+}

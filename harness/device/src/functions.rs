@@ -1,0 +1,194 @@
+//! Functions of libraries at which faults can be injected, and the statuses that HIP functions return.
+
+use std::sync::LazyLock;
+
+use crate::Fault;
+
+/// Declarations of the HIP functions that the step `hip` calls. The crate `plan` describes the format.
+pub const HIP_FUNCTIONS: &str = include_str!("hip/functions.txt");
+
+/// Declarations of the HIP functions that have steps of their own, in the same format.
+pub const HIP_FUNCTIONS_OF_STEPS: &str = include_str!("hip/steps.txt");
+
+const OTHERS: &str = include_str!("hip/others.txt");
+const STATUSES: &str = include_str!("hip/statuses.txt");
+const HIP_STATUS: &str = "hipError_t";
+
+/// A library function at which faults can be injected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LibraryFunction {
+    /// Name of the function.
+    pub name: &'static str,
+    /// Type of the result; `text` for a pointer to characters.
+    pub returns: &'static str,
+    /// True if a step of a case can call the function.
+    pub in_steps: bool,
+}
+
+impl LibraryFunction {
+    fn returns_status(&self) -> bool {
+        [HIP_STATUS, "hiprtcResult", "hipblasStatus_t", "hiprandStatus_t", "rocblas_status"]
+            .contains(&self.returns)
+    }
+}
+
+/// Body of the case into which a fault is injected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaseBody {
+    /// Steps, whose calls the worker makes.
+    Steps,
+    /// A C++ program, whose calls an interposer library replaces.
+    Program,
+}
+
+/// A reason why faults cannot be injected at some functions.
+#[derive(Clone, Copy, Debug)]
+pub struct Restriction {
+    /// Faults that cannot be injected.
+    pub faults: &'static [Fault],
+    /// Body of the cases that the restriction concerns; `None` for all cases.
+    pub body: Option<CaseBody>,
+    /// Returns true for the functions that the restriction concerns.
+    pub concerns: fn(&LibraryFunction) -> bool,
+    /// Reason, as a clause.
+    pub reason: &'static str,
+}
+
+const AT_FUNCTIONS: &[Fault] = &[
+    Fault::CallCrash,
+    Fault::CallHang,
+    Fault::CallRefused,
+    Fault::CallIgnored,
+    Fault::CallLeak,
+    Fault::CallSlow,
+];
+
+/// All restrictions. Every fault that names a function can be injected at functions that no restriction concerns.
+pub const RESTRICTIONS: &[Restriction] = &[
+    Restriction {
+        faults: &[Fault::CallRefused, Fault::CallIgnored],
+        body: None,
+        concerns: |function| !function.returns_status(),
+        reason: "the function returns no status",
+    },
+    Restriction {
+        faults: &[Fault::CallRefused],
+        body: None,
+        concerns: |function| function.returns != HIP_STATUS,
+        reason: "the function returns a status of another type than hipError_t",
+    },
+    Restriction {
+        faults: &[Fault::CallLeak],
+        body: Some(CaseBody::Steps),
+        concerns: |_| true,
+        reason: "only a C++ program can measure the memory of its process",
+    },
+    Restriction {
+        faults: AT_FUNCTIONS,
+        body: Some(CaseBody::Steps),
+        concerns: |function| !function.in_steps,
+        reason: "no step calls the function, but a C++ program can",
+    },
+    Restriction {
+        faults: &[Fault::CallIgnored],
+        body: Some(CaseBody::Steps),
+        concerns: |function| ["hipHostMalloc", "hipMallocManaged"].contains(&function.name),
+        reason: "the host would access memory that was never allocated",
+    },
+    Restriction {
+        faults: &[Fault::CallIgnored],
+        body: Some(CaseBody::Steps),
+        concerns: |function| function.name == "hiprtcCompileProgram",
+        reason: "the worker would load a kernel that was never compiled",
+    },
+];
+
+/// Returns the reason if a fault cannot be injected at a function. Without `body`, only reasons that hold for all
+/// cases count.
+pub fn restriction(
+    fault: Fault,
+    function: &LibraryFunction,
+    body: Option<CaseBody>,
+) -> Option<&'static str> {
+    let applies = |r: &&Restriction| {
+        r.faults.contains(&fault) && (r.body.is_none() || r.body == body) && (r.concerns)(function)
+    };
+    RESTRICTIONS.iter().find(applies).map(|r| r.reason)
+}
+
+/// Returns the functions at which faults can be injected, sorted by name. They include every function that
+/// libamdhip64 exports.
+pub fn library_functions() -> &'static [LibraryFunction] {
+    static ALL: LazyLock<Vec<LibraryFunction>> = LazyLock::new(|| {
+        let declared = lines(HIP_FUNCTIONS).chain(lines(HIP_FUNCTIONS_OF_STEPS));
+        let declared = declared.filter_map(|line| {
+            let (name, rest) = line.split_once('(')?;
+            let (_, result) = rest.rsplit_once(')')?;
+            let returns = if result.contains("char") { "text" } else { HIP_STATUS };
+            Some(LibraryFunction { name, returns, in_steps: true })
+        });
+        let others = lines(OTHERS).filter_map(|line| {
+            let (name, rest) = line.split_once(' ')?;
+            let in_steps = rest.ends_with(" step");
+            Some(LibraryFunction { name, returns: rest.trim_end_matches(" step"), in_steps })
+        });
+        let mut all: Vec<_> = declared.chain(others).collect();
+        all.sort_unstable_by_key(|function| function.name);
+        all
+    });
+    &ALL
+}
+
+/// Returns the function with this name.
+pub fn library_function(name: &str) -> Option<&'static LibraryFunction> {
+    let all = library_functions();
+    all.binary_search_by_key(&name, |function| function.name).ok().map(|at| &all[at])
+}
+
+/// Returns the names of all statuses of HIP with their numbers, sorted by name. The statuses are those of
+/// `hip/hip_runtime_api.h`.
+pub fn hip_statuses() -> &'static [(&'static str, i32)] {
+    static ALL: LazyLock<Vec<(&'static str, i32)>> = LazyLock::new(|| {
+        let read = |line: &'static str| {
+            let (name, number) = line.split_once(' ')?;
+            Some((name, number.parse().ok()?))
+        };
+        lines(STATUSES).filter_map(read).collect()
+    });
+    &ALL
+}
+
+fn lines(table: &'static str) -> impl Iterator<Item = &'static str> {
+    table.lines().filter(|line| !line.starts_with('#'))
+}
+
+/// Names that a parameter of a fault can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// Names of [`library_functions`].
+    Functions,
+    /// Names of [`hip_statuses`] that are errors.
+    Errors,
+}
+
+impl Names {
+    /// Returns all names.
+    pub fn all(self) -> Vec<&'static str> {
+        match self {
+            Names::Functions => library_functions().iter().map(|function| function.name).collect(),
+            Names::Errors => {
+                let errors = hip_statuses().iter().filter(|(_, number)| *number != 0);
+                errors.map(|(name, _)| *name).collect()
+            }
+        }
+    }
+
+    /// Returns the three names that are most similar to `written`.
+    pub fn nearest(self, written: &str) -> Vec<&'static str> {
+        let mut all = self.all();
+        let similarity = |name: &str| strsim::jaro_winkler(name, written);
+        all.sort_by(|a, b| similarity(b).total_cmp(&similarity(a)));
+        all.truncate(3);
+        all
+    }
+}
