@@ -1,41 +1,63 @@
-//! The cancellation of the whole process, which the user requests by a signal, for example with Ctrl-C.
+//! The process's cancellation, which the user requests with a signal.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use engine::{Stop, stop::chain};
-use parking_lot::Mutex;
 use supervise::Cancel;
 
-/// The cancellation. The flag is true if signal handlers have been installed.
-static REQUEST: Mutex<Option<(Cancel, bool)>> = Mutex::new(None);
+/// Time after a signal in which a command ends by itself. Then this process ends it. Whatever it has found is on disk at
+/// every moment.
+const LONGEST: Duration = Duration::from_millis(1700);
 
-/// Returns the cancellation. The first call installs the handlers: the first signal requests the cancellation, and a
-/// signal more than a second later ends the process.
+/// The cancellation, whose handlers are installed.
+static REQUEST: OnceLock<Result<Cancel, String>> = OnceLock::new();
+
+/// True once the command looks at the request. Before, a signal ends the process.
+static ATTENDED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// Installs the handlers. Must be called before the process starts threads, so that no signal is lost.
+pub(crate) fn install() {
+    let _ = request();
+}
+
+fn request() -> &'static Result<Cancel, String> {
+    REQUEST.get_or_init(|| {
+        let made = Cancel::new().and_then(|cancel| {
+            cancel.on_signals(attended())?;
+            Ok(cancel)
+        });
+        made.map_err(|error| format!("error: {}", chain(&error)))
+    })
+}
+
+fn attended() -> &'static Arc<AtomicBool> {
+    ATTENDED.get_or_init(Arc::default)
+}
+
+/// Returns the cancellation, for a command that looks at it from now on: the first signal requests it, and a signal more
+/// than a second later ends the process. A command that does not end in time is ended.
 pub(crate) fn cancel() -> Result<Cancel, Stop> {
-    let mut request = REQUEST.lock();
-    let made = match &*request {
-        Some((cancel, true)) => return Ok(cancel.clone()),
-        Some((cancel, false)) => Ok(cancel.clone()),
-        None => Cancel::new(),
-    };
-    let made = made.and_then(|cancel| cancel.on_signals().map(|()| cancel));
-    let cancel = made.map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))?;
-    *request = Some((cancel.clone(), true));
-    Ok(cancel)
-}
-
-/// Returns the flag of the cancellation. Until [`cancel`] installs the handlers, a signal ends the process, which
-/// serves the same purpose.
-pub(crate) fn flag() -> Arc<AtomicBool> {
-    let mut request = REQUEST.lock();
-    if request.is_none() {
-        *request = Cancel::new().ok().map(|cancel| (cancel, false));
+    let cancel = request().as_ref().map_err(Stop::no_verdict)?;
+    if !attended().swap(true, Ordering::SeqCst) {
+        // Without the thread, a second signal still ends the process.
+        let _ = cancel.end_after(LONGEST);
     }
-    request.as_ref().map(|(cancel, _)| Arc::clone(cancel.flag())).unwrap_or_default()
+    Ok(cancel.clone())
 }
 
-/// Returns the flag that cancels the download of a stack. For a build, installs the signal handlers first, because a
-/// signal must not end the process in the middle of that download.
+/// Returns the flag of the cancellation. Until [`cancel`] is called, a signal ends the process instead, which is as
+/// quick.
+pub(crate) fn flag() -> Arc<AtomicBool> {
+    request().as_ref().map(|cancel| Arc::clone(cancel.flag())).unwrap_or_default()
+}
+
+/// Returns the flag for fetching a stack. A signal must not end the process in the middle of the fetch of a build.
 pub(crate) fn flag_for(spec: &str) -> Arc<AtomicBool> {
     if engine::stack_source::is_night(spec) {
         // If the handlers cannot be installed, a signal ends the process.

@@ -40,6 +40,7 @@ pub fn main() -> ExitCode {
         }
         _ => args::complete(),
     }
+    interrupt::install();
     // With a handler for SIGXFSZ, a write beyond the file size limit fails with an error that the command reports;
     // otherwise the signal ends the process. A failed registration is ignored for that reason. Started programs get the
     // default action, because exec resets handlers.

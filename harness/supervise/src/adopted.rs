@@ -19,7 +19,7 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 
 use crate::Process;
 use crate::calls::become_subreaper;
@@ -117,6 +117,20 @@ fn clear_with(
             return found;
         }
         std::thread::sleep(PAUSE);
+    }
+}
+
+/// Kills all children of this process, and their process groups.
+pub(crate) fn kill_all() {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    for task in tasks {
+        let list = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for pid in list.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?))
+        {
+            // A child that is no leader of a group has none to kill.
+            let _ = kill_process_group(pid, Signal::KILL);
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
 }
 

@@ -3,11 +3,16 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFlags, eventfd};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::{adopted, group::wait_ready};
+
+/// Signals that ask this process to end.
+const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// Time after the first signal within which further signals belong to the same request. For example, `timeout(1)`
 /// signals its child and then its own group, so the child receives two signals. An impatient user sends more.
@@ -23,6 +28,8 @@ struct Inner {
     /// A file descriptor that becomes readable when the request is made. Nothing reads it, so it wakes every thread
     /// that polls it, at the time of the request or later.
     wake: OwnedFd,
+    /// The first signal, or 0.
+    signal: AtomicI32,
 }
 
 impl Cancel {
@@ -32,7 +39,7 @@ impl Cancel {
     /// Fails if the process or the system has no free file descriptors.
     pub fn new() -> io::Result<Cancel> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Cancel(Arc::new(Inner { requested: Arc::default(), wake })))
+        Ok(Cancel(Arc::new(Inner { requested: Arc::default(), wake, signal: AtomicI32::new(0) })))
     }
 
     /// Requests cancellation. Each [`run`](crate::run) ends its process group (SIGTERM, then SIGKILL) and returns, and
@@ -58,31 +65,87 @@ impl Cancel {
     /// [`PATIENCE`] or more after the first ends this process at once with status 128 plus the signal's number. The
     /// standard input of the children is then closed. The handlers stay installed until the process ends.
     ///
+    /// While `attended` is false, a signal has its default action. A program that installs the handlers before it
+    /// starts threads, and sets `attended` once it looks at the request, loses no signal in between.
+    ///
     /// # Errors
     /// Fails if a handler cannot be installed.
-    pub fn on_signals(&self) -> io::Result<()> {
+    pub fn on_signals(&self, attended: &Arc<AtomicBool>) -> io::Result<()> {
         let installed = Instant::now();
         let first = Arc::new(AtomicU64::new(u64::MAX));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // A signal between the installation of the handler and that of its action would be lost.
+        let _blocked = Blocked::new();
+        for signal in SIGNALS {
             let (cancel, first) = (self.clone(), Arc::clone(&first));
+            let attended = Arc::clone(attended);
             let act = move || {
+                if !attended.load(Ordering::SeqCst) {
+                    // The default action ends the process.
+                    let _ = signal_hook::low_level::emulate_default_handler(signal);
+                }
                 let now = installed.elapsed().as_millis() as u64;
                 let before = first.fetch_min(now, Ordering::SeqCst);
                 if now.saturating_sub(before) >= PATIENCE.as_millis() as u64 {
                     signal_hook::low_level::exit(128 + signal);
                 }
+                let _ =
+                    cancel.0.signal.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
                 cancel.cancel();
             };
-            // SAFETY: the action does nothing but atomic operations, clock_gettime(2), write(2) and
-            // _exit(2), all of them async-signal-safe; it takes no lock, allocates nothing and
-            // cannot panic: the monotonic clock never goes back, and `elapsed` saturates.
+            // SAFETY: the action does nothing but atomic operations, clock_gettime(2), write(2),
+            // _exit(2) and the default action, all of them async-signal-safe; it takes no lock,
+            // allocates nothing and cannot panic: the monotonic clock never goes back, and `elapsed`
+            // saturates.
             unsafe { signal_hook::low_level::register(signal, act) }?;
         }
+        Ok(())
+    }
+
+    /// Starts a thread that ends this process `after` a signal has made the request, with status 128 plus the signal's
+    /// number. Its children are killed before. A process that ends by itself in that time is not affected.
+    ///
+    /// # Errors
+    /// Fails if no thread can be started.
+    pub fn end_after(&self, after: Duration) -> io::Result<()> {
+        let cancel = self.clone();
+        std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
+            let asked = wait_ready(&[((), cancel.wake(), PollFlags::IN)], None);
+            let signal = cancel.0.signal.load(Ordering::SeqCst);
+            if asked.is_ok() && signal != 0 {
+                std::thread::sleep(after);
+                adopted::kill_all();
+                signal_hook::low_level::exit(128 + signal);
+            }
+        })?;
         Ok(())
     }
 
     /// Returns a descriptor that becomes readable when the request is made.
     pub(crate) fn wake(&self) -> BorrowedFd<'_> {
         self.0.wake.as_fd()
+    }
+}
+
+/// Blocks the signals that ask this process to end in the calling thread, until this is dropped.
+struct Blocked(libc::sigset_t);
+
+impl Blocked {
+    fn new() -> Blocked {
+        // SAFETY: an all-zero `sigset_t` is a valid one. The calls fill in and read live locals only, and fail only for
+        // numbers that are not signals.
+        unsafe {
+            let (mut set, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigemptyset(&mut set);
+            SIGNALS.iter().for_each(|signal| _ = libc::sigaddset(&mut set, *signal));
+            libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before);
+            Blocked(before)
+        }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: the set is that of `pthread_sigmask`, and no other is asked for.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
     }
 }

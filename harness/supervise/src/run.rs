@@ -23,6 +23,9 @@ use crate::{Cancel, Ended, Limits, Line, Log, Observed, Reason, Usage};
 /// the leader itself wrote is in the pipes at that time and is always read.
 const DRAIN: Duration = Duration::from_millis(200);
 
+/// Longest time between SIGTERM and SIGKILL after a request to cancel, because a user waits for the end.
+const CANCEL_GRACE: Duration = Duration::from_millis(500);
+
 /// State of a child. Times are relative to its start.
 #[derive(Clone, Copy)]
 enum Phase {
@@ -163,7 +166,13 @@ fn watch(
                 sources.push((Source::Cancel, cancel.wake(), PollFlags::IN));
                 clock.wall(limits.total.min(silence.next())).min(clock.next())
             }
-            Phase::Terminating { until, .. } | Phase::Killing { until, .. } => until,
+            Phase::Terminating { until, .. } => {
+                if !cancel.is_cancelled() {
+                    sources.push((Source::Cancel, cancel.wake(), PollFlags::IN));
+                }
+                until
+            }
+            Phase::Killing { until, .. } => until,
             Phase::Draining { end, .. } if sources.is_empty() => return Ok((end, stacks)),
             Phase::Draining { until, .. } => until,
         };
@@ -200,6 +209,7 @@ fn watch(
                         let now = start.elapsed();
                         send(pid, Signal::TERM);
                         Phase::Terminating { reason, until: now.saturating_add(limits.grace) }
+                            .hurried(now, cancel)
                     }
                     None => Phase::Running,
                 }
@@ -219,8 +229,20 @@ fn watch(
                 return Ok((End::Stuck { reason }, stacks));
             }
             Phase::Draining { end, until } if now >= until => return Ok((end, stacks)),
-            waiting => waiting,
+            waiting => waiting.hurried(now, cancel),
         };
+    }
+}
+
+impl Phase {
+    /// Shortens the time for a child to end by itself if the request to cancel has been made.
+    fn hurried(self, now: Duration, cancel: &Cancel) -> Phase {
+        match self {
+            Phase::Terminating { reason, until } if cancel.is_cancelled() => {
+                Phase::Terminating { reason, until: until.min(now.saturating_add(CANCEL_GRACE)) }
+            }
+            phase => phase,
+        }
     }
 }
 

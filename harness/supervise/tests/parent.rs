@@ -6,6 +6,8 @@ use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -16,6 +18,15 @@ const ROLE: &str = "SUPERVISE_TEST_SCRIPT";
 
 /// Variable that makes the parent ignore SIGCHLD, as some job runners do.
 const IGNORING: &str = "SUPERVISE_TEST_IGNORES_SIGCHLD";
+
+/// Variable that makes the parent stop looking at the request once the child runs.
+const STUCK: &str = "SUPERVISE_TEST_IS_STUCK";
+
+/// Variable with the time in ms after which a request ends the parent.
+const ENDS: &str = "SUPERVISE_TEST_ENDS_AFTER";
+
+/// Variable for a parent that never looks at the request.
+const UNATTENDED: &str = "SUPERVISE_TEST_IS_UNATTENDED";
 
 /// Script of a child that ends when its standard input closes, as a child should.
 const OBEDIENT: &str = "read orders; echo $$; cat > /dev/null; exit 0";
@@ -32,13 +43,20 @@ fn parent() {
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     }
     let cancel = Cancel::new().unwrap();
-    cancel.on_signals().unwrap();
+    let attended = Arc::new(AtomicBool::new(env::var_os(UNATTENDED).is_none()));
+    cancel.on_signals(&attended).unwrap();
+    if let Ok(ms) = env::var(ENDS) {
+        cancel.end_after(Duration::from_millis(ms.parse().unwrap())).unwrap();
+    }
     let mut command = Command::new("sh");
     command.args(["-c", &script]);
     let hour = Duration::from_secs(3600);
     let limits = Limits { total: hour, quiet: hour, grace: hour, reap: hour, looker: Vec::new() };
     let seen = run(command, b"orders", &limits, &cancel, &mut |line| {
         println!("child {}", String::from_utf8_lossy(&line.text));
+        while env::var_os(STUCK).is_some() {
+            std::thread::park();
+        }
     });
     assert!(seen.left_behind.is_empty(), "{seen:?}");
     println!("ended {:?}", seen.ended);
@@ -114,7 +132,7 @@ fn first_signal_cancels() {
 
 #[test]
 fn later_signal_ends_the_parent_at_once() {
-    let mut family = start(STUBBORN, &[]);
+    let mut family = start(STUBBORN, &[(STUCK, "yes")]);
     family.signal(Signal::INT);
     // If the first signal was handled late, the second may still count as part of the same request, but the third
     // cannot.
@@ -125,6 +143,32 @@ fn later_signal_ends_the_parent_at_once() {
         }
     }
     assert_eq!(family.end().code(), Some(129));
+}
+
+#[test]
+fn cancel_kills_a_child_that_ignores_sigterm() {
+    // The limits of the parent allow the child an hour to end.
+    let mut family = start(STUBBORN, &[]);
+    family.signal(Signal::INT);
+    let ended = read_until(&mut family.output, "ended ");
+    assert!(ended.contains("Stopped { reason: Cancelled, forced: true }"), "{ended}");
+    assert_eq!(family.end().code(), Some(0));
+}
+
+#[test]
+fn parent_that_does_not_look_at_the_request_ends_with_its_child() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let family = start(STUBBORN, &[(STUCK, "yes"), (ENDS, "10")]);
+        family.signal(signal);
+        assert_eq!(family.end().code(), Some(code));
+    }
+}
+
+#[test]
+fn signal_has_its_default_action_while_unattended() {
+    let family = start(OBEDIENT, &[(UNATTENDED, "yes")]);
+    family.signal(Signal::TERM);
+    assert_eq!(family.end().signal(), Some(15));
 }
 
 #[test]
