@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     num::NonZeroUsize,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
 use device::Planted;
@@ -13,6 +13,7 @@ use plan::program::Packages;
 use report::Record;
 use serde_json::json;
 use stacks::Hint;
+use supervise::{Cancel, Ended, Limits, Line};
 use thiserror::Error;
 
 use crate::{
@@ -199,13 +200,19 @@ impl CommandLine {
     }
 
     /// Adds to each record the command that repeats the run, and the Python packages that the program can import.
-    pub(crate) fn describe(&self, records: &mut [Record], session: &Session, faults: &[Planted]) {
+    pub(crate) fn describe(
+        &self,
+        records: &mut [Record],
+        session: &Session,
+        faults: &[Planted],
+        cancel: &Cancel,
+    ) {
         let again = self.rerun("exec", Vec::new(), session, faults);
         let mut found = None;
         for record in records {
             record.again.clone_from(&again);
             if let Some(program) = record.program.as_mut().filter(|it| it.packages.is_empty()) {
-                let packages = found.get_or_insert_with(|| packages(&self.options.program));
+                let packages = found.get_or_insert_with(|| packages(&self.options.program, cancel));
                 program.packages.clone_from(packages);
             }
         }
@@ -331,7 +338,7 @@ fn expectation(options: &CommandOptions, name: &str) -> String {
 
 /// Lists the Python packages that the program can import. The result is empty for the Python of the machine, whose
 /// packages are private, and for a program that is not Python.
-fn packages(program: &Path) -> Vec<String> {
+fn packages(program: &Path, cancel: &Cancel) -> Vec<String> {
     const ASK: &str = "\
 import importlib.metadata as m, os, sys
 if sys.prefix != sys.base_prefix or os.path.isdir(os.path.join(sys.prefix, 'conda-meta')):
@@ -340,12 +347,14 @@ if sys.prefix != sys.base_prefix or os.path.isdir(os.path.join(sys.prefix, 'cond
     if !name.starts_with("python") {
         return Vec::new();
     }
-    let asked = Command::new(program).args(["-c", ASK]).stdin(Stdio::null()).output();
-    let Some(output) = asked.ok().filter(|output| output.status.success()) else {
+    let mut command = Command::new(program);
+    command.args(["-c", ASK]);
+    let seen = supervise::run(command, b"", &Limits::default(), cancel, &mut |_| {});
+    if !matches!(seen.ended, Ended::Exited(0)) {
         return Vec::new();
-    };
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let mut packages: Vec<String> = text.lines().map(str::to_owned).collect();
+    }
+    let text = |line: &Line| String::from_utf8_lossy(&line.text).into_owned();
+    let mut packages: Vec<String> = seen.lines.iter().map(text).collect();
     packages.sort();
     packages.dedup();
     packages

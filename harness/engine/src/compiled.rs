@@ -6,6 +6,7 @@ use device::Planted;
 use parking_lot::Mutex;
 use plan::program::Source;
 use stacks::Stack;
+use supervise::Cancel;
 
 use crate::{Stop, helper, toolchain::Toolchain};
 
@@ -50,6 +51,7 @@ impl Compiler {
         source: &Source,
         arch: &[String],
         options: &[String],
+        cancel: &Cancel,
     ) -> Result<PathBuf, Unready> {
         let stack = &self.toolchain.stack;
         let identity = stack.identify();
@@ -76,7 +78,7 @@ impl Compiler {
         // Compiler messages then show the file name that the case states, not the path of the copy.
         words.push(format!("-ffile-prefix-map={}/=", place.path().display()));
         words.extend(options.iter().flat_map(|option| self.linked(option)));
-        let done = self.toolchain.compile_program(&text, &built, arch, &words);
+        let done = self.toolchain.compile_program(&text, &built, arch, &words, cancel);
         match done.map_err(|error| Unready::Trouble(error.to_string()))? {
             Ok(()) => fs::rename(&built, &program).map_err(trouble)?,
             // An old clang expects a folder layout that differs from Debian's, so this error is not one of the program.
@@ -100,11 +102,15 @@ impl Compiler {
     }
 
     /// Returns the interposer library that injects faults at calls; `None` if no fault needs it.
-    pub(crate) fn interposer(&self, faults: &[Planted]) -> Result<Option<PathBuf>, Unready> {
+    pub(crate) fn interposer(
+        &self,
+        faults: &[Planted],
+        cancel: &Cancel,
+    ) -> Result<Option<PathBuf>, Unready> {
         let Some(text) = case::interposer(faults) else { return Ok(None) };
         let source = Source { text, file: Some("interposer.cpp".to_owned()), above: 0 };
         let options = ["-x", "c++", "-shared", "-fPIC"].map(str::to_owned);
-        self.compiled(&source, &[], &options).map(Some)
+        self.compiled(&source, &[], &options, cancel).map(Some)
     }
 
     /// Replaces an option such as `-lrocblas` by the path of the stack's file, because linkers do not search the stack.

@@ -215,7 +215,7 @@ pub fn verify(
     fs::write(&source, &text)
         .map_err(|error| ExportError::CannotWrite { path: source.clone(), error })?;
     let gfx = session.gfx().unwrap_or(&record.device.gfx).to_owned();
-    if let Err(log) = toolchain.compile(&job.lowered.plan, &source, &program, &gfx)? {
+    if let Err(log) = toolchain.compile(&job.lowered.plan, &source, &program, &gfx, cancel)? {
         return Err(ExportError::DoesNotCompile { trial: job.id(), log }.into());
     }
 

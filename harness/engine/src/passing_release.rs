@@ -57,7 +57,7 @@ impl PassingReleaseSearch {
     /// Returns the nearest release on which every run of the trial passes.
     ///
     /// # Errors
-    /// A named release on which the trial does not pass, or on which no session can be opened.
+    /// A named release on which the trial does not pass, or on which no session can be opened; a request to stop.
     pub fn find(
         &self,
         failing: &Session,
@@ -102,6 +102,9 @@ impl PassingReleaseSearch {
         let mut outcome = String::new();
         for spec in specs {
             for options in self.settings(&spec) {
+                if cancel.is_cancelled() {
+                    return Err(Stop::no_verdict("interrupted"));
+                }
                 let session = match Session::open_on_one(options) {
                     Ok(session) => session,
                     // A release that cannot be used proves nothing about the trial, but if the user named it, the

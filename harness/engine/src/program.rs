@@ -78,11 +78,12 @@ pub(crate) fn run(
         let (own, ours) =
             folders.map_err(|e| Unready::Trouble(format!("no folder for the trial: {e}")))?;
         let places = Places { own: own.path(), ours: ours.path() };
-        let ready = prepare(session, program, &job.faults, &places)?;
+        let ready = prepare(session, program, &job.faults, &places, cancel)?;
         Ok((places, ready))
     });
     let (places, ready) = match prepared {
         Ok(prepared) => prepared,
+        Err(_) if cancel.is_cancelled() => return None,
         Err(Unready::Missing(why)) => return without(skipped(why)),
         Err(Unready::Trouble(why)) => return without(no_verdict("not-started", why)),
         Err(Unready::Refused(log)) => {
@@ -180,6 +181,7 @@ fn prepare(
     program: &Program,
     faults: &[Planted],
     places: &Places<'_>,
+    cancel: &Cancel,
 ) -> Result<Ready, Unready> {
     let trouble =
         |error: std::io::Error| Unready::Trouble(format!("cannot write the program: {error}"));
@@ -216,8 +218,8 @@ fn prepare(
             let compiler = session.compiler()?;
             let own: Vec<String> = session.gfx().map(str::to_owned).into_iter().collect();
             let arch = if arch.is_empty() { &own } else { arch };
-            let file = compiler.compiled(source, arch, options)?;
-            let interposer = compiler.interposer(faults)?;
+            let file = compiler.compiled(source, arch, options, cancel)?;
+            let interposer = compiler.interposer(faults, cancel)?;
             Ok(Ready { file, words: Vec::new(), environment, interposer })
         }
         ProgramBody::Command(words) => {

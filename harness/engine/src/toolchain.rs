@@ -4,12 +4,14 @@ use std::{
     fs, io,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
+    time::Duration,
 };
 
 use export::Form;
 use plan::{Library, Plan};
 use stacks::Stack;
+use supervise::{Cancel, Ended, Limits, Reason};
 
 use thiserror::Error;
 
@@ -31,12 +33,15 @@ pub enum ToolchainError {
     /// Files cannot be written, or the compiler cannot be started.
     #[error("cannot {0}: {1}")]
     Failed(&'static str, io::Error),
+    /// The user interrupts the compiler.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 impl FailedOperation for ToolchainError {
     fn class(&self) -> FailureClass {
         match self {
-            Self::Failed(..) => FailureClass::NoVerdict,
+            Self::Failed(..) | Self::Interrupted => FailureClass::NoVerdict,
             _ => FailureClass::Usage,
         }
     }
@@ -127,8 +132,9 @@ impl Toolchain {
         source: &Path,
         program: &Path,
         gfx: &str,
+        cancel: &Cancel,
     ) -> Result<Result<(), String>, ToolchainError> {
-        self.compile_behind(None, plan, source, program, gfx)
+        self.compile_behind(None, plan, source, program, gfx, cancel)
     }
 
     /// Compiles the program of a case for these architectures.
@@ -138,15 +144,16 @@ impl Toolchain {
         program: &Path,
         arch: &[String],
         options: &[String],
+        cancel: &Cancel,
     ) -> Result<Result<(), String>, ToolchainError> {
         let mut command = self.command();
         self.add_device_options(&mut command, arch);
         command.args(options);
-        self.link(command, source, program, &[])
+        self.link(command, source, program, &[], cancel)
     }
 
     /// Compiles the program's headers once, for use by many programs; `None` if the compiler does not support it.
-    pub fn precompiled(&self, text: &str, folder: &Path) -> Option<PathBuf> {
+    pub fn precompiled(&self, text: &str, folder: &Path, cancel: &Cancel) -> Option<PathBuf> {
         let Compiler::Host(compiler) = &self.compiler else { return None };
         let headers: String =
             text.lines().filter(|l| l.starts_with("#include")).map(|l| format!("{l}\n")).collect();
@@ -156,8 +163,7 @@ impl Toolchain {
         command.args(OPTIONS).arg("-I").arg(&self.include).args(["-x", "c++-header"]);
         // For a header named by `-include`, gcc and clang look for a `.gch` file next to it.
         command.arg(&file).arg("-o").arg(folder.join("headers.h.gch"));
-        let done = command.stdin(Stdio::null()).output().ok()?;
-        done.status.success().then_some(file)
+        compiled(command, cancel).ok()?.ok().map(|()| file)
     }
 
     /// Compiles a program whose headers are precompiled.
@@ -171,13 +177,14 @@ impl Toolchain {
         source: &Path,
         program: &Path,
         gfx: &str,
+        cancel: &Cancel,
     ) -> Result<Result<(), String>, ToolchainError> {
         let mut command = self.command();
         if let Some(headers) = headers {
             command.arg("-include").arg(headers);
         }
         self.add_device_options(&mut command, std::slice::from_ref(&gfx.to_owned()));
-        self.link(command, source, program, &plan.libraries)
+        self.link(command, source, program, &plan.libraries, cancel)
     }
 
     fn command(&self) -> Command {
@@ -223,6 +230,7 @@ impl Toolchain {
         source: &Path,
         program: &Path,
         libraries: &[Library],
+        cancel: &Cancel,
     ) -> Result<Result<(), String>, ToolchainError> {
         command.arg(source).args(["-x", "none", "-o"]).arg(program);
         let libraries = ["libamdhip64.so".to_owned(), "libhiprtc.so".to_owned()]
@@ -232,12 +240,19 @@ impl Toolchain {
         command.args(libraries.filter_map(|name| self.stack.library(&name)));
         // The stack's libraries need functions of the stack's own C library, which the linker does not see.
         command.arg("-Wl,--allow-shlib-undefined");
-        let output = command.stdin(Stdio::null()).output();
-        let output = output.map_err(|error| ToolchainError::Failed("start the compiler", error))?;
-        if output.status.success() {
-            return Ok(Ok(()));
-        }
-        Ok(Err(first_error(&String::from_utf8_lossy(&output.stderr))))
+        compiled(command, cancel)
+    }
+}
+
+/// Runs a compiler. The inner error is the first error in its text.
+fn compiled(command: Command, cancel: &Cancel) -> Result<Result<(), String>, ToolchainError> {
+    let limits = Limits { total: Duration::MAX, quiet: Duration::MAX, ..Limits::default() };
+    let seen = supervise::run(command, b"", &limits, cancel, &mut |_| {});
+    match seen.ended {
+        Ended::Exited(0) => Ok(Ok(())),
+        Ended::Stopped { reason: Reason::Cancelled, .. } => Err(ToolchainError::Interrupted),
+        Ended::SpawnFailed(error) => Err(ToolchainError::Failed("start the compiler", error)),
+        _ => Ok(Err(first_error(&seen.stderr.to_text()))),
     }
 }
 

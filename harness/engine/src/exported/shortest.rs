@@ -135,14 +135,25 @@ impl<'s> ProgramRunner<'s> {
     }
 
     /// Compiles a candidate with precompiled headers. The inner error is the output of the compiler.
-    fn try_to_compile(&self, text: &str, plan: &Plan) -> Result<Result<PathBuf, String>, Stop> {
-        let headers = self.headers.get_or_init(|| self.toolchain.precompiled(text, self.at()));
-        self.compile_behind(headers.as_deref(), text, plan)
+    fn try_to_compile(
+        &self,
+        text: &str,
+        plan: &Plan,
+        cancel: &Cancel,
+    ) -> Result<Result<PathBuf, String>, Stop> {
+        let headers =
+            self.headers.get_or_init(|| self.toolchain.precompiled(text, self.at(), cancel));
+        self.compile_behind(headers.as_deref(), text, plan, cancel)
     }
 
     /// Compiles a program with the build line in its own header. The inner error is the output of the compiler.
-    fn compile(&self, text: &str, plan: &Plan) -> Result<Result<PathBuf, String>, Stop> {
-        self.compile_behind(None, text, plan)
+    fn compile(
+        &self,
+        text: &str,
+        plan: &Plan,
+        cancel: &Cancel,
+    ) -> Result<Result<PathBuf, String>, Stop> {
+        self.compile_behind(None, text, plan, cancel)
     }
 
     fn compile_behind(
@@ -150,12 +161,13 @@ impl<'s> ProgramRunner<'s> {
         headers: Option<&Path>,
         text: &str,
         plan: &Plan,
+        cancel: &Cancel,
     ) -> Result<Result<PathBuf, String>, Stop> {
         let (source, program) = (self.at().join(Form::Hiprtc.file()), self.at().join("repro"));
         fs::write(&source, text)
             .map_err(|error| ExportError::CannotWrite { path: source.clone(), error })?;
         let gfx = self.session.gfx().unwrap_or("native");
-        let done = self.toolchain.compile_behind(headers, plan, &source, &program, gfx)?;
+        let done = self.toolchain.compile_behind(headers, plan, &source, &program, gfx, cancel)?;
         Ok(done.map(|()| program))
     }
 
@@ -171,7 +183,7 @@ impl<'s> ProgramRunner<'s> {
         }
         let (job, cancel) = (runs.job, runs.cancel);
         let with_handler = format!("{text}{}", thread_stacks::HANDLER);
-        let Ok(program) = self.compile(&with_handler, &job.lowered.plan)? else {
+        let Ok(program) = self.compile(&with_handler, &job.lowered.plan, cancel)? else {
             return Ok(String::new());
         };
         let limits = limits(self.session, runs.goal, Duration::ZERO);
@@ -276,7 +288,7 @@ impl Runs<'_> {
         (self.budget.tried)(self.tries);
         let program = match &self.last {
             Some((known, program)) if known == text => program.clone(),
-            _ => self.failing.try_to_compile(text, plan)?,
+            _ => self.failing.try_to_compile(text, plan, self.cancel)?,
         };
         self.last = Some((text.to_owned(), program.clone()));
         // A program that does not compile does not show the failure.
@@ -293,7 +305,7 @@ impl Runs<'_> {
             return Ok(if *known { Seen::Same } else { Seen::Pass });
         }
         let passes = match (self.elsewhere, self.healthy()) {
-            (Some(runner), _) => match runner.try_to_compile(text, plan)? {
+            (Some(runner), _) => match runner.try_to_compile(text, plan, self.cancel)? {
                 Ok(program) => self.is_right(runner, self.job, &program)?,
                 Err(_) => false,
             },
@@ -339,7 +351,7 @@ impl Runs<'_> {
         // The compiler may overwrite the executable of the last program.
         self.last = None;
         let Some((runner, job)) = self.healthy() else { return Ok(None) };
-        let Ok(program) = runner.try_to_compile(text, &self.job.lowered.plan)? else {
+        let Ok(program) = runner.try_to_compile(text, &self.job.lowered.plan, self.cancel)? else {
             return Ok(None);
         };
         runner.run(job, &program, self.goal, RunMode::Plain, self.cancel).map(Some)
@@ -500,7 +512,7 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Shorte
         None => None,
         Some((runner, job)) => {
             // A program that does not compile on the oracle does not pass.
-            let Ok(program) = runner.compile(text, plan)? else { return Ok(None) };
+            let Ok(program) = runner.compile(text, plan, runs.cancel)? else { return Ok(None) };
             let passes = runs.passing(runner, job, &program, RUNS)?;
             if passes.failed > 0 {
                 return Ok(None);
@@ -508,7 +520,7 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Shorte
             Some(passes)
         }
     };
-    let Ok(program) = runs.failing.compile(text, plan)? else { return Ok(None) };
+    let Ok(program) = runs.failing.compile(text, plan, runs.cancel)? else { return Ok(None) };
     let (mut failed, mut ended) = (Rate::default(), String::new());
     let least = if reported.failed == reported.runs { RUNS } else { RUNS_OF_RARE };
     let enough = |found: Rate| {

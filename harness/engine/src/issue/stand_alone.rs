@@ -67,6 +67,7 @@ impl ProgramMaker<'_> {
         match self.short(subject, goal, rate) {
             Ok(Some(found)) => return Ok(Some(found)),
             Ok(None) => {}
+            Err(stop) if self.cancel.is_cancelled() => return Err(stop),
             Err(stop) => (self.events)(IssueEvent::NoShortProgram(&stop)),
         }
         self.long(subject, goal)
@@ -143,6 +144,10 @@ impl ProgramMaker<'_> {
         let verified = toolchain.and_then(|toolchain| {
             verify(session, &toolchain, &job, form, RUNS, Some(goal), self.cancel)
         });
+        let verified = match verified {
+            Err(stop) if self.cancel.is_cancelled() => return Err(stop),
+            verified => verified,
+        };
         // Without HIP headers or a compiler, the issue contains the program and says that it was not run.
         let verified = verified.map_err(|stop| (self.events)(IssueEvent::NotVerified(&stop))).ok();
         let text = match &verified {

@@ -88,6 +88,9 @@ pub(super) fn minimise(
     for (n, (_, candidate)) in result.others.values().enumerate() {
         evidence::write_text(&folder, &format!("other-{}.yaml", n + 1), candidate.text())?;
     }
+    if cancel.is_cancelled() {
+        return Err(MinimiseError::InterruptedSearch { path: folder.join(CASE_FILE) }.into());
+    }
     let (what, faults) = (folder.join(CASE_FILE), subjects.faults.as_slice());
     let rerun = Rerun { command: "run", what: What::File(&what), late: session.late, faults };
     let text = report::minimised(&found, result.complete, begun.elapsed(), &rerun.of(session));
@@ -455,6 +458,6 @@ impl Runner<Candidate> for Runs<'_> {
     }
 
     fn accepted(&mut self, candidate: &Candidate) {
-        self.progress(calls(&candidate.lowered().plan));
+        self.keep(candidate, calls(&candidate.lowered().plan));
     }
 }

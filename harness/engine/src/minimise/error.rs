@@ -24,6 +24,20 @@ pub enum MinimiseError {
     /// The user interrupted the search before it had a result.
     #[error("interrupted before anything failed")]
     Interrupted,
+    /// The user stopped the search.
+    #[error("interrupted; the smallest case so far is `{}`", path.display())]
+    InterruptedSearch {
+        /// The smallest case so far.
+        path: PathBuf,
+    },
+    /// The smallest case so far cannot be written.
+    #[error("cannot write `{}`: {error}", path.display())]
+    CannotWrite {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        error: io::Error,
+    },
     /// The plan of the trial cannot be written as a case.
     #[error("the trial cannot be written as a case: {0}")]
     NotACase(String),
@@ -93,6 +107,7 @@ impl Hint for MinimiseError {
             MinimiseError::NothingFails(_) => {
                 "choose another stack with --rocm, or inject a fault with --fault"
             }
+            MinimiseError::InterruptedSearch { .. } => "`--resume` continues the search",
             MinimiseError::OtherJournal { .. } => "leave `--resume` out to start over",
             MinimiseError::MixedCases(_) => "minimise the two kinds in separate commands",
             MinimiseError::OnlyExitStatus(_) => {
@@ -107,8 +122,8 @@ impl Hint for MinimiseError {
 impl From<MinimiseError> for Stop {
     fn from(error: MinimiseError) -> Stop {
         use MinimiseError::*;
-        if matches!(error, Interrupted) {
-            return Stop::no_verdict(error);
+        if matches!(error, Interrupted | InterruptedSearch { .. }) {
+            return Stop::no_verdict(explained(&error));
         }
         let message = format!("error: {}", explained(&error));
         match error {

@@ -134,7 +134,8 @@ pub(super) fn minimise(
         None => None,
         Some(reducer) => {
             let name = format!("program.{ending}");
-            let reduced = reducer.reduce(&name, &source.text, &mut |text| search.still(text))?;
+            let reduced =
+                reducer.reduce(&name, &source.text, cancel, &mut |text| search.still(text))?;
             Some((reducer.name, reduced))
         }
     };

@@ -18,6 +18,7 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use supervise::Cancel;
 
 use super::error::MinimiseError;
 use crate::{Stop, own_program, rerun::quoted, which};
@@ -79,6 +80,7 @@ impl Reducer {
         &self,
         name: &str,
         text: &str,
+        cancel: &Cancel,
         still: &mut dyn FnMut(&str) -> Option<bool>,
     ) -> Result<ReducedText, MinimiseError> {
         let reducer = self.name;
@@ -116,6 +118,11 @@ impl Reducer {
                 child.try_wait().map_err(|e| trouble("cannot wait for the program", e))?
             {
                 break status.success();
+            }
+            // A reducer may compute for long between two questions.
+            if cancel.is_cancelled() {
+                end(&mut child);
+                break false;
             }
             let Ok((mut asks, _)) = listener.accept() else {
                 sleep(Duration::from_millis(2));
@@ -173,7 +180,7 @@ fn answer(asks: &mut UnixStream, still: &mut dyn FnMut(&str) -> Option<bool>) ->
 fn end(child: &mut Child) {
     let group = Pid::from_child(child);
     let _ = kill_process_group(group, Signal::TERM);
-    for _ in 0..100 {
+    for _ in 0..25 {
         if child.try_wait().is_ok_and(|ended| ended.is_some()) {
             return;
         }

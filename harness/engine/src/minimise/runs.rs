@@ -9,7 +9,7 @@ use std::{
 use device::Planted;
 use judge::{Kind, Outcome, may_be_same};
 use plan::Call;
-use report::Record;
+use report::{Record, evidence::CASE_FILE};
 use serde::{Deserialize, Serialize};
 use supervise::{Cancel, Durability, Journal};
 
@@ -118,6 +118,8 @@ pub(super) struct Runs<'s> {
     trouble: Option<Stop>,
     /// A run that showed the failure.
     pub(super) example: Option<Record>,
+    /// File of the smallest case so far, beside the journal.
+    best: Option<PathBuf>,
 }
 
 impl<'s> Runs<'s> {
@@ -180,6 +182,7 @@ impl<'s> Runs<'s> {
             deadline: Instant::now() + limits.time,
             trouble: None,
             example: None,
+            best: limits.journal.as_ref().map(|journal| journal.with_file_name(CASE_FILE)),
         })
     }
 
@@ -372,7 +375,14 @@ impl<'s> Runs<'s> {
             && self.identity.as_ref().is_none_or(|identity| identity.fits(candidate, outcome))
     }
 
-    pub(super) fn progress(&self, calls: u32) {
+    /// Writes the smallest case so far, so that nothing is lost if the command is killed, and reports it.
+    pub(super) fn keep(&mut self, candidate: &Candidate, calls: u32) {
+        if let Some(best) = &self.best
+            && let Err(error) = atomic::write(best, candidate.text())
+        {
+            let path = best.clone();
+            self.trouble.get_or_insert(MinimiseError::CannotWrite { path, error }.into());
+        }
         (self.report)(MinimiseEvent::Smaller { signature: self.wanted(), calls, runs: self.next });
     }
 

@@ -46,7 +46,7 @@ pub(crate) fn run_printed(
     let folder = session.folders.scratch.trial().map_err(trouble)?;
     fs::write(folder.path().join(printed.file), printed.text).map_err(trouble)?;
     let interposer = match program.what {
-        ProgramBody::Cpp { .. } => session.compiler()?.interposer(&job.faults)?,
+        ProgramBody::Cpp { .. } => session.compiler()?.interposer(&job.faults, cancel)?,
         _ => None,
     };
     let faults = job.faults_of(Place::Device);
