@@ -2,15 +2,18 @@
 
 mod changes;
 
-use std::path::PathBuf;
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
 use judge::{Kind, may_be_same};
 use report::{
     Record,
-    evidence::{Factor, FactorKind, FactorVerdict, Mitigations, Rate, Setting},
+    evidence::{Factor, FactorKind, FactorVerdict, Mitigations, NotTried, Rate, Setting},
 };
 use search::{
-    mitigate::{ChangeEffect, FactorRuns, MitigateSettings, Mitigation, search},
+    mitigate::{ChangeEffect, FactorRuns, MitigateSettings, search},
     reduce::{InvalidReason, Seen},
 };
 use supervise::Cancel;
@@ -49,6 +52,38 @@ pub struct MitigateOptions {
     pub out: Option<PathBuf>,
 }
 
+/// Reason in the file of a search that has not ended.
+const UNFINISHED: &str = "the search ended before it was tried";
+
+/// An event of a running search.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum MitigateEvent<'a> {
+    /// The failure rate without changes is known.
+    FailureFound {
+        /// The signature of the failure.
+        signature: &'a str,
+        /// The rate without changes.
+        base: Rate,
+        /// Number of changes to try.
+        changes: usize,
+    },
+    /// A change was tried. The file of the evidence folder has its effect.
+    ChangeTried {
+        /// The change with its effect.
+        factor: &'a Factor,
+        /// Changes that were tried so far.
+        tried: usize,
+        /// Number of changes to try.
+        changes: usize,
+        /// Estimate of the time for the other changes, from that of the changes so far.
+        left: Duration,
+    },
+}
+
+/// A receiver of the events of a search.
+pub type MitigateReporter<'a> = &'a dyn Fn(MitigateEvent<'_>);
+
 /// Tries changes to the first failing trial among several, and writes the result to the evidence folder.
 ///
 /// # Errors
@@ -58,50 +93,118 @@ pub fn mitigate(
     options: &MitigateOptions,
     subjects: Subjects<'_>,
     cancel: &Cancel,
+    report: MitigateReporter<'_>,
 ) -> Result<Mitigations, Stop> {
     let failures = options.failures;
     let (subject, runs) = first_failing(subjects, session, failures, cancel)?;
     let (Some(signature), Some(failed)) = (runs.signature.clone(), runs.failed()) else {
         return Err(MitigateError::NoFailure.into());
     };
-    let (tried, not_tried) = changes::changes(&subject, session, failed)?;
+    let (tried, not_tried) = changes::changes(&subject, session, failed, cancel)?;
     let job = subject.job()?;
     let together = |a: usize, b: usize| tried[a].goes_with(&tried[b]);
     let settings = MitigateSettings { failures, ..MitigateSettings::default() };
     let (mut count, mut trouble) = (0, None);
     let folder = evidence::folder(options.out.as_deref(), &subject.selected.case.id)?;
-    let found = search(tried.len(), &together, &settings, &mut |set, runs| {
-        let job = changed(&job, &tried, set);
-        let jobs = (count..count + runs).map(|n| job.of_run(n)).collect();
-        count += runs;
-        match run_all(session, jobs, cancel) {
-            Ok(records) => {
-                let rewritten = rewritten(&tried, set);
-                Some(records.iter().map(|r| seen(r, &signature, rewritten)).collect())
+    let result = |base: &FactorRuns, single: &[(ChangeEffect, FactorRuns)], runs| Mitigations {
+        trial: subject.id(),
+        on: Setting::of(failed),
+        base: rate(base),
+        runs,
+        factors: tried.iter().zip(single).map(factor).collect(),
+        minimal_set: Vec::new(),
+        points_to: points_to(&tried, single, &[]),
+        not_tried: not_tried.clone(),
+        signature: signature.clone(),
+    };
+    // An earlier search that has ended found more than the beginning of this one.
+    let earlier = evidence::read::<Mitigations>(&folder).ok().flatten();
+    let keeps =
+        earlier.is_none_or(|earlier| earlier.not_tried.iter().any(|other| other.why == UNFINISHED));
+    let mut progress = Progress { keeps, begun: None, unwritten: None };
+    let found = search(
+        tried.len(),
+        &together,
+        &settings,
+        &mut |set, runs| {
+            let job = changed(&job, &tried, set);
+            let jobs = (count..count + runs).map(|n| job.of_run(n)).collect();
+            count += runs;
+            match run_all(session, jobs, cancel) {
+                Ok(records) => {
+                    let rewritten = rewritten(&tried, set);
+                    Some(records.iter().map(|r| seen(r, &signature, rewritten)).collect())
+                }
+                Err(stop) => {
+                    trouble = Some(stop);
+                    None
+                }
             }
-            Err(stop) => {
-                trouble = Some(stop);
-                None
-            }
-        }
-    });
-    if let Some(stop) = trouble {
+        },
+        &mut |base, single| {
+            let mut so_far = result(
+                base,
+                single,
+                base.runs() + single.iter().map(|(_, tally)| tally.runs()).sum::<u32>(),
+            );
+            let later = tried.iter().skip(single.len());
+            so_far.not_tried.extend(
+                later.map(|other| NotTried { name: other.title(), why: UNFINISHED.to_owned() }),
+            );
+            progress.tell(&so_far, tried.len(), &folder, report);
+        },
+    );
+    if let Some(stop) = progress.unwritten.or(trouble) {
         return Err(stop);
     }
     let found = found.ok_or_else(|| MitigateError::FailureGone(signature.clone()))?;
     let result = Mitigations {
-        trial: subject.id(),
-        on: Setting::of(failed),
-        base: rate(&found.base),
-        runs: found.runs,
-        factors: tried.iter().zip(&found.single).map(factor).collect(),
         minimal_set: found.set.iter().map(|n| tried[*n].title()).collect(),
-        points_to: points_to(&tried, &found),
-        not_tried,
-        signature,
+        points_to: points_to(&tried, &found.single, &found.set),
+        ..result(&found.base, &found.single, found.runs)
     };
     evidence::write(&folder, &result)?;
     Ok(result)
+}
+
+/// The progress of a search.
+struct Progress {
+    /// True if the file of the folder may be replaced by that of an unfinished search.
+    keeps: bool,
+    /// Time at which the first change was tried.
+    begun: Option<Instant>,
+    unwritten: Option<Stop>,
+}
+
+impl Progress {
+    /// Writes what is known so far, and then reports it.
+    fn tell(
+        &mut self,
+        so_far: &Mitigations,
+        changes: usize,
+        folder: &Path,
+        report: MitigateReporter<'_>,
+    ) {
+        if self.keeps
+            && let Err(error) = evidence::write(folder, so_far)
+        {
+            self.unwritten = Some(error.into());
+        }
+        let begun = *self.begun.get_or_insert_with(Instant::now);
+        let tried = so_far.factors.len();
+        match so_far.factors.last() {
+            None => report(MitigateEvent::FailureFound {
+                signature: &so_far.signature,
+                base: so_far.base,
+                changes,
+            }),
+            Some(factor) => {
+                let each = begun.elapsed() / tried as u32;
+                let left = each * changes.saturating_sub(tried) as u32;
+                report(MitigateEvent::ChangeTried { factor, tried, changes, left });
+            }
+        }
+    }
 }
 
 /// Returns the trial with the changes at the indices `set` applied.
@@ -188,10 +291,14 @@ fn factor((tried, (effect, tally)): (&TriedChange, &(ChangeEffect, FactorRuns)))
 }
 
 /// Returns the components of ROCm that the helpful changes affect, the most frequent first.
-fn points_to(tried: &[TriedChange], found: &Mitigation) -> Vec<String> {
+fn points_to(
+    tried: &[TriedChange],
+    single: &[(ChangeEffect, FactorRuns)],
+    set: &[usize],
+) -> Vec<String> {
     let alone =
-        found.single.iter().enumerate().filter(|(_, (effect, _))| *effect == ChangeEffect::Helped);
-    let helped = alone.map(|(n, _)| n).chain(found.set.iter().copied());
+        single.iter().enumerate().filter(|(_, (effect, _))| *effect == ChangeEffect::Helped);
+    let helped = alone.map(|(n, _)| n).chain(set.iter().copied());
     let mut counts: Vec<(String, u32)> = Vec::new();
     for component in helped.map(|n| &tried[n].component) {
         match counts.iter_mut().find(|(name, _)| name == component) {

@@ -105,6 +105,9 @@ pub struct Mitigation {
 /// Callback that runs the trial the given number of times with a set of changes, and returns the outcomes.
 pub type RunFactors<'r> = dyn FnMut(&[usize], u32) -> Option<Vec<Seen>> + 'r;
 
+/// Runs without any change, and the effects of the changes that were tried so far.
+pub type Tried<'r> = dyn FnMut(&FactorRuns, &[(ChangeEffect, FactorRuns)]) + 'r;
+
 /// Searches among `factors` changes for one, or for a smallest set, that makes the failure go away.
 ///
 /// `together` returns true if two changes can be applied at the same time. `run` runs the trial the given number of
@@ -117,6 +120,7 @@ pub fn search(
     together: &dyn Fn(usize, usize) -> bool,
     settings: &MitigateSettings,
     run: &mut RunFactors<'_>,
+    tried: &mut Tried<'_>,
 ) -> Option<Mitigation> {
     let mut runs = 0;
     let mut counted = |set: &[usize], count: u32| {
@@ -141,8 +145,10 @@ pub fn search(
         most: settings.factor_runs,
     };
     let mut single = Vec::with_capacity(factors);
+    tried(&base, &single);
     for factor in 0..factors {
         single.push(limits.try_alone(factor, &mut counted)?);
+        tried(&base, &single);
     }
     let mut set = Vec::new();
     if single.iter().all(|(effect, _)| *effect != ChangeEffect::Helped) {
@@ -302,7 +308,7 @@ mod tests {
             };
             Some((0..count).map(|_| one(&mut dice)).collect())
         };
-        search(factors, &|_, _| true, &MitigateSettings::default(), &mut run)
+        search(factors, &|_, _| true, &MitigateSettings::default(), &mut run, &mut |_, _| ())
     }
 
     fn effects(found: &Mitigation) -> Vec<&ChangeEffect> {
@@ -362,7 +368,7 @@ mod tests {
             count += runs;
             Some((count - runs..count).map(one).collect())
         };
-        let found = search(1, &|_, _| true, &settings, &mut run).expect("it fails");
+        let found = search(1, &|_, _| true, &settings, &mut run, &mut |_, _| ()).expect("it fails");
         assert!(
             matches!(found.single[0].0, ChangeEffect::Undecided | ChangeEffect::Rarer),
             "{found:?}"
@@ -384,16 +390,18 @@ mod tests {
             Some(vec![Seen::Same; count as usize])
         };
         let together = |a: usize, b: usize| a + b != 1;
-        assert!(search(3, &together, &MitigateSettings::default(), &mut run).is_some());
+        assert!(
+            search(3, &together, &MitigateSettings::default(), &mut run, &mut |_, _| ()).is_some()
+        );
     }
 
     #[test]
     fn returns_none_without_a_failure_to_search_for() {
         assert_eq!(simulate(3, 1, |_| Ok(0.0)), None);
         let settings = MitigateSettings::default();
-        assert_eq!(search(3, &|_, _| true, &settings, &mut |_, _| None), None);
+        assert_eq!(search(3, &|_, _| true, &settings, &mut |_, _| None, &mut |_, _| ()), None);
         let mut nothing = |_: &[usize], count: u32| Some(vec![Seen::NoVerdict; count as usize]);
-        assert_eq!(search(3, &|_, _| true, &settings, &mut nothing), None);
+        assert_eq!(search(3, &|_, _| true, &settings, &mut nothing, &mut |_, _| ()), None);
     }
 
     #[test]
@@ -402,8 +410,8 @@ mod tests {
             let seen = if set.is_empty() { Seen::Same } else { Seen::NoVerdict };
             Some(vec![seen; count as usize])
         };
-        let found =
-            search(1, &|_, _| true, &MitigateSettings::default(), &mut run).expect("it fails");
+        let found = search(1, &|_, _| true, &MitigateSettings::default(), &mut run, &mut |_, _| ())
+            .expect("it fails");
         assert_eq!(effects(&found), [&ChangeEffect::Undecided]);
     }
 }

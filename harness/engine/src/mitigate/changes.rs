@@ -5,6 +5,7 @@ use std::{collections::HashSet, fs, path::Path};
 use case::{Case, Header, Lowered, Trial, lower};
 use report::{Record, evidence::NotTried};
 use rewrite::mitigations::{Reader, rewrites, variables};
+use supervise::Cancel;
 
 use crate::{Session, Stop, failing_trial::FailingTrial};
 
@@ -57,13 +58,17 @@ pub(super) fn changes(
     subject: &FailingTrial<'_>,
     session: &Session,
     failed: &Record,
+    cancel: &Cancel,
 ) -> Result<(Vec<TriedChange>, Vec<NotTried>), Stop> {
     let (mut tried, mut not_tried) = (Vec::new(), Vec::new());
     let packages = failed.program.as_ref().map_or(&[][..], |program| &program.packages);
-    variables_of(session, packages, &mut tried, &mut not_tried)?;
+    variables_of(session, packages, &mut tried, &mut not_tried, cancel)?;
     limits(&mut tried);
     if !subject.selected.case.is_program() {
-        calls_of(subject, &mut tried, &mut not_tried)?;
+        calls_of(subject, &mut tried, &mut not_tried, cancel)?;
+    }
+    if cancel.is_cancelled() {
+        return Err(Stop::no_verdict("interrupted"));
     }
     Ok((tried, not_tried))
 }
@@ -73,14 +78,16 @@ fn variables_of(
     packages: &[String],
     tried: &mut Vec<TriedChange>,
     not_tried: &mut Vec<NotTried>,
+    cancel: &Cancel,
 ) -> Result<(), Stop> {
     let identity = session.stack.identify();
-    let words = |name: &str| identity.library(name).map(|l| words(&l.path)).unwrap_or_default();
+    let words =
+        |name: &str| identity.library(name).map(|l| words(&l.path, cancel)).unwrap_or_default();
     let hip = words("libamdhip64");
     let blaslt = words("libhipblaslt");
     let emulated = session.device_library();
     let hsa = match &emulated {
-        Some(library) => self::words(library),
+        Some(library) => self::words(library, cancel),
         None => words("libhsa-runtime64"),
     };
     for variable in variables().map_err(Stop::no_verdict)? {
@@ -135,11 +142,12 @@ fn limits(tried: &mut Vec<TriedChange>) {
 }
 
 /// Returns all texts in the file of a library that may be names of environment variables.
-fn words(library: &Path) -> HashSet<String> {
+fn words(library: &Path, cancel: &Cancel) -> HashSet<String> {
     let bytes = fs::read(library).unwrap_or_default();
     let part = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_';
     bytes
         .split(|b| !part(b))
+        .take_while(|_| !cancel.is_cancelled())
         .filter(|word| word.len() >= 6)
         .map(|word| String::from_utf8_lossy(word).into_owned())
         .collect()
@@ -149,12 +157,16 @@ fn calls_of(
     subject: &FailingTrial<'_>,
     tried: &mut Vec<TriedChange>,
     not_tried: &mut Vec<NotTried>,
+    cancel: &Cancel,
 ) -> Result<(), Stop> {
     let (case, trial) = (subject.selected.case, &subject.selected.trial);
     let kernels = subject.library.kernels();
     let Ok(plan) = lower(case, trial, kernels, &[]) else { return Ok(()) };
     let header = Header::of(case, trial);
     for rewrite in rewrites(&plan.plan) {
+        if cancel.is_cancelled() {
+            break;
+        }
         let text = case::write(&rewrite.plan, &header, kernels);
         let lowered = Case::parse(&case.id, &text).and_then(|case| {
             let trial = case.trials().into_iter().next().unwrap_or_else(|| trial.clone());
@@ -190,8 +202,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("lib");
         fs::write(&file, b"\x7fELF\0HSA_XNACK\0lower_CASE_X\x01GPU_0\0").unwrap();
-        let words = words(&file);
+        let cancel = Cancel::new().unwrap();
+        let words = words(&file, &cancel);
         assert!(words.contains("HSA_XNACK") && !words.contains("GPU_0"), "{words:?}");
-        assert!(super::words(&folder.path().join("none")).is_empty());
+        assert!(super::words(&folder.path().join("none"), &cancel).is_empty());
     }
 }
