@@ -1,15 +1,21 @@
 //! Probes a stack: runs a worker with an empty plan to see whether the HIP runtime starts, and which release it is.
 
+use std::time::{Duration, Instant};
+
 use judge::{Able, Context, Kind, Outcome};
 use plan::{Event, Order, Plan, Version};
 use stacks::Stack;
-use supervise::Cancel;
+use supervise::{Cancel, Limits};
 
 use crate::{
     Session, events, machine, missing_libraries,
     session::{SessionError, nonce},
     worker_process::{WorkerOrder, observe},
 };
+
+/// Longest time of the probes of all other stacks after a trial that did not start. What keeps the trial from starting,
+/// such as a preloaded library, may keep the probes from it too, and each would last as long as the trial.
+const OTHERS: Duration = Duration::from_secs(10);
 
 struct Probe {
     outcome: Outcome,
@@ -21,15 +27,23 @@ struct Probe {
 /// unknown.
 pub(crate) fn able(session: &Session, cancel: &Cancel) -> Able {
     let mut others = session.other_stacks();
+    let begun = Instant::now();
     while session.able() == Able::Unknown
         && let Some(stack) = others.pop()
     {
-        let Some(probe) = run_empty_plan(session, &stack, cancel) else { break };
+        let limits = share(&session.limits, begun.elapsed(), others.len() + 1);
+        let Some(probe) = run_empty_plan(session, &stack, &limits, cancel) else { break };
         if probe.outcome.kind == Kind::Pass {
             machine::has_started(&stack.root, &session.device);
         }
     }
     session.able()
+}
+
+/// Returns the limits of the next of several probes, of which the earlier ones took `spent`.
+fn share(of_trial: &Limits, spent: Duration, probes: usize) -> Limits {
+    let left = OTHERS.saturating_sub(spent) / probes.max(1) as u32;
+    Limits { total: of_trial.total.min(left), looker: Vec::new(), ..of_trial.clone() }
 }
 
 /// Sets the session's release to the version that the HIP runtime reports, if the files of the stack do not name a
@@ -41,7 +55,7 @@ pub(crate) fn find_release(session: &mut Session) -> Result<(), SessionError> {
         return Ok(());
     }
     let cancel = Cancel::new().map_err(SessionError::NoDescriptor)?;
-    let probe = run_empty_plan(session, &session.stack, &cancel);
+    let probe = run_empty_plan(session, &session.stack, &session.limits, &cancel);
     if probe.as_ref().is_some_and(|probe| probe.outcome.kind == Kind::Pass) {
         session.has_started();
     }
@@ -68,7 +82,12 @@ pub fn release_of_programs(session: &Session) -> Version {
 }
 
 /// Runs a worker with an empty plan. Returns `None` if no worker could be started, or if the run was cancelled.
-fn run_empty_plan(session: &Session, stack: &Stack, cancel: &Cancel) -> Option<Probe> {
+fn run_empty_plan(
+    session: &Session,
+    stack: &Stack,
+    limits: &Limits,
+    cancel: &Cancel,
+) -> Option<Probe> {
     let nonce = nonce();
     let folder = session.folders.scratch.trial().ok()?;
     let config = session.device_config(Vec::new());
@@ -85,7 +104,7 @@ fn run_empty_plan(session: &Session, stack: &Stack, cancel: &Cancel) -> Option<P
     let text = config.as_ref().map(serde_json::to_string).transpose().unwrap_or_default();
     let start = session.worker(stack, &order, folder.path(), text.as_deref());
     let worker_order = WorkerOrder::of(start.ok()?, &order).ok()?;
-    let (seen, _) = observe(session, &worker_order, &session.limits, cancel)?;
+    let (seen, _) = observe(session, &worker_order, limits, cancel)?;
     let context = Context {
         plan: &order.plan,
         nonce: &nonce,
@@ -116,4 +135,23 @@ fn run_empty_plan(session: &Session, stack: &Stack, cancel: &Cancel) -> Option<P
 
 fn assumed() -> Version {
     stacks::Release::latest().version()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_share_a_limit_that_the_trial_does_not_have() {
+        let trial = |seconds| Limits { total: Duration::from_secs(seconds), ..Limits::default() };
+        let check = |of_trial, spent, probes, expected| {
+            let limits = share(&trial(of_trial), Duration::from_secs(spent), probes);
+            assert_eq!(limits.total, Duration::from_secs(expected), "{of_trial} {spent} {probes}");
+        };
+        check(600, 0, 1, 10);
+        check(600, 0, 2, 5);
+        check(600, 5, 1, 5);
+        check(600, 11, 1, 0);
+        check(3, 0, 2, 3);
+    }
 }
