@@ -171,7 +171,7 @@ impl<'a> FailingTrial<'a> {
         let runs = (from..from + runs).map(|n| job.of_run(n)).collect();
         let mut records = run_all(session, runs, cancel)?;
         if let Some(command) = self.command {
-            command.describe(&mut records, session, &self.faults);
+            command.describe(&mut records, session, &self.faults, cancel);
         }
         Ok(records)
     }
@@ -314,23 +314,59 @@ pub fn first_failing<'a>(
     repeat: u32,
     cancel: &Cancel,
 ) -> Result<(FailingTrial<'a>, TrialRuns), Stop> {
+    let (trial, records) = first_failure(subjects, session, repeat, repeat, cancel)?;
+    let runs = all_runs(&trial, records, session, repeat, cancel)?;
+    Ok((trial, runs))
+}
+
+/// Makes the runs that are left of `repeat`.
+///
+/// # Errors
+/// Those of [`FailingTrial::run`].
+pub(crate) fn all_runs(
+    trial: &FailingTrial<'_>,
+    mut records: Vec<Record>,
+    session: &Session,
+    repeat: u32,
+    cancel: &Cancel,
+) -> Result<TrialRuns, Stop> {
+    let made = records.len() as u32;
+    if made < repeat {
+        records.extend(trial.run(session, repeat - made, made, &[], cancel)?);
+    }
+    Ok(TrialRuns::of(records))
+}
+
+/// Returns the first of several trials that fails, with its runs so far. A single trial runs up to `repeat` times, the
+/// first `at_first` of them before it is looked whether one failed.
+///
+/// # Errors
+/// Those of [`first_failing`].
+pub(crate) fn first_failure<'a>(
+    subjects: Subjects<'a>,
+    session: &Session,
+    repeat: u32,
+    at_first: u32,
+    cancel: &Cancel,
+) -> Result<(FailingTrial<'a>, Vec<Record>), Stop> {
     let is_command = subjects.command.is_some();
     let trials: Vec<_> = subjects.trials().collect();
     let mut ran = 0;
     let mut why = String::new();
+    let has_failed = |records: &[Record]| records.iter().any(|r| r.outcome.kind.is_failure());
     for trial in &trials {
         // Most trials pass. If there are several, each runs once at first, which detects all but rare failures.
-        let looks = if trials.len() > 1 { 1 } else { repeat };
+        let looks = if trials.len() > 1 { 1 } else { at_first.min(repeat) };
         let mut records = trial.run(session, looks, 0, &[], cancel)?;
+        if trials.len() == 1 && looks < repeat && !has_failed(&records) {
+            records.extend(trial.run(session, repeat - looks, looks, &[], cancel)?);
+        }
         ran += verdicts(&records);
         if let Some(nothing) = records.iter().find(|r| !r.outcome.kind.is_failure()) {
             why = format!("{}: {}", nothing.outcome.signature, nothing.outcome.summary);
         }
-        if records.iter().any(|r| r.outcome.kind.is_failure()) {
-            if looks < repeat {
-                records.extend(trial.run(session, repeat - looks, looks, &[], cancel)?);
-            }
-            return Ok((trial.clone(), TrialRuns::of(records)));
+        if has_failed(&records) {
+            return Ok((trial.clone(), records));
         }
     }
     if is_command {

@@ -18,7 +18,7 @@ const TORCH: Duration = Duration::from_secs(60);
 
 /// Describes the machine, and returns the names of people and machines that a published text must not contain. The
 /// description lists the files that could not be read.
-pub fn describe(with_torch: bool) -> (Environment, Identity) {
+pub fn describe(with_torch: Option<&Cancel>) -> (Environment, Identity) {
     let mut not_read = Vec::new();
     let mut machine = system::machine(&mut not_read);
     let mut who = system::identity();
@@ -33,8 +33,8 @@ pub fn describe(with_torch: bool) -> (Environment, Identity) {
     machine.variables = variables();
     machine.advice =
         card::advice(Path::new("/"), &machine.gpus, &machine.driver, &machine.variables);
-    if with_torch {
-        machine.torch = match torch() {
+    if let Some(cancel) = with_torch {
+        machine.torch = match torch(cancel) {
             Ok(text) => Some(text),
             Err(why) => {
                 not_read.push(NotRead { what: "PyTorch".to_owned(), why });
@@ -96,13 +96,12 @@ fn variables() -> Vec<Variable> {
 }
 
 /// Returns PyTorch's own description of the machine, or the reason why it is missing.
-fn torch() -> Result<String, String> {
-    let cancel = Cancel::new().map_err(|e| e.to_string())?;
+fn torch(cancel: &Cancel) -> Result<String, String> {
     let mut command = Command::new("python3");
     // `supervise` reads events from the process's standard output, so the module must write to standard error.
     command.args(["-c", "import sys; sys.stdout = sys.stderr; from torch.utils import collect_env; collect_env.main()"]);
     let limits = Limits { total: TORCH, quiet: TORCH, ..Limits::default() };
-    let seen = supervise::run(command, b"", &limits, &cancel, &mut |_| {});
+    let seen = supervise::run(command, b"", &limits, cancel, &mut |_| {});
     let text = seen.stderr.to_text();
     match seen.ended {
         Ended::Exited(0) => Ok(text),

@@ -41,7 +41,9 @@ use crate::{
     CaseLibrary, Session, SessionOptions, Stop,
     command_line::CommandLine,
     evidence,
-    failing_trial::{FailingTrial, Subjects, TrialRuns, first_failing, is_same_after_edit},
+    failing_trial::{
+        FailingTrial, Subjects, TrialRuns, all_runs, first_failure, is_same_after_edit,
+    },
     host, kernel_log,
     passing_release::PassingReleaseSearch,
     record,
@@ -148,8 +150,10 @@ pub fn report(
 ) -> Result<String, Stop> {
     let IssueOptions { form, repeat, .. } = *options;
     events(IssueEvent::Step("running it until it fails"));
-    let (found, runs) = first_failing(subjects, session, repeat, cancel)?;
+    // The other runs may take long, for example if the trial hangs.
+    let (found, first) = first_failure(subjects, session, repeat, 1, cancel)?;
     let library = found.library;
+    let runs = TrialRuns::of(first);
     let folder = evidence::folder(options.out.as_deref(), &found.selected.case.id)?;
     let failed = runs.failed().cloned().ok_or(IssueError::NoFailure)?;
     if let Some(known) = &failed.verdict.known
@@ -176,6 +180,43 @@ pub fn report(
         let found = message;
         return Err(IssueError::OwnMistake { what, found, again }.into());
     }
+    let uptime = kernel_log::uptime();
+    let is_program = found.selected.case.is_program();
+    let text_of = |subject: &FailingTrial<'_>| match subject.command {
+        Some(_) => String::new(),
+        None => subject.library.text(&subject.selected.case.id).to_owned(),
+    };
+    let duplicates_of = |failed: &Record, plan: &plan::Plan| {
+        duplicates(library, &found, failed, if is_program { &[] } else { &plan.libraries })
+    };
+    {
+        // A complete report is there from the first failing run on, and further steps improve it.
+        let draft = Draft {
+            subject: &found,
+            session,
+            runs: &runs,
+            failed: &failed,
+            again: again(options, session, &found),
+            folder: &folder,
+            form,
+            open: options.open,
+        };
+        let (environment, who) = draft.machine(cancel);
+        let plan = &found.job()?.lowered.plan;
+        let program = || program::of_trial(&found, session, &failed, None);
+        let findings = Findings {
+            mistake: mistake.clone(),
+            program: is_program.then(program).transpose()?,
+            case: text_of(&found),
+            variables: variables(session, &plan.environment),
+            duplicates: duplicates_of(&failed, plan),
+            unfinished: Some("the other runs"),
+            ..draft.findings(environment, &who)
+        };
+        draft.write(findings, &who)?;
+    }
+    let runs = all_runs(&found, runs.records, session, repeat, cancel)?;
+    let failed = runs.failed().cloned().ok_or(IssueError::NoFailure)?;
     // The issue is about the program that it prints: its runs, its controls and its commands.
     let shorter = shortened
         .map(|found_before| ShorterProgram::read(&found, found_before, &folder, &options.session));
@@ -231,7 +272,6 @@ pub fn report(
     };
     let failed = runs.failed().cloned().ok_or(IssueError::NoFailure)?;
 
-    let uptime = kernel_log::uptime();
     let draft = Draft {
         subject: &subject,
         session,
@@ -244,20 +284,15 @@ pub fn report(
         anyway: options.anyway,
         is_of_the_user: subject.command.is_some() || options.session.cases_from.is_some(),
     };
-    let (environment, who) = draft.machine();
+    let (environment, who) = draft.machine(cancel);
     let job = subject.job()?;
     let plan = &job.lowered.plan;
-    let case = match subject.command {
-        Some(_) => String::new(),
-        None => subject.library.text(&subject.selected.case.id).to_owned(),
-    };
-    let duplicates_of = |libraries| duplicates(library, &found, &failed, libraries);
-    let is_program = subject.selected.case.is_program();
     if is_program {
         events(IssueEvent::Step("running it as the report prints it"));
     }
-    let program =
-        is_program.then(|| program::of_trial(&subject, session, &failed, cancel)).transpose()?;
+    let program = is_program
+        .then(|| program::of_trial(&subject, session, &failed, Some(cancel)))
+        .transpose()?;
     let runs_alone = Findings {
         mistake,
         program,
@@ -266,9 +301,9 @@ pub fn report(
         mitigations,
         finer,
         bisected,
-        case,
+        case: text_of(&subject),
         variables: variables(session, &plan.environment),
-        duplicates: duplicates_of(if is_program { &[] } else { &plan.libraries }),
+        duplicates: duplicates_of(&failed, plan),
         ..draft.findings(environment, &who)
     };
     // From here on, the folder contains a complete report at every moment, and further steps improve it.
@@ -340,13 +375,13 @@ struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// Describes this machine without irrelevant facts, and returns the names of people and machines to redact.
-    fn machine(&self) -> (Environment, Identity) {
-        // The following issue forms ask for PyTorch's own description of the machine.
+    /// Describes this machine without irrelevant parts, and names the people and machines to hide.
+    fn machine(&self, cancel: &Cancel) -> (Environment, Identity) {
+        // These forms ask for PyTorch's own description of the machine.
         let torch = |form| {
             matches!(form, Form::Pytorch | Form::PytorchPt2 | Form::Accelerate | Form::Triton)
         };
-        let (machine, mut who) = host::describe(self.form.is_some_and(torch));
+        let (machine, mut who) = host::describe(self.form.is_some_and(torch).then_some(cancel));
         who.values = self.session.private_values();
         let mut environment = machine.redacted(&who);
         // Earlier messages of the Linux kernel do not belong to this failure, and other fetched stacks did not take

@@ -1,5 +1,7 @@
 //! Runs the controls of a failure: runs that differ from the failing ones in one respect.
 
+use std::time::Instant;
+
 use device::Arch;
 use report::{
     evidence::Rate,
@@ -42,7 +44,7 @@ pub(super) fn controls(
     events: IssueReporter<'_>,
 ) -> Result<Controls, Stop> {
     let repeat = options.repeat;
-    let mut controls = neighbours(subject, session, repeat, cancel)?;
+    let mut controls = neighbours(subject, session, options, cancel)?;
     let mut found = Controls::default();
     let others = match options.also.as_slice() {
         // A program of the user is written for one release and may not start on another.
@@ -86,12 +88,17 @@ fn control(what: String, runs: TrialRuns) -> Control {
 fn neighbours(
     subject: &FailingTrial<'_>,
     session: &Session,
-    repeat: u32,
+    options: &IssueOptions,
     cancel: &Cancel,
 ) -> Result<Vec<Control>, Stop> {
+    let (repeat, begun) = (options.repeat, Instant::now());
     let (case, own) = (subject.selected.case, &subject.selected.trial);
     let mut found = Vec::new();
     for NearTrial { what, trial, .. } in nearest_trials(case, own).into_iter().take(NEIGHBOURS) {
+        // Each neighbour of a trial that hangs may hang too.
+        if begun.elapsed() >= options.budget {
+            break;
+        }
         let neighbour = subject.with(Selected { case, trial }, subject.faults.clone());
         let looks = TrialRuns::of(neighbour.run(session, 1, 0, &[], cancel)?);
         if looks.rate.runs == 0 || looks.signature.is_some() {

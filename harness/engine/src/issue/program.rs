@@ -26,7 +26,7 @@ pub(super) fn of_trial(
     subject: &FailingTrial<'_>,
     session: &Session,
     failed: &Record,
-    cancel: &Cancel,
+    cancel: Option<&Cancel>,
 ) -> Result<Program, Stop> {
     match subject.command {
         Some(command) => of_command(command, subject, session, failed, cancel),
@@ -38,7 +38,7 @@ fn of_case(
     subject: &FailingTrial<'_>,
     session: &Session,
     failed: &Record,
-    cancel: &Cancel,
+    cancel: Option<&Cancel>,
 ) -> Result<Program, Stop> {
     let job = subject.job()?;
     let Body::Program(program) = &job.lowered.body else {
@@ -120,7 +120,7 @@ fn of_command(
     subject: &FailingTrial<'_>,
     session: &Session,
     failed: &Record,
-    cancel: &Cancel,
+    cancel: Option<&Cancel>,
 ) -> Result<Program, Stop> {
     let job = subject.job()?;
     let Body::Program(program) = &job.lowered.body else {
@@ -177,8 +177,14 @@ fn tried(
     of_case: &plan::Program,
     mut printed: Program,
     with_helper: impl FnOnce() -> Program,
-    cancel: &Cancel,
+    cancel: Option<&Cancel>,
 ) -> Result<Program, Stop> {
+    let Some(cancel) = cancel else {
+        if let Some(own) = printed.own.as_mut().filter(|own| own.text_is_whole) {
+            own.as_printed = Some(AsPrinted::NotRun("the report is not finished".to_owned()));
+        }
+        return Ok(printed);
+    };
     let result = match as_printed::run(subject, session, failed, of_case, &printed, cancel)? {
         Ok(result) => result,
         Err(log) => {
