@@ -51,6 +51,11 @@ pub(crate) fn cancel() -> Result<Cancel, Stop> {
     Ok(cancel.clone())
 }
 
+/// Gives signals their default action again, before this process becomes another program.
+pub(crate) fn leave() {
+    attended().store(false, Ordering::SeqCst);
+}
+
 /// Returns the flag of the cancellation. Until [`cancel`] is called, a signal ends the process instead, which is as
 /// quick.
 pub(crate) fn flag() -> Arc<AtomicBool> {

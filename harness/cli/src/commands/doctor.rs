@@ -2,10 +2,11 @@ use std::process::ExitCode;
 
 use engine::{Stop, host};
 
-use crate::{args::Doctor, outputs};
+use crate::{args::Doctor, interrupt, outputs};
 
 pub(crate) fn doctor(args: &Doctor) -> Result<ExitCode, Stop> {
-    let (machine, who) = host::describe(args.torch);
+    let cancel = args.torch.then(interrupt::cancel).transpose()?;
+    let (machine, who) = host::describe(cancel.as_ref());
     let machine = machine.redacted(&who);
     let text = if args.json {
         serde_json::to_string_pretty(&machine).map_err(Stop::no_verdict)? + "\n"

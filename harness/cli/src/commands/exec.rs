@@ -43,6 +43,7 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     if let Some(option) = args.reporting.judged.given() {
         return Err(Stop::usage(format!("error: `{option}` needs `--report`")));
     }
+    let cancel = interrupt::cancel()?;
     let session = Session::open_on_one(options)?;
     let program = match program {
         ProgramLocation::Here(file) => file,
@@ -78,6 +79,11 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     let _program = session.own_program();
     // Dropping the session removes its temporary files. After `exec`, the destructor would not run.
     drop(session);
+    // From here on, a signal ends this process, or the program.
+    interrupt::leave();
+    if cancel.is_cancelled() {
+        return Err(Stop::no_verdict("interrupted"));
+    }
     let error = command.exec();
     Err(Stop::no_verdict(format!("error: cannot start `{}`: {error}", args.program.display())))
 }
@@ -113,8 +119,8 @@ fn report(args: &Exec, session: SessionOptions, faults: Vec<Planted>) -> Result<
     issue::check(&options, Some(&line))?;
     options.form = form;
     options.session = line.in_session(session)?;
-    let session = Session::open_on_one(options.session.clone())?;
     let (cancel, progress) = (interrupt::cancel()?, ReportProgress::default());
+    let session = Session::open_on_one(options.session.clone())?;
     let summary = issue::report(
         &session,
         &options,

@@ -41,6 +41,9 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
         })
         .collect();
     let mut jobs = planned_jobs(&library, planned)?;
+    if args.verify {
+        interrupt::cancel()?;
+    }
     let session = Session::open_on_one(options)?;
     match jobs.len() {
         0 => Err(Stop::nothing("error: no trial is left to export")),

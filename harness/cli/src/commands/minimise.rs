@@ -34,9 +34,10 @@ pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
         out: args.out.clone(),
         resume: args.resume,
     };
+    let cancel = interrupt::cancel()?;
     let minimiser = Minimiser::prepare(&options, &subjects)?;
     let bar = bar();
-    let result = minimiser.run(&interrupt::cancel()?, &|event| show(&bar, event));
+    let result = minimiser.run(&cancel, &|event| show(&bar, event));
     bar.finish_and_clear();
     let result = result?;
     outputs::print(&result.text)?;

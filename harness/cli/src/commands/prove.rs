@@ -20,8 +20,8 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
         mutate: args.mutate,
         record: args.on.record.clone(),
     };
-    let prover = Prover::prepare(&options, &library, &selected)?;
-    let result = prover.run(&interrupt::cancel()?)?;
+    let cancel = interrupt::cancel()?;
+    let result = Prover::prepare(&options, &library, &selected)?.run(&cancel)?;
     let ProveResult { proof, unmutated_programs, trouble } = result;
     if unmutated_programs > 0 {
         outputs::note(format!(

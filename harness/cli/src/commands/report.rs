@@ -40,8 +40,8 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
         open: args.open,
     };
     issue::check(&options, subjects.command)?;
-    let session = Session::open_on_one(options.session.clone())?;
     let (cancel, progress) = (interrupt::cancel()?, ReportProgress::default());
+    let session = Session::open_on_one(options.session.clone())?;
     let summary =
         issue::report(&session, &options, subjects, &cancel, &|event| progress.show(event))?;
     outputs::print(&summary)?;

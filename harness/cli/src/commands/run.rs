@@ -59,6 +59,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let journal = record_file::open(record, &options.device, &options.reporting)?;
     let _lock =
         record.filter(|path| path.is_file()).map(|path| lock(path, args.resume)).transpose()?;
+    let cancel = interrupt::cancel()?;
     let session = Session::open(options)?;
     let wall = Instant::now();
     let digest = digest(&session, &once, args.repeat, &known.text);
@@ -95,7 +96,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let lines = lines.map(|record| Line::Trial(Box::new(record.clone())));
     let killed = killed.iter().map(|run| Line::Over(over(run)));
     let head: Vec<Line> = [Line::Opened(opened)].into_iter().chain(killed).chain(lines).collect();
-    let (cancel, run_limits) = (interrupt::cancel()?, args.run_limits(known));
+    let run_limits = args.run_limits(known);
     let Batch { mut records, not_run, left_out, trouble } =
         run_batch(&session, &jobs, &run_limits, &head, journal, &cancel, Record::let_go);
     // The earlier records come first. If there are none, this copies nothing.

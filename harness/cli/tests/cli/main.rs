@@ -26,6 +26,7 @@ mod hangs;
 mod headers;
 mod health;
 mod interrupted_writes;
+mod interrupts;
 mod irregular_histories;
 mod killed_runs;
 mod launchers;
