@@ -150,6 +150,8 @@ usage: cargo run -p ci -- TASK
   bits     random words of all encodings, on every architecture, against the disassembler of each release: no bit of an
            instruction is lost; with more words of each instruction: `bits each=8 seed=2`
   chaos    every kind of trouble around the command, and 3000 mixtures of them
+  interrupts  SIGINT and SIGTERM at random moments of every long command, which must end within 2 s, leave nothing behind
+           and keep the best so far: 7 moments each; other numbers and one command: `interrupts 20 seed=3 of=mitigate`
   launchers  trials below a Slurm of one node, ssh, bubblewrap, podman and sudo, which must be installed; needs root
   soak     command after command for an hour, or for the given number of minutes: no process, file or folder is left behind
   night    a run of 10 000 trials, or of the given number: its memory, and its time per trial next to nextest and libtest-mimic
@@ -212,6 +214,7 @@ fn main() -> ExitCode {
         "words" => shell().and_then(|sh| kernels(&sh, &["words"])),
         "bits" => bits(),
         "chaos" => chaos(),
+        "interrupts" => interrupts(std::env::args().skip(2)),
         "launchers" => shell().and_then(|sh| launchers::launchers(&sh)),
         "soak" => soak(std::env::args().nth(2)),
         "night" => shell().and_then(|sh| night::night(&sh, std::env::args().nth(2).as_ref())),
@@ -485,6 +488,22 @@ fn soak(minutes: Option<String>) -> Done {
         .env("ROCREPRO_PROGRAM", program)
         .env("ROCREPRO_SOAK", minutes)
         .run()?;
+    Ok(())
+}
+
+fn interrupts(words: impl Iterator<Item = String>) -> Done {
+    let sh = shell()?;
+    let program = product(&sh)?;
+    let mut command = cmd!(sh, "cargo run --locked -p chaos").env("ROCREPRO_PROGRAM", program);
+    command = command.env("ROCREPRO_MOMENTS", "7");
+    for word in words {
+        command = match word.split_once('=') {
+            Some(("seed", seed)) => command.env("ROCREPRO_MOMENTS_SEED", seed),
+            Some(("of", name)) => command.env("ROCREPRO_MOMENTS_OF", name),
+            _ => command.env("ROCREPRO_MOMENTS", word),
+        };
+    }
+    command.run()?;
     Ok(())
 }
 

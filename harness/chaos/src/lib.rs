@@ -13,6 +13,7 @@ mod card;
 mod changed_stack;
 mod expectation;
 mod folder_snapshot;
+mod interrupts;
 mod mixture;
 mod processes;
 mod row;
@@ -103,8 +104,17 @@ pub fn main(program: PathBuf) -> ExitCode {
         let cards = Arc::clone(&cards);
         Trial::ignorable_test(format!("card/{name}"), move || on_card(|| play(&cards)))
     });
+    let interrupted = interrupts::COMMANDS.iter().filter(|command| command.sample).map(|command| {
+        let (tools, slots) = (Arc::clone(&tools), Arc::clone(&slots));
+        let name = format!("interrupt/{}", command.name.replace(' ', "-"));
+        Trial::ignorable_test(name, move || {
+            slots.during(|| interrupts::once(tools.get(), command, 1))?;
+            Ok(Completion::Completed)
+        })
+    });
     // The longest tests start first, so that no long test runs alone at the end.
-    let all = scenes.chain([dies]).chain(drawn).chain(rows).chain(mixed).collect();
+    let all =
+        scenes.chain([dies]).chain(drawn).chain(interrupted).chain(rows).chain(mixed).collect();
     let conclusion = libtest_mimic::run(&arguments, all);
     if let Some(Err(left)) = tools.made.get().map(Tools::check_no_process_left) {
         eprintln!("{left}");
@@ -116,6 +126,18 @@ pub fn main(program: PathBuf) -> ExitCode {
 /// Runs one command after another for `minutes`. Fails if processes or files remain at the end.
 pub fn soak(program: PathBuf, minutes: u64) -> ExitCode {
     match soak::soak(program, Duration::from_secs(60 * minutes)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(wrong) => {
+            eprintln!("{wrong}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Interrupts each long command, or those whose name contains `only`, at `moments` random moments. Fails if a command
+/// does not end in time or leaves something wrong.
+pub fn interrupts(program: PathBuf, moments: u64, seed: u64, only: &str) -> ExitCode {
+    match interrupts::all(program, moments, seed, only) {
         Ok(()) => ExitCode::SUCCESS,
         Err(wrong) => {
             eprintln!("{wrong}");

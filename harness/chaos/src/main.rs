@@ -5,8 +5,14 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let minutes = std::env::var("ROCREPRO_SOAK").ok().and_then(|text| text.parse().ok());
-    match (std::env::var_os("ROCREPRO_PROGRAM"), minutes) {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let program = std::env::var_os("ROCREPRO_PROGRAM");
+    if let (Some(program), Some(moments)) = (&program, number("ROCREPRO_MOMENTS")) {
+        let only = std::env::var("ROCREPRO_MOMENTS_OF").unwrap_or_default();
+        let seed = number("ROCREPRO_MOMENTS_SEED").unwrap_or(1);
+        return chaos::interrupts(program.into(), moments, seed, &only);
+    }
+    match (program, number("ROCREPRO_SOAK")) {
         (Some(program), Some(minutes)) => chaos::soak(program.into(), minutes),
         (Some(program), None) => chaos::main(program.into()),
         (None, _) => {

@@ -76,12 +76,16 @@ fn is_dead(pid: Pid) -> bool {
         .is_none_or(|(_, rest)| matches!(rest.trim_start().chars().next(), Some('Z' | 'X')))
 }
 
+/// Returns the processes of a run that have not ended.
+pub(crate) fn alive(folder: &Path) -> Vec<Pid> {
+    processes().filter(|&pid| belongs_to(pid, folder) && !is_dead(pid)).collect()
+}
+
 /// Waits for the processes of a run to end. Kills those that remain, and returns their descriptions.
 pub(crate) fn kill_leftovers(folder: &Path) -> Vec<String> {
     let until = Instant::now() + GONE;
     loop {
-        let left: Vec<Pid> =
-            processes().filter(|&pid| belongs_to(pid, folder) && !is_dead(pid)).collect();
+        let left = alive(folder);
         if left.is_empty() {
             return Vec::new();
         }

@@ -17,6 +17,9 @@ pub(crate) const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=mem
 /// Name of a trial that compiles a kernel.
 pub(crate) const KERNEL: &str = "kernels/saxpy[n=65536,block=1024]";
 
+/// Records of the run that fills the cache.
+const RECORD: &str = "record.jsonl";
+
 const RELEASE: &str = "debian:7.2.4";
 
 pub(crate) struct Tools {
@@ -98,10 +101,17 @@ impl Tools {
         let status = Command::new(&self.program)
             .args(["run", TRIAL, KERNEL, "--device", "emulated", "--rocm"])
             .arg(&self.stack)
+            .arg("--record")
+            .arg(self.base.path().join(RECORD))
             .env("XDG_CACHE_HOME", self.cache())
             .output()
             .expect("the command starts");
         assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stdout));
+    }
+
+    /// Returns the records of the run that filled the cache.
+    pub(crate) fn record(&self) -> String {
+        fs::read_to_string(self.base.path().join(RECORD)).expect("the run that filled the cache")
     }
 
     pub(crate) fn folder(&self) -> PathBuf {
