@@ -189,6 +189,7 @@ pub fn report(
     let duplicates_of = |failed: &Record, plan: &plan::Plan| {
         duplicates(library, &found, failed, if is_program { &[] } else { &plan.libraries })
     };
+    let is_of_the_user = found.command.is_some() || options.session.cases_from.is_some();
     {
         // A complete report is there from the first failing run on, and further steps improve it.
         let draft = Draft {
@@ -200,6 +201,8 @@ pub fn report(
             folder: &folder,
             form,
             open: options.open,
+            anyway: options.anyway,
+            is_of_the_user,
         };
         let (environment, who) = draft.machine(cancel);
         let plan = &found.job()?.lowered.plan;
@@ -282,7 +285,7 @@ pub fn report(
         form,
         open: options.open,
         anyway: options.anyway,
-        is_of_the_user: subject.command.is_some() || options.session.cases_from.is_some(),
+        is_of_the_user,
     };
     let (environment, who) = draft.machine(cancel);
     let job = subject.job()?;
@@ -375,9 +378,9 @@ struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// Describes this machine without irrelevant parts, and names the people and machines to hide.
+    /// Describes this machine without irrelevant facts, and returns the names of people and machines to redact.
     fn machine(&self, cancel: &Cancel) -> (Environment, Identity) {
-        // These forms ask for PyTorch's own description of the machine.
+        // The following issue forms ask for PyTorch's own description of the machine.
         let torch = |form| {
             matches!(form, Form::Pytorch | Form::PytorchPt2 | Form::Accelerate | Form::Triton)
         };

@@ -41,6 +41,12 @@ impl LongCommand {
         self
     }
 
+    /// A Python that is interrupted while it starts ends with 1.
+    const fn python(mut self) -> LongCommand {
+        self.code = 1;
+        self
+    }
+
     /// `bisect` uses code 3 for an end of the history that does not behave as requested.
     const fn bisect(mut self) -> LongCommand {
         self.interrupted = 5;
@@ -140,7 +146,8 @@ pub(crate) const COMMANDS: &[LongCommand] = &[
     command("exec", 10, |s| {
         program(s, WAITS);
         words(s, "exec", "-- python3 program.py");
-    }),
+    })
+    .python(),
     command("export --verify", 15, |s| {
         words(s, "export copies/tensors --fault copy.zero --verify --out program.cpp", "");
     }),
