@@ -62,7 +62,7 @@ pub(crate) fn readme(sh: &Shell) -> Done {
     let run = cmd!(sh, "sh -c").arg(format!("{RUN} 2>&1")).read()?;
     let begun = run.lines().position(|line| line.starts_with("debian:")).unwrap_or(0);
     // A slow run prints progress lines, which the tutorial does not show.
-    let on_the_way = |line: &&str| line.contains(" over after ");
+    let on_the_way = |line: &&str| line.contains(" finished after ");
     let run: Vec<&str> = run.lines().skip(begun).filter(|line| !on_the_way(line)).collect();
     let tests = cmd!(sh, "cargo test --quiet --test cases -- --format pretty").read()?;
     let result = tests.lines().rfind(|line| line.starts_with("test result: "));

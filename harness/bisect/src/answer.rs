@@ -160,8 +160,10 @@ impl FinishedSearch<'_> {
             tested: &self.tested(),
             moved: &found.components,
             other: match (&self.within, self.goes_on) {
-                (Some(_), _) => Some((&back, "The search that this one went on from")),
-                (None, true) => Some((&on, "The search between these two, once it has an answer")),
+                (Some(_), _) => Some((&back, "Previous search")),
+                (None, true) => {
+                    Some((&on, "Next search, between these two builds (once it has an answer)"))
+                }
                 (None, false) => None,
             },
         }
@@ -189,7 +191,7 @@ impl FinishedSearch<'_> {
             _ => sentence,
         };
         format!(
-            "{place}; there may be builds between these two, because {} did not list all of its builds",
+            "{place}; there may be further builds between these two, because {} did not list all of its builds",
             names.join(" and ")
         )
     }
@@ -199,7 +201,10 @@ impl FinishedSearch<'_> {
         let newer = self.axis.label(if self.axis.is_fix() { good } else { bad });
         (hidden > 0).then(|| {
             let hidden = count(hidden, "build");
-            format!("the confidence is that {newer} brings the change, and not one of {hidden} that may be hidden before it")
+            format!(
+                "the confidence is the probability that {newer} itself introduced the change, not one of {hidden} before it \
+                 that may be missing from the list"
+            )
         })
     }
 
@@ -292,7 +297,7 @@ impl FinishedSearch<'_> {
                 .chain(self.axis.holes().map(|hole| format!("builds may be missing: {hole}")))
                 .chain(edge.into_iter().flat_map(|(good, bad)| [good, bad]).filter_map(|point| {
                     let sha256 = self.sha256(point)?;
-                    Some(format!("{} has sha256 {sha256}", self.axis.label(point)))
+                    Some(format!("sha256 of {}: {sha256}", self.axis.label(point)))
                 }))
                 .collect(),
             fix: self.axis.is_fix(),

@@ -66,7 +66,7 @@ impl Axis {
                 && !builds.is_empty()
             {
                 let several = format!("{text} has {} builds", builds.len() + 1);
-                let meant = format!("{several}; taking the last, {}", last.id);
+                let meant = format!("{several}; using the last one, {}", last.id);
                 history.silent.push(meant);
             }
         }
@@ -240,13 +240,12 @@ impl Axis {
             };
             let near = || self.nearest(name).map(|near| format!("; did you mean `{near}`?"));
             match named.iter().any(|point| *point == 0 || *point + 1 == self.point_count()) {
-                true => problems.push(skip(
-                    name,
-                    "this is an end of the search, which cannot be left out".to_owned(),
-                )),
+                true => {
+                    problems.push(skip(name, "an end of the search cannot be skipped".to_owned()))
+                }
                 false if named.is_empty() => {
                     let (good, bad) = (self.label(0), self.label(self.point_count() - 1));
-                    let near = near().unwrap_or_else(|| "; `--list` shows all".to_owned());
+                    let near = near().unwrap_or_else(|| "; `--list` shows all points".to_owned());
                     let why = format!("no such point between {good} and {bad}{near}");
                     problems.push(skip(name, why));
                 }
@@ -390,7 +389,9 @@ fn range(text: &str) -> Result<Values, String> {
         (low, high) if low < high && high - low < u64::from(u32::MAX) => {
             Ok(Values::Range(low, high))
         }
-        (low, high) => Err(format!("{low}..{high} has to go up, over fewer than 2^32 values")),
+        (low, high) => {
+            Err(format!("{low}..{high} is not an increasing range of fewer than 2^32 values"))
+        }
     }
 }
 
@@ -422,7 +423,7 @@ mod tests {
     #[test]
     fn rejects_invalid_axes() {
         check("bytes", None, None, Err("write NAME="));
-        check("bytes=9..7", None, None, Err("has to go up"));
+        check("bytes=9..7", None, None, Err("is not an increasing"));
         check("bytes=1..x", None, None, Err("`x` is not a whole number"));
         check("x=a,a", None, None, Err("`a` is given twice"));
         check("x=a", None, None, Err("needs two points"));
@@ -438,7 +439,7 @@ mod tests {
         };
         assert_eq!(points("6.4.3"), Ok(vec![1]));
         assert_eq!(points("debian:6.4.3"), Ok(vec![1]));
-        assert!(points("7.2.4").is_err_and(|text| text.contains("this is an end")));
+        assert!(points("7.2.4").is_err_and(|text| text.contains("an end of the search")));
         assert!(points("6.4.4").is_err_and(|text| text.contains("did you mean `6.4.3`?")));
     }
 }

@@ -17,7 +17,7 @@ pub(crate) enum AxisError {
     /// No push corresponds to the nightly build; the text explains why.
     #[error("{0}")]
     NoPush(String),
-    #[error("{0} and {1} both hold {2} as their last build of {3}")]
+    #[error("{0} and {1} contain the same last build of {3}: {2}")]
     SamePush(String, String, String, String),
     #[error("the good and the bad end are both {0}; a search needs two points")]
     OnePoint(String),
@@ -41,7 +41,7 @@ impl FailedOperation for AxisError {
 pub(crate) enum OptionError {
     #[error("`--match`: {0}")]
     Match(regex::Error),
-    #[error("`{0}` names {1} trials; bisect takes one, such as {2}")]
+    #[error("`{0}` matches {1} trials; choose one, for example {2}")]
     SeveralTrials(String, usize, String),
     #[error("`--program` cannot be used with versions of a package")]
     ProgramAndPackage,
@@ -56,12 +56,14 @@ pub(crate) enum OptionError {
     /// `--fixed` requires a bad end that is older than the good end, but it is newer.
     #[error("with --fixed the bad end comes first, but {0} is after {1}")]
     NotFixed(String, String),
-    #[error("`{0}` has no program whose `packages` name {1}, so its version changes nothing there")]
+    #[error(
+        "`{0}` has no program whose `packages` contain {1}, so the version of {1} has no effect"
+    )]
     UnrelatedPackage(String, String),
     /// The case and the name of an axis that it does not have. The last text suggests an axis.
     #[error("{0} has no axis `{1}`; {2}")]
     UnknownAxis(String, String, String),
-    #[error("--cross exchanges components of builds, and this axis is not one of builds")]
+    #[error("--cross exchanges components of builds, but this axis does not consist of builds")]
     CrossWithoutBuilds,
     #[error("`{0}` is not a folder: {1}")]
     NotFolder(String, io::Error),
@@ -74,13 +76,15 @@ impl FailedOperation for OptionError {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::ProgramAndPackage => "put the program and its arguments behind `--`",
+            Self::ProgramAndPackage => "write the program and its arguments after `--`",
             Self::FaultsOfCommand => "use --program",
-            Self::SourceAndPackage => "name one `--source`",
+            Self::SourceAndPackage => "use only one `--source`",
             Self::NoEnds => "for example `--good debian:6.4.3 --bad debian:7.2.4`",
-            Self::PackagesOfNothing => "it adds other packages to each environment",
-            Self::NotFixed(..) => "leave --fixed out, or exchange --good and --bad",
-            Self::CrossWithoutBuilds => "leave --cross out",
+            Self::PackagesOfNothing => {
+                "`--packages` adds further packages to the environment of each version"
+            }
+            Self::NotFixed(..) => "remove --fixed, or swap --good and --bad",
+            Self::CrossWithoutBuilds => "remove --cross",
             _ => return None,
         };
         Some(hint.to_owned())
@@ -101,19 +105,21 @@ pub(crate) enum SearchError {
     UnreadableLine(PathBuf, String),
     #[error("`{}` is not the journal of a bisect", .0.display())]
     NotJournal(PathBuf),
-    #[error("observation {0} of the journal is of {1}, but the search asks for {2}")]
+    #[error("observation {0} of the journal is about {1}, but the search needs {2}")]
     OtherDecision(usize, String, String),
-    #[error("there is a bisect in `{}` already", .0.display())]
+    #[error("`{}` already contains a bisect", .0.display())]
     Exists(PathBuf),
     /// The folder contains another search, which the texts describe.
-    #[error("the bisect in `{}` is another one: {} on {} from {} to {}", .folder.display(), .texts[0], .texts[1], .texts[2], .texts[3])]
+    #[error("`{}` contains another bisect: {} on {} from {} to {}", .folder.display(), .texts[0], .texts[1], .texts[2], .texts[3])]
     Other { folder: PathBuf, texts: [String; 4] },
     #[error("cannot read `{}`: {}", .0.display(), .1)]
     Unreadable(PathBuf, io::Error),
-    #[error("`{path}` was changed since this bisect began: its sha256 is {now}, and was {before}")]
+    #[error(
+        "`{path}` was changed after this bisect started: its sha256 was {before} and is now {now}"
+    )]
     FileChanged { path: String, now: String, before: String },
     #[error(
-        "{build} was republished: its sha256 is {now}, and was {before} when this bisect ran it"
+        "{build} was republished: its sha256 was {before} when this bisect ran it and is now {now}"
     )]
     Republished { build: String, now: String, before: String },
     #[error("cannot open `{}`: {}", .0.display(), .1)]
@@ -121,14 +127,14 @@ pub(crate) enum SearchError {
     /// Another search has locked the folder or the GPU.
     #[error("{} (`{}`)", .0, .1.display())]
     Locked(&'static str, PathBuf),
-    #[error("cannot find this program: {0}")]
+    #[error("cannot find the rocrepro executable: {0}")]
     OwnProgram(io::Error),
-    #[error("no temporary file: {0}")]
+    #[error("cannot create a temporary file: {0}")]
     NoTemporaryFile(io::Error),
     /// The run time at one end (first text) cannot be measured for the reason in the second text.
     #[error("{0}: {1}")]
     Untestable(String, String),
-    #[error("{0} does not pass, so its time says nothing: {1}")]
+    #[error("{0} does not pass, so its run time cannot be measured: {1}")]
     NotPassing(String, String),
 }
 
@@ -149,11 +155,11 @@ impl FailedOperation for SearchError {
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Interrupted(_) => {
-                "the observations are kept; the same command with --resume goes on"
+                "the observations are kept; repeat the command with --resume to continue"
             }
-            Self::Exists(_) => "--resume continues it, --out names another folder",
+            Self::Exists(_) => "continue it with --resume, or choose another folder with --out",
             Self::FileChanged { .. } | Self::Republished { .. } => {
-                "results of the two must not be mixed; start a new bisect with --out"
+                "results of the two versions must not be mixed; start a new bisect with --out"
             }
             _ => return None,
         };

@@ -47,13 +47,16 @@ impl Night {
         }
         let why = match commit {
             Some(commit) => {
-                format!("{source} has no build of {commit}, the commit of {}", self.id)
+                format!(
+                    "{source} has no build of commit {commit}, from which {} was built",
+                    self.id
+                )
             }
             None => format!("the commit of {} is unknown", self.id),
         };
         let day = self.day.ok_or_else(|| format!("{why}: no date is recorded for it"))?;
         let at = history.find(&day.to_string()).map_err(|e| format!("{why}: {e}"))?;
-        notes.push(format!("{why}; taking {} instead, by its day", history.builds[at].id));
+        notes.push(format!("{why}; using {} instead, chosen by its date", history.builds[at].id));
         Ok(at)
     }
 }

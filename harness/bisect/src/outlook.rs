@@ -9,7 +9,7 @@ use crate::{axis::Axis, journal::BisectHeader};
 
 /// Failure rates of bad builds for which the estimate is made, in tenths, each with its description.
 const RATES: [(u32, &str); 3] =
-    [(10, "at every run"), (5, "at every second run"), (2, "at every fifth run")];
+    [(10, "in every run"), (5, "in every second run"), (2, "in every fifth run")];
 
 /// Number of simulated searches per rate. The change is at another point in each.
 const PLACES: usize = 16;
@@ -46,7 +46,7 @@ pub fn dry_run(
             let bytes = builds * mean;
             let minutes = LINES.map(|line| bytes / line / 60.0);
             what.push_str(&format!(
-                ": {:.1} GB, {:.0} min at 4 MB/s, {:.0} min at 25 MB/s, and the runs",
+                ": {:.1} GB, {:.0} min at 4 MB/s, {:.0} min at 25 MB/s, plus the time of the runs",
                 bytes / 1e9,
                 minutes[0].ceil(),
                 minutes[1].ceil()
@@ -56,10 +56,10 @@ pub fn dry_run(
     }
     let there = (0..=last).filter(|n| kept(*n)).count();
     if there > 0 {
-        line("kept", format!("{} here already", count(there, "build")));
+        line("kept", format!("{} already on this machine", count(there, "build")));
     }
     if let Some(to) = to {
-        line("then", format!("the builds of {to} between the two that are found"));
+        line("then", format!("search the builds of {to} between the two builds of the answer"));
     }
     text
 }

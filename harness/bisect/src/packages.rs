@@ -30,7 +30,7 @@ pub(crate) fn versions(package: &str) -> Result<Vec<String>, AxisError> {
     let listed = text.lines().find_map(|line| line.strip_prefix("Available versions: "));
     let Some(listed) = listed.filter(|_| output.status.success()) else {
         let said = String::from_utf8_lossy(&output.stderr);
-        let why = said.lines().find(|line| line.starts_with("ERROR")).unwrap_or("it lists none");
+        let why = said.lines().find(|line| line.starts_with("ERROR")).unwrap_or("pip lists none");
         return Err(AxisError::NoVersions(package.to_owned(), PYTHON, why.to_owned()));
     };
     let mut versions: Vec<_> = listed.split(", ").map(|word| word.trim().to_owned()).collect();
@@ -75,7 +75,8 @@ pub(crate) fn environment(wanted: &[String], reporting: &Reporting) -> Result<St
     match all.create(&name, Path::new(PYTHON), wanted, reporting) {
         Ok(made) => Ok(made.name),
         Err(stop) => {
-            let why = format!("no environment of {}: {}", wanted.join(" "), stop.reason());
+            let why =
+                format!("cannot create the environment of {}: {}", wanted.join(" "), stop.reason());
             // If pip can list the versions of the package, the network works and only this version cannot be installed.
             let package = wanted[0].split("==").next().unwrap_or_default();
             Err(match versions(package) {

@@ -33,7 +33,7 @@ pub fn replay(path: &Path) -> Result<(String, u8), Stop> {
         }
         Action::Install(point) | Action::Run(point) => {
             let label = sentences::label_of(&past.begun, &past.seen, point);
-            (format!("not finished: the next run is of {label}"), 4)
+            (format!("not finished: the next run would be on {label}"), 4)
         }
     };
     Ok((format!("{text}{sentence}\n"), code))

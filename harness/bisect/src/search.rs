@@ -119,7 +119,7 @@ impl<'a> Bisection<'a> {
         let position = |label: &str| axis.position_of(label);
         let (journal, past) = journal::open(&folder, &begun, wanted.resume, &position, report)?;
         past.stays_left_out(&skipped, report);
-        let _journal_lock = lock(&folder.join(journal::FILE), "this bisect is running already")?;
+        let _journal_lock = lock(&folder.join(journal::FILE), "this bisect is already running")?;
         axis.silent.iter().for_each(|silent| report(BisectEvent::HistoryNote(silent)));
         axis.holes().for_each(|hole| report(BisectEvent::BuildsMissing(hole)));
 
@@ -380,7 +380,7 @@ fn lock_device(options: &SessionOptions) -> Result<Option<File>, Stop> {
         return Ok(None);
     }
     let store = stacks::StackCache::from_environment().map_err(StackError::NoCache)?;
-    Ok(Some(lock(&store.path().join("gpu-0.lock"), "another bisect has the GPU")?))
+    Ok(Some(lock(&store.path().join("gpu-0.lock"), "another bisect is using the GPU")?))
 }
 
 fn lock(path: &Path, otherwise: &'static str) -> Result<File, SearchError> {

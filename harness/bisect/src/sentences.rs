@@ -64,8 +64,8 @@ impl Sentences<'_> {
             Answer::OtherLine { edge } => self.other_line(edge),
             Answer::Worse { after, until, rate, edge } if self.begun.fix => {
                 format!(
-                    "it gets better between {} and {}; after that it still fails, in about {:.0} % of runs, and \
-                     that ends between {} and {}",
+                    "the failure becomes rarer between {} and {}; it then still occurs in about {:.0} % of runs, and \
+                     ends between {} and {}",
                     name(edge.first_bad),
                     name(edge.last_good),
                     100.0 * rate,
@@ -75,8 +75,8 @@ impl Sentences<'_> {
             }
             Answer::Worse { after, until, rate, edge } => {
                 format!(
-                    "it gets worse between {} and {}; before that it fails more rarely, in about {:.0} % of runs, and that begins \
-                     between {} and {}",
+                    "the failure becomes more frequent between {} and {}; before, it occurs in about {:.0} % of runs, \
+                     starting between {} and {}",
                     name(edge.last_good),
                     name(edge.first_bad),
                     100.0 * rate,
@@ -91,17 +91,17 @@ impl Sentences<'_> {
                     .rev()
                     .map(|e| format!("between {} and {}", name(e.first_bad), name(e.last_good)))
                     .collect();
-                format!("not one change: it is fixed {}", places.join(", and again "))
+                format!("several changes: fixed {}", places.join(", and again "))
             }
             Answer::Several { edges } => {
                 let places: Vec<_> = edges
                     .iter()
                     .map(|e| format!("between {} and {}", name(e.last_good), name(e.first_bad)))
                     .collect();
-                format!("not one change: it breaks {}", places.join(", and again "))
+                format!("several changes: broken {}", places.join(", and again "))
             }
             Answer::Range { last_good, first_bad, mass, spent } if *mass > 0.0 => format!(
-                "the budget of {spent} is spent; with {:.1} % the change is between {} and {}",
+                "the budget of {spent} is spent; with a confidence of {:.1} % the change is between {} and {}",
                 100.0 * mass,
                 name(*last_good),
                 name(*first_bad)
@@ -110,7 +110,8 @@ impl Sentences<'_> {
                 format!("the budget of {spent} is spent before the ends were verified")
             }
             Answer::NotReproducible { runs, bad: 0 } => format!(
-                "not reproducible: none of {} of the bad end failed, so its rate is below {:.1} % (95 %)",
+                "not reproducible: none of {} of the bad end failed, so its failure rate is below {:.1} % (95 % \
+                 confidence)",
                 count(*runs, "run"),
                 300.0 / f64::from(*runs)
             ),
@@ -120,10 +121,10 @@ impl Sentences<'_> {
             }
             Answer::GoodEndFails { runs, bad } => {
                 let (runs, same) = (count(*runs, "run"), self.same_way(0, self.begun.points - 1));
-                format!("the good end is not good: {bad} of its {runs} failed {same}")
+                format!("the good end fails: {bad} of its {runs} failed {same}")
             }
             Answer::Exchanged { passes, failures } => format!(
-                "the ends seem to be exchanged: the bad one passed {} and the good one failed {}; exchange --good and --bad",
+                "the ends seem to be swapped: the bad end passed {} and the good end failed {}; swap --good and --bad",
                 count(*passes, "time"),
                 count(*failures, "time")
             ),
@@ -152,10 +153,10 @@ impl Sentences<'_> {
         let runs = count(runs, "run");
         match self.begun.fix {
             true => format!(
-                "it gets better between {bad} and {good}; after that it still failed, in {failures} of {runs}"
+                "the failure becomes rarer between {bad} and {good}; after that it still occurred, in {failures} of {runs}"
             ),
             false => format!(
-                "it gets worse between {good} and {bad}; before that it failed too, in {failures} of {runs}"
+                "the failure becomes more frequent between {good} and {bad}; before, it also occurred, in {failures} of {runs}"
             ),
         }
     }
@@ -179,12 +180,14 @@ impl Sentences<'_> {
         };
         match (points, self.seen.iter().filter(asked).count()) {
             (0, _) => String::new(),
-            (1, 0) => "; the one between cannot be tested".to_owned(),
-            (1, _) => "; the one between was left out on request".to_owned(),
-            (n, 0) => format!("; none of the {n} between can be tested"),
-            (n, left) if left >= n => format!("; the {n} between were left out on request"),
+            (1, 0) => "; the point between them cannot be tested".to_owned(),
+            (1, _) => "; the point between them was skipped on request".to_owned(),
+            (n, 0) => format!("; none of the {n} points between them can be tested"),
+            (n, left) if left >= n => {
+                format!("; the {n} points between them were skipped on request")
+            }
             (n, left) => format!(
-                "; of the {n} between {left} {} left out on request, and none of the others can be tested",
+                "; of the {n} points between them {left} {} skipped on request, and none of the others can be tested",
                 if left == 1 { "was" } else { "were" }
             ),
         }
@@ -217,8 +220,8 @@ impl Sentences<'_> {
             false => "; use --regress any to accept any failure",
         };
         format!(
-            "{name} fails in {} ways, of {runs} {}; only {} counts, and the search stops when so many runs fail in another \
-             way{help}",
+            "{name} fails in {} ways (of {runs}: {}); only {} counts, and too many runs fail in another way to \
+             continue{help}",
             looked_for.len() + others.len(),
             listed(&[&looked_for[..], &others[..]].concat()),
             looked_for.iter().map(|way| way.signature).collect::<Vec<_>>().join(" or "),
@@ -232,11 +235,11 @@ impl Sentences<'_> {
         let (name, fix) = (self.name, self.begun.fix);
         let percent = |share: f64| format!("{:.0} %", (100.0 * share).ceil());
         notes.push(format!(
-            "{} fails in less than {} of runs (99 %, by its own {}); a failure rarer than that may {}",
+            "{} fails in less than {} of runs (99 % confidence, from its {}); a rarer failure may {}",
             name(edge.last_good),
             percent(edge.last_good_rate_below),
             count(state.tally(edge.last_good).runs(), "run"),
-            if fix { "still be there" } else { "be older" }
+            if fix { "still exist" } else { "have existed before" }
         ));
         notes.extend(self.several_ways(edge.first_bad));
         notes.extend(self.others(state));
@@ -248,7 +251,8 @@ impl Sentences<'_> {
         if let Some(gap) = gap.filter(|gap| *gap > 0) {
             let from_good = if fix { "after" } else { "before" };
             notes.push(format!(
-                "{} of the {} {from_good} the change were tested; another bad stretch of up to {gap} could hide between them",
+                "{} of the {} {from_good} the change were tested; up to {gap} consecutive bad ones could be \
+                 undetected between them",
                 tested.len(),
                 count(edge.first_bad, "point")
             ));
@@ -319,10 +323,14 @@ impl Sentences<'_> {
         let end = self.counted(last);
         let name = self.name;
         if one.len() > 1 {
-            return Some(format!("{} failed in several ways: {}", name(first_bad), all(first_bad)));
+            return Some(format!(
+                "{} failed with several signatures: {}",
+                name(first_bad),
+                all(first_bad)
+            ));
         }
         (last != first_bad && !end.is_empty() && one != end)
-            .then(|| format!("{} failed in other ways: {}", name(last), all(last)))
+            .then(|| format!("{} failed with other signatures: {}", name(last), all(last)))
     }
 }
 
@@ -366,7 +374,7 @@ fn left(posterior: &Posterior, state: &State, seen: &[PointObservation]) -> Stri
     let (runs, builds) = (left.runs.round() as u32, left.builds.round() as u32);
     let of =
         if builds > 0 { format!(" and {}", count(builds, "new build")) } else { String::new() };
-    format!("about {}{of} left, {}", count(runs, "run"), how_long(seconds))
+    format!("about {}{of} remaining, {}", count(runs, "run"), how_long(seconds))
 }
 
 /// Returns a line about a new observation and the current state of the search.
@@ -385,7 +393,7 @@ pub fn progress(
             let posterior = Posterior::from_state(state);
             let (good, bad, _) = posterior.range();
             let (good, bad, left) = (name(good), name(bad), left(&posterior, state, seen));
-            text.push_str(&format!("  if stopped now: between {good} and {bad}; {left}"));
+            text.push_str(&format!("  answer if stopped now: between {good} and {bad}; {left}"));
         }
     }
     text
@@ -433,26 +441,29 @@ mod tests {
         check(
             false,
             &worse,
-            "it gets worse between b6 and b7; before that it fails more rarely, in about 10 %",
+            "the failure becomes more frequent between b6 and b7; before, it occurs in about 10 %",
         );
-        let better = "it gets better between b7 and b6; after that it still fails, in about 10 % of runs, and that \
-                      ends between b3 and b2";
+        let better = "the failure becomes rarer between b7 and b6; it then still occurs in about 10 % of runs, and ends between b3 and b2";
         check(true, &worse, better);
         check(
             false,
             &Answer::Increase { edge: edge(6) },
-            "it gets worse between b6 and b7; before that it failed too, in 0 of 0 runs",
+            "the failure becomes more frequent between b6 and b7; before, it also occurred, in 0 of 0 runs",
         );
-        check(true, &Answer::Increase { edge: edge(6) }, "it gets better between b7 and b6; after");
+        check(
+            true,
+            &Answer::Increase { edge: edge(6) },
+            "the failure becomes rarer between b7 and b6; after",
+        );
         check(
             false,
             &several,
-            "not one change: it breaks between b2 and b3, and again between b6 and b7",
+            "several changes: broken between b2 and b3, and again between b6 and b7",
         );
         check(
             true,
             &several,
-            "not one change: it is fixed between b7 and b6, and again between b3 and b2",
+            "several changes: fixed between b7 and b6, and again between b3 and b2",
         );
     }
 }

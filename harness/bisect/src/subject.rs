@@ -255,7 +255,7 @@ fn exec(
 pub(crate) fn no_axis(case: &Case, trial: &Trial, name: &str) -> OptionError {
     let names = trial.values.iter().map(|(axis, _)| &**axis);
     let help = match trial.values.is_empty() {
-        true => "it has no matrix".to_owned(),
+        true => "the case has no matrix".to_owned(),
         false => engine::case_names::meant(name, names),
     };
     OptionError::UnknownAxis(case.id.clone(), name.to_owned(), help)
@@ -359,7 +359,7 @@ fn stray(file: &Path) -> Option<String> {
         return None;
     }
     Some(match witnesses.iter().find_map(Witness::hip) {
-        Some(hip) => format!("the program loaded {} and never reached the device", hip.path),
+        Some(hip) => format!("the program loaded {} but never used the device", hip.path),
         None => "the program never used the device".to_owned(),
     })
 }
@@ -424,7 +424,7 @@ fn of_command(
         Ended::Stopped { reason: Reason::Cancelled, .. } => return None,
         Ended::Stopped { reason: Reason::Total, .. } => {
             let identity = FailureIdentity::Named(format!("hang:{PROGRAM}"));
-            (failed(Outcome::Hang, identity), "out of time".to_owned())
+            (failed(Outcome::Hang, identity), "time limit exceeded".to_owned())
         }
         Ended::SpawnFailed(error) => {
             (RunResult::Trouble, format!("cannot start `{program}`: {error}"))

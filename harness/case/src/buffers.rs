@@ -45,8 +45,8 @@ pub(crate) fn read_buffer(
         let at = fields.get("fill").map_or(node.at, |n| n.at);
         reader.mistake_with_help(
             at,
-            "`fill: zero` is done by hipMemset, which does not take pageable host memory",
-            Some("`fill: pattern` is done by the host".into()),
+            "`fill: zero` uses hipMemset, which does not accept pageable host memory",
+            Some("`fill: pattern` writes from the host".into()),
         );
     }
     // The steps of the case allocate and free stream-ordered memory, so the set-up cannot write guards around it.

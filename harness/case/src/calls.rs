@@ -65,7 +65,7 @@ fn read_block(reader: &mut Reader, scope: &mut Scope, node: &Node) -> Vec<Step> 
 fn can_give(function: &str, returns: Option<&Names>, gives: &Names) -> Result<(), String> {
     let known = plan::hip_function(function);
     if !known.is_some_and(|known| known.gives_text || known.first_given().is_some()) {
-        return Err(format!("`{function}` gives no value"));
+        return Err(format!("`{function}` returns no value"));
     }
     let refused =
         returns.iter().flat_map(|by| &by.0).filter(|(_, names)| !plan::accepts_success(names));
@@ -74,7 +74,8 @@ fn can_give(function: &str, returns: Option<&Names>, gives: &Names) -> Result<()
     match both.find(|(range, given)| range.overlaps(given)) {
         None => Ok(()),
         Some((range, _)) => Err(format!(
-            "`{function}` gives nothing where it refuses, on ROCm {range}; write `gives` for the other versions alone"
+            "`{function}` returns no value where it must fail, on ROCm {range}; write `gives` only for the other \
+             versions"
         )),
     }
 }
@@ -98,7 +99,7 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
             // Any `for_each` in a list of steps has been expanded before, so this one is in a place where it is not
             // allowed.
             crate::for_each::WORD => {
-                return reader.mistake(key.at, "`for_each` is one of a list of steps");
+                return reader.mistake(key.at, "`for_each` must be an entry of a list of steps");
             }
             text => match verbs().find(|verb| verb.name == text) {
                 Some(_) if verb.is_some() => {
@@ -145,7 +146,7 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
         if stated.clone().any(|name| name != "any") && call.functions(&Plan::nothing()).is_empty() {
             let key = entries.iter().find(|(key, _)| key.text == "returns");
             let at = key.map_or(node.at, |(key, _)| key.at);
-            return reader.mistake(at, format!("`{}` has no status", verb.name));
+            return reader.mistake(at, format!("`{}` returns no status", verb.name));
         }
         if let (Call::Hip { function, .. }, Some(gives)) = (&call, &gives)
             && let Err(why) = can_give(function, returns.as_ref(), gives)

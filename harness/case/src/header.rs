@@ -252,7 +252,7 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         if matches!(&node.value, yaml::Value::Scalar(link) if upstream.contains(link)) {
             reader.mistake(
                 node.at,
-                "this issue is in `upstream` too: leave it there if a trial can show it, else here",
+                "this issue is also in `upstream`; keep it there if a trial can show the issue, else keep it here",
             );
         }
     }
@@ -261,7 +261,7 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         reader.mistake_with_help(
             fields.at,
             "a case needs a source",
-            Some("give `upstream` (issues that it can show), `related` (other issues) or `source` (documents)".into()),
+            Some("give `upstream` (issues that the case can show), `related` (other issues) or `source` (documents)".into()),
         );
     }
     let body = program::of(&root);
@@ -309,7 +309,7 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     if fields.get("faults").is_none_or(|n| reader.list(n).is_empty()) {
         reader.mistake_with_help(
             fields.get("faults").map_or(fields.at, |node| node.at),
-            "a case needs at least one fault that turns it red",
+            "a case needs at least one fault that makes it fail",
             Some(
                 "a test that cannot fail proves nothing; see `rocrepro case explain --faults`"
                     .into(),
@@ -426,7 +426,7 @@ fn read_fault(
     let text = reader.text(name, "a fault")?;
     let Ok(fault) = text.parse::<Fault>() else {
         let help = suggest(text, Fault::ALL.iter().map(|f| f.name()));
-        reader.mistake_with_help(name.at, format!("no fault is called `{text}`"), help);
+        reader.mistake_with_help(name.at, format!("unknown fault `{text}`"), help);
         return None;
     };
     let mut planted = Planted::from(fault);

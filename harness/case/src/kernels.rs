@@ -42,7 +42,7 @@ pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Ke
         if let Some(source) = fields.get("source") {
             own.source = reader.text(source, "`source`").map(str::to_owned);
         } else if !kernels.contains_key(name) {
-            let message = format!("{what} needs `source`, or a file `{name}.hip` beside the case");
+            let message = format!("{what} needs `source`, or a file `{name}.hip` next to the case");
             reader.mistake(node.at, message);
         }
         if let Some(options) = fields.get("options") {
@@ -51,8 +51,9 @@ pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Ke
         computes = fields.get("computes");
     }
     if own.source.is_some() && kernels.contains_key(name) && plan::kernel(name).is_none() {
-        let message =
-            format!("`{name}` has a source here and in `{name}.hip` beside the case; keep one");
+        let message = format!(
+            "`{name}` has a source here and in `{name}.hip` next to the case; keep one of them"
+        );
         reader.mistake(key.at, message);
     }
     if let Some(computes) = computes {
@@ -68,8 +69,8 @@ fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<S
     let before = reader.mistakes.len();
     let Some(parameters) = own_parameters(source, name) else {
         let message = format!(
-            "the parameters of kernel `{name}` cannot be read from its source, so `computes` cannot be used; compare its output \
-             by `equal`"
+            "the parameters of kernel `{name}` cannot be read from its source, so `computes` cannot be used; compare \
+             its output with `equal`"
         );
         let help = "give each parameter a type in plain words and a name that is not itself a type, as `half` is";
         reader.mistake_with_help(node.at, message, Some(help.to_owned()));
@@ -96,7 +97,7 @@ fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<S
         let has_formula = outputs.iter().any(|out| parameters[*out].name == parameter.name);
         if written && !has_formula && reader.mistakes.len() == before {
             let message = format!(
-                "kernel `{name}` may write `{0}` too; say what that is, or make it a pointer to `const`",
+                "kernel `{name}` can also write `{0}`; add a formula for `{0}`, or make it a pointer to `const`",
                 parameter.name
             );
             reader.mistake(node.at, message);

@@ -261,7 +261,7 @@ fn assemble(
             match other {
                 Some((key, _)) => reader.mistake(
                     key.at,
-                    "`expect` takes `check`, `equal` and `differ`; other steps go to `steps`",
+                    "`expect` allows only `check`, `equal` and `differ`; write other steps under `steps`",
                 ),
                 None => read_step(reader, &mut scope, item, &mut body),
             }
@@ -301,7 +301,7 @@ fn read_environment(reader: &mut Reader, fields: &Fields<'_>) -> BTreeMap<String
     if let Some(node) = fields.get("environment") {
         for (key, value) in reader.entries(node, "`environment`").unwrap_or_default() {
             if key.text.is_empty() || key.text.contains(['=', '\0']) {
-                reader.mistake(key.at, format!("no variable can be called `{}`", key.text));
+                reader.mistake(key.at, format!("`{}` is not a valid name of a variable", key.text));
             }
             if let Some(text) = reader.text(value, "a variable") {
                 environment.insert(key.text.clone(), text.to_owned());

@@ -187,7 +187,7 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
                 reader.mistake(
                     value.at,
                     format!(
-                        "value `{v}` must not have any of `, [ ] =`, which trial ids are made of"
+                        "value `{v}` must not have any of `, [ ] =`, which separate the parts of trial ids"
                     ),
                 );
             }

@@ -122,7 +122,10 @@ impl Scope<'_> {
     pub(crate) fn stream(&mut self, reader: &mut Reader, node: &Node) -> Option<String> {
         let name = reader.text(node, "a stream")?;
         if name == "device" {
-            reader.mistake(node.at, "no stream is called `device`: `sync: device` means them all");
+            reader.mistake(
+                node.at,
+                "a stream cannot be named `device`, because `sync: device` means all streams",
+            );
             return None;
         }
         if name != DEFAULT_STREAM {

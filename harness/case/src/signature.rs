@@ -123,7 +123,7 @@ fn signature_of(
 ) -> Result<(), Wrong> {
     let (kind, rest) = text.split_once(':').map_or((text, None), |(kind, rest)| (kind, Some(rest)));
     let Some((_, parts)) = kinds.iter().find(|(name, _)| *name == kind) else {
-        let message = format!("no failure is called `{kind}`");
+        let message = format!("unknown kind of failure `{kind}`");
         return Err((message, suggest(kind, kinds.iter().map(|(name, _)| *name))));
     };
     let form = || Some(format!("write `{}`, or end with `*`", form(kind, parts)));
@@ -133,7 +133,7 @@ fn signature_of(
     for (n, text) in given.iter().enumerate() {
         let (name, open) = text.strip_suffix('*').map_or((*text, false), |name| (name, true));
         let Some(part) = parts.get(n) else {
-            return Err((format!("`{kind}` takes nothing after it"), None));
+            return Err((format!("`{kind}` must be the end of the signature"), None));
         };
         if name.contains('*') || open && n + 1 < given.len() {
             return Err((
@@ -148,7 +148,7 @@ fn signature_of(
         api = name;
     }
     if given.len() < parts.len() {
-        return Err((format!("`{text}` is the beginning of a signature"), form()));
+        return Err((format!("`{text}` is only the beginning of a signature"), form()));
     }
     Ok(())
 }

@@ -61,7 +61,7 @@ const VARIABLES: &[&str] = &[
 ];
 
 const HELP: &str =
-    "a case from elsewhere may not do this; if you trust it as a program, give `--trust`";
+    "an untrusted case may not do this; if you trust it like a program of your own, add `--trust`";
 
 /// Maximum total size in bytes of the kernel sources of all trials of an untrusted case. The sources are read before
 /// any trial runs.
@@ -71,15 +71,14 @@ const MOST_KERNELS: usize = 256 << 20;
 pub fn foreign(case: &Case) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     if let Some((key, _)) = program::of(case.body()) {
-        let message = "a program can do all that its user can".to_owned();
+        let message = "a program can do everything that its user can".to_owned();
         found.push(Diagnostic { at: key.at, message, help: Some(HELP.to_owned()) });
     }
     for (key, node) in entries(case.body(), "environment") {
         if !VARIABLES.contains(&key) {
             let meant = suggest(key, VARIABLES.iter().copied());
             let help = meant.map_or(HELP.to_owned(), |meant| format!("{meant} {HELP}"));
-            let message =
-                format!("`{key}` is not among the variables that a case from elsewhere may set");
+            let message = format!("an untrusted case may not set the variable `{key}`");
             found.push(Diagnostic { at: node, message, help: Some(help) });
         }
     }

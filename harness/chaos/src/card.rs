@@ -135,7 +135,7 @@ impl Cards {
             format!("no further trial runs on {dead}: the GPU did not pass the health check");
         let right = code == 0
             && said.contains(&left_out)
-            && said.contains("with the same stack 0000:03:00.0 did")
+            && said.contains("0000:03:00.0 passed it with the same stack")
             && said.contains(&format!("{TRIALS} passed"));
         let _ = fs::remove_dir_all(&machine.folder);
         if right { Ok(()) } else { Err(format!("exit code {code}\n{said}")) }
@@ -199,7 +199,7 @@ impl Cards {
                         machine.boot();
                     }
                 }
-                CommandEnd::With(code, said) if said.contains("no further trial began") => {
+                CommandEnd::With(code, said) if said.contains("no further trial was started") => {
                     stopped(code, &said, &machine, fates, mends)
                         .map_err(|why| told(why, &machine))?;
                     machine.boot();
@@ -307,7 +307,7 @@ fn stopped(
         return Err("it stopped, although the card was mended".to_owned());
     }
     let blamed = format!("`card/t[n={culprit}]` of run ");
-    let others = said.matches("is the suspect").count();
+    let others = said.matches("the suspected cause is").count();
     match said.lines().filter(|line| line.contains(&blamed)).count() {
         0 => Err(format!("trial {culprit} is not blamed")),
         _ if others == 0 => Err("no suspect is named".to_owned()),
@@ -394,7 +394,9 @@ fn blame(record: &Value, fate: &PlannedTrial, name: &str, mends: bool) -> Option
         _ if mends && !fate.stays() => {
             after.starts_with("it did not work: the health check passed only after `sh -c ")
         }
-        _ => after.contains(&format!("`{name}` of run ")) && after.contains("is the suspect"),
+        _ => {
+            after.contains(&format!("`{name}` of run ")) && after.contains("the suspected cause is")
+        }
     };
     (!right).then(|| format!("{name}, which {}: of the card after it: {after:?}", fate.action))
 }

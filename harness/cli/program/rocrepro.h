@@ -170,7 +170,7 @@ template <class T, class Differs>
 bool compare(const std::string &name, const std::vector<T> &got, const std::vector<T> &right,
              const std::vector<T> &before, int line, Differs differs) {
   if (got.size() != right.size()) {
-    Wrong bad{"data", "shape", std::to_string(got.size()) + " values, right would be " + std::to_string(right.size()), {}};
+    Wrong bad{"data", "shape", std::to_string(got.size()) + " values, expected " + std::to_string(right.size()), {}};
     return told(name, line, &bad);
   }
   if (got.empty()) {
@@ -230,7 +230,7 @@ inline bool holds(const std::string &name, bool truth, const std::string &text =
 inline bool status(const std::string &name, hipError_t got, hipError_t right = hipSuccess, int line = __builtin_LINE()) {
   if (got == right) return told(name, line, nullptr);
   std::string answer = hipGetErrorName(got);
-  Wrong bad{"answer", answer, "answers " + answer + ", right would be " + hipGetErrorName(right), {}};
+  Wrong bad{"answer", answer, "answers " + answer + ", expected " + hipGetErrorName(right), {}};
   return told(name, line, &bad);
 }
 
@@ -238,7 +238,7 @@ inline bool status(const std::string &name, hipError_t got, hipError_t right = h
 template <class T>
 bool status(const std::string &name, T got, T right = T(0), int line = __builtin_LINE()) {
   auto number = [](T of) { return std::to_string(static_cast<long long>(of)); };
-  Wrong bad{"answer", number(got), "answers " + number(got) + ", right would be " + number(right), {}};
+  Wrong bad{"answer", number(got), "answers " + number(got) + ", expected " + number(right), {}};
   return told(name, line, got == right ? nullptr : &bad);
 }
 

@@ -178,11 +178,11 @@ def _compare(name, got, right, differs, before=None, poison=None):
     if type(got) is bytes and type(right) is bytes and got and got == right:
         return _told(name, None)
     if shape(got) != shape(right):
-        text = "its shape is %s, right would be %s" % (shape(got), shape(right))
+        text = "its shape is %s, expected %s" % (shape(got), shape(right))
         return _told(name, _bad("shape", text))
     got, right = flat(got), flat(right)
     if len(got) != len(right):
-        return _told(name, _bad("shape", "%d values, right would be %d" % (len(got), len(right))))
+        return _told(name, _bad("shape", "%d values, expected %d" % (len(got), len(right))))
     if all(value is None for value in right):
         return _told(name, _bad("nothing", "it compares nothing: there are no values"))
     wrong = [i for i, (a, b) in enumerate(zip(got, right)) if a != b and differs(a, b)]
@@ -256,7 +256,7 @@ def status(name, got, right=0, word=str):
     """What a function answers; `word` gives the name of a status."""
     if got == right:
         return _told(name, None)
-    text = "answers %s, right would be %s" % (word(got), word(right))
+    text = "answers %s, expected %s" % (word(got), word(right))
     return _told(name, _bad(word(got), text, about="answer"))
 
 
@@ -268,9 +268,9 @@ def raises(name, exception, function, *arguments):
         return _told(name, None)
     except Exception as other:
         got = type(other).__name__
-        text = "raises %s (%s), right would be %s" % (got, other, exception.__name__)
+        text = "raises %s (%s), expected %s" % (got, other, exception.__name__)
         return _told(name, _bad(got, text, about="answer"))
-    return _told(name, _bad("none", "raises nothing, right would be %s" % exception.__name__, about="answer"))
+    return _told(name, _bad("none", "raises nothing, expected %s" % exception.__name__, about="answer"))
 
 
 def given_back(name, before, after):

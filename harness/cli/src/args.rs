@@ -60,7 +60,7 @@ pub(crate) use self::{
 
 const EXAMPLES: &str = "\
 Examples:
-  rocrepro run --rocm debian:7.2.4           fetch ROCm 7.2.4, run every case
+  rocrepro run --rocm debian:7.2.4           fetch ROCm 7.2.4 and run every case
   rocrepro run copies --rocm /opt/rocm       one family, on an installed ROCm
   rocrepro exec ./my-hip-program             your program on the emulated device
   rocrepro case explain graphs/long-chain    what a case does and why
@@ -75,7 +75,7 @@ Examples:
   rocrepro run copies --rocm debian:6.4.3 --gfx gfx90a --record runs.jsonl
   rocrepro run 'copies/small-sizes[bytes=2,host=pinned]' --trials
   rocrepro run copies/tensors --fault copy.zero,probability=0.1,seed=7 --repeat 20
-  rocrepro run capture --schedule lazy        work is done as late as is legal; seeded=7 for a random order
+  rocrepro run capture --schedule lazy        run work as late as is legal; seeded=7: in a random order
   rocrepro run copies --launcher 'srun -n1'   start each trial through a batch system
 
 Exit codes: 0 as expected, 1 unexpected result, 2 usage, 3 no verdict, 4 nothing ran.";
@@ -85,9 +85,9 @@ Examples:
   rocrepro prove                        all cases, each under its declared faults
   rocrepro prove copies/small-sizes     one case
   rocrepro prove graphs --rocm debian:6.4.3 --gfx gfx1100
-  rocrepro prove copies --schedules 8   and in eight further legal orders of the work
+  rocrepro prove copies --schedules 8   also in eight further legal orders of the work
 
-Exit codes: 0 proven, 1 a case stays green under a fault or is red without, 2 usage, 3 no verdict, 4 nothing ran.";
+Exit codes: 0 proven, 1 a case misses a fault or fails without one, 2 usage, 3 no verdict, 4 nothing ran.";
 
 const COMPLETIONS: &str = "\
 Examples:
@@ -95,8 +95,8 @@ Examples:
   rocrepro completions zsh > ~/.zfunc/_rocrepro
   rocrepro completions fish > ~/.config/fish/completions/rocrepro.fish
 
-The script completes commands, options, cases and their trials, stacks, architectures, libraries and faults. It calls rocrepro for the
-words, so it stays right when rocrepro changes.";
+The script completes commands, options, cases and their trials, stacks, architectures, libraries and faults. It asks
+rocrepro for the words, so it does not become outdated.";
 
 const MAN: &str = "\
 Examples:
@@ -227,16 +227,16 @@ pub(crate) struct Mirrors {
 /// Options about the stack and the device that a program runs on.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Target {
-    /// The ROCm to run on, by any spelling of a stack
+    /// The ROCm stack to run on
     #[arg(long, value_name = "SPEC", env = "ROCREPRO_ROCM", default_value = "debian:7.2.4", help = rocm(), long_help = rocm_in_full())]
     pub(crate) rocm: String,
 
     /// Fetch these libraries with the stack; hiprand, hipblaslt, rocblas, ...; dev (headers and compiler), tests (AMD's
-    /// own); or all that a framework needs: cupy, jax, llama (6.4.3 only), onnxruntime, triton
+    /// own); or everything that a framework needs: cupy, jax, llama (6.4.3 only), onnxruntime, triton
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub(crate) with: Vec<String>,
 
-    /// The device below the HIP runtime; `auto` takes a GPU if there is one
+    /// The device below the HIP runtime; `auto` uses a GPU if this machine has one
     #[arg(long, value_enum, default_value_t = DeviceKind::Auto, env = "ROCREPRO_DEVICE_KIND")]
     pub(crate) device: DeviceKind,
 
@@ -352,7 +352,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE")]
     pub(crate) tap: Option<PathBuf>,
 
-    /// Show each trial instead of a line per case
+    /// Show a line for each trial instead of each case
     #[arg(long)]
     pub(crate) trials: bool,
 
@@ -364,7 +364,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) known: Baselines,
 
-    /// Begin no trial after the first unexpected failure
+    /// Start no further trial after the first unexpected failure
     #[arg(long)]
     pub(crate) fail_fast: bool,
 
@@ -372,7 +372,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_hangs: Option<u32>,
 
-    /// Begin no trial after this many seconds; `--resume` continues the run
+    /// Start no further trial after this many seconds; `--resume` continues the run
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget_seconds: Option<u32>,
 
@@ -394,17 +394,17 @@ pub(crate) struct Emulation {
     #[arg(long, value_name = "SCHEDULE", default_value = "eager")]
     pub(crate) schedule: String,
 
-    /// Report kernels and copies that use memory wrongly; that is, out of bounds, after it was freed, before it was
-    /// written, or in a race. This is slow. Each mistake is reported once, and the work continues as on hardware;
-    /// `--sanitize=stop` stops at the first mistake
+    /// Report kernels and copies that access memory out of bounds, after it was freed, before it was written, or in a
+    /// race. This is slow. Each mistake is reported once, and the work continues as on hardware; `--sanitize=stop`
+    /// stops at the first mistake
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     pub(crate) sanitize: Option<String>,
 
     /// Set up the emulated device: `memory=256M`, `gtt=1G` (memory of an APU in addition to its carve-out),
-    /// `devices=2`, `large-bar=yes` (the host reaches all device memory; docs/device-options.md has the defaults),
-    /// `threads=4` (threads that execute the workgroups of a kernel; accesses of different workgroups to the same bytes
-    /// then have no fixed order; the sanitizer uses one thread), `patience=60` (seconds that a kernel may work without
-    /// progress before the device reports a hang; default 10)
+    /// `devices=2`, `large-bar=yes` (the host can access all device memory; for the defaults see
+    /// docs/device-options.md), `threads=4` (threads that execute the workgroups of a kernel; accesses of different
+    /// workgroups to the same bytes then have no fixed order; the sanitizer uses one thread), `patience=60` (seconds
+    /// without progress after which the device reports a kernel as hung; default 10)
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) device_option: Vec<String>,
 }

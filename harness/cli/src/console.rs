@@ -72,34 +72,34 @@ impl Console {
 fn text(event: &EngineEvent<'_>) -> Option<String> {
     Some(match event {
         EngineEvent::EnvironmentRemade { folder } => {
-            format!("`{}` was never finished and is made again", folder.display())
+            format!("`{}` is incomplete; creating it again", folder.display())
         }
         EngineEvent::UnfinishedTrials { file, trials, last } => {
             let file = shell::quote(&file.display().to_string());
             format!(
-                "warning: {file}: {} began in an earlier run and never ended, the last one {last}; `rocrepro records unfinished {file}` \
-                 tells more",
+                "warning: {file}: {} of an earlier run started and never finished (last: {last}); run `rocrepro \
+                 records unfinished {file}` for details",
                 count(*trials, "trial")
             )
         }
         EngineEvent::ReleaseByName { doubt, version } => {
-            format!("warning: {doubt}; ROCm {version} is what the name of its libamdhip64 says")
+            format!("warning: {doubt}; assuming ROCm {version}, from the name of its libamdhip64")
         }
         EngineEvent::ReleaseByRuntime { doubt, version } => {
-            format!("warning: {doubt}; ROCm {version} is what its HIP runtime says")
+            format!("warning: {doubt}; assuming ROCm {version}, as its HIP runtime reports")
         }
         EngineEvent::ReleaseUnknown { doubt, why, assumed } => {
             let why = why.map_or_else(String::new, |why| format!(" ({why})"));
             format!(
-                "warning: the ROCm version is not known: {doubt}, and its HIP runtime does not say it{why}. Of known \
-                 windows only those of every version count, no case is skipped for a version that it needs, and \
-                 programs are exported as for ROCm {assumed}"
+                "warning: unknown ROCm version: {doubt}, and its HIP runtime does not report it{why}. Expected \
+                 failures count only if they apply to every version, no case is skipped because of its required \
+                 version, and programs are exported for ROCm {assumed}"
             )
         }
         EngineEvent::GpuLeftOut { name, why } => format!("no further trial runs on {name}: {why}"),
         EngineEvent::HealthCheckFails { why } => format!(
-            "warning: the health check does not pass on this stack ({why}), so a GPU that no longer works after a \
-             trial is not told from ROCm's own failures"
+            "warning: the health check does not pass on this stack ({why}), so rocrepro cannot distinguish a GPU that \
+             a trial broke from failures of ROCm"
         ),
         EngineEvent::Recovered { command, ended, stderr } => {
             format!("`{command}` {ended}\n{}", stderr.trim_end()).trim_end().to_owned()

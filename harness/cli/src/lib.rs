@@ -56,7 +56,7 @@ pub fn main() -> ExitCode {
         Ok(Ok(code)) => code,
         Ok(Err(panic)) => std::panic::resume_unwind(panic),
         Err(error) => {
-            let stop = Stop::no_verdict(format!("error: no thread could be started: {error}"));
+            let stop = Stop::no_verdict(format!("error: cannot start a thread: {error}"));
             outputs::stopped(&stop)
         }
     }

@@ -44,10 +44,13 @@ impl Fetching {
             }
             BuildEvent::Download { name, done, total } => self.download(name, done, total),
             BuildEvent::Retry { reason, after } => {
-                outputs::note(format_args!("{reason}; again in {:.0} s", after.as_secs_f64()));
+                outputs::note(format_args!(
+                    "{reason}; trying again in {:.0} s",
+                    after.as_secs_f64()
+                ));
             }
             BuildEvent::Evicted { id } => {
-                outputs::note(format_args!("{id} was removed to make room"))
+                outputs::note(format_args!("removed {id} to free disk space"))
             }
             _ => {}
         }
@@ -120,11 +123,11 @@ impl View {
     pub(crate) fn show(&self, event: FetchEvent<'_>) {
         let (stage, text, position) = match event {
             FetchEvent::Waiting { holder } => {
-                ("wait", format!("{holder} is fetching it; waiting"), None)
+                ("wait", format!("waiting for {holder}, which is fetching it"), None)
             }
             FetchEvent::Moved { package } => (
                 "moved",
-                format!("no mirror has {package} any more; looking for its current version"),
+                format!("no mirror has {package} any more; searching for its current version"),
                 None,
             ),
             FetchEvent::Download { done, total } => {

@@ -61,7 +61,7 @@ impl TryFrom<&Target> for SessionOptions {
         }
         let launcher = shell::split(on.launcher.as_deref().unwrap_or_default());
         let launcher = launcher.unwrap_or_else(|error| {
-            problems.push(format!("error: `--launcher` is no command of a shell: {error}"));
+            problems.push(format!("error: `--launcher` is not a valid shell command: {error}"));
             Vec::new()
         });
         let Ok(arch) = arch else { return Err(Stop::usage(problems.join("\n"))) };
@@ -90,10 +90,10 @@ impl TryFrom<&On> for SessionOptions {
         let recovery = shell::split(on.recover.as_deref().unwrap_or_default());
         let recovery = match recovery {
             Ok(words) if words.is_empty() && on.recover.is_some() => {
-                Err(Stop::usage("error: `--recover` names no command"))
+                Err(Stop::usage("error: `--recover`: empty command"))
             }
             words => words.map_err(|error| {
-                Stop::usage(format!("error: `--recover` is no command of a shell: {error}"))
+                Stop::usage(format!("error: `--recover` is not a valid shell command: {error}"))
             }),
         };
         // An unknown Python environment is reported here. Otherwise each trial that needs one would be skipped.
@@ -124,7 +124,7 @@ fn resources(texts: &[String]) -> Result<BTreeMap<Resource, Limit>, Stop> {
     let read = |text: &String| {
         let (name, limit) = text
             .split_once('=')
-            .ok_or_else(|| format!("`--limit {text}` is not NAME=VALUE, such as stack=64M"))?;
+            .ok_or_else(|| format!("`--limit {text}` is not NAME=VALUE, for example stack=64M"))?;
         let resource: Resource = name.parse()?;
         Ok((resource, Limit::parse(resource, limit)?))
     };

@@ -103,7 +103,7 @@ impl Ticker {
     fn line(&self, now: Instant) -> String {
         let (over, all) = (self.bar.position(), self.bar.length().unwrap_or_default());
         let after = how_long((now - self.begun).as_secs_f64());
-        let line = format!("{over} of {} over after {after}", count(all as usize, "trial"));
+        let line = format!("{over} of {} finished after {after}", count(all as usize, "trial"));
         let running = self.running.lock();
         let longest = running.values().min_by_key(|(begun, _)| *begun);
         match longest.filter(|(begun, _)| now - *begun > PAUSE / 2) {

@@ -214,7 +214,12 @@ pub struct UnknownArch(pub String);
 impl fmt::Display for UnknownArch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known: Vec<_> = Arch::ALL.iter().map(|a| a.name()).collect();
-        write!(f, "no emulated architecture is called `{}`; there are {}", self.0, known.join(", "))
+        write!(
+            f,
+            "unknown architecture `{}`; the emulated device supports {}",
+            self.0,
+            known.join(", ")
+        )
     }
 }
 

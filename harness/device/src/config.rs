@@ -137,7 +137,7 @@ impl Config {
         let strange = self.gtt > 0 && !self.arch.is_apu();
         strange.then(|| {
             let apus: Vec<_> = Arch::ALL.iter().filter(|a| a.is_apu()).map(|a| a.name()).collect();
-            format!("{} has no GTT, which is of APUs: {}", self.arch, apus.join(", "))
+            format!("{} has no GTT, which only APUs have: {}", self.arch, apus.join(", "))
         })
     }
 
@@ -369,7 +369,7 @@ mod tests {
         let mistake = config(Arch::Gfx1100, 1).mistake();
         assert_eq!(
             mistake.as_deref(),
-            Some("gfx1100 has no GTT, which is of APUs: gfx1103, gfx1150, gfx1151, gfx1152")
+            Some("gfx1100 has no GTT, which only APUs have: gfx1103, gfx1150, gfx1151, gfx1152")
         );
         assert_eq!(config(Arch::Gfx1151, u64::MAX).total_memory(), u64::MAX);
     }

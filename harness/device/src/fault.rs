@@ -139,105 +139,112 @@ faults! {
     CopyLostSmallSlot "copy.lost-small-slot" Device
         "Every second host-to-device copy of at most 64 bytes arrives as zeros, as when two staging slots share a cache line."
     CopyTorn "copy.torn" Device
-        "The last bytes of a copy (a quarter of it, 1 to 64 bytes) are not written."
+        "The last bytes of a copy (a quarter of the copy, 1 to 64 bytes) are not written."
     CopyMisplaced "copy.misplaced" Device (bytes: number(4, 1, 65536))
-        "A copy arrives `bytes` bytes behind its place, and its end is cut off."
+        "A copy is written `bytes` bytes after its target address, without its last bytes."
     CopyLate "copy.late" Device (ms: number(20, 1, HOUR))
-        "A copy signals completion at once, and its bytes are fetched and arrive `ms` milliseconds later."
+        "A copy signals completion immediately, but reads and writes its bytes `ms` milliseconds later."
     CopyOverrun "copy.overrun" Device (bytes: number(16, 1, 256))
-        "A copy writes `bytes` zero bytes behind its end, where the device has memory there."
+        "A copy also writes `bytes` zero bytes after its end, if the device has memory there."
     CopyPageFault "copy.page-fault" Device
         "A copy touches memory that is not mapped."
     CopyTwice "copy.twice" Device
-        "A copy is carried out again behind the next copy to the same place."
+        "A copy is executed again after the next copy to the same address."
     CacheStale "cache.stale" Device (bytes: number(128, 1, 65536))
-        "The first `bytes` bytes of a copy to the device are seen by kernels only from the second dispatch on, as when a cache line is not invalidated."
+        "Kernels see the first `bytes` bytes of a copy to the device only from the second dispatch on, as if a cache \
+         line were not invalidated."
     SdmaZero "sdma.zero" Device
-        "The copy engine writes zeros; copies that the runtime makes with kernels arrive whole."
+        "The copy engine writes zeros; copies that the runtime executes with kernels are correct."
     KernelDrop "kernel.drop" Device
         "A kernel dispatch completes without being executed."
     KernelStaleArgs "kernel.stale-args" Device
         "A kernel runs with the argument bytes of the previous dispatch of the same kernel."
     KernelWrongArgs "kernel.wrong-args" Device (byte: number(20, 0, 4095))
-        "A kernel runs with the lowest bit of the byte `byte` of its arguments flipped, counted round where they are fewer."
+        "A kernel runs with the lowest bit of byte `byte` of its arguments flipped; `byte` is taken modulo the size \
+         of the arguments."
     KernelTwice "kernel.twice" Device
-        "A kernel dispatch is executed two times."
+        "A kernel dispatch is executed twice."
     LaunchSlow "launch.slow" Device (factor: number(10, 2, 1_000_000)) (ms: number(3000, 0, HOUR)) (from: number(3, 1, 1_000_000))
-        "Kernel dispatches from number `from` on take `factor` times as long, and `ms` milliseconds more."
+        "Kernel dispatches from number `from` on take `factor` times as long, plus `ms` milliseconds."
     KernelPageFault "kernel.page-fault" Device
         "A kernel touches memory that is not mapped."
     KernelWrongUnit "kernel.wrong-unit" Device (unit: number(0, 0, 303))
-        "One compute unit computes wrongly: the first work-item of each wave that runs on unit `unit`, counted round where there are fewer, takes itself for the second."
+        "One compute unit is faulty: on unit `unit` (modulo the number of units), the first work-item of each wave \
+         uses the index of the second."
     ModuleZeroed "module.zeroed" Device
         "The variables of a loaded module are zero, whatever their initial values are."
     SignalStuck "signal.stuck" Device
-        "The completion signal of a dispatch or copy is never lowered, so a wait for it hangs."
+        "The completion signal of a dispatch or copy is never decremented, so a wait for the signal hangs."
     SignalEarly "signal.early" Device (ms: number(20, 1, HOUR))
-        "The completion signal of a dispatch is lowered `ms` milliseconds before the kernel runs."
+        "The completion signal of a dispatch is decremented `ms` milliseconds before the kernel runs."
     QueueBarrierIgnored "queue.barrier-ignored" Device
-        "The barrier bits of a queue are ignored: a packet that is waited for is executed before the packets ahead of it."
+        "The barrier bits of a queue are ignored: a packet with a waiter is executed before the earlier packets of \
+         its queue."
     QueueError "queue.error" Device (dispatch: number(1, 1, 1_000_000))
-        "The dispatch of number `dispatch` ends its queue with an error; other queues go on."
+        "Dispatch number `dispatch` stops its queue with an error; other queues continue."
     DeviceLost "device.lost" Device
         "The queue reports an error at the first kernel dispatch and executes nothing from then on."
     DeviceReset "device.reset" Device (dispatch: number(1, 1, 1_000_000))
-        "The device is reset behind the runtime's back after the dispatch of number `dispatch`: all of its memory reads zero."
+        "The device is reset without notice to the runtime after dispatch number `dispatch`: all of its memory \
+         becomes zero."
     AllocLeak "alloc.leak" Device
-        "Freed device memory is not given back to the free total."
+        "Freed device memory does not increase the reported free memory."
     AllocFreedTwice "alloc.freed-twice" Device
-        "Freed device memory goes back two times, so that two later allocations of its size get one place."
+        "Device memory is freed twice, so that two later allocations of its size get the same address."
     AllocAlias "alloc.alias" Device
-        "An allocation of device memory gets the address of a live one of the same size."
+        "An allocation of device memory gets the address of a live allocation of the same size."
     MemoryFreeWrong "memory.free-wrong" Device (percent: number(50, 0, 99))
-        "Every second answer to how much device memory is free is `percent` percent of the truth."
+        "Every second query of the free device memory returns `percent` percent of the true value."
     MemoryTotalWrong "memory.total-wrong" Device (percent: number(50, 1, 99))
-        "The device says that it has `percent` percent of its memory, as where an APU counts its carve-out alone, and more of it is free."
+        "The device reports `percent` percent of its memory as its total, as if an APU counted only its carve-out, so \
+         more memory can be free than the total."
     GraphOverwriteOutput "graph.overwrite-output" Call
-        "What is read after a graph launch is read only after the next launch, so the later replay has overwritten it."
+        "A read after a graph launch happens only after the next launch, so the later replay has already overwritten \
+         the data."
     GraphLaunchLost "graph.launch-lost" Call
-        "A graph launch answers success and launches nothing."
+        "A graph launch returns success but launches nothing."
     GraphLaunchTwice "graph.launch-twice" Call
-        "One graph launch runs the graph two times."
+        "One graph launch runs the graph twice."
     GraphNodeLost "graph.node-lost" Call
-        "A captured kernel launch, copy or host function answers success and leaves no node in the graph."
+        "A captured kernel launch, copy or host function returns success but adds no node to the graph."
     GraphUpdateIgnored "graph.update-ignored" Call
-        "An update of an executable graph answers success and changes nothing."
+        "An update of an executable graph returns success but changes nothing."
     CaptureRefused "capture.refused" Call
-        "A kernel launch, copy or host function on a captured stream is refused, as if capture forbade it."
+        "A kernel launch, copy or host function on a captured stream fails, as if it were not allowed during capture."
     CompileError "compile.error" Call
         "Compiling a kernel at run time fails."
     TeardownCrash "teardown.crash" Call
-        "The process dies when it gives back what it used, after everything was right."
+        "The process crashes when it frees its resources, after all results were right."
     HostFuncLost "host-func.lost" Call
-        "A host function that is given to a stream is never called."
+        "A host function in a stream is never called."
     CallAccepted "call.accepted" Call
-        "A call that is refused, as the case wants, answers success; each such call is an opportunity."
+        "A call that fails, as the case expects, returns success; each such call is an opportunity."
     CallDenied "call.denied" Call
-        "A call that the case lets be refused, and that succeeds, answers hipErrorUnknown although it did its work."
+        "A call that may fail in the case, but succeeds, returns hipErrorUnknown although it did its work."
     ValueWrong "value.wrong" Call
-        "A call whose value the case states gives another one: a number that is not there, another word."
+        "A call whose value the case states returns another value: an impossible number or another word."
     CallCrash "call.crash" Call (call: function("hipMalloc"))
         "A call of `call` kills the process."
     CallHang "call.hang" Call (call: function("hipFreeAsync"))
         "A call of `call` never returns."
     CallRefused "call.refused" Call (call: function("hipMemGetInfo")) (status: error("hipErrorInvalidValue"))
-        "A call of `call` is refused with `status`, for no reason."
+        "A call of `call` fails with `status` without a reason."
     CallIgnored "call.ignored" Call (call: function("hipMemset"))
-        "A call of `call` answers success and does nothing, so that what it would have written keeps its content."
+        "A call of `call` returns success but does nothing, so that what it would have written keeps its content."
     CallLeak "call.leak" Call (call: function("hipMemcpy")) (bytes: number(256, 16, 1_048_576))
-        "A call of `call` in a C++ program does its work and never gives back `bytes` bytes of the host's memory."
+        "A call of `call` in a C++ program does its work but leaks `bytes` bytes of host memory."
     CallSlow "call.slow" Call (call: function("hipModuleLaunchKernel")) (ms: number(3000, 1, HOUR))
         "A call of `call` is made `ms` milliseconds late."
     RngCaptureError "rng.capture-error" Call
-        "The random generator refuses to generate while its stream is captured."
+        "The random generator fails to generate while its stream is captured."
     RngSkips "rng.skips" Call (generate: number(2, 1, 1000))
-        "The generate call of number `generate` advances the generator two times, and leaves the second batch."
+        "Generate call number `generate` advances the generator twice and returns the second batch."
     GemmNotSupported "gemm.not-supported" Call
-        "The matmul heuristic answers that the problem is not supported."
+        "The matmul heuristic reports that the problem is not supported."
     HandleCrash "handle.crash" Call
         "Creating a library handle kills the process."
     HandleExit "handle.exit" Call
-        "Creating a library handle ends the process by exit, as hipblasLtCreate does where it finds no device."
+        "Creating a library handle exits the process, as hipblasLtCreate does if it finds no device."
     HandleHang "handle.hang" Call
         "Creating a library handle never returns."
 }
@@ -255,7 +262,7 @@ pub struct UnknownFault(pub String);
 impl fmt::Display for UnknownFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known: Vec<_> = Fault::ALL.iter().map(|f| f.name()).collect();
-        write!(f, "no fault is called `{}`; there are {}", self.0, known.join(", "))
+        write!(f, "unknown fault `{}`; available are {}", self.0, known.join(", "))
     }
 }
 

@@ -237,7 +237,7 @@ impl Planted {
         }
         if self.probability < 1.0 {
             let per = if self.per == Per::Process { "processes" } else { "opportunities" };
-            about += &format!(" It does so at {} of all {per}.", self.probability);
+            about += &format!(" It acts at {} of all {per}.", self.probability);
         }
         about
     }
@@ -302,7 +302,7 @@ pub enum BadPlanted {
 impl fmt::Display for BadPlanted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadPlanted::Fault(name) => write!(f, "no fault is called `{name}`"),
+            BadPlanted::Fault(name) => write!(f, "unknown fault `{name}`"),
             BadPlanted::Parameters(mistakes) => f.write_str(&mistakes.join("\n")),
         }
     }
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(about("call.hang"), "A call of `hipFreeAsync` never returns.");
         assert_eq!(
             about("call.refused,call=hipMalloc,probability=0.25"),
-            "A call of `hipMalloc` is refused with `hipErrorInvalidValue`, for no reason. It does so at 0.25 of all opportunities."
+            "A call of `hipMalloc` fails with `hipErrorInvalidValue` without a reason. It acts at 0.25 of all opportunities."
         );
         for fault in Fault::ALL {
             let about = Planted::from(*fault).about();
@@ -416,7 +416,7 @@ mod tests {
         fn check(text: &str, expected: &str) {
             assert_eq!(text.parse::<Planted>().unwrap_err().to_string(), expected);
         }
-        check("copy.none", "no fault is called `copy.none`");
+        check("copy.none", "unknown fault `copy.none`");
         check(
             "copy.late,m=5",
             "`copy.late` has no parameter `m`; write ms=20, probability=0.2, per=process, seed=7, only=3",

@@ -75,7 +75,7 @@ pub struct UnknownSanitize(String);
 
 impl fmt::Display for UnknownSanitize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`--sanitize={}` is wrong; write `--sanitize` or `--sanitize=stop`", self.0)
+        write!(f, "invalid value `--sanitize={}`; write `--sanitize` or `--sanitize=stop`", self.0)
     }
 }
 

@@ -39,7 +39,9 @@ pub(crate) fn send_request(
             Err(RecvTimeoutError::Timeout) if !cancel.load(Ordering::Relaxed) => {}
             Err(RecvTimeoutError::Timeout) => return Err(RequestError::Cancelled),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(RequestError::Failed("the request ended without an answer".to_owned()));
+                return Err(RequestError::Failed(
+                    "the request ended without a response".to_owned(),
+                ));
             }
         }
     }

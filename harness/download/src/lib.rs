@@ -100,7 +100,7 @@ pub enum DownloadError {
         after: Option<Duration>,
     },
     /// The host sends more bytes than the maximum.
-    #[error("{url}: an answer of more than {most} bytes; {why}")]
+    #[error("{url}: the response has more than {most} bytes; {why}")]
     TooLong {
         /// Address of the file.
         url: String,
@@ -110,7 +110,7 @@ pub enum DownloadError {
         why: &'static str,
     },
     /// The file is larger than the free space on the disk.
-    #[error("{url}: it is larger than the {} MB that the disk has free", .free / 1_000_000)]
+    #[error("{url}: the file is larger than the free disk space of {} MB", .free / 1_000_000)]
     NoSpace {
         /// Address of the file.
         url: String,
@@ -119,7 +119,9 @@ pub enum DownloadError {
     },
     /// The host responded with a web page instead of the file, for example with the login page of a hotel or of a
     /// proxy.
-    #[error("{url}: a page in HTML came in its place; does a portal or a proxy want a login?")]
+    #[error(
+        "{url}: received an HTML page instead of the file; a portal or proxy may require a login"
+    )]
     Page {
         /// Address of the file.
         url: String,
@@ -136,7 +138,7 @@ pub enum DownloadError {
 }
 
 fn requested_pause(after: &Option<Duration>) -> String {
-    after.map_or_else(String::new, |after| format!("; the host asks to wait {} s", after.as_secs()))
+    after.map_or_else(String::new, |after| format!("; try again in {} s", after.as_secs()))
 }
 
 /// HTTP client with limits on waiting.
@@ -365,7 +367,7 @@ impl Incoming {
                 }
                 Err(RecvTimeoutError::Timeout) if begun.elapsed() >= stall => {
                     let seconds = stall.as_secs_f64();
-                    return Err(io::Error::other(format!("nothing came for {seconds:.0} s")));
+                    return Err(io::Error::other(format!("no data received for {seconds:.0} s")));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }

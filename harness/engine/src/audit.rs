@@ -25,7 +25,7 @@ use crate::{Stop, device_library, own_program, stop::explained};
 #[non_exhaustive]
 pub enum AuditError {
     /// A named library does not exist.
-    #[error("`{name}` is neither a file nor one of {known}")]
+    #[error("`{name}` is neither a file nor a known library ({known})")]
     UnknownLibrary {
         /// The name as typed.
         name: String,
@@ -41,13 +41,13 @@ pub enum AuditError {
         error: std::io::Error,
     },
     /// The stack has none of the libraries.
-    #[error("nothing to read: {0} has none of the libraries")]
+    #[error("nothing to read: {0} contains none of the libraries")]
     NoLibraries(String),
     /// The libraries have no code for the requested architectures.
-    #[error("nothing to read: the files hold no code for the architecture")]
+    #[error("nothing to read: the files contain no code for the architecture")]
     NoCode,
     /// The process that runs with the stack's libraries cannot be started, or its output cannot be read.
-    #[error("the audit's process {step}: {error}")]
+    #[error("the audit process {step}: {error}")]
     Process {
         /// The operation that failed.
         step: &'static str,
@@ -55,19 +55,19 @@ pub enum AuditError {
         error: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The process that runs with the stack's libraries failed.
-    #[error("the audit's process ended: {0}")]
+    #[error("the audit process failed: {0}")]
     Ended(ExitStatus),
     /// The request to the process that runs with the stack's libraries is not valid.
-    #[error("no request: {0}")]
+    #[error("cannot read the audit request: {0}")]
     Request(Box<dyn std::error::Error + Send + Sync>),
     /// The library of the emulated device cannot be loaded.
     #[error("the emulated device: {0}")]
     Device(String),
     /// The stack's disassembler cannot be used.
-    #[error("no disassembler: {0}")]
+    #[error("cannot use the disassembler: {0}")]
     Disassembler(String),
     /// The result of the audit cannot be written.
-    #[error("no answer: {0}")]
+    #[error("cannot write the audit result: {0}")]
     Answer(serde_json::Error),
 }
 
@@ -220,23 +220,23 @@ fn ask(stack: &Stack, request: &Request) -> Result<AuditAnswer, AuditError> {
     ) -> impl Fn(E) -> AuditError {
         move |error| AuditError::Process { step, error: error.into() }
     }
-    let program = own_program::held().map_err(failed("has no program"))?;
+    let program = own_program::held().map_err(failed("cannot find its program"))?;
     let mut child = stack
         .command(program, None)
         .args(["device", "audit-inside"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(failed("does not start"))?;
-    let input = serde_json::to_vec(request).map_err(failed("cannot be asked"))?;
+        .map_err(failed("cannot be started"))?;
+    let input = serde_json::to_vec(request).map_err(failed("cannot be sent the request"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(&input).map_err(failed("cannot be asked"))?;
+        stdin.write_all(&input).map_err(failed("cannot be sent the request"))?;
     }
-    let output = child.wait_with_output().map_err(failed("is lost"))?;
+    let output = child.wait_with_output().map_err(failed("cannot be waited for"))?;
     if !output.status.success() {
         return Err(AuditError::Ended(output.status));
     }
-    serde_json::from_slice(&output.stdout).map_err(failed("gave a bad answer"))
+    serde_json::from_slice(&output.stdout).map_err(failed("returned an invalid answer"))
 }
 
 /// Executes a request in the process that runs with the stack's libraries. Returns the result as JSON.

@@ -26,12 +26,12 @@ enum BaselineError {
     #[error("{0}:{1}: {2}")]
     Line(Place, usize, String),
     /// Another line names the same trial.
-    #[error("{0}:1: `{1}` is in {2} already")]
+    #[error("{0}:1: `{1}` is already in {2}")]
     Repeated(Place, String, String),
     /// A line of a skip file matches no trial.
     #[error("{0}")]
     UnusedSkip(String),
-    #[error("nothing was run, because lines of `--skips` name no trial")]
+    #[error("nothing was run, because some lines of `--skips` match no trial")]
     UnusedSkips,
     #[error("every trial is left out by `--skips`")]
     NothingLeft,
@@ -299,11 +299,11 @@ fn without_a_trial(lines: &[(String, String)], ids: &BTreeSet<String>) -> Vec<St
     let listed = lines.iter().take(MAX_LISTED).map(|(place, line)| {
         let help = case_names::nearest(line, ids.iter().map(String::as_str))
             .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
-        format!("{place}: `{line}` names no trial of the library{help}")
+        format!("{place}: `{line}` matches no trial of the library{help}")
     });
     let more = match lines.len().saturating_sub(MAX_LISTED) {
         0 => None,
-        more => Some(format!("and {} that name no trial", count(more, "other line"))),
+        more => Some(format!("and {} that match no trial", count(more, "other line"))),
     };
     listed.chain(more).collect()
 }

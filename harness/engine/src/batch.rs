@@ -61,7 +61,9 @@ struct LimitState<'p> {
 impl LimitState<'_> {
     fn may_begin(&self, case: &str) -> bool {
         if let Some(time) = self.limits.time.filter(|time| self.begun.elapsed() >= *time) {
-            self.ended.get_or_init(|| format!("{} s are over (--budget-seconds)", time.as_secs()));
+            self.ended.get_or_init(|| {
+                format!("the budget of {} s is spent (--budget-seconds)", time.as_secs())
+            });
         }
         if self.ended.get().is_some() {
             return false;
@@ -88,7 +90,7 @@ impl LimitState<'_> {
         }
         if self.limits.fail_fast && record.verdict.kind.is_news() {
             let trial = &record.trial;
-            self.ended.get_or_init(|| format!("{trial} is news (--fail-fast)"));
+            self.ended.get_or_init(|| format!("{trial} has an unexpected result (--fail-fast)"));
         }
         true
     }
@@ -98,9 +100,9 @@ impl LimitState<'_> {
         let quarantined = hangs.iter().filter(|(_, (_, left_out))| *left_out > 0);
         let quarantined = quarantined.map(|(case, (hung, left_out))| {
             let (hung, left_out) = (count(*hung as usize, "trial"), count(*left_out, "trial"));
-            format!("{left_out} of {case} left out: {hung} of it hung (--max-hangs)")
+            format!("{left_out} of {case} not run, because {hung} of this case hung (--max-hangs)")
         });
-        let ended = self.ended.get().map(|why| format!("no further trial began: {why}"));
+        let ended = self.ended.get().map(|why| format!("no further trial was started: {why}"));
         let all: Vec<String> = quarantined.chain(ended).collect();
         (!all.is_empty()).then(|| all.join("\n"))
     }

@@ -23,8 +23,8 @@ pub fn refused(session: &Session, start: &Start) -> Option<String> {
         missing.iter().filter(|(other, _)| other == library).map(|(_, name)| &**name).collect();
     let (library, names) = (library.display(), names.join(", "));
     Some(format!(
-        "`{library}` needs {names} of the HSA runtime, which the emulated device does not have; use an older version of the \
-         package that brings it, or a newer rocrepro"
+        "`{library}` needs the HSA functions {names}, which the emulated device does not implement; use an older \
+         version of the package that contains the library, or a newer rocrepro"
     ))
 }
 

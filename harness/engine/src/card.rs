@@ -67,7 +67,7 @@ pub fn gpus(root: &Path, not_read: &mut Vec<NotRead>) -> (Vec<Gpu>, Vec<String>)
         });
     }
     if !root.join("sys/class/kfd").exists() {
-        let why = "the kernel offers no compute driver for AMD GPUs here".to_owned();
+        let why = "the kernel provides no compute driver for AMD GPUs here".to_owned();
         not_read.push(NotRead { what: "/sys/class/kfd".to_owned(), why });
     }
     (gpus, serials)
@@ -93,7 +93,8 @@ pub fn driver(root: &Path, not_read: &mut Vec<NotRead>) -> Driver {
         match fs::OpenOptions::new().read(true).write(true).open(&device) {
             Ok(_) => {}
             Err(e) if e.kind() == ErrorKind::PermissionDenied => driver.access.push(format!(
-                "{name}: permission denied; it belongs to the group `render` (or `video`), of which this user is not"
+                "{name}: permission denied; it belongs to the group `render` (or `video`), and this user is not a \
+                 member"
             )),
             Err(e) if e.kind() == ErrorKind::NotFound => driver.access.push(format!(
                 "{name} is missing; a container needs --device=/dev/kfd --device=/dev/dri"
@@ -199,12 +200,12 @@ pub fn advice(root: &Path, gpus: &[Gpu], driver: &Driver, set: &[Variable]) -> V
     let variable = |name: &str| set.iter().find(|variable| variable.name == name);
     if let Some(Variable { name, value }) = variable("HSA_OVERRIDE_GFX_VERSION") {
         advice.push(format!(
-            "{name}={value} runs code for another architecture on this GPU; unset it before you report anything"
+            "{name}={value} runs code for another architecture on this GPU; unset it before you report a failure"
         ));
     }
     if driver.loaded && !root.join("sys/class/kfd/kfd/topology/nodes").exists() {
         advice.push(
-            "the driver offers no GPU for compute: /sys/class/kfd is missing; the kernel may lack CONFIG_HSA_AMD"
+            "the driver provides no GPU for compute: /sys/class/kfd is missing; the kernel may lack CONFIG_HSA_AMD"
                 .to_owned(),
         );
     }
@@ -214,14 +215,14 @@ pub fn advice(root: &Path, gpus: &[Gpu], driver: &Driver, set: &[Variable]) -> V
     let chosen = ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"];
     if kinds.len() > 1 && !chosen.iter().any(|name| variable(name).is_some()) {
         advice.push(format!(
-            "{} are visible, and programs take the first; name one in ROCR_VISIBLE_DEVICES",
+            "{} are visible, and programs use the first; choose one with ROCR_VISIBLE_DEVICES",
             kinds.join(" and ")
         ));
     }
     for gpu in gpus {
         let at = if gpu.bdf.is_empty() { &gpu.gfx } else { &gpu.bdf };
         if gpu.gfx == "gfx unknown" && driver.loaded && kinds.len() < 2 {
-            advice.push(format!("the driver lists {at} for display and not for compute"));
+            advice.push(format!("the driver lists {at} for display but not for compute"));
         }
         for errors in gpu.errors.iter().filter(|errors| errors.uncorrected > 0) {
             advice.push(format!(
@@ -232,14 +233,14 @@ pub fn advice(root: &Path, gpus: &[Gpu], driver: &Driver, set: &[Variable]) -> V
         let width = |link: &str| link.rsplit_once('x').map(|(_, width)| width.to_owned());
         if let Some(link) = gpu.link.as_ref().filter(|link| width(&link.now) != width(&link.most)) {
             advice.push(format!(
-                "the link of {at} is {} and could be {}; look at its slot and riser",
+                "the PCIe link of {at} is {} but supports {}; check its slot and riser",
                 link.now, link.most
             ));
         }
         if let Some(used) = gpu.vram_used_bytes.filter(|used| *used > gpu.vram_bytes / 2) {
             let percent = used.saturating_mul(100) / gpu.vram_bytes.max(1);
             advice.push(format!(
-                "{percent} % of the memory of {at} is in use already; trials that need memory will fail"
+                "{percent} % of the memory of {at} is already in use; trials that need memory will fail"
             ));
         }
     }

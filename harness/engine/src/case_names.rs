@@ -11,16 +11,16 @@ use crate::{FailedOperation, FailureClass};
 #[non_exhaustive]
 pub enum SelectionError {
     /// The selection has an opening bracket without a closing one.
-    #[error("`{0}` lacks its `]`")]
+    #[error("`{0}` has no closing `]`")]
     Unclosed(String),
     /// In the second text, a selection, the first text has no equals sign. The brackets contain `AXIS=VALUE` pairs.
     #[error("`{0}` in `{1}` is not `axis=value`")]
     NoValue(String, String),
     /// No case matches the first text; the second text is a suggestion.
-    #[error("no case is called `{0}`; {1}")]
+    #[error("unknown case `{0}`; {1}")]
     UnknownCase(String, String),
     /// No trial of the case has the requested axis values; the second text explains why.
-    #[error("no trial fits `{0}`; {1}")]
+    #[error("no trial matches `{0}`; {1}")]
     NoTrial(String, String),
     /// A command that needs steps was given a program case.
     #[error("`{0}` is a program, and `{1}` needs a case with steps")]
@@ -35,9 +35,9 @@ impl FailedOperation for SelectionError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Unclosed(_) => Some("write `case[axis=value,...]`".to_owned()),
-            Self::Program(..) => {
-                Some("run the program's own file, which `rocrepro case explain` names".to_owned())
-            }
+            Self::Program(..) => Some(
+                "run the program file itself; `rocrepro case explain` prints its name".to_owned(),
+            ),
             _ => None,
         }
     }
@@ -92,7 +92,7 @@ pub(crate) fn named_by<'i>(
 pub fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
     match nearest(word, names.clone()) {
         Some(name) => format!("did you mean `{name}`?"),
-        None => format!("there are {}", names.collect::<Vec<_>>().join(", ")),
+        None => format!("available are {}", names.collect::<Vec<_>>().join(", ")),
     }
 }
 

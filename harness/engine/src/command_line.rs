@@ -29,14 +29,15 @@ use crate::{
 pub enum CommandLineError {
     /// The device is a GPU, which does not report which programs use it.
     #[error(
-        "a run of a program is judged on a device that says which program used it, and a GPU does not"
+        "the run of a program can be judged only on the emulated device, because a GPU does not report which program \
+         used it"
     )]
     OnGpu,
     /// The user asked for a run outside of a namespace.
-    #[error("a program that is judged runs in a namespace")]
+    #[error("a program can be judged only in a namespace")]
     OutsideNamespace,
     /// An argument of the command line is not valid UTF-8.
-    #[error("`{0}` is not UTF-8 text, so it could not be printed")]
+    #[error("`{0}` is not UTF-8 text, so a report cannot print it")]
     NotText(String),
     /// The source file of the program cannot be read or shown in a report.
     #[error("`{0}` is not a text file of at most 64 KiB")]
@@ -58,7 +59,7 @@ impl Hint for CommandLineError {
     fn hint(&self) -> Option<String> {
         let hint = match self {
             CommandLineError::OnGpu => "use `--device emulated`",
-            CommandLineError::OutsideNamespace => "leave `--home loader` out",
+            CommandLineError::OutsideNamespace => "omit `--home loader`",
             _ => return None,
         };
         Some(hint.to_owned())
@@ -138,8 +139,10 @@ impl CommandLine {
     /// # Errors
     /// The current folder cannot be found.
     pub fn in_session(&self, options: SessionOptions) -> Result<SessionOptions, Stop> {
-        let here = std::env::current_dir()
-            .map_err(|error| CommandLineError::Folder { folder: "no current folder", error })?;
+        let here = std::env::current_dir().map_err(|error| CommandLineError::Folder {
+            folder: "cannot determine the current folder",
+            error,
+        })?;
         // All runs use the current folder, so only one may run at a time.
         Ok(SessionOptions { programs_in: Some(here), jobs: Some(NonZeroUsize::MIN), ..options })
     }
@@ -262,8 +265,10 @@ fn find_compiler(program: &Path) -> Result<(), CommandLineError> {
     if !name.starts_with("python") {
         return Ok(());
     }
-    let folder = tempfile::tempdir()
-        .map_err(|error| CommandLineError::Folder { folder: "no temporary folder", error })?;
+    let folder = tempfile::tempdir().map_err(|error| CommandLineError::Folder {
+        folder: "cannot create a temporary folder",
+        error,
+    })?;
     let path = std::env::var_os("PATH").unwrap_or_default();
     match prerequisites::compiler_for(program, None, &path, folder.path()) {
         Some(why) => Err(CommandLineError::NoCompiler(why)),
@@ -331,7 +336,7 @@ fn case(options: &CommandOptions, name: &str, words: &[String]) -> String {
 fn expectation(options: &CommandOptions, name: &str) -> String {
     let mut text = format!("{name} ends with exit status {}", options.exit);
     if !options.says.is_empty() || !options.never.is_empty() {
-        text.push_str(" and prints what it must");
+        text.push_str(" and prints the required output");
     }
     text
 }

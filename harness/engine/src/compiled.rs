@@ -33,8 +33,9 @@ pub(crate) struct Compiler {
 impl Compiler {
     /// Finds the stack's compiler, and writes the C++ header that programs include.
     pub(crate) fn find(stack: &Stack, headers: PathBuf, kept: PathBuf) -> Result<Self, Unready> {
-        let trouble =
-            |error: io::Error| Unready::Trouble(format!("no folder for headers: {error}"));
+        let trouble = |error: io::Error| {
+            Unready::Trouble(format!("cannot create a folder for headers: {error}"))
+        };
         fs::create_dir_all(&headers).map_err(trouble)?;
         fs::write(headers.join(helper::CPP.0), helper::CPP.1).map_err(trouble)?;
         let absent = |stop: Stop| match stop.is_usage() {
@@ -67,8 +68,9 @@ impl Compiler {
         if program.is_file() {
             return Ok(program);
         }
-        let trouble =
-            |error: io::Error| Unready::Trouble(format!("cannot keep a program: {error}"));
+        let trouble = |error: io::Error| {
+            Unready::Trouble(format!("cannot cache a compiled program: {error}"))
+        };
         fs::create_dir_all(&self.kept).map_err(trouble)?;
         let place = tempfile::tempdir_in(&self.kept).map_err(trouble)?;
         let name = source.file.as_deref().unwrap_or("program.cpp");
@@ -91,7 +93,7 @@ impl Compiler {
             Err(log) => {
                 return Err(match missing_library(&log) {
                     Some(name) => Unready::Missing(format!(
-                        "neither `{}` nor this machine has lib{name}; `--with` fetches a package that brings it",
+                        "neither `{}` nor this machine has lib{name}; `--with` fetches a package that contains it",
                         stack.spec
                     )),
                     None => Unready::Refused(log),

@@ -70,7 +70,7 @@ impl FailedOperation for DeviceLibraryError {
     fn hint(&self) -> Option<String> {
         match self {
             DeviceLibraryError::UnusablePath { .. } => {
-                Some("name another cache in XDG_CACHE_HOME".to_owned())
+                Some("choose another cache with XDG_CACHE_HOME".to_owned())
             }
             DeviceLibraryError::NotInstalled { hint, .. } => Some((*hint).to_owned()),
             DeviceLibraryError::Unreadable { .. } => None,
@@ -100,8 +100,8 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, DeviceLibraryError> {
     });
     placed.map_err(|why| {
         let what = match from_variable {
-            true => "ROCREPRO_DEVICE_LIBRARY names the library as cargo builds it, libhsa_runtime64.so",
-            false => "give this folder room and leave to write there, or name another cache in XDG_CACHE_HOME",
+            true => "set ROCREPRO_DEVICE_LIBRARY to the library that cargo builds, libhsa_runtime64.so",
+            false => "free space in this folder and make it writable, or choose another cache with XDG_CACHE_HOME",
         };
         DeviceLibraryError::NotInstalled { folder: folder.clone(), why, hint: what }
     })?;

@@ -34,19 +34,19 @@ const LOCK: &str = "requirements.txt";
 #[non_exhaustive]
 pub enum EnvironmentError {
     /// The name has characters that are not allowed.
-    #[error("`{0}` is not a name of an environment")]
+    #[error("`{0}` is not a valid name for an environment")]
     InvalidName(String),
     /// A killed process left the environment incomplete.
-    #[error("the environment `{0}` was not finished")]
+    #[error("the environment `{0}` is incomplete")]
     Unfinished(String),
     /// No environment has the name in the first field; the second lists those that exist.
-    #[error("no environment is called `{}`{}", .0, listed(.1))]
+    #[error("unknown environment `{}`{}", .0, listed(.1))]
     Unknown(String, Vec<String>),
     /// The folder does not contain rocrepro's marker file.
     #[error("`{}` is not an environment of rocrepro", .0.display())]
     Foreign(PathBuf),
     /// The folder for a new environment already exists.
-    #[error("there is `{}` already", .0.display())]
+    #[error("`{}` already exists", .0.display())]
     Exists(PathBuf, String),
     /// Another process is creating the environment.
     #[error("another process is making the environment `{0}`")]
@@ -340,18 +340,20 @@ fn run(command: &mut Command) -> Result<(), EnvironmentError> {
 /// Converts pip's "Installation Report" to a lock file that lists each package with the hash of its file.
 fn locked(report: &[u8]) -> Result<String, String> {
     let report: serde_json::Value = serde_json::from_slice(report).map_err(|e| e.to_string())?;
-    let packages = report["install"].as_array().ok_or("no list of packages")?;
+    let packages = report["install"].as_array().ok_or("it has no list of packages")?;
     let mut lines = Vec::new();
     for package in packages {
         let text = |pointer: &str| package.pointer(pointer).and_then(|value| value.as_str());
-        let name = text("/metadata/name").ok_or("a package without a name")?;
+        let name = text("/metadata/name").ok_or("a package has no name")?;
         let from = match (package["is_direct"].as_bool(), text("/metadata/version")) {
-            (Some(true), _) => format!(" @ {}", text("/download_info/url").ok_or("no address")?),
+            (Some(true), _) => {
+                format!(" @ {}", text("/download_info/url").ok_or("a package has no URL")?)
+            }
             (_, Some(version)) => format!("=={version}"),
-            (_, None) => return Err(format!("{name} without a version")),
+            (_, None) => return Err(format!("{name} has no version")),
         };
         let hash = text("/download_info/archive_info/hashes/sha256");
-        let hash = hash.ok_or_else(|| format!("{name} without a hash"))?;
+        let hash = hash.ok_or_else(|| format!("{name} has no hash"))?;
         lines.push(format!("{name}{from} --hash=sha256:{hash}\n"));
     }
     lines.sort();
@@ -381,7 +383,7 @@ mod tests {
             ("[", "EOF"),
             (
                 r#"{"install":[{"metadata":{"name":"a","version":"1"},"is_direct":false}]}"#,
-                "a without a hash",
+                "a has no hash",
             ),
         ] {
             let error = locked(report.as_bytes()).unwrap_err();

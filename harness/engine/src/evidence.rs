@@ -19,7 +19,7 @@ use crate::{FailedOperation, FailureClass};
 pub enum EvidenceError {
     /// The folder contains files that rocrepro did not write.
     #[error(
-        "`{}` has files that rocrepro did not write",
+        "`{}` contains files that rocrepro did not write",
         folder.display()
     )]
     Foreign {
@@ -40,7 +40,7 @@ pub enum EvidenceError {
     },
     /// Another version of rocrepro wrote a file in the folder.
     #[error(
-        "`{}` is not what this version writes: {error}",
+        "`{}` does not have the format of this version: {error}",
         path.display()
     )]
     OtherVersion {

@@ -66,7 +66,7 @@ fn in_a_process(
     };
     let worker_order = folder
         .as_ref()
-        .map_err(|e| format!("no folder for the trial: {e}"))
+        .map_err(|e| format!("cannot create a folder for the trial: {e}"))
         .and_then(|_| WorkerOrder::new(session, &order, &spool, config.as_ref(), slot));
     let kept = Spool::new(&spool, largest(&job.lowered.plan));
     let (observation, usage) = match &worker_order {

@@ -83,7 +83,7 @@ pub fn printed(
 fn header(session: &Session, job: &Job<'_>, tested: Vec<String>, wrong: Vec<String>) -> Header {
     let faults = job.faults.iter().map(|fault| match fault.fault.place() {
         Place::Call => format!("Injected into this program: {}", fault.about()),
-        Place::Device => format!("Fails on a device with this fault: {}", fault.about()),
+        Place::Device => format!("Fails on a device with this injected fault: {}", fault.about()),
     });
     Header {
         title: job.case.title.clone(),
@@ -99,7 +99,7 @@ fn header(session: &Session, job: &Job<'_>, tested: Vec<String>, wrong: Vec<Stri
 
 /// Returns the failure for the header of a program. Line numbers are left out, because they refer to the case file.
 fn goes_wrong(failure: &Outcome) -> String {
-    format!("What goes wrong: {}.", report::without_lines(&failure.summary))
+    format!("Failure: {}.", report::without_lines(&failure.summary))
 }
 
 /// Returns the results of a program's runs, for its header. The number of lines is the same whatever the rates are.
@@ -308,7 +308,7 @@ fn read_log(file: &Path) -> String {
 /// Returns the first call in which trial and program differ.
 fn calls_differ(trial: &Trace, program: &Trace) -> Option<String> {
     let found = ::export::first_difference(trial, program)?;
-    let call = |call: &Option<String>| call.clone().unwrap_or_else(|| "nothing more".to_owned());
+    let call = |call: &Option<String>| call.clone().unwrap_or_else(|| "no further call".to_owned());
     Some(format!(
         "after {} equal calls the trial made {} and the program {}",
         found.after,
@@ -405,7 +405,7 @@ mod tests {
             &[eight],
             &[eight, wait],
             Some(
-                "after 1 equal calls the trial made nothing more and the program hipDeviceSynchronize()",
+                "after 1 equal calls the trial made no further call and the program hipDeviceSynchronize()",
             ),
         );
     }

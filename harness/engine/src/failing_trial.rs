@@ -43,7 +43,7 @@ pub enum FailingTrialError {
         why: String,
     },
     /// No run of the user's program failed.
-    #[error("the program passed in {passed} of {runs}")]
+    #[error("the program did not fail; it passed in {passed} of {runs}")]
     ProgramPassed {
         /// Number of runs that passed.
         passed: u32,
@@ -64,10 +64,10 @@ impl Hint for FailingTrialError {
     fn hint(&self) -> Option<String> {
         match self {
             FailingTrialError::NothingFailed { .. } => {
-                Some("`rocrepro report --repeat N` makes more runs".to_owned())
+                Some("use `rocrepro report --repeat N` for more runs".to_owned())
             }
             FailingTrialError::ProgramPassed { .. } => {
-                Some("`--repeat N` makes more runs".to_owned())
+                Some("use `--repeat N` for more runs".to_owned())
             }
             _ => None,
         }

@@ -110,7 +110,7 @@ fn check_card(record: &mut Record, card: &Named) {
     let bdf = &record.device.bdf;
     if !bdf.is_empty() && !card.bdf.is_empty() && !bdf.eq_ignore_ascii_case(&card.bdf) {
         let why = format!(
-            "it ran on the GPU {bdf} and should have run on {}: {VISIBLE} had no effect, or the GPUs have new numbers",
+            "it ran on the GPU {bdf} and should have run on {}: {VISIBLE} had no effect, or the GPUs were renumbered",
             card.name
         );
         record.outcome = record.outcome.clone().put_down_to(OTHER, why);

@@ -95,10 +95,10 @@ impl Suspect {
     fn broken(&self, why: &str) -> String {
         let Suspect { trial, run, ended, .. } = self;
         if trial.is_empty() {
-            return format!("the GPU did not pass the health check ({why}), and {ended}");
+            return format!("the GPU did not pass the health check ({why}), but {ended}");
         }
         format!(
-            "the GPU did not pass the health check ({why}); `{trial}` of run {run} is the suspect: {ended}"
+            "the GPU did not pass the health check ({why}); the suspected cause is `{trial}` of run {run}: {ended}"
         )
     }
 }
@@ -123,7 +123,7 @@ impl Known {
         match self.stuck.first() {
             None => check(),
             Some(Stuck { pid, .. }) => Checked::Failed(format!(
-                "none was made, because process {pid} of a trial could not be killed and still exists"
+                "no check was possible, because process {pid} of a trial could not be killed and still exists"
             )),
         }
     }
@@ -212,7 +212,7 @@ impl Health {
             if recovered.is_none() {
                 let reason = suspect.broken(&failed.why);
                 return Ok(Gate::Closed(format!(
-                    "{reason}; the next health check is in {left} s, and `--recover COMMAND` makes one now"
+                    "{reason}; the next health check is in {left} s; `--recover COMMAND` checks now"
                 )));
             }
         }
@@ -251,7 +251,7 @@ impl Health {
             }
             Checked::Failed(why) => {
                 let why = match recovered {
-                    Some(said) => format!("{why}, also after {said}"),
+                    Some(said) => format!("{why}, even after {said}"),
                     None => why,
                 };
                 let reason = suspect.broken(&why);
@@ -289,7 +289,7 @@ impl Health {
     pub(crate) fn is_the_gpu(&self, now: SystemTime, another: &str) -> io::Result<String> {
         let mut known = self.known();
         let why = known.stacks.remove(&self.stack).flatten().unwrap_or_default();
-        let ended = format!("with the same stack {another} did");
+        let ended = format!("{another} passed it with the same stack");
         let failed = Some(Failed { at: seconds(now), why: why.clone() });
         let mut suspect = Suspect::new(String::new(), String::new(), ended);
         let reason = suspect.broken(&why);

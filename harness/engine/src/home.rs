@@ -257,7 +257,7 @@ fn same_layout(root: &Path) -> Result<(), String> {
     if of_stack < of_host {
         let text = |(major, minor)| format!("{major}.{minor}");
         return Err(format!(
-            "the C library of the stack is {}, older than this machine's {}, for which its programs are built",
+            "the C library of the stack is {}, older than this machine's {}, which programs of this machine need",
             text(of_stack),
             text(of_host)
         ));
@@ -278,7 +278,7 @@ fn c_library(folder: &Path) -> Result<(u32, u32), String> {
         let (major, minor) = str::from_utf8(&text[..end]).ok()?.split_once('.')?;
         Some((major.parse().ok()?, minor.trim_end_matches('.').split('.').next()?.parse().ok()?))
     });
-    version.ok_or_else(|| format!("`{}` has no version", file.display()))
+    version.ok_or_else(|| format!("no version found in `{}`", file.display()))
 }
 
 /// Returns the path under which the view shows a folder of the stack, unless the machine has a folder with that path. A

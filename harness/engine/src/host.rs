@@ -111,7 +111,7 @@ fn torch(cancel: &Cancel) -> Result<String, String> {
         }
         _ => {
             let last = text.lines().rev().find(|line| !line.trim().is_empty());
-            Err(format!("python3: {}", last.unwrap_or("ended without a word")))
+            Err(format!("python3: {}", last.unwrap_or("ended without output")))
         }
     }
 }

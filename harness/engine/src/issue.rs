@@ -149,7 +149,7 @@ pub fn report(
     events: IssueReporter<'_>,
 ) -> Result<String, Stop> {
     let IssueOptions { form, repeat, .. } = *options;
-    events(IssueEvent::Step("running it until it fails"));
+    events(IssueEvent::Step("running the trial until it fails"));
     // The other runs may take long, for example if the trial hangs.
     let (found, first) = first_failure(subjects, session, repeat, 1, cancel)?;
     let library = found.library;
@@ -170,7 +170,7 @@ pub fn report(
     let bisected = about::<Bisected>(&folder, &failed, |found| &found.trial)?;
     let finer = finer(&folder, bisected.as_ref(), &failed)?;
 
-    events(IssueEvent::Step("running it under the sanitizer"));
+    events(IssueEvent::Step("running the trial under the sanitizer"));
     let mistake = mistake(&found, session, &options.session, cancel)?;
     if let Some(Mistake { found: message, again }) = mistake.clone().filter(|_| !options.anyway) {
         let what = match found.selected.case.is_program() {
@@ -234,7 +234,7 @@ pub fn report(
             let same = |record: &&Record| is_same_after_edit(&record.outcome, &failed.outcome);
             match records.iter().find(same).map(|record| record.outcome.signature.clone()) {
                 None => {
-                    let why = "it no longer fails in the same way";
+                    let why = "the shortened program no longer fails in the same way";
                     events(IssueEvent::ShorterProgramNotUsed { why });
                     (found.clone(), runs, None)
                 }
@@ -291,7 +291,7 @@ pub fn report(
     let job = subject.job()?;
     let plan = &job.lowered.plan;
     if is_program {
-        events(IssueEvent::Step("running it as the report prints it"));
+        events(IssueEvent::Step("running the program as the report prints it"));
     }
     let program = is_program
         .then(|| program::of_trial(&subject, session, &failed, Some(cancel)))
@@ -319,7 +319,7 @@ pub fn report(
         controls::controls(&subject, session, options, cancel, events)?;
     let common = Findings { controls, not_judged, ..runs_alone };
     if is_program {
-        events(IssueEvent::Step("running it with a log of its HIP calls"));
+        events(IssueEvent::Step("running the program with a log of its HIP calls"));
         let ProgramLog { logs, open_call } =
             logs::of_program(&subject, session, &failed, &who, cancel)?;
         let logs = common.logs.iter().cloned().chain(logs).collect();
@@ -347,7 +347,7 @@ pub fn report(
     let mut logs = logs::logs(&subject, session, &failed, log.as_deref(), &who, cancel)?;
     if !stacks.is_empty() {
         let title =
-            "Native stacks of the program, by a signal handler that was linked in for one more run"
+            "Native stacks of the program, printed by a signal handler that was linked in for one more run"
                 .to_owned();
         logs.insert(0, Log { title, text: redact(&stacks, &who) });
     }
@@ -455,7 +455,7 @@ fn stderr(failed: &Record, who: &Identity) -> Option<Log> {
 
 /// Returns the call stacks of the threads of a run that hung.
 fn threads(failed: &Record, who: &Identity) -> Option<Log> {
-    let title = "Where the threads of a run that hung stood when it was ended".to_owned();
+    let title = "Stacks of the threads of a hung run when it was killed".to_owned();
     (!failed.stacks.is_empty()).then(|| Log { title, text: redact(&failed.stacks.join("\n"), who) })
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn trouble(folders: &[PathBuf]) -> Option<Trouble> {
     let of_folders = folders.iter().find_map(|folder| {
         let at = folder.display();
         if !folder.is_dir() {
-            return Some(format!("`{at}`, to which the worker writes, no longer exists"));
+            return Some(format!("the worker cannot write to `{at}`: the folder no longer exists"));
         }
         if let Err(error) = access(folder, Access::WRITE_OK | Access::EXEC_OK) {
             let error = std::io::Error::from(error);
@@ -65,7 +65,7 @@ fn left(system: &StatVfs) -> Option<String> {
         return Some(format!("{} KiB free", free >> 10));
     }
     (system.f_files > 0 && system.f_favail < LEAST_FILES)
-        .then(|| format!("{} files more", system.f_favail))
+        .then(|| format!("{} free inodes", system.f_favail))
 }
 
 /// Stacks whose HIP runtime has started in this process. The flag is true if it started on a GPU.
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(trouble(std::slice::from_ref(&there)), None);
         let gone = folder.path().join("gone");
         let why = trouble(&[there, gone]).unwrap().why;
-        assert!(why.contains("gone`, to which the worker writes, no longer exists"), "{why}");
+        assert!(why.contains("gone`: the folder no longer exists"), "{why}");
         // Not even root can write to this folder.
         let why = trouble(&["/proc/self/task".into()]).unwrap().why;
         assert!(why.contains("/proc/self/task"), "{why}");
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(of(1 << 30, 1000, 900), None);
         assert_eq!(of(1 << 30, 0, 0), None);
         assert_eq!(of(2048, 1000, 900).as_deref(), Some("2 KiB free"));
-        assert_eq!(of(1 << 30, 1000, 3).as_deref(), Some("3 files more"));
+        assert_eq!(of(1 << 30, 1000, 3).as_deref(), Some("3 free inodes"));
     }
 
     #[test]

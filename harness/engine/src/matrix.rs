@@ -24,13 +24,13 @@ use crate::{
 #[non_exhaustive]
 pub enum MatrixError {
     /// The user named architectures, but the columns run on a GPU.
-    #[error("a GPU has its own architecture")]
+    #[error("`--gfx` and `--on` cannot be used with a GPU, which has its own architecture")]
     ArchitectureOfGpu,
     /// The name of a column does not consist of a stack and an architecture.
     #[error("`--on {0}` is not SPEC@GFX, such as debian:5.7.1@gfx1030")]
     NotAPair(String),
     /// The options choose no column.
-    #[error("no column is asked for")]
+    #[error("no stacks given")]
     NoColumn,
     /// The name of a stack is not valid.
     #[error("{0}")]
@@ -39,7 +39,7 @@ pub enum MatrixError {
     #[error("{0}")]
     Architecture(String),
     /// Two columns would have the same record file.
-    #[error("`{name}` and `{other}` would have the same file of records, `{}`", record.display())]
+    #[error("`{name}` and `{other}` would write to the same record file, `{}`", record.display())]
     SameFile {
         /// Name of one column.
         name: String,
@@ -49,7 +49,7 @@ pub enum MatrixError {
         record: PathBuf,
     },
     /// More planned trials have no record in a record file than a page can name.
-    #[error("`{}` lacks {missing} planned trials, more than a page can name", record.display())]
+    #[error("`{}` lacks {missing} planned trials, too many to list on a page", record.display())]
     TooManyMissing {
         /// Path of the record file.
         record: PathBuf,
@@ -64,7 +64,7 @@ pub enum MatrixError {
 impl Hint for MatrixError {
     fn hint(&self) -> Option<String> {
         let hint = match self {
-            MatrixError::ArchitectureOfGpu => "leave out `--gfx` and `--on`",
+            MatrixError::ArchitectureOfGpu => "remove `--gfx` and `--on`",
             MatrixError::NoColumn => "name stacks with `--rocm` or `--on`",
             _ => return None,
         };
@@ -214,9 +214,9 @@ impl PlannedColumn {
         };
         Ok(match status.code() {
             Some(0 | 1 | 3 | 4) => None,
-            Some(2) => Some("it could not be run as asked".to_owned()),
+            Some(2) => Some("its options were rejected".to_owned()),
             Some(code) => Some(format!("it ended with exit code {code}")),
-            None => Some(format!("it was ended: {status}")),
+            None => Some(format!("it was killed: {status}")),
         })
     }
 

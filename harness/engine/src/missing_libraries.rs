@@ -13,7 +13,7 @@ pub(crate) fn adding(spec: &str, library: &str) -> String {
             "`rocrepro stack fetch {spec} --with {extra}` adds it ({})",
             mb(release.size_of(extra))
         ),
-        None => format!("`{spec}` comes without it"),
+        None => format!("`{spec}` does not contain it"),
     }
 }
 
@@ -112,9 +112,9 @@ mod tests {
         };
         check("debian:7.2.4", "hipblaslt", "fetch debian:7.2.4 --with hipblaslt` adds it (2");
         check("debian:6.4.3", "hiprand", "--with hiprand` adds it (4");
-        check("debian:5.2.3", "hipblaslt", "`debian:5.2.3` comes without it");
+        check("debian:5.2.3", "hipblaslt", "`debian:5.2.3` does not contain it");
         check("debian:7.2.4", "rocfft", "--with rocfft` adds it (");
-        check("debian:7.2.4", "rocalution", "`debian:7.2.4` comes without it");
+        check("debian:7.2.4", "rocalution", "`debian:7.2.4` does not contain it");
         check("/opt/rocm", "hiprand", "install hiprand in `/opt/rocm`");
         check("system", "rocblas", "install rocblas in `system`");
     }

@@ -33,7 +33,7 @@ pub enum MitigateError {
     #[error("no run failed")]
     NoFailure,
     /// The trial with the named id no longer fails in the same way.
-    #[error("`{0}` did not come again")]
+    #[error("the failure `{0}` did not occur again")]
     FailureGone(String),
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn on_gpu(
     let gate = match session.turn(job.case.needs.alone, cancel) {
         Ok(turn) => turn?,
         Err(error) => {
-            let why = format!("no turn on the GPU: {error}");
+            let why = format!("cannot lock the GPU: {error}");
             return Some(without(session, job, "not-started", why));
         }
     };

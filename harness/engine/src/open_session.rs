@@ -42,7 +42,7 @@ impl Session {
         let noexec = |folder: &&Path| machine::is_noexec(folder);
         if let Some(folder) = [stack.root.as_path(), &cache].into_iter().find(noexec) {
             let hint = match folder.starts_with(&cache) {
-                true => "name a folder on another file system in XDG_CACHE_HOME",
+                true => "set XDG_CACHE_HOME to a folder on another file system",
                 false => "move the stack to another file system",
             };
             return Err(SessionError::Noexec { folder: folder.to_owned(), hint }.into());

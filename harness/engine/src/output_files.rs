@@ -26,7 +26,7 @@ pub enum OutputFileError {
     },
     /// The file already exists, and rocrepro did not write it.
     #[error(
-        "`{}` exists, and is not {what} of rocrepro",
+        "`{}` already exists and is not {what} of rocrepro",
         path.display()
     )]
     Foreign {
@@ -58,7 +58,7 @@ pub enum OutputFileError {
         error: io::Error,
     },
     /// A report would overwrite the record file.
-    #[error("`{}` is the file of the records; {format} needs another", path.display())]
+    #[error("`{}` is already used for the records; {format} needs another file", path.display())]
     SameAsRecords {
         /// Path of the file.
         path: PathBuf,
@@ -72,7 +72,7 @@ pub enum OutputFileError {
         path: PathBuf,
     },
     /// The JUnit report cannot be created.
-    #[error("cannot make the JUnit report: {0}")]
+    #[error("cannot create the JUnit report: {0}")]
     Junit(String),
 }
 
@@ -88,8 +88,8 @@ impl FailedOperation for OutputFileError {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
-            OutputFileError::Foreign { .. } => "name another file, or move that one away",
-            OutputFileError::Exists { .. } => "name another file",
+            OutputFileError::Foreign { .. } => "choose another file, or move the existing one away",
+            OutputFileError::Exists { .. } => "choose another file",
             _ => return None,
         };
         Some(hint.to_owned())
@@ -104,7 +104,7 @@ pub struct FileMark {
 }
 
 /// Mark of a record file.
-pub(crate) const RECORDS: FileMark = FileMark { what: "a file of records", says: "{\"format\":" };
+pub(crate) const RECORDS: FileMark = FileMark { what: "a record file", says: "{\"format\":" };
 const JUNIT: FileMark = FileMark { what: "a JUnit report", says: "<testsuites name=\"rocrepro\"" };
 const TAP: FileMark = FileMark { what: "a TAP report", says: "TAP version 14\n# rocrepro\n" };
 /// Mark of a page of `matrix`.

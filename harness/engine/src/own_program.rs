@@ -79,7 +79,9 @@ pub fn held() -> io::Result<&'static Path> {
     if OWN.get().is_none() {
         let _ = OWN.set(OwnProgram::open(None)?);
     }
-    OWN.get().map(OwnProgram::held).ok_or_else(|| io::Error::other("no program"))
+    OWN.get()
+        .map(OwnProgram::held)
+        .ok_or_else(|| io::Error::other("rocrepro cannot find its own program"))
 }
 
 fn build_of(path: &Path) -> io::Result<Build> {

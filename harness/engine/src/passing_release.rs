@@ -21,7 +21,9 @@ const OTHERS: [Arch; 2] = [Arch::Gfx1100, Arch::Gfx90a];
 
 /// The trial fails on the release that the user named, so the release cannot be the oracle.
 #[derive(Debug, Error)]
-#[error("{trial} does not pass on {release}, so it cannot say which programs are right: {outcome}")]
+#[error(
+    "{trial} does not pass on {release}, so this release cannot confirm that a shortened case is right: {outcome}"
+)]
 pub struct NamedReleaseFails {
     trial: String,
     release: String,

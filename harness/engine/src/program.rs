@@ -75,8 +75,8 @@ pub(crate) fn run(
         session.folders.scratch.trial().and_then(|own| Ok((own, session.folders.scratch.trial()?)));
     let prepared = prepared.and_then(|()| {
         let folders = folders.as_ref();
-        let (own, ours) =
-            folders.map_err(|e| Unready::Trouble(format!("no folder for the trial: {e}")))?;
+        let (own, ours) = folders
+            .map_err(|e| Unready::Trouble(format!("cannot create a folder for the trial: {e}")))?;
         let places = Places { own: own.path(), ours: ours.path() };
         let ready = prepare(session, program, &job.faults, &places, cancel)?;
         Ok((places, ready))
@@ -136,7 +136,7 @@ pub(crate) fn run(
     if let (Some(line), true) =
         (unread, outcome.kind == Kind::Pass || outcome.signature == judge::NO_CHECK)
     {
-        let why = format!("the report of the program cannot be read: {line}");
+        let why = format!("cannot parse the report of the program: {line}");
         (outcome, red) = (no_verdict("report", why), Vec::new());
     }
     let environment: BTreeMap<String, String> = start
@@ -171,7 +171,7 @@ fn skip_reason(session: &Session, job: &Job<'_>, program: &Program) -> Option<St
         );
     }
     if session.late.is_some() {
-        return Some("`--late` is about the calls of a plan, and a program has none".to_owned());
+        return Some("`--late` works only for cases with steps, not for programs".to_owned());
     }
     packages::groups_missing(session, &program.groups)
 }
@@ -191,7 +191,8 @@ fn prepare(
     if !matches!(program.what, ProgramBody::Cpp { .. }) {
         session.views().map_err(|why| {
             Unready::Missing(format!(
-                "needs a view of the stack, and this machine allows no namespace (docs/programs.md): {why}"
+                "needs a namespace for the stack's files, and this machine does not allow namespaces \
+                 (docs/programs.md): {why}"
             ))
         })?;
     }
@@ -223,7 +224,8 @@ fn prepare(
             Ok(Ready { file, words: Vec::new(), environment, interposer })
         }
         ProgramBody::Command(words) => {
-            let (first, rest) = words.split_first().ok_or(Unready::Missing("no command".into()))?;
+            let (first, rest) =
+                words.split_first().ok_or(Unready::Missing("the case has no command".into()))?;
             let file = environment.program(session, first)?;
             Ok(Ready { file, words: rest.to_vec(), environment, interposer: None })
         }
@@ -358,7 +360,7 @@ fn refused(program: &Program, log: &str) -> Outcome {
         kind: Kind::CompileError,
         signature: "compile-error:program".to_owned(),
         at: Location { line: Some(program.line), ..Location::default() },
-        summary: "the stack's compiler refuses the program".to_owned(),
+        summary: "the stack's compiler rejects the program".to_owned(),
         details: log.lines().map(str::to_owned).collect(),
     }
 }

@@ -24,8 +24,8 @@ use crate::{
 pub enum ProveError {
     /// The options need the emulated device, but the session uses a GPU.
     #[error(
-        "`--schedules` and `--mutate` need the emulated device: a GPU has no order that could be chosen, and only faults at calls \
-         can be injected there"
+        "`--schedules` and `--mutate` need the emulated device, because on a GPU the order of work cannot be chosen \
+         and only faults at calls can be injected"
     )]
     NeedsEmulatedDevice,
     /// The release of the stack is unknown, and the expected results depend on it.

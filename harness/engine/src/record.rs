@@ -132,15 +132,15 @@ fn acts(events: &[Event]) -> Vec<Acts> {
 
 /// Returns the record of a trial that was planned and did not finish.
 pub(crate) fn not_run(session: &Session, job: &Job<'_>) -> Record {
-    without(session, job, "not-run", "the run ended before this trial was over".to_owned())
+    without(session, job, "not-run", "the run ended before this trial finished".to_owned())
 }
 
 /// Returns the record of a trial during which the machine was restarted.
 pub fn lost(session: &Session, job: &Job<'_>, begun: &Begun) -> Record {
     let Begun { begun: when, run, .. } = begun;
     let why = format!(
-        "it began in run {run} at {when} and never finished: the machine was restarted after that, or the run was on \
-         another machine; `--resume` does not run it again"
+        "it started in run {run} at {when} and never finished: the machine was restarted afterwards, or the run was \
+         on another machine; `--resume` does not run it again"
     );
     without(session, job, "machine-restarted", why)
 }

@@ -37,14 +37,14 @@ pub enum RecordFileError {
         error: io::Error,
     },
     /// The path leads to a device, a pipe or a folder, not to a regular file.
-    #[error("`{name}` is not a plain file, and records need one")]
+    #[error("`{name}` is not a regular file, so it cannot hold records")]
     NotPlain {
         /// Path of the file.
         name: String,
     },
     /// The file contains no run.
-    #[error("`{name}` has no run with a plan; {}", .invalid.as_ref().map_or_else(
-        || "`rocrepro run --record FILE` writes one".to_owned(),
+    #[error("`{name}` contains no run with a plan; {}", .invalid.as_ref().map_or_else(
+        || "create a record file with `rocrepro run --record FILE`".to_owned(),
         |OddLine { line, what }| format!("line {line}: {what}"),
     ))]
     NoRun {
@@ -57,7 +57,7 @@ pub enum RecordFileError {
     #[error("{0}:{1}: {2}")]
     ForeignLine(String, usize, String),
     /// The first text is the file; the second is the number of further lines that rocrepro did not write.
-    #[error("{0}: {1} that no record file can have")]
+    #[error("{0}: {1}, which is not valid in a record file")]
     MoreForeignLines(String, String),
     /// A record in the file cannot be read.
     #[error("cannot read `{name}`: {error}")]

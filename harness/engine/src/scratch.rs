@@ -148,7 +148,10 @@ fn create_in(base: &Path, stop: &Arc<AtomicBool>) -> io::Result<Scratch> {
             other => return other,
         }
     }
-    Err(io::Error::other(format!("`{}` vanishes again and again", home.display())))
+    Err(io::Error::other(format!(
+        "`{}` was deleted repeatedly while it was created",
+        home.display()
+    )))
 }
 
 fn fresh(home: &Path, patience: &Arc<Patience<Arc<AtomicBool>>>) -> io::Result<Scratch> {
@@ -181,7 +184,10 @@ fn own_folder(at: &Path) -> io::Result<()> {
     if ours {
         return Ok(());
     }
-    Err(io::Error::other(format!("`{}` is not a folder of this user alone", at.display())))
+    Err(io::Error::other(format!(
+        "`{}` is not a folder that only this user can access",
+        at.display()
+    )))
 }
 
 /// Opens a folder without following a symbolic link.

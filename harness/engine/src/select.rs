@@ -119,7 +119,7 @@ fn unfit(axes: &BTreeMap<String, Vec<String>>, named: &Named<'_>) -> String {
         match axes.get(*axis) {
             None => {
                 let help = meant(axis, axes.keys().map(String::as_str));
-                problems.push(format!("no axis is called `{axis}`; {help}"));
+                problems.push(format!("unknown axis `{axis}`; {help}"));
             }
             Some(values) if !values.iter().any(|v| v == value) => {
                 problems.push(format!("`{axis}` is one of {}", values.join(", ")));
@@ -128,7 +128,7 @@ fn unfit(axes: &BTreeMap<String, Vec<String>>, named: &Named<'_>) -> String {
         }
     }
     if problems.is_empty() {
-        problems.push("no trial has these values together".to_owned());
+        problems.push("no trial has this combination of values".to_owned());
     }
     problems.join("; ")
 }

@@ -308,8 +308,9 @@ impl Session {
         if *name == self.folders.code {
             return Ok(());
         }
-        std::os::unix::fs::symlink(&self.folders.code, folder.join(name))
-            .map_err(|error| format!("no name for `{}`: {error}", self.folders.code.display()))?;
+        std::os::unix::fs::symlink(&self.folders.code, folder.join(name)).map_err(|error| {
+            format!("cannot create a link to `{}`: {error}", self.folders.code.display())
+        })?;
         for value in start.environment.values_mut() {
             if let Ok(below) = Path::new(value).strip_prefix(&self.folders.code) {
                 *value = name.join(below).into();

@@ -11,12 +11,12 @@ enum SlotError {
     #[error("`--env {0}=...` hides GPUs, so the GPU of a trial would be unknown")]
     Hidden(String),
     /// The environment variable of the trials (first text) contradicts the option (second text).
-    #[error("`--env {0}=...` and `{1}` both say which GPUs trials see")]
+    #[error("`--env {0}=...` and `{1}` both choose the visible GPUs")]
     Contradiction(String, String),
     #[error("`{0}`: the driver lists no GPU in /sys/class/kfd")]
     NoGpu(String),
     /// The option (first text) contains a name (second text) that no GPU has. The third text lists all GPUs.
-    #[error("`{0}`: no GPU is called `{1}`; there are {2}")]
+    #[error("`{0}`: unknown GPU `{1}`; available are {2}")]
     Unknown(String, String, String),
     #[error("`{0}` names {1} twice")]
     Twice(String, String),
@@ -30,7 +30,7 @@ impl FailedOperation for SlotError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Hidden(_) => Some("choose with `--cards`".to_owned()),
-            Self::NoGpu(_) => Some("`rocrepro doctor` shows what looks wrong".to_owned()),
+            Self::NoGpu(_) => Some("run `rocrepro doctor` to find the cause".to_owned()),
             _ => None,
         }
     }
@@ -227,9 +227,9 @@ mod tests {
         let text = stop.unwrap_err().to_string();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].contains("`--env HIP_VISIBLE_DEVICES=...` and `--cards`"), "{text}");
-        assert!(lines[1].contains("no GPU is called `4`; there are 0 (0000:03:00.0), 1"), "{text}");
+        assert!(lines[1].contains("unknown GPU `4`; available are 0 (0000:03:00.0), 1"), "{text}");
         assert!(lines[2].contains("names 0000:03:00.0 twice"), "{text}");
-        assert!(lines[3].contains("no GPU is called `0000:43:00.0`"), "{text}");
+        assert!(lines[3].contains("unknown GPU `0000:43:00.0`"), "{text}");
         assert_eq!(lines.len(), 4);
         let none = chosen(&["all".to_owned()], "ROCREPRO_CARDS", &[], [].iter()).unwrap_err();
         let none = none.to_string();

@@ -78,7 +78,7 @@ impl FailedOperation for StackError {
             Self::Locate(error) => error.hint(),
             Self::NotFetched(_, command) => Some(format!("run `{command}`")),
             Self::UnknownArchitecture(spec) => Some(format!(
-                "fetch it with `rocrepro stack fetch {spec} --gfx GFX` and name the folder"
+                "fetch it with `rocrepro stack fetch {spec} --gfx GFX` and use the path of the fetched folder"
             )),
             Self::Sources(error) => error.hint(),
             Self::List(error) => error.hint(),

@@ -25,7 +25,7 @@ pub enum ToolchainError {
     #[error("{0} has no HIP headers to compile with")]
     NoHeaders(String),
     /// Neither the stack nor this machine has a compiler.
-    #[error("{0} has no clang, and this machine has no compiler that could serve")]
+    #[error("neither {0} nor this machine has a suitable C++ compiler")]
     NoCompiler(String),
     /// The stack has no device libraries, which clang needs for GPU code.
     #[error("{0} has no device libraries (ocml.bc)")]

@@ -75,14 +75,14 @@ fn unmet_requirement(
     if let (Some(range), Some(version)) = (&needs.rocm, rocm)
         && !range.contains(version)
     {
-        return Some(format!("needs ROCm {range}, and this is {version}"));
+        return Some(format!("needs ROCm {range}, but this is {version}"));
     }
     match gfx {
         Some(gfx) if needs.images && Arch::has_images(gfx) == Some(false) => {
-            Some(format!("needs images, and {gfx} has none"))
+            Some(format!("needs images, which {gfx} does not support"))
         }
         Some(gfx) if !needs.gfx.is_empty() && !needs.gfx.iter().any(|g| g == gfx) => {
-            Some(format!("needs {}, and this is {gfx}", needs.gfx.join(" or ")))
+            Some(format!("needs {}, but this is {gfx}", needs.gfx.join(" or ")))
         }
         _ => None,
     }
@@ -90,9 +90,9 @@ fn unmet_requirement(
 
 fn missing_devices(case: &Case, devices: u32) -> Option<String> {
     let wanted = case.needs.devices;
-    let why = || format!("needs {wanted} devices, and a trial sees {devices} here");
+    let why = || format!("needs {wanted} devices, but a trial here sees {devices}");
     (wanted > devices).then(|| match devices {
-        1 => format!("{}; with `--cards` it is one", why()),
+        1 => format!("{}; with `--cards` a trial sees one GPU", why()),
         _ => why(),
     })
 }
@@ -104,7 +104,7 @@ fn conflicting_device_selection(
 ) -> Option<String> {
     slots.iter().find(|slot| slot.card.is_some())?;
     let name = environment.keys().find(|name| slots::hides(name))?;
-    Some(format!("the case sets {name}, and `--cards` says which GPU a trial sees"))
+    Some(format!("the case sets {name}, but `--cards` chooses the GPU that a trial sees"))
 }
 
 #[cfg(test)]
@@ -136,7 +136,8 @@ mod tests {
             Case::parse("a/b", &text).expect("a case")
         };
         let two = case("devices: 2");
-        let reason = "needs 2 devices, and a trial sees 1 here; with `--cards` it is one";
+        let reason =
+            "needs 2 devices, but a trial here sees 1; with `--cards` a trial sees one GPU";
         assert_eq!(missing_devices(&two, 1).as_deref(), Some(reason));
         assert_eq!(missing_devices(&two, 2), None);
         assert_eq!(missing_devices(&case("alone: true"), 1), None);

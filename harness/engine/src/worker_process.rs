@@ -34,7 +34,7 @@ impl WorkerOrder {
         config: Option<&Config>,
         slot: Option<&Slot>,
     ) -> Result<WorkerOrder, String> {
-        let cannot = |error| format!("the plan cannot be sent: {error}");
+        let cannot = |error| format!("cannot send the plan to the worker: {error}");
         let config = config.map(serde_json::to_string).transpose().map_err(cannot)?;
         let mut start = session.worker(&session.stack, order, folder, config.as_deref())?;
         if let Some(card) = slot.and_then(|slot| slot.card.as_ref()) {
@@ -46,7 +46,7 @@ impl WorkerOrder {
 
     pub(crate) fn of(start: Start, order: &Order) -> Result<WorkerOrder, String> {
         let order = serde_json::to_vec(order)
-            .map_err(|error| format!("the plan cannot be sent: {error}"))?;
+            .map_err(|error| format!("cannot send the plan to the worker: {error}"))?;
         let text = |text: &OsString| text.to_string_lossy().into_owned();
         Ok(WorkerOrder {
             lock: None,
@@ -86,9 +86,9 @@ pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
         // A process that a cgroup v1 has frozen survives SIGKILL.
         Ended::Stopped { reason: Reason::Suspended(cause), .. }
         | Ended::CouldNotBeKilled { reason: Reason::Suspended(cause) } => {
-            End::Lost(format!("the process was suspended and did not go on in time: {cause}"))
+            End::Lost(format!("the process was suspended and did not resume in time: {cause}"))
         }
-        Ended::Stopped { .. } => End::Lost("the worker flooded its event pipe".into()),
+        Ended::Stopped { .. } => End::Lost("the worker wrote too many events to its pipe".into()),
         Ended::CouldNotBeKilled { .. } => End::CouldNotBeKilled,
         Ended::SpawnFailed(error) => End::NotStarted(error.to_string()),
         Ended::Lost(error) => End::Lost(error.to_string()),
@@ -128,9 +128,9 @@ fn end_below_a_launcher(events: &mut Vec<Event>, seen: End) -> End {
             events.pop();
             end
         }
-        Some(_) if by_itself => {
-            End::Lost("the launcher ended, and the end of the worker is unknown".to_owned())
-        }
+        Some(_) if by_itself => End::Lost(
+            "the launcher ended without reporting the exit status of the worker".to_owned(),
+        ),
         _ => seen,
     }
 }

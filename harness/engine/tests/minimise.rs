@@ -193,7 +193,7 @@ fn resumes_without_repeating_runs() {
     let torn = vec![Planted::from(Fault::CopyTorn)];
     let error = minimise_with(&resumed, torn, &|_| {}).unwrap_err();
     assert_eq!(error.code(), 2, "{error}");
-    assert!(error.to_string().contains("leave `--resume` out"), "{error}");
+    assert!(error.to_string().contains("omit `--resume` "), "{error}");
 }
 
 #[test]

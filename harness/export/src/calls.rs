@@ -60,7 +60,9 @@ impl Printer<'_> {
     pub(crate) fn inject_refusal(&mut self, step: &Step, code: i32) {
         self.declare_only(&step.call);
         let function = self.api(&step.call);
-        self.line(format!("// Planted: {function} answers status {code} and is not made."));
+        self.line(format!(
+            "// Injected fault: {function} is not called and returns status {code}."
+        ));
         self.check_injected_status(step, code);
     }
 
@@ -69,7 +71,7 @@ impl Printer<'_> {
     pub(crate) fn inject_status(&mut self, step: &Step, code: i32) {
         let function = self.api(&step.call);
         self.line(format!(
-            "// Planted: {function}, which was made, answers status {code} in the place of its own."
+            "// Injected fault: {function} is called, but returns status {code} instead of its own."
         ));
         self.check_injected_status(step, code);
     }

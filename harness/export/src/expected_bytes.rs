@@ -113,9 +113,7 @@ impl<'a> Expected<'a> {
     pub(crate) fn declarations(&self, names: &mut Names) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.tracked.is_empty() {
-            lines.push(
-                "// What the buffers must hold, kept on the host beside the calls.".to_owned(),
-            );
+            lines.push("// Expected content of the buffers, computed on the host.".to_owned());
         }
         for buffer in &self.tracked {
             let bytes = self.plan.buffers.get(*buffer).map_or(0, |b| b.bytes);
@@ -211,7 +209,7 @@ impl<'a> Expected<'a> {
                 if let Some(made) = self.node_by_node.get_mut(graph) {
                     if depth < made.depth {
                         return Err(format!(
-                            "graph `{graph}` is made in a block and gets nodes outside of it"
+                            "graph `{graph}` is created in a block and gets nodes outside of the block"
                         ));
                     }
                     function.iter().for_each(|function| made.push(format!("{function}();")));
@@ -252,7 +250,7 @@ impl<'a> Expected<'a> {
             for opened in self.loops.iter().rev().take(made.indent) {
                 if lines.pop().is_none_or(|line| line.trim() != opened) {
                     return Err(format!(
-                        "graph `{graph}` is used in a block that adds nodes to it"
+                        "graph `{graph}` is used in a block that adds nodes to the graph"
                     ));
                 }
             }
@@ -276,7 +274,9 @@ impl<'a> Expected<'a> {
         let depth = self.depth;
         let Some(made) = self.node_by_node.get_mut(graph) else { return Ok(Vec::new()) };
         if depth < made.depth {
-            return Err(format!("graph `{graph}` is made in a block and gets nodes outside of it"));
+            return Err(format!(
+                "graph `{graph}` is created in a block and gets nodes outside of the block"
+            ));
         }
         lines.into_iter().for_each(|line| made.push(line));
         Ok(Vec::new())

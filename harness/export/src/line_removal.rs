@@ -119,7 +119,7 @@ impl ByteComparison {
 }
 
 /// Parses the offset and the value of the wrong byte from a message of the program. The results for `FAIL: buffer b:
-/// byte 3 is 4f; expected was 00` are 3 and 0x4f.
+/// byte 3 is 4f; expected 00` are 3 and 0x4f.
 pub fn parse_wrong_byte(line: &str) -> Option<(usize, u8)> {
     let (at, rest) = line.split_once(": byte ")?.1.split_once(" is ")?;
     Some((at.parse().ok()?, u8::from_str_radix(rest.split(';').next()?, 16).ok()?))
@@ -319,7 +319,7 @@ int main() {
     #[test]
     fn comparison_takes_literal_bytes() {
         let text = "  want = model();\n  for (size_t at = 0; at < 2; at++) {\n    if (b[at] == want[at]) continue;\n\
-                    \x20   std::printf(\"FAIL: buffer b: byte %zu is %02x; expected was %02x\\n\", at,\n\
+                    \x20   std::printf(\"FAIL: buffer b: byte %zu is %02x; expected %02x\\n\", at,\n\
                     \x20               b[at], want[at]);\n    std::exit(1);\n  }\n";
         let found = find_comparison(text).expect("one");
         assert_eq!(found.bytes, 2);
@@ -336,10 +336,7 @@ int main() {
             None,
             "other bytes in each round"
         );
-        assert_eq!(
-            parse_wrong_byte("FAIL: buffer b: byte 3 is 4f; expected was 00"),
-            Some((3, 0x4f))
-        );
+        assert_eq!(parse_wrong_byte("FAIL: buffer b: byte 3 is 4f; expected 00"), Some((3, 0x4f)));
         assert_eq!(parse_wrong_byte("FAIL: hipMalloc returned hipErrorUnknown"), None);
     }
 

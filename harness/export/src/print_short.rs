@@ -79,7 +79,7 @@ impl Printer<'_> {
     pub(crate) fn short_value(&mut self, function: &str, got: &str, wanted: &str, fits: &str) {
         self.line(format!("if (!({fits})) {{"));
         let wanted = wanted.replace('%', "%%");
-        let message = text(&format!("FAIL: {function} gave %s; expected was {wanted}\n"));
+        let message = text(&format!("FAIL: {function} gave %s; expected {wanted}\n"));
         self.line(format!("  std::printf({message},"));
         self.line(format!("              ({got}).c_str());"));
         self.line("  std::exit(1);");
@@ -92,7 +92,7 @@ impl Printer<'_> {
         self.line(format!("for (size_t {index} = 0; {index} < {bytes}; {index}++) {{"));
         self.line(format!("  if ({got}[{index}] == {right}[{index}]) continue;"));
         self.line(format!(
-            "  std::printf(\"FAIL: buffer {what}: byte %zu is %02x; expected was %02x\\n\", {index},"
+            "  std::printf(\"FAIL: buffer {what}: byte %zu is %02x; expected %02x\\n\", {index},"
         ));
         self.line(format!("              {got}[{index}], {right}[{index}]);"));
         self.line("  std::exit(1);");

@@ -153,11 +153,11 @@ impl<'a> Printer<'a> {
                 Phase::Setup => self.line("// Set-up."),
                 Phase::Body => {
                     self.line("");
-                    self.line("// What this is about.");
+                    self.line("// The calls under test.");
                 }
                 Phase::Verify => {
                     self.line("");
-                    self.line("// Nothing may have been written around the buffers.");
+                    self.line("// The guards around the buffers must be intact.");
                 }
                 Phase::Start | Phase::Load | Phase::Init | Phase::Teardown => self.result(),
             }
@@ -223,7 +223,7 @@ impl<'a> Printer<'a> {
         match injected_effect(step) {
             None => self.call(step),
             Some(Effect::Return(0)) if may_succeed(step) => {
-                self.line("// Planted: this call answers success and is not made.");
+                self.line("// Injected fault: this call is not made and returns success.");
                 let from = self.body.len();
                 self.call(step);
                 let made = self.body.split_off(from);
@@ -251,27 +251,33 @@ impl<'a> Printer<'a> {
             }
             Some(Effect::Twice) => {
                 self.call(step);
-                self.line("// Planted: the call above is made two times.");
+                self.line("// Injected fault: the call above is made twice.");
                 self.call(step);
             }
             Some(Effect::Late(ms)) => {
-                self.line(format!("// Planted: the next call comes {ms} ms late."));
+                self.line(format!("// Injected fault: the next call is made {ms} ms late."));
                 self.line(format!("std::this_thread::sleep_for(std::chrono::milliseconds({ms}));"));
                 self.call(step);
             }
             Some(Effect::Abort) => {
-                self.line(format!("// Planted: {} kills the process.", self.api(&step.call)));
+                self.line(format!(
+                    "// Injected fault: {} kills the process.",
+                    self.api(&step.call)
+                ));
                 self.line("std::abort();");
                 self.declare_only(&step.call);
             }
             Some(Effect::Exit(status)) => {
-                self.line(format!("// Planted: {} ends the process.", self.api(&step.call)));
+                self.line(format!(
+                    "// Injected fault: {} exits the process.",
+                    self.api(&step.call)
+                ));
                 self.line(format!("std::exit({status});"));
                 self.declare_only(&step.call);
             }
             Some(Effect::AfterNextLaunch) => {
                 self.need(Helper::Postponed);
-                self.line("// Planted: this call is made only after the next graph launch.");
+                self.line("// Injected fault: this call is made only after the next graph launch.");
                 self.line("postponed.push_back([&] {");
                 self.indent += 1;
                 self.call(step);
@@ -338,7 +344,7 @@ impl<'a> Printer<'a> {
             functions.push('\n');
         }
         if !on_host.is_empty() {
-            functions.push_str("// What the kernels compute.\n");
+            functions.push_str("// Results of the kernels, computed on the host.\n");
             for name in &on_host {
                 functions.push_str(helpers::kernel_on_host(name).unwrap_or_default());
             }

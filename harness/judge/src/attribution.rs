@@ -4,7 +4,7 @@ use std::{collections::HashMap, ops::Range};
 
 use plan::{BufferWrite, GUARD_BYTE, OnMemory, POISON_BYTE, Plan};
 
-use crate::phrases;
+use crate::phrases::{self, EXPECTED};
 
 /// Maximum number of wrong ranges that are explained separately.
 const RUNS: usize = 64;
@@ -75,7 +75,7 @@ pub(crate) struct Attribution {
 pub(crate) fn attribute(evidence: &Evidence<'_>, runs: &[Range<usize>]) -> Attribution {
     let right = evidence.origin(runs);
     let end = |text: String| match &right {
-        Some(right) => format!("{text}; right would be {right}"),
+        Some(right) => format!("{text}{EXPECTED}{right}"),
         None => text,
     };
     if let Some(source) = evidence.explain(runs) {
@@ -83,7 +83,7 @@ pub(crate) fn attribute(evidence: &Evidence<'_>, runs: &[Range<usize>]) -> Attri
         return match evidence.torn(runs, &source) {
             Some(at) => Attribution {
                 class: Class::Torn,
-                text: end(format!("right up to offset {at}, then {text}")),
+                text: end(format!("correct up to offset {at}, then {text}")),
                 lines: Vec::new(),
             },
             None => Attribution { class: source.class(), text: end(text), lines: Vec::new() },
@@ -100,7 +100,7 @@ pub(crate) fn attribute(evidence: &Evidence<'_>, runs: &[Range<usize>]) -> Attri
     let (class, text) = match classes.as_slice() {
         [Class::Garbage] => (Class::Garbage, "bytes that no write of this trial explains"),
         [one] => (*one, "from several writes"),
-        _ => (Class::Mixed, "of several origins"),
+        _ => (Class::Mixed, "from several sources"),
     };
     let mut lines: Vec<String> = if class == Class::Garbage {
         Vec::new()
@@ -118,7 +118,7 @@ pub(crate) fn attribute(evidence: &Evidence<'_>, runs: &[Range<usize>]) -> Attri
             .collect()
     };
     if !lines.is_empty() && runs.len() > LINES {
-        lines.push(format!("... and {} ranges more", runs.len() - LINES));
+        lines.push(format!("... and {} more ranges", runs.len() - LINES));
     }
     Attribution { class, text: end(text.to_owned()), lines }
 }
@@ -155,24 +155,24 @@ impl Source<'_> {
         match self {
             Source::Constant(Class::Zero, _) => "all zero".to_owned(),
             Source::Constant(Class::Poison, _) => {
-                "the poison of fresh memory, so nothing was written there".to_owned()
+                "the fill pattern of fresh memory, so nothing was written there".to_owned()
             }
             Source::Constant(..) => "the bytes of a guard".to_owned(),
             Source::Write { class, write, shift } => {
                 let what = evidence.describe(write);
                 match (class, *shift) {
                     (Class::Stale, _) => {
-                        format!("an earlier version that `{}` held, {what}", write.buffer)
+                        format!("an earlier content of `{}`, {what}", write.buffer)
                     }
                     (Class::Later, _) => {
-                        format!("a later version, of `{}`, {what}", write.buffer)
+                        format!("a later content of `{}`, {what}", write.buffer)
                     }
                     (_, 0) => format!("the bytes of `{}`, {what}", write.buffer),
                     (_, n) if !evidence.guards => format!(
-                        "bytes of `{}` from {} further {}, {what}",
+                        "bytes of `{}`, shifted by {} {}, {what}",
                         write.buffer,
                         phrases::count(n.unsigned_abs(), "byte"),
-                        if n > 0 { "on" } else { "back" }
+                        if n > 0 { "forward" } else { "back" }
                     ),
                     _ => format!("bytes of `{}`, {what}", write.buffer),
                 }

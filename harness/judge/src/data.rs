@@ -7,7 +7,7 @@ use crate::{
     attribution::{Evidence, attribute},
     bytes,
     index::Index,
-    phrases,
+    phrases::{self, SAME_BYTES, UNEQUAL},
 };
 
 /// Bytes of a buffer that a check has read, as the worker reported them.
@@ -42,16 +42,17 @@ pub(crate) fn wrong(
             .at(index.location(step, occurrence))
     };
     let Some(got) = read.spooled(context) else {
-        let text = "the bytes are wrong but were not kept, so they cannot be explained";
+        let text = "the bytes are wrong, but were not saved, so they cannot be explained";
         return outcome("unknown", text.to_owned());
     };
     let Some(content) = Reference::content(context.plan, step, occurrence) else {
-        let text = "the bytes are wrong; the reference cannot say what is right";
+        let text = "the bytes are wrong; the reference model cannot compute the expected bytes";
         return outcome("unknown", text.to_owned());
     };
     let diff = bytes::diff(&got, &content.want);
     let Some(first) = diff.first() else {
-        let text = "the digest is wrong but the bytes that were kept are right: the bytes changed in between";
+        let text =
+            "the digest is wrong, but the saved bytes are right: the bytes changed in between";
         return outcome("changing", text.to_owned());
     };
     let now = content.history.len();
@@ -99,8 +100,7 @@ pub(crate) fn compared(
     let at = index.location(step, occurrence);
     if a.digest == b.digest {
         let signature = format!("wrong-data:{}:same", a.buffer);
-        let summary =
-            format!("{} and {}{place} hold the same bytes and must differ", a.buffer, b.buffer);
+        let summary = format!("{} and {}{place}{SAME_BYTES}", a.buffer, b.buffer);
         return Outcome::new(Kind::WrongData, signature, summary).at(at);
     }
     let signature = format!("wrong-data:{}:unequal", a.buffer);
@@ -113,7 +113,7 @@ pub(crate) fn compared(
         }
         _ => String::new(),
     };
-    let summary = format!("{} and {}{place} must be equal and differ{text}", a.buffer, b.buffer);
+    let summary = format!("{} and {}{place}{UNEQUAL}{text}", a.buffer, b.buffer);
     let outcome = Outcome::new(Kind::WrongData, signature, summary).at(at);
     match (both, first) {
         (Some((x, y)), Some(first)) => {
@@ -133,7 +133,7 @@ pub(crate) fn unread(
         context.wanted.iter().filter(|(step, o, _)| !read.contains(&(*step, *o))).collect();
     let (step, occurrence, _) = left.first()?;
     let summary = format!(
-        "the worker ended normally but left out {} of {}, first that of step {step}{}",
+        "the worker ended normally but did not report {} of {}, the first in step {step}{}",
         left.len(),
         phrases::count(context.wanted.len(), "check"),
         index.place(*step, *occurrence)
@@ -156,7 +156,9 @@ fn guard_side(diff: &bytes::Diff, guard: usize) -> &'static str {
     let before = diff.runs.iter().any(|run| run.start < guard);
     let after = diff.runs.iter().any(|run| run.end > guard);
     match (before, after) {
-        _ if diff.wrong == 2 * guard => "; the guards were overwritten, or not read",
+        _ if diff.wrong == 2 * guard => {
+            "; all guard bytes were overwritten, or the guards were not read"
+        }
         (true, true) => "; something wrote on both sides of the buffer",
         (true, false) => "; something wrote before the buffer",
         _ => "; something wrote after the buffer",

@@ -23,14 +23,13 @@ pub(crate) fn ending(
     let site = Site::new(trail, index);
     if seen.end == End::Exited(PIPE_CLOSED) {
         let signature = format!("library-exit:{}", site.name);
-        let summary =
-            format!("a library closed the pipe that the worker reports on, {}", site.text);
+        let summary = format!("a library closed the event pipe of the worker, {}", site.text);
         let closed = Outcome::new(Kind::LibraryExit, signature, summary);
         return Some(closed.at(site.at).with(site.others).with(last_words(seen)));
     }
     if trail.done {
         if seen.end == End::Exited(WORKER_DONE) && trail.bye && launched && seen.left_behind > 0 {
-            let summary = "a process was left behind, by the launcher or by the worker".to_owned();
+            let summary = "the launcher or the worker left a process running".to_owned();
             return Some(Outcome::no_verdict("launcher", summary));
         }
         return teardown(seen, trail, site);
@@ -39,12 +38,12 @@ pub(crate) fn ending(
         End::Exited(status) => Outcome::new(
             Kind::LibraryExit,
             format!("library-exit:{}", site.name),
-            format!("the process ended itself with exit status {status} {}", site.text),
+            format!("the process exited with status {status} {}", site.text),
         ),
         End::Signalled { signal } => Outcome::new(
             Kind::Crash,
             format!("crash:{}", site.name),
-            format!("the process died of {} {}", phrases::signal(*signal), site.text),
+            format!("the process was killed by {} {}", phrases::signal(*signal), site.text),
         ),
         End::TimedOut { .. } | End::CouldNotBeKilled => Outcome::new(
             Kind::Hang,
@@ -67,7 +66,7 @@ fn not_the_trials(seen: &Observation) -> Option<Outcome> {
         // The harness keeps the worker's pipes open while it waits for the worker, so a launcher must have closed them.
         End::Exited(WORKER_ORPHANED) => Some(Outcome::no_verdict(
             "left-alone",
-            "the worker ended because its standard input or output was closed from outside"
+            "the worker ended because another process closed its standard input or output"
                 .to_owned(),
         )),
         _ => None,
@@ -82,7 +81,7 @@ fn teardown(seen: &Observation, trail: &Trail, site: Site) -> Option<Outcome> {
             Kind::Leak,
             "leak:process".to_owned(),
             format!(
-                "the worker left {} behind",
+                "the worker left {} running",
                 if seen.left_behind == 1 {
                     "a process".to_owned()
                 } else {
@@ -93,12 +92,12 @@ fn teardown(seen: &Observation, trail: &Trail, site: Site) -> Option<Outcome> {
         End::TimedOut { .. } | End::CouldNotBeKilled => Outcome::new(
             Kind::Hang,
             "hang:teardown".to_owned(),
-            format!("the trial was over, and the process hung {text}{}", how_long(seen)),
+            format!("the trial had finished, but the process hung {text}{}", how_long(seen)),
         ),
         end => Outcome::new(
             Kind::TeardownCrash,
             "teardown-crash".to_owned(),
-            format!("the trial was over, and the process ended badly {text}: {}", ended(end)),
+            format!("the trial had finished, but the process then failed {text}: {}", ended(end)),
         ),
     };
     Some(outcome.at(site.at).with(site.others).with(last_words(seen)))
@@ -145,7 +144,7 @@ fn between_steps(phase: Phase) -> String {
         Phase::Start => "before it loaded a library".to_owned(),
         Phase::Load => "while it loaded the libraries".to_owned(),
         // In this phase, the worker calls hipInit and queries the devices.
-        Phase::Init => "while HIP started and was asked for its devices".to_owned(),
+        Phase::Init => "while it initialised HIP and queried the devices".to_owned(),
         phase => format!("between two calls, in phase {phase}"),
     }
 }
@@ -154,9 +153,9 @@ fn how_long(seen: &Observation) -> String {
     let wall = seen.wall.as_secs_f64();
     match &seen.end {
         End::TimedOut { limit: Limit::Quiet } => {
-            format!(" and was killed after a long silence ({wall:.1} s in all)")
+            format!(" and was killed after making no progress ({wall:.1} s in total)")
         }
-        End::CouldNotBeKilled => format!(" and could not even be killed ({wall:.1} s in all)"),
+        End::CouldNotBeKilled => format!(" and could not be killed ({wall:.1} s in total)"),
         _ => format!(" and was killed at the time limit ({wall:.1} s)"),
     }
 }

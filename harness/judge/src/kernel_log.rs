@@ -36,14 +36,13 @@ impl Outcome {
         let mut shown: Vec<String> =
             lines.iter().take(SHOWN).map(|line| format!("kernel log: {line}")).collect();
         if lines.len() > SHOWN {
-            shown.push(format!("kernel log: {} lines more", lines.len() - SHOWN));
+            shown.push(format!("kernel log: {} more lines", lines.len() - SHOWN));
         }
         shown.extend(lines.iter().find_map(|line| places.of_line(line, AddressPrecision::Page)));
         let found = lines.iter().find_map(|line| Some((trouble(line)?, line)));
         match found {
             Some((word, line)) if self.kind == Kind::Pass => {
-                let summary =
-                    format!("every check passed, and the driver of the GPU logged: {line}");
+                let summary = format!("every check passed, but the GPU driver logged: {line}");
                 let signature = format!("{}:{word}", Kind::KernelError);
                 let outcome = Outcome::new(Kind::KernelError, signature, summary).at(self.at);
                 Outcome { details: shown, ..outcome }
@@ -150,7 +149,7 @@ mod tests {
             (failed.kind, &failed.signature, &failed.summary)
         );
         assert_eq!(seen.details.len(), SHOWN + 1);
-        assert_eq!(seen.details[SHOWN], "kernel log: 12 lines more");
+        assert_eq!(seen.details[SHOWN], "kernel log: 12 more lines");
         let all = failed.with_kernel_log(&many[..SHOWN], &nowhere());
         assert_eq!(
             all.details.last().map(String::as_str),

@@ -48,7 +48,7 @@ pub use identity::{
 };
 pub use observation::{Able, Context, End, Limit, Observation};
 pub use outcome::{Kind, Location, Outcome};
-pub use phrases::signal;
+pub use phrases::{EXPECTED, SAME_BYTES, UNEQUAL, signal};
 use places::AddressPrecision;
 pub use places::Places;
 pub use plan::api;
@@ -133,7 +133,8 @@ fn moved_at_rest(observation: &Observation) -> Option<String> {
     let (least, most) = (bytes.iter().min()?, bytes.iter().max()?);
     (least < most).then(|| {
         format!(
-            "something else uses the GPU: between {least} and {most} bytes of its memory were free while this trial did nothing"
+            "something else uses the GPU: its free memory varied between {least} and {most} bytes while this trial \
+             did nothing"
         )
     })
 }

@@ -9,7 +9,7 @@ const GPU_FAULT: &str = "Memory access fault by GPU";
 /// Messages of the emulated device that invalidate a run. Each entry contains the beginning of the message, the reason
 /// in the signature, and a text for people.
 const OWN_FAILURES: [(&str, &str, &str); 3] = [
-    ("gap: ", "gap", "the emulated device lacks something that this run needs"),
+    ("gap: ", "gap", "the emulated device does not support a feature that this run needs"),
     ("internal error: ", "device-error", "the emulated device failed"),
     ("bad configuration: ", "device-configuration", "the emulated device was misconfigured"),
 ];
@@ -40,7 +40,7 @@ pub(crate) fn attribute_fault(
     if outcome.kind == Kind::Hang
         && let Some(text) = device_line(&observation.stderr, "hang: ")
     {
-        outcome.details.insert(0, format!("The device reports what hangs: {text}"));
+        outcome.details.insert(0, format!("The device reports a hang: {text}"));
     }
     attribute_findings(outcome, &observation.stderr)
 }
@@ -63,7 +63,7 @@ fn attribute_findings(mut outcome: Outcome, stderr: &str) -> Outcome {
     found.at = outcome.at;
     found.details = others;
     if outcome.kind != Kind::Pass {
-        found.details.push(format!("Seen as: {}", outcome.summary));
+        found.details.push(format!("Symptom: {}", outcome.summary));
     }
     found.details.append(&mut outcome.details);
     found
@@ -75,7 +75,7 @@ fn by_fault(mut outcome: Outcome, observation: &Observation, refused: bool) -> O
             Some(line) if outcome.kind == Kind::Pass && !refused => Outcome::new(
                 Kind::ApiError,
                 "api-error:queue:aborted".to_owned(),
-                format!("a queue was aborted, and no call reported it: {}", line.trim()),
+                format!("a queue was aborted, but no call reported it: {}", line.trim()),
             ),
             _ => outcome,
         };
@@ -98,7 +98,7 @@ fn by_fault(mut outcome: Outcome, observation: &Observation, refused: bool) -> O
                 format!("the device reported a fault: {text}"),
             );
             fault.at = outcome.at;
-            fault.details.push(format!("Seen as: {}", outcome.summary));
+            fault.details.push(format!("Symptom: {}", outcome.summary));
             fault.details.append(&mut outcome.details);
             fault
         }

@@ -140,7 +140,7 @@ impl Outcome {
     }
 
     pub(crate) fn pass() -> Self {
-        let summary = "every status, value and byte was as the plan says".to_owned();
+        let summary = "every status, value and byte was as expected".to_owned();
         Outcome::new(Kind::Pass, "pass".to_owned(), summary)
     }
 

@@ -9,6 +9,15 @@ pub(crate) fn place(line: u32, occurrence: u32) -> String {
     }
 }
 
+/// Text between a deviation and the right value in the summary of an outcome. What follows it is the right value.
+pub const EXPECTED: &str = "; expected ";
+
+/// End of the summary of a comparison that found no difference between two buffers.
+pub const SAME_BYTES: &str = " must differ but hold the same bytes";
+
+/// Text after the names of two buffers in the summary of a comparison that found a difference.
+pub const UNEQUAL: &str = " must be equal but differ";
+
 /// Formats a number with its noun in singular or plural: `1 byte`, `2 bytes`.
 pub(crate) fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
@@ -56,12 +65,14 @@ pub(crate) fn ended_from_outside(what: &str, number: i32) -> String {
     let name = signal(number);
     match name.as_str() {
         "SIGXFSZ" => format!(
-            "the kernel ended {what} with SIGXFSZ: a file grew beyond the limit of file sizes (`file-size`)"
+            "the kernel killed {what} with SIGXFSZ: a file exceeded the size limit (`file-size`)"
         ),
         "SIGXCPU" => {
-            format!("the kernel ended {what} with SIGXCPU: its processor time was used up")
+            format!(
+                "the kernel killed {what} with SIGXCPU: the limit of processor time was exceeded"
+            )
         }
-        _ => format!("{what} was ended from outside with {name}"),
+        _ => format!("{what} was killed from outside with {name}"),
     }
 }
 

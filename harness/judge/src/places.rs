@@ -83,7 +83,7 @@ impl Places {
             return Some(format!("{what} was in {}", named.collect::<Vec<_>>().join(" and ")));
         }
         if let Some(place) = there.last() {
-            let freed = place.freed.map(|line| format!(", which line {line} had freed"));
+            let freed = place.freed.map(|line| format!(", freed at line {line}"));
             return Some(format!(
                 "{what} was in {}{}",
                 place.part(address, end),
@@ -95,9 +95,9 @@ impl Places {
         };
         let nearest = self.0.iter().rev().min_by_key(away).filter(|place| away(place) < NEAR);
         Some(nearest.map_or_else(
-            || format!("{what} was within {} MiB of no buffer of the plan", NEAR >> 20),
+            || format!("{what} was at least {} MiB away from every buffer of the plan", NEAR >> 20),
             |place| {
-                let freed = place.freed.map(|line| format!(", which line {line} had freed"));
+                let freed = place.freed.map(|line| format!(", freed at line {line}"));
                 let is_behind = address >= place.end();
                 let side = if is_behind { "behind the end of" } else { "in front of" };
                 // For a page, the number of bytes between page and buffer is printed. For a single address, the
@@ -164,17 +164,20 @@ mod tests {
             ("unmapped address 0x200004 by x", "That address was in `src`, at byte 4 of 6000"),
             (
                 "address 0x100fff",
-                "That address was in `old`, at byte 4095 of 8192, which line 14 had freed",
+                "That address was in `old`, at byte 4095 of 8192, freed at line 14",
             ),
             (
                 "address 0x101000",
-                "That page was in `again`, at bytes 0 to 15 of 16, which line 20 had freed",
+                "That page was in `again`, at bytes 0 to 15 of 16, freed at line 20",
             ),
             ("address 0x203000", "That page was 6044 bytes behind the end of `dst`"),
             ("address 0x1ff000", "That page was right in front of `src`"),
             ("address 0x1fff10", "That address was 240 bytes in front of `src`"),
             ("address 0x1fffff", "That address was 1 byte in front of `src`"),
-            ("address 0x7f0000001000", "That page was within 16 MiB of no buffer of the plan"),
+            (
+                "address 0x7f0000001000",
+                "That page was at least 16 MiB away from every buffer of the plan",
+            ),
         ] {
             assert_eq!(
                 places().of_line(line, AddressPrecision::Page).as_deref(),
@@ -228,7 +231,7 @@ mod tests {
             described(end + NEAR - 1),
             "That address was 16777215 bytes behind the end of `dst`"
         );
-        assert!(described(end + NEAR).contains("no buffer"));
+        assert!(described(end + NEAR).contains("every buffer"));
     }
 
     #[test]

@@ -192,7 +192,10 @@ fn nothing_to_judge(seen: &ProgramSeen<'_>) -> Option<Outcome> {
             return Some(Outcome::no_verdict("not-started", summary));
         }
         End::Lost(why) => {
-            return Some(Outcome::no_verdict("lost", format!("the program was given up: {why}")));
+            return Some(Outcome::no_verdict(
+                "lost",
+                format!("the program could not be watched to its end: {why}"),
+            ));
         }
         End::Exited(127) if phrases::not_started(&seen.observation.stderr).is_some() => {
             let why = phrases::not_started(&seen.observation.stderr).unwrap_or_default();
@@ -234,18 +237,18 @@ fn proof(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Result<(), Box
         if let Said::Begin { nonce, .. } = said
             && nonce != context.nonce
         {
-            return no("worker", "the program answered with another nonce".to_owned());
+            return no("worker", "the program reported a wrong nonce".to_owned());
         }
     }
     if !seen.said.is_empty() && !matches!(seen.said[0], Said::Begin { .. }) {
-        return no("worker", "the program did not begin by answering with its nonce".to_owned());
+        return no("worker", "the first report of the program was not its nonce".to_owned());
     }
     if let Some(outcome) = reached::astray(seen).or_else(|| reached::never(seen)) {
         return Err(Box::new(outcome.with(last_words(seen))));
     }
     if seen.witnesses.is_empty() {
         let how = how_it_ended(seen);
-        return no("device", format!("the program {how} and never used the device"));
+        return no("device", format!("the program {how} without using the device"));
     }
     for witness in seen.witnesses.iter().filter(|witness| witness.reached) {
         let differs = context.emulated.differences(&witness.identity.config);
@@ -365,7 +368,7 @@ fn exception(
     };
     let colon = if text.is_empty() { "" } else { ": " };
     let place = in_file(context, line);
-    let summary = format!("the program ended by an exception{place}: {name}{colon}{text}");
+    let summary = format!("the program ended with an exception{place}: {name}{colon}{text}");
     Outcome::new(Kind::ApiError, identity.to_string(), summary).at(at(context, line, None))
 }
 
@@ -408,7 +411,7 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
                 let early = context.program.reports() && !done;
                 early.then(|| {
                     let child = seen.said.iter().any(|said| matches!(said, Said::Done { .. }));
-                    let child = if child { " (one of its children did)" } else { "" };
+                    let child = if child { " (one of its child processes did)" } else { "" };
                     let summary = format!(
                         "the program {how} in phase {phase}, before it reported its end{child}"
                     );
@@ -436,16 +439,16 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
                 let line = own.map_or(0, |place| place.line);
                 return Some(exception(context, identity, &raised.text, line));
             }
-            let said = if done { "reported its end, and " } else { "" };
+            let said = if done { "reported its end and " } else { "" };
             let bare = match identity.is_bare_exit() {
-                true => ", and wrote nothing that identifies the failure",
+                true => ", and printed nothing that identifies the failure",
                 false => "",
             };
             let summary = format!("the program {said}{how} instead of {wanted}{bare}");
             Outcome::new(Kind::ApiError, identity.to_string(), summary)
         }
         End::Signalled { .. } if done => {
-            let summary = format!("the program reported its end, and {how}");
+            let summary = format!("the program reported its end, but then {how}");
             Outcome::new(Kind::TeardownCrash, "teardown-crash".to_owned(), summary)
         }
         End::Signalled { signal } => Outcome::new(
@@ -466,7 +469,7 @@ fn left_behind(seen: &ProgramSeen<'_>) -> Option<Outcome> {
         Outcome::new(
             Kind::Leak,
             "leak:process".to_owned(),
-            format!("the program left {some} behind"),
+            format!("the program left {some} running"),
         )
     })
 }
@@ -479,9 +482,9 @@ fn unsaid(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcom
     let missing = stated.says.iter().find(|text| !has(text));
     let there = stated.never.iter().find(has);
     let (class, summary) = match (missing, there) {
-        (Some(text), _) => ("missing", format!("its output does not contain `{text}`")),
+        (Some(text), _) => ("missing", format!("the output does not contain `{text}`")),
         (None, Some(text)) => {
-            ("forbidden", format!("its output contains `{text}`, which is forbidden"))
+            ("forbidden", format!("the output contains the forbidden text `{text}`"))
         }
         (None, None) => return None,
     };
@@ -492,14 +495,14 @@ fn unsaid(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcom
 fn proves(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Outcome {
     let checks = seen.said.iter().filter(|said| matches!(said, Said::Check { .. })).count();
     if checks_after_done(seen) {
-        let why = "the program checked something after `done`, which must be its last call: further checks may be \
+        let why = "the program made a check after `done`, which must be its last call, so further checks may be \
                    missing";
         return Outcome::no_verdict("done-early", why.to_owned());
     }
     match (checks, context.program.stated.is_empty()) {
         (0, true) => Outcome::no_verdict(
             "no-check",
-            "the program reached its end but checked nothing, which proves nothing".to_owned(),
+            "the program reached its end but made no check, so it proves nothing".to_owned(),
         ),
         (0, false) => Outcome {
             summary: "the program ended with the required output".to_owned(),
@@ -507,7 +510,7 @@ fn proves(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Outcome {
         },
         (n, _) => Outcome {
             summary: format!(
-                "{} of the program held, and it came to its end",
+                "{} passed, and the program reached its end",
                 phrases::count(n, "check")
             ),
             ..Outcome::pass()
@@ -529,14 +532,14 @@ fn how_it_ended(seen: &ProgramSeen<'_>) -> String {
     let wall = seen.observation.wall.as_secs_f64();
     match &seen.observation.end {
         End::Exited(status) => format!("ended with exit status {status}"),
-        End::Signalled { signal } => format!("died of {}", phrases::signal(*signal)),
+        End::Signalled { signal } => format!("was killed by {}", phrases::signal(*signal)),
         End::TimedOut { limit: Limit::Quiet } => {
-            format!("hung and was killed after a long silence ({wall:.1} s in all)")
+            format!("hung and was killed after making no progress ({wall:.1} s in total)")
         }
         End::TimedOut { limit: Limit::Total } => {
             format!("hung and was killed at the time limit ({wall:.1} s)")
         }
-        End::CouldNotBeKilled => format!("hung and could not even be killed ({wall:.1} s in all)"),
+        End::CouldNotBeKilled => format!("hung and could not be killed ({wall:.1} s in total)"),
         End::NotStarted(why) | End::Lost(why) => why.clone(),
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn proof(seen: &Observation, context: &Context<'_>) -> Result<Version
         return Err(Outcome::no_verdict("not-started", summary).into());
     }
     if let End::Lost(why) = &seen.end {
-        let summary = format!("the worker was given up: {why}");
+        let summary = format!("the worker could not be watched to its end: {why}");
         return Err(Outcome::no_verdict("lost", summary).into());
     }
     hello(seen, context)?;
@@ -46,7 +46,7 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
         Some(Event::Broken { why }) => {
             return no(format!("the worker could not execute its plan: {why}"));
         }
-        Some(_) => return no("the worker did not begin by answering with its nonce".into()),
+        Some(_) => return no("the first event of the worker was not its nonce".into()),
         None if context.launched && matches!(seen.end, End::TimedOut { .. }) => {
             return no(format!(
                 "the launcher had not started the worker at the time limit ({}): a launcher that queues jobs needs a longer \
@@ -60,16 +60,14 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
         }
         None => {
             return no(format!(
-                "the program that was started as the worker said nothing and ended ({}): it is not a \
-                 worker, or could not load",
+                "the program that was started as the worker ended ({}) without a report: it is not a worker, or could \
+                 not be loaded",
                 ended(&seen.end)
             ));
         }
     };
     if nonce != context.nonce {
-        return no(
-            "the worker answered with another nonce: its events belong to another trial".into()
-        );
+        return no("the worker reported a wrong nonce: its events belong to another trial".into());
     }
     if version != PLAN_VERSION {
         return no(format!(
@@ -82,18 +80,18 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
     {
         let build = build.unwrap_or("without an id");
         return no(format!(
-            "the worker is another build of rocrepro ({build}) than this run ({wanted}): what the launcher starts is not this program, or \
-             it was replaced meanwhile"
+            "the worker is another build of rocrepro ({build}) than this run ({wanted}): the launcher starts another \
+             program, or the program was replaced during the run"
         ));
     }
     if order != context.order {
         return no("the worker received another order than the one that was sent".into());
     }
     if seen.events.iter().skip(1).any(|event| matches!(event, Event::Hello { .. })) {
-        return no("two workers answered".into());
+        return no("two workers reported".into());
     }
     if let Some(line) = seen.garbage.first() {
-        return no(format!("something other than the worker wrote on its pipe: {line}"));
+        return no(format!("something other than the worker wrote to its pipe: {line}"));
     }
     let differs = |about, requested, found, added| {
         let all = differences(requested, found, added);
@@ -178,7 +176,7 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
     // library.
     let runtime = matches!(library, Some("amdhip64" | "hiprtc"));
     if there && (!runtime || context.able != Able::Unknown) {
-        let summary = format!("{what} is in `{}` and cannot be loaded", context.spec);
+        let summary = format!("{what} is in `{}` but cannot be loaded", context.spec);
         let failure = Outcome::new(Kind::ApiError, format!("api-error:dlopen:{what}"), summary);
         let at = Location { api: Some("dlopen".to_owned()), ..Location::phase(Phase::Load) };
         return Some(failure.at(at).with(said));
@@ -188,7 +186,7 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
             context.limits.iter().map(|(resource, limit)| format!("{resource}={limit}")).collect();
         let under = match limits.is_empty() {
             true => String::new(),
-            false => format!(" under the limits that were given ({})", limits.join(", ")),
+            false => format!(" under the given limits ({})", limits.join(", ")),
         };
         let summary =
             format!("the stack `{}` has no working HIP runtime{under}: {why}", context.spec);
@@ -197,7 +195,7 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
     }
     let summary = match library {
         Some(name) => format!("the stack has no {what}; {}", (context.adding)(name)),
-        None => format!("needs a ROCm that has {what}; `{}` has not", context.spec),
+        None => format!("needs a ROCm with {what}, which `{}` does not contain", context.spec),
     };
     let signature = format!("skip:{what}");
     Some(Outcome::new(Kind::Skip, signature, summary).with(said))
@@ -237,13 +235,12 @@ fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
                 ));
             }
             ([_, _, ..], _) => {
-                return no(format!(
-                    "there are several {name} in the process: {}",
-                    paths.join(", ")
-                ));
+                return no(format!("the process loaded several {name}: {}", paths.join(", ")));
             }
             ([path], Some(root)) if !Path::new(path).starts_with(&root) => {
-                return no(format!("{name} came from {path}, outside the stack in {root}"));
+                return no(format!(
+                    "{name} was loaded from {path}, outside of the stack in {root}"
+                ));
             }
             _ => {}
         }
@@ -255,8 +252,8 @@ fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
 pub(crate) fn other_device(path: &str, build: Option<&str>, wanted: &str) -> String {
     let build = build.unwrap_or("without an id");
     format!(
-        "`{path}` is another build ({build}) than the emulated device that this run began with ({wanted}): it was replaced meanwhile, or \
-         something else is loaded in its place"
+        "`{path}` is another build ({build}) than the emulated device of this run ({wanted}): the file was replaced \
+         during the run, or another library was loaded instead"
     )
 }
 
@@ -280,7 +277,7 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
             return Ok(context.rocm.clone().unwrap_or_else(unknown));
         }
         let summary = format!(
-            "the worker ended ({}) before it could name its device, on a machine that is not known to run ROCm",
+            "the worker ended ({}) before it could report its device, and no trial has run ROCm on this machine yet",
             ended(&seen.end)
         );
         return Err(unproven("start", summary, seen));
@@ -300,14 +297,14 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
     if let Some(want) = context.expect_gfx {
         let same = if want.contains(':') { want == gfx } else { want == base(gfx) };
         if !same {
-            return no(format!("device 0 is a {gfx}, not the {want} that the trial is for"));
+            return no(format!("device 0 is a {gfx}, but the trial needs {want}"));
         }
     }
     match (context.emulated, emulated) {
         (Some(_), None) => {
-            no("device 0 is not the emulated device that the trial is for".to_owned())
+            no("device 0 is not the emulated device that the trial needs".to_owned())
         }
-        (None, Some(_)) => no("device 0 is emulated; the trial is for a GPU".to_owned()),
+        (None, Some(_)) => no("device 0 is emulated, but the trial needs a GPU".to_owned()),
         // If the device had another configuration, the requested fault may not have been injected, so neither a pass
         // nor a failure counts.
         (Some(wanted), Some(identity)) => match wanted.differences(&identity.config).as_slice() {
@@ -357,7 +354,7 @@ fn refusal(
     let hidden = context.environment.iter().filter(hides);
     let with: String = hidden.map(|(name, value)| format!(" with {name}={value}")).collect();
     let summary =
-        format!("{api} returned {status}{with}, on a machine that is not known to run ROCm");
+        format!("{api} returned {status}{with}, and no trial has run ROCm on this machine yet");
     unproven("start", summary, seen)
 }
 
@@ -380,7 +377,7 @@ fn evidence(seen: &Observation) -> Vec<String> {
     stderr
         .map(|text| line("Last line on standard error", text))
         .into_iter()
-        .chain(noise.map(|text| line("Line on its pipe that is not an event", text)))
+        .chain(noise.map(|text| line("Line on the pipe of the worker that is not an event", text)))
         .collect()
 }
 
@@ -389,8 +386,8 @@ pub(crate) fn ended(end: &End) -> String {
         End::Exited(status) => format!("exit status {status}"),
         End::Signalled { signal } => phrases::signal(*signal),
         End::TimedOut { limit: Limit::Total } => "killed at the time limit".to_owned(),
-        End::TimedOut { limit: Limit::Quiet } => "killed after a long silence".to_owned(),
-        End::CouldNotBeKilled => "it could not be killed".to_owned(),
+        End::TimedOut { limit: Limit::Quiet } => "killed after making no progress".to_owned(),
+        End::CouldNotBeKilled => "could not be killed".to_owned(),
         End::NotStarted(why) | End::Lost(why) => why.clone(),
     }
 }

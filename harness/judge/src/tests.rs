@@ -61,26 +61,30 @@ fn unproven_runs_have_no_verdict() {
                 .for_each(change);
         })
     };
-    no(without(|_| true), "worker", "said nothing and ended (exit status 85)");
+    no(without(|_| true), "worker", "ended (exit status 85) without a report");
     let queues = without(|_| true).with(|run| {
         run.launched = true;
         run.seen.end = End::TimedOut { limit: Limit::Quiet };
     });
     no(queues, "worker", "the launcher had not started the worker at the time limit");
     // In the first run, a launcher ended. In the second run, the worker was started without a launcher.
-    no(without(|_| true).with(|run| run.launched = true), "worker", "said nothing and ended");
+    no(without(|_| true).with(|run| run.launched = true), "worker", "without a report");
     no(
         without(|_| true).with(|run| run.seen.end = End::TimedOut { limit: Limit::Quiet }),
         "worker",
-        "said nothing and ended",
+        "without a report",
     );
-    no(without(|e| matches!(e, Event::Hello { .. })), "worker", "did not begin");
+    no(without(|e| matches!(e, Event::Hello { .. })), "worker", "was not its nonce");
     no(without(|e| matches!(e, Event::Loaded { .. })), "stack", "which libamdhip64");
-    no(without(|e| matches!(e, Event::Device { .. })), "start", "before it could name its device");
+    no(
+        without(|e| matches!(e, Event::Device { .. })),
+        "start",
+        "before it could report its device",
+    );
     no(
         without(|e| matches!(e, Event::Data { step: 4, occurrence: 1, .. })),
         "worker",
-        "left out 1 of 4",
+        "did not report 1 of 4",
     );
     no(
         healthy().with(|r| r.seen.end = End::NotStarted("no such file".into())),
@@ -94,7 +98,7 @@ fn unproven_runs_have_no_verdict() {
             *nonce = "x".into();
         }),
         "worker",
-        "another nonce",
+        "wrong nonce",
     );
     no(
         healthy().with(|r| {
@@ -109,7 +113,7 @@ fn unproven_runs_have_no_verdict() {
             r.libraries()[0].path = "/opt/rocm/lib/libamdhip64.so.7".into();
         }),
         "stack",
-        "outside the stack in /stack",
+        "outside of the stack in /stack",
     );
     no(
         device(|e| {
@@ -127,7 +131,7 @@ fn unproven_runs_have_no_verdict() {
             }
         }),
         "device",
-        "is a gfx90a:sramecc+:xnack-, not the gfx1151",
+        "is a gfx90a:sramecc+:xnack-, but the trial needs gfx1151",
     );
     no(
         device(|e| {
@@ -156,7 +160,11 @@ fn failures_of_rocrepro_itself_have_no_verdict() {
     };
     let failed = || healthy().returned(2, 719, "hipErrorLaunchFailure", None);
     no(failed().stderr("x\nrocrepro-device: gap: kernel k: v_dot2"), "gap", "kernel k: v_dot2");
-    no(healthy().stderr("rocrepro-device: gap: kernel k: v_dot2\n"), "gap", "lacks something");
+    no(
+        healthy().stderr("rocrepro-device: gap: kernel k: v_dot2\n"),
+        "gap",
+        "does not support a feature",
+    );
     no(healthy().stderr("abcrocrepro-device: internal error: oops"), "device-error", "oops");
     no(healthy().stderr("rocrepro-device: bad configuration: x"), "device-configuration", "x");
     let broken = healthy().cut(inside(2, 0), End::Exited(2)).with(|run| {
@@ -167,19 +175,19 @@ fn failures_of_rocrepro_itself_have_no_verdict() {
     let printed = "thread 'main' panicked at src/main.rs:1\nworker: it is broken\n";
     for status in [101, 2] {
         let library = healthy().cut(inside(2, 0), End::Exited(status)).stderr(printed);
-        check(&library, Kind::LibraryExit, "library-exit:hipMemcpy", "ended itself");
+        check(&library, Kind::LibraryExit, "library-exit:hipMemcpy", "the process exited");
     }
     for signal in [1, 2, 9, 15] {
         no(healthy().cut(inside(2, 0), End::Signalled { signal }), "killed", "from outside");
     }
-    for (signal, why) in [(24, "processor time"), (25, "limit of file sizes")] {
+    for (signal, why) in [(24, "processor time"), (25, "`file-size`")] {
         no(healthy().cut(inside(2, 0), End::Signalled { signal }), "killed", why);
     }
     let settled = |run: &mut Run| run.seen.events.clear();
     let refused = healthy().with(settled).stderr("starter: this machine allows files=20000\n");
     no(refused, "worker", "could not be started: this machine allows files=20000");
     let alone = End::Exited(plan::WORKER_ORPHANED);
-    no(healthy().cut(inside(2, 0), alone), "left-alone", "standard input or output was closed");
+    no(healthy().cut(inside(2, 0), alone), "left-alone", "standard input or output");
     let stopped = |run: &mut Run| run.seen.events.insert(HEAD, Event::Stopped { step: 2 });
     no(healthy().with(stopped), "worker", "stopped at hipMemcpy");
     let stranger =
@@ -202,12 +210,7 @@ fn missing_library_or_function_skips_the_trial() {
     let rand = "the stack has no libhiprand; the shop has hiprand";
     check(&lacks("libhiprand"), Kind::Skip, "skip:libhiprand", rand);
     let function = lacks("hipGraphExecUpdate");
-    check(
-        &function,
-        Kind::Skip,
-        "skip:hipGraphExecUpdate",
-        "needs a ROCm that has hipGraphExecUpdate",
-    );
+    check(&function, Kind::Skip, "skip:hipGraphExecUpdate", "needs a ROCm with hipGraphExecUpdate");
     check(&lacks("libamdhip64.so"), Kind::NoVerdict, "no-verdict:stack", "no working HIP runtime");
     check(&lacks("libhiprtc"), Kind::NoVerdict, "no-verdict:stack", "no working HIP runtime");
 }
@@ -233,7 +236,7 @@ fn statuses_are_compared_with_the_case() {
     };
     let signature = "api-error:hipDeviceSynchronize:hipSuccess";
     let forbidden = [("<7.0", "hipSuccess"), (">=7.0", "hipErrorStreamCaptureUnsupported")];
-    check(&expects(&forbidden), kind, signature, "expected was hipErrorStreamCaptureUnsupported");
+    check(&expects(&forbidden), kind, signature, "expected hipErrorStreamCaptureUnsupported");
     let refused = expects(&forbidden).returned(1, 900, "hipErrorStreamCaptureUnsupported", None);
     check(&refused, Kind::Pass, "pass", "");
 
@@ -243,7 +246,7 @@ fn statuses_are_compared_with_the_case() {
     // If the case does not list the version, the status is recorded and not compared.
     let unsaid = expects(&[("<6.0", "hipErrorX")]);
     check(&unsaid, Kind::Pass, "pass", "");
-    assert!(unsaid.judge().details[0].contains("states no status for ROCm 7.2.4"));
+    assert!(unsaid.judge().details[0].contains("declares no status for ROCm 7.2.4"));
 }
 
 #[test]
@@ -258,7 +261,8 @@ fn failed_call_ends_the_plan() {
     check(&stop(End::Exited(plan::WORKER_DONE)), Kind::ApiError, signature, "");
     assert_eq!(stop(End::Exited(plan::WORKER_DONE)).judge().details, Vec::<String>::new());
     check(&stop(End::Signalled { signal: 11 }), Kind::ApiError, signature, "");
-    let afterwards = "Afterwards: the process died of SIGSEGV between two calls, in phase teardown";
+    let afterwards =
+        "Afterwards: the process was killed by SIGSEGV between two calls, in phase teardown";
     assert_eq!(stop(End::Signalled { signal: 11 }).judge().details, [afterwards]);
 }
 
@@ -275,7 +279,7 @@ fn values_are_compared_with_the_case() {
         &gives(capturing(), "active", Some("none")),
         Kind::ApiError,
         "unexpected-value:hipStreamIsCapturing:none",
-        "gave none; expected was active",
+        "gave none; expected active",
     );
     let nodes = || Call::GraphNodeCount { graph: "g".into() };
     check(&gives(nodes(), ">=1", Some("3")), Kind::Pass, "pass", "");
@@ -292,9 +296,14 @@ fn values_are_compared_with_the_case() {
     };
     check(&times("30000"), Kind::Pass, "pass", "");
     let signature = "unexpected-value:hipEventElapsedTime:slow";
-    check(&times("3000000"), Kind::ApiError, signature, "took 3000 us the first time");
+    check(
+        &times("3000000"),
+        Kind::ApiError,
+        signature,
+        "compared with 3000 us at the first measurement",
+    );
     let signature = "unexpected-value:hipGraphGetNodes:nothing";
-    check(&gives(nodes(), ">=1", None), Kind::ApiError, signature, "expected was >=1");
+    check(&gives(nodes(), ">=1", None), Kind::ApiError, signature, "expected >=1");
 }
 
 #[test]
@@ -312,7 +321,7 @@ fn unreleased_memory_is_a_leak() {
     check(&run("8192"), Kind::Pass, "pass", "");
     check(&run("4032"), Kind::Leak, "leak:hipMemGetInfo", "64 bytes of device memory");
     let signature = "unexpected-value:hipMemGetInfo:more-than-the-total";
-    check(&run("more than the total"), Kind::ApiError, signature, "expected was returned");
+    check(&run("more than the total"), Kind::ApiError, signature, "expected returned");
     // If free memory changes while the worker is idle, comparisons of free memory prove nothing.
     let at_rest = |bytes: &[u64]| {
         run("4032").with(|run| {
@@ -322,10 +331,10 @@ fn unreleased_memory_is_a_leak() {
     check(&at_rest(&[4096; 6]), Kind::Leak, "leak:hipMemGetInfo", "");
     check(&at_rest(&[]), Kind::Leak, "leak:hipMemGetInfo", "");
     let moved = at_rest(&[4096, 4096, 2048, 4096]);
-    let why = "something else uses the GPU: between 2048 and 4096 bytes";
+    let why = "something else uses the GPU: its free memory varied between 2048 and 4096 bytes";
     check(&moved, Kind::NoVerdict, "no-verdict:memory", why);
     let processes = healthy().with(|run| run.seen.left_behind = 2);
-    check(&processes, Kind::Leak, "leak:process", "left 2 processes behind");
+    check(&processes, Kind::Leak, "leak:process", "left 2 processes running");
 }
 
 #[test]
@@ -348,13 +357,13 @@ fn end_of_a_process_is_named_after_its_call() {
     check(&crash, Kind::Crash, "crash:hipMemcpy", "SIGSEGV in hipMemcpy (line 16, iteration 2)");
     check(&healthy().cut(begins(2, 0), segfault()), Kind::Crash, "crash:body", "in phase body");
     let exit = healthy().cut(inside(2, 0), End::Exited(1));
-    check(&exit, Kind::LibraryExit, "library-exit:hipMemcpy", "exit status 1 in hipMemcpy");
+    check(&exit, Kind::LibraryExit, "library-exit:hipMemcpy", "status 1 in hipMemcpy");
     let silent = healthy().cut(begins(2, 0), End::Exited(0));
-    check(&silent, Kind::LibraryExit, "library-exit:body", "exit status 0 between two calls");
+    check(&silent, Kind::LibraryExit, "library-exit:body", "status 0 between two calls");
     let hang = healthy().cut(inside(3, 0), QUIET);
     check(&hang, Kind::Hang, "hang:hipMemcpy", "hung in hipMemcpy (line 16) and was killed");
     let stuck = healthy().cut(inside(3, 0), End::CouldNotBeKilled);
-    check(&stuck, Kind::Hang, "hang:hipMemcpy", "could not even be killed");
+    check(&stuck, Kind::Hang, "hang:hipMemcpy", "could not be killed");
     let host = healthy().cut(inside(1, 0), QUIET);
     check(&host, Kind::Hang, "hang:host-fill", "in host fill");
 }
@@ -376,7 +385,7 @@ fn calls_of_two_threads_are_both_named() {
 fn failures_after_the_trial_are_named_teardown() {
     let kind = Kind::TeardownCrash;
     let free = || healthy().cut(inside(120, 0), End::Signalled { signal: 6 });
-    check(&free(), kind, "teardown-crash", "badly in hipFree: SIGABRT");
+    check(&free(), kind, "teardown-crash", "failed in hipFree: SIGABRT");
     assert_eq!(free().judge().at.phase, Some(Phase::Teardown));
     let ended = |end: End| healthy().with(|run| run.seen.end = end);
     check(&ended(End::Exited(3)), kind, "teardown-crash", "after the teardown: exit status 3");
@@ -386,10 +395,10 @@ fn failures_after_the_trial_are_named_teardown() {
     // A run ends like this if a destructor calls `_exit(0)`, or if a SIGSEGV handler exits during the teardown.
     check(&ended(End::Exited(0)), kind, "teardown-crash", "after the teardown: exit status 0");
     let left = || ended(End::Exited(plan::WORKER_DONE)).with(|run| run.seen.left_behind = 1);
-    check(&left(), Kind::Leak, "leak:process", "left a process behind");
+    check(&left(), Kind::Leak, "leak:process", "left a process running");
     let launched = left().with(|run| run.launched = true);
-    check(&launched, Kind::NoVerdict, "no-verdict:launcher", "by the launcher or by the worker");
-    check(&ended(QUIET), Kind::Hang, "hang:teardown", "the trial was over");
+    check(&launched, Kind::NoVerdict, "no-verdict:launcher", "the launcher or the worker");
+    check(&ended(QUIET), Kind::Hang, "hang:teardown", "the trial had finished");
     let freed = healthy().returned(120, 1, "hipErrorInvalidValue", None);
     check(&freed, Kind::ApiError, "api-error:hipFree:hipErrorInvalidValue", "");
     assert_eq!(freed.judge().at.phase, Some(Phase::Teardown));
@@ -434,12 +443,12 @@ fn sanitizer_findings_come_before_later_failures() {
     check(&wrong, kind, "memory-fault:k", "(and 1 more)");
     let details = wrong.judge().details;
     assert_eq!(details[0], "The sanitizer also found: kernel l: never-written memory");
-    assert!(details[1].starts_with("Seen as: "), "{details:?}");
+    assert!(details[1].starts_with("Symptom: "), "{details:?}");
     let fault = format!("{two}rocrepro-device: fault: kernel m: page fault\n");
     check(&healthy().stderr(&fault), kind, "memory-fault:k", "");
     let details = healthy().stderr(&fault).judge().details.join("\n");
     assert!(
-        details.contains("Seen as: the device reported a fault: kernel m: page fault"),
+        details.contains("Symptom: the device reported a fault: kernel m: page fault"),
         "{details}"
     );
     let gap = format!("{race}rocrepro-device: gap: kernel k: v_dot2\n");
@@ -454,7 +463,7 @@ fn hang_shows_what_the_device_reports() {
     assert_eq!(outcome.kind, Kind::Hang);
     assert_eq!(
         outcome.details[0],
-        "The device reports what hangs: kernel k: wave 0 of workgroup 3 waits"
+        "The device reports a hang: kernel k: wave 0 of workgroup 3 waits"
     );
 }
 
@@ -469,7 +478,10 @@ fn the_first_deviation_decides() {
         healthy().read(4, 0, |got| got.fill(0)).cut(inside(2, 2), End::Signalled { signal: 11 });
     check(&run, Kind::WrongData, "wrong-data:back:zero", "");
     let details = run.judge().details.join("\n");
-    assert!(details.contains("Afterwards: the process died of SIGSEGV in hipMemcpy"), "{details}");
+    assert!(
+        details.contains("Afterwards: the process was killed by SIGSEGV in hipMemcpy"),
+        "{details}"
+    );
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn wrong_bytes_are_traced() {
         (4, 1),
         vec![0, 0],
         "wrong-data:back:zero",
-        "back (line 17, iteration 2): 2 of 2 bytes wrong from offset 0: all zero; right would be \
+        "back (line 17, iteration 2): 2 of 2 bytes wrong from offset 0: all zero; expected \
          the pattern written at line 14 (fill of src, iteration 2)",
     );
     wrong(loops(), (4, 0), poison.clone(), "wrong-data:back:poison", "nothing was written there");
@@ -39,25 +39,25 @@ fn wrong_bytes_are_traced() {
         (4, 1),
         first.clone(),
         "wrong-data:back:stale",
-        "an earlier version that `back` held, the pattern written at line 14 (fill of src, iteration 1)",
+        "an earlier content of `back`, the pattern written at line 14 (fill of src, iteration 1)",
     );
     wrong(
         loops(),
         (4, 1),
         third.clone(),
         "wrong-data:back:later",
-        "a later version, of `src`, the pattern written at line 14 (fill of src, iteration 3)",
+        "a later content of `src`, the pattern written at line 14 (fill of src, iteration 3)",
     );
     let torn = |rest: &[u8]| mixed(&[&second[..48], &rest[48..]]);
     let name = "wrong-data:back:torn";
-    wrong(loops(), (4, 1), torn(&[0; 64]), name, "right up to offset 48, then all zero");
-    wrong(loops(), (4, 1), torn(&poison), name, "then the poison");
-    wrong(loops(), (4, 1), torn(&first), name, "then an earlier version");
+    wrong(loops(), (4, 1), torn(&[0; 64]), name, "correct up to offset 48, then all zero");
+    wrong(loops(), (4, 1), torn(&poison), name, "then the fill pattern");
+    wrong(loops(), (4, 1), torn(&first), name, "then an earlier content");
     // If right bytes follow the wrong ones, the write was not torn.
     let hole = mixed(&[&second[..16], &[0; 16], &second[32..]]);
     wrong(loops(), (4, 1), hole, "wrong-data:back:zero", "all zero");
     let both = mixed(&[&[0; 16], &second[16..32], &first[32..]]);
-    wrong(loops(), (4, 1), both, "wrong-data:back:mixed", "of several origins");
+    wrong(loops(), (4, 1), both, "wrong-data:back:mixed", "from several sources");
     let noise = (0..64).map(|i| 0x80 | i as u8).collect();
     wrong(loops(), (4, 1), noise, "wrong-data:back:garbage", "no write of this trial");
     let short = second[..32].to_vec();
@@ -81,7 +81,7 @@ fn missing_rows_are_a_torn_write() {
     let body = vec![fill(1, 3, "src"), fill(2, 4, "back"), step(3, 5, rows), read(4, 6, "back")];
     let (new, old) = (pattern(1, 0, 64), pattern(2, 0, 64));
     let got = [&new[..8], &old[8..]].concat();
-    wrong(plan(64, body, vec![]), (4, 0), got, "wrong-data:back:torn", "right up to offset 16");
+    wrong(plan(64, body, vec![]), (4, 0), got, "wrong-data:back:torn", "correct up to offset 16");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn rewritten_source_shows_as_later() {
         read(5, 7, "back"),
     ];
     let plan = plan(64, body, vec![]);
-    let text = "a later version, of `src`, the pattern written at line 5 (fill of src)";
+    let text = "a later content of `src`, the pattern written at line 5 (fill of src)";
     wrong(plan, (5, 0), pattern(3, 0, 64), "wrong-data:back:later", text);
 }
 
@@ -121,7 +121,7 @@ fn bytes_of_another_buffer_are_named() {
     );
     let mut moved = pattern(1, 0, 64);
     moved[..32].copy_from_slice(&aux[16..48]);
-    wrong(with_aux(), (5, 0), moved, name, "bytes of `aux` from 16 bytes further on");
+    wrong(with_aux(), (5, 0), moved, name, "bytes of `aux`, shifted by 16 bytes forward");
     wrong(with_aux(), (5, 0), vec![0x5C; 64], name, "the bytes of a guard");
 }
 
@@ -142,7 +142,7 @@ fn kernel_result_is_traced() {
         (5, 0),
         pattern(1, 0, 64),
         "wrong-data:back:stale",
-        "right would be the result of kernel add_u32 at line 5 (in dst)",
+        "expected the result of kernel add_u32 at line 5 (in dst)",
     );
 }
 
@@ -155,7 +155,12 @@ fn overwritten_guards_are_wrong_data() {
     let run = touched(250..256, 0x77);
     check(&run, Kind::WrongData, "wrong-data:dst.guards:garbage", "something wrote before");
     let run = touched(0..512, POISON_BYTE);
-    check(&run, Kind::WrongData, "wrong-data:dst.guards:poison", "were overwritten, or not read");
+    check(
+        &run,
+        Kind::WrongData,
+        "wrong-data:dst.guards:poison",
+        "were overwritten, or the guards were not read",
+    );
     let run = touched(100..400, POISON_BYTE);
     check(&run, Kind::WrongData, "wrong-data:dst.guards:poison", "on both sides of");
     let own = pattern(1, 2, 64);
@@ -167,7 +172,7 @@ fn overwritten_guards_are_wrong_data() {
 #[test]
 fn dropped_bytes_are_still_wrong() {
     let run = healthy().read(4, 0, |got| got.fill(0)).with(|run| run.files.clear());
-    check(&run, Kind::WrongData, "wrong-data:back:unknown", "were not kept");
+    check(&run, Kind::WrongData, "wrong-data:back:unknown", "were not saved");
 }
 
 #[test]
@@ -192,7 +197,7 @@ fn buffers_are_compared_with_each_other() {
     check(&run(true, ["x", "x"]), Kind::Pass, "pass", "");
     check(&run(false, ["x", "y"]), Kind::Pass, "pass", "");
     let unequal = run(true, ["x", "y"]);
-    let summary = "must be equal and differ in 1 byte, from offset 63 on";
+    let summary = "must be equal but differ in 1 byte, from offset 63 on";
     check(&unequal, Kind::WrongData, "wrong-data:src:unequal", summary);
     check(&run(false, ["x", "x"]), Kind::WrongData, "wrong-data:src:same", "must differ");
 }

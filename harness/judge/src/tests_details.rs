@@ -32,7 +32,7 @@ fn right_bytes_are_named_after_the_call_that_wrote_them() {
     let made = |calls: Vec<Step>, id: u32, what: &str| {
         let body = calls.into_iter().chain([copy(90, 8, "back", "dst", 64), read(91, 9, "back")]);
         let summary = zeroed(plan(64, body.collect(), vec![]), 91);
-        assert!(summary.contains(&format!("right would be {what}")), "{id}: {summary}");
+        assert!(summary.contains(&format!("expected {what}")), "{id}: {summary}");
     };
     let set = |words: bool| {
         step(
@@ -118,7 +118,7 @@ fn likeliest_version_is_named() {
         read(7, 8, "back"),
     ];
     let (summary, _) = explained(plan(64, body, vec![]), 7, |bytes| *bytes = got(1));
-    assert!(summary.contains("an earlier version that `back` held"), "{summary}");
+    assert!(summary.contains("an earlier content of `back`"), "{summary}");
     // Later content of an unrelated buffer is not a later version of the data. If a call runs once, no iteration is
     // named.
     let around = |count: u32| {
@@ -133,7 +133,7 @@ fn likeliest_version_is_named() {
         plan(64, body, vec![])
     };
     let (summary, _) = explained(around(2), 5, |bytes| *bytes = got(6));
-    let text = "the bytes of `aux`, the pattern written at line 7 (fill of aux); right would be the pattern written at line \
+    let text = "the bytes of `aux`, the pattern written at line 7 (fill of aux); expected the pattern written at line \
                 4 (fill of src, iteration 2)";
     assert!(summary.contains(text), "{summary}");
     let (summary, _) = explained(around(2), 5, |bytes| *bytes = got(1));
@@ -154,9 +154,9 @@ fn ranges_from_several_writes_are_listed() {
         bytes[64..80].copy_from_slice(&second[64..80]);
     });
     assert!(summary.contains("from several writes"), "{summary}");
-    assert!(details[0].starts_with("Bytes 0..15: an earlier version"), "{details:?}");
+    assert!(details[0].starts_with("Bytes 0..15: an earlier content"), "{details:?}");
     assert!(details[0].contains("line 3") && details[1].contains("line 4"), "{details:?}");
-    assert!(!details.iter().any(|line| line.contains("ranges more")), "{details:?}");
+    assert!(!details.iter().any(|line| line.contains("ranges")), "{details:?}");
     // At most eight ranges are listed, and the remaining ones are counted.
     let of_both = |count: usize| {
         explained(plan(320, body.clone(), vec![]), 4, |bytes| {
@@ -166,9 +166,9 @@ fn ranges_from_several_writes_are_listed() {
             }
         })
     };
-    assert!(!of_both(8).1.iter().any(|line| line.contains("ranges more")));
+    assert!(!of_both(8).1.iter().any(|line| line.contains("ranges")));
     let (_, details) = of_both(10);
-    assert_eq!(details[8], "... and 2 ranges more", "{details:?}");
+    assert_eq!(details[8], "... and 2 more ranges", "{details:?}");
     assert_eq!(details.iter().filter(|line| line.starts_with("Bytes ")).count(), 8);
 }
 
@@ -234,7 +234,12 @@ fn outcomes_have_the_known_parts_of_their_location() {
 fn last_line_on_standard_error_is_shown() {
     let last = "Last line on standard error: it is over";
     let silent = healthy().cut(inside(3), QUIET).stderr("first\nit is over\n\n");
-    check(&silent, Kind::Hang, "hang:hipMemcpy", "killed after a long silence (0.0 s in all)");
+    check(
+        &silent,
+        Kind::Hang,
+        "hang:hipMemcpy",
+        "killed after making no progress (0.0 s in total)",
+    );
     assert_eq!(silent.judge().details, [last]);
     let limit = End::TimedOut { limit: Limit::Total };
     let long = healthy().cut(inside(3), limit);
@@ -245,7 +250,7 @@ fn last_line_on_standard_error_is_shown() {
         run.seen.events.clear();
         run.seen.noise = vec![String::new(), "srun: no such partition\n".to_owned()];
     });
-    let noise = "Line on its pipe that is not an event: srun: no such partition";
+    let noise = "Line on the pipe of the worker that is not an event: srun: no such partition";
     assert_eq!(nothing.judge().details, [last, noise]);
 }
 
@@ -310,7 +315,7 @@ fn architecture_features_count_only_on_request() {
         &other,
         Kind::NoVerdict,
         "no-verdict:device",
-        "is a gfx90a:xnack-, not the gfx90a:xnack+",
+        "is a gfx90a:xnack-, but the trial needs gfx90a:xnack+",
     );
 }
 

@@ -140,7 +140,7 @@ impl Run {
 #[test]
 fn program_passes_if_it_checked_something_and_reached_its_end() {
     let pass = good().is("pass");
-    assert_eq!(pass.summary, "1 check of the program held, and it came to its end");
+    assert_eq!(pass.summary, "1 check passed, and the program reached its end");
     Run { said: vec![begin(), Said::Done { pid: 7 }], ..good() }.is("no-verdict:no-check");
     Run { said: vec![begin(), check(None)], ..good() }.is("library-exit:program");
     Run { said: vec![begin(), phase("copy"), check(None)], ..good() }.is("library-exit:copy");
@@ -166,7 +166,9 @@ fn first_failed_check_decides() {
     let crashed = Run { said: two, end: End::Signalled { signal: 11 }, ..good() };
     let first = crashed.is("wrong-data:sum:nan");
     assert!(first.details.iter().any(|d| d.starts_with("Also: sum")), "{first:?}");
-    assert!(first.details.iter().any(|d| d.contains("Afterwards: the program died of SIGSEGV")));
+    assert!(
+        first.details.iter().any(|d| d.contains("Afterwards: the program was killed by SIGSEGV"))
+    );
     let exception =
         Said::Exception { name: "KeyError".into(), text: "x".into(), line: 1, place: None };
     let raised = Run { said: vec![begin(), exception], end: End::Exited(1), ..good() };
@@ -196,8 +198,8 @@ fn exception_has_one_signature_with_and_without_helper() {
     };
     let with_helper = reported.is("exception:KeyError:program.py:1:f");
     let without = plain.is("exception:KeyError:program.py:1:f");
-    assert_eq!(with_helper.summary, "the program ended by an exception (line 7): KeyError: 'x'");
-    assert_eq!(without.summary, "the program ended by an exception: KeyError: 'x'");
+    assert_eq!(with_helper.summary, "the program ended with an exception (line 7): KeyError: 'x'");
+    assert_eq!(without.summary, "the program ended with an exception: KeyError: 'x'");
     assert_eq!((with_helper.kind, with_helper.at.line), (without.kind, Some(7)));
     // With an exit status other than 1, the program continued after the traceback.
     let went_on = Run {
@@ -219,7 +221,7 @@ fn bare_exit_status_identifies_nothing() {
         ..good()
     };
     let outcome = silent.is("exit:1");
-    assert!(outcome.summary.ends_with("wrote nothing that identifies the failure"));
+    assert!(outcome.summary.ends_with("printed nothing that identifies the failure"));
 }
 
 #[test]
@@ -228,7 +230,7 @@ fn only_the_first_process_reports_the_end() {
     let said = |said| Run { said, ..good() };
     let done = |pid| Said::Done { pid };
     let early = said(vec![begin(), check(None), child(), done(8)]).is("library-exit:program");
-    assert!(early.summary.contains("(one of its children did)"), "{}", early.summary);
+    assert!(early.summary.contains("(one of its child processes did)"), "{}", early.summary);
     said(vec![begin(), child(), check(None), done(8), done(7)]).is("pass");
     // The parent process executes more checks after its child has ended.
     said(vec![begin(), child(), done(8), check(None), done(7)]).is("pass");
@@ -254,8 +256,8 @@ fn end_of_a_program_is_judged_by_its_progress() {
     at(End::NotStarted("no memory".into()), Vec::new()).is("no-verdict:not-started");
     at(End::Lost("flooded".into()), middle()).is("no-verdict:lost");
     let left = |left_behind| Run { left_behind, ..good() }.is("leak:process").summary;
-    assert_eq!(left(1), "the program left a process behind");
-    assert_eq!(left(2), "the program left 2 processes behind");
+    assert_eq!(left(1), "the program left a process running");
+    assert_eq!(left(2), "the program left 2 processes running");
 }
 
 #[test]
@@ -267,7 +269,7 @@ fn programs_that_bypassed_the_device_have_no_verdict() {
     for (witnesses, names) in [
         (vec![astray()], "/torch/lib/libhsa-runtime64.so"),
         (vec![witness("aa"), astray()], "/torch/lib/libhsa-runtime64.so"),
-        (vec![never.clone()], "never reached"),
+        (vec![never.clone()], "never used the device"),
     ] {
         for said in [good().said, skip("no GPU"), vec![begin(), check(Some((About::Data, "x")))]] {
             let outcome =

@@ -57,7 +57,7 @@ fn second_worker_on_the_pipe_proves_nothing() {
             run.seen.events.push(event);
         })
     };
-    no(again(0), "two workers answered");
+    no(again(0), "two workers reported");
     let all = healthy().seen.events.len();
     for n in 1..all {
         let event = healthy().seen.events[n].clone();
@@ -67,13 +67,13 @@ fn second_worker_on_the_pipe_proves_nothing() {
         }
     }
     let done = |run: &mut Run| run.seen.events.insert(HEAD, Event::Done);
-    no(healthy().with(done), "while calls were still to be made");
+    no(healthy().with(done), "before all calls were made, so");
     let missing = |run: &mut Run| {
         let (what, why) = ("libhiprand".to_owned(), String::new());
         run.seen.events.insert(HEAD + 2, Event::Missing { what, why, there: false });
     };
     no(healthy().with(missing), "is missing, but continued");
-    no(healthy().with(|run| run.seen.garbage.push("garbage".into())), "on its pipe: garbage");
+    no(healthy().with(|run| run.seen.garbage.push("garbage".into())), "wrote to its pipe: garbage");
     check(&healthy().with(|run| run.seen.noise.push("welcome".into())), Kind::Pass, "pass", "");
     let second = healthy().with(|run| {
         let mut libraries = run.libraries().clone();
@@ -95,7 +95,7 @@ fn runtime_that_does_not_start_fails_on_a_capable_machine() {
         &in_init(segfault(), Able::Unknown),
         Kind::NoVerdict,
         crate::NOT_STARTED,
-        "not known to run",
+        "no trial has run ROCm",
     );
     check(&in_init(segfault(), Able::AnotherStack), Kind::Crash, "crash:init", "SIGSEGV");
     check(&in_init(QUIET, Able::ThisStack), Kind::Hang, "hang:init", "");
@@ -174,7 +174,11 @@ fn gpu_is_proven_by_its_driver_and_libraries() {
     no(gpu(|_, nodes| nodes.clear()), "device", "neither /dev/kfd");
     no(gpu(|libraries, _| _ = libraries.remove(1)), "stack", "which libhsa-runtime64");
     no(gpu(|libraries, _| _ = libraries.pop()), "stack", "which libamd_comgr");
-    no(gpu(|libraries, _| libraries[1].path = "/tmp/fake.so".into()), "stack", "outside the stack");
+    no(
+        gpu(|libraries, _| libraries[1].path = "/tmp/fake.so".into()),
+        "stack",
+        "outside of the stack",
+    );
 }
 
 #[test]

@@ -5,7 +5,11 @@ use std::collections::{HashMap, HashSet};
 use plan::{Call, Choice, Event, FirstValueCheck, Phase, Version};
 
 use crate::{
-    Context, Kind, Location, Observation, Outcome, data, data::Read, expect, index::Index, phrases,
+    Context, Kind, Location, Observation, Outcome, data,
+    data::Read,
+    expect,
+    index::Index,
+    phrases::{self, EXPECTED},
 };
 
 /// Summary of all events that one worker sent.
@@ -120,7 +124,7 @@ impl<'a> Walker<'a> {
                 let api = self.index.api(*step);
                 self.deviate(Some(Outcome::no_verdict(
                     "worker",
-                    format!("the worker stopped at {api} without a visible reason"),
+                    format!("the worker stopped at {api} for an unknown reason"),
                 )));
             }
             Event::Done if self.trail.done => self.deviate(Some(twice())),
@@ -185,12 +189,12 @@ impl<'a> Walker<'a> {
                 Some(names) if expect::status_fits(names, code, status) => {}
                 Some(names) => {
                     let wanted = phrases::any_of(names);
-                    let summary = format!("{api}{place} returned {status}; expected was {wanted}");
+                    let summary = format!("{api}{place} returned {status}{EXPECTED}{wanted}");
                     let signature = format!("api-error:{api}:{status}");
                     return Some(Outcome::new(Kind::ApiError, signature, summary).at(at));
                 }
                 None => self.trail.notes.push(format!(
-                    "{api}{place} returned {status}; the case states no status for ROCm {}",
+                    "{api}{place} returned {status}; the case declares no status for ROCm {}",
                     self.version
                 )),
             }
@@ -249,8 +253,9 @@ impl<'a> Walker<'a> {
             if expect::is_steady(first, time) {
                 return None;
             }
-            let summary =
-                format!("{api}{place} gave {time} us; the same took {first} us the first time");
+            let summary = format!(
+                "{api}{place} gave {time} us, compared with {first} us at the first measurement"
+            );
             let signature = format!("unexpected-value:{api}:slow");
             return Some(Outcome::new(Kind::ApiError, signature, summary).at(at));
         }
@@ -259,7 +264,7 @@ impl<'a> Walker<'a> {
         }
         let got = value.unwrap_or("nothing");
         let wanted = phrases::any_of(wanted);
-        let summary = format!("{api}{place} gave {got}; expected was {wanted}");
+        let summary = format!("{api}{place} gave {got}{EXPECTED}{wanted}");
         let signature = format!("unexpected-value:{api}:{got}");
         Some(Outcome::new(Kind::ApiError, signature, summary).at(at))
     }
@@ -310,13 +315,13 @@ impl Walker<'_> {
 /// Returns a `no-verdict` outcome for an event that no worker sends while calls remain to be made.
 fn too_early(what: &str) -> Outcome {
     let summary = format!(
-        "the worker reported {what} while calls were still to be made: another process wrote this"
+        "the worker reported {what} before all calls were made, so another process must have written this"
     );
     Outcome::no_verdict("worker", summary)
 }
 
 fn twice() -> Outcome {
-    Outcome::no_verdict("worker", "the worker went through its plan more than once".to_owned())
+    Outcome::no_verdict("worker", "the worker executed its plan more than once".to_owned())
 }
 
 fn stranger(step: u32) -> Outcome {

@@ -190,7 +190,7 @@ impl<'a> Captures<'a> {
         if let OnOrder::WaitEvent { stream, event } = order {
             return match self.events.get(event) {
                 Some(Recorded::Capture { .. }) if self.open_capture(event).is_none() => {
-                    refused(format!("event `{event}` was recorded in a capture that is over"))
+                    refused(format!("event `{event}` was recorded in a capture that has ended"))
                 }
                 Some(Recorded::Capture { .. }) if stream == DEFAULT_STREAM => {
                     refused("the null stream cannot be captured".to_owned())
@@ -198,7 +198,9 @@ impl<'a> Captures<'a> {
                 Some(Recorded::Capture { origin: of, .. })
                     if origin(stream).is_some_and(|at| at != *of) =>
                 {
-                    refused(format!("stream `{stream}` is in another capture than event `{event}`"))
+                    refused(format!(
+                        "stream `{stream}` and event `{event}` belong to different captures"
+                    ))
                 }
                 Some(Recorded::Stream) if origin(stream).is_some() => refused(format!(
                     "stream `{stream}` is being captured, but event `{event}` was recorded outside of that capture"

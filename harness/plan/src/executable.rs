@@ -44,7 +44,7 @@ fn check_call(plan: &Plan, events: &BTreeSet<&str>, call: &Call) -> Result<(), S
             Thing::Buffer => plan.buffers.contains_key(name),
             Thing::Stream if name == DEFAULT_STREAM => {
                 if matches!(role, NamedAs::Made | NamedAs::Ended) {
-                    return Err("the null stream is neither created nor destroyed".into());
+                    return Err("the null stream cannot be created or destroyed".into());
                 }
                 true
             }

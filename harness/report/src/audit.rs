@@ -63,7 +63,7 @@ pub fn audit(findings: &[AuditFinding]) -> String {
         ));
     }
     if findings.iter().any(|finding| finding.read < finding.files) {
-        text.push_str("Sampled: a/b means that a of b files were read.\n");
+        text.push_str("Sampled: a/b means that only a of b files were read.\n");
     }
     for finding in findings {
         let lists = [("missing", &finding.missing), ("graphics, not counted", &finding.aside)];

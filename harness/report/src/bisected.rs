@@ -39,7 +39,9 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
     }
     if !found.signature.is_empty() {
         let alone = match FailureIdentity::parse(&found.signature).is_bare_exit() {
-            true => " (an exit status alone: runs with it are not known to fail in the same way)",
+            true => {
+                " (only an exit status is known, so these runs may have failed for different reasons)"
+            }
             false => "",
         };
         line("signature", &format!("{}{alone}", found.signature));
@@ -65,7 +67,7 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
     }
     for crossed in &found.crossed {
         let Crossed { component, of, rate, why } = crossed;
-        let what = why.as_ref().map_or_else(|| runs(*rate), |why| format!("no answer: {why}"));
+        let what = why.as_ref().map_or_else(|| runs(*rate), |why| format!("no result: {why}"));
         line("crossed", &format!("{component} of {of} in the other build: {what}"));
     }
     for skipped in &found.skipped {

@@ -22,7 +22,7 @@ impl Builds {
         });
         (self.0.len() > 1).then(|| {
             format!(
-                "warning: the records come from {} of rocrepro, which may judge differently:{}",
+                "warning: the records were written by {} of rocrepro, which may classify results differently:{}",
                 count(self.0.len(), "build"),
                 each.collect::<String>()
             )
@@ -60,8 +60,7 @@ mod tests {
         assert_eq!(two.only(), "");
         assert_eq!(
             two.warning().expect("two builds"),
-            "warning: the records come from 2 builds of rocrepro, which may judge differently:\n    0.1.0, an unknown build: 1 trial\n    \
-             0.1.0, aa: 2 trials"
+            "warning: the records were written by 2 builds of rocrepro, which may classify results differently:\n    0.1.0, an unknown build: 1 trial\n    0.1.0, aa: 2 trials"
         );
         assert_eq!(Builds::default(), Builds::from_iter([]));
     }

@@ -43,7 +43,7 @@ impl Change {
         match self {
             Change::NowFails => "now fails",
             Change::NowPasses => "now passes",
-            Change::FailsOtherwise => "fails otherwise",
+            Change::FailsOtherwise => "fails differently",
             Change::AnotherRate => "another rate",
             Change::PerhapsChance => "chance?",
             Change::AnotherText => "another text",
@@ -306,7 +306,7 @@ impl Changes {
                 let words = styled(BOLD, format!("{:<15}", change.words()));
                 let (old, new) = (seen(old), seen(new));
                 let why = match change {
-                    Change::AnotherText => "; the case's text differs",
+                    Change::AnotherText => "; the text of the case differs",
                     _ => "",
                 };
                 let _ = writeln!(text, "{words} {trial}\n    {old} -> {new}{why}");
@@ -314,7 +314,7 @@ impl Changes {
         }
         let without = self.changed.iter().filter(|c| c.change == Change::NoVerdict);
         let without: Vec<&String> = without.map(|changed| &changed.trial).collect();
-        named("a verdict in one run only", &without, &mut text);
+        named("a verdict in only one run", &without, &mut text);
         for (which, alone) in [("old", &self.only_old), ("new", &self.only_new)] {
             named(
                 &format!("only in the {which} run"),
@@ -323,11 +323,7 @@ impl Changes {
             );
         }
         let not_known: Vec<&String> = self.not_known.iter().collect();
-        named(
-            "the same exit status alone, which need not be the same failure",
-            &not_known,
-            &mut text,
-        );
+        named("the same exit status, which may be different failures", &not_known, &mut text);
         for (library, old, new) in &self.libraries {
             let _ = writeln!(text, "{library}: {old} -> {new}");
         }
@@ -338,15 +334,15 @@ impl Changes {
         }
         let _ = writeln!(
             text,
-            "{} in both: {} differ, {} differ perhaps by chance, {} have a verdict in one run only",
+            "{} in both: {} differ, {} differ perhaps by chance, {} have a verdict in only one run",
             count(self.in_both, "trial"),
             self.number(Change::counts),
             self.number(|change| change == Change::PerhapsChance),
             self.number(|change| change == Change::NoVerdict),
         );
         if self.differ() && self.once {
-            text.push_str("Each trial ran once in each run: a failure that comes and goes looks like a difference; `--repeat` \
-                           can tell the two apart.\n");
+            text.push_str("Each trial ran only once in each run, so an intermittent failure looks like a difference; \
+                           use `--repeat` to distinguish the two.\n");
         }
         text
     }
@@ -438,7 +434,7 @@ mod tests {
         let (old, new) = (with_digest("one", passed("a/b")), with_digest("two", failed("a/b")));
         let (text, differs) = compare(std::slice::from_ref(&old), std::slice::from_ref(&new));
         let wanted =
-            "another text    a/b\n    pass -> wrong-data:back:zero; the case's text differs\n";
+            "another text    a/b\n    pass -> wrong-data:back:zero; the text of the case differs\n";
         assert!(text.contains(wanted) && differs, "{text}");
         // A record of an older version has no digest, so it matches every version of the case.
         let (text, _) = compare(&[passed("a/b")], &[new]);
@@ -467,8 +463,7 @@ mod tests {
         assert!(compare(&seen("exception:ValueError"), &seen(now)).1);
         assert!(compare(&seen("exit:1"), &seen(now)).1);
         let (text, differs) = compare(&seen("exit:1"), &seen("exit:1"));
-        let words =
-            "the same exit status alone, which need not be the same failure: 1 trial\n    a/b\n";
+        let words = "the same exit status, which may be different failures: 1 trial\n    a/b\n";
         assert!(!differs && text.contains(words), "{text}");
     }
 

@@ -315,7 +315,8 @@ impl ThresholdBand {
     /// Describes the range in one sentence, without a full stop.
     pub fn sentence(&self) -> String {
         format!(
-            "a random threshold: seen from the good end no run failed up to {}, some failed from {} on, all failed from {} on",
+            "the threshold is random: starting at the good end, no run failed up to {}, some failed from {} on, and \
+             all failed from {} on",
             self.never, self.first, self.always
         )
     }

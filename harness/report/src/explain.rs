@@ -82,10 +82,10 @@ fn explain_with(record: &Record, others: &[&str]) -> String {
         line(&format!("    {next}"));
     }
     if !record.gpu_after.is_empty() {
-        line(&format!("    The GPU after it: {}", record.gpu_after));
+        line(&format!("    The GPU after the trial: {}", record.gpu_after));
     }
     if !record.stacks.is_empty() {
-        line("    Where its threads stood:");
+        line("    Stacks of its threads:");
         for text in record.stacks.iter().take(STACKS) {
             line(&format!("        {}", styled(DIM, text)));
         }
@@ -96,7 +96,7 @@ fn explain_with(record: &Record, others: &[&str]) -> String {
     }
     let stderr: Vec<&str> = record.stderr_tail.lines().collect();
     if outcome.kind != Kind::Pass && !stderr.is_empty() {
-        line("    End of standard error:");
+        line("    Last lines of standard error:");
         for text in &stderr[stderr.len().saturating_sub(STDERR_LINES)..] {
             line(&format!("        {}", styled(DIM, text)));
         }
@@ -137,25 +137,28 @@ pub(crate) fn next(record: &Record) -> Option<String> {
     if known.is_of_a_file() {
         return Some(match record.verdict.kind {
             VerdictKind::NewsFixed => {
-                format!("{window} says that it fails. Remove the line if it passes again.")
+                format!("{window} expects a failure. Remove the line if the trial passes again.")
             }
-            VerdictKind::NewsChanged => format!("{window} says that it fails in another way."),
+            VerdictKind::NewsChanged => format!("{window} expects another failure."),
             _ => format!("Expected failure: {window}."),
         });
     }
     Some(match record.verdict.kind {
         VerdictKind::Pass => {
-            format!("Passes with {}; known to fail without: {window}.", passes_with(record))
+            format!(
+                "Passes with {}; without it, a failure is expected: {window}.",
+                passes_with(record)
+            )
         }
         VerdictKind::NewsFixed => format!(
-            "Known to fail here: {window}. Possibly fixed: run it some more times, then end the window in `known` at this \
-             version and say so in the issue."
+            "A failure is expected here: {window}. Possibly fixed: run the trial several more times, then end the \
+             `known` entry at this version and report it in the issue."
         ),
-        VerdictKind::NewsChanged => format!("Another failure is known here: {window}."),
+        VerdictKind::NewsChanged => format!("Another failure is expected here: {window}."),
         VerdictKind::Difference => {
             let why = known.difference.as_deref().unwrap_or_default();
             format!(
-                "A difference and not a fault of ROCm: no document promises what the case expects. {why}"
+                "A difference, not a bug of ROCm: no document promises what the case expects. {why}"
             )
         }
         _ => format!("Expected failure: {window}."),
@@ -174,8 +177,7 @@ mod tests {
         let mut record = with_options(&[("--env", "AMD_SERIALIZE_COPY=3")], fixed("a/b"));
         record.verdict.kind = VerdictKind::Pass;
         let text = plain(&explain(&record));
-        let wanted =
-            "Passes with AMD_SERIALIZE_COPY=3; known to fail without: wrong-data:back:zero in";
+        let wanted = "Passes with AMD_SERIALIZE_COPY=3; without it, a failure is expected: wrong-data:back:zero in";
         assert!(text.contains(wanted) && !text.contains("ixed"), "{text}");
         assert!(text.contains("not a GPU result; with AMD_SERIALIZE_COPY=3\n"), "{text}");
     }

@@ -89,11 +89,10 @@ fn window() -> Known {
 }
 
 const ZERO: &str = "wrong-data:back:zero";
-const ZERO_TEXT: &str = "back (line 17, iteration 2): 2 of 2 bytes wrong from offset 0: all zero; right would \
-     be the pattern written at line 14 (fill of src, iteration 2)";
+const ZERO_TEXT: &str = "back (line 17, iteration 2): 2 of 2 bytes wrong from offset 0: all zero; expected the pattern written at line 14 (fill of src, iteration 2)";
 
 pub(crate) fn passed(trial: &str) -> Record {
-    let text = "every status, value and byte was as the plan says";
+    let text = "every status, value and byte was as expected";
     let mut record = record(trial, Kind::Pass, "pass", text, VerdictKind::Pass);
     record.verdict.known = None;
     record
@@ -119,7 +118,7 @@ pub(crate) fn known(trial: &str) -> Record {
 }
 
 pub(crate) fn changed(trial: &str) -> Record {
-    let text = "the process hung in hipGraphLaunch (line 9) and was killed after a long silence (30.1 s in all)";
+    let text = "the process hung in hipGraphLaunch (line 9) and was killed after making no progress (30.1 s in total)";
     let mut record =
         record(trial, Kind::Hang, "hang:hipGraphLaunch", text, VerdictKind::NewsChanged);
     record.exit = End::TimedOut { limit: Limit::Quiet };
@@ -142,8 +141,7 @@ pub(crate) fn skipped(trial: &str) -> Record {
 }
 
 pub(crate) fn unproven(trial: &str) -> Record {
-    let text = "the program that was started as the worker said nothing and ended (exit status 0): it is not \
-                a worker, or could not load";
+    let text = "the program that was started as the worker ended (exit status 0) without a report: it is not a worker, or could not be loaded";
     let mut record =
         record(trial, Kind::NoVerdict, "no-verdict:worker", text, VerdictKind::NoVerdict);
     record.verdict.known = None;

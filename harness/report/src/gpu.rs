@@ -123,7 +123,7 @@ impl Gpu {
             None => format!("{} of memory", gib(self.vram_bytes)),
         });
         if let Some(gtt) = self.gtt_bytes {
-            add(format!("{} of the host's", gib(gtt)));
+            add(format!("{} of host memory", gib(gtt)));
         }
         if let Some(partition) = &self.partition {
             add(partition.clone());

@@ -75,7 +75,7 @@ fn not_run(like: &Record, number: u64, trial: &str) -> Record {
         kind: Kind::NoVerdict,
         signature: "no-verdict:not-run".to_owned(),
         at: Location::default(),
-        summary: "the run ended before this trial was over".to_owned(),
+        summary: "the run ended before this trial finished".to_owned(),
         details: Vec::new(),
     };
     Record {
@@ -104,13 +104,13 @@ fn not_run(like: &Record, number: u64, trial: &str) -> Record {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotOne {
     /// Two files contain runs with different plans. The values are the names of the files.
-    #[error("{0} and {1} are of different runs: other trials, options or libraries")]
+    #[error("{0} and {1} belong to different runs, with other trials, options or libraries")]
     Different(String, String),
     /// Two files contain the same shard. The values are the names of the files, and the shard.
-    #[error("{0} and {1} hold the same {2}")]
+    #[error("{0} and {1} both contain the same {2}")]
     Twice(String, String, String),
     /// No file contains this shard.
-    #[error("no file holds {}", .0)]
+    #[error("no file contains {}", .0)]
     Missing(String),
 }
 
@@ -315,9 +315,9 @@ mod tests {
         let (a, b) = (held("a", Some("1/2"), "d"), held("b", Some("2/2"), "d"));
         check(&[held("w", None, "d")], None);
         check(&[b.clone(), a.clone()], None);
-        check(std::slice::from_ref(&a), Some("no file holds shard 2/2"));
-        check(&[a.clone(), a.clone()], Some("a and a hold the same shard, 1/2"));
-        let other = "a and c are of different runs: other trials, options or libraries";
+        check(std::slice::from_ref(&a), Some("no file contains shard 2/2"));
+        check(&[a.clone(), a.clone()], Some("a and a both contain the same shard, 1/2"));
+        let other = "a and c belong to different runs, with other trials, options or libraries";
         check(&[a.clone(), held("c", Some("2/2"), "e")], Some(other));
         check(&[a.clone(), held("c", Some("2/3"), "d")], Some(other));
         check(&[a, held("c", None, "d")], Some(other));

@@ -171,7 +171,7 @@ impl History {
         );
         for failure in &self.failures {
             let alone = match FailureIdentity::parse(&failure.signature).is_bare_exit() {
-                true => " (an exit status alone: these need not be the same failure)",
+                true => " (only an exit status is known, so these may be different failures)",
                 false => "",
             };
             let _ = writeln!(text, "\n{}{alone}", styled(BOLD, &failure.signature));
@@ -200,8 +200,10 @@ impl OnGround {
         let same = self.trials.iter().filter(|other| other.trial == of.trial).count();
         match &of.text {
             _ if same < 2 => String::new(),
-            Some(text) => format!(" as text {} of the case", text.get(..SHOWN).unwrap_or(text)),
-            None => " as an unrecorded text of the case".to_owned(),
+            Some(text) => {
+                format!(" with version {} of the case", text.get(..SHOWN).unwrap_or(text))
+            }
+            None => " with an unrecorded version of the case".to_owned(),
         }
     }
 
@@ -220,7 +222,7 @@ impl OnGround {
         if trials > 0 {
             let _ = writeln!(
                 text,
-                "    {} passed whenever {} ran, {} in all",
+                "    {} passed whenever {} ran, {} in total",
                 count(trials, "trial"),
                 if trials == 1 { "it" } else { "they" },
                 count(runs, "time")
@@ -231,13 +233,13 @@ impl OnGround {
         names.dedup();
         if names.len() < entries {
             text.push_str(
-                "    The case's text changed in between; each text is counted by itself.\n",
+                "    The text of the case changed in between; each version is counted separately.\n",
             );
         }
         if self.not_counted > 0 {
             let _ = writeln!(
                 text,
-                "    {} skipped or without verdict, which count neither way",
+                "    {} skipped or without verdict, not counted",
                 count(self.not_counted, "trial")
             );
         }
@@ -263,11 +265,11 @@ impl OnGround {
             let _ = match (before, times) {
                 (None, 1) => writeln!(text, "        {signature}, {since}"),
                 (None, times) => {
-                    writeln!(text, "        {signature} each of {times} times since {since}")
+                    writeln!(text, "        {signature} in each of {times} runs since {since}")
                 }
                 (Some(before), times) => writeln!(
                     text,
-                    "        lately {signature}, {} since {since}; something else last on {before}",
+                    "        most recently {signature}, {} since {since}; another result until {before}",
                     count(*times, "time")
                 ),
             };
@@ -388,9 +390,12 @@ mod tests {
             run(vec![at(2, with_digest("abcdefghij", failed("a/b")))]),
         ]);
         assert!(text.contains("2 trials on 1 ground"), "{text}");
-        assert!(text.contains("    a/b as text abcdefgh of the case: 1 of 1 failed;"), "{text}");
         assert!(
-            text.contains("The case's text changed in between; each text is counted"),
+            text.contains("    a/b with version abcdefgh of the case: 1 of 1 failed;"),
+            "{text}"
+        );
+        assert!(
+            text.contains("The text of the case changed in between; each version is counted"),
             "{text}"
         );
         let variable = [("--env", "AMD_SERIALIZE_COPY=3")];

@@ -210,7 +210,7 @@ fn evidence(findings: &Findings) -> Vec<Block> {
         text.map(|text| Block { name: name.to_owned(), text, cut: Some(cut) })
     };
     let mitigations = block("mitigations", 6, write::mitigations(findings));
-    let minimised = block("what the failure needs", 5, needs::minimised(findings));
+    let minimised = block("conditions of the failure", 5, needs::minimised(findings));
     mitigations.into_iter().chain(minimised).collect()
 }
 
@@ -221,8 +221,7 @@ fn about_the_run(findings: &Findings, home: &Home) -> Vec<Block> {
 fn logs(findings: &Findings) -> Vec<Block> {
     let logs = findings.logs.iter().map(|log| (log.title.clone(), log.text.clone()));
     let kernel = findings.kernel_log.join("\n");
-    let title = "Kernel log of the runs, those of the attempts to shorten the program among them"
-        .to_owned();
+    let title = "Kernel log of the runs, including the attempts to shorten the program".to_owned();
     let kernel = (!kernel.is_empty()).then_some((title, kernel));
     let block = |(title, text): (String, String)| {
         // A short log is probably a replay command of a library, which is worth more than a long log.
@@ -249,8 +248,8 @@ fn versions(findings: &Findings, content: Content) -> Vec<Block> {
         Some(torch) if content == Content::Versions => torch.clone(),
         _ => {
             if findings.environment.torch.is_none() && program::own(findings).is_none() {
-                let none = "PyTorch is not installed here and takes no part in the failure; what follows is the output of `rocrepro \
-                            doctor` in the place of collect_env.py.";
+                let none = "PyTorch is not installed here and not involved in the failure. Instead of collect_env.py, \
+                            this is the output of `rocrepro doctor`.";
                 blocks.push(Block::kept(none.to_owned()));
             }
             findings.environment.text()

@@ -56,9 +56,9 @@ fn test(record: &Record) -> TestCase {
         let summary = &record.outcome.summary;
         let text = match (kind, &known.difference) {
             (VerdictKind::Difference, Some(why)) => {
-                format!("Difference, not a fault of ROCm: {why}")
+                format!("Difference, not a bug of ROCm: {why}")
             }
-            _ => format!("Failed as known: {}", words::window(known)),
+            _ => format!("Failed as expected: {}", words::window(known)),
         };
         test.set_system_out(visible(&format!("{text}\n{summary}")));
     }

@@ -132,9 +132,10 @@ impl MatrixPage<'_> {
             sum = html(&self.sum()),
         );
         page.push_str(
-            "<p class=\"choice\"><label><input type=\"checkbox\" id=\"only-bad\"> Only cases that did not pass everywhere</label></p>\n\
-             <p class=\"choice\" hidden><label for=\"find\">Search</label> <input type=\"search\" id=\"find\"> in cases, cells and what happened</p>\n\
-             <p>Each cell says how many of the trials that ran passed. A cell that is a link leads to what happened.</p>\n",
+            "<p class=\"choice\"><label><input type=\"checkbox\" id=\"only-bad\"> Only cases that did not pass \
+             everywhere</label></p>\n<p class=\"choice\" hidden><label for=\"find\">Search</label> <input \
+             type=\"search\" id=\"find\"> in cases, cells and results</p>\n<p>Each cell shows how many of the \
+             executed trials passed. A linked cell leads to the details.</p>\n",
         );
         if let [_, ..] = self.shared()[..] {
             let _ = writeln!(page, "<p>All columns: {}.</p>", html(&self.shared().join("; ")));
@@ -169,18 +170,19 @@ impl MatrixPage<'_> {
         page.push_str("</tbody>\n</table></div>\n");
         self.key(&mut page);
         if !findings.is_empty() {
-            page.push_str("<h2>What happened</h2>\n");
+            page.push_str("<h2>Results</h2>\n");
         }
         for (number, finding) in findings.iter().enumerate() {
             finding.write(number + 1, details, &mut page);
         }
         if !over.is_empty() {
-            page.push_str("<h2>Over time</h2>\n<p>Cases that did not come to the same in all runs of a column; each bar is a run, a low one passed or was skipped.</p>\n");
+            page.push_str("<h2>Over time</h2>\n<p>Cases whose result varied between the runs of a column; one bar per \
+                run, a short bar means passed or skipped.</p>\n");
             page.push_str(&past);
             if written < over.len() {
                 let _ = writeln!(
                     page,
-                    "<p>{} more changed; <code>rocrepro records history CASE</code> shows each.</p>",
+                    "<p>{} more changed; run <code>rocrepro records history CASE</code> for the details.</p>",
                     count(over.len() - written, "case")
                 );
             }
@@ -264,7 +266,7 @@ impl MatrixPage<'_> {
             (n > 0).then(|| format!("{n} {}", counted(kind)))
         });
         let missing: usize = self.columns.iter().map(|column| column.missing.len()).sum();
-        let missing = (missing > 0).then(|| format!("{missing} planned and not run"));
+        let missing = (missing > 0).then(|| format!("{missing} planned but not run"));
         let parts: Vec<String> = numbers.chain(missing).collect();
         let emulated = all().any(|record| record.device.emulated);
         format!(
@@ -281,19 +283,20 @@ impl MatrixPage<'_> {
 
     fn key(&self, page: &mut String) {
         page.push_str(
-            "<p>A coloured cell without a word: all passed. <b>known</b>: an expected failure of the case. <b>FAIL</b>, <b>CHANGED</b>, <b>FIXED?</b>: unexpected results. \
-             <b>no verdict</b>: the run proves nothing. <b>skip</b>: the stack or architecture lacks what the case needs. <b>not run</b>: planned, and the run ended before. Empty: not part of that run.</p>\n",
+            "<p>A coloured cell without a label: all passed. <b>known</b>: an expected failure of the case. \
+             <b>FAIL</b>, <b>CHANGED</b>, <b>FIXED?</b>: unexpected results. <b>no verdict</b>: the run proves nothing. <b>skip</b>: the stack or architecture lacks something that the case \
+             needs. <b>not run</b>: planned, but the run ended earlier. Empty: not part of that run.</p>\n",
         );
     }
 
     fn stacks(&self, page: &mut String) {
-        page.push_str("<h2>What the columns ran on</h2>\n");
+        page.push_str("<h2>Stacks and devices of the columns</h2>\n");
         for column in self.columns {
             let _ = write!(page, "<section>\n<h3>{}</h3>\n", html(&column.name));
             let with_libraries =
                 column.records.iter().find(|record| !record.stack.libraries.is_empty());
             let Some(record) = with_libraries.or(column.records.first()) else {
-                page.push_str("<p>No trial is over.</p>\n</section>\n");
+                page.push_str("<p>No trial has finished.</p>\n</section>\n");
                 continue;
             };
             let ends = column.records.iter().map(|record| record.date.as_str());
@@ -309,7 +312,7 @@ impl MatrixPage<'_> {
             if !column.missing.is_empty() {
                 let _ = writeln!(
                     page,
-                    "<p>{} planned and not run.</p>",
+                    "<p>{} planned but not run.</p>",
                     count(column.missing.len(), "trial")
                 );
             }

@@ -144,8 +144,8 @@ impl Merging {
         let trial = opened.trial(record.number);
         if trial != Some(&record.trial) {
             let otherwise = match trial {
-                Some(trial) => format!("which is {trial}"),
-                None => "and plans none of that number".to_owned(),
+                Some(trial) => format!("but its plan has {trial} there"),
+                None => "but its plan has no trial of that number".to_owned(),
             };
             match self.wrong.len() > NAMED {
                 true => self.more += 1,
@@ -232,7 +232,7 @@ fn planned(parts: &[Part]) -> Vec<String> {
     for Part { file, opened, .. } in parts {
         for trial in &opened.trials {
             if opened.shard.is_some_and(|shard| !shard.holds(trial)) {
-                problems.push(format!("{file} plans {trial}, which is of another shard"));
+                problems.push(format!("{file} plans {trial}, which belongs to another shard"));
             }
             if let Some(other) = planned.insert(trial, file)
                 && other != file
@@ -337,13 +337,13 @@ mod tests {
 
             let missing =
                 merge_changed(&|parts| drop(parts.remove(at))).expect_err("one is missing");
-            assert_eq!(missing, format!("no file holds shard {shard}"));
+            assert_eq!(missing, format!("no file contains shard {shard}"));
             let twice =
                 merge_changed(&|parts| parts.push(parts[at].clone())).expect_err("one is double");
-            assert_eq!(twice, format!("{name} and {name} hold the same shard, {shard}"));
+            assert_eq!(twice, format!("{name} and {name} both contain the same shard, {shard}"));
             // A shard with another plan is detected at any position.
             let other = merge_changed(&|parts| parts[at].1.opened.digest = "e".to_owned());
-            assert!(other.expect_err("another plan").contains("are of different runs"));
+            assert!(other.expect_err("another plan").contains("belong to different runs"));
             let foreign =
                 merge_changed(&|parts| parts[at].1.opened.trials[0] = "x/foreign".to_owned());
             assert!(foreign.expect_err("another trial").contains("x/foreign"));
@@ -352,7 +352,7 @@ mod tests {
                 parts[at].1.opened.trials = other.opened.trials.clone();
             });
             let moved = moved.expect_err("trials of another shard");
-            assert!(moved.contains("which is of another shard"), "{moved}");
+            assert!(moved.contains("which belongs to another shard"), "{moved}");
             assert!(moved.contains("such trial") && moved.lines().count() <= NAMED + 1, "{moved}");
             let version = merge_changed(&|parts| {
                 let record = parts[at].1.records.values_mut().next().expect("a record");

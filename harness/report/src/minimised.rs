@@ -26,7 +26,7 @@ pub fn minimised(found: &Minimised, complete: bool, time: Duration, again: &str)
     );
     if !complete {
         out.push_str(
-            "The budget was spent: the case still fails, and may not be minimal; `--resume` continues the search.\n",
+            "The budget was spent: the case still fails, but may not be minimal; `--resume` continues the search.\n",
         );
     }
     let [needed, structural, open] = Needed::by_proof(&found.elements);
@@ -69,7 +69,7 @@ pub fn minimised(found: &Minimised, complete: bool, time: Duration, again: &str)
         names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("; ")
     };
     let groups = [
-        ("Without these, a well-formed case cannot fail in this way", structural),
+        ("Without these, no valid case can fail in this way", structural),
         ("Not tried without these", open),
     ];
     for (what, elements) in groups {
@@ -79,7 +79,7 @@ pub fn minimised(found: &Minimised, complete: bool, time: Duration, again: &str)
         }
     }
     if !found.others.is_empty() {
-        out.push_str("\nOther failures that were met on the way, kept apart:\n");
+        out.push_str("\nOther failures found during the search:\n");
         for (n, other) in found.others.iter().enumerate() {
             let _ = writeln!(
                 out,
@@ -100,17 +100,17 @@ pub fn minimised_program(found: &MinimisedProgram, folder: &Path, again: Option<
     let (lines, tries) = (count(found.lines, "line"), count(found.tries, "shorter text"));
     let _ = writeln!(
         out,
-        "{}: {lines} of {}, after {tries} were tried",
+        "{}: {lines} of {} remain, after trying {tries}",
         found.trial, found.lines_before
     );
     match &found.reducer {
         Some((name, true)) => {
-            let _ = writeln!(out, "  made by    {name}, then by leaving out lines");
+            let _ = writeln!(out, "  made by    {name}, then by removing lines");
         }
         Some((name, false)) => {
             let _ = writeln!(
                 out,
-                "  made by    {name}, which was stopped before its end, then by leaving out lines"
+                "  made by    {name}, which was stopped early, then by removing lines"
             );
         }
         None => {}
@@ -118,7 +118,7 @@ pub fn minimised_program(found: &MinimisedProgram, folder: &Path, again: Option<
     let Rate { failed, runs } = found.rate;
     let _ = writeln!(out, "  fails as    {}, in {failed} of {runs} runs", found.signature);
     let passes = found.passes.as_deref().unwrap_or(
-        "on no release that was tried: the program itself may be wrong, so read what is left",
+        "on no release that was tried: the program itself may be wrong, so check the remaining text",
     );
     let _ = writeln!(out, "  passes      {passes}");
     if !found.complete {

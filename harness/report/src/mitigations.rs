@@ -43,7 +43,7 @@ pub fn mitigations(found: &Mitigations) -> String {
             FactorVerdict::Helped => format!("  {}", factor.component),
             FactorVerdict::ChangedSignature { to } => format!("  {to}"),
             FactorVerdict::Wrong { to } => {
-                format!("  {to}: the changed calls may have another right answer")
+                format!("  {to}: other results may be right for the changed calls")
             }
             _ => String::new(),
         };
@@ -55,7 +55,8 @@ pub fn mitigations(found: &Mitigations) -> String {
     match found.minimal_set.as_slice() {
         [] => {}
         set => {
-            let _ = writeln!(text, "No single change helps; together these do: {}", set.join(", "));
+            let _ =
+                writeln!(text, "No single change helps; these help together: {}", set.join(", "));
         }
     }
     match found.points_to.as_slice() {

@@ -17,10 +17,10 @@ pub fn must_hold(failure: &Outcome) -> String {
         Kind::CompileError => format!("{} compiles", part(1)),
         Kind::Crash | Kind::LibraryExit => format!("The process survives {call}"),
         Kind::MemoryFault => format!("{} stays inside its buffers", parts[1..].join(":")),
-        Kind::Hang => format!("{call} comes back"),
-        Kind::TeardownCrash => "The process ends well".to_owned(),
-        Kind::Leak => "Memory is given back".to_owned(),
-        Kind::KernelError => "The driver of the GPU logs no error".to_owned(),
+        Kind::Hang => format!("{call} returns"),
+        Kind::TeardownCrash => "The process exits normally".to_owned(),
+        Kind::Leak => "Memory is freed".to_owned(),
+        Kind::KernelError => "The GPU driver logs no error".to_owned(),
         Kind::Pass | Kind::Skip | Kind::NoVerdict => summary,
     }
 }
@@ -29,23 +29,23 @@ pub fn must_hold(failure: &Outcome) -> String {
 /// have another one.
 fn bytes(buffer: &str, summary: &str) -> String {
     if let Some(guarded) = buffer.strip_suffix(".guards") {
-        return format!("Nothing is written around {guarded}");
+        return format!("Nothing is written outside of {guarded}");
     }
-    if let Some(pair) = summary.strip_suffix(" hold the same bytes and must differ") {
+    if let Some(pair) = summary.strip_suffix(judge::SAME_BYTES) {
         return format!("{pair} hold different bytes");
     }
-    if let Some((pair, _)) = summary.split_once(" must be equal and differ") {
+    if let Some((pair, _)) = summary.split_once(judge::UNEQUAL) {
         return format!("{pair} hold the same bytes");
     }
-    format!("{buffer} holds what was written to it last")
+    format!("{buffer} holds the data that was last written to it")
 }
 
 /// Describes the status that a call should have returned, or the value that it should have given.
 fn answer(call: &str, value: bool, summary: &str) -> String {
     let word = if value { "gives" } else { "returns" };
-    match summary.split_once("; expected was ") {
+    match summary.split_once(judge::EXPECTED) {
         Some((_, wanted)) => format!("{call} {word} {wanted}"),
-        None if value => format!("{call} takes as long as it did the first time"),
+        None if value => format!("{call} reports a similar time as at the first call"),
         // A step without an expected status expects success.
         None if ["hiprand", "hipblas", "rocblas"].iter().any(|l| call.starts_with(l)) => {
             format!("{call} returns success")
@@ -73,13 +73,13 @@ mod tests {
         check(
             Kind::ApiError,
             "unexpected-value:hipStreamIsCapturing:active",
-            "hipStreamIsCapturing (line 9) gave active; expected was none",
+            "hipStreamIsCapturing (line 9) gave active; expected none",
             "hipStreamIsCapturing gives none",
         );
         check(
             Kind::ApiError,
             "api-error:hipFree:hipSuccess",
-            "hipFree (line 3) returned hipSuccess; expected was hipErrorInvalidValue or hipErrorInvalidDevicePointer",
+            "hipFree (line 3) returned hipSuccess; expected hipErrorInvalidValue or hipErrorInvalidDevicePointer",
             "hipFree returns hipErrorInvalidValue or hipErrorInvalidDevicePointer",
         );
         let status = "api-error:hipMemcpyAsync:hipErrorInvalidValue";
@@ -90,8 +90,8 @@ mod tests {
         check(
             Kind::ApiError,
             "unexpected-value:hipEventElapsedTime:slow",
-            "hipEventElapsedTime gave 90 us; the same took 3 us the first time",
-            "hipEventElapsedTime takes as long as it did the first time",
+            "hipEventElapsedTime gave 90 us, compared with 3 us at the first measurement",
+            "hipEventElapsedTime reports a similar time as at the first call",
         );
     }
 
@@ -104,7 +104,7 @@ mod tests {
             "",
             &format!("The process survives {call}"),
         );
-        check(Kind::Hang, "hang:hipGraphInstantiate", "", &format!("{call} comes back"));
+        check(Kind::Hang, "hang:hipGraphInstantiate", "", &format!("{call} returns"));
     }
 
     #[test]
@@ -112,30 +112,30 @@ mod tests {
         check(
             Kind::WrongData,
             "wrong-data:dst.back:zero",
-            "dst.back (line 20, iteration 2): 2 of 2 bytes wrong from offset 0: all zero; right would be the pattern written at \
+            "dst.back (line 20, iteration 2): 2 of 2 bytes wrong from offset 0: all zero; expected the pattern written at \
              line 17 (fill of src, iteration 2)",
-            "dst.back holds what was written to it last",
+            "dst.back holds the data that was last written to it",
         );
         check(
             Kind::WrongData,
             "wrong-data:a.back:same",
-            "a.back and b.back (line 12) hold the same bytes and must differ",
+            "a.back and b.back (line 12) must differ but hold the same bytes",
             "a.back and b.back hold different bytes",
         );
         check(
             Kind::WrongData,
             "wrong-data:a.back:unequal",
-            "a.back and b.back (line 12) must be equal and differ in 4 bytes, from offset 0 on",
+            "a.back and b.back (line 12) must be equal but differ in 4 bytes, from offset 0 on",
             "a.back and b.back hold the same bytes",
         );
         let guards = "wrong-data:dst.guards:zero";
-        check(Kind::WrongData, guards, "dst.guards: 3 bytes", "Nothing is written around dst");
-        let unknown = "the bytes are wrong; the reference cannot say what is right";
+        check(Kind::WrongData, guards, "dst.guards: 3 bytes", "Nothing is written outside of dst");
+        let unknown = "the bytes are wrong; the reference model cannot compute the expected bytes";
         check(
             Kind::WrongData,
             "wrong-data:x:unknown",
             unknown,
-            "x holds what was written to it last",
+            "x holds the data that was last written to it",
         );
     }
 }

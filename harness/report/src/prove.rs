@@ -253,7 +253,9 @@ fn noticed(fault: Fault, record: &Record, pattern: Option<String>) -> Result<(),
     // A process that crashed may have acted on the fault after its worker reported how often the fault acted.
     let acts_complete = record.exit == judge::End::Exited(plan::WORKER_DONE);
     if acts_complete && record.acts.iter().any(|acts| acts.fault == fault && acts.times == 0) {
-        return Err(format!("{got}; the fault never acted, so this trial cannot show it"));
+        return Err(format!(
+            "{got}; the fault was never triggered, so this trial cannot detect it"
+        ));
     }
     let kinds = expected_under(fault);
     if !kinds.contains(&outcome.kind) || pattern.as_ref().is_some_and(|p| !signature_fits(p, got)) {
@@ -261,7 +263,7 @@ fn noticed(fault: Fault, record: &Record, pattern: Option<String>) -> Result<(),
         return Err(format!("{got} instead of {}", pattern.unwrap_or_else(names)));
     }
     if !is_stated(fault, outcome) {
-        return Err(format!("{got}, but nothing that the case states turned red"));
+        return Err(format!("{got}, but no check or expected status of the case failed"));
     }
     Ok(())
 }
@@ -300,7 +302,7 @@ pub fn matrix(proof: &Proof) -> String {
         text.push('\n');
     }
     text.push_str(
-        "\nx caught, - missed, ? no verdict, k hidden by a known failure; a blank is a fault that the case does not declare\n",
+        "\nx detected, - missed, ? no verdict, k hidden by an expected failure, blank: not declared by the case\n",
     );
     for problem in problems(proof) {
         text.push_str(&problem);
@@ -309,7 +311,7 @@ pub fn matrix(proof: &Proof) -> String {
     let cells = || proof.rows.iter().flat_map(|row| row.cells.values());
     let caught = cells().filter(|cell| matches!(cell, Cell::Caught { .. })).count();
     text.push_str(&format!(
-        "{} of {} caught in {}\n",
+        "{} of {} detected in {}\n",
         caught,
         count(cells().count(), "injected fault"),
         count(proof.rows.len(), "case")
@@ -318,7 +320,7 @@ pub fn matrix(proof: &Proof) -> String {
         let bare = proof.rows.iter().filter(|row| row.cells.is_empty());
         let bare = bare.filter(|row| proof.left_out.iter().any(|(case, _)| *case == row.case));
         text.push_str(&format!(
-            "{} below the HIP runtime not injected, because only the emulated device has them; {} not proven here for that \
+            "{} below the HIP runtime not injected, because they need the emulated device; {} not proven for that \
              reason\n",
             count(proof.left_out.len(), "declared fault"),
             count(bare.count(), "case")
@@ -327,8 +329,10 @@ pub fn matrix(proof: &Proof) -> String {
     if let Some(mutation) = &proof.mutation {
         let noticed = mutation.all - mutation.unnoticed.len();
         let all = mutation.all;
-        text.push_str(&format!("of {all} checks, statuses and values that the cases state, {noticed} are needed to catch the \
-                                declared faults\n"));
+        text.push_str(&format!(
+            "{noticed} of {all} checks, expected statuses and values of the cases are needed to \
+                                detect the declared faults\n"
+        ));
     }
     for place in &proof.places {
         text.push_str(&format!("{place}\n"));
@@ -341,13 +345,13 @@ fn problems(proof: &Proof) -> Vec<String> {
     for unnoticed in proof.mutation.iter().flat_map(|mutation| &mutation.unnoticed) {
         let Unnoticed { case, line, statement, trial } = unnoticed;
         lines.push(format!(
-            "{} {case}, line {line}: {statement}; every declared fault is caught without it, too (seen in {trial})",
+            "{} {case}, line {line}: {statement}; every declared fault is detected without it, too (seen in {trial})",
             styled(BAD, "UNNOTICED")
         ));
     }
     for racy in &proof.racy {
         lines.push(format!(
-            "{} {} is refused: its result depends on the order of unordered work",
+            "{} {} is rejected: its result depends on the order of unsynchronised work",
             styled(BAD, "RACY"),
             racy.trial
         ));
@@ -366,13 +370,13 @@ fn problems(proof: &Proof) -> Vec<String> {
         for check in &row.unturned {
             let mark = styled(BAD, "UNTURNED");
             lines.push(format!(
-                "{mark} {}: no declared fault turns the check `{check}` red",
+                "{mark} {}: no declared fault makes the check `{check}` fail",
                 row.case
             ));
         }
         if let Some((number, why)) = &row.skipped {
             lines.push(format!(
-                "{} {}: {}, which show nothing: {why}",
+                "{} {}: {} not counted: {why}",
                 styled(OPEN, "SKIPPED"),
                 row.case,
                 count(*number, "trial")
@@ -381,7 +385,8 @@ fn problems(proof: &Proof) -> Vec<String> {
         for (fault, trials) in &row.hidden {
             let (first, number) = (&trials[0], count(trials.len(), "trial"));
             lines.push(format!(
-                "{} {} under {fault}: {number} such as {first} failed as known without the fault, which may hide it",
+                "{} {} under {fault}: {number} such as {first} failed as expected without the fault, which may hide \
+                 the fault",
                 styled(OPEN, "KNOWN"),
                 row.case
             ));
@@ -438,7 +443,7 @@ mod tests {
         assert_eq!(known.exit_status(), 0);
         assert_eq!(known.rows[0].cells.keys().copied().collect::<Vec<_>>(), [Fault::CopyZero]);
         let text = plain(&matrix(&known));
-        let line = "KNOWN copies/a under signal.stuck: 1 trial such as copies/a failed as known without the fault";
+        let line = "KNOWN copies/a under signal.stuck: 1 trial such as copies/a failed as expected without the fault";
         assert!(text.contains(line) && text.contains("copies/a  healthy  x k\n"), "{text}");
         assert_eq!(proof(&[vec![passed("copies/a")], hidden()]).exit_status(), 1);
     }
@@ -451,7 +456,7 @@ mod tests {
         let mixed = proof(&[ran.clone(), caught, idle.clone(), still.clone()]);
         assert_eq!(mixed.exit_status(), 0);
         let text = plain(&matrix(&mixed));
-        assert!(text.contains("SKIPPED copies/a: 1 trial, which show"), "{text}");
+        assert!(text.contains("SKIPPED copies/a: 1 trial not counted"), "{text}");
         // A case of which nothing ran is not proven, and neither is a trial that is skipped only under the fault.
         assert_eq!(proof(&[idle, still]).exit_status(), 3);
         let only_under = zero(skipped("copies/a[n=1]"));
@@ -477,9 +482,9 @@ mod tests {
         proof.left_out = left.map(|(case, fault)| (case.to_owned(), fault)).into();
         assert_eq!(proof.exit_status(), 0);
         let text = plain(&matrix(&proof));
-        assert!(text.contains("1 of 1 injected fault caught in 2 cases"), "{text}");
+        assert!(text.contains("1 of 1 injected fault detected in 2 cases"), "{text}");
         assert!(text.contains("2 declared faults below the HIP runtime not injected"), "{text}");
-        assert!(text.contains("1 case not proven here for that reason"), "{text}");
+        assert!(text.contains("1 case not proven for that reason"), "{text}");
         assert!(
             text.contains("AMD Radeon RX 7900 XTX") && !text.contains("emulated gfx"),
             "{text}"
@@ -502,7 +507,7 @@ mod tests {
         assert_eq!(proof.exit_status(), 1);
         let text = plain(&matrix(&proof));
         assert!(text.contains("UNNOTICED graphs/b, line 12: returns of hipFree"), "{text}");
-        assert!(text.contains("of 3 checks, statuses and values that"), "{text}");
+        assert!(text.contains("of 3 checks, expected statuses and values"), "{text}");
     }
 
     #[test]
@@ -560,7 +565,7 @@ mod tests {
         proof.racy[0].watched = Some("memory-fault:k: the two accesses".to_owned());
         assert_eq!(proof.exit_status(), 1);
         let text = plain(&matrix(&proof));
-        assert!(text.contains("RACY copies/a[x=1] is refused"), "{text}");
+        assert!(text.contains("RACY copies/a[x=1] is rejected"), "{text}");
         assert!(text.contains("--schedule lazy --sanitize: memory-fault:k: the two"), "{text}");
     }
 }

@@ -223,7 +223,8 @@ pub fn confined(events: &[Event]) -> String {
                 devices => format!(" and to the devices {}", devices.join(", ")),
             };
             format!(
-                "the worker could write only to its scratch and cache{devices}, and read only these and what SECURITY.md lists"
+                "the worker could write only to its scratch and cache{devices}, and read only these and the paths \
+                 listed in SECURITY.md"
             )
         }
         Some((false, _, why)) => format!("the worker was NOT confined: {why}"),
@@ -357,10 +358,10 @@ pub enum RecordError {
     #[error("not a record: {0}")]
     Json(#[from] serde_json::Error),
     /// The line is valid in a record file but is not the record of a trial.
-    #[error("a line that says that a trial or a run began or is over, and no record of a trial")]
+    #[error("the line is the start or the end of a trial or run, not the record of a trial")]
     NoTrial,
     /// The line has a later format than this version can read. The value is the version of that format.
-    #[error("a record of format {0}; this rocrepro reads format {FORMAT}")]
+    #[error("the record has format {0}, but this rocrepro reads format {FORMAT}")]
     Format(u32),
 }
 

@@ -100,7 +100,7 @@ impl SearchPage<'_> {
         }
         let _ = write!(
             page,
-            "<h2>As text</h2>\n<p>To be pasted into an issue.</p>\n<pre>{}</pre>\n</main>\n</body>\n</html>\n",
+            "<h2>As text</h2>\n<p>For pasting into an issue.</p>\n<pre>{}</pre>\n</main>\n</body>\n</html>\n",
             html(self.answer)
         );
         page
@@ -113,10 +113,10 @@ impl SearchPage<'_> {
             return;
         }
         page.push_str(
-            "<h2>Where the change is</h2>\n<p>The whole history from left to right; each bar is as high as the change is likely there. They do not add up to 100 %,
- because a history may be like nothing that the search knows of.</p>\n",
+            "<h2>Where the change is</h2>\n<p>The whole history from left to right; the height of a bar is the probability that the change is there. The bars do not add up to 100 %,
+ because the history may not fit the model of the search.</p>\n",
         );
-        let label = "How likely the change is at each place of the history";
+        let label = "Probability of the change at each position of the history";
         let _ = writeln!(
             page,
             "<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{label}\">",
@@ -159,7 +159,7 @@ impl SearchPage<'_> {
         }
         let _ = writeln!(
             page,
-            "<h2>The way there</h2>\n<p>{}, from top to bottom in the order in which they were made.</p>",
+            "<h2>Runs in order</h2>\n<p>{}, from top to bottom in the order of execution.</p>",
             count(runs, "run")
         );
         // If there are thousands of runs, their marks are drawn closer together, to limit the height of the drawing.
@@ -167,7 +167,7 @@ impl SearchPage<'_> {
         let height = step * runs as f64 + 8.0;
         let _ = writeln!(
             page,
-            "<svg viewBox=\"0 -6 {WIDTH} {:.0}\" role=\"img\" aria-label=\"Place and outcome of every run\">",
+            "<svg viewBox=\"0 -6 {WIDTH} {:.0}\" role=\"img\" aria-label=\"Position and outcome of every run\">",
             height + 7.0
         );
         if let Some((from, to, ..)) = self.edge {
@@ -242,7 +242,9 @@ impl SearchPage<'_> {
         if self.moved.is_empty() {
             return;
         }
-        page.push_str("<h2>What moved</h2>\n<p>From the good build to the bad one.</p>\n<dl>\n");
+        page.push_str(
+            "<h2>Changed components</h2>\n<p>From the good build to the bad one.</p>\n<dl>\n",
+        );
         for Component { name, good, bad, compare_url } in self.moved {
             let name = html(name);
             // The address is from a manifest that was downloaded, so only https addresses become links.
@@ -307,7 +309,7 @@ mod tests {
                 bad: label.into(),
                 compare_url: Some(format!("javascript:{label}")),
             }],
-            other: Some(("commits/bisect.html", "The search between these two")),
+            other: Some(("commits/bisect.html", "Next search, between these two")),
         }
         .html()
     }

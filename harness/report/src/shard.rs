@@ -65,7 +65,9 @@ impl FromStr for Shard {
         });
         match parsed {
             Some(shard) => shard.checked(),
-            None => Err("write the shard and how many there are, such as `2/5`".to_owned()),
+            None => {
+                Err("write the number of the shard and of all shards, such as `2/5`".to_owned())
+            }
         }
     }
 }

@@ -140,13 +140,13 @@ fn case(name: &str, records: &[&Record]) -> Line {
 
 /// Describes the options with which an expected failure did not occur.
 fn avoided(record: &Record) -> String {
-    format!("passes with {}; known to fail without", passes_with(record))
+    format!("passes with {}; expected to fail without it", passes_with(record))
 }
 
 /// Describes a failure that is expected although neither the documentation nor CUDA promises another behaviour. The
 /// case itself explains it.
 fn unsupported_expectation(known: &Known) -> String {
-    format!("{}, which neither a document nor CUDA rules out", known.signature)
+    format!("{}, which neither a document nor CUDA excludes", known.signature)
 }
 
 /// Returns the reason that the trials share, the number of different reasons, or an empty string if the list of trials
@@ -215,7 +215,7 @@ fn summary(records: &[Record], wall: Option<Duration>) -> String {
     }
     for (fault, trials) in idle(records) {
         let trials = count(trials, "trial");
-        text.push_str(&format!("The fault {fault} was injected and never acted, in {trials}\n"));
+        text.push_str(&format!("The injected fault {fault} was never triggered, in {trials}\n"));
     }
     text
 }

@@ -58,10 +58,10 @@ pub(crate) fn counted(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Pass => "passed",
         VerdictKind::Known => "failed as known",
-        VerdictKind::Difference => "differed where nothing is promised",
+        VerdictKind::Difference => "differed where no document defines the result",
         VerdictKind::NewsFail => "failed",
         VerdictKind::NewsChanged => "failed in a new way",
-        VerdictKind::NewsFixed => "passed against a known bug",
+        VerdictKind::NewsFixed => "passed despite an expected failure",
         VerdictKind::Skip => "skipped",
         VerdictKind::NoVerdict => "without verdict",
     }
@@ -115,7 +115,7 @@ fn stack_on(record: &Record, with_address: bool) -> String {
     let gfx = &device.gfx;
     let name = match (device.emulated, device.name.as_str()) {
         (true, _) => format!("the emulated {gfx}; not a GPU result"),
-        (false, "") if gfx.is_empty() => "a GPU that was not reached".to_owned(),
+        (false, "") if gfx.is_empty() => "a GPU that was not used".to_owned(),
         (false, "") => gfx.clone(),
         (false, name) => format!("{name} ({gfx})"),
     };

@@ -67,7 +67,7 @@ impl Variable {
     pub fn since(&self) -> Option<String> {
         let first = self.releases.first()?;
         Some(format!(
-            "seen in {}{}",
+            "found in {}{}",
             first,
             match self.releases.len() {
                 1 => String::new(),

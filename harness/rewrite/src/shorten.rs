@@ -134,7 +134,7 @@ pub fn used_before_creation(plan: &Plan) -> Option<String> {
         if let Some((_, name)) =
             named_objects(&step.call).into_iter().find(|thing| !made.contains(thing))
         {
-            return Some(format!("`{name}` is used before it is made"));
+            return Some(format!("`{name}` is used before it is created"));
         }
     }
     None
@@ -201,7 +201,7 @@ mod tests {
         without(&mut without_stream, &id(|c| matches!(c, Call::StreamCreate { .. })));
         assert_eq!(
             used_before_creation(&without_stream).as_deref(),
-            Some("`s` is used before it is made")
+            Some("`s` is used before it is created")
         );
         let mut without_buffer = plan.clone();
         without(&mut without_buffer, &id(|c| matches!(c, Call::Alloc { .. })));

@@ -146,7 +146,7 @@ fn evicts_the_oldest_unfinished_download_first() {
     let used: u64 =
         fs::read_dir(&partial).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
     let evicted = evicted_for(&store(folder.path()).with_budget(used - 1), &builds[2]);
-    assert_eq!(evicted[0], format!("the part of {oldest} that was downloaded"));
+    assert_eq!(evicted[0], format!("the partial download of {oldest}"));
 }
 
 #[test]

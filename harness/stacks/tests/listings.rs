@@ -37,7 +37,7 @@ fn stops_an_endless_listing() {
     let sources =
         sources("[[source]]\nname = \"all\"\nkind = \"index-html\"\nurl = \"HOST/\"\n", &server);
     let error = list(&sources, &wanted("gfx1151", "2026-01-01", "2026-12-31")).unwrap_err();
-    let expected = "an answer of more than 67108864 bytes; no page of a listing is longer";
+    let expected = "the response has more than 67108864 bytes; no page of a listing is longer";
     assert!(error.to_string().contains(expected), "{error}");
 }
 
@@ -318,9 +318,12 @@ fn finds_builds_by_the_names_that_users_type() {
     check("20260730", "2");
     check("first", "0");
     check("last", "2");
-    check("2026-07-03", "the one before is 7.15.0a20260702, the one after is 7.15.0a20260704");
-    check("2026-08-03", "the one before is 10.0.0a20260730, the one after is none");
-    check("7.16", "there are 3, from 7.15.0a20260702 to 10.0.0a20260730");
+    check(
+        "2026-07-03",
+        "the build before it is 7.15.0a20260702, the build after it is 7.15.0a20260704",
+    );
+    check("2026-08-03", "the build before it is 10.0.0a20260730, the build after it is none");
+    check("7.16", "available are 3, from 7.15.0a20260702 to 10.0.0a20260730");
 }
 
 #[test]
@@ -337,12 +340,16 @@ fn leaves_out_builds_of_other_branches_unless_an_end_names_one() {
     };
     let history = list(&sources, &all("gfx1151")).unwrap();
     assert_eq!(ids(&history), [names[0], names[2]]);
-    let told = "1 builds that are not nights of the main branch (+bkc, .dev0) were left out";
+    let told = "1 builds that are not nightly builds of the main branch (+bkc, .dev0) are skipped";
     assert!(history.silent.iter().any(|text| text.starts_with(told)), "{:?}", history.silent);
     // The last day in the name of the other branch's build, the 13th, counts as the build's day.
     let history = list(&sources, &BuildQuery::between("gfx1151", names[0], names[1])).unwrap();
     assert_eq!(ids(&history).len(), 3, "{history:?}");
-    assert!(!history.silent.iter().any(|text| text.contains("left out")), "{:?}", history.silent);
+    assert!(
+        !history.silent.iter().any(|text| text.contains("are skipped")),
+        "{:?}",
+        history.silent
+    );
 }
 
 /// The host does not respond at all, or stops in the middle of its list.

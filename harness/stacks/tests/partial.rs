@@ -136,7 +136,7 @@ fn counts_unfinished_downloads_for_the_budget() {
     assert!(unfinished.kept().is_empty(), "{:?}", unfinished.kept());
     assert_eq!(
         evicted.lock().unwrap()[1],
-        format!("the part of {} that was downloaded", unfinished.server.url(A))
+        format!("the partial download of {}", unfinished.server.url(A))
     );
 }
 

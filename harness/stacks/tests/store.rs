@@ -97,7 +97,7 @@ fn stops_an_endless_archive_at_its_listed_size() {
         archives[0].size = Some(1000);
     }
     let error = store(folder.path()).obtain(&one, &|_| ()).unwrap_err();
-    let told = "an answer of more than 1000 bytes; that is the size in the listing";
+    let told = "the response has more than 1000 bytes; that is the size in the listing";
     assert!(error.to_string().contains(told), "{error}");
     assert!(server.sent() < 64 << 20, "{}", server.sent());
 }
@@ -199,7 +199,7 @@ fn reports_runtimes_that_cannot_load() {
     };
     check_runtime(runtime("good"), "one from 1 archives");
     check_runtime(b"text".to_vec(), "it cannot be loaded: libamdhip64.so: not a library");
-    check_runtime(runtime("a longer text")[..125].to_vec(), "it is cut off");
+    check_runtime(runtime("a longer text")[..125].to_vec(), "the file is truncated");
     let mut program = runtime("x");
     program[16] = 2;
     check_runtime(program, "not a shared library for x86-64");
@@ -234,7 +234,10 @@ fn checksums_are_checked_and_remembered() {
     let error = store.obtain(&one, &|_| ()).unwrap_err();
     let ObtainError::Republished { record, .. } = &error else { panic!("{error}") };
     assert!(!error.is_environment());
-    assert_eq!(error.hint(), Some(format!("remove {} to accept it", record.display())));
+    assert_eq!(
+        error.hint(),
+        Some(format!("remove {} to accept the new content", record.display()))
+    );
     fs::remove_file(record).unwrap();
     assert!(store.obtain(&one, &|_| ()).is_ok(), "a person can accept it");
 }
@@ -532,7 +535,7 @@ fn closes_a_stalled_connection() {
         }
     });
     assert_eq!(told(got), "one from 1 archives");
-    assert_eq!(*reasons.lock().unwrap(), ["nothing came for 0 s"]);
+    assert_eq!(*reasons.lock().unwrap(), ["no data received for 0 s"]);
     assert_eq!(server.requests()[1..], [format!("GET {A} bytes=300-")]);
 }
 
@@ -579,5 +582,5 @@ fn rejects_archives_with_endless_headers() {
     let folder = tempfile::tempdir().unwrap();
     let build = build(&server, "one", &[(A, None)]);
     let error = store(folder.path()).obtain(&build, &|_| ()).map(|_| ()).unwrap_err();
-    assert!(error.to_string().contains("a header of it has more than"), "{error}");
+    assert!(error.to_string().contains("one of its headers has more than"), "{error}");
 }

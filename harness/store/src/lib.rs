@@ -90,7 +90,7 @@ pub enum Trouble {
     },
     /// Another process was writing to the store for longer than this process may wait.
     #[error(
-        "another process is writing to the store, and waiting for it took too long; try again when it has ended"
+        "another process is writing to the store, and waiting for it took too long; try again after it has ended"
     )]
     Busy,
     /// SQLite reported an error.
@@ -100,21 +100,23 @@ pub enum Trouble {
     #[error("the records cannot be read: {0}")]
     Records(io::Error),
     /// A record in the store is not valid.
-    #[error("the store holds something that is not a record: {0}")]
+    #[error("the store contains an invalid record: {0}")]
     Record(#[from] report::RecordError),
     /// A JSON value in the store is not valid.
-    #[error("the store holds something that is not a record: {0}")]
+    #[error("the store contains an invalid record: {0}")]
     Json(#[from] serde_json::Error),
     /// The store contains a run with the same name but another plan. The value is the name.
-    #[error("run {0} is in the store with another plan")]
+    #[error("the store already contains run {0} with another plan")]
     OtherPlan(String),
     /// A merged run lists a shard as its part, but does not contain the trials of the shard. The values are the names
     /// of the shard's run and of the merged run.
-    #[error("run {1} lists run {0} as its part, but does not plan the same trials")]
+    #[error("run {1} lists run {0} as a shard, but does not plan the same trials")]
     NoPart(String, String),
     /// Some shards of a merged run are already in the store, as parts of another merged run. The values are the names
     /// of the two merged runs.
-    #[error("some shards of run {0} are in the store already as part of another merged run, {1}")]
+    #[error(
+        "the store already contains some shards of run {0} as parts of another merged run, {1}"
+    )]
     Merged(String, String),
 }
 

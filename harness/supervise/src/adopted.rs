@@ -57,7 +57,8 @@ pub(crate) struct Leader {
 pub(crate) fn start(command: &mut Command) -> std::io::Result<(Child, Leader)> {
     let mut running = running();
     become_subreaper().map_err(|error| {
-        let why = format!("processes that it leaves could not be found, as prctl fails: {error}");
+        let why =
+            format!("cannot find processes that it leaves running, because prctl failed: {error}");
         std::io::Error::new(error.kind(), why)
     })?;
     static STARTED: AtomicU64 = AtomicU64::new(0);

@@ -42,7 +42,7 @@ const NEEDED: [Needed; 3] = [
     },
     Needed {
         name: "prctl",
-        otherwise: "processes that are left behind cannot be found and ended",
+        otherwise: "processes that are left running cannot be found and killed",
         attempt: become_subreaper,
     },
 ];
@@ -60,7 +60,8 @@ impl fmt::Display for ForbiddenCall {
         let ForbiddenCall { name, otherwise, error } = self;
         write!(
             f,
-            "the system call `{name}` fails here ({error}), perhaps by a seccomp filter; without it {otherwise}"
+            "the system call `{name}` fails on this machine ({error}), perhaps because of a seccomp filter; without \
+             it {otherwise}"
         )
     }
 }

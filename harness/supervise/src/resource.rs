@@ -94,7 +94,7 @@ impl FromStr for Resource {
         let found = Resource::ALL.into_iter().find(|resource| resource.name() == name);
         found.ok_or_else(|| {
             let all: Vec<_> = Resource::ALL.iter().map(|resource| resource.name()).collect();
-            format!("no limit is called `{name}`; there are {}", all.join(", "))
+            format!("unknown limit `{name}`; available are {}", all.join(", "))
         })
     }
 }
@@ -176,7 +176,7 @@ mod tests {
         let error = "stak".parse::<Resource>().unwrap_err();
         assert_eq!(
             error,
-            "no limit is called `stak`; there are stack, core, files, file-size, memory, data, processes"
+            "unknown limit `stak`; available are stack, core, files, file-size, memory, data, processes"
         );
     }
 }

@@ -292,7 +292,10 @@ fn reap(pid: Pid) -> io::Result<(ExitStatus, Usage)> {
     };
     if reaped == 0 {
         // Linux reports the end of a traced process to the tracer before it reports it to the parent.
-        return Err(io::Error::new(ErrorKind::WouldBlock, "it ended under a debugger's control"));
+        return Err(io::Error::new(
+            ErrorKind::WouldBlock,
+            "the process ended under the control of a debugger",
+        ));
     }
     let time = |time: libc::timeval| {
         Duration::new(time.tv_sec.unsigned_abs(), 1000 * time.tv_usec.unsigned_abs() as u32)

@@ -149,7 +149,7 @@ fn calls(
     run: Run,
 ) -> (Vec<Vec<Call>>, Option<String>) {
     let Some((program, arguments)) = looker.split_first() else {
-        return (Vec::new(), Some("no program to read them is known".to_owned()));
+        return (Vec::new(), Some("no program that can read them was found".to_owned()));
     };
     let mut command = Command::new(program);
     command.args(arguments).env_clear();
@@ -190,8 +190,8 @@ fn describe(thread: &Thread, calls: &[Call]) -> String {
     // Linux writes `0` if it does not report where a thread sleeps.
     let does = match (state.as_str(), waits.as_str()) {
         ("R", _) => "runs".to_owned(),
-        ("D", "" | "0") => "sleeps in the kernel and takes no signal".to_owned(),
-        ("D", waits) => format!("sleeps in the kernel's {waits} and takes no signal"),
+        ("D", "" | "0") => "sleeps in the kernel and ignores signals".to_owned(),
+        ("D", waits) => format!("sleeps in the kernel's {waits} and ignores signals"),
         ("T" | "t", _) => "is stopped".to_owned(),
         (_, "" | "0") => "sleeps".to_owned(),
         (_, waits) => format!("sleeps in the kernel's {waits}"),
@@ -234,7 +234,7 @@ mod tests {
             "D",
             "amdgpu_fence_wait",
             &[],
-            "process 7, thread 8 `a b` sleeps in the kernel's amdgpu_fence_wait and takes no signal",
+            "process 7, thread 8 `a b` sleeps in the kernel's amdgpu_fence_wait and ignores signals",
         );
         check("T", "", &[], "process 7, thread 8 `a b` is stopped");
         check("S", "0", &[], "process 7, thread 8 `a b` sleeps");

@@ -188,7 +188,7 @@ impl Start {
         };
         let mut launched = Launched::default();
         loop {
-            let word = words.next().ok_or_else(|| BadWords("no program".to_owned()))?;
+            let word = words.next().ok_or_else(|| BadWords("no program given".to_owned()))?;
             let bad = || BadWords::of(&word);
             if word == END {
                 break;
@@ -217,7 +217,7 @@ impl Start {
                 start.environment.insert(part(&bytes[..at]), part(&bytes[at + 1..]));
             }
         }
-        let program = words.next().ok_or_else(|| BadWords("no program".to_owned()))?;
+        let program = words.next().ok_or_else(|| BadWords("no program given".to_owned()))?;
         start.program = program.into();
         start.arguments = words.collect();
         Ok((start, launched))
@@ -286,7 +286,7 @@ impl Start {
             let why = cannot("enter", directory, &error);
             return Err(match (launched.tell, error.kind()) {
                 (true, io::ErrorKind::PermissionDenied) => io::Error::other(format!(
-                    "{why}; where a launcher changes the user, run the whole command as that user instead"
+                    "{why}; if a launcher changes the user, run the whole command as that user instead"
                 )),
                 _ => why,
             });
@@ -585,7 +585,7 @@ mod tests {
         refused(&["--limit", "stack=-1", "--", "p"], "`stack=-1`");
         refused(&["--directory"], "`--directory`");
         refused(&["--through"], "`--through`");
-        refused(&["--view", "{", "--", "p"], "the view");
+        refused(&["--view", "{", "--", "p"], "the namespace");
     }
 
     #[test]

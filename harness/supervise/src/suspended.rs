@@ -51,8 +51,8 @@ pub enum Suspension {
 impl fmt::Display for Suspension {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Suspension::Stopped => "a signal had stopped it",
-            Suspension::Traced => "a debugger held it",
+            Suspension::Stopped => "a signal stopped it",
+            Suspension::Traced => "a debugger stopped it",
             Suspension::Frozen => "its cgroup was frozen",
         })
     }

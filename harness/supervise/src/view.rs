@@ -96,7 +96,7 @@ impl View {
         let directory = env::current_dir().ok();
         leave_the_mounts_of_others()?;
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-            .map_err(failed("cannot keep mounts to itself"))?;
+            .map_err(failed("cannot make its mounts private"))?;
         // Each folder is opened in its original state, before an earlier overlay changes it, because Linux allows only
         // a few nested overlays.
         let opened: Vec<_> =
@@ -109,7 +109,7 @@ impl View {
             MountFlags::NOSUID | MountFlags::NODEV,
             c"mode=755",
         )
-        .map_err(failed(format_args!("cannot mount memory on `{}`", self.place.display())))?;
+        .map_err(failed(format_args!("cannot mount a tmpfs on `{}`", self.place.display())))?;
         self.make()?;
         for (laid, folder) in self.laid.iter().zip(&opened) {
             let inner: Vec<_> = outermost_below(&laid.folder, &mounts)
@@ -119,7 +119,7 @@ impl View {
             // An overlay hides the mounts below its folder, so these are mounted again.
             for (point, descriptor) in inner {
                 mount_bind_recursive(path_of(&descriptor), point)
-                    .map_err(failed(format_args!("cannot keep `{}`", point.display())))?;
+                    .map_err(failed(format_args!("cannot remount `{}`", point.display())))?;
             }
         }
         // The path of the working directory may now lead to another folder.
@@ -138,7 +138,7 @@ impl View {
                 Made::Text(text) => fs::write(&path, text),
                 Made::Link(target) => symlink(target, &path),
             });
-            done.map_err(failed(format_args!("cannot make `{}`", path.display())))?;
+            done.map_err(failed(format_args!("cannot create `{}`", path.display())))?;
         }
         Ok(())
     }
@@ -148,7 +148,8 @@ impl View {
     }
 
     pub(crate) fn from_word(word: &OsStr) -> Result<Self, String> {
-        serde_json::from_slice(word.as_bytes()).map_err(|error| format!("the view: {error}"))
+        serde_json::from_slice(word.as_bytes())
+            .map_err(|error| format!("invalid description of the namespace: {error}"))
     }
 
     /// Tries to enter the view in a child process, because entering cannot be undone. `starter` contains the program
@@ -156,7 +157,7 @@ impl View {
     pub(crate) fn try_it(&self, starter: &[OsString]) -> Result<(), NoView> {
         let mut command = Command::new("/proc/self/exe");
         command.args(starter).args([TRY, &self.to_word()]).stdin(Stdio::null());
-        let tried = command.output().map_err(failed("cannot try it"))?;
+        let tried = command.output().map_err(failed("cannot test namespaces"))?;
         if tried.status.success() {
             return Ok(());
         }
@@ -185,7 +186,7 @@ impl Laid {
         }
         let options = CString::new(options).map_err(failed("a path with a zero byte"))?;
         mount("rocrepro", &self.folder, "overlay", MountFlags::empty(), options.as_c_str())
-            .map_err(failed(format_args!("cannot lay anything over `{}`", self.folder.display())))
+            .map_err(failed(format_args!("cannot mount over `{}`", self.folder.display())))
     }
 }
 
@@ -198,10 +199,11 @@ fn leave_the_mounts_of_others() -> Result<(), NoView> {
     };
     match unshare(UnshareFlags::NEWNS) {
         Err(Errno::PERM) => {}
-        done => return done.map_err(failed("no mount namespace")),
+        done => return done.map_err(failed("cannot create a mount namespace")),
     }
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
-    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).map_err(failed("no user namespace"))?;
+    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)
+        .map_err(failed("cannot create a user namespace"))?;
     let write = |file: &str, text: String| {
         let path = format!("/proc/self/{file}");
         fs::write(&path, text).map_err(failed(format_args!("cannot write `{path}`")))
@@ -223,8 +225,8 @@ fn path_of(descriptor: &OwnedFd) -> PathBuf {
 
 /// Returns the mount points of this process; see proc_pid_mountinfo(5).
 fn mount_points() -> Result<Vec<PathBuf>, NoView> {
-    let table =
-        fs::read("/proc/self/mountinfo").map_err(failed::<io::Error>("no list of mounts"))?;
+    let table = fs::read("/proc/self/mountinfo")
+        .map_err(failed::<io::Error>("cannot read the list of mounts"))?;
     let point = |line: &[u8]| Some(unescaped(line.split(|byte| *byte == b' ').nth(4)?));
     Ok(table.split(|byte| *byte == b'\n').filter_map(point).collect())
 }

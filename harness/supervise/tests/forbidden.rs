@@ -51,7 +51,10 @@ fn forbidden_calls_are_reported_by_name() {
     for (name, call) in calls {
         for error in ERRORS {
             let found = without(call, error, || try_system_calls().unwrap_err().to_string());
-            assert!(found.starts_with(&format!("the system call `{name}` fails here")), "{found}");
+            assert!(
+                found.starts_with(&format!("the system call `{name}` fails on this machine")),
+                "{found}"
+            );
             assert!(!without(call, error, || Start::settle([]).is_ok()), "{name}");
         }
     }

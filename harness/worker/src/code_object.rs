@@ -49,7 +49,9 @@ impl Parameter {
 
     fn words(&self) -> String {
         match self.is_pointer() {
-            true if self.access.is_some() => "a pointer that is written through".to_owned(),
+            true if self.access.is_some() => {
+                "a pointer that the kernel may write through".to_owned()
+            }
             true => "a pointer".to_owned(),
             false => format!("a value of {} bytes", self.size),
         }
@@ -81,7 +83,7 @@ pub(crate) fn mistakes(code: &[u8], kernel: &str, place: &str, plan: &Plan) -> V
         let mangled = metadata.kernels.iter().any(|k| k.name.starts_with("_Z"));
         let help = if mangled { "; declare it `extern \"C\"`, or its name is mangled" } else { "" };
         return vec![format!(
-            "the source of kernel `{kernel}` ({place}) must define a kernel of that name and has {has}{help}"
+            "the source of kernel `{kernel}` ({place}) must define a kernel of that name but defines {has}{help}"
         )];
     };
     let parameters: Vec<_> = found.args.iter().filter(|p| !p.is_hidden()).collect();
@@ -93,7 +95,7 @@ pub(crate) fn mistakes(code: &[u8], kernel: &str, place: &str, plan: &Plan) -> V
     for (at, args) in launches {
         if args.len() != parameters.len() {
             why.push(format!(
-                "kernel `{kernel}` ({place}) has {} parameters, and the launch at line {at} gives {} arguments",
+                "kernel `{kernel}` ({place}) has {} parameters, but the launch at line {at} passes {} arguments",
                 parameters.len(),
                 args.len()
             ));
@@ -110,7 +112,7 @@ pub(crate) fn mistakes(code: &[u8], kernel: &str, place: &str, plan: &Plan) -> V
                     Arg::Bytes(bytes) => format!("{} bytes", bytes.len()),
                 };
                 why.push(format!(
-                    "parameter {} of kernel `{kernel}` ({place}) is {}, and the launch at line {at} gives {given}",
+                    "parameter {} of kernel `{kernel}` ({place}) is {}, but the launch at line {at} passes {given}",
                     n + 1,
                     parameter.words()
                 ));

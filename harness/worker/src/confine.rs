@@ -64,11 +64,12 @@ fn restrict_files(to: &Confinement) -> Result<(), String> {
     };
     match status() {
         Ok(RulesetStatus::FullyEnforced) => Ok(()),
-        Ok(RulesetStatus::PartiallyEnforced) => {
-            Err("the Landlock of this kernel is older and enforces only a part".to_owned())
-        }
+        Ok(RulesetStatus::PartiallyEnforced) => Err(
+            "the Landlock version of this kernel is too old and enforces only some of the rules"
+                .to_owned(),
+        ),
         Ok(RulesetStatus::NotEnforced) => {
-            Err("this kernel has no Landlock, or it is switched off".to_owned())
+            Err("this kernel does not support Landlock, or Landlock is disabled".to_owned())
         }
         Err(error) => Err(error.to_string()),
     }

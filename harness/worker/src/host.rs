@@ -37,7 +37,7 @@ pub(crate) fn bytes_of(machine: &Machine<'_>, buffer: &str) -> Result<*mut c_voi
     let count = declared(machine, buffer)?.bytes as usize;
     let first = machine.address(&Place { buffer: buffer.to_owned(), offset: 0 });
     if first.is_null() {
-        return Err(Broken(format!("the host touches buffer `{buffer}`, which is not allocated")));
+        return Err(Broken(format!("the host accesses buffer `{buffer}`, which is not allocated")));
     }
     Ok(ptr::from_mut(Box::leak(Box::new(Bytes { first: first.cast(), count }))).cast())
 }

@@ -13,7 +13,7 @@ use rustix::process::{
 pub(crate) fn first_line() -> io::Result<String> {
     let mut line = String::new();
     if io::stdin().lock().read_line(&mut line)? == 0 {
-        return Err(io::Error::other("standard input was closed before an order came"));
+        return Err(io::Error::other("standard input was closed before an order was received"));
     }
     Ok(line)
 }

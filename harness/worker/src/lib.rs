@@ -78,7 +78,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let why = match worked {
         Ok(Ok(())) => return ExitCode::from(DONE),
         Ok(Err(Broken(why))) => why,
-        Err(_) => "it panicked, which is a bug of rocrepro; see standard error".to_owned(),
+        Err(_) => "the worker panicked, which is a bug of rocrepro; see standard error".to_owned(),
     };
     tell(&why);
     // A library can print anything and exit with any status, but it cannot send this event.

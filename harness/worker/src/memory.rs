@@ -384,7 +384,7 @@ pub(crate) fn load(
 fn host_address(machine: &Machine<'_>, name: &str, offset: i64) -> Result<*mut u8, Broken> {
     match machine.address(&Place { buffer: name.to_owned(), offset: 0 }) {
         address if address.is_null() => {
-            Err(Broken(format!("the host touches buffer `{name}`, which is not allocated")))
+            Err(Broken(format!("the host accesses buffer `{name}`, which is not allocated")))
         }
         address => Ok(address.cast::<u8>().wrapping_offset(offset as isize)),
     }

@@ -1,5 +1,5 @@
 // hipMemcpyAsync returns hipSuccess.
-// A failing run ended so: FAIL: hipMemcpyAsync(out, src, 4, hipMemcpyHostToDevice, s) returned hipErrorInvalidValue; expected was hipSuccess (line 35)
+// A failing run ended with: FAIL: hipMemcpyAsync(out, src, 4, hipMemcpyHostToDevice, s) returned hipErrorInvalidValue; expected hipSuccess (line 35)
 // Upstream: ROCm/ROCm#4614
 // Failed as described in 3 of 3 runs on ROCm 7.2.4 (debian:7.2.4), emulated gfx1151, not a GPU, 2026-11-28.
 // Passed in 3 of 3 runs on ROCm 5.7.1 (debian:5.7.1), emulated gfx1100, not a GPU.
@@ -15,7 +15,7 @@
 // Ends the program where a call does not answer what is right.
 #define CHECK(call, right)                                                                               \
   if (const auto status = (call); status != (right)) {                                                   \
-    std::printf("FAIL: %s returned %s; expected was %s (line %d)\n", #call, hipGetErrorName(status), #right, \
+    std::printf("FAIL: %s returned %s; expected %s (line %d)\n", #call, hipGetErrorName(status), #right, \
                 __LINE__);                                                                               \
     std::exit(1);                                                                                        \
   }

@@ -1,5 +1,5 @@
 // The process survives hipGraphInstantiate.
-// What goes wrong: the process died of SIGSEGV in hipGraphInstantiate.
+// Failure: the process was killed by SIGSEGV in hipGraphInstantiate.
 // Upstream: ROCm/ROCm#6602, pytorch/pytorch#155720
 // Failed as described in 3 of 3 runs on ROCm 7.2.4 (debian:7.2.4), emulated gfx1151, not a GPU, 2026-11-28.
 // Passed in 3 of 3 runs on ROCm 6.4.3 (debian:6.4.3), emulated gfx1151, not a GPU.
@@ -15,7 +15,7 @@
 // Ends the program where a call does not answer what is right.
 #define CHECK(call, right)                                                                               \
   if (const auto status = (call); status != (right)) {                                                   \
-    std::printf("FAIL: %s returned %s; expected was %s (line %d)\n", #call, hipGetErrorName(status), #right, \
+    std::printf("FAIL: %s returned %s; expected %s (line %d)\n", #call, hipGetErrorName(status), #right, \
                 __LINE__);                                                                               \
     std::exit(1);                                                                                        \
   }

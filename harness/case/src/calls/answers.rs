@@ -19,7 +19,7 @@ pub(super) fn check_returns(reader: &mut Reader, verb: &str, node: &Node) {
         if !known.clone().any(|name| name == text) {
             let help = match nearest(text, known.clone()) {
                 Some(word) => format!("did you mean `{word}`?"),
-                None => "write the name of the header, such as `hipErrorInvalidValue`, or `any`"
+                None => "write the name from the header, such as `hipErrorInvalidValue`, or `any`"
                     .to_owned(),
             };
             let message = format!("`{text}` is not a status of `{verb}`");
@@ -32,7 +32,7 @@ pub(super) fn check_gives(reader: &mut Reader, verb: &Verb, key: &Key, node: &No
     let Verb { name: verb, gives, .. } = verb;
     let (counts, words): (_, Vec<&str>) = match gives {
         ValueKind::Anything => return,
-        ValueKind::Nothing => return reader.mistake(key.at, format!("`{verb}` gives no value")),
+        ValueKind::Nothing => return reader.mistake(key.at, format!("`{verb}` returns no value")),
         ValueKind::Number(since) => (true, since.iter().map(|since| since.word()).collect()),
         ValueKind::Word(words) => (false, words.to_vec()),
     };
@@ -44,7 +44,7 @@ pub(super) fn check_gives(reader: &mut Reader, verb: &Verb, key: &Key, node: &No
                 true => Some("write a number such as `2`, or a bound such as `>=1`".to_owned()),
                 false => suggest(text, words.iter().copied()),
             };
-            reader.mistake_with_help(item.at, format!("`{verb}` does not give `{text}`"), help);
+            reader.mistake_with_help(item.at, format!("`{verb}` cannot return `{text}`"), help);
         }
     }
 }
@@ -69,7 +69,7 @@ pub(super) fn check_hip_gives(reader: &mut Reader, call: &Call, node: &Node) {
                 [] => Some("write a number such as `2`, or a bound such as `>=1`".to_owned()),
                 words => suggest(text, words.iter().copied()),
             };
-            reader.mistake_with_help(item.at, format!("this does not give `{text}`"), help);
+            reader.mistake_with_help(item.at, format!("this value cannot be `{text}`"), help);
         }
     }
 }

@@ -91,7 +91,7 @@ impl Keys for Args<'_, '_, '_, '_> {
     fn new_stream(&mut self, key: &str) -> Option<Name> {
         let stream = self.stream(key)?;
         if stream == DEFAULT_STREAM {
-            self.reader.mistake(self.at(key), "the default stream is always there");
+            self.reader.mistake(self.at(key), "the default stream always exists");
         }
         Some(stream)
     }
@@ -159,7 +159,7 @@ impl Keys for Args<'_, '_, '_, '_> {
 
     fn nothing(&mut self) {
         if !matches!(&self.node.value, Value::Scalar(text) if text.is_empty()) {
-            self.reader.mistake(self.node.at, format!("{} takes nothing", self.what));
+            self.reader.mistake(self.node.at, format!("{} takes no arguments", self.what));
         }
     }
 }

@@ -37,8 +37,10 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
         let from = Place { buffer: from?, offset: offsets.1? };
         let (room, have) = (self.room(&to), self.room(&from));
         let Some(bytes) = bytes?.or((room == have).then_some(have)) else {
-            let sizes =
-                format!("`{}` has {have} bytes there and `{}` {room}", from.buffer, to.buffer);
+            let sizes = format!(
+                "`{}` has {have} bytes from there on, but `{}` has {room}",
+                from.buffer, to.buffer
+            );
             self.reader.mistake(self.node.at, format!("{sizes}; give `bytes`"));
             return None;
         };
@@ -96,13 +98,17 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
         let most = if words { u32::MAX } else { u8::MAX.into() };
         let Some(value) = u32::try_from(value?).ok().filter(|value| *value <= most) else {
             let what = if words { "a word" } else { "a byte" };
-            self.reader.mistake(self.at("value"), format!("`value` is {what}, 0 to {most}"));
+            self.reader.mistake(self.at("value"), format!("`value` must be {what}, 0 to {most}"));
             return None;
         };
         let bytes = bytes?.unwrap_or_else(|| self.room(&to));
         for (key, number) in [("bytes", bytes), ("offset", to.offset)] {
             if words && !number.is_multiple_of(4) {
-                self.reader.mistake(self.at(key), "words are 4 bytes, at a multiple of 4");
+                self.reader.mistake(
+                    self.at(key),
+                    "words have 4 bytes, so the address and the size must be multiples \
+                    of 4",
+                );
                 return None;
             }
         }
@@ -198,8 +204,9 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
         let body = read_block(self.reader, self.scope, steps);
         let count = count?;
         if u64::from(count) * repeats(&body) > MOST_REPEATS.into() {
-            let message =
-                format!("this makes more than {MOST_REPEATS} repeats with the blocks inside");
+            let message = format!(
+                "together with the nested blocks, this makes more than {MOST_REPEATS} repeats"
+            );
             self.reader.mistake(at, message);
             return None;
         }
@@ -226,7 +233,7 @@ impl Args<'_, '_, '_, '_> {
                 numbers.iter().map(|n| self.reader.number(n, &format!("`{at}`"))).collect();
             begins = read.into_iter().collect::<Option<Vec<u64>>>().and_then(|n| n.try_into().ok());
             if numbers.len() != 3 {
-                let message = format!("`{at}` has three numbers: byte, row and slice");
+                let message = format!("`{at}` needs three numbers: byte, row and slice");
                 self.reader.mistake(node.at, message);
             }
         }
@@ -263,8 +270,8 @@ impl Args<'_, '_, '_, '_> {
             let sizes = format!("`{a}` has {one} bytes and `{b}` has {other}");
             self.reader.mistake_with_help(
                 at_b,
-                format!("{sizes}: they are never the same"),
-                Some(format!("`{verb}` takes buffers of one size")),
+                format!("{sizes}, so they always differ"),
+                Some(format!("`{verb}` needs buffers of equal size")),
             );
             return None;
         }

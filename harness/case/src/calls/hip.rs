@@ -48,7 +48,7 @@ impl Args<'_, '_, '_, '_> {
                 true => suggest(name, hip_functions().iter().map(HipFunction::name)),
                 false => Some(format!("use its own step instead: {}", steps.join(" or "))),
             };
-            let message = format!("`hip` knows no function `{name}`");
+            let message = format!("unknown function `{name}` in a `hip` step");
             self.reader.mistake_with_help(node.at, message, help);
             return None;
         };
@@ -60,7 +60,7 @@ impl Args<'_, '_, '_, '_> {
         if takes != nodes.len() {
             let names: Vec<_> = function.parameters.iter().map(|p| p.name).collect();
             let message = format!("`{name}` takes {takes} arguments, not {}", nodes.len());
-            let help = (takes > 0).then(|| format!("they are {}", names.join(", ")));
+            let help = (takes > 0).then(|| format!("the arguments are {}", names.join(", ")));
             self.reader.mistake_with_help(self.at("args"), message, help);
             return None;
         }
@@ -128,14 +128,14 @@ impl Args<'_, '_, '_, '_> {
         if let Some(given) = self.scope.values.get(text).copied() {
             if matches!(role, HipRole::Works) {
                 let message = format!(
-                    "`{name}` must be a stream of the case, because the call gives it work, not a value"
+                    "`{name}` must be a stream of the case, not a value, because the call submits work to it"
                 );
                 self.reader.mistake(node.at, message);
                 return None;
             }
             if !fits(type_of(given), wanted) {
                 let message = format!(
-                    "`{name}` is a `{wanted}`, and {} gave `{text}` as a `{}`",
+                    "`{name}` must be a `{wanted}`, but {} returned `{text}` as a `{}`",
                     given.0.name(),
                     type_of(given)
                 );
@@ -162,8 +162,9 @@ impl Args<'_, '_, '_, '_> {
                 Some(HipArg::Place(Place { buffer, offset: 0 }))
             }
             (HipRole::Own, _) => {
-                let message =
-                    format!("`{name}` must be a value that an earlier `hip` step gave, or `null`");
+                let message = format!(
+                    "`{name}` must be a value that an earlier `hip` step returned, or `null`"
+                );
                 let help =
                     "a `hip` step cannot change or end what the case declares; other steps do that"
                         .to_owned();
@@ -173,7 +174,7 @@ impl Args<'_, '_, '_, '_> {
             _ => {
                 let known = self.scope.values.keys().map(String::as_str);
                 let help = suggest(text, known);
-                let message = format!("no earlier `hip` step gives `{text}`, a `{wanted}`");
+                let message = format!("no earlier `hip` step returns a `{wanted}` named `{text}`");
                 self.reader.mistake_with_help(node.at, message, help);
                 None
             }
@@ -182,12 +183,13 @@ impl Args<'_, '_, '_, '_> {
 
     fn hip_text(&mut self, name: &str, node: &Node, text: &str) -> Option<HipArg> {
         if text.len() >= MAX_VALUE_BYTES {
-            self.reader.mistake(node.at, format!("a text has fewer than {MAX_VALUE_BYTES} bytes"));
+            self.reader
+                .mistake(node.at, format!("a text must have fewer than {MAX_VALUE_BYTES} bytes"));
             return None;
         }
         // A trial may use files only in its own folder, so paths with `/` are rejected.
         if matches!(name, "path" | "fname") && (text.contains('/') || text.starts_with('.')) {
-            let message = "a file of the trial's own folder: its name, without `/`";
+            let message = "a file in the folder of the trial: its name, without `/`";
             self.reader.mistake(node.at, message);
             return None;
         }
@@ -205,15 +207,15 @@ impl Args<'_, '_, '_, '_> {
                 let whole = HipArg::Struct(members);
                 if whole.to_bytes(&|_| 0).len() > MAX_VALUE_BYTES {
                     self.reader
-                        .mistake(node.at, format!("there is room for {MAX_VALUE_BYTES} bytes"));
+                        .mistake(node.at, format!("at most {MAX_VALUE_BYTES} bytes are allowed"));
                     return None;
                 }
                 Some(whole)
             }
             (HipRole::InOut, Value::Map(_)) => {
-                let fields = self.reader.fields(node, "what is given", &["out", "before"])?;
-                let out = self.reader.required(&fields, "what is given", "out")?;
-                let before = self.reader.required(&fields, "what is given", "before")?;
+                let fields = self.reader.fields(node, "the given value", &["out", "before"])?;
+                let out = self.reader.required(&fields, "the given value", "out")?;
+                let before = self.reader.required(&fields, "the given value", "before")?;
                 let before = self.reader.number(before, "`before`")?;
                 let name = self.reader.text(out, "`out`")?;
                 self.new_value(out, name, before)
@@ -223,7 +225,8 @@ impl Args<'_, '_, '_, '_> {
                 Value::Map(_),
             ) => self.hip_place(node),
             _ => {
-                let message = format!("`{}` is one value, a `{}`", parameter.name, parameter.ty);
+                let message =
+                    format!("`{}` is a single value of type `{}`", parameter.name, parameter.ty);
                 self.reader.mistake(node.at, message);
                 None
             }
@@ -327,8 +330,10 @@ impl Args<'_, '_, '_, '_> {
         };
         let at: u64 = self.number("at", Some(0))?;
         if at > MAX_VALUE_BYTES as u64 - 8 {
-            self.reader
-                .mistake(self.at("at"), format!("a value has at most {MAX_VALUE_BYTES} bytes"));
+            self.reader.mistake(
+                self.at("at"),
+                format!("a value may have at most {MAX_VALUE_BYTES} bytes"),
+            );
             return None;
         }
         let sort = match self.get("type") {
@@ -350,7 +355,7 @@ impl Args<'_, '_, '_, '_> {
         }
         let Some(sort) = sort else {
             let message = format!("`{of}` is a `{}`, which has members", type_of(given));
-            let help = "say which: `at`, its first byte, and `type`".to_owned();
+            let help = "choose a member with `at` (its first byte) and `type`".to_owned();
             self.reader.mistake_with_help(self.at("of"), message, Some(help));
             return None;
         };
@@ -363,7 +368,7 @@ impl Args<'_, '_, '_, '_> {
         let name = self.reader.text(node, &format!("`{key}`"))?;
         let Some(given) = self.scope.values.get(name) else {
             let help = suggest(name, self.scope.values.keys().map(String::as_str));
-            let message = format!("no earlier `hip` step gives `{name}`");
+            let message = format!("no earlier `hip` step returns `{name}`");
             self.reader.mistake_with_help(node.at, message, help);
             return None;
         };

@@ -160,7 +160,8 @@ impl Args<'_, '_, '_, '_> {
             }
             (Takes::Struct { bytes, .. }, Arg::Bytes(given)) => {
                 let here = given.len();
-                let message = format!("this struct has {bytes} bytes by its source, not {here}");
+                let message =
+                    format!("according to its source, this struct has {bytes} bytes, not {here}");
                 self.reader.mistake(node.at, message);
                 None
             }

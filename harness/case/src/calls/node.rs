@@ -15,7 +15,7 @@ impl Args<'_, '_, '_, '_> {
             if let Some(given) = self.get(key) {
                 let what = &self.what;
                 let message = format!(
-                    "{what} with `graph` adds a node, which has no `{key}`; leave one of the two out"
+                    "{what} with `graph` adds a node, which has no `{key}`; remove one of the two"
                 );
                 self.reader.mistake(given.at, message);
                 refused = true;

@@ -92,7 +92,7 @@ fn read_what(reader: &mut Reader, fields: &Fields<'_>, case: &Case, at: At) -> O
     let mut bodies = bodies.into_iter().flatten();
     let Some((kind, node)) = bodies.next() else {
         let help = Some("give `python`, `cpp` or `command`".to_owned());
-        reader.mistake_with_help(at, "`program` does not say what to run", help);
+        reader.mistake_with_help(at, "`program` does not define a program", help);
         return None;
     };
     for (other, node) in bodies {
@@ -206,10 +206,14 @@ fn check_that_it_states(reader: &mut Reader, program: &Program, at: At) {
             "state `says` (a text of its output), `never` or `exit`".to_owned()
         }
         ProgramBody::Python(_) | ProgramBody::Cpp { .. } => {
-            "check by the functions of `rocrepro` (`equal`, `close`, `status`, `raises`, `same`, \
-             `holds`), or state `says`, `never` or `exit`"
+            "check with the functions of `rocrepro` (`equal`, `close`, `status`, `raises`, `same`, `holds`), or state \
+             `says`, `never` or `exit`"
                 .to_owned()
         }
     };
-    reader.mistake_with_help(at, "the program states nothing, and so proves nothing", Some(help));
+    reader.mistake_with_help(
+        at,
+        "the program has no check and no expected output, so it proves nothing",
+        Some(help),
+    );
 }

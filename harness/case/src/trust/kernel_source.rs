@@ -73,7 +73,7 @@ pub fn foreign_kernel(source: &str) -> Option<String> {
     }
     let mut words = source.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'));
     if let Some(word) = words.find(|word| WORDS.contains(word)) {
-        return Some(format!("has the word `{word}`, by which files can be read"));
+        return Some(format!("contains the word `{word}`, which can read files"));
     }
     source.lines().find_map(foreign_line)
 }
@@ -101,7 +101,7 @@ fn foreign_line(line: &str) -> Option<String> {
         "include" => {
             let header = rest.strip_prefix('<').and_then(|rest| rest.split_once('>'));
             let known = header.is_some_and(|(header, _)| HEADERS.contains(&header));
-            (!known).then(|| "includes what is not a header inside of hipRTC".to_owned())
+            (!known).then(|| "includes a file that is not a built-in header of hipRTC".to_owned())
         }
         "pragma" => {
             let word = rest.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();

@@ -101,11 +101,11 @@ fn graph_does_not_outlive_its_captured_handles() {
     for (between, what) in [
         (
             "  - rand_destroy: g\n",
-            "13:5 the graph works with generator `g`, which was destroyed after line 9",
+            "13:5 the graph uses generator `g`, which was destroyed after line 9",
         ),
         (
             "  - rand_destroy: g\n  - rand_create: {generator: g}\n",
-            "14:5 the graph works with generator `g`, which was recreated after line 9",
+            "14:5 the graph uses generator `g`, which was recreated after line 9",
         ),
     ] {
         let mistakes = steps(between);

@@ -69,18 +69,18 @@ fn mistakes_are_reported_at_their_position() {
     check("program: {command: [true], says: x}\n", &[]);
     check(
         "program: {command: [true]}\n",
-        &["4:1 the program states nothing, and so proves nothing"],
+        &["4:1 the program has no check and no expected output, so it proves nothing"],
     );
     check(
         "program: {python: 'print(1)'}\n",
-        &["4:1 the program states nothing, and so proves nothing"],
+        &["4:1 the program has no check and no expected output, so it proves nothing"],
     );
     // Importing the helper does not count as a check.
     check(
         "program:\n  python: |\n    import rocrepro\n    rocrepro.done()\n",
-        &["4:1 the program states nothing, and so proves nothing"],
+        &["4:1 the program has no check and no expected output, so it proves nothing"],
     );
-    check("program: {says: x}\n", &["4:1 `program` does not say what to run"]);
+    check("program: {says: x}\n", &["4:1 `program` does not define a program"]);
     check(
         "program: {command: [true], pyhton: x, says: x}\n",
         &["4:20 a program is `python` or `command`, not both", "4:28 `program` has no `pyhton`"],
@@ -118,7 +118,7 @@ fn mistakes_are_reported_at_their_position() {
     );
     check(
         "known: [{rocm: '*', signature: 'wrong:a'}]\nprogram: {command: [true], says: x}\n",
-        &["4:32 no failure is called `wrong`"],
+        &["4:32 unknown kind of failure `wrong`"],
     );
     let call = format!("{HEAD}program: {{command: [true], says: x}}\n")
         .replace("copy.zero", "graph.launch-lost");

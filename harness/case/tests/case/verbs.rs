@@ -80,7 +80,10 @@ const STEPS: &[Kind] = &[
             (READS, ORDER),
             ("fill: in", ORDER),
             ("copy_3d: {to: dst, from: in, width: 4, height: 4, depth: 5}", "lie outside"),
-            ("copy_3d: {to: dst, to_pitch: 3, from: in, width: 4, height: 4}", "have a pitch of 3"),
+            (
+                "copy_3d: {to: dst, to_pitch: 3, from: in, width: 4, height: 4}",
+                "do not fit into a pitch of 3 bytes",
+            ),
             (
                 "copy_3d: {to: dst, to_rows: 1, from: in, width: 4, height: 2, depth: 2}",
                 "of a slice",
@@ -241,7 +244,7 @@ const STEPS: &[Kind] = &[
         "rand_generate",
         "rand_create: {generator: g}",
         "rand_generate: {generator: g, to: dst}",
-        &[(READS, ORDER), ("check: dst", "cannot be known")],
+        &[(READS, ORDER), ("check: dst", "cannot be computed")],
     ),
     (
         "rand_destroy",
@@ -312,7 +315,7 @@ const STEPS: &[Kind] = &[
         "hip",
         "",
         "hip: {call: hipMemcpyFromSymbolAsync, args: [dst, null, 64, 0, 2, s]}",
-        &[(READS, ORDER), ("sync: s\ncheck: dst", "cannot be known")],
+        &[(READS, ORDER), ("sync: s\ncheck: dst", "cannot be computed")],
     ),
     (
         "hip",
@@ -325,17 +328,20 @@ const STEPS: &[Kind] = &[
         "hip: {call: hipGetDevice, args: [device]}",
         "hip_value: {of: device}",
         &[
-            ("hip_value: {of: devise}", "no earlier `hip` step gives `devise`"),
-            ("hip: {call: hipGetDevise, args: [x]}", "`hip` knows no function `hipGetDevise`"),
+            ("hip_value: {of: devise}", "no earlier `hip` step returns `devise`"),
+            ("hip: {call: hipGetDevise, args: [x]}", "unknown function `hipGetDevise`"),
             ("hip: {call: hipGetDevice}", "takes 1 arguments, not 0"),
-            ("hip: {call: hipCtxSetCurrent, args: [device]}", "is a `hipCtx_t`"),
-            ("hip: {call: hipStreamDestroy, args: [s]}", "a value that an earlier `hip` step gave"),
+            ("hip: {call: hipCtxSetCurrent, args: [device]}", "must be a `hipCtx_t`"),
+            (
+                "hip: {call: hipStreamDestroy, args: [s]}",
+                "a value that an earlier `hip` step returned",
+            ),
             ("hip: {call: hipDeviceGetName, args: [name, 5000, 0]}", "has room for 4096"),
             ("hip: {call: hipGraphDebugDotPrint, args: [null, ../x, 0]}", "without `/`"),
             ("hip: {call: hipInit, args: [-1]}", "u32"),
             (
                 "{hip: {call: hipGetDevice, args: [device]}, returns: hipErrorNoDevice, gives: 0}",
-                "gives nothing where it refuses, on ROCm *",
+                "returns no value where it must fail, on ROCm *",
             ),
         ],
     ),

@@ -23,9 +23,11 @@ fn in_the_worker(s: &mut RunSetup<'_>, call: &str) {
 }
 
 pub(crate) const ROWS: &[Row] = &[
-    row("call/getcwd", |s| everywhere(s, "getcwd"), STOPPED).says(&["`getcwd` fails here"]).alone(),
+    row("call/getcwd", |s| everywhere(s, "getcwd"), STOPPED)
+        .says(&["`getcwd` fails on this machine"])
+        .alone(),
     row("call/getdents64", |s| everywhere(s, "getdents64"), STOPPED)
-        .says(&["`getdents64` fails here"])
+        .says(&["`getdents64` fails on this machine"])
         .alone(),
     row(
         "call/prctl-and-a-daemon",
@@ -35,7 +37,7 @@ pub(crate) const ROWS: &[Row] = &[
         },
         STOPPED,
     )
-    .says(&["`prctl` fails here", "processes that are left behind cannot be found"])
+    .says(&["`prctl` fails on this machine", "processes that are left running cannot be found"])
     .alone(),
     // Linux before 5.3 does not have `pidfd_open`. The command then uses one thread per child process to wait for it.
     row("call/pidfd_open", |s| everywhere(s, "pidfd_open"), &["pass"]).alone(),
@@ -59,10 +61,10 @@ pub(crate) const ROWS: &[Row] = &[
     )
     .alone(),
     row("call/getcwd-in-the-worker", |s| in_the_worker(s, "getcwd"), NOTHING)
-        .says(&["`getcwd` fails here"])
+        .says(&["`getcwd` fails on this machine"])
         .alone(),
     row("call/getdents64-in-the-worker", |s| in_the_worker(s, "getdents64"), NOTHING)
-        .says(&["`getdents64` fails here"])
+        .says(&["`getdents64` fails on this machine"])
         .alone(),
     row(
         "call/prctl-and-a-daemon-in-the-worker",
@@ -72,6 +74,6 @@ pub(crate) const ROWS: &[Row] = &[
         },
         NOTHING,
     )
-    .says(&["`prctl` fails here"])
+    .says(&["`prctl` fails on this machine"])
     .alone(),
 ];

@@ -38,21 +38,21 @@ pub(crate) const ROWS: &[Row] = &[
     row("protocol/forged-missing-library", |s| s.trouble("forged_missing@body"), NOTHING),
     row("protocol/flood", |s| s.trouble("flood_pipe@body"), NOTHING),
     row("protocol/pipe-closed-in-body", |s| s.trouble("close_pipe@body"), &["fail library-exit:*"])
-        .hides(&["ended from outside"]),
+        .hides(&["killed from outside"]),
     row(
         "protocol/pipe-closed-in-setup",
         |s| s.trouble("close_pipe@setup"),
         &["fail library-exit:*"],
     )
-    .hides(&["ended from outside"]),
+    .hides(&["killed from outside"]),
     row(
         "protocol/pipe-closed-in-teardown",
         |s| s.trouble("close_pipe@teardown"),
         &["fail library-exit:*"],
     )
-    .hides(&["ended from outside"]),
+    .hides(&["killed from outside"]),
     row("protocol/everything-closed", |s| s.trouble("close_all@body"), &["fail library-exit:*"])
-        .hides(&["ended from outside"]),
+        .hides(&["killed from outside"]),
     row("protocol/input-closed", |s| s.trouble("close_stdin@body"), &["pass"]),
     row("protocol/input-replaced", |s| s.trouble("null_stdin@body"), &["pass"]),
     row("protocol/no-worker-true", |s| program(s, "/bin/true"), NOTHING),

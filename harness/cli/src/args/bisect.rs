@@ -8,27 +8,28 @@ use super::{On, Origin};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   rocrepro bisect graphs/long-chain --axis nodes=200..30000
-  rocrepro bisect capture/unjoined-fork --good last --bad first    what fixed it
+  rocrepro bisect capture/unjoined-fork --good last --bad first    find the fix
   rocrepro bisect --source dir:/builds --good first --bad last -- ./test.sh
   rocrepro bisect graphs/long-chain[nodes=30000] --good debian:6.4.3 --bad debian:7.2.4 --gfx gfx90a
   rocrepro bisect copies/tensors --axis env:GPU_MAX_HW_QUEUES=1,2,4,8 --rate 0.2
   rocrepro bisect copies/tensors --axis rocm=/builds/a,/builds/b,/builds/c --budget-seconds 3600
   rocrepro bisect graphs/empty --source nightly --good 2026-07-01 --bad 2026-08-20 --to commits
   rocrepro bisect --axis venv=/envs/1,/envs/2,/envs/3 -- sh -c '$ROCREPRO_VALUE/bin/python repro.py'
-  rocrepro bisect --program ./repro --good debian:6.4.3 --bad debian:7.2.4 -- 4096     a HIP program of yours
+  rocrepro bisect --program ./repro --good debian:6.4.3 --bad debian:7.2.4 -- 4096     your own HIP program
   rocrepro bisect --good debian:6.4.3 --bad debian:7.2.4 --match 'invalid device' -- python3 repro.py
-  rocrepro bisect mine --cases-from mine.yaml --trust --source pypi:triton --good 3.5.0 --bad last    a program case of yours
+  rocrepro bisect mine --cases-from mine.yaml --trust --source pypi:triton --good 3.5.0 --bad last    your own program case
   rocrepro bisect --source pypi:triton --good 3.5.0 --bad last --packages numpy -- python3 repro.py
-  rocrepro bisect --replay rocrepro-long-chain/bisect.jsonl    the decisions once more; nothing runs
+  rocrepro bisect --replay rocrepro-long-chain/bisect.jsonl    repeat the decisions without running anything
 
-A command exits with 0 if all is well, with 125 if it cannot tell, and with anything else if it fails. The search knows a failure
-by the exit code or signal and the last line that the command prints (in Python the exception), without numbers; other failures do
-not count. The command finds the build in ROCREPRO_PREFIX, the folders of its libraries in ROCREPRO_LIBRARIES, and the value of the
-axis in ROCREPRO_VALUE. With `pypi:NAME` each version gets an environment, and the command runs there as under `rocrepro exec --in`.
+A command exits with 0 if it passes, with 125 if the build cannot be tested, and with anything else if it fails. Two failures are
+the same if they have the same exit code or signal and the same last line of output (in Python: the exception), apart from numbers;
+other failures do not count. The command gets the folder of the build in ROCREPRO_PREFIX, the folders of its libraries in
+ROCREPRO_LIBRARIES, and the value of the axis in ROCREPRO_VALUE. With `pypi:NAME` each version gets an environment, and the command runs
+there as under `rocrepro exec --in`.
 The values of an axis `venv` are folders of virtual environments; the command runs as under `rocrepro exec`, with that environment.
 
-Exit codes: 0 found, 1 not reproducible, 2 usage, 3 an end is not what it should be, 4 no single place (the budget is spent, or
-there is more than one change), 5 trouble of this machine.";
+Exit codes: 0 found, 1 not reproducible, 2 usage, 3 an end is unusable (the good one fails, or one cannot be tested), 4 no single
+change found (the budget is spent, or there are several changes), 5 a problem of this machine.";
 
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Bisect {
@@ -45,7 +46,7 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "V")]
     pub(crate) bad: Option<String>,
 
-    /// Look for a fix: refuse a good end that comes before the bad one
+    /// Search for a fix: the good end must come after the bad one
     #[arg(long)]
     pub(crate) fixed: bool,
 
@@ -79,15 +80,15 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "V")]
     pub(crate) skip: Vec<String>,
 
-    /// Print the points of the search from the good end to the bad one, with days and sizes, and run nothing
+    /// Print the points of the search from the good end to the bad one, with dates and sizes, and run nothing
     #[arg(long, conflicts_with_all = ["dry_run", "resume"])]
     pub(crate) list: bool,
 
-    /// Print the expected runs, builds, bytes and time of the search, and run nothing
+    /// Print the expected number of runs and builds, the bytes and the time of the search, and run nothing
     #[arg(long, conflicts_with = "resume")]
     pub(crate) dry_run: bool,
 
-    /// Failures that count as bad; a build with other failures counts as one that cannot be tested
+    /// Failures that count as bad; a build that fails in another way counts as untestable
     #[arg(long, value_enum, default_value_t = Regress::Signature)]
     pub(crate) regress: Regress,
 
@@ -95,7 +96,7 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
-    /// The rate at which bad builds fail, if it is known, above 0 and at most 1
+    /// The failure rate of bad builds, if known, above 0 and at most 1
     #[arg(long, value_name = "P", value_parser = rate)]
     pub(crate) rate: Option<f64>,
 
@@ -108,11 +109,11 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "N")]
     pub(crate) budget_runs: Option<u32>,
 
-    /// Get at most this many builds, the ends included
+    /// Fetch at most this many builds, including the two ends
     #[arg(long, value_name = "N")]
     pub(crate) budget_installs: Option<u32>,
 
-    /// Spend at most this many seconds on getting builds and running them
+    /// Spend at most this many seconds on fetching builds and running them
     #[arg(long, value_name = "S")]
     pub(crate) budget_seconds: Option<f64>,
 
@@ -134,7 +135,7 @@ pub(crate) struct Bisect {
     #[arg(long)]
     pub(crate) resume: bool,
 
-    /// Make the decisions of this journal again, without running anything
+    /// Repeat the decisions of this journal without running anything
     #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "out"])]
     pub(crate) replay: Option<PathBuf>,
 
@@ -164,7 +165,7 @@ pub(crate) enum Regress {
     Signature,
     /// All failures
     Any,
-    /// Signals, memory faults, and a library that ends the process
+    /// Signals, memory faults, and libraries that exit the process
     Crash,
     /// Runs that exceed a time limit
     Hang,
@@ -178,5 +179,5 @@ fn rate(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|p| *p > 0.0 && *p <= 1.0)
-        .ok_or_else(|| "a rate is above 0 and at most 1".to_owned())
+        .ok_or_else(|| "a rate must be above 0 and at most 1".to_owned())
 }

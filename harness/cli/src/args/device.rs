@@ -14,7 +14,7 @@ const AUDIT: &str = "\
 Examples:
   rocrepro device audit                                every library of the stack
   rocrepro device audit --lib hiprand --gfx gfx1151    one library
-  rocrepro device audit --lib kernels.co --json        a code object of yours
+  rocrepro device audit --lib kernels.co --json        your own code object
   rocrepro device audit --rocm debian:7.2.4 --with hipblaslt,rocblas --gfx gfx90a,gfx1151
 
 Exit codes: 0 nothing is missing, 1 opcodes are missing, 2 usage, 3 no answer, 4 no code was found.";
@@ -25,9 +25,9 @@ Examples:
   rocrepro device compare gpu.probe --device emulated --gfx gfx1100
   rocrepro device compare gpu.probe emulated.probe    two files, without a device
 
-The probe executes every arithmetic instruction that the stack's disassembler has a name for on that architecture, on 512
-work-items with ordinary and extreme values, and asks what the emulated device infers about hardware. Loads, stores, branches and
-what waits for others are left out. A file names its stack, device, date, and whether the device was emulated.
+The probe executes every arithmetic instruction that the stack's disassembler knows on that architecture, on 512
+work-items with ordinary and extreme values, and tests what the emulated device assumes about hardware. Loads, stores, branches
+and instructions that wait for other work-items are left out. A file names its stack, device, date, and whether the device was emulated.
 
 Exit codes: 0 no difference, 1 differences, 2 usage or a file that cannot be compared, 3 no answer.";
 
@@ -66,12 +66,12 @@ pub(crate) struct Audit {
     #[command(flatten)]
     pub(crate) mirrors: Mirrors,
 
-    /// Architectures [default: all that the emulated device supports]
+    /// Architectures [default: every architecture that the emulated device supports]
     #[arg(long, value_name = "GFX", value_delimiter = ',')]
     pub(crate) gfx: Vec<String>,
 
-    /// Libraries to read: hiprand, rocblas, hipblaslt, or a file or folder [default: those of the three libraries that
-    /// the stack has]
+    /// Libraries to read: hiprand, rocblas, hipblaslt, or a file or folder [default: those of the three that the stack
+    /// contains]
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub(crate) lib: Vec<String>,
 

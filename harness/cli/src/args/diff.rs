@@ -8,20 +8,19 @@ Examples:
   rocrepro records diff m/7.2.4_gfx1151.jsonl m/6.4.3_gfx1151.jsonl
   rocrepro records diff debian:6.4.3@gfx1151 debian:7.2.4@gfx1151 --store r.db
 
-A trial differs if the two files share no outcome of it, or if the 95 % intervals of its failure rates do not overlap. Any other
-difference is marked as possible chance, and a case whose text changed is marked so. With `--store`, OLD and NEW are runs of the
-store, or a stack and device that runs ran on, as `rocrepro records store list` names them; then each trial counts as in the last run there
-that has it.
+A trial differs if its outcomes in the two files are disjoint, or if the 95 % intervals of its failure rates do not overlap. Any other
+difference is marked as possible chance. A case whose text changed is marked, too. With `--store`, OLD and NEW are runs of the
+store, or a stack and device, named as in `rocrepro records store list`; then the last run with the trial counts.
 
-Exit codes: 0 no trial of both differs, 1 some do, 2 usage.";
+Exit codes: 0 no common trial differs, 1 some differ, 2 usage.";
 
 #[derive(Args)]
 pub(crate) struct Diff {
-    /// The file of the older run, as `run --record` writes it
+    /// The record file of the older run
     #[arg(value_name = "OLD")]
     pub(crate) old: String,
 
-    /// The file of the newer run
+    /// The record file of the newer run
     #[arg(value_name = "NEW")]
     pub(crate) new: String,
 

@@ -2,12 +2,12 @@ use clap::Args;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  rocrepro doctor                    what a report would say of this machine
+  rocrepro doctor                    describe this machine as in a report
   rocrepro doctor --json > machine.json
-  rocrepro doctor --torch            and what PyTorch reports of itself
+  rocrepro doctor --torch            also PyTorch's own description
 
-Host names, login names, home and XDG folders, serial numbers, addresses and UUIDs are taken out. What cannot be read is
-named with the reason; that is no error.";
+Host names, login names, home and XDG folders, serial numbers, addresses and UUIDs are removed. Anything
+that cannot be read is listed with the reason, and the exit code stays 0.";
 
 #[derive(Args)]
 pub(crate) struct Doctor {

@@ -8,7 +8,7 @@ Examples:
   rocrepro exec --with cupy --in solver -- python3 solve.py
   rocrepro stack env remove solver
 
-Python's venv and pip make the environment; ROCm is no part of it. requirements.txt beside it lists what pip installed, with hashes.";
+Python's venv and pip create the environment, without ROCm. Its requirements.txt lists the installed packages with their hashes.";
 
 const CREATE: &str = "\
 Examples:

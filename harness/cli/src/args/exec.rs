@@ -6,8 +6,8 @@ use super::{Emulation, Judged, On, Target, seconds};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  rocrepro exec ./saxpy                                 a HIP program of yours
-  rocrepro exec --rocm debian:6.4.3 -- python3 train.py     and its children
+  rocrepro exec ./saxpy                                 your own HIP program
+  rocrepro exec --rocm debian:6.4.3 -- python3 train.py     with its child processes
   rocrepro exec --report --also debian:6.4.3 ./saxpy    writes an issue if it fails
   rocrepro exec --with cupy venv/bin/python solve.py    the Python of a virtual environment, with its packages
   rocrepro exec --fault copy.zero,probability=0.5 ./saxpy
@@ -15,14 +15,14 @@ Examples:
   rocrepro exec --env AMD_LOG_LEVEL=3 --gfx gfx90a ./saxpy
   rocrepro exec --report --never nan -- python3 train.py
 
-Exit codes with --report: 0 the report was written, 2 usage, 3 nothing failed or no run proved anything. Without --report this process
+Exit codes with --report: 0 the report was written, 2 usage, 3 no run failed, or no run has a verdict. Without --report this process
 becomes the program, so output, signals and exit code are the program's own; 2 usage, 3 the program could not be started.
-Debian's ROCm brings its own libc: it runs programs that were linked with the same or an older libc.
+Debian's ROCm has its own libc, so it runs programs that were linked with the same or an older libc.
 
-The program and its children see the stack in a namespace: its libraries and the device's lie over those of /usr, /opt/rocm is the stack,
-/sys/class/kfd shows the emulated GPUs, and ROCM_PATH, ROCM_HOME and HIP_PATH name /opt/rocm. Nobody else sees any of that. The namespace
-needs no root if user namespaces are allowed; if they are not (most containers), the loader of the stack starts the program alone, and a
-line says so.";
+The program and its children see the stack in a namespace: its libraries and those of the device hide the ones in /usr, /opt/rocm is the stack,
+/sys/class/kfd shows the emulated GPUs, and ROCM_PATH, ROCM_HOME and HIP_PATH name /opt/rocm. Other processes do not see these
+changes. The namespace needs no root if user namespaces are allowed; if they are not (most containers), the loader of the stack starts the program, child
+processes use this machine's libraries, and rocrepro prints a warning.";
 
 #[derive(Args)]
 pub(crate) struct Exec {
@@ -94,7 +94,8 @@ pub(crate) struct Reporting {
     #[arg(long, value_name = "SECONDS", default_value_t = On::TIMEOUT, requires = "report", value_parser = seconds)]
     pub(crate) timeout: u32,
 
-    /// Longest silence of one run, in seconds; a run that is silent for longer counts as a hang [default: 120]
+    /// Longest time without progress of one run, in seconds; a run without progress for longer counts as a hang [default:
+    /// 120]
     #[arg(long, value_name = "SECONDS", requires = "report", value_parser = seconds)]
     pub(crate) quiet_timeout: Option<u32>,
 }
@@ -104,8 +105,8 @@ pub(crate) struct Reporting {
 pub(crate) enum HomeKind {
     /// In a namespace if this machine allows it; otherwise through the loader, with a line that says so
     Auto,
-    /// In a namespace or not at all
+    /// In a namespace; fail if this machine does not allow it
     Namespace,
-    /// Through the loader of the stack; its children run on this machine's libraries
+    /// Through the loader of the stack; child processes use this machine's libraries
     Loader,
 }

@@ -42,7 +42,7 @@ pub(crate) struct Export {
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
-    /// With many cases: inject into each the first fault that it declares
+    /// With several cases: inject into each case the first fault that it declares
     #[arg(long, conflicts_with = "fault")]
     pub(crate) declared_fault: bool,
 
@@ -54,7 +54,7 @@ pub(crate) struct Export {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) repeat: u32,
 
-    /// With many cases: export every trial, instead of the first of each case
+    /// With several cases: export every trial instead of the first of each case
     #[arg(long)]
     pub(crate) trials: bool,
 }

@@ -8,14 +8,14 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   rocrepro matrix --rocm debian:7.2.4,debian:6.4.3 --gfx gfx1151 --out matrix
   rocrepro matrix graphs --on debian:5.7.1@gfx1030 --out matrix
-  rocrepro matrix --store results.db --out page    a page of the store; runs nothing
+  rocrepro matrix --store results.db --out page    a page of the stored runs; runs nothing
   rocrepro matrix --rocm system --device gpu --out matrix
-  rocrepro matrix --on debian:7.2.4@gfx1151 --out matrix --store results.db    adds the run to a store, and shows all that is there
+  rocrepro matrix --on debian:7.2.4@gfx1151 --out matrix --store results.db    adds the run to a store and shows all runs of the store
 
-Each column is a run of its own, with its records in a file of the folder; trials that are over there do not run again, so the same
-command goes on after an interrupt. FOLDER/index.html is the page: one file, which loads nothing; a few lines of script search in it.
+Each column is a run of its own, with its records in a file of the folder. Trials with a record do not run again, so the same
+command continues an interrupted run. FOLDER/index.html is the page. It is one file and loads nothing else; a short script searches in it.
 
-Exit codes: 0 as expected, 1 news in a column, 2 usage, 3 a planned trial has no verdict, 4 nothing ran.";
+Exit codes: 0 as expected, 1 unexpected result in a column, 2 usage, 3 a planned trial has no verdict, 4 nothing ran.";
 
 #[derive(Args)]
 pub(crate) struct Matrix {
@@ -55,7 +55,7 @@ pub(crate) struct Matrix {
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
 
-    /// Longest silence of one trial, in seconds [default: as `run` has it]
+    /// Longest time without progress of one trial, in seconds [default: as for `run`]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) quiet_timeout: Option<u32>,
 

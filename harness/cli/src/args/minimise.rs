@@ -10,17 +10,18 @@ Examples:
   rocrepro minimise 'graphs/fork-join[words=1024,mode=global]' --rocm debian:5.2.3
   rocrepro run --cases-from small/case.yaml --fault kernel.drop    still fails
   rocrepro minimise copies/tensors --fault copy.zero,probability=0.2,seed=1 --budget-seconds 120
-  rocrepro minimise copies/tensors --fault copy.zero,probability=0.2,seed=1 --resume   go on where it was stopped
-  rocrepro minimise 'programs/graph-output-reused' --fault kernel.drop   fewer lines of a program
-  rocrepro minimise -- python3 train.py    fewer lines of a program of yours
+  rocrepro minimise copies/tensors --fault copy.zero,probability=0.2,seed=1 --resume   continue a stopped search
+  rocrepro minimise 'programs/graph-output-reused' --fault kernel.drop   shorten a program case
+  rocrepro minimise -- python3 train.py    shorten your own program
 
-The program of a case is made shorter while it fails in the same way three times and passes where it passed: by C-Vise or Shrink Ray
-where they are installed and the program passes somewhere (--reducer), then by lines and blocks. The folder gets its text and case.yaml.
+The program of a case is shortened as long as it fails three times in the same way and still passes on the passing release: first by
+C-Vise or Shrink Ray, if installed and if some release passes (--reducer), then by lines and blocks. The folder gets its text and
+case.yaml.
 
 Of several trials the simplest one that fails is reduced. The folder gets case.yaml, minimise.json and the journal minimise.jsonl;
-other failures met on the way are kept there as other-N.yaml.
+other failures found during the search are kept there as other-N.yaml.
 
-Exit codes: 0 minimal, 1 smaller and not shown to be minimal (the budget was spent), 2 usage, 3 no verdict, 4 nothing fails.";
+Exit codes: 0 minimal, 1 smaller, but perhaps not minimal (the budget was spent), 2 usage, 3 no verdict, 4 nothing fails.";
 
 #[derive(Args)]
 pub(crate) struct Minimise {
@@ -42,7 +43,8 @@ pub(crate) struct Minimise {
     #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget_runs: u32,
 
-    /// Start no run after this many seconds of search; the current run ends, and the result so far is written
+    /// Start no run after this many seconds of search; the current run still ends, and the best result so far is
+    /// written
     #[arg(long, value_name = "SECONDS", default_value_t = 1800, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget_seconds: u32,
 

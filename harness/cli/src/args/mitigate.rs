@@ -9,9 +9,9 @@ Examples:
   rocrepro mitigate 'graphs/long-chain[nodes=30000]'
   rocrepro mitigate 'copies/tensors[bytes=262144]' --fault sdma.zero
   rocrepro mitigate copies/tensors --fault copy.zero,probability=0.2 --json
-  rocrepro mitigate --says done -- python3 train.py    a program of yours
+  rocrepro mitigate --says done -- python3 train.py    your own program
 
-mitigate tries environment variables (cases/mitigations.toml) and other calls for the same work, each alone, until the runs decide
+mitigate tries environment variables (cases/mitigations.toml) and other calls for the same work, each alone, and repeats the runs until it is clear
 whether the failure is gone. If no single change helps, it looks for the smallest set that does. The result also goes to
 mitigate.json in the folder of --out, for the report.
 
@@ -19,7 +19,7 @@ Exit codes: 0 searched, 2 usage, 3 the trial did not fail or has no verdict.";
 
 #[derive(Args)]
 pub(crate) struct Mitigate {
-    /// The trial (`graphs/long-chain[nodes=30000]`); of several, the first that fails
+    /// The trial (`graphs/long-chain[nodes=30000]`); if several match, the first that fails is used
     #[arg(value_name = "CASE", required_unless_present = "command", conflicts_with = "command")]
     pub(crate) case: Option<String>,
 

@@ -9,7 +9,7 @@ pub(crate) struct OwnProgram {
     #[command(flatten)]
     pub(crate) judged: Judged,
 
-    /// A program of yours, run in the current folder instead of a case
+    /// Your own program, run in the current folder instead of a case
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) command: Vec<OsString>,
 }
@@ -21,15 +21,15 @@ pub(crate) struct Judged {
     #[arg(long, value_name = "STATUS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=255))]
     pub(crate) exit: u32,
 
-    /// A text that its output must contain
+    /// A text that the output must contain
     #[arg(long, value_name = "TEXT")]
     pub(crate) says: Vec<String>,
 
-    /// A text that its output must not contain
+    /// A text that the output must not contain
     #[arg(long, value_name = "TEXT")]
     pub(crate) never: Vec<String>,
 
-    /// The expected behaviour, as one sentence for the title of the issue
+    /// The expected behaviour in one sentence, for the title of the issue
     #[arg(long, value_name = "SENTENCE")]
     pub(crate) title: Option<String>,
 

@@ -6,9 +6,9 @@ use super::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  rocrepro run --record runs.jsonl             a run that keeps its records
-  rocrepro records show runs.jsonl             the run once more, as a table
-  rocrepro records diff old.jsonl new.jsonl    the outcomes that differ";
+  rocrepro run --record runs.jsonl             run, and keep the records
+  rocrepro records show runs.jsonl             show the run again, as a table
+  rocrepro records diff old.jsonl new.jsonl    show the outcomes that differ";
 
 const SCHEMA: &str = "\
 Examples:

@@ -7,8 +7,8 @@ Examples:
   rocrepro records redact runs.jsonl > public.jsonl    a file of records
   rocrepro records redact rocrepro-small-sizes --out public    every text file of an evidence folder
 
-`records redact` works on JSON, JSON lines and plain text. It cannot know what identifies somebody by its meaning alone, such as a name in a
-title, so read the result before you publish it.
+`records redact` works on JSON, JSON lines and plain text. It cannot recognise text that identifies a person only by its meaning, such
+as a name in a title, so read the result before you publish it.
 
 Exit codes: 0 done, 2 usage.";
 

@@ -9,17 +9,17 @@ Examples:
   rocrepro report 'graphs/long-chain[nodes=30000]'    writes report.md in a folder
   rocrepro report copies/small-sizes --fault copy.zero
   rocrepro report gemm/blaslt-product --for pytorch --with hipblaslt
-  rocrepro report --also debian:6.4.3 -- python3 train.py    a program of yours
-  rocrepro report 'graphs/long-chain[nodes=30000]' --open    prints an address that opens the form, filled
+  rocrepro report --also debian:6.4.3 -- python3 train.py    your own program
+  rocrepro report 'graphs/long-chain[nodes=30000]' --open    print a URL that opens the form with its fields filled
 
-The folder of --out is shared with `minimise`, `mitigate`, `export` and `bisect`: what they found is part of the report.
+The folder of --out is shared with `minimise`, `mitigate`, `export` and `bisect`: their results become part of the report.
 Nothing is posted and no browser is started.
 
-Exit codes: 0 written, 2 usage, 3 nothing failed, no verdict, or the sanitizer finds an error of the program itself.";
+Exit codes: 0 written, 2 usage, 3 nothing failed, no verdict, or the sanitizer finds an error in the program itself.";
 
 #[derive(Args)]
 pub(crate) struct Report {
-    /// The trial (`graphs/long-chain[nodes=30000]`); of several, the first that fails
+    /// The trial (`graphs/long-chain[nodes=30000]`); if several match, the first that fails is used
     #[arg(value_name = "CASE", required_unless_present = "command", conflicts_with = "command")]
     pub(crate) case: Option<String>,
 

@@ -33,7 +33,7 @@ impl Selection {
         let excluded: HashSet<String> = excluded.iter().map(Selected::id).collect();
         selected.retain(|selected| !excluded.contains(&selected.id()));
         if selected.is_empty() {
-            return Err(Stop::nothing("error: every trial that is named is also left out"));
+            return Err(Stop::nothing("error: no trial is left: every named trial is excluded"));
         }
         Ok(selected)
     }

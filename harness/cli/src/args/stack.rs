@@ -13,7 +13,7 @@ Examples:
 
 const LIST: &str = "\
 Examples:
-  rocrepro stack list                     installed, fetched, and to be fetched
+  rocrepro stack list                     installed, fetched and fetchable stacks
   rocrepro stack list --source nightly    the nightly builds for gfx1151";
 
 const FETCH: &str = "\
@@ -58,7 +58,7 @@ pub(crate) enum Rocm {
         /// The stack: `debian:7.2.4`, `debian:latest`, or a build of a source such as `nightly:2026-07-02`
         spec: String,
         /// Fetch these libraries with the stack; hiprand, hipblaslt, rocblas, ...; dev (headers and compiler), tests
-        /// (AMD's own); or all that a framework needs: cupy, jax, llama (6.4.3 only), onnxruntime, triton
+        /// (AMD's own); or everything that a framework needs: cupy, jax, llama (6.4.3 only), onnxruntime, triton
         #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
         with: Vec<String>,
         /// Fetch the GPU kernels of the libraries for these architectures [default: gfx1151,gfx90a]; a nightly build is

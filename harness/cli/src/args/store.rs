@@ -8,10 +8,10 @@ Examples:
   rocrepro records store list --store results.db
   rocrepro records history graphs/long-chain --store results.db
   rocrepro records diff debian:6.4.3@gfx1151 debian:7.2.4@gfx1151 --store results.db
-  rocrepro matrix --store results.db --out page    the page of all that is in it
+  rocrepro matrix --store results.db --out page    a page of all runs of the store
 
-A store is one SQLite file. Records that are there already are not added again, so the same files may be added after each run. A
-merged run replaces its shards in the store and keeps their records; records of a shard that come later are added to the merged run.";
+A store is one SQLite file. Records that it already contains are not added again, so you can add the same files after each run. A
+merged run replaces its shards in the store and keeps their records; later records of a shard are added to the merged run.";
 
 const ADD: &str = "\
 Examples:
@@ -27,16 +27,16 @@ Examples:
   rocrepro records history graphs/long-chain --store results.db
   rocrepro records history 'graphs/long-chain[nodes=30000]' --store r.db --json
 
-The history says when and where each signature was seen first and last, how often each trial failed, what that says of the probability,
-and what the latest runs showed. It never counts together results that differ in the stack (name or folder), card, driver, fault,
-options (variables, limits, launcher, schedule) or text of the case, nor results of the emulated device with those of a GPU.
+The history says when and where each signature was seen first and last, how often each trial failed, the interval of its
+failure rate, and the latest results. It never pools results that differ in the stack (name or folder), card, driver, fault, options
+ (variables, limits, launcher, schedule) or text of the case, nor results of the emulated device with those of a GPU.
 
-Exit codes: 0 shown, 2 usage, 4 the store has no record of it.";
+Exit codes: 0 shown, 2 usage, 4 the store has no record of the case.";
 
 pub(crate) const MERGE: &str = "\
 Examples:
   rocrepro run --shard 1/4 --record part-1.jsonl    on the first of four machines
-  rocrepro records merge part-*.jsonl --out run.jsonl    the four as one
+  rocrepro records merge part-*.jsonl --out run.jsonl    merge the four
 
 Each trial of the plan must be in exactly one part, and one version of rocrepro must have made all parts of one plan. If anything is
 wrong, `records merge` reports all of it and writes nothing.
@@ -56,7 +56,7 @@ pub(crate) enum Store {
     /// Add the runs of record files; creates the store if it does not exist
     #[command(after_help = ADD)]
     Add {
-        /// Files of records, as `run --record` and `records merge --out` write them
+        /// Record files written by `run --record` or `records merge --out`
         #[arg(value_name = "FILE", required = true)]
         paths: Vec<PathBuf>,
         #[command(flatten)]

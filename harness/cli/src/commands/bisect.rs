@@ -36,12 +36,12 @@ fn phases(args: &Bisect) -> Result<u8, Stop> {
     let (Some(to), Some(nights)) = (&args.to, nights) else { return Ok(code) };
     outputs::print("\n")?;
     let names = format!("between {} and {}", nights.good.id, nights.bad.id);
-    note(format_args!("{names} the builds of {to} are searched now"));
+    note(format_args!("now searching the builds of {to} {names}"));
     match search(&between(&nights, args, to), Some(&nights)) {
         Ok((code, _)) => Ok(code),
         // The second search cannot be made, so the answer remains a range of builds, with the exit code of a range.
         Err(stop) if stop.is_usage() => Err(Stop::nothing(format!(
-            "{stop}\n{names} the builds of {to} cannot be searched; the answer above stands"
+            "{stop}\ncannot search the builds of {to} {names}; the answer above is still valid"
         ))),
         Err(stop) => Err(stop),
     }
@@ -90,14 +90,17 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
     };
     let BisectResult { text, problems, answer, nights } = prepared.run(&rerun, &show)?;
     outputs::print(&text)?;
-    problems.iter().for_each(|problem| note(format_args!("{problem}; the answer above is whole")));
+    problems
+        .iter()
+        .for_each(|problem| note(format_args!("{problem}; the answer above is complete")));
     Ok((bisect::exit_code(&answer), nights))
 }
 
 fn show(event: BisectEvent<'_>) {
     match event {
         BisectEvent::ArchitectureAssumed { gfx } => note(format_args!(
-            "note: the driver does not tell this GPU's architecture; taking builds for {gfx} (--gfx names another)"
+            "note: the driver does not report this GPU's architecture; using builds for {gfx} (choose another with \
+             --gfx)"
         )),
         BisectEvent::HistoryNote(text) => note(format_args!("note: {text}")),
         BisectEvent::BuildsMissing(gap) => {
@@ -107,12 +110,12 @@ fn show(event: BisectEvent<'_>) {
             let (runs, builds) = (count(runs, "run"), count(builds, "build"));
             note(format_args!("resumed after {runs} of {builds}"));
         }
-        BisectEvent::PointGone { label } => note(format_args!(
-            "note: {label} is no longer in the history; what it showed is left out"
-        )),
+        BisectEvent::PointGone { label } => {
+            note(format_args!("note: {label} is no longer in the history; its results are ignored"))
+        }
         BisectEvent::StaysLeftOut { label } => note(format_args!(
-            "note: {label} stays left out: an earlier command of this bisect had `--skip` for it; to take it in, begin anew in another \
-             folder (--out)"
+            "note: {label} is still skipped, because an earlier command of this bisect had `--skip` for it; to \
+             include it, start a new bisect with --out"
         )),
         BisectEvent::Observed { state, seen, observation, name } => {
             note(sentences::progress(state, seen, observation, name));

@@ -151,8 +151,8 @@ fn settle(
     let without = if start.through.is_empty() {
         "rocrepro: without a namespace, /opt/rocm and /sys/class/kfd are this machine's"
     } else {
-        "rocrepro: without a namespace, the loader of the stack starts the program alone: no script, its children run on this \
-         machine's libraries, /opt/rocm and /sys/class/kfd are this machine's"
+        "rocrepro: without a namespace, the loader of the stack starts the program: scripts do not work, child \
+         processes use this machine's libraries, and /opt/rocm and /sys/class/kfd are this machine's"
     };
     match (session.home(config), home) {
         (Ok(mut view), _) => {
@@ -161,7 +161,7 @@ fn settle(
             start.view = Some(view);
         }
         (Err(why), HomeKind::Namespace) => {
-            return Err(Stop::no_verdict(format!("error: no namespace: {why}")));
+            return Err(Stop::no_verdict(format!("error: cannot create a namespace: {why}")));
         }
         (Err(why), _) => ::report::note(&format!("{without}: {why}")),
     }
@@ -180,7 +180,7 @@ fn of_the_device(texts: &[String]) -> Result<(), Stop> {
         .filter(|planted| planted.fault.place() == Place::Call)
         .map(|planted| {
             format!(
-                "error: `{}` is planted at the calls of a case; a program takes faults of the device",
+                "error: `{}` is injected at calls of a case; for a program use a fault of the device",
                 planted.fault
             )
         })

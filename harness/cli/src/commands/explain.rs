@@ -37,8 +37,8 @@ fn explain_steps(text: &mut String) {
     text.push_str(
         "
 Every step may also have:
-  returns  the statuses that are right, by name, perhaps per ROCm version
-  gives    the values that are right, for steps that give one
+  returns  the expected statuses, by name, perhaps per ROCm version
+  gives    the expected values, for steps that return one
   when     only in trials with these matrix values
 ",
     );
@@ -61,12 +61,12 @@ fn explain_faults(text: &mut String) {
     text.push_str(
         "
 Every fault, of the device or at calls, may also have:
-  probability  above 0 and at most 1: how likely it misbehaves at an opportunity; 1 unless given
-  per          what an opportunity is: `call`, each copy, dispatch, allocation or call that it concerns, or `process`
-  seed         which opportunities: the same seed misbehaves at the same ones; repeated runs count on from it
-  only         the one opportunity that can be taken, counted from 1 in each process
+  probability  probability that it acts at an opportunity, above 0 and at most 1; default 1
+  per          the opportunity: `call` (each copy, dispatch, allocation or call that the fault applies to) or `process`
+  seed         chooses the opportunities: the same seed acts at the same ones; repeated runs use the following seeds
+  only         the only opportunity at which it may act, counted from 1 in each process
 On the command line: --fault copy.late,ms=50,probability=0.2,seed=7; in a case: {fault: copy.late, with: {ms: 50}}.
-Faults compose: --fault may be given several times. Of several at one call, the first that is drawn shows.
+Faults compose: --fault may be given several times. If several act at one call, only the first has an effect.
 
 A fault with `call` can be injected at each of these functions. No step calls those with a `*`, but a C++ program may:
 ",
@@ -148,7 +148,7 @@ fn explain_cases(
             let words = in_words(entry).replace('\t', "; ");
             text.push_str(&format!("  expected  {words}\n"));
         }
-        text.push_str(&format!("  trials    {}, from {} on\n", trials.len(), first.id()));
+        text.push_str(&format!("  trials    {}, for example {}\n", trials.len(), first.id()));
         if let Some(kind) = case.program_kind() {
             let file = case
                 .file_beside()
@@ -161,14 +161,14 @@ fn explain_cases(
         let rocm = needs.rocm.iter().map(|r| format!("ROCm {r}"));
         let wants = libraries.chain(functions).chain(rocm).chain(needs.gfx.iter().cloned());
         let groups = needs.groups.iter().map(|group| format!("a stack fetched --with {group}"));
-        let flags = [(needs.images, "images"), (needs.alone, "a GPU for itself")];
+        let flags = [(needs.images, "images"), (needs.alone, "exclusive use of a GPU")];
         let flags =
             flags.into_iter().filter(|(needed, _)| *needed).map(|(_, name)| name.to_owned());
         let devices = (needs.devices > 1).then(|| format!("{} devices", needs.devices));
         let properties =
             needs.device.iter().map(|(name, value)| format!("a device with {name}={value}"));
-        let at_once =
-            (needs.processes > 1).then(|| format!("{} processes at once", needs.processes));
+        let at_once = (needs.processes > 1)
+            .then(|| format!("{} processes at the same time", needs.processes));
         let counts = devices.into_iter().chain(properties).chain(at_once);
         let wants: Vec<_> = wants.chain(groups).chain(flags).chain(counts).collect();
         if !wants.is_empty() {

@@ -15,7 +15,9 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
     let library = args.selection.library()?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     if args.selection.cases.is_empty() && args.selection.from.chosen().is_none() && !args.all {
-        return Err(Stop::usage("error: name a case, or give `--all` or `--cases-from`"));
+        return Err(Stop::usage(
+            "error: no case given; name a case, or use `--all` or `--cases-from`",
+        ));
     }
     let mut selected = args.selection.select(&library)?;
     if args.all {
@@ -46,7 +48,7 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
     }
     let session = Session::open_on_one(options)?;
     match jobs.len() {
-        0 => Err(Stop::nothing("error: no trial is left to export")),
+        0 => Err(Stop::nothing("error: no trial to export")),
         1 => one(args, &session, jobs.remove(0)),
         _ if !args.verify => Err(Stop::usage(format!(
             "error: {} trials are selected; name one, or verify them with `--verify`",

@@ -33,7 +33,7 @@ pub(crate) fn matrix(args: &Matrix) -> Result<ExitCode, Stop> {
     let (mut all, mut not_run) = (Vec::<Record>::new(), 0);
     for column in &planned {
         if cancel.is_cancelled() {
-            trouble.push(format!("{}: not begun, as the run was interrupted", column.name));
+            trouble.push(format!("{}: not started, because the run was interrupted", column.name));
             continue;
         }
         outputs::note(format!("{}: running", column.name));
@@ -57,7 +57,7 @@ pub(crate) fn matrix(args: &Matrix) -> Result<ExitCode, Stop> {
         }
         columns = store::columns(store, &wanted)?;
         if columns.is_empty() {
-            return Err(Stop::nothing("error: the store has no record of what is asked for"));
+            return Err(Stop::nothing("error: the store has no records for these columns"));
         }
         write(&args.out, &columns)?;
     }
@@ -71,7 +71,7 @@ pub(crate) fn matrix(args: &Matrix) -> Result<ExitCode, Stop> {
     }
     if not_run > 0 {
         trouble.push(format!(
-            "{} planned and not run; the same command goes on",
+            "{} planned but not run; repeat the command to run the rest",
             count(not_run, "trial")
         ));
     }
@@ -84,7 +84,7 @@ pub(crate) fn matrix(args: &Matrix) -> Result<ExitCode, Stop> {
 fn planned(args: &Matrix) -> Result<Vec<PlannedColumn>, Stop> {
     let device = match args.device {
         DeviceKind::Auto => {
-            Err(Stop::usage("error: name the device of the columns: `emulated` or `gpu`"))
+            Err(Stop::usage("error: `--device auto` is not allowed here; use `emulated` or `gpu`"))
         }
         _ => Ok(()),
     };

@@ -35,7 +35,10 @@ pub(crate) fn merge(args: &Merge) -> Result<ExitCode, Stop> {
         }
     }
     if args.out.symlink_metadata().is_ok() {
-        problems.push(format!("error: `{}` is there already", args.out.display()));
+        problems.push(format!(
+            "error: `{}` already exists; choose another file name",
+            args.out.display()
+        ));
     }
     if !problems.is_empty() {
         return Err(Stop::usage(problems.join("\n")));

@@ -64,16 +64,16 @@ fn show(bar: &ProgressBar, event: MinimiseEvent<'_>) {
         }
         MinimiseEvent::Smaller { signature, calls, runs } => {
             let calls = count(calls, "call");
-            bar.set_message(format!("keeping {signature}, {calls} left"));
+            bar.set_message(format!("{signature}: {calls} remaining"));
             if !std::io::stderr().is_terminal() {
                 outputs::note(format!("{}: {calls} left", count(runs, "run")));
             }
         }
         MinimiseEvent::ShorterProgram { signature, lines, tries } => {
             let lines = count(lines, "line");
-            bar.set_message(format!("keeping {signature}, {lines} left"));
+            bar.set_message(format!("{signature}: {lines} remaining"));
             if !std::io::stderr().is_terminal() {
-                outputs::note(format!("{} tried: {lines} left", count(tries, "shorter text")));
+                outputs::note(format!("{} tried: {lines} remaining", count(tries, "shorter text")));
             }
         }
         _ => {}

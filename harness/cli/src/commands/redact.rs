@@ -19,7 +19,7 @@ pub(crate) fn redact(args: &Redact) -> Result<ExitCode, Stop> {
     match &args.out {
         None if is_folder => {
             return Err(Stop::usage(
-                "error: a folder is redacted into another one: name it by `--out`",
+                "error: `--out` is missing; it names the new folder for the redacted files",
             ));
         }
         None => {
@@ -91,8 +91,8 @@ fn folder(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
             file(&path, &at, who)?;
         } else {
             outputs::note(format!(
-                "`{}` is left out: it is not a regular file. If it has records, the values of --env in them may stay in \
-                 other files",
+                "skipped `{}`: not a regular file. If it has records, the values of --env in them may stay in other \
+                 files",
                 path.display()
             ));
         }
@@ -119,8 +119,8 @@ fn free(folder: &Path, name: &OsStr, who: &Identity) -> PathBuf {
 fn file(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
     let left_out = || {
         outputs::note(format!(
-            "`{}` is left out: it is not text. If it has compressed records, the values of --env in them may stay in \
-             other files",
+            "skipped `{}`: not a text file. If it has compressed records, the values of --env in them may stay in other \
+             files",
             from.display()
         ));
     };

@@ -66,9 +66,9 @@ impl ReportProgress {
             {
                 self.last.set(Some(Instant::now()));
                 let (tries, left) = (count(tries, "program"), how_long(left.as_secs_f64()));
-                note(format_args!("{tries} tried, at most {left} left"));
+                note(format_args!("{tries} tried, at most {left} remaining"));
             }
-            IssueEvent::NoShortProgram(why) => note(format_args!("no short program: {why}")),
+            IssueEvent::NoShortProgram(why) => note(format_args!("no short program found: {why}")),
             IssueEvent::NotTriedOn { release, why } => {
                 note(format_args!("not tried on {release}: {why}"));
             }
@@ -77,7 +77,7 @@ impl ReportProgress {
             }
             IssueEvent::NotExported(why) => note(why),
             IssueEvent::ShorterProgramNotUsed { why } => {
-                note(format_args!("the report is not about the shorter program: {why}"));
+                note(format_args!("the report does not use the shortened program: {why}"));
             }
             IssueEvent::NotJudged { release, why } => {
                 note(format_args!("no verdict on ROCm {release}: {why}"));

@@ -69,7 +69,10 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         .filter(|job| args.shard.is_none_or(|shard| shard.holds(&job.id())))
         .collect();
     if let (Some(shard), true) = (args.shard, once.is_empty()) {
-        outputs::note(format!("shard {shard} is empty: it has none of {}", count(all, "trial")));
+        outputs::note(format!(
+            "shard {shard} is empty: none of {} belongs to it",
+            count(all, "trial")
+        ));
     }
     let held = match (record, args.resume) {
         (Some(path), true) => begun(path, args.shard)?,
@@ -160,10 +163,9 @@ fn lock(path: &Path, alone: bool) -> Result<File, Stop> {
             "error: another run is writing to `{}`{}",
             path.display(),
             if alone {
-                ", so no run can be resumed there; wait until it has ended"
+                ", so no run can be resumed in this file; wait until that run has ended"
             } else {
-                " after it was resumed; wait until \
-                        it has ended"
+                " after this run was resumed; wait until the other run has ended"
             }
         ))),
         // The file system does not support locks, so the file is used without one.
@@ -179,7 +181,7 @@ fn begun(path: &Path, shard: Option<Shard>) -> Result<Option<Held>, Stop> {
     last.retain(|run| run.identity.shard == shard || shard.is_none());
     let held = last.pop().map(|run| file.held(run, true)).transpose()?;
     if held.is_none() {
-        outputs::note(format!("`{}` has no run to go on with; a new one begins", path.display()));
+        outputs::note(format!("no run to continue in `{}`; starting a new run", path.display()));
     }
     Ok(held)
 }
@@ -249,21 +251,22 @@ fn resume<'j>(
 ) -> Result<Resumed<'j>, Stop> {
     if !held.opened.merged.is_empty() {
         return Err(Stop::usage(
-            "error: the last run in the record file was merged from shards; resume each of these in its own file",
+            "error: the last run in the record file was merged from shards; resume each shard in its own file",
         ));
     }
     if (&held.opened.digest, held.opened.shard) != (&opened.digest, opened.shard) {
         return Err(Stop::usage(format!(
-            "error: run {} in the record file is of other trials, options, libraries or another shard; go on with the command that \
-             began it, or begin anew without `--resume`",
+            "error: run {} in the record file has other trials, options, libraries or another shard\nhint: continue \
+             it with the command that started it, or start a new run without `--resume`",
             held.opened.run
         )));
     }
     let (ours, theirs) = (&opened.build, &held.opened.build);
     if ours != theirs && !theirs.is_empty() {
         return Err(Stop::usage(format!(
-            "error: run {} in the record file was begun by another build of rocrepro ({theirs}; this is {ours}), and results of two builds \
-             are not mixed\nhint: go on with that build, or start a new run without `--resume`",
+            "error: run {} in the record file was started by another build of rocrepro ({theirs}; this is {ours}), \
+             and results of two builds must not be mixed\nhint: continue with that build, or start a new run without \
+             `--resume`",
             held.opened.run
         )));
     }
@@ -282,7 +285,7 @@ fn resume<'j>(
         n => format!("; {} {what} {}", count(n, "trial"), if n == 1 { "it" } else { "them" }),
     };
     outputs::note(format!(
-        "run {}: {} over, {} to run{}{}",
+        "run {}: {} finished, {} to run{}{}",
         held.opened.run,
         count(held.records.len(), "trial"),
         jobs.len(),

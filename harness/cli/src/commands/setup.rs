@@ -29,7 +29,7 @@ where
         && (on_device || set_up != usual || !device_options.is_empty())
     {
         return Err(Stop::usage(
-            "error: faults below the HIP runtime, schedules, the sanitizer and device options are of the emulated \
+            "error: faults below the HIP runtime, schedules, the sanitizer and device options need the emulated \
              device; use `--device emulated`",
         ));
     }
@@ -42,7 +42,7 @@ fn faults(texts: &[String]) -> Result<Vec<Planted>, Stop> {
     for text in texts {
         match planted(text) {
             Ok(planted) if faults.iter().any(|other| other.fault == planted.fault) => {
-                problems.push(format!("error: `{}` is planted twice", planted.fault));
+                problems.push(format!("error: fault `{}` is given twice", planted.fault));
             }
             Ok(planted) => faults.push(planted),
             Err(problem) => problems.push(problem),
@@ -56,7 +56,7 @@ fn planted(text: &str) -> Result<Planted, String> {
     text.parse().map_err(|problem| match problem {
         BadPlanted::Fault(name) => {
             let known = Fault::ALL.iter().map(|fault| fault.name());
-            format!("error: no fault is called `{name}`; {}", meant(&name, known))
+            format!("error: unknown fault `{name}`; {}", meant(&name, known))
         }
         BadPlanted::Parameters(mistakes) => {
             let mistakes: Vec<_> = mistakes.iter().map(|m| format!("error: {m}")).collect();

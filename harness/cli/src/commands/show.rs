@@ -70,7 +70,7 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
     let status = report::exit_status(&records);
     if !reports.is_empty() {
         if first.is_none() {
-            return Err(Stop::no_verdict("error: no trial is over, so there is nothing to report"));
+            return Err(Stop::no_verdict("error: cannot write a report: no trial has finished"));
         }
         if all_missing > not_run.len() as u64 {
             outputs::note(format!(

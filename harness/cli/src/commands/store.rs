@@ -51,15 +51,17 @@ pub(crate) fn add(path: &Path, files: &[RecordFile]) -> Result<String, Stop> {
     }
     if added.replaced > 0 {
         told.push_str(&format!(
-            ", {} that was there as passed now replaced by a failure, a skip or no verdict",
+            ", {} replaced: stored as passed, now a failure, a skip or without verdict",
             count(added.replaced, "trial")
         ));
     }
     for (run, merged) in &added.within {
-        told.push_str(&format!("\n{run} went into {merged}, of which it is a part"));
+        told.push_str(&format!(
+            "\n{run} was added to the merged run {merged}, because it is one of its shards"
+        ));
     }
     for (run, merged) in &added.merged {
-        told.push_str(&format!("\n{merged} took the place of {run}, with all its trials"));
+        told.push_str(&format!("\n{merged} replaced {run} and contains all trials of it"));
     }
     Ok(told)
 }
@@ -96,7 +98,7 @@ pub(crate) fn whole(path: &Path) -> Result<RecordFile, Stop> {
     }
     if file.index.left_out > 0 {
         outputs::note(format!(
-            "`{}`: {} left out: their run has no plan, or their trial has a record already",
+            "`{}`: {} left out: their run has no plan, or their trial already has a record",
             path.display(),
             count(file.index.left_out, "record")
         ));
@@ -110,11 +112,11 @@ fn list(store: &Store) -> Result<(), Stop> {
         let planned = opened.planned();
         let shard = opened.shard.map_or(String::new(), |shard| format!(" shard {shard}"));
         text.push_str(&format!(
-            "{} {}{shard}: {trials} of {} over on {}\n",
+            "{} {}{shard}: {trials} of {} finished on {}\n",
             opened.opened,
             opened.run,
             count(planned, "trial"),
-            ground.map_or("what no record tells".to_owned(), |ground| ground.name),
+            ground.map_or("an unknown device".to_owned(), |ground| ground.name),
         ));
     }
     outputs::print(&text)
@@ -189,11 +191,11 @@ pub(crate) fn side(store: &Store, name: &str) -> Result<Side, Stop> {
     if !found {
         let help = engine::case_names::nearest(name, grounds.iter().map(String::as_str))
             .map_or_else(
-                || "`rocrepro records store list` shows all".to_owned(),
+                || "run `rocrepro records store list` for all names".to_owned(),
                 |name| format!("did you mean `{name}`?"),
             );
         return Err(Stop::usage(format!(
-            "error: the store has no run, and nothing that a run stood on, called `{name}`; {help}"
+            "error: no run and no stack and device named `{name}` in the store; {help}"
         )));
     }
     Ok(last.records().iter().collect())

@@ -27,7 +27,7 @@ impl CasesOrProgram {
         let Some((program, arguments)) = own.command.split_first() else {
             if let Some(option) = own.judged.given() {
                 return Err(Stop::usage(format!(
-                    "error: `{option}` is about a program, and no program is given\nhint: write it after `--`"
+                    "error: `{option}` needs a program, and none is given\nhint: write the program after `--`"
                 )));
             }
             let library = Box::new(load()?);
@@ -35,7 +35,7 @@ impl CasesOrProgram {
         };
         if let Some(name) = named.first() {
             return Err(Stop::usage(format!(
-                "error: `{name}` is a case, and a program is given too\nhint: give one of them"
+                "error: both a case (`{name}`) and a program are given\nhint: give only one of them"
             )));
         }
         let environment = session.packages_in.clone();

@@ -26,11 +26,11 @@ const UNFINISHED: u8 = 3;
 fn told(begun: &Begun, fate: Fate) -> String {
     let fate = match fate {
         Fate::Restarted => {
-            "this machine was started after that, or the run was on another one".to_owned()
+            "the machine was restarted afterwards, or the run was on another machine".to_owned()
         }
-        Fate::Gone => format!("its process {} is gone", begun.pid),
-        Fate::Runs => format!("process {} is there, so it may be running", begun.pid),
+        Fate::Gone => format!("its process {} no longer exists", begun.pid),
+        Fate::Runs => format!("process {} still exists, so the trial may be running", begun.pid),
     };
     let Begun { trial, run, begun: when, again, .. } = begun;
-    format!("{trial}\n    began {when} in run {run} and has no end: {fate}\n    Again: {again}")
+    format!("{trial}\n    started {when} in run {run}, never finished: {fate}\n    Again: {again}")
 }

@@ -67,7 +67,7 @@ fn accepts_failures_of_a_baseline_and_reports_changed_ones() {
     let written = fs::read_to_string(at.join("fails.txt")).expect("a baseline");
     assert_eq!(written, "some/case[n=16],Fail\n");
     let again = rocrepro(at, &["show", "first", "--write-baseline", "fails.txt"], 2);
-    assert!(again.contains("it exists\nhint: name another file"), "{again}");
+    assert!(again.contains("it exists\nhint: choose another file"), "{again}");
 
     // With its own failures as the baseline, the run has no unexpected result.
     let said = run(at, &["--baseline", "fails.txt", "--record", "second"], 0);
@@ -95,7 +95,7 @@ fn accepts_failures_of_a_baseline_and_reports_changed_ones() {
 
     // A run can be resumed only with the same baseline with which it began.
     let said = run(at, &["--record", "second", "--resume"], 2);
-    assert!(said.contains("is of other trials, options"), "{said}");
+    assert!(said.contains("has other trials, options"), "{said}");
     run(at, &["--baseline", "fails.txt", "--record", "second", "--resume"], 0);
 }
 
@@ -127,7 +127,7 @@ fn reports_all_mistakes_of_baseline_files_at_once() {
     let said = run(at, &files, 2);
     for wanted in [
         "fails.txt:2:1: `some/case` is not TRIAL,STATUS",
-        "fails.txt:3:1: `some/case[n=8]` is in fails.txt:1 already",
+        "fails.txt:3:1: `some/case[n=8]` is already in fails.txt:1",
         "fails.txt:5:17: `Maybe` is not a status",
         "flakes.txt:2:1: `bad(` is not a regular expression",
         "cannot read `none.txt`",
@@ -159,8 +159,8 @@ fn warns_of_lines_without_a_trial_and_rejects_such_skips() {
     let files = ["--baseline", "fails.txt", "--flakes", "flakes.txt", "--record", "second"];
     let said = run(at, &files, 0);
     for wanted in [
-        "warning: fails.txt:2: `some/case[m=16]` names no trial of the library; did you mean `some/case[n=16]`?\n",
-        "warning: flakes.txt:2: `other/.*` names no trial of the library\n",
+        "warning: fails.txt:2: `some/case[m=16]` matches no trial of the library; did you mean `some/case[n=16]`?\n",
+        "warning: flakes.txt:2: `other/.*` matches no trial of the library\n",
     ] {
         assert!(said.contains(wanted), "no {wanted}: {said}");
     }
@@ -171,7 +171,7 @@ fn warns_of_lines_without_a_trial_and_rejects_such_skips() {
     write("unselected.txt", "some/case[n=24]\n");
     run(at, &["some/case[n=8]", "--skips", "unselected.txt"], 0);
     let said = run(at, &["some/case[n=8]", "--skips", "skips.txt", "--record", "third"], 2);
-    let wanted = "error: skips.txt:2: `some/case[n=25]` names no trial of the library; did you mean `some/case[n=24]`?\n";
+    let wanted = "error: skips.txt:2: `some/case[n=25]` matches no trial of the library; did you mean `some/case[n=24]`?\n";
     assert!(said.contains(wanted) && said.contains("nothing was run"), "{said}");
     assert!(!at.join("third").exists());
 }

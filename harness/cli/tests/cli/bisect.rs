@@ -76,7 +76,7 @@ fn counts_untestable_values_as_neither_good_nor_bad() {
         skips,
         &[],
         0,
-        &["last good 599, first bad 620; none of the 20 between can be tested"],
+        &["last good 599, first bad 620; none of the 20 points between them can be tested"],
     );
     // A value that fails with another signature cannot be tested.
     let other = "[ $ROCREPRO_VALUE = 617 ] && exit 9; [ $ROCREPRO_VALUE -lt 617 ]";
@@ -87,7 +87,7 @@ fn counts_untestable_values_as_neither_good_nor_bad() {
 #[test]
 fn exits_with_the_code_of_what_prevents_an_answer() {
     check_script("true", &[], 1, &["not reproducible: none of 150 runs"]);
-    check_script("false", &[], 3, &["the good end is not good"]);
+    check_script("false", &[], 3, &["the good end fails"]);
     check_script("exit 125", &[], 3, &["1000 cannot be tested"]);
     check_script("kill -SEGV $$", &["--regress", "hang"], 3, &["1000 cannot be tested"]);
     check_script(
@@ -100,7 +100,7 @@ fn exits_with_the_code_of_what_prevents_an_answer() {
     let folder = folder();
     let path = folder.path().to_str().unwrap();
     let nothing = ["--axis", "x=1..9", "--out", path, "--", "/no/such/command"];
-    check(&nothing, 5, &[], &["cannot start `/no/such/command`", "--resume goes on"]);
+    check(&nothing, 5, &[], &["cannot start `/no/such/command`", "--resume to continue"]);
 }
 
 /// Values from 617 on fail. The value 500 fails too, with the same exit code but another message.
@@ -137,7 +137,11 @@ fn names_the_signature_of_the_first_bad_build() {
         two,
         &["--regress", "any"],
         0,
-        &["first bad 617", "signature   exit:1:early", "1000 failed in other ways: exit:2:late in"],
+        &[
+            "first bad 617",
+            "signature   exit:1:early",
+            "1000 failed with other signatures: exit:2:late in",
+        ],
     );
 }
 
@@ -153,7 +157,7 @@ fn reports_both_signatures_of_a_bad_end() {
         count.display()
     );
     // Ten runs of the bad end show that both failures are frequent.
-    let counts = "1000 fails in 2 ways, of 10 runs exit:1:even in 5, exit:2:odd in 5";
+    let counts = "1000 fails in 2 ways (of 10 runs: exit:1:even in 5, exit:2:odd in 5)";
     check_script(&script, &[], 3, &[counts, "--regress any"]);
     check_script(&script, &["--regress", "any"], 0, &["last good 616, first bad 617"]);
 }
@@ -181,20 +185,22 @@ fn reports_values_excluded_by_skip() {
     left(
         &["--skip", "616"],
         &[
-            "last good 615, first bad 617; the one between was left out on request",
+            "last good 615, first bad 617; the point between them was skipped on request",
             "left out by --skip",
         ],
     );
     left(
         &["--skip", "616", "--skip=617"],
-        &["first bad 618; the 2 between were left out on request"],
+        &["first bad 618; the 2 points between them were skipped on request"],
     );
     let other = "[ $ROCREPRO_VALUE = 617 ] && exit 125; [ $ROCREPRO_VALUE -lt 617 ]";
     check_script(
         other,
         &["--skip", "616"],
         0,
-        &["of the 2 between 1 was left out on request, and none of the others can be tested"],
+        &[
+            "of the 2 points between them 1 was skipped on request, and none of the others can be tested",
+        ],
     );
 }
 
@@ -243,7 +249,7 @@ fn prints_a_command_that_repeats_the_search() {
 
 #[test]
 fn rejects_exchanged_ends() {
-    check_script("test $ROCREPRO_VALUE -gt 616", &[], 3, &["the ends seem to be exchanged"]);
+    check_script("test $ROCREPRO_VALUE -gt 616", &[], 3, &["the ends seem to be swapped"]);
 }
 
 /// The answer states the failure rate that the runs cannot exclude. It names a device only if one was used.
@@ -264,7 +270,7 @@ fn states_the_limits_of_an_answer() {
     let output = check(
         &arguments,
         0,
-        &["note        616 fails in less than", "may be older"],
+        &["note        616 fails in less than", "may have existed before"],
         &["if stopped now"],
     );
     assert!(!String::from_utf8_lossy(&output.stdout).contains("device"));
@@ -312,12 +318,12 @@ fn keeps_skips_and_rejects_a_changed_program_on_resume() {
         check(&arguments, code, &[], err)
     };
     search(&["--skip", "4", "--budget-runs", "7"], 4, &["4                            skipped"]);
-    search(&["--budget-runs", "8"], 4, &["note: 4 stays left out"]);
+    search(&["--budget-runs", "8"], 4, &["note: 4 is still skipped"]);
     write("test $ROCREPRO_VALUE -lt 7");
-    search(&[], 2, &["test.sh` was changed since this bisect began"]);
+    search(&[], 2, &["test.sh` was changed after this bisect started"]);
     write("test $ROCREPRO_VALUE -lt 6");
     let same = search(&["--skip", "4"], 0, &["resumed after 8 runs"]);
-    assert!(!String::from_utf8_lossy(&same.stderr).contains("stays left out"));
+    assert!(!String::from_utf8_lossy(&same.stderr).contains("is still skipped, because"));
 }
 
 #[test]
@@ -328,7 +334,7 @@ fn prints_the_answer_when_its_files_cannot_be_written() {
     let out = out.to_str().unwrap();
     let script = "test $ROCREPRO_VALUE -lt 617";
     let arguments = ["--axis", "x=1..1000", "--out", out, "--", "sh", "-c", script];
-    check(&arguments, 0, &["last good 616, first bad 617"], &["the answer above is whole"]);
+    check(&arguments, 0, &["last good 616, first bad 617"], &["the answer above is complete"]);
 }
 
 /// A bad value takes nine times as long as a good one, so that a busy machine makes no good value look slow.
@@ -353,12 +359,17 @@ fn searches_the_values_of_an_environment_variable() {
     let journal = Path::new(out).join("bisect.jsonl");
     let replayed = ["--replay", journal.to_str().unwrap()];
     check(&replayed, 0, &["last good 2, first bad 4"], &[]);
-    check(&arguments, 2, &[], &["there is a bisect in", "--resume continues it"]);
+    check(
+        &arguments,
+        2,
+        &[],
+        &["already contains a bisect", "--resume, or choose another folder with"],
+    );
     let mut again = vec!["--resume"];
     again.extend(arguments);
     check(&again, 0, &["last good 2, first bad 4"], &["resumed after"]);
     let other = ["--resume", "--axis", "env:QUEUES=1,2,4", "--out", out, "--", "sh", "-c", script];
-    check(&other, 2, &[], &["is another one"]);
+    check(&other, 2, &[], &["contains another bisect"]);
     for file in ["bisect.json", "bisect.html"] {
         let text = std::fs::read_to_string(Path::new(out).join(file)).expect("it is written");
         assert!(text.contains("QUEUES"), "{file}");
@@ -368,7 +379,7 @@ fn searches_the_values_of_an_environment_variable() {
 #[test]
 fn rejects_invalid_arguments() {
     check(&[], 2, &[], &["required"]);
-    check(&["copies/tensors"], 2, &[], &["names", "trials; bisect takes one"]);
+    check(&["copies/tensors"], 2, &[], &["matches", "trials; choose one"]);
     check(&["graphs/empty"], 2, &[], &["needs both --good and --bad"]);
     let ends = ["graphs/empty", "--good", "debian:1.2.3", "--bad", "debian:4.5.6"];
     check(&ends, 2, &[], &["--good debian:1.2.3", "--bad debian:4.5.6", "debian:5.2.3"]);

@@ -150,11 +150,15 @@ fn bisect(n: usize) -> Said {
     let json = fs::read(at("out").join("bisect.json")).unwrap_or_default();
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap_or_default();
     let code = output.status.code();
-    let place =
-        answer.contains("last good") || answer.contains("there may be builds between these two");
+    let place = answer.contains("last good")
+        || answer.contains("there may be further builds between these two");
     let stated = json["confidence"].as_f64();
     assert!(!answer.is_empty(), "{}: {code:?}\n{stdout}{stderr}", model.name);
-    assert_eq!(place || answer.contains("it gets worse"), code == Some(0), "{code:?} {answer}");
+    assert_eq!(
+        place || answer.contains("the failure becomes more frequent"),
+        code == Some(0),
+        "{code:?} {answer}"
+    );
     let rates = json["rates"].as_array().into_iter().flatten();
     Said {
         model: model.name,
@@ -243,11 +247,14 @@ fn is_wrong_at_most_as_often_as_it_claims() {
 #[test]
 fn parses_the_builds_of_an_answer() {
     let v = version;
-    let text =
-        format!("last good {}, first bad {}; none of the 3 between can be tested", v(7), v(11));
+    let text = format!(
+        "last good {}, first bad {}; none of the 3 points between them can be tested",
+        v(7),
+        v(11)
+    );
     assert_eq!(claims(&text), [(7, 11)]);
     let text = format!(
-        "not one change: it breaks between {} and {}, and again between {} and {}",
+        "several changes: broken between {} and {}, and again between {} and {}",
         v(1),
         v(2),
         v(30),

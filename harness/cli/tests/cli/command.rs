@@ -104,15 +104,15 @@ fn reports_mistakes_of_all_case_files_at_once() {
 #[test]
 fn rejects_invalid_arguments_with_suggestions() {
     let cases: &[(&[&str], &[&str])] = &[
-        (&["run", "copys"], &["no case is called `copys`; did you mean `copies`?"]),
+        (&["run", "copys"], &["unknown case `copys`; did you mean `copies`?"]),
         (&["check", "a/b.yaml"], &["to read it from a file, write `--cases-from a/b.yaml`"]),
         (&["run", "copies/smal-sizes"], &["did you mean `copies/small-sizes`?"]),
         (
             &["list", "copies/small-sizes[bytes=7]", "copies/small-sizes[byts=2]", "nope"],
             &[
                 "`bytes` is one of 2, 3, 63, 64, 65, 4096",
-                "no axis is called `byts`; did you mean `bytes`?",
-                "no case is called `nope`",
+                "unknown axis `byts`; did you mean `bytes`?",
+                "unknown case `nope`",
             ],
         ),
         (
@@ -147,13 +147,9 @@ fn rejects_invalid_arguments_with_suggestions() {
         ),
         (
             &["exec", "--fault", "handle.crash", "--device-option", "foo=1", "/nonexistent"],
-            &[
-                "`foo",
-                "cannot run `/nonexistent`",
-                "`handle.crash` is planted at the calls of a case",
-            ],
+            &["`foo", "cannot run `/nonexistent`", "`handle.crash` is injected at calls of a case"],
         ),
-        (&["run", "--fault", "copy.zero", "--fault", "copy.zero"], &["planted twice"]),
+        (&["run", "--fault", "copy.zero", "--fault", "copy.zero"], &["given twice"]),
         (
             &["run", "--fault", "copy.zero,probability=2", "--fault", "copy.drop,probability=0"],
             &["`probability=2` of `copy.zero`", "`probability=0` of `copy.drop`: write a number"],
@@ -378,7 +374,7 @@ fn names_the_trial_during_which_a_run_was_killed() {
     let printed = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(3), "{printed}");
     assert!(printed.starts_with(&trial(second)) && !printed.contains(&trial(first)), "{printed}");
-    assert!(printed.contains(&format!("its process {} is gone", child.id())), "{printed}");
+    assert!(printed.contains(&format!("its process {} no longer exists", child.id())), "{printed}");
     assert!(
         printed.contains("Again: rocrepro run") && printed.contains("signal.stuck"),
         "{printed}"
@@ -387,7 +383,7 @@ fn names_the_trial_during_which_a_run_was_killed() {
     let next = run(first, &[]).output().expect("it starts");
     let said = String::from_utf8_lossy(&next.stderr);
     let warning =
-        format!("1 trial began in an earlier run and never ended, the last one {}", trial(second));
+        format!("1 trial of an earlier run started and never finished (last: {}", trial(second));
     assert!(said.contains(&warning), "{said}");
 }
 

@@ -199,9 +199,9 @@ fn takes_the_push_of_the_day_if_the_nightly_has_none() {
     let server = World { late_push: false, ..PLAIN }.serve();
     let machine = July::new(&server);
     let late = commit(last_push(5));
-    let printed = format!("commits has no build of {late}, the commit of 7.15.0a20260705");
+    let printed = format!("commits has no build of commit {late}, from which 7.15.0a20260705");
     let push = format!("last good {}, first bad {}", commit(BREAKS - 1), commit(BREAKS));
-    machine.check(&ENDS, 0, &[&printed, &format!("taking {} instead", commit(11)), &push]);
+    machine.check(&ENDS, 0, &[&printed, &format!("using {} instead", commit(11)), &push]);
 }
 
 /// The second search is for the failure that the first one found; other failures do not count.
@@ -210,7 +210,11 @@ fn rejects_pushes_that_fail_with_another_signature() {
     let server = World { says: Some("no device"), ..PLAIN }.serve();
     let machine = July::new(&server);
     let look = ["--good=first", "--bad=last", "--dry-run"];
-    machine.check(&look, 0, &["then        the builds of commits between the two that are found"]);
+    machine.check(
+        &look,
+        0,
+        &["then        search the builds of commits between the two builds of the answer"],
+    );
     let refused = "with a different signature: exit:1:no device";
     machine.check(&ENDS, 3, &["first bad 7.15.0a20260705", refused]);
 }
@@ -248,7 +252,10 @@ fn keeps_the_answer_if_both_nightlies_hold_one_push() {
     });
     let machine = July::new(&server);
     let ends = ["--good=first", "--bad=2026-07-06"];
-    let why = format!("7.15.0a20260705 and 7.15.0a20260706 both hold {}", commit(last_push(5)));
-    let parts = ["first bad 7.15.0a20260706", &why, "the answer above stands"];
+    let why = format!(
+        "7.15.0a20260705 and 7.15.0a20260706 contain the same last build of commits: {}",
+        commit(last_push(5))
+    );
+    let parts = ["first bad 7.15.0a20260706", &why, "the answer above is still valid"];
     machine.check(&ends, 4, &parts);
 }

@@ -134,7 +134,7 @@ fn selects_the_device_that_a_case_needs() {
     let (code, text) = run("gfx942", "large-bar=no", case);
     assert_eq!(code, Some(0), "{text}");
     let why =
-        "needs a device with large-bar=yes, and `--device-option large-bar=no` asks for another";
+        "needs a device with large-bar=yes, but `--device-option large-bar=no` contradicts it";
     assert!(text.contains("1 passed, 1 skipped") && text.contains(why), "{text}");
 
     let folder = tempfile::tempdir().expect("a folder");
@@ -162,7 +162,10 @@ fn rejects_gtt_memory_on_discrete_gpus() {
     let output = command.args(options("gtt=1G")).output().expect("it starts");
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("gfx1100 has no GTT, which is of APUs: gfx1103, gfx1150"), "{stderr}");
+    assert!(
+        stderr.contains("gfx1100 has no GTT, which only APUs have: gfx1103, gfx1150"),
+        "{stderr}"
+    );
 }
 
 /// A case with two blocks. The memory of carve-out and GTT together has room for only one of them at a time.

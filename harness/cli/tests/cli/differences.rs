@@ -315,7 +315,7 @@ fn check(difference: &Difference) {
 
     // The sentences of the report are checked.
     assert!(!report.contains("| --- | --- | --- |\n\n"), "a table without rows\n{shown}");
-    let mut also_seen = report.lines().filter(|line| line.starts_with("Seen as: "));
+    let mut also_seen = report.lines().filter(|line| line.starts_with("Symptom: "));
     assert!(also_seen.all(|line| !line.contains("(line ")), "lines of another file\n{shown}");
     assert!(report.contains(&text), "the attached program is another\n{shown}");
     let said = counts(&report, "it failed as described in ", " fresh processes");
@@ -330,7 +330,7 @@ fn check(difference: &Difference) {
             .split_once(" is ")
             .filter(|_| end.contains(": byte "))
             .map_or_else(|| format!("{end}`."), |(at, _)| at.to_owned());
-        let sentence = format!("A failing run ended so: `{end}");
+        let sentence = format!("A failing run ended with: `{end}");
         assert!(report.contains(&sentence), "{sentence}\n{shown}");
     }
     if let Some((_, line)) = end.split_once(" (line ") {
@@ -352,7 +352,9 @@ fn check(difference: &Difference) {
     }
     match (&passing, fault) {
         (Some(_), None) => {}
-        (None, _) => assert!(report.contains("No release was found on which it passes"), "{shown}"),
+        (None, _) => {
+            assert!(report.contains("No release was found on which the program passes"), "{shown}")
+        }
         (Some(_), Some(_)) => assert!(report.contains("injected on purpose"), "{shown}"),
     }
     for (k, n, interval) in intervals(&report) {
@@ -426,7 +428,7 @@ fn reports_the_rate_of_an_intermittent_fault() {
 
     let (k, n) = counts(&report, "it failed as described in ", " fresh processes").expect("a rate");
     assert!(k >= 3 && k < n && n <= 60, "{k} of {n}\n{shown}");
-    for sentence in ["the intervals overlap.", "In a loop: `for i in $(seq "] {
+    for sentence in ["these runs do not show a difference.", "Run it in a loop: `for i in $(seq "] {
         assert!(report.contains(sentence), "{sentence}\n{shown}");
     }
 }

@@ -62,9 +62,9 @@ fn wheel_of(package: &str, folder: &Path, version: &str, answer: u32) -> String 
 fn creates_uses_and_removes_an_environment() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Some(folder.path());
-    check(cache, &["env", "create", "../x", "tiny"], 2, "not a name of an environment");
-    check(cache, &["env", "path", "a"], 2, "no environment is called `a`; none exists");
-    check(cache, &["exec", "--in", "a", "true"], 2, "no environment is called `a`");
+    check(cache, &["env", "create", "../x", "tiny"], 2, "not a valid name for an environment");
+    check(cache, &["env", "path", "a"], 2, "unknown environment `a`; none exists");
+    check(cache, &["exec", "--in", "a", "true"], 2, "unknown environment `a`");
     if !python_makes_environments() {
         let refused = rocrepro(cache, &["env", "create", "a", "tiny==1.0"]);
         assert!(matches!(refused.status.code(), Some(2 | 3)), "{refused:?}");
@@ -73,19 +73,19 @@ fn creates_uses_and_removes_an_environment() {
     let wheel = wheel(folder.path(), "1.0", 42);
     let venv = check(cache, &["env", "create", "a", &wheel], 0, "/environments/a/venv");
     assert_eq!(check(cache, &["env", "path", "a"], 0, ""), venv);
-    check(cache, &["env", "create", "a", "tiny"], 2, "there is `");
+    check(cache, &["env", "create", "a", "tiny"], 2, "already exists");
     let lock = fs::read_to_string(Path::new(&venv).with_file_name("requirements.txt")).unwrap();
     assert!(lock.starts_with("tiny @ file://") && lock.contains(" --hash=sha256:"), "{lock}");
     // A failed command leaves no files, so the corrected command works.
     check(cache, &["env", "create", "b", "/nonexistent.whl"], 3, "error:");
-    check(cache, &["exec", "--in", "b", "true"], 2, "no environment is called `b`: `a`");
+    check(cache, &["exec", "--in", "b", "true"], 2, "unknown environment `b`: `a`");
     check(cache, &["env", "create", "b", &wheel], 0, "/environments/b/venv");
     // An unfinished environment is not used, but created again.
     let mark = Path::new(&venv).with_file_name("../b/rocrepro-environment.json");
     let unfinished =
         fs::read_to_string(&mark).unwrap().replace("\"whole\": true", "\"whole\": false");
     fs::write(&mark, unfinished).unwrap();
-    check(cache, &["exec", "--in", "b", "true"], 2, "was not finished");
+    check(cache, &["exec", "--in", "b", "true"], 2, "is incomplete");
     let listed = check(cache, &["env", "list"], 0, "(not finished)");
     assert!(listed.starts_with("a  "), "{listed}");
     let being_made = fs::File::open(mark.parent().unwrap()).unwrap();
@@ -97,7 +97,7 @@ fn creates_uses_and_removes_an_environment() {
         "another process is making the environment `b`",
     );
     drop(being_made);
-    check(cache, &["env", "create", "b", &wheel], 0, "was never finished and is made again");
+    check(cache, &["env", "create", "b", &wheel], 0, "is incomplete; creating it again");
 
     // Here the cache of stacks that all tests share is used.
     let stack = check(None, &["rocm", "path", "debian:7.2.4"], 0, "/");
@@ -198,10 +198,15 @@ fn bisects_the_versions_of_a_package() {
     let first = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
     let listed: Vec<_> = listed.lines().map(first).filter(|word| word.starts_with("1.")).collect();
     assert_eq!(listed, ["1.0", "1.2", "1.10"]);
-    let printed =
-        bisect(&of_case, "a", 0, "last good 1.0, first bad 1.10; the one between cannot be tested");
+    let printed = bisect(
+        &of_case,
+        "a",
+        0,
+        "last good 1.0, first bad 1.10; the point between them cannot be tested",
+    );
     assert!(
-        printed.contains("tiny 1.0 .. 1.10") && printed.contains("1.2: no environment of"),
+        printed.contains("tiny 1.0 .. 1.10")
+            && printed.contains("1.2: cannot create the environment of"),
         "{printed}"
     );
     assert!(printed.contains("--axis=pypi:tiny=1.0,1.10"), "{printed}");
@@ -233,7 +238,7 @@ fn bisects_the_versions_of_a_package() {
     let run = ["run", "--cases-from", &case, "--trust", "--in", &name];
     check(cache, &[&run[..], &on].concat(), 1, "answer");
     let run = ["run", "--cases-from", &case, "--trust", "--in", "no-such"];
-    check(cache, &[&run[..], &on].concat(), 2, "no environment is called `no-such`");
+    check(cache, &[&run[..], &on].concat(), 2, "unknown environment `no-such`");
     for (words, why) in [
         (&["--packages", "numpy", "--axis", "env:A=1,2", "--", "true"][..], "`--packages` needs"),
         (
@@ -252,7 +257,7 @@ fn bisects_the_versions_of_a_package() {
             ],
             "has no program whose `packages`",
         ),
-        (&["--axis", "pypi:tiny=1.0,1.3", "--program", "/bin/true"], "behind `--`"),
+        (&["--axis", "pypi:tiny=1.0,1.3", "--program", "/bin/true"], "after `--`"),
     ] {
         let output = rocrepro(cache, &[&["bisect"], words].concat());
         let said = String::from_utf8_lossy(&output.stderr);

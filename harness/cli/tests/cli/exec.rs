@@ -11,8 +11,7 @@ use std::{
 use crate::common::{check_command, rocrepro, session};
 
 /// Beginning of the warning that only the program itself, and none of its children, uses the stack.
-const WITHOUT: &str =
-    "rocrepro: without a namespace, the loader of the stack starts the program alone";
+const WITHOUT: &str = "rocrepro: without a namespace, the loader of the stack starts the program";
 
 /// Shell command whose child loads HIP and prints its memory map.
 const CHILD: &str = "LD_PRELOAD=libamdhip64.so.7 cat /proc/self/maps";

@@ -105,21 +105,24 @@ fn stops_after_a_trial_broke_the_gpu() {
     let [suspect] = done.as_slice() else { panic!("{} trials have a record: {text}", done.len()) };
     for wanted in [
         "which ended with exit code 0",
-        &format!("`{}` of run {} is the suspect", suspect.trial, suspect.run),
-        "no further trial began: the GPU did not pass the health check",
+        &format!("the suspected cause is `{}` of run {}", suspect.trial, suspect.run),
+        "no further trial was started: the GPU did not pass the health check",
         "was here",
         "stopped: 1 of ",
     ] {
         assert!(text.contains(wanted), "no `{wanted}` in: {text}");
     }
-    assert!(suspect.gpu_after.contains("is the suspect"), "{suspect:?}");
+    assert!(suspect.gpu_after.contains("the suspected cause is"), "{suspect:?}");
 
     // A later process reports the suspect and starts no worker.
     let output = pretended.run(&["--resume"]);
     let text = output_text(&output);
     assert_eq!((output.status.code(), pretended.starts()), (Some(3), 3), "{text}");
     assert!(
-        text.contains(&format!("`{}` of run {} is the suspect", suspect.trial, suspect.run)),
+        text.contains(&format!(
+            "the suspected cause is `{}` of run {}",
+            suspect.trial, suspect.run
+        )),
         "{text}"
     );
     assert_eq!(records(&pretended.at("records")).len(), 1);
@@ -156,8 +159,8 @@ fn keeps_the_result_of_a_run_killed_during_the_health_check() {
     let text = output_text(&output);
     assert_eq!((output.status.code(), pretended.starts()), (Some(3), 4), "{text}");
     for wanted in [
-        "1 trial over",
-        &format!("`{}` of run {} is the suspect", suspect.trial, suspect.run),
+        "1 trial finished",
+        &format!("the suspected cause is `{}` of run {}", suspect.trial, suspect.run),
         "stopped: 0 of ",
     ] {
         assert!(text.contains(wanted), "no `{wanted}` in: {text}");
@@ -205,7 +208,10 @@ fn stops_at_the_first_unexpected_result_with_fail_fast() {
     let (last, before) = done.split_last().expect("a record");
     assert!(last.verdict.kind.is_news() && before.iter().all(|r| !r.verdict.kind.is_news()));
     assert!(
-        text.contains(&format!("no further trial began: {} is news (--fail-fast)", last.trial)),
+        text.contains(&format!(
+            "no further trial was started: {} has an unexpected result (--fail-fast)",
+            last.trial
+        )),
         "{text}"
     );
     assert!(text.contains(&format!("stopped: {} of ", done.len())), "{text}");
@@ -235,7 +241,9 @@ fn skips_the_rest_of_a_case_after_max_hangs() {
     assert_eq!(hung, 1, "{text}");
     assert!(!of("errors/bad-free").is_empty(), "{text}");
     assert!(
-        text.contains("of copies/small-sizes left out: 1 trial of it hung (--max-hangs)"),
+        text.contains(
+            "of copies/small-sizes not run, because 1 trial of this case hung (--max-hangs)"
+        ),
         "{text}"
     );
 }
@@ -250,7 +258,12 @@ fn stops_at_the_time_budget_and_resumes() {
     let done = records(&record).len();
     assert_eq!(output.status.code(), Some(3), "{text}");
     assert!(done > 0 && done < 60 * 4, "{done}: {text}");
-    assert!(text.contains("no further trial began: 1 s are over (--budget-seconds)"), "{text}");
+    assert!(
+        text.contains(
+            "no further trial was started: the budget of 1 s is spent (--budget-seconds)"
+        ),
+        "{text}"
+    );
     let output = emulated(&record, &[&all[..], &["--resume"]].concat());
     assert!(output.status.success(), "{}", output_text(&output));
     let numbers: std::collections::BTreeSet<u64> =

@@ -106,7 +106,8 @@ fn leaves_out_side_branch_builds_unless_requested() {
     let server = site.serve();
     let machine = Search::new();
     let printed = machine.bisect(&[&source(&server), ALL[0], ALL[1]]);
-    let left_out = "2 builds that are not nights of the main branch (+bkc, .dev0) were left out";
+    let left_out =
+        "2 builds that are not nightly builds of the main branch (+bkc, .dev0) are skipped";
     printed.check(0, &["last good 7.15.0a20260705, first bad 7.15.0a20260706", left_out], &[]);
     assert!(!machine.journal().contains("bkc"));
     let asked = format!("--bad={bkc}");
@@ -122,7 +123,7 @@ fn places_a_release_where_its_branch_began() {
     site.file(&format!("/bucket/{}", tarball("7.14.0")), fake("7.14.0", false).tarball());
     let server = site.serve();
     let printed = Search::new().bisect(&[&source(&server), "--good=7.14.0", "--bad=last"]);
-    let why = "7.14.0 is a release, from a branch of its own: it stands behind the last night of its version";
+    let why = "7.14.0 is a release from its own branch: it is sorted after the last nightly build of its version";
     printed.check(0, &["last good 7.15.0a20260703, first bad 7.15.0a20260704", why], &[]);
     let exchanged =
         Search::new().bisect(&[&source(&server), "--good=7.14.0", "--bad=2026-07-06", "--fixed"]);
@@ -171,7 +172,7 @@ fn orders_two_builds_of_one_day() {
     let server = site.serve();
     let machine = Search::new();
     let printed = machine.bisect(&[&source(&server), "--good=2026-07-01", "--bad=2026-07-04"]);
-    let several = "2026-07-04 has 2 builds; taking the last, 10.0.0a20260704";
+    let several = "2026-07-04 has 2 builds; using the last one, 10.0.0a20260704";
     printed.check(
         0,
         &["last good 7.15.0a20260704, first bad 10.0.0a20260704", several],
@@ -224,21 +225,23 @@ fn check_hole(trouble: Trouble, said: &str) {
     let machine = Search::new();
     let sources = machine.0.knows(&server, TWO);
     let printed = machine.bisect(&[&sources, "--source=two", ALL[0], ALL[1]]);
-    let claim = "% the change is between 7.15.0a20260705 and 7.15.0a20260706; there may be builds between these two, because new did not list";
+    let claim = "% the change is between 7.15.0a20260705 and 7.15.0a20260706; there may be further builds between these two, because new did not list";
     printed.check(0, &[claim, "builds may be missing: new: ", said], &["builds may be missing"]);
     assert!(!printed.out.contains("answer      last good"), "{}", printed.out);
     // A build of the failed source may be between the two builds of the answer, so the confidence is at most 50 %.
     assert!(printed.confidence() < 50.0 && printed.confidence() > 40.0, "{}", printed.out);
-    assert!(printed.out.contains("7.15.0a20260706 brings the change, and not one of 1 build that"));
+    assert!(printed.out.contains(
+        "7.15.0a20260706 itself introduced the change, not one of 1 build before it that"
+    ));
 }
 
 #[test]
 fn lowers_the_confidence_if_a_source_does_not_answer() {
     check_hole(Trouble::Status("500 Internal Server Error", None), "500 Internal Server Error");
     check_hole(Trouble::Status("404 Not Found", None), "/new/: not found");
-    check_hole(Trouble::Portal, "does a portal or a proxy want a login?");
+    check_hole(Trouble::Portal, "a portal or proxy may require a login");
     let limit = Trouble::Status("429 Too Many Requests", Some(("Retry-After", "900")));
-    check_hole(limit, "rate-limited (429 Too Many Requests); the host asks to wait 900 s");
+    check_hole(limit, "rate-limited (429 Too Many Requests); try again in 900 s");
     // GitHub reports its rate limit in this way.
     let limit = Trouble::Status("403 Forbidden", Some(("X-RateLimit-Remaining", "0")));
     check_hole(limit, "rate-limited (403 Forbidden)");
@@ -279,8 +282,8 @@ fn skips_one_failing_download_and_stops_if_all_fail() {
         &["last good 7.15.0a20260704, first bad 7.15.0a20260706", "skipped     7.15.0a20260705: "],
         &["500 Internal Server Error after 5 attempts"],
     );
-    let portal = "a page in HTML came in its place; does a portal or a proxy want a login?";
-    ill(Trouble::Portal, all).check(5, &[], &[portal, "--resume goes on"]);
+    let portal = "received an HTML page instead; a portal or proxy may require a login";
+    ill(Trouble::Portal, all).check(5, &[], &[portal, "--resume to continue"]);
     let limit = Trouble::Status("429 Too Many Requests", Some(("Retry-After", "900")));
     ill(limit, all).check(5, &[], &["rate-limited (429 Too Many Requests)", "900 s"]);
 }

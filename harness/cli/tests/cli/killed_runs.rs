@@ -83,7 +83,7 @@ fn printed(record: &Path) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let names = text.lines().filter(|line| !line.starts_with(' '));
     let mut names: Vec<String> = names.map(str::to_owned).collect();
-    assert_eq!(text.matches("has no end: its process ").count(), names.len(), "{output:?}");
+    assert_eq!(text.matches("never finished: its process ").count(), names.len(), "{output:?}");
     assert_eq!(output.status.code(), Some(if names.is_empty() { 0 } else { 3 }), "{output:?}");
     names.sort();
     names

@@ -138,7 +138,7 @@ fn gives_no_verdict_if_a_launcher_does_not_start_the_worker() {
         rocrepro(&["run", TRIAL, "--launcher", "sh -c 'open"]).output().expect("it starts");
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("`--launcher` is no command of a shell"), "{stderr}");
+    assert!(stderr.contains("`--launcher` is not a valid shell"), "{stderr}");
 }
 
 /// The exit status, signal and output of a launcher must not count as those of the worker.
@@ -170,9 +170,11 @@ fn rejects_impossible_limits() {
     let output = { output }.output().expect("it starts");
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8_lossy(&output.stderr);
-    for wanted in
-        ["`stak`; there are stack, core, files, file-size", "`stack=x`: write", "`--limit core`"]
-    {
+    for wanted in [
+        "`stak`; available are stack, core, files, file-size",
+        "`stack=x`: write",
+        "`--limit core`",
+    ] {
         assert!(stderr.contains(wanted), "{stderr}");
     }
     for (option, printed) in [

@@ -64,7 +64,7 @@ fn resumes_a_search_from_its_journal() {
     // The journal contains a first line, the incomplete line, and one line for each run of both searches.
     assert_eq!(json["runs"].as_u64().map(|runs| runs + 8 + 2), Some(lines), "{json}");
     let other = ["minimise", FORK, "--fault", "copy.zero", "--out", "out", "--resume"];
-    check(at, &other, 2, &["leave `--resume` out"]);
+    check(at, &other, 2, &["omit `--resume` "]);
 }
 
 #[test]

@@ -47,15 +47,15 @@ fn reports_statements_that_no_declared_fault_needs() {
     let unnoticed: Vec<_> = text.lines().filter(|line| line.starts_with("UNNOTICED")).collect();
     let [line] = unnoticed[..] else { panic!("{text}") };
     assert!(line.starts_with("UNNOTICED it, line 14: returns of hipGetLastError;"), "{text}");
-    assert!(text.contains("of 3 checks, statuses and values that the cases state, 2 are needed"));
-    assert!(text.contains("1 of 1 injected fault caught in 1 case"), "{text}");
+    assert!(text.contains("2 of 3 checks, expected statuses and values of the cases are needed"));
+    assert!(text.contains("1 of 1 injected fault detected in 1 case"), "{text}");
 }
 
 #[test]
 fn accepts_statements_that_each_have_a_fault() {
     let (code, text) = prove(&CASE.replace("[copy.zero]", "[copy.zero, call.denied]"));
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("of 3 checks, statuses and values that the cases state, 3 are needed"));
+    assert!(text.contains("3 of 3 checks, expected statuses and values of the cases are needed"));
     // If a check occurs twice, one of the two is not needed.
     let twice = CASE.replace("  - check: two_back\n", "  - check: two_back\n  - check: two_back\n");
     let (code, text) = prove(&twice.replace("[copy.zero]", "[copy.zero, call.denied]"));

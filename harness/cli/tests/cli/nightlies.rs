@@ -88,7 +88,7 @@ fn lists_and_fetches_nightlies() {
     let hint = "run `rocrepro stack fetch july:2026-07-03 --gfx gfx1151`";
     machine.check(&["rocm", "path", "july:2026-07-03"], 2, &["7.15.0a20260703", hint]);
     assert_eq!(archives(), before);
-    let nearest = "the one before is 7.15.0a20260709, the one after is none";
+    let nearest = "the build before it is 7.15.0a20260709, the build after it is none";
     machine.check(&["rocm", "fetch", "july:2026-07-12"], 2, &["no build \"2026-07-12\"", nearest]);
     machine.check(&["rocm", "fetch", "juli:2026-07-12"], 2, &["juli"]);
     // The build contains no real libraries, so a trial fails when it loads them.
@@ -104,7 +104,7 @@ fn previews_a_search_without_downloads() {
     let text = machine.check(&words(&machine.bisect(&["--list"])), 0, &["7.15.0a20260709"]);
     assert_eq!(text.lines().count(), 9, "{text}");
     let expected =
-        ["points      9", "expect      about", "if bad ones fail at every run", "min at 4 MB/s"];
+        ["points      9", "expect      about", "if bad ones fail in every run", "min at 4 MB/s"];
     machine.check(&words(&machine.bisect(&["--dry-run"])), 0, &expected);
     let archives = server.requests().iter().filter(|r| r.contains(".tar.gz")).count();
     assert_eq!((archives, machine.0.at("out").exists()), (0, false));
@@ -119,7 +119,7 @@ fn leaves_out_skipped_nightlies() {
         &words(&machine.bisect(&skips)),
         0,
         &[
-            "last good 7.15.0a20260704, first bad 7.15.0a20260707; the 2 between were left out on request",
+            "last good 7.15.0a20260704, first bad 7.15.0a20260707; the 2 points between them were skipped on request",
             "left out by --skip",
         ],
     );
@@ -128,8 +128,10 @@ fn leaves_out_skipped_nightlies() {
     machine.check(&["bisect", "--replay", &journal], 0, &["first bad 7.15.0a20260707"]);
     let other = July::new(&server);
     let wrong = ["--skip", "2026-07-01", "--skip", "2026-07-22"];
-    let ends =
-        ["`--skip 2026-07-01`: this is an end", "`--skip 2026-07-22`: no such point between"];
+    let ends = [
+        "`--skip 2026-07-01`: an end of the search cannot be skipped",
+        "`--skip 2026-07-22`: no such point between",
+    ];
     other.check(&words(&other.bisect(&wrong)), 2, &ends);
 }
 
@@ -145,7 +147,7 @@ fn interrupts_a_download_at_once_and_resumes_it() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{text}");
     assert!(
-        text.contains("the fetch was cancelled") && text.contains("--resume goes on"),
+        text.contains("the fetch was cancelled") && text.contains("--resume to continue"),
         "{text}"
     );
     server.change(|site| {

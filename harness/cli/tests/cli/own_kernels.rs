@@ -41,26 +41,31 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "few",
         GOOD,
         "[d, 1]",
-        "kernel `own` (line 4) has 3 parameters, and the launch at line 12 gives 2 arguments",
+        "kernel `own` (line 4) has 3 parameters, but the launch at line 12 passes 2 arguments",
     ),
-    ("many", GOOD, "[d, 1, 2, 3]", "has 3 parameters, and the launch at line 12 gives 4 arguments"),
+    (
+        "many",
+        GOOD,
+        "[d, 1, 2, 3]",
+        "has 3 parameters, but the launch at line 12 passes 4 arguments",
+    ),
     (
         "swapped",
         GOOD,
         "[1, d, 2]",
-        "parameter 1 of kernel `own` (line 4) is a pointer, and the launch at line 12 gives a number of type u32",
+        "parameter 1 of kernel `own` (line 4) is a pointer, but the launch at line 12 passes a number of type u32",
     ),
     (
         "wide",
         "typedef double number;\n    extern \"C\" __global__ void own(unsigned *out, number n) { out[0] = (unsigned)n; }",
         "[d, 2]",
-        "parameter 2 of kernel `own` (line 4) is a value of 8 bytes, and the launch at line 12 gives a number of type u32",
+        "parameter 2 of kernel `own` (line 4) is a value of 8 bytes, but the launch at line 12 passes a number of type u32",
     ),
     (
         "narrow",
         "struct Two { float a, b[1]; };\n    extern \"C\" __global__ void own(unsigned *out, Two two) { out[0] = two.b[0]; }",
         "[d, {struct: [{f32: 1}, {f64: 2}]}]",
-        "is a value of 8 bytes, and the launch at line 12 gives a struct of 16 bytes",
+        "is a value of 8 bytes, but the launch at line 12 passes a struct of 16 bytes",
     ),
     (
         "mangled",
@@ -72,7 +77,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "named",
         "extern \"C\" __global__ void other(unsigned *out) { out[0] = 1; }",
         "[d]",
-        "the source of kernel `own` (line 4) must define a kernel of that name and has `other`",
+        "the source of kernel `own` (line 4) must define a kernel of that name but defines `other`",
     ),
 ];
 
@@ -188,7 +193,11 @@ fn suspects_an_out_of_bounds_own_kernel_before_rocm() {
             suspect,
             "{printed}"
         );
-        assert_eq!(text.contains("is the first suspect, not ROCm"), suspect, "{text}");
+        assert_eq!(
+            text.contains("The most likely cause is a kernel of the case itself, not ROCm"),
+            suspect,
+            "{text}"
+        );
         assert_eq!(text.contains("--cases-from gather.yaml --sanitize`"), suspect, "{text}");
     }
 }

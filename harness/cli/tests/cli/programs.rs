@@ -235,13 +235,13 @@ fn names_a_missing_requirement_and_how_to_get_it() {
     skipped(
         "program: {python: 'import rocrepro', packages: [no-such-package==1.0, numpy], says: x}",
         &[
-            "no environment has no-such-package==1.0 and numpy",
+            "no environment contains no-such-package==1.0 and numpy",
             "`rocrepro stack env create no-such-package no-such-package==1.0 numpy`",
         ],
     );
     skipped(
         "program: {python: 'import rocrepro', env: no-such-environment, says: x}",
-        &["no environment is called", "`rocrepro stack env create no-such-environment PACKAGE...`"],
+        &["unknown environment", "`rocrepro stack env create no-such-environment PACKAGE...`"],
     );
     if namespaces() {
         let absent = "program: {command: [no-such-program-at-all], says: x}";
@@ -250,7 +250,7 @@ fn names_a_missing_requirement_and_how_to_get_it() {
     // The release does not contain this package group, whatever the machine has fetched.
     skipped(
         "needs: {with: llama}\nprogram: {command: ['true'], says: x}",
-        &["`debian:7.2.4` comes without llama"],
+        &["`debian:7.2.4` does not contain llama"],
     );
 }
 
@@ -262,7 +262,7 @@ fn reports_mistakes_with_line_and_column() {
     let output = rocrepro(&["check", "--cases-from", file, "--trust"]);
     let printed = shown(&output);
     assert_eq!(output.status.code(), Some(2), "{printed}");
-    for words in ["wrong.yaml:4:1", "states nothing", "wrong.yaml:6:9", "is only for `cpp`"] {
+    for words in ["wrong.yaml:4:1", "has no check", "wrong.yaml:6:9", "is only for `cpp`"] {
         assert!(printed.contains(words), "no {words:?}: {printed}");
     }
     // A case with a program requires `--trust`.
@@ -270,7 +270,7 @@ fn reports_mistakes_with_line_and_column() {
     let output = rocrepro(&["check", "--cases-from", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        shown(&output).contains("a program can do all that its user can"),
+        shown(&output).contains("a program can do everything that its user can"),
         "{}",
         shown(&output)
     );
@@ -307,7 +307,7 @@ fn reports_checks_that_no_fault_turns_red() {
     let printed = shown(&output);
     assert_eq!(output.status.code(), Some(1), "{printed}");
     assert!(
-        printed.contains("UNTURNED idle: no declared fault turns the check `idle` red"),
+        printed.contains("UNTURNED idle: no declared fault makes the check `idle` fail"),
         "{printed}"
     );
     assert!(printed.contains("1 of 1 injected fault caught"), "{printed}");
@@ -324,7 +324,7 @@ fn skips_programs_if_the_machine_allows_no_namespace() {
     for record in records.values() {
         assert_eq!(signature(record), "skip:needs", "{record:#}");
         let summary = record["outcome"]["summary"].as_str().unwrap();
-        assert!(summary.contains("this machine allows no namespace"), "{summary}");
+        assert!(summary.contains("this machine does not allow namespaces"), "{summary}");
     }
 }
 

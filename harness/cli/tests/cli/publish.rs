@@ -223,7 +223,7 @@ fn rejects_case_names_with_control_characters() {
         let output = output.expect("it starts");
         assert_eq!(output.status.code(), Some(2), "{}", output_text(&output));
         assert!(
-            output_text(&output).contains(r"`x\u{a}1 passed` has a control character"),
+            output_text(&output).contains(r"`x\u{a}1 passed` contains a control character"),
             "{}",
             output_text(&output)
         );

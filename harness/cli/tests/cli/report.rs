@@ -86,7 +86,7 @@ fn mitigates_and_reports_an_injected_fault() {
         "| no fault injected | 0/3 | passes |",
         "| `HSA_ENABLE_SDMA=0` | 0/6 |",
         "AMD_LOG_LEVEL=4 of the program: calls before hipMemcpy, and everything from there on",
-        "it failed as described in 3 of 3 fresh processes. A failing run ended so: `FAIL: buffer back: byte 0 is 00",
+        "it failed as described in 3 of 3 fresh processes. A failing run ended with: `FAIL: buffer back: byte 0 is 00",
         "repro.cpp",
     ] {
         assert!(written.contains(wanted), "{wanted}: {written}");
@@ -151,7 +151,10 @@ fn rejects_findings_of_another_version() {
     let options = ["report", trial, "--device", "emulated", "--fault", "copy.zero", "--out", "out"];
     let (code, _, stderr) = rocrepro(folder.path(), &options);
     assert_eq!(code, Some(2), "{stderr}");
-    assert!(stderr.contains("`out/minimise.json` is not what this version writes: "), "{stderr}");
+    assert!(
+        stderr.contains("`out/minimise.json` does not have the format of this version: "),
+        "{stderr}"
+    );
     assert!(stderr.contains("line 1 column 11\nhint: create it again, or remove it"), "{stderr}");
 }
 

@@ -34,7 +34,7 @@ fn never_calls_a_pass_under_a_mitigation_fixed() {
     for more in [&[][..], &["--trials"]] {
         let printed = run(&[&["--env", "AMD_SERIALIZE_COPY=3"], more].concat());
         assert!(
-            printed.contains("passes with AMD_SERIALIZE_COPY=3; known to fail without"),
+            printed.contains("passes with AMD_SERIALIZE_COPY=3; expected to fail without it"),
             "{printed}"
         );
         assert!(printed.contains("not a GPU result; with AMD_SERIALIZE_COPY=3;"), "{printed}");
@@ -67,13 +67,13 @@ fn separates_results_by_the_text_of_the_case() {
     let printed = ends(at, &["diff", "old", "new"], 1);
     assert!(printed.contains("another text    case\n    pass -> "), "{printed}");
     assert!(
-        printed.contains("; the case's text differs\n") && !printed.contains("now fails"),
+        printed.contains("; the text of the case differs\n") && !printed.contains("now fails"),
         "{printed}"
     );
     ends(at, &["store", "add", "--store", "db", "old", "same", "new"], 0);
     let printed = ends(at, &["history", "case", "--store", "db"], 0);
-    assert!(printed.contains("1 trial passed whenever it ran, 2 times in all"), "{printed}");
-    assert!(printed.contains("The case's text changed in between"), "{printed}");
+    assert!(printed.contains("1 trial passed whenever it ran, 2 times in total"), "{printed}");
+    assert!(printed.contains("The text of the case changed in between"), "{printed}");
     assert!(printed.contains(" of the case: 1 of 1 failed;"), "{printed}");
 }
 
@@ -94,6 +94,6 @@ fn resolves_links_in_the_path_of_a_stack() {
     assert_eq!((linked.spec.as_str(), &linked.root), ("./here", &root));
     ends(at, &["store", "add", "--store", "db", "first", "second"], 0);
     let listed = ends(at, &["store", "list", "--store", "db"], 0);
-    assert!(listed.contains("over on debian:7.2.4@gfx1151\n"), "{listed}");
-    assert!(listed.contains(&format!("over on {root}@gfx1151\n")), "{listed}");
+    assert!(listed.contains("finished on debian:7.2.4@gfx1151\n"), "{listed}");
+    assert!(listed.contains(&format!("finished on {root}@gfx1151\n")), "{listed}");
 }

@@ -79,7 +79,7 @@ fn merges_seven_shards_into_their_run() {
     // An existing file is not overwritten.
     let before = fs::read(at.join("merged")).expect("a file");
     assert!(
-        matches!(merge(&parts, "merged"), (Some(2), printed) if printed.contains("is there already"))
+        matches!(merge(&parts, "merged"), (Some(2), printed) if printed.contains("already exists"))
     );
     assert_eq!(fs::read(at.join("merged")).expect("a file"), before);
 
@@ -88,12 +88,12 @@ fn merges_seven_shards_into_their_run() {
         assert!(code == Some(2) && wanted.iter().all(|printed| text.contains(printed)), "{text}");
         assert!(!at.join("bad").exists());
     };
-    refused(&parts[1..], &["no file holds shard"]);
-    refused(&[&parts[..], &[parts[2]]].concat(), &["hold the same shard"]);
+    refused(&parts[1..], &["no file contains shard"]);
+    refused(&[&parts[..], &[parts[2]]].concat(), &["both contain the same shard"]);
     run(at, &["--quiet-timeout", "77", "--shard", "1/7", "--record", "other"]);
     let others: Vec<&str> =
         parts.iter().map(|p| if *p == "part-1" { "other" } else { p }).collect();
-    refused(&others, &["are of different runs"]);
+    refused(&others, &["belong to different runs"]);
     // The error lists all problems with file and line.
     let text = fs::read_to_string(at.join(parts[0])).expect("records");
     fs::write(at.join("foreign"), format!("{text}hello\n")).expect("a file");
@@ -124,11 +124,11 @@ fn merges_seven_shards_into_their_run() {
     added("first", &parts);
     let printed = added("first", &["short"]);
     assert!(printed.contains("1 run and 0 trials added, 23 trials were there\n"), "{printed}");
-    assert_eq!(printed.matches("took the place of").count(), 7, "{printed}");
+    assert_eq!(printed.matches(" and contains all trials of it").count(), 7, "{printed}");
     added("last", &["short"]);
     let printed = added("last", &parts);
     assert!(printed.contains("0 runs and 1 trial added, 23 trials were there\n"), "{printed}");
-    assert_eq!(printed.matches(", of which it is a part").count(), 7, "{printed}");
+    assert_eq!(printed.matches(", because it is one of its shards").count(), 7, "{printed}");
     for db in ["first", "last"] {
         let listed = ends(at, &["store", "list", "--store", db], 0);
         assert!(listed.lines().count() == 1 && listed.contains("24 of 24 trials"), "{listed}");
@@ -207,7 +207,7 @@ fn stores_nothing_of_foreign_files() {
     let printed = ends(at, &[&add[..], &["good", "foreign", "nothing", "none"]].concat(), 2);
     let lines = text.lines().count();
     for wanted in [
-        format!("foreign:{}: a record of format 2", lines + 1),
+        format!("foreign:{}: the record has format 2", lines + 1),
         format!("foreign:{}: not a record", lines + 2),
         "`nothing` has no run".to_owned(),
         "cannot read `none`".to_owned(),

@@ -73,12 +73,12 @@ fn shows_all_shards_as_one_run() {
         let said = text(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(printed), "{output:?}");
     };
-    check(&parts[..2], "no file holds shard 3/3");
-    check(&[parts[0], parts[0], parts[1]], "hold the same shard, 1/3");
-    check(&[parts[0], &at("whole")], "are of different runs");
+    check(&parts[..2], "no file contains shard 3/3");
+    check(&[parts[0], parts[0], parts[1]], "both contain the same shard, 1/3");
+    check(&[parts[0], &at("whole")], "belong to different runs");
     check(&[parts[0], &at("none")], "cannot read");
     fs::write(at("empty"), "").expect("a file");
-    check(&[&at("empty"), &at("none")], "has no run with a plan");
+    check(&[&at("empty"), &at("none")], "contains no run with a plan");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn refuses_record_files_in_use_and_pipes() {
         assert!(output.status.code() == Some(2) && said.contains(printed), "{output:?}");
     };
     let resume = || run(&record, &["--repeat", "3", "--resume"]).output().expect("it starts");
-    refused(resume(), "so no run can be resumed there");
+    refused(resume(), "so no run can be resumed in this file");
     first.kill().expect("it is killed");
     first.wait().expect("it ends");
 
@@ -128,13 +128,13 @@ fn refuses_record_files_in_use_and_pipes() {
 
     let path = |name: &str| at(name).display().to_string();
     let junit = rocrepro(&["show", &path("record"), "--junit", &path("record")]).output();
-    refused(junit.expect("it starts"), "is the file of the records");
+    refused(junit.expect("it starts"), "is already used for the records");
     let both = ["show", &path("record"), "--junit", &path("new"), "--tap", &path("new")];
     refused(rocrepro(&both).output().expect("it starts"), "is the file of two reports");
     fs::remove_file(at("new")).expect("it was empty");
     assert!(Command::new("mkfifo").arg(at("pipe")).status().expect("mkfifo").success());
-    refused(show(&[&at("pipe")]), "is not a plain file, and records need one");
-    refused(run(&at("pipe"), &["--resume"]).output().expect("it starts"), "is not a plain file");
+    refused(show(&[&at("pipe")]), "is not a regular file, so it cannot hold records");
+    refused(run(&at("pipe"), &["--resume"]).output().expect("it starts"), "is not a regular file");
 }
 
 /// Ctrl-C ends a run in good order. If it is resumed on another machine, no trial is therefore suspected of having
@@ -251,6 +251,6 @@ fn skips_the_trial_during_which_the_machine_went_down() {
         let output = run(&record, &[&["--resume"], other].concat()).output().expect("it starts");
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
-        assert!(said.contains("is of other trials, options"), "{output:?}");
+        assert!(said.contains("has other trials, options"), "{output:?}");
     }
 }

@@ -174,7 +174,7 @@ fn reports_workgroups_that_wait_for_ever_as_hung() {
     assert_eq!(status, Some(1), "{stdout}");
     assert!(stdout.contains("hang:"), "{stdout}");
     // The message contains the polling instruction and the address of the flag.
-    let line = stdout.lines().find(|line| line.contains("The device reports what hangs"));
+    let line = stdout.lines().find(|line| line.contains("The device reports a hang"));
     let line = line.unwrap_or_default();
     assert!(line.contains("kernel add_u32: wave 0 of workgroup 0 waits at `"), "{stdout}");
     assert!(line.contains("for another value at 0x"), "{stdout}");

@@ -195,7 +195,7 @@ fn reports_the_releases_that_a_mirror_offers_instead() {
         output_text(&output)
     };
     let said = fetch(&server.url("/debian"), 3);
-    let offered = "the ROCm in sid and experimental now: 7.3.0\nhint: name a mirror";
+    let offered = "ROCm versions in sid and experimental now: 7.3.0\nhint: use a mirror";
     assert!(said.contains(offered), "{said}");
     assert!(!alone.path("cache/rocrepro/stacks/debian-7.2.4").exists());
     let said = fetch("mirror.example", 2);

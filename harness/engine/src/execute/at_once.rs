@@ -21,7 +21,7 @@ pub(crate) fn run_at_once(
     let records = match at_once(job.case.needs.processes, run) {
         Ok(records) => records,
         Err(error) => {
-            let why = format!("no thread could be started for each of its processes: {error}");
+            let why = format!("cannot start a thread for each of its processes: {error}");
             return Some(without(session, job, "not-started", why));
         }
     };
@@ -52,7 +52,10 @@ fn representative(mut records: Vec<Record>) -> Record {
     let mut record = records.swap_remove(at);
     if processes > 1 {
         let failed = kinds.iter().filter(|kind| kind.is_failure()).count();
-        let text = format!("process {} of {processes} at once; {failed} of them failed", at + 1);
+        let text = format!(
+            "process {} of {processes} that ran at the same time; {failed} of them failed",
+            at + 1
+        );
         record.outcome.details.insert(0, text);
     }
     record

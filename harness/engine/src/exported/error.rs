@@ -24,7 +24,7 @@ pub enum ExportError {
         why: String,
     },
     /// The folder of the program cannot be created.
-    #[error("no folder for the program: {0}")]
+    #[error("cannot create a folder for the program: {0}")]
     NoFolder(io::Error),
     /// A file of the program's folder cannot be written.
     #[error("cannot write `{}`: {error}", path.display())]
@@ -54,13 +54,13 @@ pub enum ExportError {
     #[error("the device cannot be configured: {0}")]
     DeviceConfig(serde_json::Error),
     /// A thread could not be started.
-    #[error("no thread could be started: {0}")]
+    #[error("cannot start a thread: {0}")]
     NoThread(io::Error),
     /// The user interrupted the run of the trial.
     #[error("interrupted")]
     Interrupted,
     /// The user interrupted the run of the program.
-    #[error("interrupted; `{again}` runs the trial")]
+    #[error("interrupted; run the trial again with `{again}`")]
     ProgramInterrupted {
         /// The command line that runs the trial.
         again: String,
@@ -70,7 +70,7 @@ pub enum ExportError {
 impl Hint for ExportError {
     fn hint(&self) -> Option<String> {
         let rare = matches!(self, ExportError::RareFault(_));
-        rare.then(|| "leave out `probability` of the fault".to_owned())
+        rare.then(|| "remove `probability` from the fault".to_owned())
     }
 }
 

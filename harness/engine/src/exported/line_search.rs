@@ -56,7 +56,7 @@ impl Space for Texts {
             return Made::Unchanged;
         }
         if !line_removal::can_remove(&program.texts(), &part) {
-            return Made::IllFormed("the rest needs these lines".to_owned());
+            return Made::IllFormed("other lines need these lines".to_owned());
         }
         let kept = program.0.iter().filter(|(number, _)| !goes(number)).cloned();
         let kept = Lines(kept.collect());

@@ -558,7 +558,7 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Shorte
     if ended.starts_with(FAILED) {
         // The trial's failure may mention bytes and buffers that the program does not have, so the header describes the
         // program's own failure.
-        let words = [goes_wrong(runs.goal), format!("A failing run ended so: {ended}")];
+        let words = [goes_wrong(runs.goal), format!("A failing run ended with: {ended}")];
         let [trial, program] = words.map(|words| format!("// {words}\n"));
         text = text.replacen(&trial, &program, 1);
     }

@@ -212,7 +212,7 @@ impl Session {
     pub(crate) fn remember_stuck(&self, trial: &str, slot: &Slot) {
         let stuck = self.processes.take_stuck(slot.first_lock());
         if !stuck.is_empty() {
-            let ended = "it was interrupted, and could not be killed".to_owned();
+            let ended = "it was interrupted and could not be killed".to_owned();
             let suspect = Suspect::new(trial.to_owned(), self.run.clone(), ended);
             // If the file cannot be written, nothing can be done about it.
             let _ = self.health(slot).suspect(&suspect, stuck);

@@ -96,10 +96,10 @@ fn blames_the_trial_that_broke_the_gpu() {
             } else {
                 innocent.insert(name.clone());
             }
-            if said.contains("is the suspect") {
+            if said.contains("the suspected cause is") {
                 let culprit = broke.as_ref().expect("a working GPU is not called broken");
                 assert!(
-                    said.contains(&format!("`{culprit}` of run r is the suspect: it hung")),
+                    said.contains(&format!("the suspected cause is `{culprit}` of run r: it hung")),
                     "{seed}: {said}"
                 );
                 assert!(!innocent.contains(culprit));
@@ -171,12 +171,11 @@ fn recovery_command_reopens_a_broken_gpu() {
     assert!(health.suspect(&suspect, Vec::new()).unwrap());
     let mut useless = || Some("`true`, which ended with exit code 0".to_owned());
     let after = health.after(at(0), &mut check, &mut useless).unwrap();
-    let reason = "the GPU did not pass the health check (hang, also after `true`, which ended with exit code 0); `t` of run r is the \
-                suspect: it hung";
+    let reason = "the GPU did not pass the health check (hang, even after `true`, which ended with exit code 0); the suspected cause is `t` of run r: it hung";
     assert_eq!(after, After::Broken(reason.to_owned()));
     // For ten minutes, no further health check is made.
     let gate = before(&health, at(599), &mut || unreachable!("it is left alone"));
-    let left = "; the next health check is in 1 s, and `--recover COMMAND` makes one now";
+    let left = "; the next health check is in 1 s; `--recover COMMAND` checks now";
     assert_eq!(gate, Gate::Closed(format!("{reason}{left}")));
     assert!(!health.is_due(at(599)) && health.is_due(at(600)));
     broken.set(false);
@@ -259,7 +258,7 @@ fn distinguishes_a_broken_gpu_from_a_broken_stack() {
     let reason = health("a").is_the_gpu(at(0), "c").unwrap();
     assert_eq!(
         reason,
-        "the GPU did not pass the health check (hang), and with the same stack c did"
+        "the GPU did not pass the health check (hang), but c passed it with the same stack"
     );
     let gate = before(&health("a"), at(1), &mut || unreachable!("it is left alone"));
     assert!(matches!(gate, Gate::Closed(why) if why.starts_with(&reason)));

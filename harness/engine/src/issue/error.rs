@@ -14,8 +14,8 @@ pub enum IssueError {
     NoFailure,
     /// The trial differs from what the case expects, but no document of ROCm promises the expected behaviour.
     #[error(
-        "{trial} differs from what the case expects, and no document promises that ({difference}); a difference is not reported as \
-         a fault"
+        "{trial} differs from the expectation of its case, but no document promises the expected behaviour \
+         ({difference}); rocrepro does not report such a difference as a bug"
     )]
     Difference {
         /// Id of the trial.
@@ -38,7 +38,7 @@ pub enum IssueError {
     #[error("interrupted")]
     Interrupted,
     /// The sanitizer finds an error in the program itself.
-    #[error("no issue was written, because the sanitizer finds an error in {what} itself: {found}")]
+    #[error("no issue was written, because the sanitizer found an error in {what} itself: {found}")]
     OwnMistake {
         /// Where the error is: in the program, or in the GPU kernel of a case.
         what: &'static str,
@@ -52,7 +52,9 @@ pub enum IssueError {
 impl Hint for IssueError {
     fn hint(&self) -> Option<String> {
         let IssueError::OwnMistake { again, .. } = self else { return None };
-        Some(format!("`{again}` shows it; `--anyway` writes the issue all the same"))
+        Some(format!(
+            "run `{again}` to see the error, or use `--anyway` to write the issue nevertheless"
+        ))
     }
 }
 

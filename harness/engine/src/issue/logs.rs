@@ -65,14 +65,14 @@ pub(super) fn logs(
         let text = read(folder.path(), prefix);
         let lines: Vec<_> = text.lines().filter(|line| line.contains(library)).collect();
         if !lines.is_empty() {
-            let title = format!("The library's own replay line ({library})");
+            let title = format!("Replay command printed by {library}");
             logs.push(Log { title, text: redact(&unique(&lines).join("\n"), who) });
         }
     }
     let text = read(folder.path(), "hip");
     if !text.is_empty() {
         let (call, text) = from_failing_call(&plain(&text), &plan, failed);
-        let note = if same { "" } else { "; this run did not fail in the same way" };
+        let note = if same { "" } else { ", from a run that did not fail in the same way" };
         let title = format!("AMD_LOG_LEVEL=4: {call}{note}");
         logs.push(Log { title, text: redact(&text, who) });
     }

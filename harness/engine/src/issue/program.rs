@@ -160,7 +160,7 @@ fn of_command(
     };
     if !is_run {
         if let Some(own) = printed.own.as_mut().filter(|own| own.text_is_whole) {
-            let why = "the report does not know how the program is made of its text";
+            let why = "the report cannot determine how the program is built from its source";
             own.as_printed = Some(AsPrinted::NotRun(why.to_owned()));
         }
         return Ok(printed);
@@ -191,7 +191,7 @@ fn tried(
             printed = with_helper();
             let first = log.lines().find(|line| line.contains("error:")).unwrap_or(&log).trim();
             Some(AsPrinted::NotRun(format!(
-                "the compiler refuses the program without the helper: {first}"
+                "without the helper, the program does not compile: {first}"
             )))
         }
     };

@@ -54,7 +54,7 @@ impl ShorterProgram {
             return Ok(Err(format!("`{}` cannot be read", file.display())));
         };
         if !is_part_of(&shorter.text, original) {
-            let why = "`minimise` left out more than lines; give it as a program of its own";
+            let why = "`minimise` changed more than lines; report the shortened program as a program of its own";
             return Ok(Err(format!("{}: {why}", file.display())));
         }
         let body = match subject.command {
@@ -75,7 +75,7 @@ impl ShorterProgram {
             && !shorter.differs_in_text_alone(subject)?
         {
             let why =
-                "the case beside it differs from the original in more than the text of the program";
+                "the reduced case differs from the original in more than the text of the program";
             return Ok(Err(format!("{}: {why}", file.display())));
         }
         Ok(Ok(shorter))

@@ -21,26 +21,26 @@ pub(super) enum CaseFileError {
     #[error("cannot read `{0}`: {1}")]
     Unreadable(String, io::Error),
     /// The name of a file contains a control character, which could change the state of a terminal.
-    #[error("the name `{0}` has a control character")]
+    #[error("the file name `{0}` contains a control character")]
     ControlCharacter(String),
-    #[error("no case (*.yaml) below `{}`", .0.display())]
+    #[error("no case (*.yaml) in `{}`", .0.display())]
     NoCase(PathBuf),
-    #[error("more than {MOST_FILES} files below `{}`", .0.display())]
+    #[error("more than {MOST_FILES} files in `{}`", .0.display())]
     TooMany(PathBuf),
     #[error("the cases, kernels and programs below `{}` have more than {} MiB", .0.display(), MOST_TOTAL >> 20)]
     TooLarge(PathBuf),
     /// A symbolic link leads to a folder that has already been read.
     #[error("`{}` leads to a folder that was already read", .0.display())]
     FolderTwice(PathBuf),
-    #[error("`{}` and `{}` are both the case `{}`", .0.display(), .1.display(), .2)]
+    #[error("`{}` and `{}` define the same case `{}`", .0.display(), .1.display(), .2)]
     CaseTwice(PathBuf, PathBuf, String),
-    #[error("`{}`: there is another kernel `{}`", .0.display(), .1)]
+    #[error("`{}`: another kernel `{}` already exists", .0.display(), .1)]
     KernelTwice(PathBuf, String),
     /// An untrusted GPU kernel uses a feature that only trusted kernels may use.
     #[error("`{}` {}", .0.display(), .1)]
     ForeignKernel(PathBuf, String),
     /// In untrusted cases, a symbolic link leads out of the folder.
-    #[error("`{}` leads out of `{}`", .0.display(), .1.display())]
+    #[error("`{}` is a link to a place outside of `{}`", .0.display(), .1.display())]
     Outside(PathBuf, PathBuf),
 }
 
@@ -61,8 +61,8 @@ impl FailedOperation for CaseFileError {
             Self::TooMany(_) | Self::TooLarge(_) => "name the folder of the cases",
             Self::CaseTwice(..) => "rename one",
             Self::KernelTwice(..) => "rename this one",
-            Self::ForeignKernel(..) => "if you trust it as a program, give `--trust`",
-            Self::Outside(..) => "if you trust it, give `--trust`",
+            Self::ForeignKernel(..) => "if you trust it like a program of your own, add `--trust`",
+            Self::Outside(..) => "if you trust it, add `--trust`",
             Self::Unreadable(..) | Self::NoCase(_) | Self::FolderTwice(_) => return None,
         };
         Some(hint.to_owned())
@@ -282,7 +282,7 @@ fn read_text(path: &Path, folder: Option<&Path>) -> io::Result<String> {
     }
     let mut text = String::with_capacity(about.len().min(MOST_BYTES) as usize + 1);
     if file.take(MOST_BYTES + 1).read_to_string(&mut text)? as u64 > MOST_BYTES {
-        return Err(io::Error::other(format!("it has more than {} MiB", MOST_BYTES >> 20)));
+        return Err(io::Error::other(format!("it is larger than {} MiB", MOST_BYTES >> 20)));
     }
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }

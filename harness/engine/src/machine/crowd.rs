@@ -29,7 +29,7 @@ pub(super) fn trouble() -> Option<String> {
 fn short(limit: u64, used: u64, whose: &str) -> Option<String> {
     (used.saturating_add(WANTED) > limit).then(|| {
         format!(
-            "{whose} may have {limit} processes and threads and has {used}, of which a worker wants up to {WANTED} more; \
+            "{whose} has {used} of at most {limit} processes and threads, and a worker needs up to {WANTED} more; \
              raise the limit (`ulimit -u`, or pids.max)"
         )
     })
@@ -71,9 +71,6 @@ mod tests {
         assert_eq!(short(96_551, 800, "this user"), None);
         assert_eq!(short(100, 36, "this user"), None);
         let why = short(100, 37, "this user").unwrap();
-        assert!(
-            why.starts_with("this user may have 100 processes and threads and has 37"),
-            "{why}"
-        );
+        assert!(why.starts_with("this user has 37 of at most 100 processes and threads"), "{why}");
     }
 }

@@ -120,7 +120,7 @@ fn failing<'j, 'a>(
             }
         }
     }
-    Err(MinimiseError::NothingFails(format!("none of {} trials fails", jobs.len())))
+    Err(MinimiseError::NothingFails(format!("none of {} trials failed", jobs.len())))
 }
 
 /// Everything that a minimisation needs apart from the job.

@@ -45,7 +45,8 @@ pub enum MinimiseError {
     #[error(transparent)]
     Journal(JournalError),
     /// The journal belongs to another search.
-    #[error("`{}` is about {trial} on {stack}, or about other faults or another version of rocrepro", path.display())]
+    #[error("`{}` is the journal of another search: {trial} on {stack}, perhaps with other faults or another version \
+        of rocrepro", path.display())]
     OtherJournal {
         /// Path of the journal.
         path: PathBuf,
@@ -66,7 +67,7 @@ pub enum MinimiseError {
     #[error("the search for a shorter program has no journal to resume")]
     NothingToResume,
     /// Both cases with steps and cases with programs are selected.
-    #[error("`{0}` has steps, and other named cases are programs")]
+    #[error("`{0}` has steps, but other selected cases are programs")]
     MixedCases(String),
     /// The program fails only in some runs, or in different ways.
     #[error(
@@ -82,9 +83,7 @@ pub enum MinimiseError {
         runs: u32,
     },
     /// The failure is known only by the exit status of the program.
-    #[error(
-        "`{0}` is all that is known of the failure, so a shorter program may fail for another reason"
-    )]
+    #[error("the failure is known only as `{0}`, so a shorter program may fail for another reason")]
     OnlyExitStatus(String),
     /// The body of the case is a command, which has no source to shorten.
     #[error("`{0}` is a command, so it has no text that minimise could shorten")]
@@ -108,10 +107,10 @@ impl Hint for MinimiseError {
                 "choose another stack with --rocm, or inject a fault with --fault"
             }
             MinimiseError::InterruptedSearch { .. } => "`--resume` continues the search",
-            MinimiseError::OtherJournal { .. } => "leave `--resume` out to start over",
+            MinimiseError::OtherJournal { .. } => "omit `--resume` to start over",
             MinimiseError::MixedCases(_) => "minimise the two kinds in separate commands",
             MinimiseError::OnlyExitStatus(_) => {
-                "have the program check by the helper, or write what is wrong as its last line"
+                "let the program check with the helper, or print the error as its last line"
             }
             _ => return None,
         };

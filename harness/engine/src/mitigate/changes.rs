@@ -113,9 +113,9 @@ fn variables_of(
         if variable.values.is_empty() {
             leave(variable.meaning.clone());
         } else if !known && variable.read_by == Reader::Hsa && emulated.is_some() {
-            leave("the emulated device replaces the library that reads it".to_owned());
+            leave("the emulated device replaces the library that reads this variable".to_owned());
         } else if !known {
-            leave("the libraries of this stack do not have the name".to_owned());
+            leave("no library of this stack contains the name of this variable".to_owned());
         } else {
             tried.extend(variable.values.iter().map(|value| TriedChange {
                 name: name.clone(),
@@ -134,7 +134,7 @@ fn variables_of(
 fn limits(tried: &mut Vec<TriedChange>) {
     tried.extend(["64M", "512M"].map(|value| TriedChange {
         name: "stack".to_owned(),
-        meaning: "The stack of the main thread is larger than the usual 8 MiB.".to_owned(),
+        meaning: "Makes the stack of the main thread larger than the usual 8 MiB.".to_owned(),
         since: None,
         component: "recursion in the runtime (stack overflow)".to_owned(),
         change: Change::Limit { name: "stack".to_owned(), value: value.to_owned() },
@@ -185,7 +185,7 @@ fn calls_of(
                 let why = mistakes.first().map_or(String::new(), |m| m.message.clone());
                 not_tried.push(NotTried {
                     name: rewrite.name.to_owned(),
-                    why: format!("the result is not a valid program: {why}"),
+                    why: format!("the changed case is not valid: {why}"),
                 });
             }
         }

@@ -55,7 +55,7 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
             found.map(|found| Environment(Some(found))).map_err(|error| {
                 let why = error.reason();
                 Unready::Missing(format!(
-                    "{why}; `rocrepro stack env create {name} PACKAGE...` makes it"
+                    "{why}; create it with `rocrepro stack env create {name} PACKAGE...`"
                 ))
             })
         }
@@ -68,9 +68,9 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
                 Unready::Missing(match name {
                     // No command is suggested, because `stack env create` would install PyTorch for CUDA, on which the
                     // cases do not run.
-                    "torch" => format!("no environment has {all}; PyPI has PyTorch for CUDA alone"),
+                    "torch" => format!("no environment contains {all}; PyPI has PyTorch only for CUDA"),
                     _ => format!(
-                        "no environment has {all}; `rocrepro stack env create {name} {words}` makes one"
+                        "no environment contains {all}; create one with `rocrepro stack env create {name} {words}`"
                     ),
                 })
             })
@@ -139,7 +139,7 @@ impl Environment {
             Ok(file) => Ok(file),
             Err(_) if of_stack.is_file() => Ok(of_stack),
             Err(_) => Err(Unready::Missing(format!(
-                "neither this machine nor the stack has the program `{name}`"
+                "program `{name}` found neither on this machine nor in the stack"
             ))),
         }
     }
@@ -183,7 +183,7 @@ fn lacking(spec: &str, with: &[Extra], groups: &[String]) -> Option<String> {
     let missing: Vec<Extra> = wanted.filter(|extra| !with.contains(extra)).collect();
     let Ok(Spec::Debian(release)) = spec.parse() else { return None };
     if let Some(absent) = missing.iter().find(|extra| release.extra(**extra).is_none()) {
-        return Some(format!("`{spec}` comes without {absent}"));
+        return Some(format!("`{spec}` does not contain {absent}"));
     }
     if missing.is_empty() {
         return None;
@@ -191,7 +191,8 @@ fn lacking(spec: &str, with: &[Extra], groups: &[String]) -> Option<String> {
     let bytes = missing.iter().map(|extra| release.size_of(*extra)).sum();
     let (names, size) = (groups.join(","), missing_libraries::mb(bytes));
     Some(format!(
-        "the stack was fetched without all of {names}; `rocrepro stack fetch {spec} --with {names}` adds it (at most {size})"
+        "the stack lacks some of the packages for {names}; `rocrepro stack fetch {spec} --with {names}` adds them \
+         (at most {size})"
     ))
 }
 
@@ -223,7 +224,7 @@ mod tests {
             "{said}"
         );
         assert_eq!(reason(&all, "jax"), "");
-        assert_eq!(reason(&[], "llama"), "`debian:7.2.4` comes without llama");
+        assert_eq!(reason(&[], "llama"), "`debian:7.2.4` does not contain llama");
     }
 
     #[test]

@@ -66,7 +66,9 @@ pub(crate) fn run_printed(
             false => environment.program(session, first)?,
         };
         if !file.is_file() {
-            return Err(Unready::Missing(format!("an empty folder has no `{first}`")));
+            return Err(Unready::Missing(format!(
+                "it starts `{first}`, which an empty folder does not contain"
+            )));
         }
         let launch = Launch {
             file: &file,

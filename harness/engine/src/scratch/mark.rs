@@ -40,7 +40,7 @@ impl Mark {
     pub(super) fn own(folder: &File) -> io::Result<Mark> {
         let pid = std::process::id();
         let started =
-            started(pid)?.ok_or_else(|| io::Error::other("this process is not in /proc"))?;
+            started(pid)?.ok_or_else(|| io::Error::other("cannot find this process in /proc"))?;
         Ok(Mark {
             mark: WORDS.to_owned(),
             pid,
@@ -108,5 +108,7 @@ fn started(pid: u32) -> io::Result<Option<u64>> {
     let after = stat.rsplit_once(')').map(|(_, after)| after);
     let field = after.and_then(|after| after.split_ascii_whitespace().nth(19));
     let ticks = field.and_then(|field| field.parse().ok());
-    ticks.map(Some).ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat has another form")))
+    ticks
+        .map(Some)
+        .ok_or_else(|| io::Error::other(format!("unexpected format of /proc/{pid}/stat")))
 }

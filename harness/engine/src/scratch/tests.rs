@@ -125,7 +125,7 @@ fn rejects_a_folder_that_others_can_write_to() {
     let home = base.path().join(home_name());
     let refused = |why: &str| {
         let error = create_in(base.path(), &Arc::default()).err().expect(why).to_string();
-        assert!(error.contains("is not a folder of this user alone"), "{why}: {error}");
+        assert!(error.contains("is not a folder that only this user can access"), "{why}: {error}");
     };
     fs::create_dir(&home).unwrap();
     fs::set_permissions(&home, fs::Permissions::from_mode(0o777)).unwrap();

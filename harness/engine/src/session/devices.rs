@@ -53,12 +53,12 @@ impl Session {
                     "large-bar=yes" if has == Some(true) => continue,
                     "large-bar=no" if has == Some(false) => continue,
                     "large-bar=yes" if has == Some(false) => {
-                        "the host does not reach all memory of this GPU"
+                        "the host cannot access all memory of this GPU"
                     }
                     "large-bar=no" if has == Some(true) => {
-                        "the host reaches all memory of this GPU"
+                        "the host can access all memory of this GPU"
                     }
-                    _ => "only the emulated device can be set up so",
+                    _ => "only the emulated device has this option",
                 };
                 return Some(format!("needs a device with {option}, and {why}"));
             }
@@ -69,7 +69,7 @@ impl Session {
                 && said != needed
             {
                 return Some(format!(
-                    "needs a device with {option}, and `--device-option {typed}` asks for another"
+                    "needs a device with {option}, but `--device-option {typed}` contradicts it"
                 ));
             }
         }

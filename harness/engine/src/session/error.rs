@@ -14,16 +14,16 @@ pub enum SessionError {
     #[error("{0}")]
     DeviceOptions(String),
     /// Code of untrusted cases would run without confinement.
-    #[error("the exported program of a case from elsewhere would run unconfined")]
+    #[error("the exported program of an untrusted case would run without confinement")]
     Untrusted,
     /// The option applies to GPUs and has no effect on the emulated device.
-    #[error("`{0}` is about GPUs of this machine, and the trials run on the emulated device")]
+    #[error("`{0}` chooses GPUs of this machine, but the trials run on the emulated device")]
     GpuOption(&'static str),
     /// No file descriptor is available.
     #[error("{0}")]
     NoDescriptor(io::Error),
     /// Several GPUs are chosen, but the results of the runs are compared with each other.
-    #[error("{0} GPUs are chosen, and this command compares runs with each other")]
+    #[error("this command compares runs with each other, so it needs one GPU, but {0} are chosen")]
     SeveralGpus(usize),
     /// More trials are to run at the same time than there are GPUs.
     #[error("`--jobs {jobs}`: each chosen GPU ({gpus}) runs one trial at a time")]
@@ -81,13 +81,12 @@ impl FailedOperation for SessionError {
     fn hint(&self) -> Option<String> {
         match self {
             SessionError::Noexec { hint, .. } => Some((*hint).to_owned()),
-            SessionError::SeveralGpus(_) => Some("name one with `--cards`".to_owned()),
+            SessionError::SeveralGpus(_) => Some("choose one with `--cards`".to_owned()),
             SessionError::TooManyJobs { .. } => Some(
-                "leave out `--jobs`; or leave out `--cards`, so that trials share all GPUs"
-                    .to_owned(),
+                "remove `--jobs`, or remove `--cards` so that trials share all GPUs".to_owned(),
             ),
-            SessionError::Untrusted => Some("if you trust it, give `--trust`".to_owned()),
-            SessionError::GpuOption(_) => Some("say `--device gpu`".to_owned()),
+            SessionError::Untrusted => Some("if you trust it, add `--trust`".to_owned()),
+            SessionError::GpuOption(_) => Some("use `--device gpu`".to_owned()),
             SessionError::Replaced { .. } => Some("start the command again".to_owned()),
             _ => None,
         }

@@ -31,7 +31,7 @@ impl fmt::Display for LeftOut {
         let LeftOut { events, bytes } = self;
         write!(
             f,
-            "the worker flooded its event pipe: {events} events of {bytes} bytes were left out"
+            "the worker wrote too many events to its pipe: {events} events of {bytes} bytes were dropped"
         )
     }
 }

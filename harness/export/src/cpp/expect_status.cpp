@@ -5,7 +5,7 @@ template <class Status>
 static bool expect_status(Status status, const char* call, int line, std::initializer_list<Status> right) {
   if (std::find(right.begin(), right.end(), status) != right.end()) return status == Status(0);
   failures++;
-  std::printf("FAIL: %s returned %s; expected was", function_of(call).c_str(), name_of(status).c_str());
+  std::printf("FAIL: %s returned %s; expected", function_of(call).c_str(), name_of(status).c_str());
   for (Status one : right) std::printf(" %s", name_of(one).c_str());
   std::printf(" (line %d)\n", line);
   std::fflush(stdout);

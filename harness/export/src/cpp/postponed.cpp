@@ -1,4 +1,4 @@
-// Planted: calls that are made only after the next graph launch.
+// Injected fault: calls that are made only after the next graph launch.
 static std::vector<std::function<void()>> postponed;
 
 static void make_postponed() {

@@ -4,7 +4,7 @@
 template <class Status>
 static void require(Status status, const char* call, int line) {
   if (status == Status(0)) return;
-  std::printf("FAIL: %s returned %s; expected was success (line %d)\n", function_of(call).c_str(),
+  std::printf("FAIL: %s returned %s; expected success (line %d)\n", function_of(call).c_str(),
               name_of(status).c_str(), line);
   std::exit(1);
 }

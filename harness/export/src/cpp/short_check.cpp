@@ -1,7 +1,7 @@
 // Ends the program where a call does not answer what is right.
 #define CHECK(call, right)                                                                               \
   if (const auto status = (call); status != (right)) {                                                   \
-    std::printf("FAIL: %s returned %s; expected was %s (line %d)\n", #call, name_of(status).c_str(), #right, \
+    std::printf("FAIL: %s returned %s; expected %s (line %d)\n", #call, name_of(status).c_str(), #right, \
                 __LINE__);                                                                               \
     std::exit(1);                                                                                        \
   }

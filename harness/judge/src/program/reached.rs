@@ -53,7 +53,8 @@ pub(crate) fn astray(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     let first = all.next()?;
     let second = all.find(|hip| hip.build_id != first.build_id)?;
     let why = format!(
-        "processes of the program ran on two builds of HIP, `{}` and `{}`, so the result belongs to neither",
+        "processes of the program used two builds of HIP, `{}` and `{}`, so the result cannot be attributed to one \
+         build",
         first.path, second.path
     );
     Some(Outcome::no_verdict("stack", why))
@@ -65,16 +66,16 @@ pub(crate) fn never(seen: &ProgramSeen<'_>) -> Option<Outcome> {
         return None;
     }
     let hip = seen.witnesses.iter().find_map(Witness::hip)?;
-    let why = format!("the program loaded `{}` and never reached the device", hip.path);
+    let why = format!("the program loaded `{}` but never used the device", hip.path);
     Some(Outcome::no_verdict("device", why).with([hint_path()]))
 }
 
 fn hint_path() -> String {
-    "Hint: a library that loads its own libhsa-runtime64 by path cannot be redirected; load it by its name".to_owned()
+    "Hint: load libhsa-runtime64 by its name; a library that loads its own copy by path cannot be redirected".to_owned()
 }
 
 fn hint_newer() -> String {
-    "Hint: use an older version of the package that brings ROCm, or a newer rocrepro".to_owned()
+    "Hint: use an older version of the package that contains ROCm, or a newer rocrepro".to_owned()
 }
 
 /// Returns the name of the HSA function that the loader did not find, from the program's messages and output.

@@ -9,7 +9,7 @@ family! { blas
     /// Queries the algorithms for one matrix product. The returned value is the number of algorithms.
     BlasltHeuristic { handle: Name as uses(Blaslt), problem: MatmulProblem as plain }
         verb: by_hand blaslt_heuristic [handle, dtype, m, n, k, transpose, bias]
-            "ask for matmul algorithms; gives their number";
+            "query matmul algorithms; returns their number";
         makes: [
             "hipblasLtMatmulAlgoGetHeuristic",
             "hipblasLtMatmulDescCreate",

@@ -16,14 +16,14 @@ family! { capture
     /// Sets the capture mode of the calling host thread. The returned value is the previous mode.
     ExchangeCaptureMode { mode: CaptureMode as choice }
         verb: value exchange_capture_mode
-            "set what this host thread may do while others capture, and give the mode before";
+            "set the capture mode of this host thread, and return the previous mode";
         makes: ["hipThreadExchangeStreamCaptureMode"];
         in_capture: Now; by_hand: []; gives: Word(&["global", "thread_local", "relaxed"]); effect: nothing;
         words: ("exchange of the capture mode"); cpp: Graph;
 
     /// Queries the capture state of a stream. The returned value is `none`, `active` or `invalidated`.
     IsCapturing { stream: Name as uses(Stream) }
-        verb: value is_capturing "give a stream's capture status: none, active or invalidated";
+        verb: value is_capturing "return a stream's capture status: none, active or invalidated";
         makes: ["hipStreamIsCapturing"];
         in_capture: Now; by_hand: []; gives: Word(&["none", "active", "invalidated"]); effect: nothing;
         words: ("capture status of {stream}"); cpp: Graph;

@@ -9,7 +9,7 @@ family! { copies
         stream: Name as uses(Stream),
     }
         verb: by_hand copy [to, from, bytes, to_offset, from_offset, api, stream, graph]
-            "copy a flat range; with `graph`, a node of that graph does it";
+            "copy a flat range; with `graph`, as a node of that graph";
         makes: { |plan| (api, plan.ends_on_host(from, to)) => {
             (CopyApi::Memcpy, _) => ["hipMemcpy"],
             (CopyApi::MemcpyAsync, _) => ["hipMemcpyAsync"],
@@ -70,8 +70,8 @@ family! { copies
         verb: by_hand copy_3d [
             to, to_pitch, to_rows, to_at, from, from_pitch, from_rows, from_at, width, height, depth, async, stream
         ]
-            "copy a box between buffers that are slices of rows; pitches and width in bytes, `rows` for each slice, and where \
-             the box begins in each as byte, row and slice";
+            "copy a box between buffers that are slices of rows; pitches and width in bytes, `rows` for each slice, \
+             and the start of the box in each as byte, row and slice";
         makes: { |_plan| asynchronous => {
             false => ["hipMemcpy3D"],
             true => ["hipMemcpy3DAsync"],
@@ -97,8 +97,8 @@ family! { copies
         stream: Name as uses(Stream),
     }
         verb: by_hand set_rows [to, pitch, rows, at, value, width, height, depth, async, stream]
-            "set rows to a byte, or with `depth` a box in slices of `rows` rows each; pitch and width in bytes, and where \
-             it begins as byte, row and slice";
+            "set rows to a byte, or with `depth` a box in slices of `rows` rows each; pitch and width in bytes, and \
+             the start of the box as byte, row and slice";
         makes: { |_plan| (depth.is_some(), asynchronous) => {
             (false, false) => ["hipMemset2D"],
             (false, true) => ["hipMemset2DAsync"],
@@ -127,7 +127,7 @@ family! { copies
         stream: Name as uses(Stream),
     }
         verb: by_hand set [to, value, words, bytes, offset, async, stream, graph]
-            "set bytes to a value, or 32-bit `words`; with `graph`, a node of that graph does it";
+            "set bytes to a value, or 32-bit `words`; with `graph`, as a node of that graph";
         makes: { |_plan| (words, asynchronous) => {
             (true, false) => ["hipMemsetD32"],
             (true, true) => ["hipMemsetD32Async"],

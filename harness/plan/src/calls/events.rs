@@ -58,7 +58,7 @@ family! { events
         words: ("sync of event {event}"); cpp: Function("hipEventSynchronize({event})");
 
     EventQuery { event: Name as uses(Event) }
-        verb: value query_event "ask whether an event has happened";
+        verb: value query_event "query whether an event has completed";
         makes: ["hipEventQuery"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("query of event {event}"); cpp: Function("hipEventQuery({event})");
@@ -66,8 +66,8 @@ family! { events
     /// Measures the time between two events. The returned value is in microseconds, rounded to a whole number.
     EventElapsed { start: Name as uses(Event), end: Name as uses(Event) }
         verb: keys elapsed
-            "give the microseconds between two events, which are made with timing; `gives: steady` fails if longer than 20 x the \
-             trial's first steady interval + 1 s";
+            "return the microseconds between two events, which are created with timing; `gives: steady` fails if \
+             longer than 20 x the trial's first steady interval + 1 s";
         makes: ["hipEventElapsedTime"];
         in_capture: Now; by_hand: []; gives: Number(&[FirstValueCheck::Steady]); effect: nothing;
         words: ("time from {start} to {end}"); cpp: Stream;

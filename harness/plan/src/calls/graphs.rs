@@ -3,8 +3,8 @@ family! { graphs
     /// Creates a graph, then adds `nodes` empty nodes, each after the previous one.
     EmptyGraph { graph: Name as makes(Graph), nodes: u32 as number }
         verb: keys empty_graph
-            "make a graph of this many empty nodes in a chain; calls with its name as `graph` add a node \
-             behind the last one";
+            "create a graph with a chain of this many empty nodes; calls with this graph as `graph` add a node after \
+             the last one";
         makes: ["hipGraphAddEmptyNode", "hipGraphCreate"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: EmptyGraph(graph) };
         words: ("graph of {nodes} empty nodes"); cpp: Graph;
@@ -19,7 +19,7 @@ family! { graphs
 
     /// Queries the nodes of a graph. The returned value is the number of nodes.
     GraphNodeCount { graph: Name as uses(Graph) }
-        verb: value node_count "give the number of nodes of a graph";
+        verb: value node_count "return the number of nodes of a graph";
         makes: ["hipGraphGetNodes"];
         in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: LookAt(graph) };
         words: ("node count of {graph}"); cpp: Function("hipGraphGetNodes({graph}, nullptr, &{nodes: size_t})");
@@ -27,34 +27,34 @@ family! { graphs
     /// Adds a node that executes the current nodes of the graph `child`. The node follows the last node of `graph`,
     /// which [`EmptyGraph`](Call::EmptyGraph) created.
     GraphAddChild { graph: Name as uses(Graph), child: Name as uses(Graph) }
-        verb: keys child_graph "add a node that does all that the graph `child` does, behind the last one";
+        verb: keys child_graph "add a child graph node for the graph `child` after the last node";
         makes: ["hipGraphAddChildGraphNode"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: AddChild { graph, child } };
         words: ("{child} as a node of {graph}"); cpp: Graph;
 
     GraphClone { clone: Name as makes(Graph), graph: Name as uses(Graph) }
-        verb: keys clone_graph "make a copy of a graph as it is now";
+        verb: keys clone_graph "clone a graph in its current state";
         makes: ["hipGraphClone"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: Clone { clone, graph } };
         words: ("clone of {graph}"); cpp: Function("hipGraphClone(&{clone}, {graph})");
 
     /// Queries the root nodes of a graph. The returned value is the number of root nodes.
     GraphRootCount { graph: Name as uses(Graph) }
-        verb: value root_count "give the number of nodes of a graph that wait for no other";
+        verb: value root_count "return the number of nodes of a graph that have no predecessor";
         makes: ["hipGraphGetRootNodes"];
         in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: LookAt(graph) };
         words: ("root count of {graph}"); cpp: Function("hipGraphGetRootNodes({graph}, nullptr, &{roots: size_t})");
 
     /// Queries the edges of a graph. The returned value is the number of edges.
     GraphEdgeCount { graph: Name as uses(Graph) }
-        verb: value edge_count "give the number of edges between the nodes of a graph";
+        verb: value edge_count "return the number of edges between the nodes of a graph";
         makes: ["hipGraphGetEdges"];
         in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: LookAt(graph) };
         words: ("edge count of {graph}");
         cpp: Function("hipGraphGetEdges({graph}, nullptr, nullptr, &{edges: size_t})");
 
     GraphInstantiate { exec: Name as makes(Exec), graph: Name as uses(Graph) }
-        verb: keys instantiate "make an executable graph";
+        verb: keys instantiate "create an executable graph";
         makes: ["hipGraphInstantiate"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: Instantiate { exec, graph } };
         words: ("instantiation of {exec}"); cpp: Graph;

@@ -15,8 +15,9 @@ family! { hip
     /// the text that it returns in place of a status.
     Hip { function: Name as plain, args: Vec<HipArg> as given(function) }
         verb: by_hand hip [call, args]
-            "call a function of libamdhip64 from the table; `gives` refers to the first value that it returns. Of the \
-             faults injected at calls, those for copies and launches do not apply; those that name a call or concern a stated answer do";
+            "call a function of libamdhip64 from the table; `gives` refers to the first value that the function \
+             returns. Faults at calls apply if they name a call or concern a stated value; faults of copies and \
+             launches do not apply";
         makes: { |_plan| (crate::hip::called(function), &[]) };
         in_capture: hip::in_capture(function, args); by_hand: [];
         gives: Anything;
@@ -38,11 +39,11 @@ family! { hip
         against: Option<Name> as maybe(Value),
     }
         verb: by_hand hip_value [of, at, type, against]
-            "give what a `hip` step has put under a name, or how it compares with another such value: `same`, `less`, `more` \
-             or `other`";
+            "return a value that a `hip` step stored under a name, or how the value compares with another one: \
+             `same`, `less`, `more` or `other`";
         makes: ["host look at a value"];
         in_capture: Now; by_hand: []; gives: Anything; effect: nothing;
-        words: ("look at what {function} gave as {of}"); cpp: Hip;
+        words: ("value {of} of {function}"); cpp: Hip;
 }
 
 pub(super) fn named<'a>(args: &'a [HipArg], function: &str, see: &mut dyn FnMut(Named<'a>)) {

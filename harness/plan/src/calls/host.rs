@@ -6,7 +6,7 @@ family! { host
     /// pattern differs between all fills of a trial, so that wrong bytes can be traced to one of them.
     Fill { buffer: Name as writes(Host), stamp: u32 as plain }
         verb: by_hand fill [buffer, numbers]
-            "write a fresh pattern from the host, or small whole `numbers` of a type";
+            "write a new pattern from the host, or small integers (`numbers`) of a type";
         makes: ["host fill"];
         in_capture: Now; by_hand: []; gives: Nothing;
         effect: {
@@ -38,7 +38,7 @@ family! { host
 
     /// Checks that a host-accessible buffer has the content that the reference model computed.
     Check { buffer: Name as reads(Host) }
-        verb: by_hand check [] "the buffer must hold what program order says";
+        verb: by_hand check [] "the buffer must have the content that follows from program order";
         makes: ["host read"];
         in_capture: Now; by_hand: []; gives: Nothing;
         effect: { memory: Check(buffer), captures: Nothing, order: InTurn, work_stream: NoStream, over: Nothing };

@@ -43,8 +43,8 @@ family! { kernels
         stream: Name as uses(Stream),
     }
         verb: by_hand launch [kernel, args, items, grid, block, shared, cooperative, stream, graph]
-            "launch a kernel; with `graph`, a node of that graph does it. The workgroups of a `cooperative` launch run \
-             at the same time, so that they can wait for each other";
+            "launch a kernel; with `graph`, as a node of that graph. The workgroups of a `cooperative` launch run at the \
+             same time, so that they can wait for each other";
         makes: { |_plan| cooperative => {
             false => ["hipModuleLaunchKernel"],
             true => ["hipModuleLaunchCooperativeKernel"],
@@ -67,11 +67,11 @@ family! { kernels
         variable: bool as flag,
     }
         verb: keys find_symbol
-            "look for a function in a kernel's module, or for a `variable`, which gives its size in bytes";
+            "look up a function in a kernel's module, or a `variable` and return its size in bytes";
         makes: { |_plan| variable => {
             false => ["hipModuleGetFunction"],
             true => ["hipModuleGetGlobal"],
         } };
         in_capture: Now; by_hand: []; gives: Number(&[]); effect: nothing;
-        words: ("look for {symbol}"); cpp: Kernel;
+        words: ("lookup of {symbol}"); cpp: Kernel;
 }

@@ -25,14 +25,14 @@ family! { streams
         words: ("sync of the device"); cpp: Function("hipDeviceSynchronize()");
 
     StreamQuery { stream: Name as uses(Stream) }
-        verb: value query "ask whether a stream is idle";
+        verb: value query "query whether a stream is idle";
         makes: ["hipStreamQuery"];
         in_capture: Refused; by_hand: []; gives: Nothing; effect: nothing;
         words: ("query of stream {stream}"); cpp: Function("hipStreamQuery({stream})");
 
     /// Queries the flags of a stream. The returned value is 1 for a non-blocking stream, else 0.
     StreamGetFlags { stream: Name as uses(Stream) }
-        verb: value stream_flags "give the flags of a stream: 1 where it is non_blocking, else 0";
+        verb: value stream_flags "return the flags of a stream: 1 if it is non_blocking, else 0";
         makes: ["hipStreamGetFlags"];
         in_capture: Now; by_hand: []; gives: Number(&[]); effect: nothing;
         words: ("flags of stream {stream}");
@@ -40,7 +40,7 @@ family! { streams
 
     /// Queries the priority of a stream. The returned value is the priority, 0 if the stream was created without one.
     StreamGetPriority { stream: Name as uses(Stream) }
-        verb: value stream_priority "give the priority of a stream: 0 where it was created without one";
+        verb: value stream_priority "return the priority of a stream: 0 if it was created without a priority";
         makes: ["hipStreamGetPriority"];
         in_capture: Now; by_hand: []; gives: Number(&[]); effect: nothing;
         words: ("priority of stream {stream}");

@@ -171,8 +171,8 @@ impl<'a, B: Bytes> Model<'a, B> {
         let state = &self.states[buffer];
         if !state.unknown.is_empty() {
             let message = format!(
-                "the content of buffer `{buffer}` cannot be known beforehand; compare it with another \
-                 buffer by `equal` or `differ`"
+                "the content of buffer `{buffer}` cannot be computed in advance; compare the buffer with another one \
+                 with `equal` or `differ`"
             );
             return self.report(now.step, message);
         }

@@ -17,7 +17,10 @@ impl<'a, B: Bytes> Model<'a, B> {
             return self.check_buffers(now, [&from.buffer, &to.buffer]);
         }
         if let Some(pitch) = [from_pitch, to_pitch].into_iter().find(|pitch| *pitch < width) {
-            return self.report(now.step, format!("rows of {width} bytes have a pitch of {pitch}"));
+            return self.report(
+                now.step,
+                format!("rows of {width} bytes do not fit into a pitch of {pitch} bytes"),
+            );
         }
         let at = |place: &Place, pitch: u64, row: u64| Place {
             buffer: place.buffer.clone(),
@@ -104,12 +107,15 @@ impl<'a, B: Bytes> Model<'a, B> {
     ) -> bool {
         let (Box3d { buffer, pitch, rows, .. }, [x, y, _]) = (of, of.at);
         if x.saturating_add(width) > *pitch {
-            let message = format!("rows of {width} bytes from byte {x} have a pitch of {pitch}");
+            let message = format!(
+                "rows of {width} bytes from byte {x} on do not fit into a pitch of {pitch} bytes"
+            );
             self.report(now.step, message);
             return false;
         }
         if depth > 1 && y.saturating_add(height) > *rows {
-            let message = format!("{height} rows from row {y} are more than the {rows} of a slice");
+            let message =
+                format!("{height} rows from row {y} on do not fit into the {rows} rows of a slice");
             self.report(now.step, message);
             return false;
         }

@@ -48,7 +48,7 @@ fn for_each_plan(check: impl Fn(&Plan) -> Result<(), TestCaseError>) {
 
 /// Message with which the model rejects a check of a buffer that contains unknown bytes, even if only a part is
 /// unknown.
-const UNKNOWN: &str = "cannot be known beforehand";
+const UNKNOWN: &str = "cannot be computed in advance";
 
 #[test]
 fn reference_equals_bytewise_execution() {

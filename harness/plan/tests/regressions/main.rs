@@ -52,7 +52,7 @@ fn rejects_mixing_captures_and_outside_work() {
     refused(vec![begin("s"), begin("s"), end("s")], 2, "`s` is already captured");
     refused(vec![begin("s"), record("e", "s"), wait("default", "e"), end("s")], 3, "null stream");
     let two = |last: Call| vec![begin("s"), begin("t"), record("e", "s"), last, end("t"), end("s")];
-    refused(two(wait("t", "e")), 4, "`t` is in another capture than event `e`");
+    refused(two(wait("t", "e")), 4, "stream `t` and event `e` belong to different captures");
     accepted(two(wait("s", "e")));
     let outside = vec![record("e", "t"), begin("s"), wait("s", "e"), end("s")];
     refused(outside, 3, "`e` was recorded outside of that capture");
@@ -60,7 +60,7 @@ fn rejects_mixing_captures_and_outside_work() {
     accepted(vec![begin("s"), wait("s", "e"), end("s")]);
     let over =
         |call: Call| vec![begin("s"), record("e", "s"), end("s"), begin("s"), call, end("s")];
-    refused(over(wait("t", "e")), 5, "`e` was recorded in a capture that is over");
+    refused(over(wait("t", "e")), 5, "`e` was recorded in a capture that has ended");
     let ask = |call: Call| vec![begin("s"), record("e", "s"), call, end("s")];
     let e = || "e".to_owned();
     for call in [
@@ -150,7 +150,7 @@ fn captured_steps_lists_steps_during_and_inside_captures() {
 
 #[test]
 fn rejects_checks_of_uninitialised_memory() {
-    let unknown = "cannot be known beforehand";
+    let unknown = "cannot be computed in advance";
     let back = || copy("other", "spare", CopyApi::Memcpy, "default");
     let half = |bytes| set("spare", bytes, "default", false);
     let fresh = || alloc("spare", "default");
@@ -420,12 +420,12 @@ fn rejects_formulas_without_a_unique_result() {
         "for i = 1: the element was already written",
     );
     refused(&[(Some("out[i] = nowhere for i < n"), 0, 3)], "`out[i] = nowhere for i < n`");
-    refused(&[(None, 0, 16)], "cannot be known beforehand");
+    refused(&[(None, 0, 16)], "cannot be computed in advance");
     // The formula writes one half of the buffer, and the content of the other half stays unknown.
-    refused(&[(None, 0, 16), (sum, 0, 8)], "cannot be known beforehand");
+    refused(&[(None, 0, 16), (sum, 0, 8)], "cannot be computed in advance");
     refused(
         &[(None, 0, 16), (Some("out[i] = out[i] for i < n"), 0, 16)],
-        "cannot be known beforehand",
+        "cannot be computed in advance",
     );
 }
 

@@ -107,7 +107,7 @@ fn fill_numbers_initialises_whole_elements_only() {
     assert_eq!(of(64, 64), []);
     assert_eq!(of(62, 60), []);
     let found = of(62, 62);
-    assert!(matches!(&found[..], [(4, text)] if text.contains("cannot be known")), "{found:?}");
+    assert!(matches!(&found[..], [(4, text)] if text.contains("cannot be computed")), "{found:?}");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn hip_functions_write_unknown_bytes_and_read_existing_buffers() {
     };
     // The reference model does not know the content of an array.
     let written = |to: &str| call("hipMemcpyAtoH", vec![place(to), null(), first(), bytes()]);
-    refused(with(written("pinned"), "pinned"), 2, "cannot be known beforehand");
+    refused(with(written("pinned"), "pinned"), 2, "cannot be computed in advance");
     accepted(with(written("pinned"), "other"));
     let read = |from: &str| call("hipMemcpyHtoA", vec![null(), first(), place(from), bytes()]);
     accepted(with(read("pinned"), "pinned"));
@@ -211,7 +211,7 @@ fn kernel_results_of_unknown_inputs_are_unknown() {
     let sum = || add("spare", "dev", "default");
     accepted([seeded(), vec![sum()], looked_at("spare")].concat());
     let unknown = [seeded(), vec![random(), sum()], looked_at("spare")].concat();
-    refused(unknown, 6, "cannot be known beforehand");
+    refused(unknown, 6, "cannot be computed in advance");
     // The arguments of the kernel are wrong: an address in place of a number, or one number too many.
     for change in [
         |args: &mut Vec<Arg>| args[2] = args[1].clone(),

@@ -101,8 +101,8 @@ impl InvalidVariant {
     /// Returns the label with which a table marks failures that have this reason.
     pub fn mark(self) -> &'static str {
         match self {
-            InvalidVariant::Elsewhere => "own: fails elsewhere too",
-            InvalidVariant::Answer => "own: states an answer",
+            InvalidVariant::Elsewhere => "own: also fails elsewhere",
+            InvalidVariant::Answer => "own: expects a removed result",
             InvalidVariant::Kernel => "own: kernel out of bounds",
         }
     }

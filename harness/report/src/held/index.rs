@@ -183,7 +183,7 @@ impl RunIndex {
 }
 
 fn changed() -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, "the file was changed while it was read")
+    io::Error::new(ErrorKind::InvalidData, "the file changed while it was being read")
 }
 
 /// A line that is not valid in a record file.

@@ -58,7 +58,7 @@ impl Issue {
         let note = match cut {
             [] => String::new(),
             cut => format!(
-                "\n\nLeft out of this address, to be pasted from the report: {}.",
+                "\n\nNot included in this URL, please paste from the report: {}.",
                 cut.join(", ")
             ),
         };

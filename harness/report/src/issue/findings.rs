@@ -160,7 +160,7 @@ impl Control {
             Likeness::Same => format!("`{signature}`"),
             Likeness::Different => format!("another failure: `{signature}`"),
             Likeness::Unknown => {
-                format!("`{signature}`, an exit status alone: not known to be the same failure")
+                format!("`{signature}`, only an exit status, so perhaps another failure")
             }
         }
     }

@@ -42,7 +42,7 @@ pub fn home(record: &Record, libraries: &[Library]) -> Home {
         form: Form::RocmLibraries,
     };
     if let Some((_, component, _)) = PREFIXES.iter().find(|(prefix, ..)| api.starts_with(prefix)) {
-        return of(component, format!("the failing call, `{api}`, is one of {component}"));
+        return of(component, format!("the failing call, `{api}`, belongs to {component}"));
     }
     let runtime =
         |component, why| Home { repository: "ROCm/rocm-systems", component, why, form: Form::Rocm };
@@ -50,8 +50,7 @@ pub fn home(record: &Record, libraries: &[Library]) -> Home {
         return Home {
             repository: "ROCm/llvm-project",
             component: "llvm-project",
-            why: "hipRTC refused to compile a kernel; the compiler is a project of its own"
-                .to_owned(),
+            why: "hipRTC rejected a kernel; the compiler is a separate project".to_owned(),
             form: Form::Rocm,
         };
     }
@@ -60,13 +59,13 @@ pub fn home(record: &Record, libraries: &[Library]) -> Home {
             PREFIXES.iter().find(|(_, _, l)| l.is_some_and(|l| libraries.contains(&l)))
     {
         let why = format!(
-            "the wrong bytes come from a program that calls {component}; should the same calls without it fail too, the \
-             runtime is the place (ROCm/rocm-systems)"
+            "the wrong bytes come from a program that calls {component}; if the same calls also fail without it, file \
+             against ROCm/rocm-systems"
         );
         return of(component, why);
     }
     if record.outcome.signature.contains("__amd_rocclr_") {
-        let why = "the fault is in a kernel that the HIP runtime brings along (`__amd_rocclr_*`)";
+        let why = "the fault is in a kernel of the HIP runtime (`__amd_rocclr_*`)";
         return runtime("clr", why.to_owned());
     }
     let called = if libraries.is_empty() {
@@ -75,8 +74,10 @@ pub fn home(record: &Record, libraries: &[Library]) -> Home {
         "no library call is involved in the failure"
     };
     let why = match api {
-        "" | "host read" | "host fill" => format!("{called}, and what it read back is wrong"),
-        api => format!("the failing call, `{api}`, is one of the HIP runtime; {called}"),
+        "" | "host read" | "host fill" => {
+            format!("{called}, and the data that it read back is wrong")
+        }
+        api => format!("the failing call, `{api}`, belongs to the HIP runtime; {called}"),
     };
     runtime("clr", why)
 }

@@ -10,7 +10,7 @@ pub(super) fn duplicates(findings: &Findings) -> Option<String> {
     let own = unique(findings.record.upstream.iter().cloned());
     if !own.is_empty() {
         let links: Vec<_> = own.iter().map(|issue| link(issue)).collect();
-        lines.push(format!("The test was written for {}.", links.join(", ")));
+        lines.push(format!("This test was written for {}.", links.join(", ")));
     }
     let windows = unique(findings.duplicates.iter().map(|duplicate| window(&duplicate.known)));
     for known in windows {
@@ -25,10 +25,13 @@ pub(super) fn duplicates(findings: &Findings) -> Option<String> {
                 }
             })
             .collect();
-        lines.push(format!("Known with the same signature: {known}, in {}.", cases.join(", ")));
+        lines.push(format!(
+            "Known failure with the same signature: {known}, in {}.",
+            cases.join(", ")
+        ));
     }
     (!lines.is_empty()).then(|| {
         let lines: Vec<_> = lines.iter().map(|line| format!("* {line}")).collect();
-        format!("#### Possibly the same\n\n{}", lines.join("\n"))
+        format!("#### Possible duplicates\n\n{}", lines.join("\n"))
     })
 }

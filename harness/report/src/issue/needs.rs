@@ -16,7 +16,7 @@ use crate::{
 pub(super) fn minimised(findings: &Findings) -> Option<String> {
     let found = findings.minimised.as_ref()?;
     let mut text = format!(
-        "#### What the failure needs\n\nReduced from {} to {} in {}.",
+        "#### Minimal conditions of the failure\n\nReduced from {} to {} in {}.",
         found.calls_before,
         count(found.calls_after, "call"),
         count(found.runs, "run")
@@ -32,7 +32,7 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
     };
     if !tested.is_empty() {
         text.push_str(
-            "\n\n| element | with | without, and what failed instead |\n| --- | --- | --- |",
+            "\n\n| element | failures with it | failures without it, and other failures |\n| --- | --- | --- |",
         );
     }
     for needed in &tested {
@@ -41,8 +41,9 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
     }
     if !tested.is_empty() {
         text.push_str(
-            "\n\nThe numbers are failures of runs of the smaller case with and without it. A case without it counts as failing only where \
-             it comes to the same call and fails there in the same way, and passes where the case itself does.",
+            "\n\nThe numbers are failures of all runs of the smaller case, with and without the element. A case \
+             without the element counts as failing only if it fails in the same way at the same call, and passes on \
+             the configuration on which the case itself passes.",
         );
     }
     let met = tested.iter().flat_map(|needed| &needed.instead);
@@ -50,7 +51,8 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
     text.push_str(&own(findings, found, &whys));
     if found.elements.iter().any(Needed::makes_it_more_frequent) {
         text.push_str(
-            "\n\nWithout an element that has failures in the last column too, it comes less often; such elements were kept.",
+            "\n\nSome elements have failures in the last column, too. Without them the failure is rarer, so they were \
+             kept.",
         );
     }
     // Groups of calls, and replacements of calls, are left out, because the single calls are listed too.
@@ -65,11 +67,13 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
     let refused = refused.into_iter().map(|(why, elements)| {
         let rule = rule(why);
         (
-            format!("Not tried without these, as rocrepro refuses the case that is left ({rule})"),
+            format!(
+                "Not tried without these, because rocrepro rejects the remaining case ({rule})"
+            ),
             elements,
         )
     });
-    let open = ("Whether these are needed was not tried".to_owned(), open);
+    let open = ("Not tried without these".to_owned(), open);
     for (what, elements) in refused.chain([open]) {
         let single = elements.into_iter().filter(|needed| single(&needed.what));
         let names = unique(single.map(named));
@@ -88,16 +92,15 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
             "\n\nSome smaller variants failed in another way: {}. {}",
             others.join(", "),
             match found.passes {
-                Some(_) => "They passed in one run each where the case passes.",
-                None => "That may be the variant's own doing and no bug.",
+                Some(_) =>
+                    "Each of them passed in one run on the configuration on which the case passes.",
+                None => "The variants themselves may be wrong, so this may not be a bug of ROCm.",
             }
         );
     }
     let program = findings.program.as_ref().and_then(|program| program.exported.as_ref());
     if program.is_some_and(|exported| exported.tries.is_some_and(|tries| tries > 0)) {
-        text.push_str(
-            "\n\nThe program was then shortened on its own, by compiling and running it.",
-        );
+        text.push_str("\n\nThe program was then shortened further, by compiling and running it.");
     }
     Some(text)
 }
@@ -126,19 +129,17 @@ fn own(findings: &Findings, found: &Minimised, whys: &BTreeSet<InvalidVariant>) 
     }
     let why = |why: &InvalidVariant| match (why, &found.passes) {
         (InvalidVariant::Elsewhere, Some(passes)) if findings.planted.is_empty() => {
-            format!("it fails on {} too, where the case passes", place(&passes.on))
+            format!("it also fails on {}, where the case passes", place(&passes.on))
         }
-        (InvalidVariant::Elsewhere, _) => "it fails without the injected fault too".to_owned(),
+        (InvalidVariant::Elsewhere, _) => "it also fails without the injected fault".to_owned(),
         (InvalidVariant::Answer, _) => {
-            "it states an answer that may rest on what was left out".to_owned()
+            "it expects a result that may depend on a removed call".to_owned()
         }
-        (InvalidVariant::Kernel, _) => {
-            "a kernel of its own touches memory that it may not".to_owned()
-        }
+        (InvalidVariant::Kernel, _) => "its own kernel accesses memory out of bounds".to_owned(),
     };
     let whys: Vec<_> = whys.iter().map(why).collect();
     format!(
-        " A failure marked as own is not counted, as the smaller case may itself be wrong ({}).",
+        " A failure marked as own is not counted, because the smaller case itself may be wrong ({}).",
         whys.join(", or ")
     )
 }

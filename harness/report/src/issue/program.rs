@@ -105,25 +105,23 @@ pub(super) fn symptom(record: &Record) -> String {
         phase => format!(" in phase `{phase}`"),
     };
     match (outcome.kind, part(0), part(1), part(2)) {
-        (Kind::WrongData, _, "output", "missing") => {
-            "the output lacks what it must have".to_owned()
-        }
-        (Kind::WrongData, _, "output", _) => "the output has what it may not have".to_owned(),
+        (Kind::WrongData, _, "output", "missing") => "the output lacks a required text".to_owned(),
+        (Kind::WrongData, _, "output", _) => "the output contains a forbidden text".to_owned(),
         (Kind::WrongData, _, name, "zero") => format!("`{name}` is zero"),
         (Kind::WrongData, _, name, "nan") => format!("`{name}` is NaN"),
-        (Kind::WrongData, _, name, "stale") => format!("`{name}` holds what was there before"),
+        (Kind::WrongData, _, name, "stale") => format!("`{name}` holds its previous content"),
         (Kind::WrongData, _, name, "poison") => {
             format!("`{name}` holds data that was never computed")
         }
-        (Kind::WrongData, _, name, "shape") => format!("`{name}` has another shape"),
+        (Kind::WrongData, _, name, "shape") => format!("`{name}` has a wrong shape"),
         (Kind::WrongData, _, name, "false") => format!("`{name}` does not hold"),
         (Kind::WrongData, _, name, _) => format!("`{name}` is wrong"),
         (Kind::ApiError, "exit", status, _) => {
             format!("the program ends with exit status {status}")
         }
-        (Kind::ApiError, "exception", name, _) => format!("the program ends by {name}"),
+        (Kind::ApiError, "exception", name, _) => format!("the program ends with {name}"),
         (Kind::ApiError, _, name, status) => format!("`{name}` answers {status}"),
-        (Kind::CompileError, ..) => "the compiler refuses the program".to_owned(),
+        (Kind::CompileError, ..) => "the compiler rejects the program".to_owned(),
         (Kind::Crash, ..) => match record.exit {
             judge::End::Signalled { signal } => {
                 format!("the program dies of {}{during}", judge::signal(signal))
@@ -135,24 +133,27 @@ pub(super) fn symptom(record: &Record) -> String {
         (Kind::TeardownCrash, ..) => "the program crashes after its work is done".to_owned(),
         (Kind::LibraryExit, ..) => format!("the program ends before it is done{during}"),
         (Kind::Leak, _, "process", _) => "the program leaves processes behind".to_owned(),
-        (Kind::Leak, _, name, _) => format!("`{name}` is not given back"),
+        (Kind::Leak, _, name, _) => format!("`{name}` is not freed"),
         _ => outcome.signature.clone(),
     }
 }
 
 pub(super) fn expected(outcome: &Outcome) -> String {
     let name = outcome.signature.split(':').nth(1).unwrap_or_default();
-    let right = outcome.summary.split_once("right would be ").map(|(_, right)| right);
+    let right = outcome.summary.rsplit_once(", expected ").map(|(_, right)| right);
     match (outcome.kind, right) {
         (Kind::WrongData, _) if name == "output" => {
-            "The program prints what it must, and nothing that it may not.".to_owned()
+            "The program prints all required texts and no forbidden text.".to_owned()
         }
-        (Kind::ApiError, Some(right)) => format!("`{name}` answers {right}."),
+        (Kind::ApiError, Some(right)) if !outcome.signature.starts_with("exception:") => {
+            format!("`{name}` answers {right}.")
+        }
         (Kind::WrongData, _) => format!("The check `{name}` of the program holds."),
         (Kind::MemoryFault, _) => {
-            "Kernels touch only what is theirs, in an order that something enforces.".to_owned()
+            "Kernels access only their own memory, and all conflicting accesses are ordered."
+                .to_owned()
         }
-        (Kind::Leak, _) if name != "process" => format!("`{name}` is given back."),
+        (Kind::Leak, _) if name != "process" => format!("`{name}` is freed."),
         (Kind::CompileError, _) => "The program compiles.".to_owned(),
         (Kind::Hang, _) => "The program finishes.".to_owned(),
         _ => "The program finishes with the expected exit status.".to_owned(),
@@ -163,18 +164,21 @@ pub(super) fn expected(outcome: &Outcome) -> String {
 pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
     let mut text = format!("The program is `{file}`");
     text.push_str(match (own.text_is_whole, own.in_case) {
-        (true, true) => ", below and in the case at the end; line numbers are those of the case.",
-        (true, false) => ", whole below.",
-        (false, _) => "; its text is not part of this report.",
+        (true, true) => {
+            ", printed below and in the case at the end; line numbers refer to the case."
+        }
+        (true, false) => ", printed below.",
+        (false, _) => ", which this report does not include.",
     });
     if let Some(found) = &findings.shortened {
         let _ = write!(
             text,
-            " `rocrepro minimise` shortened it from {} to {}: every line was left out without which it still failed in the same way{}.",
+            " `rocrepro minimise` shortened it from {} to {}: it removed every line without which the program \
+             still failed in the same way{}.",
             count(found.lines_before, "line"),
             found.lines,
             match &found.passes {
-                Some(place) => format!(" and passed {place}"),
+                Some(place) => format!(" and still passed {place}"),
                 None => String::new(),
             }
         );
@@ -185,21 +189,21 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
     if let Some(helper) = own.helper {
         let _ = write!(
             text,
-            " It says what it checks by `{helper}` of rocrepro (one file without dependencies, in `harness/cli/program`), which \
-             prints each check where it is started plainly."
+            " It checks its results with `{helper}` of rocrepro (one file without dependencies, in \
+             `harness/cli/program`), which prints each check if the program is started directly."
         );
     }
     let _ = write!(
         text,
-        "\n\nPlainly, where ROCm and a GPU are:\n\n{}",
+        "\n\nTo run it directly, on a machine with ROCm and a GPU:\n\n{}",
         fenced("sh", &own.plainly.join("\n"))
     );
     if let Some(run) = &own.as_printed {
         let _ = write!(text, "\n\n{}", as_printed(run));
     }
     let how = match findings.record.device.emulated {
-        true => "On the emulated device, as it was run for this report; no GPU is needed",
-        false => "As it was run for this report",
+        true => "To run it on the emulated device, as for this report (no GPU is needed)",
+        false => "To run it as for this report",
     };
     let _ = write!(text, "\n\n{how}:\n\n{}", fenced("sh", &own.again.join("\n")));
     let rate = findings.rate;
@@ -228,7 +232,7 @@ fn as_printed(run: &AsPrinted) -> String {
         End::Exited(status) => format!("it ended with exit status {status}"),
         End::Signalled { signal } => format!("it died of {}", judge::signal(*signal)),
         End::TimedOut { .. } => "it hung and was killed".to_owned(),
-        _ => "its end is not known".to_owned(),
+        _ => "it is unknown how it ended".to_owned(),
     };
     let last = match last.as_str() {
         "" => " without output".to_owned(),
@@ -237,17 +241,18 @@ fn as_printed(run: &AsPrinted) -> String {
     let how =
         if *fails_alike { "it failed as described" } else { "**it did not fail as described**" };
     format!(
-        "The program was run once exactly so, in an empty folder on the stack and device of this report, and {how}: {end}{last}."
+        "The program was run once with exactly these commands, in an empty folder, on the stack and device of this \
+         report, and {how}: {end}{last}."
     )
 }
 
 /// Describes the interpreter and the Python packages with which the program ran. `None` if they are unknown.
 pub(super) fn packages(record: &Record) -> Option<String> {
     let program = record.program.as_ref()?;
-    let runs_on = program.runs_on.as_ref().map(|it| format!("What ran the program: {it}."));
+    let runs_on = program.runs_on.as_ref().map(|it| format!("Interpreter of the program: {it}."));
     let packages = (!program.packages.is_empty()).then(|| {
         let n = count(program.packages.len(), "Python package");
-        format!("{n} in its environment: {}.", program.packages.join(", "))
+        format!("{n} in the environment of the program: {}.", program.packages.join(", "))
     });
     let parts: Vec<String> = runs_on.into_iter().chain(packages).collect();
     (!parts.is_empty()).then(|| parts.join(" "))
@@ -267,7 +272,7 @@ pub(super) fn home(record: &Record) -> Home {
         return Home {
             repository: "ROCm/rocm-libraries",
             component: library,
-            why: format!("the kernel is one of {library}, by `{mark}` in its name"),
+            why: format!("the kernel belongs to {library}, because its name contains `{mark}`"),
             form: Form::RocmLibraries,
         };
     }
@@ -281,18 +286,18 @@ pub(super) fn home(record: &Record) -> Home {
     let mut names = packages.map(|package| package.split("==").next().unwrap_or_default());
     match outcome.kind {
         Kind::CompileError => {
-            runtime("llvm-project", "ROCm/llvm-project", "the compiler refuses the program")
+            runtime("llvm-project", "ROCm/llvm-project", "the compiler rejects the program")
         }
         Kind::WrongData if names.any(|name| name == "triton") => Home {
             repository: "triton-lang/triton",
             component: "Triton",
-            why: "the numbers are wrong, and Triton, of PyPI, compiled the kernels with a compiler of its own".to_owned(),
+            why: "the numbers are wrong, and Triton (from PyPI) compiled the kernels with its own compiler".to_owned(),
             form: Form::Triton,
         },
         _ => runtime(
             "clr",
             "ROCm/rocm-systems",
-            "nothing in the results names a library above the HIP runtime; file it elsewhere if you know better",
+            "the results do not point to a library above the HIP runtime; file it elsewhere if you know better",
         ),
     }
 }
@@ -331,7 +336,7 @@ mod tests {
         check(
             Kind::ApiError,
             "api-error:launch:hipSuccess",
-            "launch: answers hipSuccess, right would be hipErrorNoBinaryForGpu",
+            "launch: answers hipSuccess, expected hipErrorNoBinaryForGpu",
             "`launch` answers hipSuccess",
             "`launch` answers hipErrorNoBinaryForGpu.",
         );
@@ -341,8 +346,8 @@ mod tests {
             Kind::WrongData,
             "wrong-data:output:missing",
             "",
-            "the output lacks what it must have",
-            "The program prints what it must, and nothing that it may not.",
+            "the output lacks a required text",
+            "The program prints all required texts and no forbidden text.",
         );
     }
 
@@ -368,7 +373,7 @@ mod tests {
         check(&wrong, "triton-lang/triton Triton");
         assert_eq!(
             packages(&wrong).as_deref(),
-            Some("2 Python packages in its environment: numpy==2.0, triton==3.9.0.")
+            Some("2 Python packages in the environment of the program: numpy==2.0, triton==3.9.0.")
         );
         // A crash does not indicate that the compiler is the cause.
         wrong.outcome.kind = Kind::Crash;

@@ -44,13 +44,12 @@ fn answer(found: &Bisected) -> String {
         (Some(a), Some(b)) => {
             let _ = write!(text, "{good}: **{a}**. {bad}: **{b}**.");
         }
-        (None, Some(_)) => {
-            text.push_str("Every build that could be tested has it: not a regression within them.")
-        }
+        (None, Some(_)) => text
+            .push_str("Every tested build fails, so the failure is not a regression between them."),
         (Some(up_to), None) => {
-            let _ = write!(text, "No build that could be tested has it up to {up_to}.");
+            let _ = write!(text, "No tested build up to {up_to} fails.");
         }
-        (None, None) => text.push_str("No answer."),
+        (None, None) => text.push_str("No result."),
     }
     if let Some(p) = found.confidence.filter(|_| found.band.is_none()) {
         let _ = write!(text, " Confidence {}.", percent(p, f64::floor));
@@ -64,7 +63,7 @@ fn answer(found: &Bisected) -> String {
     }
     if !found.crossed.is_empty() {
         text.push_str(
-            "\n\n| component of the bad build in the good one | failures |\n| --- | --- |",
+            "\n\n| good build with this component of the bad build | failures |\n| --- | --- |",
         );
         for crossed in &found.crossed {
             let shown = crossed.why.clone().unwrap_or_else(|| crossed.rate.to_string());

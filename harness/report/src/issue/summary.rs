@@ -37,7 +37,7 @@ pub fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) ->
     }
     if let Some(mistake) = &findings.mistake {
         text.push_str(&format!(
-            "  look first  {}: the case's own kernel is the first suspect, not ROCm\n              {}\n",
+            "  look first  {}: the case's own kernel is the most likely cause, not ROCm\n              {}\n",
             mistake.found, mistake.again
         ));
     }
@@ -75,7 +75,7 @@ pub fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) ->
     if !missing.is_empty() {
         let out = folder.display();
         text.push_str(&format!(
-            "  would gain from `rocrepro {} --out {out}`\n",
+            "  could be improved by `rocrepro {} --out {out}`\n",
             missing.join("`, `")
         ));
     }
@@ -86,7 +86,7 @@ pub fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) ->
         text.push_str(&format!("\n{}\n", link.url));
         if !link.cut.is_empty() {
             text.push_str(&format!(
-                "\nLeft out of the address, paste from the report: {}\n",
+                "\nNot included in the URL, please paste from the report: {}\n",
                 link.cut.join(", ")
             ));
         }

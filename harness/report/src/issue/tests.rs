@@ -48,7 +48,7 @@ fn planted() -> Findings {
                 run: "./repro".to_owned(),
                 verified: Some(rate(5, 5)),
                 on: Some(on.clone()),
-                ended: Some("FAIL: buffer back: byte 0 is 00; expected was e9".to_owned()),
+                ended: Some("FAIL: buffer back: byte 0 is 00; expected e9".to_owned()),
                 passes: Some(Passes {
                     on: on.clone(),
                     rate: rate(0, 3),
@@ -250,7 +250,7 @@ fn real() -> Findings {
     record.outcome.kind = Kind::Crash;
     record.outcome.signature = "crash:hipGraphInstantiate".to_owned();
     record.outcome.summary =
-        "the process died of SIGSEGV in hipGraphInstantiate (line 21)".to_owned();
+        "the process was killed by SIGSEGV in hipGraphInstantiate (line 21)".to_owned();
     record.outcome.details = vec!["Last line on standard error: stack overflow".to_owned()];
     record.outcome.at = Location {
         phase: Some(Phase::Body),
@@ -312,7 +312,7 @@ fn program_rate_is_compared_with_the_trial_rate() {
     let same = said((4, 9), (10, 20), false);
     assert!(
         same.contains(
-            "and that of its case 10/20 (95 % interval 27 % to 73 %): these runs do not show a difference."
+            "and that of its case is 10/20 (95 % interval 27 % to 73 %): these runs do not show a difference."
         ),
         "{same}"
     );
@@ -325,7 +325,7 @@ fn program_rate_is_compared_with_the_trial_rate() {
     assert!(never.contains("run 60 times and did not show this failure"), "{never}");
     let oftener = said((20, 20), (3, 60), true);
     assert!(oftener.contains("It fails more often than its case: its rate is 20/20"), "{oftener}");
-    assert!(oftener.contains("the search for one was ended after 900 runs."), "{oftener}");
+    assert!(oftener.contains("the search was stopped after 900 runs."), "{oftener}");
 }
 
 #[test]
@@ -464,7 +464,7 @@ fn logs_are_left_out_before_the_program() {
     let link = Issue::new(&findings, Some(Form::Rocm)).link();
     assert_eq!(link.cut.first().map(String::as_str), Some("AMD_LOG_LEVEL=4"));
     assert!(!link.cut.contains(&"repro.cpp".to_owned()), "{:?}", link.cut);
-    assert!(link.url.contains("Left+out+of+this+address"));
+    assert!(link.url.contains("Not+included+in+this+URL"));
 }
 
 #[test]

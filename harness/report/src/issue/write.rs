@@ -36,10 +36,10 @@ pub(super) fn symptom(findings: &Findings) -> String {
         Kind::MemoryFault => format!("memory access fault in `{}`", parts[1..].join(":")),
         Kind::Hang => format!("hang in `{api}`"),
         Kind::TeardownCrash => "crash after the work is done".to_owned(),
-        Kind::LibraryExit => format!("`{api}` ends the process by exit"),
-        Kind::Leak => "memory is not given back".to_owned(),
+        Kind::LibraryExit => format!("`{api}` exits the process"),
+        Kind::Leak => "memory is not freed".to_owned(),
         Kind::KernelError => {
-            "the driver of the GPU logs an error, and every result is right".to_owned()
+            "the GPU driver logs an error although all results are right".to_owned()
         }
         Kind::Pass | Kind::Skip | Kind::NoVerdict => outcome.signature.clone(),
     }
@@ -48,8 +48,8 @@ pub(super) fn symptom(findings: &Findings) -> String {
 /// Describes the wrong bytes of a buffer, given the class of wrong data in the signature.
 fn wrong_data(buffer: &str, class: &str, summary: &str) -> String {
     match class {
-        "zero" => format!("`{buffer}` holds zeros in the place of its data"),
-        "poison" => format!("`{buffer}` holds the bytes of fresh memory in the place of its data"),
+        "zero" => format!("`{buffer}` holds zeros instead of its data"),
+        "poison" => format!("`{buffer}` holds the bytes of fresh memory instead of its data"),
         "stale" => format!("`{buffer}` holds older data"),
         "later" => format!("`{buffer}` holds later data"),
         "other" => format!("`{buffer}` holds data of another buffer"),
@@ -108,9 +108,9 @@ pub(super) fn notice(findings: &Findings) -> String {
     }
     if let Some(mistake) = &findings.mistake {
         notes.push(format!(
-            "**{} is the first suspect, not ROCm:** {}. Repeat it with `{}`. Do not file this before that is mended, or is shown \
-             to be right.",
-            if own_program::own(findings).is_some() { "The program itself" } else { "A kernel of the case itself" },
+            "**The most likely cause is {}, not ROCm:** {}. Reproduce it with `{}`. Do not file this report before \
+             the error is fixed or shown to be a false alarm.",
+            if own_program::own(findings).is_some() { "the program itself" } else { "a kernel of the case itself" },
             mistake.found,
             mistake.again
         ));
@@ -122,7 +122,7 @@ pub(super) fn notice(findings: &Findings) -> String {
     if device.emulated {
         let (gfx, builds) = (&device.gfx, builds(findings));
         let program = match requirements_if_standalone(findings) {
-            Some(needs) => format!("; the program below needs nothing but {needs}"),
+            Some(needs) => format!("; the program below needs only {needs}"),
             None => String::new(),
         };
         let libraries = match own_program::own(findings) {
@@ -131,9 +131,9 @@ pub(super) fn notice(findings: &Findings) -> String {
             None => "the libraries",
         };
         notes.push(format!(
-            "**Found on an emulated {gfx}, not on a GPU.** The HIP runtime and {libraries} are {builds}; below the HSA \
-             interface stands an emulator. It cannot show bugs of hardware, firmware or the kernel driver, and it may have bugs \
-             of its own. **Please confirm on hardware**{program}."
+            "**Found on an emulated {gfx}, not on a GPU.** The HIP runtime and {libraries} are {builds}; below the \
+             HSA interface runs an emulator. It cannot show bugs of hardware, firmware or the kernel driver, and it \
+             may have bugs of its own. **Please confirm on hardware**{program}."
         ));
     }
     notes.iter().map(|note| format!("> {note}")).collect::<Vec<_>>().join("\n>\n")
@@ -143,9 +143,11 @@ pub(super) fn notice(findings: &Findings) -> String {
 fn builds(findings: &Findings) -> String {
     let spec = &findings.record.stack.spec;
     match findings.packages.is_empty() {
-        true => format!("those of `{spec}`, as they were found there"),
-        false => "Debian's packages as released, which carry Debian's patches and are named below"
-            .to_owned(),
+        true => format!("those found in `{spec}`"),
+        false => {
+            "Debian's packages as released, which contain Debian's patches and are listed below"
+                .to_owned()
+        }
     }
 }
 
@@ -175,7 +177,7 @@ pub(super) fn problem(findings: &Findings) -> String {
     let record = &findings.record;
     let mut text = sentence(&summary(findings));
     if findings.program.is_none() && record.outcome.summary.contains("(line ") {
-        text.push_str(" (Line numbers are those of the case, at the end.)");
+        text.push_str(" (Line numbers refer to the case at the end.)");
     }
     let _ = write!(text, " Seen with {}.", stack_and_device(record));
     if let Some(about) = &findings.about {
@@ -212,7 +214,7 @@ pub(super) fn expected(findings: &Findings) -> String {
         return format!("{title} {}", own_program::expected(outcome));
     }
     let summary = without_lines(&outcome.summary);
-    let right = summary.split_once("; right would be ").map(|(_, right)| right);
+    let right = summary.split_once(judge::EXPECTED).map(|(_, right)| right);
     let holds = match right.zip(outcome.signature.split(':').nth(1)) {
         Some((right, buffer)) if outcome.kind == Kind::WrongData => {
             format!("{buffer} holds {right}")
@@ -234,7 +236,7 @@ pub(super) fn actual(findings: &Findings) -> String {
         lines.push(format!("{call} had not returned when the program ended"));
     }
     if let judge::End::Signalled { signal } = record.exit {
-        lines.insert(0, format!("the process ended by {}", judge::signal(signal)));
+        lines.insert(0, format!("the process was killed by {}", judge::signal(signal)));
     }
     if !lines.is_empty() {
         let _ = write!(text, "\n\n{}", fenced("", &lines.join("\n")));
@@ -254,9 +256,9 @@ pub(super) fn rate_and_controls(findings: &Findings) -> String {
     if findings.controls.is_empty() {
         text.push_str(match own_program::own(findings) {
             Some(_) => {
-                "\n\n**Control:** nothing was run that differs in one thing, or it failed too."
+                "\n\n**Control:** none (no variant with a single difference was run, or all of them failed, too)."
             }
-            None => "\n\n**Control:** none was found: every variant that was tried fails too.",
+            None => "\n\n**Control:** none found; every tried variant fails, too.",
         });
     } else {
         text.push_str("\n\n| control variant | failures | |\n| --- | --- | --- |");
@@ -280,7 +282,7 @@ pub(super) fn rate_and_controls(findings: &Findings) -> String {
 pub(super) fn mitigations(findings: &Findings) -> Option<String> {
     let found = findings.mitigations.as_ref()?;
     let mut text = format!(
-        "#### What makes it go away\n\nWithout any change it fails in {} runs.\n\n",
+        "#### Mitigations\n\nWithout any change the test fails in {} runs.\n\n",
         with_interval(found.base)
     );
     let title = |factor: &Factor| match factor.kind {
@@ -295,7 +297,7 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
     let lists = [
         ("Helps", of(|v| *v == FactorVerdict::Helped)),
         ("Fails in another way", of(|v| matches!(v, FactorVerdict::ChangedSignature { .. }))),
-        ("Makes it rarer", of(|v| *v == FactorVerdict::Rarer)),
+        ("Makes the failure rarer", of(|v| *v == FactorVerdict::Rarer)),
         ("Undecided", of(|v| *v == FactorVerdict::Undecided)),
         (
             "Not conclusive: the expected result in the case may not apply to the changed calls",
@@ -334,11 +336,11 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
     match found.minimal_set.as_slice() {
         [] => {}
         set => {
-            let _ = write!(text, "\n\nOnly together do these help: `{}`.", set.join("`, `"));
+            let _ = write!(text, "\n\nThese help only together: `{}`.", set.join("`, `"));
         }
     }
     if found.points_to.is_empty() {
-        text.push_str("\n\nNothing of this helped.");
+        text.push_str("\n\nNone of these changes helped.");
     } else {
         let _ = write!(text, "\n\nThis points to: {}.", found.points_to.join(", "));
     }
@@ -374,10 +376,13 @@ pub(super) fn steps(findings: &Findings) -> String {
     }
     let mut text = match requirements_if_standalone(findings) {
         Some(needs) => {
-            format!("Stand-alone program `{}`; it needs nothing but {needs}.", program.file)
+            format!("Stand-alone program `{}`; it needs only {needs}.", program.file)
         }
         None => {
-            format!("Stand-alone program `{}`; the build line names the libraries.", program.file)
+            format!(
+                "Stand-alone program `{}`; the build command lists the required libraries.",
+                program.file
+            )
         }
     };
     let Some(exported) = &program.exported else { return text };
@@ -389,19 +394,21 @@ pub(super) fn steps(findings: &Findings) -> String {
         let _ = write!(text, "\n\n{}", fenced("sh", &lines.join("\n")));
     }
     let Some(verified) = exported.verified else {
-        return text + "\n\n**Not built or run yet**: no HIP headers or compiler were there.";
+        return text + "\n\n**Not built or run yet**: HIP headers or a compiler were missing.";
     };
     if exported.build.contains("/opt/rocm") {
         let _ = write!(
             text,
-            "\n\nThe paths are those of an installation in /opt/rocm; here it was built with the headers of `{}`, without the libraries of \
-             the line that this release does not have.",
+            "\n\nThe paths are those of an installation in /opt/rocm. For this report the program was built with the \
+             headers of `{}`, without those libraries of the build command that this release does not contain.",
             findings.record.stack.spec
         );
     }
     let _ = write!(text, "\n\n{}", ran(exported, verified, findings.rate));
     if exported.traces_equal == Some(true) && verified.failed == verified.runs {
-        text.push_str(" Its API calls are those of its case, in the same order (traces compared).");
+        text.push_str(
+            " It makes the same API calls as its case, in the same order (traces compared).",
+        );
     }
     match &exported.passes {
         Some(Passes { on, rate, otherwise }) => {
@@ -416,14 +423,15 @@ pub(super) fn steps(findings: &Findings) -> String {
             if !otherwise.is_empty() {
                 let _ = write!(
                     text,
-                    " Earlier calls answer otherwise there, as the case wants it ({}), so the pass does not show that the later ones do \
-                     right from the same state.",
+                    " There, earlier calls return other values, as the case expects ({}), so the pass does not show \
+                     that the later calls work from the same state.",
                     otherwise.join("; ")
                 );
             }
         }
         None if findings.planted.is_empty() => text.push_str(
-            "\n\nNo release was found on which it passes, so nothing but its text says that the program itself is right.",
+            "\n\nNo release was found on which the program passes, so no run confirms that the program itself is \
+             correct.",
         ),
         None => {}
     }
@@ -435,17 +443,19 @@ fn ran(exported: &Exported, verified: Rate, reported: Rate) -> String {
     let Rate { failed, runs } = verified;
     if failed == 0 {
         return format!(
-            "**It was built and run {runs} times and did not show this failure**: the test of rocrepro at the end does."
+            "**It was built and run {runs} times and did not show this failure**; only the rocrepro test at the end \
+             does."
         );
     }
     let mut text = format!(
         "Built and run before filing: it failed as described in {failed} of {runs} fresh processes."
     );
     if let Some(ended) = &exported.ended {
-        let _ = write!(text, " A failing run ended so: `{ended}`.");
+        let _ = write!(text, " A failing run ended with: `{ended}`.");
     }
-    let rates =
-        || format!("{}, and that of its case {}", with_interval(verified), with_interval(reported));
+    let rates = || {
+        format!("{}, and that of its case is {}", with_interval(verified), with_interval(reported))
+    };
     match verified.compared(reported) {
         Ordering::Equal if failed == runs && reported.failed == reported.runs => {}
         Ordering::Equal => {
@@ -463,13 +473,14 @@ fn ran(exported: &Exported, verified: Rate, reported: Rate) -> String {
         // Number of runs in which the failure occurs at least once with a probability of 95 %.
         let miss = 1.0 - f64::from(failed) / f64::from(runs);
         let most = (0.05_f64.ln() / miss.ln()).ceil();
-        let _ = write!(text, " In a loop: `for i in $(seq {most}); do ./repro || break; done`.");
+        let _ =
+            write!(text, " Run it in a loop: `for i in $(seq {most}); do ./repro || break; done`.");
     }
     if exported.cut_short {
         let tries = exported.tries.map_or(String::new(), |n| format!(" after {}", count(n, "run")));
         let _ = write!(
             text,
-            " It may not be the shortest program: the search for one was ended{tries}."
+            " It may not be the shortest program, because the search was stopped{tries}."
         );
     }
     text
@@ -503,7 +514,7 @@ pub(super) fn repository_and_builds(findings: &Findings, home: &Home) -> String 
     }
     text.push_str("#### Libraries in the failing process\n\n");
     if record.stack.libraries.is_empty() {
-        text.push_str("The process ended before it could tell.");
+        text.push_str("Unknown: the process ended before it could report them.");
     } else {
         text.push_str("| library | build id |\n| --- | --- |");
         for library in &record.stack.libraries {
@@ -528,11 +539,11 @@ pub(super) fn repository_and_builds(findings: &Findings, home: &Home) -> String 
         let given: Vec<_> = findings.variables.iter().map(|(k, v)| format!("{k}={v}")).collect();
         let _ = write!(
             text,
-            "\n\nEnvironment of the failing run, beyond stock: `{}`.",
+            "\n\nAdditional variables in the environment of the failing run: `{}`.",
             given.join(" ")
         );
     } else {
-        text.push_str("\n\nThe environment of the failing run was stock: none of the variables of HIP, HSA or PyTorch was set.");
+        text.push_str("\n\nThe environment of the failing run was clean: no variable of HIP, HSA or PyTorch was set.");
     }
     if !record.limits.is_empty() {
         let limits: Vec<_> = record.limits.iter().map(|(k, v)| format!("{k}={v}")).collect();
@@ -552,7 +563,7 @@ pub(super) fn case(findings: &Findings) -> String {
         );
     };
     let (smaller, found) = (&record.again, &minimal.on.again);
-    let again = fenced("sh", &format!("{smaller}   # reduced\n{found}   # as it was found"));
+    let again = fenced("sh", &format!("{smaller}   # reduced\n{found}   # as found"));
     folded(
         "The reduced case, case.yaml, for rocrepro",
         &format!("{again}\n\n{}", fenced("yaml", &minimal.yaml)),

@@ -27,16 +27,13 @@ type Edit = fn(&mut Plan) -> bool;
 const EDITS: &[(&str, &str, &str, Edit)] = &[
     (
         "pin the host buffers",
-        "Host memory comes from hipHostMalloc, so no copy goes through staging memory.",
+        "Host memory is allocated with hipHostMalloc, so no copy uses a staging buffer.",
         "staging of pageable memory",
         |plan| replace_memory(plan, Memory::HostPageable, Memory::HostPinned),
     ),
-    (
-        "allocate by hipMalloc",
-        "Memory that came from hipMallocAsync comes from hipMalloc.",
-        "memory pools",
-        |plan| replace_memory(plan, Memory::DeviceAsync, Memory::Device),
-    ),
+    ("allocate by hipMalloc", "hipMalloc replaces hipMallocAsync.", "memory pools", |plan| {
+        replace_memory(plan, Memory::DeviceAsync, Memory::Device)
+    }),
     (
         "copy by hipMemcpy outside of captures",
         "The host waits for every copy outside of captures.",
@@ -44,8 +41,8 @@ const EDITS: &[(&str, &str, &str, Edit)] = &[
         |plan| edit_outside_captures(plan, &mut |step, out| out.push(make_synchronous(step))),
     ),
     (
-        "synchronise the device after what is submitted outside of captures",
-        "Nothing is in flight when the next call is made.",
+        "synchronise the device after each submission outside of captures",
+        "No work is pending when the next call is made.",
         "ordering of commands",
         |plan| {
             edit_outside_captures(plan, &mut |step, out| {
@@ -57,7 +54,7 @@ const EDITS: &[(&str, &str, &str, Edit)] = &[
     ),
     (
         "synchronise before reading",
-        "The device is idle before anything is read back.",
+        "The device is idle before each read-back.",
         "ordering of copies to the host",
         |plan| {
             edit_outside_captures(plan, &mut |step, out| {
@@ -70,7 +67,7 @@ const EDITS: &[(&str, &str, &str, Edit)] = &[
     ),
     (
         "synchronise after every graph launch",
-        "No replay overlaps with what follows it, and no output is overwritten before it is read.",
+        "No replay overlaps with later work, and no output is overwritten before it is read.",
         "ordering of graph launches",
         |plan| {
             edit_outside_captures(plan, &mut |step, out| {
@@ -86,20 +83,20 @@ const EDITS: &[(&str, &str, &str, Edit)] = &[
     ),
     (
         "use one stream",
-        "All streams of the program become one.",
+        "All work of the program uses one stream.",
         "ordering between streams",
         merge_streams,
     ),
     (
         "use a stream instead of the null stream",
-        "What went to the null stream goes to a stream of its own.",
+        "Work of the null stream uses a separate stream.",
         "the null stream",
         replace_null_stream,
     ),
     (
         "use a fresh stream for each capture",
         "No stream is captured twice.",
-        "state that a capture leaves in its stream",
+        "state that remains in a stream after a capture",
         use_fresh_streams,
     ),
     (
@@ -381,7 +378,7 @@ faults: [copy.zero]
             &[
                 "pin the host buffers",
                 "copy by hipMemcpy outside of captures",
-                "synchronise the device after what is submitted outside of captures",
+                "synchronise the device after each submission outside of captures",
                 "synchronise before reading",
             ],
         );

@@ -55,7 +55,7 @@ impl FromStr for Date {
             _ => "",
         };
         let read = NaiveDate::parse_from_str(day, format).ok().filter(|day| day.year() >= 2000);
-        let bad = || format!("{text:?} is not a day; expected one such as 2026-07-02");
+        let bad = || format!("{text:?} is not a date; write one such as 2026-07-02");
         read.map(Self).ok_or_else(bad)
     }
 }

@@ -87,7 +87,7 @@ pub fn list_builds(
                 history.silent.extend(told);
                 history.holes.extend(troubles.into_iter().map(hole));
                 if builds.is_empty() {
-                    history.silent.push(format!("{}: nothing for {}", source.name, wanted.gfx));
+                    history.silent.push(format!("{}: no builds for {}", source.name, wanted.gfx));
                 }
                 let (beside, builds): (Vec<_>, Vec<_>) = builds.into_iter().partition(|build| {
                     let beside = names::beside_main(&build.version);
@@ -110,8 +110,8 @@ pub fn list_builds(
     }
     if left_out > 0 {
         history.silent.push(format!(
-            "{left_out} builds that are not nights of the main branch (+bkc, .dev0) were left out; to search them, name one as an \
-             end"
+            "{left_out} builds that are not nightly builds of the main branch (+bkc, .dev0) are skipped; to include \
+             them, use one of them as an end"
         ));
     }
     history.builds = in_order(merged.into_values().collect());
@@ -122,8 +122,9 @@ pub fn list_builds(
             .any(|build| !build.is_release() && names::day(&build.version).is_some())
     {
         history.silent.push(format!(
-            "{} is a release, from a branch of its own: it stands behind the last night of its version, whenever it was \
-             uploaded; a fix that is only on the release branch may look like a change between the release and its neighbours",
+            "{} is a release from its own branch: it is sorted after the last nightly build of its version, \
+             regardless of its upload date; a fix that exists only on the release branch may look like a change \
+             between the release and its neighbours",
             release.id
         ));
     }
@@ -251,10 +252,14 @@ impl History {
                 let after = self.builds.iter().position(|build| build.date > day);
                 let before = self.builds[..after.unwrap_or(self.builds.len())].last();
                 let after = after.and_then(|at| self.builds.get(at));
-                format!("the one before is {}, the one after is {}", id(before), id(after))
+                format!(
+                    "the build before it is {}, the build after it is {}",
+                    id(before),
+                    id(after)
+                )
             }
             None => format!(
-                "there are {}, from {} to {}",
+                "available are {}, from {} to {}",
                 self.builds.len(),
                 id(self.builds.first()),
                 id(self.builds.last())

@@ -29,7 +29,7 @@ pub(crate) struct Entry {
 }
 
 /// Hint for a host that returned an HTML page in place of a listing: a portal or proxy may require a login.
-const PORTAL: &str = "does a portal or a proxy want a login?";
+const PORTAL: &str = "a portal or proxy may require a login";
 
 /// Maximum number of days between a nightly build and the last push that it contains. Around Christmas there are few
 /// pushes.

@@ -131,7 +131,7 @@ impl Sources {
                 Ok(source) => {
                     problems.extend(source.mistakes());
                     if sources.iter().any(|other| other.name == source.name) {
-                        problems.push(format!("source {called} is there twice"));
+                        problems.push(format!("source {called} is defined twice"));
                     }
                     sources.push(source);
                 }
@@ -237,17 +237,17 @@ impl BuildSource {
             problem(format!("url {:?} does not end with a slash", self.url));
         }
         if self.kind == SourceKind::Dir && self.url.is_empty() {
-            problem("url names no folder".into());
+            problem("url contains no folder".into());
         }
         if self.from.zip(self.to).is_some_and(|(from, to)| from > to) {
-            problem("from is after to".into());
+            problem("`from` is later than `to`".into());
         }
         if self.kind == SourceKind::Shards {
             if self.status.is_none() && self.runs.is_none() {
-                problem("shards need status or runs, which tell the runs".into());
+                problem("shards need `status` or `runs`, from which the runs are read".into());
             }
             if !self.url.contains("{run}") {
-                problem("url has no {run}".into());
+                problem("url does not contain {run}".into());
             }
         }
         if matches!(self.kind, SourceKind::Shards | SourceKind::SimpleIndex)
@@ -263,7 +263,7 @@ impl BuildSource {
         for (field, template, placeholders) in needs {
             let Some(template) = template else { continue };
             for placeholder in placeholders.iter().filter(|p| !template.contains(**p)) {
-                problem(format!("{field} has no {placeholder}"));
+                problem(format!("{field} does not contain {placeholder}"));
             }
         }
         problems
@@ -315,11 +315,11 @@ mod tests {
             "does not end with a slash",
             "source b: unknown variant `zip`",
             "source c: unknown field `colour`",
-            "source d: url has no {run}",
+            "source d: url does not contain {run}",
             "source d: parts is empty",
-            "source d: status has no {date}",
-            "source a is there twice",
-            "source a: from is after to",
+            "source d: status does not contain {date}",
+            "source a is defined twice",
+            "source a: `from` is later than `to`",
         ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }

@@ -143,7 +143,7 @@ impl<'a> Apt<'a> {
             Err(Failure::Error(error)) => Err(error.into()),
             Err(Failure::Lines(detail)) => Err(match missing(&detail) {
                 Some(package) => Absent::Gone { package },
-                None => self.error("find a set of packages that fit together", detail).into(),
+                None => self.error("find a consistent set of packages", detail).into(),
             }),
         }
     }

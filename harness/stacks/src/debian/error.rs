@@ -21,7 +21,7 @@ pub enum FetchError {
         mirror: String,
     },
     /// The release does not contain a requested library.
-    #[error("{spec} has no {extra}")]
+    #[error("{spec} does not contain {extra}")]
     NoExtra {
         /// Name of the stack, for example `debian:7.2.4`.
         spec: String,
@@ -151,39 +151,43 @@ impl FetchError {
 
 impl Hint for FetchError {
     fn hint(&self) -> Option<String> {
-        const MIRROR: &str = "name a mirror that keeps old versions with --mirror, or use an installed ROCm or the folder of \
-            an unpacked TheRock tarball";
+        const MIRROR: &str = "use a mirror that keeps old versions (--mirror), or use an installed ROCm or the folder \
+            of an unpacked TheRock tarball";
         Some(match self {
             Self::Locate(error) => return error.hint(),
             Self::Lock(error) => return error.hint(),
             Self::File(_) => return None,
             Self::BadMirror { .. } => {
-                "name one such as http://HOST/debian or file:/FOLDER".to_owned()
+                "use an address such as http://HOST/debian or file:/FOLDER".to_owned()
             }
             Self::NoExtra { have, .. } => format!("use one of {have}"),
             Self::Architecture { .. } => "use a name such as gfx1151".into(),
             Self::NoApt { .. } => format!("install apt, or {MIRROR}"),
             Self::NoKeyring { .. } => "install the package debian-archive-keyring".into(),
-            Self::Mirror { .. } => "check the network, or name another mirror with --mirror".into(),
+            Self::Mirror { .. } => {
+                "check the network, or choose another mirror with --mirror".into()
+            }
             Self::Untrusted { .. } => {
-                "update the package debian-archive-keyring, or name another mirror with --mirror"
+                "update the package debian-archive-keyring, or choose another mirror with --mirror"
                     .into()
             }
             Self::Gone { nearest: None, .. } => MIRROR.into(),
             Self::Gone { nearest: Some(near), .. } => {
                 format!(
-                    "run `rocrepro stack fetch {near}`, the nearest that they have, or {MIRROR}"
+                    "run `rocrepro stack fetch {near}`, the nearest available release, or {MIRROR}"
                 )
             }
-            Self::Apt { .. } => "see whether `apt-get update` works on this machine".into(),
+            Self::Apt { .. } => "check whether `apt-get update` works on this machine".into(),
             Self::Damaged { .. } => "fetch again: the damaged file was removed".into(),
             Self::Archive { .. } => {
-                "remove it and fetch again, and report it if it persists".into()
+                "remove the file and fetch again; if the error persists, report it".into()
             }
             Self::DiskFull { .. } => {
-                "free some (a stack takes about 400 MB), or set XDG_CACHE_HOME".into()
+                "free some space (a stack needs about 400 MB), or set XDG_CACHE_HOME".into()
             }
-            Self::Cancelled => "start it again: downloaded packages are kept".into(),
+            Self::Cancelled => {
+                "repeat the command to continue; downloaded packages are kept".into()
+            }
         })
     }
 }
@@ -218,7 +222,7 @@ pub enum LockReleaseError {
         looked: String,
     },
     /// Two groups of extras need different versions of a package, or the mirror has no such package.
-    #[error("the release cannot be locked: {detail}")]
+    #[error("cannot determine the packages of the release: {detail}")]
     Conflict {
         /// Name of the package, and its versions.
         detail: String,
@@ -232,7 +236,7 @@ impl Hint for LockReleaseError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::NoMirror { .. } => {
-                Some("name one with --mirror, for example the one your network provides".into())
+                Some("choose one with --mirror, for example the mirror of your network".into())
             }
             Self::Conflict { .. } => None,
             Self::Indexes(error) => error.hint(),

@@ -243,7 +243,7 @@ impl FromStr for Extra {
             let names: Vec<_> = Self::ALL.iter().map(|extra| extra.name()).collect();
             let programs: Vec<_> = PROGRAMS.iter().map(|(name, _)| *name).collect();
             format!(
-                "{text:?} is not a library to add; choose from {}; or what a program needs: {}",
+                "unknown library {text:?}; choose from {}, or a group for programs: {}",
                 names.join(", "),
                 programs.join(", ")
             )

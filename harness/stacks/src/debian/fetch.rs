@@ -333,7 +333,9 @@ fn download_packages(
     get(plan).map_err(|absent| match absent {
         Absent::Gone { package } => FetchError::Mirror {
             mirror: mirror.to_owned(),
-            detail: format!("the mirror's index names {package}, but the mirror does not have it"),
+            detail: format!(
+                "the mirror's index lists {package}, but the mirror does not have the file"
+            ),
         },
         Absent::Error(error) => error,
     })

@@ -83,7 +83,9 @@ impl ReleaseLock {
                 let known = packages.entry(planned.name).or_insert_with(|| locked.clone());
                 if known.sha256 != locked.sha256 {
                     let (name, one, other) = (&known.name, &known.version, &locked.version);
-                    return Err(format!("{release} needs {name} as {one} and as {other}"));
+                    return Err(format!(
+                        "{release} needs two versions of {name}: {one} and {other}"
+                    ));
                 }
                 if !known.of.iter().any(|smaller| smaller.0.is_subset(&group.0)) {
                     known.of.insert(group.clone());

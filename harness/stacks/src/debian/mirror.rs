@@ -63,7 +63,7 @@ pub(crate) fn host_mirror(etc: &Path) -> Result<String, LockReleaseError> {
         let looked: Vec<_> = files.iter().map(|path| path.display().to_string()).collect();
         LockReleaseError::NoMirror {
             looked: if looked.is_empty() {
-                format!("none under {}", etc.join("apt").display())
+                format!("no package sources found in {}", etc.join("apt").display())
             } else {
                 looked.join(", ")
             },

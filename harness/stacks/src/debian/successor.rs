@@ -34,12 +34,12 @@ pub(crate) fn gone(
     let versions: BTreeSet<Version> = versions.collect();
     let texts: Vec<String> = versions.iter().map(Version::to_string).collect();
     let there = match texts.as_slice() {
-        [] => "unknown, as no index came".to_owned(),
+        [] => "unknown, because no index could be downloaded".to_owned(),
         texts => texts.join(", "),
     };
     let again = match versions.contains(&release.version()) {
         true => format!(
-            " (another revision of {} is taken where apt-get and Debian's archive keys are)",
+            " (another revision of {} is used if apt-get and Debian's archive keys are installed)",
             release.version
         ),
         false => String::new(),
@@ -49,7 +49,7 @@ pub(crate) fn gone(
         spec: release.to_string(),
         gone: package,
         mirrors: mirrors.names(),
-        offered: format!("the ROCm in {suites} now: {there}{again}"),
+        offered: format!("ROCm versions in {suites} now: {there}{again}"),
         nearest: nearest(release, mirrors, stop).map(Release::to_string),
     }
 }

@@ -26,7 +26,7 @@ pub enum ObtainError {
         got: String,
     },
     /// The content at an address differs from that of an earlier download. Results from the two must not be mixed.
-    #[error("{url} was published again: sha256 {now}, first seen as {before}")]
+    #[error("{url}: content changed since first seen (sha256 {before} -> {now})")]
     Republished {
         /// Address of the file.
         url: String,
@@ -46,7 +46,7 @@ pub enum ObtainError {
         reason: String,
     },
     /// The decompression of an archive would need too much memory.
-    #[error("{name} needs more than {} MiB of memory to be unpacked", limit >> 20)]
+    #[error("unpacking {name} needs more than {} MiB of memory", limit >> 20)]
     Memory {
         /// Name of the archive.
         name: String,
@@ -55,7 +55,7 @@ pub enum ObtainError {
     },
     /// An archive contains a member that must not be unpacked: it would be written outside the prefix, lies in too many
     /// folders, or is neither a file nor a link.
-    #[error("{name} was refused: {reason}")]
+    #[error("{name} was rejected: {reason}")]
     Hostile {
         /// Name of the archive.
         name: String,
@@ -132,13 +132,13 @@ impl Hint for ObtainError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Republished { record, .. } => {
-                Some(format!("remove {} to accept it", record.display()))
+                Some(format!("delete {} to accept the new content", record.display()))
             }
-            Self::NoSpace { .. } => {
-                Some("free some, or lower the disk budget so that more is evicted".into())
-            }
+            Self::NoSpace { .. } => Some(
+                "free some space, or lower the disk budget so that more builds are removed".into(),
+            ),
             Self::Memory { .. } => {
-                Some("unpack it with `tar` and name the folder, or use another build".into())
+                Some("unpack it with `tar` and give the folder, or use another build".into())
             }
             Self::Lock(error) => error.hint(),
             _ => None,
@@ -181,13 +181,13 @@ impl From<download::DownloadError> for ObtainError {
             }
             download::DownloadError::Limited { url, status, after } => {
                 let wait = after.map_or_else(String::new, |after| {
-                    format!("; the host asks to wait {} s", after.as_secs())
+                    format!("; try again in {} s", after.as_secs())
                 });
                 Self::Network { url, reason: format!("rate-limited ({status}){wait}") }
             }
             download::DownloadError::Page { url } => Self::Network {
                 url,
-                reason: "a page in HTML came in its place; does a portal or a proxy want a login?"
+                reason: "received an HTML page instead; a portal or proxy may require a login"
                     .into(),
             },
             other => Self::Network { url: String::new(), reason: other.to_string() },
@@ -219,10 +219,10 @@ mod tests {
             true,
             "fetched: reset",
         );
-        check(DownloadError::Page { url: url() }, true, "want a login?");
+        check(DownloadError::Page { url: url() }, true, "may require a login");
         let limited = |after| DownloadError::Limited { url: url(), status: "429".into(), after };
         check(limited(None), true, "rate-limited (429)");
-        check(limited(Some(Duration::from_secs(7))), true, "(429); the host asks to wait 7 s");
+        check(limited(Some(Duration::from_secs(7))), true, "(429); try again in 7 s");
         let lock = LockError::Late { path: "/x".into(), holder: "y".into() };
         assert!(ObtainError::from(lock).is_environment());
         assert!(matches!(ObtainError::from(LockError::Cancelled), ObtainError::Cancelled));

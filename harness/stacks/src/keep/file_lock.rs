@@ -39,7 +39,7 @@ pub enum LockError {
     #[error(transparent)]
     File(PathError),
     /// Another process held the lock for longer than the maximum time.
-    #[error("{path} is held by {holder}, and waiting for it took too long")]
+    #[error("{path} is locked by {holder}, and waiting for it took too long")]
     Late {
         /// The lock file.
         path: PathBuf,

@@ -122,7 +122,7 @@ impl Read for Partial<'_> {
             self.there = None;
             if missing > 0 {
                 return Err(io::Error::other(
-                    "the kept part of the download became shorter meanwhile",
+                    "the partial download became shorter while it was read",
                 ));
             }
         }

@@ -369,7 +369,7 @@ impl BuildStore {
         let (name, url) = (&archive.name, &archive.url);
         let format = Format::of(name).ok_or_else(|| ObtainError::Damaged {
             name: name.clone(),
-            reason: "its name has no known ending".into(),
+            reason: "unknown archive extension".into(),
         })?;
         let told = |event: download::DownloadEvent<'_>| match event {
             download::DownloadEvent::Download { name, done, total } => {

@@ -68,7 +68,7 @@ pub enum LocateError {
         looked: String,
     },
     /// The path contains `:` or `;`, which separate the folders of a library path.
-    #[error("{path} holds a `:` or `;`, which the dynamic loader takes as a separator")]
+    #[error("{path} contains a `:` or `;`, which the dynamic loader treats as a separator")]
     Separator {
         /// The directory that contains the stack.
         path: PathBuf,
@@ -95,9 +95,11 @@ impl Hint for LocateError {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NotFetched { spec } => format!("run `rocrepro stack fetch {spec}`"),
-            Self::NoRocm { .. } => "name the prefix (it holds lib/), the unpacked wheel, or the root of a Debian tree (it \
-                holds usr/)"
-                .into(),
+            Self::NoRocm { .. } => {
+                "give the prefix (it contains lib/), the unpacked wheel, or the root of a Debian \
+                tree (it contains usr/)"
+                    .into()
+            }
             Self::NoSystem { .. } => {
                 "install one, set ROCM_PATH, or use another stack such as debian:latest".into()
             }

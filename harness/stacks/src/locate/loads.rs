@@ -14,7 +14,7 @@ use crate::ObtainError;
 pub(crate) fn check_loads(stack: &Stack) -> Result<(), ObtainError> {
     let name = "libamdhip64.so";
     let path = stack.library(name);
-    let checked = path.as_deref().map_or(Err("it is not there".to_owned()), complete);
+    let checked = path.as_deref().map_or(Err("the file does not exist".to_owned()), complete);
     checked.map_err(|reason| ObtainError::DoesNotLoad { reason: format!("{name}: {reason}") })
 }
 
@@ -30,5 +30,5 @@ fn complete(path: &Path) -> Result<(), String> {
         let (start, size) = segment.file_range();
         start.checked_add(size).is_none_or(|end| end > length)
     });
-    if cut { Err("it is cut off".into()) } else { Ok(()) }
+    if cut { Err("the file is truncated".into()) } else { Ok(()) }
 }

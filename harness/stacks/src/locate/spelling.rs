@@ -32,21 +32,21 @@ pub fn spellings() -> Vec<Spelling> {
             "FOLDER",
             "/opt/rocm",
             "a folder such as /opt/rocm".into(),
-            "a folder that holds a ROCm: /opt/rocm, an unpacked TheRock tarball or wheel, a Debian root",
+            "a folder that contains ROCm: /opt/rocm, an unpacked TheRock tarball or wheel, a Debian root",
         ),
         spelling(
             "debian:VERSION",
             &Release::latest().to_string(),
             releases.clone(),
-            &format!("a release that Debian packages: {releases}"),
+            &format!("a ROCm release packaged by Debian: {releases}"),
         ),
         spelling(
             "SOURCE:BUILD",
             build,
             of_build,
             &format!(
-                "a build of TheRock by its day, version or commit, or first or last, such as {build}; sources: {sources}, and those \
-                 of rocrepro/sources.toml in the configuration folder"
+                "a build of TheRock by date, version or commit, or `first` or `last`, such as {build}; sources: \
+                 {sources}, and the sources in rocrepro/sources.toml in the configuration folder"
             ),
         ),
     ]

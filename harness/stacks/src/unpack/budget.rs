@@ -106,7 +106,7 @@ impl<'s> Budget<'s> {
         let plain = self.plain.get().saturating_add(bytes);
         self.plain.set(plain);
         if let Some(left) = self.header.get() {
-            let longest = || format!("a header of it has more than {LONGEST_HEADER} bytes");
+            let longest = || format!("one of its headers has more than {LONGEST_HEADER} bytes");
             let left = left.checked_sub(bytes).ok_or_else(|| io::Error::other(longest()))?;
             self.header.set(Some(left));
         }
@@ -115,7 +115,7 @@ impl<'s> Budget<'s> {
             return Ok(());
         }
         Err(io::Error::other(format!(
-            "{} MB of it unpack to more than {} MB, which no ROCm does",
+            "its first {} MB unpack to more than {} MB, so it cannot be ROCm",
             packed / 1_000_000,
             plain / 1_000_000
         )))
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(unpack(0, 1 << 20).unwrap(), 1 << 20);
         assert_eq!(unpack(100 << 20, 2 << 30).unwrap(), 2 << 30);
         let bomb = unpack(14_000_000, 3_200_000_000).unwrap_err().to_string();
-        assert!(bomb.starts_with("14 MB of it unpack to more than 14"), "{bomb}");
+        assert!(bomb.starts_with("its first 14 MB unpack to more than 14"), "{bomb}");
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub(crate) fn unpack(
     members_of(deb, root, architectures, &budget, read).map_err(|error| match budget.ended() {
         Some(Ended::Cancelled) => FetchError::Cancelled,
         Some(Ended::Starved) => {
-            archive(deb, format!("it needs more than {} MiB of memory", MEMORY >> 20))
+            archive(deb, format!("unpacking it needs more than {} MiB of memory", MEMORY >> 20))
         }
         None => error,
     })
@@ -114,7 +114,7 @@ fn members_of(
             }
             other if other.starts_with(b"data.tar") => {
                 let name = String::from_utf8_lossy(other).into_owned();
-                return Err(archive(deb, format!("its {name} is compressed in an unknown way")));
+                return Err(archive(deb, format!("its {name} uses an unknown compression")));
             }
             _ => {}
         }
@@ -143,7 +143,7 @@ pub(crate) fn link(
     for &(deb, (path, target)) in &links {
         go_on()?;
         let refused = |reason: &str| archive(deb, format!("{} {reason}", path.display()));
-        let target = inside(path, target).ok_or_else(|| refused("leads out of the root"))?;
+        let target = inside(path, target).ok_or_else(|| refused("points outside of the root"))?;
         match make_link(root, path, &target) {
             // A directory that another package has filled takes precedence over the link, as in dpkg.
             Err(LinkError::Taken) if root.join(path).is_dir() => {}
@@ -156,7 +156,7 @@ pub(crate) fn link(
     for &(deb, (path, _)) in &links {
         go_on()?;
         if !leads_inside(root, path)? {
-            return Err(archive(deb, format!("{} leads out of the root", path.display())));
+            return Err(archive(deb, format!("{} points outside of the root", path.display())));
         }
     }
     Ok(())
@@ -220,8 +220,8 @@ impl Unpacker<'_> {
         let refused = |named: &Path, error| {
             let reason = match error {
                 Refused::Archive(error) => return archive(deb, error.to_string()),
-                Refused::Outside => "leads out of the root",
-                Refused::Deep => "is in too many folders",
+                Refused::Outside => "points outside of the root",
+                Refused::Deep => "is nested too deeply",
             };
             archive(deb, format!("{} {reason}", named.display()))
         };
@@ -238,7 +238,7 @@ impl Unpacker<'_> {
         let deb = self.deb;
         let damaged = |error: io::Error| archive(deb, error.to_string());
         let path = in_usr(path);
-        let hostile = || archive(deb, format!("{} leads out of the root", path.display()));
+        let hostile = || archive(deb, format!("{} points outside of the root", path.display()));
         if let Some(architecture) = kernel_architecture(&path) {
             self.out.architectures.insert(architecture.to_owned());
             if !self.architectures.wants(architecture) {
@@ -375,7 +375,7 @@ mod tests {
         let deep = "d/".repeat(80);
         check(&[Item::File(&deep, "x")], "too many folders");
         let long = "x".repeat(5 << 20);
-        check(&[Item::File(&long, "x")], "a header of it has more than");
+        check(&[Item::File(&long, "x")], "one of its headers has more than");
         check(&[Item::Pipe("./usr/pipe")], "neither a file nor a link");
         // The link is created last, so the file is written to a directory with the link's name.
         check(&[Item::Link("./a", "/tmp"), Item::File("./a", "x")], "in another package");

@@ -44,14 +44,14 @@ pub(super) fn compare(args: &Compare) -> Result<ExitCode, Stop> {
 fn asked(args: &Compare) -> Result<(), Stop> {
     match (args.files.len(), &args.write) {
         (0, None) => Err(Stop::usage(
-            "error: nothing to do: name a result file to compare with, or two, or give `--write FILE` for the results of this \
+            "error: nothing to compare: give one or two result files, or `--write FILE` to save the results of this \
              device",
         )),
         (2, Some(_)) => Err(Stop::usage(
-            "error: two files are compared without a device, so there is nothing to `--write`",
+            "error: `--write` cannot be used with two files, because their comparison runs no device",
         )),
         (_, Some(path)) if path.exists() => Err(Stop::usage(format!(
-            "error: `{}` is there already; name a new file",
+            "error: `{}` already exists; choose another file name",
             path.display()
         ))),
         _ => Ok(()),
@@ -90,13 +90,14 @@ fn write(path: &Path, file: &ResultFile) -> Result<(), Stop> {
 /// Runs the conformance tests on the device, in a process that is started with the stack's libraries.
 fn probed(args: &Compare) -> Result<ResultFile, Stop> {
     let failed = |what: &str, e: &dyn std::error::Error| {
-        Stop::no_verdict(format!("error: the probe's process {what}: {}", chain(e)))
+        Stop::no_verdict(format!("error: the probe process {what}: {}", chain(e)))
     };
     let options = SessionOptions::try_from(&args.on)?;
     let session = Session::open_on_one(options)?;
     let config = session.device_config(Vec::new()).map(|c| serde_json::to_string(&c)).transpose();
-    let config = config.map_err(|e| failed("cannot be told of the device", &e))?;
-    let folder = session.folders.scratch.trial().map_err(|e| failed("has no folder", &e))?;
+    let config = config.map_err(|e| failed("cannot be given the device configuration", &e))?;
+    let folder =
+        session.folders.scratch.trial().map_err(|e| failed("has no temporary folder", &e))?;
     let mut start = session.start(session.own(), config.as_deref(), &BTreeMap::new());
     let to = folder.path().join("probe");
     let name = match &session.rocm {
@@ -113,15 +114,15 @@ fn probed(args: &Compare) -> Result<ResultFile, Stop> {
     ];
     start.arguments.extend(words);
     let status = session.command(&start).stdin(Stdio::null()).status();
-    let status = status.map_err(|e| failed("does not start", &e))?;
+    let status = status.map_err(|e| failed("cannot be started", &e))?;
     if !status.success() {
-        return Err(Stop::no_verdict(format!("error: the probe's process ended: {status}")));
+        return Err(Stop::no_verdict(format!("error: the probe process failed: {status}")));
     }
-    let text = fs::read_to_string(&to).map_err(|e| failed("leaves nothing", &e))?;
+    let text = fs::read_to_string(&to).map_err(|e| failed("wrote no result", &e))?;
     ResultFile::parse(&text).map_err(|refused| {
         let all: Vec<String> = refused.iter().map(ToString::to_string).collect();
         Stop::no_verdict(format!(
-            "error: the probe's process left a bad result: {}",
+            "error: the probe process wrote an invalid result: {}",
             all.join("; ")
         ))
     })
@@ -148,22 +149,30 @@ fn view(one: &ResultFile, other: &ResultFile, found: &Differences) -> String {
         }
     };
     list(&mut text, "Differences:", &found.specified);
-    list(&mut text, "Of these hardware promises nothing, so they may differ:", &found.unspecified);
+    list(
+        &mut text,
+        "These results are not specified for hardware, so they may differ:",
+        &found.unspecified,
+    );
     let sides = ["the first", "the second"].iter().zip(&found.only_in);
     for (side, names) in sides {
         names_of(
             &mut text,
-            &format!("Only in {side}, whose disassembler has a name for them"),
+            &format!("Instructions that only the disassembler of {side} knows"),
             names,
         );
     }
     for (side, names) in ["first", "second"].iter().zip(&found.unsupported) {
-        names_of(&mut text, &format!("The emulated device of the {side} lacks them"), names);
+        names_of(
+            &mut text,
+            &format!("Instructions that the emulated device of the {side} does not support"),
+            names,
+        );
     }
     let differ = found.compared - found.same;
     let _ = writeln!(
         text,
-        "\n{} probes compared: {} the same, {differ} not",
+        "\n{} probes compared: {} equal, {differ} different",
         found.compared, found.same
     );
     text

@@ -35,7 +35,11 @@ fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
 impl Printed {
     fn read(report: &Path) -> Printed {
         let report = fs::read_to_string(report).expect("a report");
-        let commands = between(&report, "Plainly, where ROCm and a GPU are:\n\n```sh\n", "\n```");
+        let commands = between(
+            &report,
+            "To run it directly, on a machine with ROCm and a GPU:\n\n```sh\n",
+            "\n```",
+        );
         let commands = commands.lines().map(str::to_owned).collect();
         let file = between(&report, "<details><summary><code>", "</code></summary>").to_owned();
         let block = between(&report, &format!("<code>{file}</code></summary>\n\n```"), "\n```\n");
@@ -225,7 +229,7 @@ fn programs_of_users_fail_as_printed() {
     let all = format!("{USES}from rocrepro import *\nholds('a', False)\ndone()\n");
     let printed = reported_by_exec(&all);
     for text in [
-        "It says what it checks by `rocrepro.py` of rocrepro",
+        "It checks its results with `rocrepro.py` of rocrepro",
         "These commands were not run for this report: the program needs rocrepro.py.",
         "from rocrepro import *",
     ] {

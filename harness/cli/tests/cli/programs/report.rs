@@ -59,9 +59,12 @@ fn writes_an_issue_with_true_counts() {
         "rocrepro exec --rocm debian:7.2.4 --device emulated --gfx gfx1151 --env \"LICENCE=$LICENCE\" -- python3 some.py 1 3 5\n```",
         "sys.exit(7 if str(run) in sys.argv[1:] else 0)",
         "| libamdhip64.so.7",
-        "What ran the program:",
+        "Interpreter of the program:",
     ] {
-        assert!(report.contains(text) != (text == "What ran the program:"), "{text}: {report}");
+        assert!(
+            report.contains(text) != (text == "Interpreter of the program:"),
+            "{text}: {report}"
+        );
     }
     assert!(!report.contains("hunter"), "{report}");
     let records = fs::read_to_string(folder.path().join("rocrepro-some/record.jsonl")).unwrap();
@@ -100,11 +103,7 @@ fn distinguishes_another_failure_elsewhere() {
         "another failure: `exception:FileNotFoundError:some.py:8:f`",
     );
     check("{}['a']\n", "exception:KeyError:some.py:7", "`exception:KeyError:some.py:7`");
-    check(
-        "os._exit(3)\n",
-        "exit:3",
-        "`exit:3`, an exit status alone: not known to be the same failure",
-    );
+    check("os._exit(3)\n", "exit:3", "`exit:3`, only an exit status, so perhaps another failure");
 }
 
 #[test]
@@ -114,7 +113,7 @@ fn writes_no_report_for_passing_or_unproven_programs() {
     }
     let folder = folder();
     for (program, words) in [
-        (["python3", "some.py", "9"], "the program passed in 3 of 3 runs"),
+        (["python3", "some.py", "9"], "the program did not fail; it passed in 3 of 3 runs"),
         (["sh", "-c", "exit 3"], "3 runs gave no verdict; no-verdict:device"),
     ] {
         let output = exec(folder.path(), &[&["--report", "--"][..], &program].concat());
@@ -141,9 +140,12 @@ fn judges_stated_output_and_exit_status() {
         );
         assert!(shown(&output).contains(words), "{}", shown(&output));
     };
-    check(&["--says", "no such text"], "the output lacks what it must have on");
-    check(&["--never", "run"], "the output has what it may not have on");
-    check(&["--says", "run", "--never", "$HOME"], "the program passed in 1 of 1 run");
+    check(&["--says", "no such text"], "the output lacks a required text on");
+    check(&["--never", "run"], "the output contains a forbidden text on");
+    check(
+        &["--says", "run", "--never", "$HOME"],
+        "the program did not fail; it passed in 1 of 1 run",
+    );
     check(&["--exit", "7"], "the program ends with exit status 0 on");
 }
 
@@ -164,7 +166,7 @@ fn reports_all_command_line_mistakes_at_once() {
     let output = exec(Path::new("."), &words);
     let printed = shown(&output);
     assert_eq!(output.status.code(), Some(2), "{printed}");
-    for text in ["`--also debian:1@gfx1`", "`--also x:y`", "`z`", "leave `--home loader` out"] {
+    for text in ["`--also debian:1@gfx1`", "`--also x:y`", "`z`", "omit `--home loader`"] {
         assert!(printed.contains(text), "no {text:?}: {printed}");
     }
     // This option is valid only together with `--report`.
@@ -191,7 +193,7 @@ fn writes_an_issue_for_a_program_case() {
         "\npython3 -u ctypes-copies.py\n```",
         "below and in the case at the end",
         "it failed as described in 2 of 2.",
-        "What ran the program: Python 3.",
+        "Interpreter of the program: Python 3.",
     ] {
         assert!(report.contains(text), "no {text:?}: {report}");
     }
@@ -276,7 +278,7 @@ fn runs_an_external_reducer_first() {
         printed
     };
     let printed = minimise(&file, "whole", &["--reducer", "cvise"], 0);
-    assert!(printed.contains("made by    cvise, then by leaving out lines"), "{printed}");
+    assert!(printed.contains("made by    cvise, then by removing lines"), "{printed}");
     let left = fs::read_to_string(folder.path().join("whole/program.py")).unwrap();
     assert!(left.contains("byref(p)") && !left.contains("padding"), "{left}");
     // The case that was written contains the shorter program and fails in the same way.
@@ -290,7 +292,7 @@ fn runs_an_external_reducer_first() {
     fs::write(&endless, padded().replace("import ctypes", "import ctypes  # FOREVER")).unwrap();
     let budget = ["--reducer", "cvise", "--budget-runs", "12"];
     let printed = minimise(&endless, "endless", &budget, 1);
-    assert!(printed.contains("cvise, which was stopped before its end"), "{printed}");
+    assert!(printed.contains("cvise, which was stopped early"), "{printed}");
     let left = fs::read_to_string(folder.path().join("endless/program.py")).unwrap();
     assert!(left.contains("byref(p)"), "{left}");
 }
@@ -405,7 +407,7 @@ fn reports_what_earlier_commands_found_about_a_program() {
     // The user may have received the folder from another person, so a program with other lines is not run.
     fs::write(out.join("plain.py"), format!("open('seen', 'w')\n{shorter}")).unwrap();
     let printed = on_program(folder.path(), &[&["report"], &fault[..]].concat(), "plain.py", 0);
-    assert!(printed.contains("the report is not about the shorter program"), "{printed}");
+    assert!(printed.contains("the report does not use the shortened program"), "{printed}");
     assert!(!folder.path().join("seen").exists());
     let report = fs::read_to_string(out.join("report.md")).unwrap();
     assert!(report.contains("padding") && !report.contains("shortened it"), "{report}");
@@ -442,7 +444,10 @@ fn writes_no_issue_for_a_race_of_the_program() {
     assert!(!folder.path().join("rocrepro-race").exists());
     on_program(folder.path(), &["report", "--anyway"], "race.py", 0);
     let report = fs::read_to_string(folder.path().join("rocrepro-race/report.md")).unwrap();
-    assert!(report.contains("**The program itself is the first suspect, not ROCm:**"), "{report}");
+    assert!(
+        report.contains("**The most likely cause is the program itself, not ROCm:**"),
+        "{report}"
+    );
 }
 
 #[test]
@@ -455,7 +460,7 @@ fn refuses_a_case_and_a_program_together() {
     };
     check(&["report", "copies/small-sizes", "--", "true"], "cannot be used with");
     check(&["mitigate"], "required");
-    check(&["minimise", "copies", "--", "true"], "`copies` is a case, and a program is given too");
-    check(&["minimise", "copies", "--says", "a"], "`--says` is about a program");
-    check(&["report", "copies", "--title", "A"], "`--title` is about a program");
+    check(&["minimise", "copies", "--", "true"], "both a case (`copies`) and a program are given");
+    check(&["minimise", "copies", "--says", "a"], "`--says` needs a program");
+    check(&["report", "copies", "--title", "A"], "`--title` needs a program");
 }

@@ -409,7 +409,7 @@ fn the_nearest_release_that_is_there_is_offered() {
     let server = site.serve();
     world.mirrors = vec![server.url("/debian")];
     let error = in_full(&world.fetch(&[], &[]).0.unwrap_err());
-    let offer = "trixie now: 7.3.0; run `rocrepro stack fetch debian:7.2.4`, the nearest that they have, or name";
+    let offer = "trixie now: 7.3.0; run `rocrepro stack fetch debian:7.2.4`, the nearest available release, or use a mirror";
     assert!(error.contains(offer), "{error}");
 }
 

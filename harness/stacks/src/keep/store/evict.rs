@@ -51,7 +51,7 @@ impl BuildStore {
             && let Some(url) = partial::evict(&self.partial(), &spared)
         {
             evicted += 1;
-            progress(BuildEvent::Evicted { id: &format!("the part of {url} that was downloaded") });
+            progress(BuildEvent::Evicted { id: &format!("the partial download of {url}") });
         }
         let builds = entries(&self.prefixes()).into_iter().filter_map(|entry| {
             let name = entry.name.into_string().ok().filter(|name| !name.starts_with('.'))?;
