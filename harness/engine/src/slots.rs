@@ -234,7 +234,7 @@ mod tests {
         let none = chosen(&["all".to_owned()], "ROCREPRO_CARDS", &[], [].iter()).unwrap_err();
         let none = none.to_string();
         assert!(none.starts_with("error: `ROCREPRO_CARDS`: the driver lists no GPU"), "{none}");
-        assert!(none.contains("\nhint: `rocrepro doctor`"), "{none}");
+        assert!(none.contains("\nhint: run `rocrepro doctor`"), "{none}");
     }
 
     #[test]

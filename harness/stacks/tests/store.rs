@@ -236,7 +236,7 @@ fn checksums_are_checked_and_remembered() {
     assert!(!error.is_environment());
     assert_eq!(
         error.hint(),
-        Some(format!("remove {} to accept the new content", record.display()))
+        Some(format!("delete {} to accept the new content", record.display()))
     );
     fs::remove_file(record).unwrap();
     assert!(store.obtain(&one, &|_| ()).is_ok(), "a person can accept it");

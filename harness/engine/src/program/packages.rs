@@ -220,7 +220,7 @@ mod tests {
         let all = Extra::named("jax").expect("a group");
         let said = reason(&all[1..], "jax");
         assert!(
-            said.contains("`rocrepro stack fetch debian:7.2.4 --with jax` adds it ("),
+            said.contains("`rocrepro stack fetch debian:7.2.4 --with jax` adds them ("),
             "{said}"
         );
         assert_eq!(reason(&all, "jax"), "");

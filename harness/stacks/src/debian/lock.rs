@@ -259,6 +259,6 @@ mod tests {
             (group(&[Extra::Dev]), vec![planned("hip", "2")]),
         ];
         let error = ReleaseLock::join(Release::latest(), "now".into(), groups).unwrap_err();
-        assert!(error.contains("hip as 1 and as 2"), "{error}");
+        assert!(error.contains("two versions of hip: 1 and 2"), "{error}");
     }
 }

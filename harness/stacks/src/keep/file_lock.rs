@@ -180,7 +180,7 @@ mod tests {
         let wait = Duration::from_millis(60);
         let error = second.hold(LockMode::Shared, wait, &never, &waiting).unwrap_err();
         assert_eq!(reported.into_inner(), "this process");
-        assert!(error.to_string().contains("held by this process"), "{error}");
+        assert!(error.to_string().contains("is locked by this process"), "{error}");
         assert_eq!(error.hint().as_deref(), Some("end that process, and try again"));
         assert_eq!(LockError::Cancelled.hint(), None);
         drop(first);

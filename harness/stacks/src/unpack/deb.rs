@@ -143,7 +143,7 @@ pub(crate) fn link(
     for &(deb, (path, target)) in &links {
         go_on()?;
         let refused = |reason: &str| archive(deb, format!("{} {reason}", path.display()));
-        let target = inside(path, target).ok_or_else(|| refused("points outside of the root"))?;
+        let target = inside(path, target).ok_or_else(|| refused("leads out of the root"))?;
         match make_link(root, path, &target) {
             // A directory that another package has filled takes precedence over the link, as in dpkg.
             Err(LinkError::Taken) if root.join(path).is_dir() => {}
@@ -156,7 +156,7 @@ pub(crate) fn link(
     for &(deb, (path, _)) in &links {
         go_on()?;
         if !leads_inside(root, path)? {
-            return Err(archive(deb, format!("{} points outside of the root", path.display())));
+            return Err(archive(deb, format!("{} leads out of the root", path.display())));
         }
     }
     Ok(())
@@ -220,7 +220,7 @@ impl Unpacker<'_> {
         let refused = |named: &Path, error| {
             let reason = match error {
                 Refused::Archive(error) => return archive(deb, error.to_string()),
-                Refused::Outside => "points outside of the root",
+                Refused::Outside => "leads out of the root",
                 Refused::Deep => "is nested too deeply",
             };
             archive(deb, format!("{} {reason}", named.display()))
@@ -238,7 +238,7 @@ impl Unpacker<'_> {
         let deb = self.deb;
         let damaged = |error: io::Error| archive(deb, error.to_string());
         let path = in_usr(path);
-        let hostile = || archive(deb, format!("{} points outside of the root", path.display()));
+        let hostile = || archive(deb, format!("{} leads out of the root", path.display()));
         if let Some(architecture) = kernel_architecture(&path) {
             self.out.architectures.insert(architecture.to_owned());
             if !self.architectures.wants(architecture) {
@@ -393,7 +393,7 @@ mod tests {
         check(whole[..whole.len() - 40].to_vec(), "");
         check(b"not an archive".to_vec(), "");
         check(members(&[("debian-binary", b"2.0\n")]), "no data.tar");
-        check(members(&[("data.tar.zst", b"x")]), "unknown way");
+        check(members(&[("data.tar.zst", b"x")]), "unknown compression");
     }
 
     #[test]

@@ -363,7 +363,7 @@ fn lists_the_offered_versions_if_a_release_is_gone() {
     let error = stack.unwrap_err();
     assert!(matches!(error, FetchError::Gone { .. }), "{error}");
     let error = in_full(&error);
-    for part in ["libamdhip64-5 5.7.1*", "trixie now: 6.1.0; name a mirror", "--mirror"] {
+    for part in ["libamdhip64-5 5.7.1*", "trixie now: 6.1.0; use a mirror", "--mirror"] {
         assert!(error.contains(part), "{error}");
     }
 }
@@ -374,8 +374,8 @@ fn lists_the_offered_versions_if_a_release_is_gone() {
 fn without_apt_a_package_that_is_gone_is_told_with_what_there_is() {
     let none = || Err(FetchError::NoKeyring { looked: String::new() });
     for (to, there) in [
-        ("5.7.1-7", "trixie now: 5.7.1 (another revision of 5.7.1 is taken where apt-get"),
-        ("6.1.0-1", "trixie now: 6.1.0; name a mirror"),
+        ("5.7.1-7", "trixie now: 5.7.1 (another revision of 5.7.1 is used if apt-get"),
+        ("6.1.0-1", "trixie now: 6.1.0; use a mirror"),
     ] {
         let (stack, events) = moved(to, none);
         let error = in_full(&stack.unwrap_err());
