@@ -176,7 +176,8 @@ impl Clock {
         Some((fields.first() == Some(&"S"), Duration::from_millis(10 * (ticks(11)? + ticks(12)?))))
     }
 
-    /// Updates and returns the time. The caller must call this function once per tick.
+    /// Updates and returns the time that the worker has spent on the current job. The caller must call this function
+    /// once per tick.
     fn spent(&mut self) -> Duration {
         let Some((sleeps, computed)) = Clock::look(self.process) else { return Duration::MAX };
         if sleeps {
