@@ -123,7 +123,9 @@ fn sample(from: &Path, to: &Path) -> Done {
     let mut header = [0; HEADER];
     source.read_exact(&mut header)?;
     if !(header.starts_with(b"rocBLAS\0") && header.ends_with(b"ROCblas\0")) {
-        return Err(format!("{}: not the data of rocblas-test", from.display()).into());
+        return Err(
+            format!("{}: the file does not contain data of rocblas-test", from.display()).into()
+        );
     }
     let length = fs::metadata(from)?.len() as usize - HEADER;
     let mut target = BufWriter::new(File::create(to)?);

@@ -58,16 +58,19 @@ fn problems_of(file: &str, text: &str, enums: &[String]) -> Vec<String> {
     for (at, line) in lines.iter().enumerate().filter(|_| !is_test) {
         let code = line.split("//").next().unwrap_or_default();
         if enums.iter().any(|name| compares(code, name)) {
-            broken(at, "use a match that names every value, or add a fact");
+            broken(
+                at,
+                "replace this comparison by a match that lists every value, or by a field of `Facts`",
+            );
         }
         if let Some(arm) = wildcard(&lines, at, enums) {
-            broken(arm, "name every value in place of `_`");
+            broken(arm, "list every value instead of `_`");
         }
         if is_product && names_an_architecture(code) {
-            broken(at, "ask for a fact of the architecture");
+            broken(at, "replace the name of the architecture by a field of `Facts`");
         }
         if file == ROWS && code.trim_start().starts_with("..") {
-            broken(at, "name every fact of the row");
+            broken(at, "list every field of this constant instead of `..`");
         }
     }
     problems

@@ -136,7 +136,7 @@ pub(crate) fn bisects(sh: &Shell) -> Done {
     let folder = sh.create_temp_dir()?;
     let folder = folder.path();
     let mut wrong = Vec::new();
-    println!("| bisected | answer | signature | confidence | spent |\n|---|---|---|---|---|");
+    println!("| search | answer | signature | confidence | time |\n|---|---|---|---|---|");
     for (n, change) in CHANGES.iter().enumerate() {
         let out = folder.join(n.to_string());
         let what = [&[change.trial][..], change.more].concat();

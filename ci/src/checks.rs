@@ -66,7 +66,7 @@ const CHECKS: [(&str, Evidence); 27] = [
     ("initialisation", Found),
     ("properties", Described),
     (
-        "pageable copies both ways",
+        "copies of pageable memory, in both directions",
         Trials(&["copies/tensors[bytes=64,memory=host.pageable,api=memcpy]"]),
     ),
     (
@@ -74,7 +74,7 @@ const CHECKS: [(&str, Evidence); 27] = [
         Trials(&["copies/device-to-device[api=memcpy,to_offset=1,from_offset=3]"]),
     ),
     (
-        "pinned memory, asynchronous copies both ways",
+        "asynchronous copies of pinned memory, in both directions",
         Trials(&["copies/tensors[bytes=262144,memory=host.pinned,api=memcpy_async]"]),
     ),
     (
@@ -85,7 +85,7 @@ const CHECKS: [(&str, Evidence); 27] = [
         ]),
     ),
     (
-        "memset, whole and in part, synchronous and asynchronous",
+        "memset of a whole buffer and of a part, synchronous and asynchronous",
         Trials(&[
             "copies/memset[offset=1,bytes=3,async=false]",
             "copies/memset[offset=1,bytes=3,async=true]",
@@ -93,7 +93,7 @@ const CHECKS: [(&str, Evidence); 27] = [
         ]),
     ),
     (
-        "copies of rows, managed memory",
+        "two-dimensional copies, and managed memory",
         Trials(&[
             "copies/rows-2d[width=100,async=false,host=pageable]",
             "copies/rows-2d[width=100,async=false,host=pageable,memory=device.pitched]",
@@ -108,16 +108,16 @@ const CHECKS: [(&str, Evidence); 27] = [
         ]),
     ),
     (
-        "run-time compilation, modules",
+        "run-time compilation and modules",
         Trials(&["kernels/saxpy[n=63,block=64]", "errors/unknown-symbol"]),
     ),
-    ("a kernel over whole workgroups", Trials(&["kernels/saxpy[n=65536,block=256]"])),
-    ("a kernel over a ragged grid", Trials(&["kernels/saxpy[n=1000,block=100]"])),
+    ("a kernel whose workgroups are all full", Trials(&["kernels/saxpy[n=65536,block=256]"])),
+    ("a kernel whose last workgroup is not full", Trials(&["kernels/saxpy[n=1000,block=100]"])),
     ("local memory and barriers", Trials(&["kernels/local-memory-sum[n=4096]"])),
     ("atomics", Trials(&["kernels/histogram-atomics[n=1000,launches=1]"])),
     ("a tiled matrix product", Trials(&["kernels/matmul-tiles[n=64]"])),
     (
-        "a variable of a module, the width of a wave",
+        "a module's variable, and the wave size",
         Trials(&[
             "kernels/module-variable[n=1000,block=64]",
             "kernels/module-variable[n=1000,block=100]",
@@ -128,7 +128,7 @@ const CHECKS: [(&str, Evidence); 27] = [
         Trials(&["kernels/shuffles[n=1000,block=64]", "kernels/shuffles[n=1000,block=96]"]),
     ),
     (
-        "capture, instantiation, replays with changing input",
+        "graphs: capture, instantiation, and replays with changing input",
         Trials(&[
             "graphs/captured-copies[host=pinned,bytes=64]",
             "graphs/replay-changing-input[words=16,host=pinned]",
@@ -136,7 +136,7 @@ const CHECKS: [(&str, Evidence); 27] = [
     ),
     ("fork and join of captured streams", Trials(&["graphs/fork-join[words=1024,mode=global]"])),
     (
-        "errors of capture",
+        "errors during capture",
         Trials(&[
             "capture/begin-twice[mode=global]",
             "capture/forbidden-calls[call=stream_sync,mode=global]",
@@ -145,13 +145,13 @@ const CHECKS: [(&str, Evidence); 27] = [
     ("captured allocations", Trials(&["graphs/shared-pool[words=1024]"])),
     ("stream-ordered allocations", Trials(&["copies/pool-small-sizes[bytes=16]"])),
     ("running out of memory", Trials(&["errors/out-of-memory"])),
-    ("bad and double frees", Trials(&["errors/bad-free"])),
+    ("frees of invalid addresses, and double frees", Trials(&["errors/bad-free"])),
     (
-        "refused launches, unknown symbols",
+        "invalid launches, and unknown symbols",
         Trials(&["errors/refused-launches", "errors/unknown-symbol"]),
     ),
     (
-        "host functions in streams, queries",
+        "host functions in streams, and stream queries",
         Trials(&[
             "copies/host-function-in-order[api=add_callback,stream=default]",
             "copies/host-function-in-order[api=add_callback,stream=s]",
@@ -174,8 +174,8 @@ impl Answer {
     fn word(self) -> &'static str {
         match self {
             Answer::Pass => "pass",
-            Answer::Known => "fails as known",
-            Answer::Lacks => "lacks a function",
+            Answer::Known => "expected failure",
+            Answer::Lacks => "function missing",
             Answer::Fail => "FAIL",
         }
     }
@@ -329,7 +329,8 @@ fn print(table: &[BTreeMap<Answer, Vec<String>>], releases: &Places) {
         table.iter().flatten().filter(|(a, _)| wanted.contains(a)).map(|(_, on)| on.len()).sum()
     };
     println!(
-        "{} of {} answers pass on {places} pairs of release and architecture, {} fail as known, {} for want of a function",
+        "{} of {} checks pass on {places} pairs of release and architecture, {} fail as expected, \
+         {} need a missing function",
         count(&[Answer::Pass]),
         CHECKS.len() * places,
         count(&[Answer::Known]),

@@ -16,12 +16,12 @@ const KNOWN: &[Known] = &[
     (
         "emulator",
         &["copy_engine", "queue", "rest", "schedule", "signal"],
-        "a store to a signal rings a queue, and a wait for a signal makes queues and copies go on",
+        "a store to a signal starts a queue, and a wait for a signal executes work of queues and copy engines",
     ),
     (
         "engine",
         &["exported/line_search", "exported/shortest"],
-        "the search for fewer lines runs programs as the search that calls it does",
+        "line_search runs programs with the functions of shortest, which calls line_search",
     ),
     (
         "isa",
@@ -38,7 +38,7 @@ const KNOWN: &[Known] = &[
             "ops/transpose",
             "ops/typed",
         ],
-        "memory instructions share the types of their operands and call each other by address space",
+        "memory instructions share their operand types, and each calls the module of the address space",
     ),
 ];
 
@@ -78,11 +78,12 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
         problems.extend(
             found
                 .difference(&known)
-                .map(|circle| format!("{name}: these use each other: {circle}")),
+                .map(|circle| format!("{name}: these files depend on each other: {circle}")),
         );
-        problems.extend(
-            known.difference(&found).map(|circle| format!("{name}: no circle any more: {circle}")),
-        );
+        problems.extend(known.difference(&found).map(|circle| {
+            let gone = "these files do not depend on each other any more; remove them from `KNOWN`";
+            format!("{name}: {gone}: {circle}")
+        }));
     }
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }

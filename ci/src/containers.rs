@@ -29,7 +29,7 @@ struct Place {
 const PLACES: &[Place] = &[
     Place { name: "a plain container", options: &[], before: "", not: &[] },
     Place {
-        name: "an ordinary user in it",
+        name: "a container as an ordinary user",
         options: &[],
         // The prefix lets the user read root's Python and cache. This change is discarded with the container.
         before: "chmod 755 /root; export HOME=/tmp/home XDG_CACHE_HOME=; mkdir $HOME; chown 65534 $HOME; \
@@ -79,12 +79,13 @@ fn everywhere(sh: &Shell, program: &Path, name: &str) -> Done {
         let output = output.quiet().ignore_status().output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         let right = output.status.success() && text.contains(": right") && !text.contains("WRONG");
-        println!("{name} in {place}: {}", if right { "right" } else { "does not run" });
+        println!("{name} in {place}: {}", if right { "works" } else { "does not work" });
         if right == not.contains(&name) {
             let stderr = String::from_utf8_lossy(&output.stderr);
-            return Err(
-                format!("{name} in {place}, unlike docs/programs.md:\n{text}{stderr}").into()
-            );
+            return Err(format!(
+                "{name} in {place}: the result differs from docs/programs.md:\n{text}{stderr}"
+            )
+            .into());
         }
     }
     Ok(())

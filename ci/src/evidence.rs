@@ -39,10 +39,10 @@ pub(crate) fn evidence(sh: &Shell, more: &[String]) -> Done {
     let page = sh.current_dir().join(FOLDER).join("index.html");
     let bytes = fs::metadata(&page)?.len();
     if bytes >= MOST_BYTES {
-        return Err(format!("the page has {bytes} bytes").into());
+        return Err(format!("the page {SHOWN} is too large: {bytes} bytes").into());
     }
     sh.copy_file(page, SHOWN)?;
-    println!("{SHOWN}: {bytes} bytes; read it before it is committed");
+    println!("{SHOWN}: {bytes} bytes; read the page before you commit it");
     Ok(())
 }
 
@@ -66,12 +66,13 @@ pub(crate) fn readme(sh: &Shell) -> Done {
     let run: Vec<&str> = run.lines().skip(begun).filter(|line| !on_the_way(line)).collect();
     let tests = cmd!(sh, "cargo test --quiet --test cases -- --format pretty").read()?;
     let result = tests.lines().rfind(|line| line.starts_with("test result: "));
-    let result = result.ok_or("no test was run")?.split("; finished").next().unwrap_or_default();
+    let result =
+        result.ok_or("`cargo test` ran no test")?.split("; finished").next().unwrap_or_default();
     let of_tests = ["...", "test kernels/saxpy[n=65536,block=1024] ... ok", "", result];
     let text = sh.read_file(FIRST_RUN)?;
     let text = with_block(&text, RUN, &shortened(&run))?;
     sh.write_file(FIRST_RUN, with_block(&text, TEST, &of_tests)?)?;
-    println!("{FIRST_RUN}: read it before it is committed");
+    println!("{FIRST_RUN}: read the page before you commit it");
     Ok(())
 }
 
@@ -93,7 +94,7 @@ fn shortened<'a>(lines: &[&'a str]) -> Vec<&'a str> {
 /// Replaces the lines that follow a command in the text of the tutorial.
 fn with_block(text: &str, command: &str, lines: &[&str]) -> Result<String, String> {
     let head = format!("```console\n$ {command}\n");
-    let lacks = || format!("{FIRST_RUN} has no block of `{command}`");
+    let lacks = || format!("{FIRST_RUN} has no block with the output of `{command}`");
     let (before, rest) = text.split_once(&head).ok_or_else(lacks)?;
     let (_, after) = rest.split_once("\n```").ok_or_else(lacks)?;
     Ok(format!("{before}{head}{}\n```{after}", lines.join("\n")))
@@ -106,7 +107,7 @@ mod tests {
     #[test]
     fn replaces_the_output_below_a_command() {
         let text = "a\n```console\n$ cargo test\nold\nolder\n```\nb\n```console\n$ x\ny\n```\n";
-        let new = with_block(text, "cargo test", &["new"]).expect("it has the block");
+        let new = with_block(text, "cargo test", &["new"]).expect("the page has the block");
         assert_eq!(new, "a\n```console\n$ cargo test\nnew\n```\nb\n```console\n$ x\ny\n```\n");
         assert!(with_block(text, "cargo run", &[]).is_err());
         let readme = include_str!("../../docs/first-run.md");

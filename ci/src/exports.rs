@@ -50,7 +50,10 @@ fn verify(sh: &Shell, cases: &[String], architectures: &[&str]) -> Done {
     let sampled: BTreeSet<String> =
         SAMPLE.iter().filter_map(|case| Some(case.split_once('/')?.0.to_owned())).collect();
     if families != sampled {
-        return Err(format!("the families are {families:?}, the sample has {sampled:?}").into());
+        return Err(format!(
+            "`SAMPLE` must have a case of each folder {families:?}, but has cases of {sampled:?}"
+        )
+        .into());
     }
 
     let program = product(sh)?;

@@ -54,14 +54,14 @@ fn file_all(sh: &Shell, wanted: impl Fn(&str) -> bool) -> Done {
                 while let Some((trial, fault)) = planned.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let out = folder.path().join(case(trial).replace('/', "-"));
                     match file(&program, trial, fault, &out) {
-                        Ok(line) => println!("filed   {trial} under {fault}: {line}"),
+                        Ok(line) => println!("ok      {trial} with the fault {fault}: {line}"),
                         Err(why) => {
                             println!(
-                                "FAILED  {trial} under {fault}: {}",
+                                "FAILED  {trial} with the fault {fault}: {}",
                                 why.lines().next().unwrap_or("")
                             );
                             let mut failed = failed.lock().unwrap_or_else(|e| e.into_inner());
-                            failed.push(format!("{trial} under {fault}: {why}"));
+                            failed.push(format!("{trial} with the fault {fault}: {why}"));
                         }
                     }
                 }
@@ -69,7 +69,7 @@ fn file_all(sh: &Shell, wanted: impl Fn(&str) -> bool) -> Done {
         }
     });
     let failed = failed.into_inner().unwrap_or_else(|e| e.into_inner());
-    println!("{} of {} cases were filed", planned.len() - failed.len(), planned.len());
+    println!("reports were made for {} of {} cases", planned.len() - failed.len(), planned.len());
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n\n").into()) }
 }
 
@@ -111,7 +111,10 @@ fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, 
         // The exported program may fail on the healthy device only if the trial itself fails on this release.
         let itself = run(&["run", trial, "--trials"])?;
         if !text(&itself.stdout).starts_with("known ") {
-            return Err(format!("on the healthy device: {}", text(&healthy.stderr)));
+            return Err(format!(
+                "the exported program fails without the fault: {}",
+                text(&healthy.stderr)
+            ));
         }
     }
     run(&[
@@ -128,7 +131,7 @@ fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, 
     let report = std::fs::read_to_string(out.join("report.md")).map_err(|e| e.to_string())?;
     for needed in [fault, "no fault injected", "Built and run before filing"] {
         if !report.contains(needed) {
-            return Err(format!("the report does not say `{needed}`:\n{report}"));
+            return Err(format!("the report does not contain `{needed}`:\n{report}"));
         }
     }
     Ok(text(&minimised.stdout)

@@ -67,8 +67,9 @@ impl Draw {
         let known: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
         let first = words.first().map_or("", String::as_str);
         let suite = known.iter().position(|name| *name == first);
-        let suite = suite
-            .ok_or_else(|| format!("{first:?} is not a suite: one of {}", known.join(", ")))?;
+        let suite = suite.ok_or_else(|| {
+            format!("{first:?} is not a test suite; the suites are {}", known.join(", "))
+        })?;
         let mut draw = Self {
             suite,
             at: PathBuf::new(),
@@ -92,14 +93,15 @@ impl Draw {
                 Some(("limit", text)) => draw.limit = number(word, text)?,
                 Some(_) => {
                     return Err(format!(
-                        "{word:?} is none of at=, seed=, gfx=, files=, tests= and limit="
+                        "{word:?} is not one of at=, seed=, gfx=, files=, tests= and limit="
                     ));
                 }
                 None => draw.names.push(word.clone()),
             }
         }
         if draw.at.as_os_str().is_empty() {
-            let why = "at=FOLDER is missing: the folder `tests` of the framework's sources";
+            let why =
+                "at=FOLDER is missing; FOLDER is the folder `tests` of the framework's source code";
             return Err(why.to_owned());
         }
         Ok(draw)
@@ -116,7 +118,10 @@ pub(crate) fn foreign(sh: &Shell, words: &[String]) -> Done {
     let venv = format!("{name}-tests");
     if cmd!(sh, "{program} env path {venv}").quiet().ignore_stdout().ignore_stderr().run().is_err()
     {
-        let framework = FRAMEWORKS.iter().find(|it| it.name == name).ok_or("no such framework")?;
+        let framework = FRAMEWORKS
+            .iter()
+            .find(|it| it.name == name)
+            .ok_or("the list of frameworks does not contain the suite")?;
         let packages = [framework.packages, suite.packages].concat();
         cmd!(sh, "{program} env create {venv} {packages...}").run()?;
     }
@@ -166,17 +171,24 @@ pub(crate) fn foreign(sh: &Shell, words: &[String]) -> Done {
             left.retain(|test| !became.iter().any(|(done, _)| done == test));
         }
         fs::write(logs.join(file.replace('/', "-")).with_extension("log"), log)?;
-        println!("{name}/{file} on {gfx}: {}; it lists {}", format_counts(&counts), tests.len());
+        println!(
+            "{name}/{file} on {gfx}: {}; the file lists {} tests",
+            format_counts(&counts),
+            tests.len()
+        );
         worth.iter().for_each(|line| println!("{line}"));
         for (outcome, count) in counts {
             *total.entry(outcome).or_default() += count;
         }
     }
     println!("{name} on {gfx}, seed {}: {}", draw.seed, format_counts(&total));
-    println!("what each process printed is in {}", logs.display());
+    println!("the output of each process is in {}", logs.display());
     let bad = total.iter().filter(|(outcome, _)| outcome.is_bad()).map(|(_, n)| n).sum::<usize>();
     if bad > 0 {
-        return Err(format!("of the tests {bad} failed, crashed or met a gap").into());
+        return Err(format!(
+            "{bad} tests failed, crashed or need an unsupported feature of the device"
+        )
+        .into());
     }
     Ok(())
 }
@@ -310,7 +322,7 @@ mod tests {
         // The second test was not the first one in its process, so it runs again.
         assert_eq!(of(died, true), [(tests[0], Passed)]);
         assert_eq!(of("\nf.py::a b words\n", true), [(tests[1], Unfinished)]);
-        assert_eq!(of("ImportError\n", false), [(tests[0], Crashed)], "none began");
+        assert_eq!(of("ImportError\n", false), [(tests[0], Crashed)], "no test began");
         assert_eq!(of("", true), [(tests[0], Unfinished)]);
         let gap = "\nf.py::a rocrepro-device: gap: kernel k\nPASSED\n";
         assert_eq!(

@@ -67,7 +67,7 @@ fn run(parts: &[Part]) -> Done {
     }
     match failed.is_empty() {
         true => Ok(()),
-        false => Err(format!("{} failed", failed.join(" and ")).into()),
+        false => Err(format!("these parts of the gate failed: {}", failed.join(", ")).into()),
     }
 }
 
@@ -101,9 +101,9 @@ pub(crate) fn part(name: &str) -> Done {
     let (name, part) = named.ok_or_else(|| format!("the gate has no part `{name}`"))?;
     let (begun, busy) = (Instant::now(), processor_seconds());
     let done = part();
-    let end = if done.is_ok() { "is done" } else { "failed" };
+    let end = if done.is_ok() { "succeeded" } else { "failed" };
     let (busy, wall) = (processor_seconds() - busy, begun.elapsed().as_secs());
-    println!("ci all: {name} {end} after {wall} s, {busy} s of processors");
+    println!("ci all: {name} {end} after {wall} s, with {busy} s of processor time");
     done.map_err(|error| format!("{name}: {error}").into())
 }
 

@@ -50,7 +50,11 @@ pub(crate) fn launchers(sh: &Shell) -> Done {
         .filter(|program| !Path::new(program).exists())
         .collect();
     if !missing.is_empty() {
-        return Err(format!("{} not there: apt-get install {PACKAGES}", missing.join(", ")).into());
+        return Err(format!(
+            "these programs are missing: {}; run `apt-get install {PACKAGES}`",
+            missing.join(", ")
+        )
+        .into());
     }
     let built = crate::built(sh)?;
     let folder = PathBuf::from("/tmp/rocrepro-launchers");
@@ -67,7 +71,10 @@ fn all(sh: &Shell, built: &Path, folder: &Path) -> Done {
     cmd!(sh, "{program} rocm fetch {STACK}").run()?;
     let cache = Command::new(&program).args(["rocm", "path", STACK]).output()?.stdout;
     let cache = PathBuf::from(String::from_utf8(cache)?.trim());
-    let cache = cache.ancestors().find(|at| at.ends_with("rocrepro")).ok_or("no cache")?;
+    let cache = cache
+        .ancestors()
+        .find(|at| at.ends_with("rocrepro"))
+        .ok_or("the path of the stack is not in the cache of rocrepro")?;
     let _slurm = slurm(sh, folder)?;
     let _sshd = sshd(sh, folder)?;
     let at = folder.display();
@@ -103,7 +110,7 @@ fn all(sh: &Shell, built: &Path, folder: &Path) -> Done {
                     String::from_utf8_lossy(&output.stderr)
                 ));
             }
-            problem.extend(left(&program).map(|left| format!("left behind: {left}")));
+            problem.extend(left(&program).map(|left| format!("a process was left behind: {left}")));
             let name = launcher.split(' ').next().unwrap_or_default();
             let verdict = if problem.is_empty() { "ok" } else { "WRONG" };
             println!("{verdict:5} {name:6} {:5.1?} {}", begun.elapsed(), more.join(" "));
@@ -182,7 +189,7 @@ fn slurm(sh: &Shell, folder: &Path) -> Result<[Daemon; 3], Box<dyn std::error::E
     };
     while !ready() {
         if begun.elapsed() > Duration::from_secs(60) {
-            return Err("Slurm's node is not idle after a minute".into());
+            return Err("the Slurm node did not become idle within a minute".into());
         }
         sleep(Duration::from_millis(200));
     }

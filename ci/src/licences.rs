@@ -16,12 +16,12 @@ const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let list: toml::Table = sh.read_file("deny.toml")?.parse()?;
     let allowed = list.get("licenses").and_then(|licences| licences.get("allow")?.as_array());
-    let allowed = allowed.ok_or("deny.toml allows no list of licences")?;
+    let allowed = allowed.ok_or("deny.toml has no list of allowed licences")?;
     let allowed = allowed.iter().filter_map(toml::Value::as_str).map(Licensee::parse);
     let allowed = allowed.collect::<Result<Vec<Licensee>, _>>()?;
     let metadata = cmd!(sh, "cargo metadata --format-version 1 --locked").quiet().read()?;
     let metadata: Value = serde_json::from_str(&metadata)?;
-    let packages = metadata["packages"].as_array().ok_or("cargo metadata names no packages")?;
+    let packages = metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?;
     let problems: Vec<String> =
         packages.iter().filter_map(|package| problem(package, &allowed)).collect();
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
@@ -32,16 +32,16 @@ fn problem(package: &Value, allowed: &[Licensee]) -> Option<String> {
     let name = format!("{} {}", text("name"), text("version"));
     let source = package["source"].as_str();
     if source.is_some_and(|source| source != REGISTRY) {
-        return Some(format!("{name} comes from {}", package["source"]));
+        return Some(format!("{name} comes from {}, and not from crates.io", package["source"]));
     }
     let Some(licence) = package["license"].as_str() else {
-        return Some(format!("{name} names no licence"));
+        return Some(format!("{name} declares no licence"));
     };
     let is_allowed = |wanted: &LicenseReq| allowed.iter().any(|one| one.satisfies(wanted));
     match Expression::parse_mode(licence, ParseMode::LAX) {
         Ok(terms) if terms.evaluate(is_allowed) => None,
         Ok(_) => Some(format!("{name} has a licence that deny.toml does not allow: {licence}")),
-        Err(error) => Some(format!("{name} has an unreadable licence: {error}")),
+        Err(error) => Some(format!("{name} has a licence that cannot be parsed: {error}")),
     }
 }
 
@@ -69,8 +69,8 @@ mod tests {
             (json!("GPL-3.0-only"), ours.clone(), "does not allow"),
             (json!("MIT AND GPL-3.0-only"), ours.clone(), "does not allow"),
             (json!("Apache-2.0"), ours.clone(), "does not allow"),
-            (json!("of my own"), ours.clone(), "unreadable licence"),
-            (Value::Null, ours, "names no licence"),
+            (json!("of my own"), ours.clone(), "cannot be parsed"),
+            (Value::Null, ours, "declares no licence"),
             (json!("MIT"), json!("git+https://example.com/p"), "comes from"),
         ];
         for (licence, source, why) in cases {

@@ -111,56 +111,67 @@ const TWENTIETH: usize = 20;
 const USAGE: &str = "\
 usage: cargo run -p ci -- TASK
   lint     formatting, clippy, doc links, licences, rules of the project, cycles of modules; also compiles the fuzz targets
-  quick    a check for frequent use, two minutes after the first build: texts, formatting, the tests of the crates that
-           changed, and a sample of the case library
-  style    lists violations of STYLE.md, of all crates or the named ones; `style --write` accepts the present counts
+  quick    a check for frequent use, which takes two minutes after the first build: texts, formatting, the tests of the
+           changed crates, and a sample of the case library
+  style    lists violations of STYLE.md in all crates or in the named ones; `style --write` accepts the current counts
   test     the tests of every crate, and the case library on ROCm 7.2.4 (cargo test)
   stacks   every case on every ROCm release that Debian carries, except those on 7.2.4 that `test` runs
-  prove    every declared fault turns its case red
+  prove    every case fails with each fault that it declares, when that fault is injected
   mutate   every check, status and value of every case is needed to detect a declared fault
-  checks   what a program needs of a device, on every release and architecture: a table
-  exports  exports every case as a stand-alone program, compiles and runs it, and compares it with its trial
+  checks   a table of what programs need from a device, on every release and architecture
+  exports  exports every case as a stand-alone program, compiles and runs the program, and compares the result with the
+           trial
   filing   makes a report of an injected fault for every case: minimise, export, verify, report
-  filed    the same for three cases
+  filed    does what `filing` does, for three cases
   coverage writes docs/coverage.md; `test` fails if that page is out of date
-  evidence every case on four releases and their architectures, as docs/matrix.html; options of `matrix` may follow
-  ages     for each file of reports/, the number of commits since then that changed what it measured
-  page     docs/matrix.html in Chromium, wide and narrow, light and dark: filter, search, links, and pictures to look at
+  evidence runs every case on four releases and their architectures, and writes docs/matrix.html; options of `rocrepro
+           matrix` may follow
+  ages     for each report in reports/, prints how many commits have changed the measured code since the measurement
+  page     tests docs/matrix.html in Chromium, wide and narrow, light and dark: filter, search and links; also makes
+           pictures of the page
   examples makes the reports of reports/examples
-  bisects  twelve real bisects between the releases and five of programs, with known answers; needs gcc
+  bisects  twelve bisects of cases between the releases, and five of programs, whose answers are known; needs gcc
   recipes  compares the output of the commands of docs/recipes with the pages; `recipes --write` updates the pages
-  amd      a sample of AMD's own test programs on the emulated device, on two architectures; with a seed, tests drawn for
-           every library: `amd seed=7 gfx=gfx90a,gfx1201 tests=24 limit=60 rocprim hipcub/test_hipcub_grid` (all: 7 GB)
-  frameworks  every declared fault turns every case about Triton, CuPy, JAX and onnxruntime from PyPI red: 10 GB
+  amd      a sample of AMD's own test programs on the emulated device, on two architectures; with a seed, random tests
+           of every library: `amd seed=7 gfx=gfx90a,gfx1201 tests=24 limit=60 rocprim hipcub/test_hipcub_grid` (all: 7 GB)
+  frameworks  every case about Triton, CuPy, JAX and onnxruntime fails with each fault that it declares; downloads 10 GB
+           from PyPI
   containers  the programs of docs/programs in podman: plain, as an ordinary user, and without namespaces; needs root
-  foreign  CuPy's and JAX's own tests, drawn by a seed, on the emulated device: `foreign cupy at=FOLDER seed=7
-           gfx=gfx90a files=20 tests=15 limit=120 cupy_tests/core_tests`; FOLDER is `tests` of the sources of that release
+  foreign  random tests of CuPy and JAX, drawn by a seed, on the emulated device: `foreign cupy at=FOLDER seed=7
+           gfx=gfx90a files=20 tests=15 limit=120 cupy_tests/core_tests`; FOLDER is `tests` in the source of that release
   readme   updates the output of the two commands in docs/first-run.md, with an empty cache
-  release  makes and tries the release archive; fails if the program needs a newer C library than the named one: `release 2.31`
-  locks    writes the present packages of each Debian release, or of the named ones, to harness/stacks/locks; needs apt
-  order    draws programs at random: those that `check` accepts show no race on any schedule
-  fuzz     draws kernels at random, on every architecture at every level: the emulated device computes what the host does
-  mutants  mutates every line of plan, judge and case, or of the named ones: a test must detect each; takes hours
-  miri     the unsafe code of the interpreter, and the table of calls, under Miri
-  waits    kernels without one of their waits or barriers, or with a store for a load, on every architecture: the sanitizer
-           detects each one that mattered
+  release  makes and tests the release archive; fails if the program needs a newer C library than the given version:
+           `release 2.31`
+  locks    writes the current packages of each Debian release, or of the named ones, to harness/stacks/locks; needs apt
+  order    draws random programs: those that `rocrepro check` accepts have no race on any schedule
+  fuzz     draws random kernels, for every architecture at every optimisation level: the emulated device computes the
+           same results as the host
+  mutants  mutates every line of the crates plan, judge and case, or of the named ones: a test must detect each mutant;
+           takes hours
+  miri     tests the unsafe code of the interpreter, and the table of calls, under Miri
+  waits    removes a wait or barrier from kernels, or changes a load to a store, on every architecture: the sanitizer
+           reports each change that causes an error
   races    kernels whose workgroups access the same memory, on every architecture: the sanitizer reports the racy ones
-  words    forms of vector and scalar instructions, on every architecture: each does what the plain form does with registers
-           that are changed before
-  bits     random words of all encodings, on every architecture, against the disassembler of each release: no bit of an
-           instruction is lost; with more words of each instruction: `bits each=8 seed=2`
-  chaos    every kind of trouble around the command, and 3000 mixtures of them
+  words    forms of vector and scalar instructions, on every architecture: each has the effect of the plain form after
+           an equivalent change of the registers
+  bits     random instructions of all encodings, on every architecture, with the disassembler of each release: every bit
+           of an instruction has an effect; with more encodings of each instruction: `bits each=8 seed=2`
+  chaos    every kind of trouble from the environment of the command, and 3000 combinations of them
   interrupts  SIGINT and SIGTERM at random moments of every long command, which must end within 2 s, leave nothing behind
            and keep the best so far: 7 moments each; other numbers and one command: `interrupts 20 seed=3 of=mitigate`
-  launchers  trials below a Slurm of one node, ssh, bubblewrap, podman and sudo, which must be installed; needs root
-  soak     command after command for an hour, or for the given number of minutes: no process, file or folder is left behind
-  night    a run of 10 000 trials, or of the given number: its memory, and its time per trial next to nextest and libtest-mimic
-  nightly  the newest build on this machine's GPU: reports unexpected results and bisects new failures
+  launchers  trials that are started by Slurm with one node, ssh, bubblewrap, podman and sudo, which must be installed;
+           needs root
+  soak     runs one command after another for an hour, or for the given number of minutes: no process, file or folder
+           is left behind
+  night    a run of 10 000 trials, or of the given number: prints the memory of the run, and compares the time per trial
+           with nextest and libtest-mimic
+  nightly  runs the cases on the newest build and this machine's GPU, reports unexpected results and bisects new
+           failures
   all      the gate, two parts at a time: lint, test, and samples of the others: a quarter of the trials of `stacks`, each on one of
            the older releases, an eighth of the cases of `prove` and a twentieth of `mutate`, each architecture of `checks` on one
            release, an eighth of `exports`, `filed`, half of `amd`, two cases of `frameworks`, and samples of `fuzz`, `waits`,
            `races`, `words` and `bits`
-  part     one of these parts: `part stacks`";
+  part     runs one of the parts of `all`: `part stacks`";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
@@ -287,7 +298,7 @@ fn oldest_rust(sh: &Shell) -> Result<Option<PushEnv<'_>>, Box<dyn std::error::Er
     {
         Ok(()) => Ok(Some(sh.push_env("RUSTUP_TOOLCHAIN", version))),
         Err(error) => {
-            println!("NOT CHECKED: whether Rust {version} compiles this, since {error}");
+            println!("NOT CHECKED: whether Rust {version} compiles the workspace: {error}");
             Ok(None)
         }
     }

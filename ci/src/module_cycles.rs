@@ -13,29 +13,44 @@ const CIRCLES: [Circle; 2] = [
     (
         "emulator",
         &[
-            ("copy_engine", "whether to work by itself or when it is asked is said by schedule"),
-            ("queue", "its doorbell is a signal, and schedule says whether it works by itself"),
-            ("rest", "the end of the process waits for queues and for handlers of signals"),
+            (
+                "copy_engine",
+                "asks schedule whether the engine has its own thread, and reports calls of the host to schedule",
+            ),
+            (
+                "queue",
+                "the doorbell of a queue is a signal, and schedule decides when the queue runs",
+            ),
+            ("rest", "waits for queues and for signal handlers when the process ends"),
             (
                 "schedule",
-                "carries out what queues and copy engines have when a signal is waited for",
+                "executes the work of queues and copy engines when the host waits for a signal",
             ),
             (
                 "signal",
-                "a store to a doorbell rings its queue, and each wait is reported to schedule",
+                "a store to a doorbell signal starts its queue, and each wait is reported to schedule",
             ),
         ],
     ),
     (
         "stacks",
         &[
-            ("builds", "lists the releases of debian as builds, beside the nights of an index"),
-            ("debian", "fetches into the cache of keep, with its locks and shared files"),
-            ("keep", "fetches a release by debian, and unpacks what builds names"),
-            ("locate", "knows the releases of debian and finds stacks in the cache of keep"),
+            (
+                "builds",
+                "lists the releases in debian as builds, and also the nightly builds of an index",
+            ),
+            (
+                "debian",
+                "stores packages in the cache of keep, with the locks and shared files of that cache",
+            ),
+            ("keep", "fetches releases with debian, and unpacks the archives that builds lists"),
+            (
+                "locate",
+                "needs the list of releases in debian, and finds stacks in the cache of keep",
+            ),
             (
                 "unpack",
-                "returns the errors of debian and keep, and links equal files through keep's blobs",
+                "returns error types of debian and keep, and links equal files to the blobs of keep",
             ),
         ],
     ),
@@ -88,11 +103,15 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
         let known = CIRCLES.iter().find(|(of, _)| *of == name).map_or(&[][..], |(_, known)| known);
         let known: BTreeSet<&str> = known.iter().map(|(module, _)| *module).collect();
         if let Some(modules) = circle(&as_one(&graph, &known)) {
-            problems.push(format!("{name}: modules use each other: {}", modules.join(" -> ")));
+            problems.push(format!(
+                "{name}: these modules depend on each other in a cycle: {}",
+                modules.join(" -> ")
+            ));
         }
         for module in known.iter().filter(|module| !comes_back(&graph, &known, module)) {
-            problems
-                .push(format!("{name}: {module} is in no circle any more; take it off the list"));
+            problems.push(format!(
+                "{name}: {module} is not in a cycle any more; remove it from `CIRCLES`"
+            ));
         }
     }
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }

@@ -26,9 +26,11 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
         cmd!(sh, "cargo install --quiet --locked cargo-mutants").run()?;
     }
     if let Some(unknown) = only.iter().find(|name| CRATES.iter().all(|(of, _)| of != name)) {
-        return Err(
-            format!("`{unknown}` is not one of {}", CRATES.map(|(of, _)| of).join(", ")).into()
-        );
+        return Err(format!(
+            "the crate `{unknown}` is not one of {}",
+            CRATES.map(|(of, _)| of).join(", ")
+        )
+        .into());
     }
     let accepted = accepted(ACCEPTED)?;
     // proptest need not simplify failing examples, because its messages are not read.
@@ -47,13 +49,13 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
         let folder = Path::new(&out).join("mutants.out");
         let came_to_its_end = |file: &str| {
             sh.read_file(folder.join(file)).map_err(|error| {
-                format!("cargo-mutants did not come to its end for `{name}`: {error}")
+                format!("cargo-mutants did not finish for the crate `{name}`: {error}")
             })
         };
         // If no mutant was caught, cargo-mutants has not tested any.
         if came_to_its_end("caught.txt")?.trim().is_empty() {
             return Err(format!(
-                "no mutant of `{name}` was tried; what cargo-mutants said is above"
+                "cargo-mutants tested no mutant of the crate `{name}`; its output above shows why"
             )
             .into());
         }
@@ -78,7 +80,7 @@ fn accepted(text: &str) -> Result<BTreeMap<&str, usize>, String> {
             Some((mutant, reason)) if !reason.trim().is_empty() => {
                 *all.entry(mutant.trim()).or_insert(0) += 1;
             }
-            _ => return Err(format!("ci/mutants.txt: no reason stands behind ` # `: {line}")),
+            _ => return Err(format!("ci/mutants.txt: the line has no reason after ` # `: {line}")),
         }
     }
     Ok(all)
@@ -94,15 +96,19 @@ fn differences(expected: &[&str], accepted: &BTreeMap<&str, usize>, survived: &s
     for (mutant, places) in &counts {
         let may = accepted.get(mutant.as_str()).copied().unwrap_or(0);
         if places.len() > may {
-            let places = places.join("\n  ");
-            problems.push(format!("{may} of these may survive, and not all:\n  {places}"));
+            problems.push(format!(
+                "{} of these mutants survived, but at most {may} may:\n  {}",
+                places.len(),
+                places.join("\n  ")
+            ));
         }
     }
     for mutant in expected {
         let found = counts.get(*mutant).map_or(0, Vec::len);
         if found < accepted[mutant] {
-            problems
-                .push(format!("a test notices it now; take it out of ci/mutants.txt: {mutant}"));
+            problems.push(format!(
+                "the tests now detect a mutant; remove it from ci/mutants.txt: {mutant}"
+            ));
         }
     }
     problems
@@ -125,7 +131,7 @@ mod tests {
     fn requires_a_reason_and_a_file_for_every_accepted_mutant() {
         let accepted = accepted(ACCEPTED).expect("each line has a reason");
         for mutant in accepted.keys() {
-            let (file, _) = mutant.split_once(": ").expect("a file, and what is done to it");
+            let (file, _) = mutant.split_once(": ").expect("a mutant has a file and a description");
             assert!(Path::new("..").join(file).is_file(), "{file} does not exist");
         }
         assert!(super::accepted("a.rs: replace f").is_err());
@@ -135,14 +141,14 @@ mod tests {
     #[test]
     fn reports_new_survivors_and_stale_entries() {
         let accepted = accepted("# ours\na.rs: replace f # equal\na.rs: replace g # equal\n");
-        let accepted = accepted.expect("they have reasons");
+        let accepted = accepted.expect("each line has a reason");
         let check = |survived: &str, expected: &[&str]| {
             let found = differences(&["a.rs: replace f", "a.rs: replace g"], &accepted, survived);
             assert_eq!(found.len(), expected.len(), "{found:?}");
             assert!(found.iter().zip(expected).all(|(f, t)| f.contains(t)), "{found:?}");
         };
         check("a.rs:1:2: replace f\na.rs:3:4: replace g\n", &[]);
-        check("a.rs:1:2: replace f\n", &["take it out of ci/mutants.txt: a.rs: replace g"]);
+        check("a.rs:1:2: replace f\n", &["remove it from ci/mutants.txt: a.rs: replace g"]);
         let new = "a.rs:1:2: replace f\na.rs:3:4: replace g\na.rs:9:9: replace h\n";
         check(new, &["a.rs:9:9: replace h"]);
         // A second mutant with an accepted name is not accepted.

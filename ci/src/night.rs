@@ -54,7 +54,7 @@ pub(crate) fn night(sh: &Shell, trials: Option<&String>) -> Done {
     let program = sh.current_dir().join(crate::target()).join("release/rocrepro");
     cmd!(sh, "{program} rocm fetch {STACK}").run()?;
 
-    println!("milliseconds for each test   own  children  wall");
+    println!("milliseconds per test         own  children  wall");
     print_row("Command::status in a loop", TESTS, &bare()?);
     let (mimic, nextest) = others(sh, &folder)?;
     print_row("libtest-mimic", TESTS, &mimic);
@@ -65,10 +65,13 @@ pub(crate) fn night(sh: &Shell, trials: Option<&String>) -> Done {
     let after_a_tenth = taken.memory.get(taken.memory.len() / 10).copied().unwrap_or_default();
     let most = taken.memory.iter().copied().max().unwrap_or_default();
     println!(
-        "memory of `rocrepro run`: {after_a_tenth} KB after a tenth of the time, {most} KB at most"
+        "memory of `rocrepro run`: {after_a_tenth} KB after a tenth of the run, at most {most} KB"
     );
     match most - after_a_tenth > MOST_GROWTH_KB {
-        true => Err(format!("the memory grew by more than {MOST_GROWTH_KB} KB").into()),
+        true => {
+            Err(format!("the memory of `rocrepro run` grew by more than {MOST_GROWTH_KB} KB")
+                .into())
+        }
         false => Ok(()),
     }
 }
@@ -127,7 +130,7 @@ fn others(sh: &Shell, folder: &Path) -> Result<(Taken, Taken), Box<dyn Error>> {
     let mimic: Option<PathBuf> = built
         .filter_map(|line: serde_json::Value| Some(line["executable"].as_str()?.into()))
         .next();
-    let mut mimic = Command::new(mimic.ok_or("cargo built no program of tests")?);
+    let mut mimic = Command::new(mimic.ok_or("cargo built no test program")?);
     let mimic = watched(mimic.arg("--quiet").stdout(Stdio::null()))?;
     cmd!(sh, "cargo nextest run --no-run --test empty").quiet().run()?;
     let mut nextest = Command::new("cargo");
@@ -164,11 +167,11 @@ fn watched(command: &mut Command) -> Result<Taken, Box<dyn Error>> {
 fn times(process: &str) -> Result<(Duration, Duration), Box<dyn Error>> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The name of the process, in parentheses, may contain spaces.
-    let fields = stat.rsplit_once(')').ok_or("no name in stat")?.1;
+    let fields = stat.rsplit_once(')').ok_or("/proc/PID/stat contains no name")?.1;
     let ticks: Vec<u64> =
         fields.split_whitespace().skip(11).take(4).map(str::parse).collect::<Result<_, _>>()?;
     let [user, system, children_user, children_system] = ticks[..] else {
-        return Err("stat is short".into());
+        return Err("/proc/PID/stat has too few fields".into());
     };
     // Linux reports processor times in ticks of 10 ms.
     let time = |ticks: u64| Duration::from_millis(10 * ticks);

@@ -48,7 +48,8 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
     let got =
         cmd!(sh, "cargo run --release --locked -p stacks --example obtain -- {gfx} {source} last")
             .read()?;
-    let (build, prefix) = got.split_once('\n').ok_or("obtain printed no prefix")?;
+    let (build, prefix) =
+        got.split_once('\n').ok_or("the example `obtain` printed no installation prefix")?;
     let out = state.join(build);
     let record = out.join("run.jsonl");
     sh.create_dir(&out)?;
@@ -62,7 +63,9 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
         .run()?;
     let now = seen(&sh.read_file(&record)?)?;
     if !now.values().any(|seen| ["pass", "known", "difference"].contains(&&*seen.verdict)) {
-        return Err(format!("no trial has a verdict on {build}: is the device well?").into());
+        return Err(
+            format!("no trial has a verdict on {build}; check whether the device works").into()
+        );
     }
     let before = earlier(sh, &state, build)?;
     let mut summary = String::new();
@@ -73,13 +76,19 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
         sh.remove_path(&folder)?;
         if seen.verdict == "news-fixed" {
             let draft = fixed(sh, trial, seen, build, &on, &folder)?;
-            let _ = writeln!(summary, "- possibly fixed: `{trial}`, draft in {}", draft.display());
+            let _ = writeln!(
+                summary,
+                "- possibly fixed: `{trial}`, the draft of a comment is in {}",
+                draft.display()
+            );
             continue;
         }
         let _ = write!(summary, "- {}: `{trial}`: {}", seen.verdict, seen.signature);
         match last_good(trial, &before) {
-            None => summary.push_str("; never seen to pass, so there is nothing to bisect"),
-            Some(_) if bisects == MOST_BISECTS => summary.push_str("; not bisected tonight"),
+            None => summary.push_str("; not bisected, because no earlier build passed"),
+            Some(_) if bisects == MOST_BISECTS => {
+                summary.push_str("; not bisected, because tonight's limit of bisects is reached");
+            }
             Some(good) => {
                 bisects += 1;
                 let ends = ["--source", &source, "--good", good, "--bad", build];
@@ -97,7 +106,7 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
             .ignore_status()
             .run()?;
     }
-    let head = format!("{build}: {} trials, {} of them news\n", now.len(), news.len());
+    let head = format!("{build}: {} trials, {} with unexpected results\n", now.len(), news.len());
     sh.write_file(out.join("summary.md"), format!("{head}\n{summary}"))?;
     println!("{head}\n{summary}");
     if news.is_empty() { Ok(()) } else { Err(head.trim().into()) }
@@ -202,15 +211,16 @@ fn comment(trial: &str, seen: &Seen, build: &str, verdicts: &[String]) -> String
             "Possibly fixed",
             format!("The failure rate is below {:.0} % (95 %).", 300.0 / runs as f64),
         ),
-        false => ("Not fixed", "It still fails.".to_owned()),
+        false => ("Not fixed", "The trial still fails.".to_owned()),
     };
     let issues: BTreeSet<_> = seen.upstream.iter().map(|issue| format!("- {issue}")).collect();
     let issues = issues.into_iter().collect::<Vec<_>>().join("\n");
     format!(
         "{head}. Issues of this case:\n{issues}\n\n\
          On {build}, `{trial}` passed in {passed} of {runs} runs, each in a fresh process. {bound}\n\
-         Which build fixed it: `rocrepro bisect '{trial}' --source nightly --fixed --good {build} --bad BUILD`, \
-         with a build that fails.\n"
+         To find the build with the fix, run \
+         `rocrepro bisect '{trial}' --source nightly --fixed --good {build} --bad BUILD`, \
+         where BUILD is a build that fails.\n"
     )
 }
 
@@ -276,7 +286,10 @@ mod tests {
             &["news-fixed"; 30],
             "in 30 of 30 runs, each in a fresh process. The failure rate is below 10 %",
         );
-        check(&["news-fixed", "known"], "in 1 of 2 runs, each in a fresh process. It still fails");
-        check(&[], "in 0 of 0 runs, each in a fresh process. It still fails");
+        check(
+            &["news-fixed", "known"],
+            "in 1 of 2 runs, each in a fresh process. The trial still fails",
+        );
+        check(&[], "in 0 of 0 runs, each in a fresh process. The trial still fails");
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn page(sh: &Shell) -> Done {
         let test = folder.join(format!("{width}.html"));
         // The script starts when the frame has loaded the page.
         let frame = format!(
-            "<!doctype html><html style=\"color-scheme: light dark\"><pre id=said>the page was not looked at</pre>\
+            "<!doctype html><html style=\"color-scheme: light dark\"><pre id=said>the script did not run</pre>\
              <iframe width={width} height=900 style=border:0></iframe><script>{SCRIPT}\nframe.src = {:?};</script>",
             format!("file://{}", shown.display())
         );
@@ -49,10 +49,10 @@ pub(crate) fn page(sh: &Shell) -> Done {
         let seen =
             cmd!(sh, "{browser} {common...} {wait...} {test}").quiet().ignore_stderr().read()?;
         let said = seen.split_once("id=\"said\">").and_then(|(_, rest)| rest.split_once("</pre>"));
-        let said = said.ok_or("the browser showed nothing")?.0;
-        println!("{width} wide, {look}: {said}; {}", picture.display());
-        if said != "all is well" {
-            wrong.push(format!("{width} wide, {look}: {said}"));
+        let said = said.ok_or("the browser printed no result of the script")?.0;
+        println!("{width} pixels wide, {look}: {said}; {}", picture.display());
+        if said != "no errors" {
+            wrong.push(format!("{width} pixels wide, {look}: {said}"));
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }

@@ -19,7 +19,7 @@ pub(crate) fn run(sh: &Shell) -> Done {
     let files = changed_files(sh)?;
     let folders: BTreeSet<&str> = files.iter().filter_map(|file| folder_of_crate(file)).collect();
     let tests = tests_of(sh, &folders)?;
-    println!("ci quick: {} changed; crates: {}", files.len(), list(&folders));
+    println!("ci quick: {} changed files; crates: {}", files.len(), list(&folders));
     let sample = ["--test", "cases", "--", SAMPLE];
     let steps: [(&str, &dyn Fn() -> Done); 4] = [
         ("texts", &|| texts(sh)),
@@ -31,7 +31,7 @@ pub(crate) fn run(sh: &Shell) -> Done {
     for (name, step) in steps {
         let begun = Instant::now();
         let done = step();
-        let end = if done.is_ok() { "is done" } else { "failed" };
+        let end = if done.is_ok() { "succeeded" } else { "failed" };
         println!("ci quick: {name} {end} after {} s", begun.elapsed().as_secs());
         if let Err(error) = done {
             println!("{error}");
@@ -41,9 +41,13 @@ pub(crate) fn run(sh: &Shell) -> Done {
     let not_run: Vec<&str> =
         LONG.iter().copied().filter(|_| folders.contains("harness/cli")).collect();
     if !not_run.is_empty() {
-        println!("ci quick: not run: the tests {} of the command", not_run.join(", "));
+        println!("ci quick: these tests of the crate `cli` were not run: {}", not_run.join(", "));
     }
-    if failed.is_empty() { Ok(()) } else { Err(format!("{} failed", failed.join(" and ")).into()) }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("these checks failed: {}", failed.join(", ")).into())
+    }
 }
 
 /// Runs all checks of source texts, which do not need a compiler.
@@ -100,7 +104,8 @@ fn tests_of(
     for folder in folders {
         let manifest: toml::Table = sh.read_file(format!("{folder}/Cargo.toml"))?.parse()?;
         let name = manifest.get("package").and_then(|package| package.get("name")?.as_str());
-        arguments.extend(["-p".to_owned(), name.ok_or("a package has a name")?.to_owned()]);
+        arguments
+            .extend(["-p".to_owned(), name.ok_or("Cargo.toml has no package name")?.to_owned()]);
         if *folder == "ci" {
             arguments.extend(["--bin".to_owned(), "ci".to_owned()]);
         }

@@ -11,8 +11,8 @@ const PAGES: &str = "docs/recipes";
 
 /// Pages whose commands cannot be repeated on every machine, with the reason.
 const ELSEWHERE: [(&str, &str); 2] = [
-    ("performance.md", "times are of the machine and of what else it does"),
-    ("pytorch.md", "the environments stand for wheels of torch"),
+    ("performance.md", "the measured times depend on the machine and its load"),
+    ("pytorch.md", "the page uses placeholders for environments with PyTorch wheels"),
 ];
 
 /// Keys of output lines that must be equal in every run. In all other lines, the numbers may differ.
@@ -41,7 +41,7 @@ pub(crate) fn recipes(sh: &Shell, write: bool) -> Done {
     for page in sh.read_dir(PAGES)? {
         let name = page.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if let Some((_, why)) = ELSEWHERE.iter().find(|(page, _)| *page == name) {
-            println!("{name}: not run, because {why}");
+            println!("{name}: the commands are not run, because {why}");
             continue;
         }
         let text = sh.read_file(&page)?;
@@ -65,8 +65,9 @@ pub(crate) fn recipes(sh: &Shell, write: bool) -> Done {
                     }
                     Some(now) if lasting(&was) == lasting(&now) => {}
                     now => {
-                        let now = now.unwrap_or_else(|| "nothing like it".to_owned());
-                        let _ = write!(stale, "\n{name}:{}: {was}\n  now: {now}", number + 1);
+                        let now = now.unwrap_or_else(|| "no such line".to_owned());
+                        let _ =
+                            write!(stale, "\n{name}:{}: {was}\n  printed now: {now}", number + 1);
                     }
                 }
             }
@@ -78,7 +79,7 @@ pub(crate) fn recipes(sh: &Shell, write: bool) -> Done {
     if stale.is_empty() {
         Ok(())
     } else {
-        Err(format!("what is shown is not printed:{stale}").into())
+        Err(format!("these lines on the pages differ from the output:{stale}").into())
     }
 }
 

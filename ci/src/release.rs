@@ -20,14 +20,14 @@ pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
     cmd!(sh, "cargo build --release --locked -p rocrepro").run()?;
     let program = sh.current_dir().join(crate::target()).join("release/rocrepro");
     let needed = c_library(&cmd!(sh, "objdump -T {program}").read()?)
-        .ok_or("the program asks for no version of the C library")?;
+        .ok_or("the program requires no version of the C library")?;
     println!("the program needs glibc {}.{}", needed.0, needed.1);
     if let Some(newest) = newest {
         let most =
             version(newest).ok_or_else(|| format!("`{newest}` is not a version such as 2.31"))?;
         if needed > most {
             return Err(format!(
-                "it must need no newer one than {newest}: build it on an older system"
+                "the program must not need a glibc newer than {newest}; build the program on an older system"
             )
             .into());
         }
@@ -83,7 +83,7 @@ fn tried(sh: &Shell, archive: &str, name: &str) -> Result<(), Box<dyn Error>> {
     let said =
         cmd!(sh, "{program} run copies/small-sizes --rocm {STACK} --device emulated").read()?;
     if !said.contains("passed") {
-        return Err(format!("the program of the archive runs no case: {said}").into());
+        return Err(format!("the program in the archive does not run a case: {said}").into());
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ fn measured(report: &str) -> Result<Measured<'_>, String> {
     let (date, places) = line
         .strip_prefix("Measured ")
         .and_then(|rest| rest.split_once(": "))
-        .ok_or("it does not end with `Measured DATE: PLACES`")?;
+        .ok_or("the last line is not `Measured DATE: PATHS`")?;
     let parts: Vec<&str> = date.split('-').collect();
     let is_date = parts.iter().map(|part| part.len()).eq([4, 2, 2])
         && parts.concat().bytes().all(|byte| byte.is_ascii_digit());
@@ -48,13 +48,16 @@ pub(crate) fn check(sh: &Shell) -> Done {
     let mut problems = Vec::new();
     for (file, text) in all(sh)? {
         if file.bytes().any(|byte| byte.is_ascii_digit()) {
-            problems.push(format!("{file}: git knows when it was written; its name needs no date"));
+            let why = "remove the date from the file name; git records when the report was written";
+            problems.push(format!("{file}: {why}"));
         }
         match measured(&text) {
             Ok(Measured { places, .. }) => {
                 let root = sh.current_dir();
                 let gone = places.iter().filter(|place| !root.join(Path::new(place)).exists());
-                problems.extend(gone.map(|place| format!("{file}: {place} does not exist")));
+                problems.extend(
+                    gone.map(|place| format!("{file}: the measured path {place} does not exist")),
+                );
             }
             Err(error) => problems.push(format!("{file}: {error}")),
         }
@@ -74,9 +77,15 @@ pub(crate) fn ages(sh: &Shell) -> Done {
         let since = format!("--since={date}T23:59:59Z");
         let commits = cmd!(sh, "git log --format=%h {since} -- {places...}").quiet().read()?;
         match (commits.lines().count(), named) {
-            (0, places) => println!("{file}: of {date}; nothing has changed {places} since"),
-            (1, places) => println!("{file}: of {date}; 1 commit has changed {places} since"),
-            (n, places) => println!("{file}: of {date}; {n} commits have changed {places} since"),
+            (0, places) => {
+                println!("{file}: measured on {date}; no commit has changed {places} since")
+            }
+            (1, places) => {
+                println!("{file}: measured on {date}; 1 commit has changed {places} since")
+            }
+            (n, places) => {
+                println!("{file}: measured on {date}; {n} commits have changed {places} since")
+            }
         }
     }
     Ok(())

@@ -133,7 +133,7 @@ fn grown(found: &Counts, accepted: &Counts) -> Vec<String> {
             let allowed = accepted.get(area).and_then(|a| a.get(&rule)).copied().unwrap_or(0);
             if count > allowed {
                 grown.push(format!(
-                    "{area}: {count} {heading} against STYLE.md, {allowed} accepted; \
+                    "{area}: {count} violations of the rule `{heading}` of STYLE.md, but {allowed} are accepted; \
                      `cargo run -p ci -- style {area}` lists them"
                 ));
             }
@@ -169,12 +169,12 @@ fn parse(text: &str) -> Result<Counts, String> {
     let mut counts = Counts::new();
     for line in text.lines().skip(1) {
         let mut fields = line.split_whitespace();
-        let area = fields.next().ok_or_else(|| format!("{ACCEPTED}: empty line"))?;
+        let area = fields.next().ok_or_else(|| format!("{ACCEPTED}: a line is empty"))?;
         let numbers: Result<Vec<usize>, _> = fields.map(str::parse).collect();
         let numbers = numbers.map_err(|error| format!("{ACCEPTED}: {area}: {error}"))?;
         if numbers.len() != RULES.len() {
             return Err(format!(
-                "{ACCEPTED}: {area}: {} numbers, not {}",
+                "{ACCEPTED}: the line {area} has {} numbers, not {}",
                 numbers.len(),
                 RULES.len()
             ));
@@ -211,7 +211,7 @@ fn findings(sh: &Shell) -> Result<Vec<Finding>, Box<dyn std::error::Error>> {
             found.push(Finding {
                 area,
                 rule: Rule::Type,
-                text: format!("{file}: {name} is not unique"),
+                text: format!("{file}: the type name {name} is not unique in the workspace"),
             });
         }
     }

@@ -37,7 +37,9 @@ fn problems_of(file: &str, text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let lines = text.lines().count();
     if lines > MAX_LINES {
-        problems.push(format!("{file}: {lines} lines; split it ({MAX_LINES} at most)"));
+        problems.push(format!(
+            "{file}: the file has {lines} lines; split the file (at most {MAX_LINES} lines)"
+        ));
     }
     let mut tests = false;
     for (number, line) in text.lines().enumerate() {
@@ -48,18 +50,18 @@ fn problems_of(file: &str, text: &str) -> Vec<String> {
         let stub = ["todo!(", "unimplemented!(", "#[ignore", "dbg!("];
         // `tidy.rs` itself contains the forbidden words in the list above.
         if stub.iter().any(|s| line.contains(s)) && file != "ci/src/tidy.rs" {
-            broken("a stub");
+            broken("code that is left as a stub");
         }
         if is_product(file) && is_torn(line) {
-            broken("a run of spaces within a sentence");
+            broken("several spaces within a sentence");
         }
         // Both functions panic if the machine cannot start a thread. `std::thread::Builder` returns an error instead.
         let spawns = ["thread::spawn(", "scope.spawn("];
         if is_product(file) && !tests && spawns.iter().any(|way| line.contains(way)) {
-            broken("use std::thread::Builder");
+            broken("start the thread with std::thread::Builder");
         }
         if is_product(file) && prints(line) && !SINKS.contains(&file) {
-            broken("use report::print, report::note or their like");
+            broken("print with report::print, report::note or a similar function");
         }
     }
     if is_library(file) {
@@ -91,7 +93,9 @@ fn commands_of(file: &str, text: &str) -> Vec<String> {
         WAYS.iter().any(|way| has(code, way))
     });
     lines
-        .map(|(n, line)| format!("{file}:{}: leave this to the command: {}", n + 1, line.trim()))
+        .map(|(n, line)| {
+            format!("{file}:{}: only the crate `cli` may do this: {}", n + 1, line.trim())
+        })
         .collect()
 }
 

@@ -74,7 +74,8 @@ impl Draw {
                 _ => {
                     let suites: Vec<_> = SUITES.iter().map(|(name, _)| *name).collect();
                     return Err(format!(
-                        "{word:?} is none of seed=, gfx=, tests=, limit= and NAME or NAME/PROGRAM with one of {}",
+                        "{word:?} is neither seed=, gfx=, tests= or limit=, nor NAME or NAME/PROGRAM; \
+                         the names are {}",
                         suites.join(", ")
                     ));
                 }
@@ -132,7 +133,7 @@ impl fmt::Display for Outcome {
             Self::Skipped => "skipped by the program",
             Self::Unfinished => "unfinished",
             Self::Failed => "failed",
-            Self::Gap => "gap of the device",
+            Self::Gap => "needs an unsupported feature of the device",
             Self::Crashed => "crashed",
         })
     }
@@ -246,14 +247,14 @@ pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
                 // A program without GoogleTest ignores the option and runs all its tests, so the list may be empty or
                 // incomplete.
                 if list.is_empty() || !output.status.success() {
-                    count(outcome(&output, None), "the program");
+                    count(outcome(&output, None), "the whole program");
                 }
                 for one in draw.of(&list) {
                     let output = exec(limit.as_str(), &test, &[format!("--gtest_filter={one}")])?;
                     count(outcome(&output, Some(one)), one);
                 }
                 println!(
-                    "{suite}/{name} on {gfx}: {}; it lists {}",
+                    "{suite}/{name} on {gfx}: {}; the program lists {} tests",
                     format_counts(&counts),
                     list.len()
                 );
@@ -267,7 +268,10 @@ pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
         bad += total.iter().filter(|(outcome, _)| outcome.is_bad()).map(|(_, n)| n).sum::<usize>();
     }
     if bad > 0 {
-        return Err(format!("of the tests {bad} failed, crashed or met a gap").into());
+        return Err(format!(
+            "{bad} tests failed, crashed or need an unsupported feature of the device"
+        )
+        .into());
     }
     Ok(())
 }
@@ -281,7 +285,7 @@ fn outcome(output: &Output, test: Option<&str>) -> Outcome {
 pub(crate) fn format_counts(counts: &BTreeMap<Outcome, usize>) -> String {
     let parts: Vec<_> =
         counts.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
-    if parts.is_empty() { "nothing was drawn".to_owned() } else { parts.join(", ") }
+    if parts.is_empty() { "no test was drawn".to_owned() } else { parts.join(", ") }
 }
 
 /// Returns the test programs in a folder, sorted by name. Scripts and libraries are left out.
@@ -332,8 +336,16 @@ mod tests {
         assert_eq!(first.len(), 20);
         let mut turned = all.clone();
         turned.reverse();
-        assert_eq!(draw("seed=1 tests=20").of(&turned), first, "the order of the list");
-        assert_eq!(draw("seed=1 tests=30").of(&all)[..20], first, "how many are drawn");
+        assert_eq!(
+            draw("seed=1 tests=20").of(&turned),
+            first,
+            "the draw must not depend on the order of the list"
+        );
+        assert_eq!(
+            draw("seed=1 tests=30").of(&all)[..20],
+            first,
+            "a larger draw must begin with the smaller one"
+        );
         assert_ne!(draw("seed=2 tests=20").of(&all), first);
         assert_eq!(draw("tests=20").of(&all[..3]).len(), 3);
     }
@@ -351,9 +363,13 @@ mod tests {
         let of = |status, said: &str| Outcome::of(status, said, Some("A.B"));
         let ok = "[ RUN      ] A.B\n[       OK ] A.B (3 ms)\n[  PASSED  ] 1 test.\n";
         assert_eq!(of(Some(0), ok), Outcome::Passed);
-        assert_eq!(of(Some(139), ok), Outcome::Crashed, "after it");
+        assert_eq!(of(Some(139), ok), Outcome::Crashed, "crash after the end of the test");
         assert_eq!(of(None, ok), Outcome::Crashed);
-        assert_eq!(of(Some(0), "[       OK ] A.BC (3 ms)\n"), Outcome::Crashed, "another one");
+        assert_eq!(
+            of(Some(0), "[       OK ] A.BC (3 ms)\n"),
+            Outcome::Crashed,
+            "end of another test"
+        );
         assert_eq!(of(Some(0), "[ RUN      ] A.B\n"), Outcome::Crashed);
         assert_eq!(of(Some(0), "[  PASSED  ] 0 tests.\n"), Outcome::Crashed);
         assert_eq!(of(Some(1), "[  FAILED  ] A.B, where TypeParam = x (3 ms)\n"), Outcome::Failed);

@@ -382,7 +382,7 @@ extern "C" fn hsa_amd_memory_fill(pointer: usize, value: u32, count: usize) -> S
     status
 }
 
-/// Number of words that one [`Row`] of the fill sets.
+/// Number of words that are set by one [`Row`] of a fill.
 const FILL_WORDS: usize = 16 << 10;
 
 #[unsafe(no_mangle)]

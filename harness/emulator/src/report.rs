@@ -41,8 +41,8 @@ pub(crate) fn bad_configuration(problem: impl Display) {
     line(format_args!("bad configuration: {problem}"));
 }
 
-/// Reports that HSA calls of the process do not reach this device, or that the process uses other libraries than
-/// requested.
+/// Reports that HSA calls of the process do not reach this device, or that the process uses libraries other
+/// than the requested ones.
 pub(crate) fn note(what: impl Display) {
     line(format_args!("note: {what}"));
 }

@@ -78,7 +78,7 @@ pub enum EngineEvent<'a> {
         /// Id of the trial; `None` if it did not run.
         trial: Option<&'a str>,
     },
-    /// The batch is over.
+    /// The batch has ended.
     BatchEnds,
     /// The run continues without one of the GPUs.
     GpuLeftOut {

@@ -26,8 +26,8 @@ impl Before {
         Before { cards: cards(), uptime: kernel_log::uptime() }
     }
 
-    /// Adds to the outcome what the driver logged during the trial. Only if the trial had exclusive use of its GPU can
-    /// lines be attributed to it.
+    /// Adds to the outcome what the driver logged during the trial. Log lines can be
+    /// attributed to the trial only if it had exclusive use of its GPU.
     pub(crate) fn with_kernel_log(
         &self,
         outcome: Outcome,

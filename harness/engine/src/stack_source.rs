@@ -54,7 +54,7 @@ pub enum StackError {
     /// The builds cannot be listed.
     #[error("{}", chain(.0))]
     List(ListError),
-    /// The build with the name in the first text cannot be downloaded.
+    /// A build cannot be downloaded. The first field is the name of the build.
     #[error("{}: {}", .0, chain(.1))]
     Obtain(String, ObtainError),
 }
@@ -126,7 +126,7 @@ pub fn get(
     })
 }
 
-/// Returns true if the name of a stack means a build of a configured download source.
+/// Returns true if the name of a stack refers to a build (such as a nightly build) from a configured download source.
 pub fn is_night(spec: &str) -> bool {
     spec.split_once(':').is_some_and(|(channel, _)| sources_of(spec, channel).is_some())
 }

@@ -29,7 +29,7 @@ impl Form {
     }
 
     /// Returns the form in which a program of this form contains a kernel. Symbols can only be looked up in modules,
-    /// and hipLaunchKernel returns other error statuses than hipModuleLaunchKernel. If either matters for a kernel, the
+    /// and the error statuses of hipLaunchKernel and hipModuleLaunchKernel differ. If either matters for a kernel, the
     /// kernel is put into a module.
     pub(crate) fn of_kernel(self, plan: &Plan, kernel: &str) -> Form {
         let needs_module_at = |step: &&Step| {

@@ -125,7 +125,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Returns a C++ expression, of the loop variables, for the number of earlier executions of the current step.
+    /// Returns a C++ expression in the loop variables that gives the number of earlier executions of the current step;
     /// `None` outside loops.
     pub(crate) fn occurrence(&self) -> Option<String> {
         let mut loops = self.loops.iter();

@@ -262,7 +262,7 @@ pub fn exec_update_name(result: c_int) -> Option<&'static str> {
     NAMES.get(usize::try_from(result).ok()?).copied()
 }
 
-/// Those fields of `hipDeviceProp_t` that the worker reports.
+/// The fields of `hipDeviceProp_t` that the worker reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceProperties {
     /// Field `name`. Some releases leave the name empty.

@@ -82,7 +82,7 @@ impl Rocblas {
         let [m, n, k] = [operation.m as i32, operation.n as i32, operation.k as i32];
         let (input, output) = (data_type(operation.input), data_type(operation.output));
         let [one, zero] = operation.one_and_zero();
-        // SAFETY: the caller guarantees the handle and the matrices; alpha and beta are of the compute type.
+        // SAFETY: the caller guarantees the handle and the matrices; alpha and beta have the compute type.
         unsafe {
             self.rocblas_gemm_ex(
                 handle,

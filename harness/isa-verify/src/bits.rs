@@ -43,11 +43,11 @@ impl fmt::Display for Table {
         let Table { names, words, bits, refused, unread, lost } = self;
         write!(
             f,
-            "{} instructions, {words} words, {bits} bits: {refused} refused, {} lost",
+            "{} instructions, {words} encodings, {bits} changed bits: {refused} not supported afterwards, {} lost",
             names.len(),
             lost.len()
         )?;
-        unread.iter().try_for_each(|(reason, bits)| write!(f, "\n    {bits} {reason}"))?;
+        unread.iter().try_for_each(|(reason, bits)| write!(f, "\n    {bits} bits {reason}"))?;
         lost.iter().try_for_each(|line| write!(f, "\n    {line}"))
     }
 }
@@ -98,7 +98,10 @@ fn name_deaths() {
         let [first, second] = &LOOKED_AT;
         let words = (first.load(Ordering::Relaxed), second.load(Ordering::Relaxed));
         // A lock that the crashed thread holds can only block this line, because the process ends afterwards.
-        println!("the disassembler died by signal {signal} of {:08x} {:08x}", words.0, words.1);
+        println!(
+            "the disassembler crashed with signal {signal} on the encoding {:08x} {:08x}",
+            words.0, words.1
+        );
         // SAFETY: the call ends the process, so nothing runs afterwards.
         unsafe { libc::_exit(1) };
     }
@@ -169,7 +172,7 @@ impl Table {
         match unread::reason(words, read.size, &read.text, bit) {
             Some(reason) => *self.unread.entry(reason).or_default() += 1,
             None => self.lost.push(format!(
-                "bit {bit} of {:08x?}: {}",
+                "bit {bit} of {:08x?} is lost: {}",
                 &words[..read.size / 4],
                 read.text
             )),

@@ -355,7 +355,7 @@ fn narrow_many(device: &Device) -> Result<(), String> {
                 let wide = (format.value(near) * f64::from(scales[lane])) as f32;
                 if back[lane * 32 + at] != wide {
                     return Err(format!(
-                        "{name}: number {at} of lane {lane} comes back as {}, must be {wide}",
+                        "{name}: number {at} of lane {lane} is converted back to {}, must be {wide}",
                         back[lane * 32 + at]
                     ));
                 }

@@ -69,7 +69,7 @@ pub(crate) fn equal<T: PartialEq + Debug>(
     for (index, got) in got.iter().enumerate() {
         let want = want(index);
         if *got != want {
-            return Err(format!("[{index}] is {got:x?}, must be {want:x?}"));
+            return Err(format!("element {index} is {got:x?}, must be {want:x?}"));
         }
     }
     Ok(())
@@ -131,7 +131,7 @@ fn saxpy_fault(device: &Device) -> Result<(), String> {
         [2.0f32, &mut x, &mut y, 256u32], [x, y]);
     match result {
         Err(Trap::PageFault { address, write: false, .. }) if address == end => Ok(()),
-        other => Err(format!("must fault at {end:#x}: {other:?}")),
+        other => Err(format!("the launch must fault at {end:#x}, but the result is {other:?}")),
     }
 }
 
@@ -327,7 +327,7 @@ fn fdivs(device: &Device) -> Result<(), String> {
         };
         // The comparison by bits distinguishes zeros with different signs. All NaNs are treated as equal.
         if got.to_bits() != want.to_bits() && !(got.is_nan() && want.is_nan()) {
-            return Err(format!("[{i}] of {x:e}, {y:e} is {got:e}, must be {want:e}"));
+            return Err(format!("element {i}, for {x:e} and {y:e}, is {got:e}, must be {want:e}"));
         }
     }
     Ok(())
@@ -344,7 +344,7 @@ fn ddivs(device: &Device) -> Result<(), String> {
         let (x, y) = (a[i % 256], b[i % 256]);
         let want = if i < 256 { x / y } else { x.abs().sqrt() };
         if got.to_bits() != want.to_bits() && !(got.is_nan() && want.is_nan()) {
-            return Err(format!("[{i}] of {x:e}, {y:e} is {got:e}, must be {want:e}"));
+            return Err(format!("element {i}, for {x:e} and {y:e}, is {got:e}, must be {want:e}"));
         }
     }
     Ok(())
@@ -366,7 +366,7 @@ fn maths(device: &Device) -> Result<(), String> {
             6 => (x.tanh(), 2e-6),
             _ => (f64::from(single * 1e6).cos(), 2e-3),
         };
-        close(*got, want, tolerance, &format!("[{i}] of {single}"))?;
+        close(*got, want, tolerance, &format!("element {i}, for {single},"))?;
     }
     Ok(())
 }
@@ -386,7 +386,7 @@ fn gives_up(device: &Device) -> Result<(), String> {
     o[33] = 1;
     match launch!(device, "gives_up", [1, 1, 1], [64, 1, 1], lds 0, [&mut o], [o]) {
         Err(Trap::Abort { .. }) => Ok(()),
-        other => Err(format!("must abort: {other:?}")),
+        other => Err(format!("the kernel must abort, but the result is {other:?}")),
     }
 }
 
@@ -493,7 +493,7 @@ fn spin(device: &Device) -> Result<(), String> {
     device.step_limit.set(DEFAULT_STEP_LIMIT);
     match result {
         Err(Trap::StepLimit { limit: 1000, .. }) => Ok(()),
-        other => Err(format!("must reach the limit: {other:?}")),
+        other => Err(format!("the launch must reach the step limit, but the result is {other:?}")),
     }
 }
 
@@ -529,7 +529,7 @@ fn meets_alone(device: &Device) -> Result<(), String> {
         {
             Ok(())
         }
-        other => Err(format!("must hang at {at:#x}: {other:?}")),
+        other => Err(format!("the launch must hang at {at:#x}, but the result is {other:?}")),
     }
 }
 

@@ -27,12 +27,12 @@ fn u64_at(bytes: &[u8], at: usize) -> usize {
 
 impl CodeObject {
     pub(crate) fn load(elf: &[u8]) -> CodeObject {
-        assert_eq!(&elf[..4], b"\x7fELF", "not an ELF file");
+        assert_eq!(&elf[..4], b"\x7fELF", "the code object is not an ELF file");
         let header = |index: usize| u64_at(elf, 32) + index * u16_at(elf, 54);
         let segments: Vec<_> = (0..u16_at(elf, 56)).map(header).collect();
         let loads = || segments.iter().copied().filter(|&at| u32_at(elf, at) == 1);
         let length = loads().map(|at| u64_at(elf, at + 16) + u64_at(elf, at + 40)).max();
-        let length = length.expect("no segment to load").next_multiple_of(4096);
+        let length = length.expect("the ELF file has a loadable segment").next_multiple_of(4096);
         // SAFETY: the mapping is new and anonymous.
         let memory = unsafe {
             libc::mmap(
@@ -44,7 +44,7 @@ impl CodeObject {
                 0,
             )
         };
-        assert_ne!(memory, libc::MAP_FAILED, "mmap of {length} bytes");
+        assert_ne!(memory, libc::MAP_FAILED, "mmap of {length} bytes failed");
         // SAFETY: the mapping has `length` bytes, and no other reference to it exists yet.
         let image = unsafe { std::slice::from_raw_parts_mut(memory.cast::<u8>(), length) };
         for at in loads() {
@@ -77,7 +77,7 @@ impl CodeObject {
         let symbol = |image: &[u8], index: usize| {
             let at = symbols + index * 24;
             let name = &image[strings + u32_at(image, at)..];
-            let end = name.iter().position(|&byte| byte == 0).expect("unterminated name");
+            let end = name.iter().position(|&byte| byte == 0).expect("the name ends with NUL");
             (String::from_utf8_lossy(&name[..end]).into_owned(), u64_at(image, at + 8) as u64)
         };
         for index in 1..count {
@@ -95,7 +95,7 @@ impl CodeObject {
                 // The relocations are R_AMDGPU_RELATIVE64 and R_AMDGPU_ABS64.
                 13 => self.base + addend,
                 3 => self.base + symbol(image, index).1 + addend,
-                other => panic!("relocation of type {other}"),
+                other => panic!("unsupported relocation type {other}"),
             };
             image[place..place + 8].copy_from_slice(&value.to_le_bytes());
         }
@@ -119,7 +119,7 @@ impl CodeObject {
 
     /// Restores the code object from a copy that [`CodeObject::image`] returned.
     pub(crate) fn restore(&self, image: &[u8]) {
-        assert_eq!(image.len(), self.length, "another image");
+        assert_eq!(image.len(), self.length, "the image has a different length");
         let start = std::ptr::with_exposed_provenance_mut::<u8>(self.base as usize);
         // SAFETY: the mapping belongs to this object, no kernel runs, and `image` is as long as the mapping.
         unsafe { start.copy_from_nonoverlapping(image.as_ptr(), image.len()) };

@@ -168,7 +168,10 @@ impl Device {
         arguments: &[Argument],
         ranges: &[Range<u64>],
     ) -> Result<(), Trap> {
-        let descriptor = self.code.kernel(name).unwrap_or_else(|| panic!("no kernel `{name}`"));
+        let descriptor = self
+            .code
+            .kernel(name)
+            .unwrap_or_else(|| panic!("the code object has no kernel `{name}`"));
         let mut kernarg = Vec::new();
         for argument in arguments {
             match argument {

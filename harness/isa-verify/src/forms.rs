@@ -348,13 +348,15 @@ pub(crate) fn check(arch: Arch, wave64: bool) -> (usize, Vec<String>) {
         let code = match hiprtc::compile(&source, arch.name(), &options) {
             Ok(code) => code,
             Err(log) => {
-                failures.push(format!("does not compile: {log}"));
+                failures.push(format!("hipRTC does not compile the forms: {log}"));
                 continue;
             }
         };
         match run(&Device::new(arch, CodeObject::load(&code)), batch) {
             Ok(different) => failures.extend(different),
-            Err(trap) => failures.push(format!("{}...: {trap}", batch[0].text())),
+            Err(trap) => {
+                failures.push(format!("{} and the following forms: {trap}", batch[0].text()))
+            }
         }
     }
     (all.len(), failures)
@@ -401,7 +403,7 @@ fn run(device: &Device, batch: &[Form]) -> Result<Vec<String>, Trap> {
             let zeros = form.modifiers.clamp && form.op.result.are_zeros(got, want);
             (!zeros && !agree(form.op.result, got, want)).then(|| {
                 format!(
-                    "{}: of {:x?} gives {got:#x}, must be {want:#x}",
+                    "{}: the result for the operands {:x?} is {got:#x}, must be {want:#x}",
                     form.text(),
                     sources(item)
                 )

@@ -63,8 +63,9 @@ impl Options {
             keep: None,
         };
         for word in words {
-            let number =
-                |text: &str| text.parse::<u64>().map_err(|_| format!("`{word}` has no number"));
+            let number = |text: &str| {
+                text.parse::<u64>().map_err(|_| format!("the value of `{word}` is not a number"))
+            };
             match word.split_once('=') {
                 Some(("seed", text)) => options.seed = number(text)?,
                 Some(("batches", text)) => options.batches = number(text)?,
@@ -77,8 +78,8 @@ impl Options {
                     Ok(arch) => options.architectures.push(arch),
                     Err(_) => {
                         return Err(format!(
-                            "`{word}` is not an architecture; seed=N, batches=N, kernels=N, jobs=N, minutes=N, shrink=N and \
-                             keep=FOLDER are also accepted"
+                            "`{word}` is neither an architecture nor one of seed=N, batches=N, kernels=N, jobs=N, \
+                             minutes=N, shrink=N and keep=FOLDER"
                         ));
                     }
                 },
@@ -138,7 +139,7 @@ impl std::fmt::Display for Tally {
         writeln!(f, "seconds: {}", spent.join(", "))?;
         write!(
             f,
-            "{} kernels, {} comparisons, {} crashes of compilers, {} findings",
+            "{} kernels, {} comparisons, {} compiler crashes, {} differences",
             self.kernels,
             self.compared,
             self.crashes.len(),
@@ -252,7 +253,7 @@ impl Bench<'_> {
                             found.push((
                                 at,
                                 target,
-                                format!("{target}: the interpreter ends: {how}"),
+                                format!("{target}: the interpreter ended unexpectedly: {how}"),
                             ));
                             compared += 1;
                             parts.extend([(from, at), (at + 1, to)].iter().filter(|(a, b)| a < b));
@@ -263,7 +264,7 @@ impl Bench<'_> {
                         }
                         _ if stage == "compile" => {
                             crashes.push(format!(
-                                "seed={seed} k{from}: {target}: the compiler ends: {how}"
+                                "seed={seed} k{from}: {target}: the compiler ended unexpectedly: {how}"
                             ));
                         }
                         _ => {
@@ -276,7 +277,8 @@ impl Bench<'_> {
         }
         let different = self.told(seed, &found);
         println!(
-            "seed={seed}: {compared} comparisons, {} opcodes for the first time, {} crashes, {} differ, {:.1} s",
+            "seed={seed}: {compared} comparisons, {} opcodes executed for the first time, \
+             {} compiler crashes, {} differences, {:.1} s",
             fresh.len(),
             crashes.len(),
             different.len(),
@@ -364,21 +366,27 @@ impl Bench<'_> {
     /// Returns a guess about the cause of a difference, based on the targets that show it.
     fn verdict(&self, seed: u64, shown: &[Target], votes: &str) -> String {
         if !votes.is_empty() {
-            return format!("the host's compiler itself has other results at {votes}");
+            return format!(
+                "the code of the host's compiler also gives different results at {votes}"
+            );
         }
         let all: Vec<Target> = targets(&self.options.architectures, seed).collect();
         let architectures: BTreeSet<Arch> = shown.iter().map(|target| target.arch).collect();
         let levels: BTreeSet<&str> = shown.iter().map(|target| target.level).collect();
         let asked: BTreeSet<Arch> = all.iter().map(|target| target.arch).collect();
         let what = if shown.len() == all.len() {
-            "everywhere: the text means something else to the two compilers, or the interpreter has a mistake for all"
+            "the device differs at every level of every architecture: either the two compilers interpret the \
+             source differently, or the interpreter has an error on all architectures"
         } else if levels.len() == LEVELS.len() {
-            "at every level of these architectures: most likely the interpreter"
+            "the device differs at every level of these architectures: the cause is most likely an error in \
+             the interpreter"
         } else if architectures.len() == asked.len() && asked.len() > 1 {
-            "at these levels alone: the compiler of the GPU, or the interpreter in what these levels alone choose"
+            "the device differs only at these levels, but on every architecture: the cause is the GPU's \
+             compiler, or an instruction that it selects only at these levels"
         } else {
-            "at these levels of these architectures alone: the compiler of the GPU, or an instruction that they alone choose"
+            "the device differs only at these levels of these architectures: the cause is the GPU's compiler, \
+             or an instruction that it selects only there"
         };
-        format!("the host agrees with itself at all levels; {what}")
+        format!("the host gives the same results at all optimisation levels; {what}")
     }
 }

@@ -14,7 +14,7 @@ fn library() -> *mut c_void {
             return handle;
         }
     }
-    panic!("no hipRTC in this process's library path");
+    panic!("no library of hipRTC was found in the library path of this process");
 }
 
 macro_rules! call {
@@ -22,7 +22,7 @@ macro_rules! call {
         // SAFETY: the handle is open, and the types are those of hip/hiprtc.h.
         unsafe {
             let symbol = libc::dlsym($library, concat!($name, "\0").as_ptr().cast());
-            assert!(!symbol.is_null(), "no {}", $name);
+            assert!(!symbol.is_null(), "hipRTC has no function {}", $name);
             let function: unsafe extern "C" fn($($type),*) -> c_int = std::mem::transmute(symbol);
             function($($argument),*)
         }
@@ -32,7 +32,7 @@ macro_rules! call {
 /// Compiles HIP source for one architecture and returns the code object. The error is the compiler's log.
 pub(crate) fn compile(source: &str, arch: &str, options: &[&str]) -> Result<Vec<u8>, String> {
     let library = library();
-    let source = CString::new(source).expect("no NUL in the source");
+    let source = CString::new(source).expect("the source contains no NUL");
     let mut program: *mut c_void = std::ptr::null_mut();
     let status = call!(
         library,
@@ -52,11 +52,11 @@ pub(crate) fn compile(source: &str, arch: &str, options: &[&str]) -> Result<Vec<
         std::ptr::null(),
         std::ptr::null()
     );
-    assert_eq!(status, 0, "hiprtcCreateProgram");
+    assert_eq!(status, 0, "hiprtcCreateProgram failed");
     let mut arguments = vec![format!("--offload-arch={arch}")];
     arguments.extend(options.iter().map(|option| (*option).to_owned()));
     let arguments: Vec<_> =
-        arguments.into_iter().map(|a| CString::new(a).expect("no NUL in an option")).collect();
+        arguments.into_iter().map(|a| CString::new(a).expect("options contain no NUL")).collect();
     let pointers: Vec<_> = arguments.iter().map(|argument| argument.as_ptr()).collect();
     let status = call!(
         library,

@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         return inside();
     }
     let Some(root) = env::var_os(ROOT).map(PathBuf::from) else {
-        println!("SKIPPED: nothing ran; set {ROOT} to an unpacked ROCm user space");
+        println!("SKIPPED: no test ran; set {ROOT} to the folder of an unpacked ROCm user space");
         return ExitCode::from(4);
     };
     let words: Vec<String> = env::args().skip(1).collect();
@@ -128,7 +128,7 @@ fn inside() -> ExitCode {
             let code = match hiprtc::compile(&source, name, &[level]) {
                 Ok(code) => code,
                 Err(error) => {
-                    println!("{name} {level}: does not compile: {error}");
+                    println!("{name} {level}: hipRTC does not compile the kernels: {error}");
                     failures += 1;
                     continue;
                 }
@@ -154,7 +154,7 @@ fn inside() -> ExitCode {
             }
         }
     }
-    println!("{failures} failures");
+    println!("{failures} kernels failed");
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -179,13 +179,16 @@ fn all_forms(names: &[String]) -> ExitCode {
         }
         for lanes in arch.facts().wave_sizes {
             let (tried, different) = forms::check(arch, *lanes == 64);
-            println!("{arch}, waves of {lanes}: {tried} forms, {} differ", different.len());
+            println!(
+                "{arch}, waves of {lanes}: {tried} forms tested, {} give wrong results",
+                different.len()
+            );
             different.iter().for_each(|line| println!("    {line}"));
             forms += tried;
             failures += different.len();
         }
     }
-    println!("{forms} forms, {failures} differ");
+    println!("{forms} forms tested, {failures} give wrong results");
     // A run without any form proves nothing, so it fails.
     if failures == 0 && forms > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -199,7 +202,11 @@ fn all_words(words: &[String]) -> ExitCode {
     let (mut held, mut failures) = (0, 0);
     let mut enter = |place: String, table: Result<opcodes::Table, String>| match table {
         Ok(table) => {
-            println!("{place}: {} the same, {} differ\n{table}", table.held(), table.wrong.len());
+            println!(
+                "{place}: {} comparisons agree, {} differ\n{table}",
+                table.held(),
+                table.wrong.len()
+            );
             (held, failures) = (held + table.held(), failures + table.wrong.len());
         }
         Err(problem) => {
@@ -219,7 +226,7 @@ fn all_words(words: &[String]) -> ExitCode {
             enter(format!("{arch}, waves of both sizes"), opcodes::sizes(arch));
         }
     }
-    println!("{held} the same, {failures} differ");
+    println!("{held} comparisons agree, {failures} differ");
     // A run without any claim proves nothing, so it fails.
     if failures == 0 && held > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -233,7 +240,7 @@ fn all_bits(words: &[String]) -> ExitCode {
         given.map_or(Some(usual), |value| value.parse().ok())
     };
     let (Some(seed), Some(each)) = (option("seed", 1), option("each", 3)) else {
-        println!("not a number: {options:?}");
+        println!("the values of `seed` and `each` must be numbers: {options:?}");
         return ExitCode::from(2);
     };
     let (mut tried, mut lost) = (0, 0);
@@ -247,10 +254,10 @@ fn all_bits(words: &[String]) -> ExitCode {
                 (tried, lost) = (tried + table.words, lost + table.lost.len());
             }
             // Some ROCm releases do not support all architectures.
-            Err(reason) => println!("{arch}: left out: {reason}"),
+            Err(reason) => println!("{arch}: not tested: {reason}"),
         }
     }
-    println!("{tried} words, {lost} bits lost");
+    println!("{tried} encodings tested, {lost} bits lost");
     // A run without any word proves nothing, so it fails.
     if lost == 0 && tried > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -285,7 +292,7 @@ fn between_workgroups(words: &[String]) -> ExitCode {
     let (mut tried, mut failures) = (0, 0);
     for (arch, level) in architectures.iter().flat_map(|a| levels.iter().map(move |l| (*a, *l))) {
         let (kernels, wrong) = races::check(arch, level);
-        println!("{arch} {level}: {kernels} kernels, {} otherwise than they must be", wrong.len());
+        println!("{arch} {level}: {kernels} kernels tested, {} unexpected findings", wrong.len());
         wrong.iter().for_each(|line| println!("    {line}"));
         (tried, failures) = (tried + kernels, failures + wrong.len());
     }
@@ -304,7 +311,9 @@ fn places<'a>(
     let mut architectures = Vec::new();
     for name in names {
         let Ok(arch) = name.parse() else {
-            println!("{name}: not an emulated architecture, and no level such as -O3");
+            println!(
+                "{name}: neither an emulated architecture nor an optimisation level such as -O3"
+            );
             return Err(ExitCode::from(2));
         };
         architectures.push(arch);

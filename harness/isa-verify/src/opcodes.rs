@@ -52,9 +52,9 @@ impl Table {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (relation, Counts { same, refused }) in &self.relations {
-            write!(f, "    {relation}: {same} the same, {} refused", refused.len())?;
+            write!(f, "    {relation}: {same} agree, {} not supported", refused.len())?;
             if let Some(one) = refused.first() {
-                write!(f, ", as {one}")?;
+                write!(f, ", for example {one}")?;
             }
             writeln!(f)?;
         }
@@ -124,7 +124,12 @@ pub(crate) fn sizes(arch: Arch) -> Result<Table, String> {
                 slot.run(&plain, &given).map(State::of_32)
             });
             let [Some(of_32), Some(of_64)] = left else { continue };
-            table.enter("a wave of 64", &text, "in one of 32", of_64.difference(&of_32));
+            table.enter(
+                "a wave of 64",
+                &text,
+                "the instruction in a wave of 32",
+                of_64.difference(&of_32),
+            );
         }
     }
     let missed = known::missed_of_sizes(table.held());
@@ -140,7 +145,7 @@ impl Table {
         let says = |text: &String| Some(text) != without.as_ref() && text.contains(claim.told);
         let Some(text) = slot.text(&claim.words).filter(says) else { return };
         let like = match claim.in_turn {
-            true => "one behind the other".to_owned(),
+            true => "the two instructions in sequence".to_owned(),
             false => match slot.text(&claim.like) {
                 Some(like) => like,
                 None => return,
@@ -176,7 +181,7 @@ impl Table {
             .iter()
             .fold(name, |name, suffix| name.trim_end_matches(suffix));
         if !known::is_lacking(relation, name) {
-            self.wrong.push(format!("{relation}: {text} is not executed"));
+            self.wrong.push(format!("{relation}: the interpreter does not support {text}"));
         }
     }
 
@@ -190,7 +195,7 @@ impl Table {
         match difference {
             None => self.relations.entry(relation).or_default().same += 1,
             Some(difference) => {
-                self.wrong.push(format!("{relation}: {text}, unlike {like}: {difference}"));
+                self.wrong.push(format!("{relation}: {text} differs from {like}: {difference}"));
             }
         }
     }

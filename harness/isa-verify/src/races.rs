@@ -135,7 +135,10 @@ pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
     let (races, others) = match (races, others) {
         (Ok(races), Ok(others)) => (races, others),
         (Err(error), _) | (_, Err(error)) => {
-            return (0, vec![format!("{arch} {level}: does not compile: {error}")]);
+            return (
+                0,
+                vec![format!("{arch} {level}: hipRTC does not compile the kernels: {error}")],
+            );
         }
     };
     let device = Device::new(arch, CodeObject::load(&races));
@@ -159,7 +162,9 @@ pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
             wrong.extend(differs(found, said).map(|reason| format!("{name}: {reason}")));
         }
         if pairs(&first) != pairs(&turned) {
-            wrong.push(format!("{name}: the order matters: {first:?}, {turned:?}"));
+            wrong.push(format!(
+                "{name}: the findings depend on which workgroup runs first: {first:?}, {turned:?}"
+            ));
         }
     }
     let device = Device::new(arch, CodeObject::load(&others));
@@ -223,8 +228,10 @@ fn differs(found: &Result<Vec<Finding>, String>, said: Said) -> Option<String> {
         _ => false,
     };
     match found.iter().find(|finding| !is_right(finding)) {
-        Some(other) => Some(format!("said: {other}")),
-        None if !matches!(said, Nothing) && found.is_empty() => Some("nothing is said".to_owned()),
+        Some(other) => Some(format!("unexpected finding: {other}")),
+        None if !matches!(said, Nothing) && found.is_empty() => {
+            Some("the sanitizer did not report the race in this kernel".to_owned())
+        }
         None => None,
     }
 }

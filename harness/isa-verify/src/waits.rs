@@ -85,8 +85,8 @@ impl fmt::Display for Table {
                 self.counts.iter().filter(|((of, _), _)| *of == kind).map(|(_, n)| n).sum();
             writeln!(
                 f,
-                "{all} {kind} {}: {} reported, {} exempt, {} not run, {} missed",
-                if kind == Kind::Load { "turned into stores" } else { "taken out" },
+                "{all} {kind} {}: {} reported, {} exempt, {} not executed, {} missed",
+                if kind == Kind::Load { "changed to stores" } else { "removed" },
                 count(Fate::Reported),
                 count(Fate::Exempt),
                 count(Fate::NotRun),
@@ -121,7 +121,9 @@ pub(crate) fn check(arch: Arch, levels: &[&str], loads: usize) -> Table {
         let (alone, together) = match (alone, together) {
             (Ok(alone), Ok(together)) => (alone, together),
             (Err(error), _) | (_, Err(error)) => {
-                table.problems.push(format!("{level}: does not compile: {error}"));
+                table
+                    .problems
+                    .push(format!("{level}: hipRTC does not compile the kernels: {error}"));
                 continue;
             }
         };
@@ -176,13 +178,17 @@ impl Bench<'_> {
         let clean = self.findings(Look::Traced);
         let trace = self.device.trace.take();
         if !clean.is_empty() {
-            let all = clean.into_iter().map(|finding| format!("{name}: false alarm: {finding}"));
+            let all = clean
+                .into_iter()
+                .map(|finding| format!("{name}: false report for unmodified code: {finding}"));
             return table.problems.extend(all);
         }
         if self.late
             && let Err(reason) = self.passes(Look::Late)
         {
-            return table.problems.push(format!("{name}: wrong where results come late: {reason}"));
+            return table
+                .problems
+                .push(format!("{name}: wrong results when loaded values arrive late: {reason}"));
         }
         let (start, places) = self.places();
         let texts: HashMap<u64, String> =
@@ -250,13 +256,19 @@ impl Bench<'_> {
         if self.late {
             self.take_out(one);
             if let Err(reason) = self.passes(Look::Late) {
-                return (Fate::Missed, format!("wrong where results come late: {reason}"));
+                return (
+                    Fate::Missed,
+                    format!("wrong results when loaded values arrive late: {reason}"),
+                );
             }
         }
         let run = Run { arch: self.device.arch, steps: trace, texts, start };
         match run.reason(one.address) {
             Some(reason) => (Fate::Exempt, reason),
-            None => (Fate::Missed, "nothing says that it is not needed".to_owned()),
+            None => (
+                Fate::Missed,
+                "the analysis found no reason why the instruction is not needed".to_owned(),
+            ),
         }
     }
 
@@ -273,13 +285,21 @@ impl Bench<'_> {
         }
         let (arch, old) = (self.device.arch, self.words(one));
         let Some(new) = stores::store_of(arch, &one.text, &old) else {
-            return (Fate::Missed, "no store is known for it".to_owned());
+            return (
+                Fate::Missed,
+                "the test has no store that corresponds to this load".to_owned(),
+            );
         };
         let bytes: Vec<u8> = new.iter().flat_map(|word| word.to_le_bytes()).collect();
         let listed = isa::listing(arch, &bytes).expect("the stack has a disassembler");
         let text = match &listed[..] {
             [one] if one.size == bytes.len() && is_store(&one.text) => one.text.clone(),
-            other => return (Fate::Missed, format!("it becomes {other:?}")),
+            other => {
+                return (
+                    Fate::Missed,
+                    format!("the changed load is disassembled as {other:?} and not as one store"),
+                );
+            }
         };
         // A wave may wait forever for the value that the load would have read.
         let mut by_wave: HashMap<_, u64> = HashMap::new();
@@ -307,7 +327,7 @@ impl Bench<'_> {
         let changed = Changed { arch, steps: &steps, texts: &texts };
         match changed.reason(one.address) {
             Ok(reason) => (Fate::Exempt, reason),
-            Err(reason) => (Fate::Missed, format!("as a store, {reason}")),
+            Err(reason) => (Fate::Missed, format!("after the change to a store: {reason}")),
         }
     }
 

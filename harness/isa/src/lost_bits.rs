@@ -62,7 +62,7 @@ enum Encoding {
 fn encoding(arch: Arch, word: u32) -> Encoding {
     let gfx9 = arch.facts().microcode.is_gfx9();
     match word >> 23 {
-        // Matrix instructions have other fields than VOP3P.
+        // The fields of matrix instructions differ from those of VOP3P.
         0x1a7 if gfx9 && word >> 16 & 0x7f < 0x40 => Encoding::Vop3p,
         0x1a0..0x1a7 if gfx9 => Encoding::Vop3,
         0x198 if !gfx9 => Encoding::Vop3p,

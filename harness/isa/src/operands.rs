@@ -1,7 +1,7 @@
 //! Reads and writes the operands of lane operations, and applies their modifiers.
 //!
-//! This code is not generic over the operation, because there are about five hundred operations. Only the loop without
-//! modifiers and the arithmetic are compiled for each operation.
+//! This code is not generic over the operation, because there are about five hundred operations. Only the
+//! arithmetic, and the loop for operands without modifiers, are compiled separately for each operation.
 
 use std::marker::PhantomData;
 

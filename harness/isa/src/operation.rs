@@ -58,9 +58,10 @@ type Rounded = Box<dyn Fn(Rounding) -> Binder + Send + Sync>;
 pub struct Operation {
     /// Binds the operation with rounding to nearest even, if the operation rounds.
     binder: Binder,
-    /// Binds the operation with another rounding mode than to nearest even. `None` for operations whose rounding does
-    /// not depend on MODE: approximations (reciprocals, roots, powers, logarithms, sines), which are accurate to about
-    /// one bit in every mode, matrix products, dot products, atomics, and conversions whose name states the rounding.
+    /// Binds the operation with a rounding mode other than round to nearest even. `None` for operations whose
+    /// rounding does not depend on MODE: approximations (reciprocals, roots, powers, logarithms, sines), which are
+    /// accurate to about one bit in every mode, matrix products, dot products, atomics, and conversions whose name
+    /// states the rounding.
     rounded: Option<(Field, Rounded)>,
     pub(crate) passes: Passes,
 }

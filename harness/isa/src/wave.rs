@@ -43,7 +43,7 @@ pub enum State {
 /// Bit of [`Wave::detours`]: the wave is between `s_set_gpr_idx_on` and `s_set_gpr_idx_off`, where instructions add M0
 /// to register numbers.
 pub(crate) const INDEXING: u8 = 1;
-/// Bit of [`Wave::detours`]: MODE selects another rounding mode than to nearest even.
+/// Bit of [`Wave::detours`]: MODE selects a rounding mode other than round to nearest even.
 pub(crate) const ROUNDING: u8 = 2;
 
 /// Registers and state of a wave.

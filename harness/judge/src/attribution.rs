@@ -238,7 +238,7 @@ impl<'a> Evidence<'a> {
         candidates.into_iter().map(|(_, source)| source).collect()
     }
 
-    /// Returns a write that contains the wrong bytes at another offset than the one at which the check read them.
+    /// Returns a write that contains the wrong bytes, but not at the offset at which the check read them.
     fn shifted(
         &self,
         run: &Range<usize>,

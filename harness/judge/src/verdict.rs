@@ -134,8 +134,8 @@ impl VerdictKind {
         matches!(self, VerdictKind::Known | VerdictKind::Difference)
     }
 
-    /// Returns true if this verdict needs attention: a new failure, another failure than expected, or an unexpected
-    /// pass.
+    /// Returns true if this verdict needs attention: a new failure, a failure other than the expected one, or an
+    /// unexpected pass.
     pub const fn is_news(self) -> bool {
         matches!(self, VerdictKind::NewsFail | VerdictKind::NewsChanged | VerdictKind::NewsFixed)
     }

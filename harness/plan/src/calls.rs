@@ -208,15 +208,15 @@ pub enum Cpp {
     Stream,
     /// C++ code that the crate `export` writes, in its function for graph calls.
     Graph,
-    /// C++ code that the crate `export` writes, in its function for hipRAND calls.
+    /// C++ code that the crate `export` writes with its Rust function for hipRAND calls.
     Random,
-    /// C++ code that the crate `export` writes, in its function for matrix products.
+    /// C++ code that the crate `export` writes with its Rust function for matrix products.
     Product,
-    /// C++ code that the crate `export` writes, in its function for generic `hip` calls.
+    /// C++ code that the crate `export` writes with its Rust function for generic `hip` calls.
     Hip,
-    /// C++ code that the crate `export` writes, in its function for checks.
+    /// C++ code that the crate `export` writes with its Rust function for checks.
     Check,
-    /// C++ code that the crate `export` writes, in its function for actions of the host.
+    /// C++ code that the crate `export` writes with its Rust function for actions of the host.
     Host,
     /// A C++ block around the steps inside the call.
     Block,

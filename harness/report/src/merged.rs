@@ -200,7 +200,8 @@ fn merged_name<'o>(parts: impl Iterator<Item = &'o Opened>) -> String {
     format!("merged-{}", names.join("+"))
 }
 
-/// Returns the differences between the plans, and true if all parts are at least different shards of the same plan.
+/// Returns the differences between the plans, and the shards that are missing. The second value is true if the parts
+/// are distinct shards of one plan, even if some shards are missing.
 fn plans(parts: &[Part]) -> (Vec<String>, bool) {
     let mut problems = Vec::new();
     let mut seen: BTreeMap<Option<Shard>, &str> = BTreeMap::new();

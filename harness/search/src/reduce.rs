@@ -361,7 +361,8 @@ impl<S: Space> Search<'_, S> {
         found
     }
 
-    /// Returns the edits that the current candidate still allows, each with the reason why it was rejected.
+    /// Returns the edits that could be applied to the current candidate but were rejected, each with the reason. What
+    /// these edits would remove is therefore needed.
     fn needed(&self) -> Vec<RejectedEdit<S::Edit>> {
         let tree = self.space.edits(&self.current);
         let mut needed: Vec<RejectedEdit<S::Edit>> = Vec::new();

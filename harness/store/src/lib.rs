@@ -72,7 +72,7 @@ pub enum Trouble {
     /// The file is not a results store. The file, whose path is the value, was not changed.
     #[error("`{}` is not a results store of rocrepro", .0.display())]
     Foreign(PathBuf),
-    /// The tables have another version than this rocrepro can read. The file was not changed.
+    /// The version of the tables is not one that this rocrepro can read. The file was not changed.
     #[error("`{}` has tables of version {found}; this rocrepro knows version {VERSION}", path.display())]
     Version {
         /// Path of the store.

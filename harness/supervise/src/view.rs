@@ -1,6 +1,6 @@
 //! Gives one process and its children a changed view of the file system.
 //!
-//! A program and its children may have to find other libraries than those of the machine. The options of a dynamic
+//! A program and its children may have to find libraries other than those of the machine. The options of a dynamic
 //! loader affect only one program and not its children. In a mount namespace, all of them find the libraries at the
 //! usual paths. The mounts are invisible outside the namespace and disappear with its last process.
 

@@ -221,7 +221,7 @@ fn limits() -> BTreeMap<String, String> {
     Resource::ALL.iter().map(|r| (r.to_string(), r.here().to_string())).collect()
 }
 
-/// Parses an order. If the order has another version than this worker, the error names both versions.
+/// Parses an order. If the version of the order differs from that of this worker, the error names both versions.
 fn parse(line: &str) -> Result<Order, Broken> {
     let version = |line: &str| {
         let value: serde_json::Value = serde_json::from_str(line).ok()?;

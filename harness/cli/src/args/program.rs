@@ -21,11 +21,11 @@ pub(crate) struct Judged {
     #[arg(long, value_name = "STATUS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=255))]
     pub(crate) exit: u32,
 
-    /// A text that the output must contain
+    /// Text that the program's output must contain
     #[arg(long, value_name = "TEXT")]
     pub(crate) says: Vec<String>,
 
-    /// A text that the output must not contain
+    /// Text that the program's output must not contain
     #[arg(long, value_name = "TEXT")]
     pub(crate) never: Vec<String>,
 

@@ -77,7 +77,7 @@ fn accepts_failures_of_a_baseline_and_reports_changed_ones() {
     let wanted = [trial(16, Known), trial(24, Pass), trial(32, Pass), trial(8, Pass)];
     assert_eq!(verdicts(at, "second"), wanted);
 
-    // A failure of another kind than the baseline's is unexpected, and so is a pass.
+    // A failure whose kind differs from the one in the baseline is unexpected, and so is a pass.
     let text = "# known\n\nsome/case[n=16],Crash\nsome/case[n=24],Timeout\nsome/case[n=32],Flake\n";
     fs::write(at.join("other.txt"), text).expect("a file");
     let said = run(at, &["--baseline", "other.txt", "--record", "third", "--trials"], 1);

@@ -387,7 +387,7 @@ fn names_the_trial_during_which_a_run_was_killed() {
     assert!(said.contains(&warning), "{said}");
 }
 
-/// If this were not checked, each worker would report the missing GPU.
+/// If rocrepro did not look for GPUs before it starts workers, each worker would report that the GPU is missing.
 #[test]
 fn reports_missing_gpus_in_one_line_before_starting() {
     if ["/dev/kfd", "/dev/dxg"].iter().any(|file| std::path::Path::new(file).exists()) {

@@ -1,9 +1,9 @@
 //! Tests that the minimiser keeps the calls on which an expected result depends.
 //!
-//! In these tests, a script decides what fails: one call gives a wrong result whatever the other calls are, and every
-//! program passes without the fault. Such a failure survives every reduction, so only the minimiser's own rules keep
-//! the calls that make the expected result right. Afterwards the reduced cases run on a healthy device. A case that
-//! lost such a call fails there.
+//! In these tests, a script decides which trials fail. With an injected fault, one call gives a wrong result, whatever
+//! the other calls are; without the fault, every program passes. Such a failure survives every reduction, so only the
+//! minimiser's own rules keep the calls that make the expected result right. Afterwards the reduced cases run on a
+//! healthy device, where a case that lost one of these calls fails.
 
 use std::{path::Path, process::Command, sync::Arc, time::Duration};
 

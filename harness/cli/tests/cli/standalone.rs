@@ -83,7 +83,8 @@ fn unpacks_the_device_library_once_and_repairs_a_damaged_copy() {
     assert_eq!(identity(&alone.device()).1, first.1);
 }
 
-/// Returns a package mirror that serves the packages of a new 7.2.4 stack. Their content comes from the cache.
+/// Returns a package mirror from which an empty cache can fetch the stack of ROCm 7.2.4. The mirror serves the packages
+/// in the cache of the tests.
 fn mirror() -> Site {
     let _fetched = stack();
     let release = RELEASES.last().unwrap();

@@ -33,12 +33,12 @@ use crate::{Job, Session, Stop, TrialFolder, toolchain::Toolchain};
 /// Largest number of tries to make the program smaller. Each try runs one program. Because the limit is not a time, the
 /// result is the same on a busy machine.
 const MOST_TRIES: u32 = 3000;
-/// Number of runs of the finished program on each release.
+/// Number of runs of the final, shortened program on each release.
 const RUNS: u32 = 3;
-/// Minimum number of runs of a finished program whose trial fails only in some of its runs: fewer runs say little about
-/// a rate.
+/// Minimum number of runs of the final program if the trial fails only in some of its runs. Fewer runs say little about
+/// the failure rate.
 const RUNS_OF_RARE: u32 = 20;
-/// Number of failures that a finished program must show if it fails only in some of its runs.
+/// Number of failures that the final program must show if it fails only in some of its runs.
 const FAILURES: u32 = 3;
 /// Largest number of runs of a program that fails only in some of its runs.
 pub(super) const MOST_RUNS: u32 = 60;

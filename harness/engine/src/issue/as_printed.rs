@@ -69,7 +69,7 @@ pub(super) fn run(
     }
 }
 
-/// Those facts of the reported failure that a run without rocrepro's helper can show.
+/// The properties of the reported failure that a run without rocrepro's helper can show.
 struct Failure<'a> {
     outcome: &'a Outcome,
     end: &'a End,

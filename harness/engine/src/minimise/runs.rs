@@ -307,7 +307,7 @@ impl<'s> Runs<'s> {
         Some(seen?.kind != Kind::MemoryFault)
     }
 
-    /// Makes the run called `noted`, unless its outcome is already known.
+    /// Returns the outcome of the run whose name is `noted`. Performs the run, unless its outcome is already known.
     fn once(
         &mut self,
         noted: String,

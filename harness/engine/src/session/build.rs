@@ -6,7 +6,8 @@ use super::Session;
 use crate::own_program::OwnProgram;
 
 impl Session {
-    /// Returns rocrepro's own executable. Commands of the session need it until they have started.
+    /// Returns rocrepro's own executable. The caller must keep it until the commands of the session have started. Their
+    /// command lines contain a path that is valid only while the executable is open.
     pub fn own_program(&self) -> Arc<OwnProgram> {
         Arc::clone(&self.programs.own)
     }

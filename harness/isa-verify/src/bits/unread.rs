@@ -28,10 +28,12 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Reason::NoEffect => "of instructions without an effect",
-            Reason::UpperHalf => "of the upper half of a constant for 16 bits",
+            Reason::UpperHalf => "in the upper half of a constant for a 16-bit operand",
             Reason::NoPair => "that select a half of an operand without halves",
-            Reason::NoSource => "that are 0 or the constant 0 for a source that is not there",
-            Reason::NoRegister => "of the numbers of registers that the instruction does not take",
+            Reason::NoSource => {
+                "that are 0, or encode the constant 0, for a source operand that does not exist"
+            }
+            Reason::NoRegister => "in fields for registers that the instruction does not use",
         })
     }
 }

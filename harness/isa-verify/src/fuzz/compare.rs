@@ -80,30 +80,35 @@ fn source(kernels: &[Kernel], for_gpu: bool) -> String {
 }
 
 pub(super) fn on_host(kernels: &[Kernel], seed: u64, level: &str) -> Result<Vec<Results>, String> {
-    let folder = tempfile::tempdir().map_err(|error| format!("no folder: {error}"))?;
+    let folder = tempfile::tempdir()
+        .map_err(|error| format!("cannot create a temporary folder: {error}"))?;
     let (text, library) = (folder.path().join("kernels.c"), folder.path().join("kernels.so"));
     fs::write(&text, source(kernels, false)).map_err(|error| error.to_string())?;
     let mut cc = Command::new("cc");
     cc.args(HOST).args([level, "-o"]).arg(&library).arg(&text).arg("-lm");
     cc.env_remove("LD_LIBRARY_PATH");
-    let output = cc.output().map_err(|error| format!("no C compiler `cc`: {error}"))?;
+    let output =
+        cc.output().map_err(|error| format!("cannot start the C compiler `cc`: {error}"))?;
     if !output.status.success() {
-        return Err(format!("`cc` refuses it: {}", String::from_utf8_lossy(&output.stderr)));
+        return Err(format!(
+            "`cc` rejects the kernels: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ));
     }
     let path = CString::new(library.display().to_string()).map_err(|error| error.to_string())?;
     // SAFETY: the library was just compiled from generated kernels, which have no initialisers.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
     if handle.is_null() {
-        return Err("what `cc` made cannot be loaded".to_owned());
+        return Err("the library that `cc` built cannot be loaded".to_owned());
     }
     let input = inputs(seed);
     let run = |kernel: &Kernel| {
-        let name = CString::new(kernel.name.clone()).expect("a plain name");
+        let name = CString::new(kernel.name.clone()).expect("the name contains no NUL");
         let [mut out, mut all] = empty(kernel);
         // SAFETY: the function has the type of `Kernel::host`, and the buffers have the sizes that it requires.
         unsafe {
             let symbol = libc::dlsym(handle, name.as_ptr());
-            assert!(!symbol.is_null(), "no {}", kernel.name);
+            assert!(!symbol.is_null(), "the library has no function `{}`", kernel.name);
             let function: extern "C" fn(*const u32, *mut u32, *mut u32) =
                 std::mem::transmute(symbol);
             function(input.as_ptr(), out.as_mut_ptr(), all.as_mut_ptr());
@@ -142,7 +147,7 @@ pub(super) fn compare(
     let code = match code {
         Ok(code) => code,
         Err(log) if kernels.len() == 1 => {
-            return vec![(0, format!("{target}: does not compile: {log}"))];
+            return vec![(0, format!("{target}: hipRTC does not compile the kernels: {log}"))];
         }
         // If the compiler rejects the module, each kernel is compared alone, because most kernels may be correct. This
         // stops after `REFUSED` reports, because the compiler may reject all kernels for the same reason.
@@ -195,14 +200,14 @@ pub(super) fn first_difference(
     let of_item = at(out, &expected[0]).map(|place| {
         let (item, name) = (place / names.len(), &names[place % names.len()]);
         format!(
-            "{name} of work-item {item} is {:#x}, on the host {:#x}",
+            "{name} of work-item {item} is {:#x}, but {:#x} on the host",
             out[place], expected[0][place]
         )
     });
     of_item.or_else(|| {
         let place = at(all, &expected[1])?;
         Some(format!(
-            "word {place} of global memory is {:#x}, on the host {:#x}",
+            "word {place} of global memory is {:#x}, but {:#x} on the host",
             all[place], expected[1][place]
         ))
     })
@@ -248,6 +253,9 @@ pub(super) fn shrink(
             None => number += 1,
         }
     }
-    let what = what.map_or_else(|| "alone it does not differ".to_owned(), |(_, what)| what);
+    let what = what.map_or_else(
+        || "the difference does not occur if the kernel is compiled alone".to_owned(),
+        |(_, what)| what,
+    );
     format!("// {what}\n{}", kernel.text(true))
 }

@@ -257,7 +257,8 @@ struct Across {
     from: String,
     /// Code for the GPU. `@` is replaced by the value and `$` by the old value. `t` is the number of the work-item.
     gpu: String,
-    /// Code for the host. `seen` contains the values of all work-items.
+    /// C code that computes the expected value on the host. In this code, the array `seen` contains the values of all
+    /// work-items.
     host: String,
 }
 

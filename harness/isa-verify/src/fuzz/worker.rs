@@ -176,7 +176,8 @@ impl Clock {
         Some((fields.first() == Some(&"S"), Duration::from_millis(10 * (ticks(11)? + ticks(12)?))))
     }
 
-    /// Updates and returns the time. The caller must call this function once per tick.
+    /// Updates and returns the time that the worker has spent on the current job. The caller must call this function
+    /// once per tick.
     fn spent(&mut self) -> Duration {
         let Some((sleeps, computed)) = Clock::look(self.process) else { return Duration::MAX };
         if sleeps {
@@ -204,8 +205,11 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn start(root: &Path) -> Result<Worker, String> {
-        let errors = tempfile::tempfile().map_err(|error| format!("no file: {error}"))?;
-        let copy = errors.try_clone().map_err(|error| format!("no file: {error}"))?;
+        let errors = tempfile::tempfile()
+            .map_err(|error| format!("cannot create a temporary file: {error}"))?;
+        let copy = errors
+            .try_clone()
+            .map_err(|error| format!("cannot create a temporary file: {error}"))?;
         let mut command = crate::command(root);
         command.args(["fuzz", "worker"]).env(crate::INSIDE, "1").stderr(copy);
         // Each random kernel is compiled once, so a cache would only fill the disk.
@@ -213,9 +217,10 @@ impl Worker {
             command.env("AMD_COMGR_CACHE", "0");
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| format!("no worker: {error}"))?;
+        let mut child =
+            command.spawn().map_err(|error| format!("cannot start a worker: {error}"))?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err("a worker without pipes".to_owned());
+            return Err("the worker has no pipes".to_owned());
         };
         let (tell, lines) = channel();
         // The thread ends with the worker, because it reads the output of the worker.
@@ -239,7 +244,7 @@ impl Worker {
         let mut clock = Clock::new(self.child.id());
         let (mut stage, mut answer) = ("begin".to_owned(), Vec::new());
         if let Err(error) = self.input.write_all(job.line().as_bytes()) {
-            return Err(self.died(stage, &format!("takes no job: {error}")));
+            return Err(self.died(stage, &format!("the worker did not accept the job: {error}")));
         }
         loop {
             match self.lines.recv_timeout(Clock::TICK) {
@@ -253,7 +258,10 @@ impl Worker {
                 }
                 Err(RecvTimeoutError::Timeout) if clock.spent() < job.limit() => {}
                 Err(RecvTimeoutError::Timeout) => {
-                    let how = format!("no end in {} s of its own", job.limit().as_secs());
+                    let how = format!(
+                        "the worker did not finish the job within {} s of its own time",
+                        job.limit().as_secs()
+                    );
                     return Err(self.died(stage, &how));
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(self.died(stage, "")),

@@ -7,44 +7,44 @@ use device::Facts;
 /// every architecture.
 const LEAST: [(&str, usize); 21] = [
     ("DPP", 800),
-    ("DPP and more", 200),
+    ("DPP and other modifiers", 200),
     ("DPP in some rows", 90),
-    ("DPP of lanes that are off", 420),
-    ("DPP with bounds", 90),
+    ("DPP of inactive lanes", 420),
+    ("DPP with bound control", 90),
     ("a clamped result", 90),
     ("a constant", 8000),
     ("a constant of 16 bits", 448),
-    ("a half in a mixed source", 18),
-    ("a result over a source", 1400),
-    ("a scalar result over a source", 140),
+    ("a half of a mixed-precision source", 18),
+    ("a result register that is also a source", 1400),
+    ("a scalar result register that is also a source", 140),
     ("a scalar source", 1000),
     ("a scalar's constant", 3600),
-    ("an integer that stops", 256),
+    ("an integer that saturates", 256),
     ("an upper half", 55),
-    ("another sign", 800),
+    ("another sign modifier", 800),
     ("halves of a packed source", 130),
-    ("lanes that are off", 640),
-    ("signs of a packed source", 26),
+    ("lanes that are inactive", 640),
+    ("sign modifiers of a packed source", 26),
     ("the long encoding", 230),
-    ("two places of LDS", 72),
+    ("two locations in the LDS", 72),
 ];
 /// Function that returns true for the architectures on which a relation exists.
 type Where = fn(&Facts) -> bool;
 const LEAST_IN: [(&str, usize, Where); 13] = [
     ("DPP8", 90, |facts| !facts.microcode.is_gfx9()),
-    ("DPP8 of lanes that are off", 180, |facts| !facts.microcode.is_gfx9()),
+    ("DPP8 of inactive lanes", 180, |facts| !facts.microcode.is_gfx9()),
     ("SDWA of a source", 2900, |facts| facts.has_sdwa),
     ("SDWA of the result", 660, |facts| facts.has_sdwa),
     // GFX12 has no comparison of a register with a 16-bit constant.
     ("a constant of 16 bits", 1792, |facts| !facts.microcode.is_gfx12()),
-    ("two in one", 170, |facts| facts.selects_halves),
-    ("a constant for a matrix", 12, |facts| facts.selects_halves),
-    ("a constant for a matrix", 64, has_accumulators),
-    ("a matrix and lanes that are off", 6, |facts| facts.selects_halves),
-    ("a matrix and lanes that are off", 22, has_accumulators),
+    ("two instructions in one (VOPD)", 170, |facts| facts.selects_halves),
+    ("a constant for a matrix instruction", 12, |facts| facts.selects_halves),
+    ("a constant for a matrix instruction", 64, has_accumulators),
+    ("a matrix instruction and inactive lanes", 6, |facts| facts.selects_halves),
+    ("a matrix instruction and inactive lanes", 22, has_accumulators),
     ("accumulators as a result", 22, has_accumulators),
     ("accumulators as sources", 44, has_accumulators),
-    ("blocks and lanes of a matrix", 230, has_accumulators),
+    ("blocks and lanes of a matrix instruction", 230, has_accumulators),
 ];
 /// Returns true if loads and stores can access accumulator registers like vector registers.
 fn has_accumulators(facts: &Facts) -> bool {
@@ -58,32 +58,32 @@ const OF_MEMORY: [(&str, usize); 30] = [
     ("LDS at an offset", 220),
     ("LDS atomics", 99),
     ("LDS atomics that return", 102),
-    ("a buffer and a scalar", 220),
-    ("a buffer and caches", 88),
-    ("a buffer by an index", 88),
-    ("a buffer by an index and an offset", 88),
-    ("a buffer by an offset", 264),
-    ("a buffer without a register", 88),
+    ("a buffer and a scalar offset", 220),
+    ("a buffer and cache bits", 88),
+    ("a buffer at an index", 88),
+    ("a buffer at an index and an offset", 88),
+    ("a buffer at an offset", 264),
+    ("a buffer without an address register", 88),
     ("a buffer's end", 528),
     ("buffer atomics", 494),
     ("buffer atomics that return", 494),
     ("flat atomics", 182),
     ("flat atomics that return", 182),
     ("flat memory", 44),
-    ("flat memory and caches", 88),
+    ("flat memory and cache bits", 88),
     ("flat memory at an offset", 220),
     ("global atomics", 442),
     ("global atomics that return", 442),
     ("global memory", 44),
-    ("global memory and caches", 88),
+    ("global memory and cache bits", 88),
     ("global memory at an offset", 308),
-    ("global memory by a scalar", 352),
+    ("global memory with a scalar address", 352),
     ("scalar loads", 198),
     ("scalar loads of buffers", 144),
     ("scratch", 22),
-    ("scratch and caches", 44),
+    ("scratch and cache bits", 44),
     ("scratch at an offset", 154),
-    ("scratch by a scalar", 176),
+    ("scratch with a scalar address", 176),
 ];
 /// Minimum total number of claims.
 const IN_ALL: usize = 20_000;
@@ -94,7 +94,7 @@ const OF_BOTH_SIZES: usize = 640;
 /// lists instructions of which no form is supported.
 const LACKS: [(&str, &[&str]); 8] = [
     (
-        "in no form",
+        "in any form",
         &[
             "v_cvt_pkaccum_u8_f32",
             // No guide specifies which bits of the random number these instructions use.
@@ -130,7 +130,7 @@ const LACKS: [(&str, &[&str]); 8] = [
     ("SDWA", &["v_pk_fmac_f16"]),
     ("a clamped result", &["v_div_fmas_f32", "v_div_fmas_f64"]),
     (
-        "an integer that stops",
+        "an integer that saturates",
         &[
             "v_mad_co_i64_i32",
             "v_mad_co_u64_u32",
@@ -143,7 +143,7 @@ const LACKS: [(&str, &[&str]); 8] = [
         ],
     ),
     (
-        "two places of LDS",
+        "two locations in the LDS",
         &[
             "ds_storexchg_2addr_rtn_b32",
             "ds_storexchg_2addr_rtn_b64",
@@ -199,7 +199,7 @@ pub(super) const IN_NO_FORM: &str = LACKS[0].0;
 
 /// Returns true if the table lists this form of an instruction as not supported by the interpreter.
 pub(super) fn is_lacking(relation: &str, name: &str) -> bool {
-    let halves = relation.starts_with("an upper half") || relation == "DPP and more";
+    let halves = relation.starts_with("an upper half") || relation == "DPP and other modifiers";
     let lacks =
         |(start, names): &(&str, &[&str])| relation.starts_with(start) && names.contains(&name);
     // LLVM 22 does not print `op_sel` for some VOP3 instructions with halves.
@@ -208,7 +208,9 @@ pub(super) fn is_lacking(relation: &str, name: &str) -> bool {
 }
 
 fn few(relation: &str, found: usize, least: usize) -> Option<String> {
-    (found < least).then(|| format!("{relation}: {found} claims, and there were {least}"))
+    (found < least).then(|| {
+        format!("{relation}: {found} comparisons agree, fewer than the minimum of {least}")
+    })
 }
 
 /// Returns messages about relations that have too few claims.
@@ -217,7 +219,7 @@ pub(super) fn missed(facts: &Facts, claimed: impl Fn(&str) -> usize, all: usize)
     let least =
         LEAST.into_iter().chain(OF_MEMORY).chain(there.map(|(name, least, _)| (*name, *least)));
     let each = least.filter_map(|(name, least)| few(name, claimed(name), least));
-    each.chain(few("all together", all, IN_ALL)).collect()
+    each.chain(few("all relations together", all, IN_ALL)).collect()
 }
 
 /// Returns a message if too few instructions were compared in waves of both sizes.

@@ -15,7 +15,7 @@ pub(super) fn off(plain: &mut Plain) {
         return;
     }
     let compares = plain.name.starts_with("v_cmpx_");
-    let made = plain.claim("lanes that are off", Some(plain.words.to_vec())).without(None);
+    let made = plain.claim("lanes that are inactive", Some(plain.words.to_vec())).without(None);
     made.before(|state| state.exec = u64::MAX).after(move |given, _, like| {
         let all = like.exec;
         leave(given, like, false, |lane| EXEC >> lane & 1 == 0);
@@ -68,7 +68,7 @@ pub(super) fn others(plain: &mut Plain) {
     }
     let (control, shift) = SHIFT;
     let words = encoding.dpp16(plain.words, control, ALL_ROWS | BOUND_CTRL);
-    let made = plain.claim("DPP with bounds", words).all_on();
+    let made = plain.claim("DPP with bound control", words).all_on();
     made.before(move |state| from_lanes(state, shift));
     // The masks enable some rows, and some banks of four lanes within them.
     let (control, way) = WAYS[0];
@@ -105,7 +105,7 @@ pub(super) fn others_off(plain: &mut Plain) {
             let from = move |lane| way(lane).filter(|from| fetch || SOME_OFF >> from & 1 == 1);
             let rest = (u32::from(fetch) * FETCH_INACTIVE) | (u32::from(bounds) * BOUND_CTRL);
             let words = encoding.dpp16(plain.words, control, ALL_ROWS | rest);
-            let made = plain.claim("DPP of lanes that are off", words).with_on(SOME_OFF);
+            let made = plain.claim("DPP of inactive lanes", words).with_on(SOME_OFF);
             let made = made.before(move |state| from_lanes(state, from));
             made.after(move |given, _, like| {
                 leave(given, like, compares, |lane| !bounds && from(lane).is_none());
@@ -115,7 +115,7 @@ pub(super) fn others_off(plain: &mut Plain) {
     for fetch in [false, true] {
         let order = [7, 1, 0, 2, 4, 4, 5, 3];
         let words = encoding.dpp8(plain.words, order, fetch);
-        plain.claim("DPP8 of lanes that are off", words).with_on(SOME_OFF).before(move |state| {
+        plain.claim("DPP8 of inactive lanes", words).with_on(SOME_OFF).before(move |state| {
             let of = |lane: usize| lane & !7 | order[lane & 7] as usize;
             from_lanes(state, |lane| {
                 Some(of(lane)).filter(|from| fetch || SOME_OFF >> from & 1 == 1)
@@ -125,8 +125,12 @@ pub(super) fn others_off(plain: &mut Plain) {
 }
 
 /// Relations about properties that are encoded outside of the DPP dword.
-const SAID: [&str; 4] =
-    ["an upper half", "another sign", "halves of a packed source", "signs of a packed source"];
+const SAID: [&str; 4] = [
+    "an upper half",
+    "another sign modifier",
+    "halves of a packed source",
+    "sign modifiers of a packed source",
+];
 
 /// Adds claims about halves and signs in combination with DPP, and about signs with SDWA.
 pub(super) fn others_and_more(plain: &mut Plain) {
@@ -135,7 +139,7 @@ pub(super) fn others_and_more(plain: &mut Plain) {
     let dpp = |words: &[u32], rest: u32| encoding.dpp16(words, control, ALL_ROWS | rest);
     let without = dpp(plain.words, 0);
     let add = |plain: &mut Plain, words: Option<Vec<u32>>, change: Change| {
-        let made = plain.claim("DPP and more", words).without(without.clone()).all_on();
+        let made = plain.claim("DPP and other modifiers", words).without(without.clone()).all_on();
         made.before(move |state| {
             from_lanes(state, way);
             change(state);
@@ -159,7 +163,7 @@ pub(super) fn others_and_more(plain: &mut Plain) {
             add(plain, dpp(plain.words, bits << (20 + 2 * source)), Rc::new(change));
             let words = encoding.sdwa(plain.words, encoding.whole() | bits << (20 + 8 * source));
             let after = lower_halves(plain);
-            plain.claim("SDWA and more", words).before(change).after(after);
+            plain.claim("SDWA and other modifiers", words).before(change).after(after);
         }
     }
 }

@@ -150,7 +150,7 @@ fn constants(plain: &[u32], shape: &Shape, claims: &mut Claims) {
     for (operand, words) in constants {
         let mut form = plain.to_vec();
         form[1] = form[1] & !(0x1ff << 18) | operand << 18;
-        let mut claim = Claim::new("a constant for a matrix", form, plain.to_vec());
+        let mut claim = Claim::new("a constant for a matrix instruction", form, plain.to_vec());
         let (count, words) = (shape.results, *words);
         claim.set_before(move |state| set(state, C, count, words));
         // The instruction must not change memory outside of D.
@@ -175,7 +175,7 @@ fn off(arch: Arch, plain: &[u32], claims: &mut Claims) {
     // In waves of 32 lanes, the upper half of EXEC has no effect.
     let exec = |from| mov(arch, wide, EXEC_LO, from);
     let mut claim = Claim::new(
-        "a matrix and lanes that are off",
+        "a matrix instruction and inactive lanes",
         plain.to_vec(),
         [vec![exec(ALL)], plain.to_vec()].concat(),
     );
@@ -231,7 +231,8 @@ fn broadcasts(plain: &[u32], shape: &Shape, claims: &mut Claims) {
     }
     let mut claim = |bits: [u32; 2], register: u32, from: Box<dyn Fn(usize) -> usize>| {
         let form = plain.iter().zip(bits).map(|(word, bits)| word | bits).collect();
-        let mut claim = Claim::new("blocks and lanes of a matrix", form, plain.to_vec());
+        let mut claim =
+            Claim::new("blocks and lanes of a matrix instruction", form, plain.to_vec());
         claim.set_before(move |state| {
             let old = state.memory.clone();
             for (lane, register) in

@@ -59,7 +59,7 @@ pub(super) fn of(words: Vec<u32>, text: &str, known: &Known) -> Option<Claim> {
     };
     let first = alone(y, [FIRST + 1, FIRST, FIRST + 5])?;
     let second = alone(x, [FIRST, FIRST + 2, FIRST + 4])?;
-    let mut claim = Claim::new("two in one", words, [first, second].concat());
+    let mut claim = Claim::new("two instructions in one (VOPD)", words, [first, second].concat());
     (claim.without, claim.in_turn) = (None, true);
     Some(claim)
 }

@@ -171,7 +171,9 @@ fn signs(plain: &mut Plain) {
         for (negate, absolute) in [(true, false), (false, true), (true, true)] {
             let words = with_bits(plain.words, 1, u32::from(negate) << (29 + source));
             let words = with_bits(&words, 0, u32::from(absolute) << (8 + source));
-            plain.claim("another sign", Some(words)).before(signed(at, bit, negate, absolute));
+            plain
+                .claim("another sign modifier", Some(words))
+                .before(signed(at, bit, negate, absolute));
         }
     }
 }
@@ -246,7 +248,7 @@ fn packed(plain: &mut Plain) {
             let words = with_bits(plain.words, 1, u32::from(low) << (29 + source));
             let words = with_bits(&words, 0, u32::from(high) << (8 + source));
             let bits = u32::from(low) << 15 | u32::from(high) << 31;
-            plain.claim("signs of a packed source", Some(words)).before(move |state| {
+            plain.claim("sign modifiers of a packed source", Some(words)).before(move |state| {
                 state.lanes.iter_mut().for_each(|lane| lane[row(source)] ^= bits);
             });
         }
@@ -264,7 +266,7 @@ fn packed_in_two(plain: &mut Plain) {
     for source in vectors(plain) {
         for (low, high) in [(true, true), (false, false), (true, false)] {
             let words = with_selection(plain.words, source, low, high);
-            plain.claim("one of a pair", Some(words)).before(move |state| {
+            plain.claim("one register of a pair", Some(words)).before(move |state| {
                 for lane in &mut state.lanes {
                     let pair = [lane[row(source)], lane[row(source) + 1]];
                     lane[row(source)] = pair[usize::from(low)];
@@ -275,7 +277,7 @@ fn packed_in_two(plain: &mut Plain) {
         for (low, high) in [(true, false), (false, true)] {
             let words = with_bits(plain.words, 1, u32::from(low) << (29 + source));
             let words = with_bits(&words, 0, u32::from(high) << (8 + source));
-            plain.claim("signs of a pair", Some(words)).before(move |state| {
+            plain.claim("sign modifiers of a pair", Some(words)).before(move |state| {
                 for lane in &mut state.lanes {
                     lane[row(source)] ^= u32::from(low) << 31;
                     lane[row(source) + 1] ^= u32::from(high) << 31;
@@ -298,7 +300,7 @@ fn mixed(plain: &mut Plain) {
     for source in 0..3 {
         for upper in [false, true] {
             let words = with_selection(&whole, source, upper, true);
-            let made = plain.claim("a half in a mixed source", Some(words));
+            let made = plain.claim("a half of a mixed-precision source", Some(words));
             made.like(whole.clone()).before(move |state| {
                 for lane in &mut state.lanes {
                     let half = lane[row(source)] >> if upper { 16 } else { 0 } & 0xffff;
@@ -309,7 +311,9 @@ fn mixed(plain: &mut Plain) {
         for (negate, absolute) in [(true, false), (false, true), (true, true)] {
             let words = with_bits(&whole, 1, u32::from(negate) << (29 + source));
             let words = with_bits(&words, 0, u32::from(absolute) << (8 + source));
-            let made = plain.claim("a sign of a mixed source", Some(words)).like(whole.clone());
+            let made = plain
+                .claim("a sign modifier of a mixed-precision source", Some(words))
+                .like(whole.clone());
             made.before(signed(row(source), 1 << 31, negate, absolute));
         }
     }
@@ -337,7 +341,7 @@ fn overlaps(plain: &mut Plain) {
             }
             state.scalars.copy_within(from..from + 2, 0);
         };
-        let made = plain.claim("a result over a source", words).before(copy);
+        let made = plain.claim("a result register that is also a source", words).before(copy);
         made.after(move |given, this, _| {
             copy(this);
             let of = row(source)..row(source) + 2;

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Name of the relation, which the tables of minimum numbers and of unsupported forms refer to.
-pub(super) const RELATION: &str = "an integer that stops";
+pub(super) const RELATION: &str = "an integer that saturates";
 const CLAMP: u32 = 1 << 15;
 /// Ends of the ranges of numbers with 4, 8, 16, 24, 32 and 64 bits, and some numbers in between.
 const ENDS: [u32; 16] = [

@@ -57,7 +57,8 @@ pub(super) fn of(plain: u32, text: &str) -> Vec<Claim> {
             continue;
         }
         let words = plain & !(0x7f << 16) | register << 16;
-        let mut claim = Claim::new("a scalar result over a source", vec![words], vec![plain]);
+        let mut claim =
+            Claim::new("a scalar result register that is also a source", vec![words], vec![plain]);
         let copy = move |scalars: &mut [u32]| scalars.copy_within(row..row + 2, 0);
         claim.set_before(move |state| copy(&mut state.scalars));
         claim.set_after(move |given, this, _| {

@@ -119,22 +119,22 @@ impl State {
     pub(super) fn difference(&self, other: &State) -> Option<String> {
         let rows = self.lanes.iter().zip(&other.lanes).enumerate().find_map(|(lane, (a, b))| {
             let row = (0..ROWS).find(|row| a[*row] != b[*row])?;
-            Some(format!("v{} of lane {lane} {:#x}, not {:#x}", row + 8, a[row], b[row]))
+            Some(format!("v{} of lane {lane} is {:#x}, not {:#x}", row + 8, a[row], b[row]))
         });
         let scalars = || {
             let row = (0..ROWS).find(|row| self.scalars[*row] != other.scalars[*row])?;
             let (a, b) = (self.scalars[row], other.scalars[row]);
-            Some(format!("s{} {a:#x}, not {b:#x}", row + 8))
+            Some(format!("s{} is {a:#x}, not {b:#x}", row + 8))
         };
         let masks = || {
             let of =
                 |state: &State| [state.exec, state.vcc, state.mask, u64::from(state.condition)];
             let (a, b) = (of(self), of(other));
-            (a != b).then(|| format!("exec, vcc, s[0:1] and scc {a:x?}, not {b:x?}"))
+            (a != b).then(|| format!("exec, vcc, s[0:1] and scc are {a:x?}, not {b:x?}"))
         };
         let words = |place: &str, a: &[u32], b: &[u32]| {
             let at = (0..a.len()).find(|at| a[*at] != b[*at])?;
-            Some(format!("{place}+{:#x} {:#x}, not {:#x}", 4 * at, a[at], b[at]))
+            Some(format!("the word at {place}+{:#x} is {:#x}, not {:#x}", 4 * at, a[at], b[at]))
         };
         rows.or_else(scalars)
             .or_else(masks)
@@ -174,7 +174,7 @@ impl Slot {
         let image = device.code.image();
         let room = NOP.to_le_bytes().repeat(room(words > 0));
         let at = image.windows(room.len()).position(|bytes| bytes == room);
-        let at = at.ok_or("the kernel has no room")?;
+        let at = at.ok_or("the kernel has no sequence of `s_nop` for the tested instructions")?;
         let lanes = if wave64 { 64 } else { 32 };
         Ok(Slot {
             arch,
@@ -197,7 +197,7 @@ impl Slot {
             return text.clone();
         }
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let places = isa::listing(self.arch, &bytes).expect("a disassembler");
+        let places = isa::listing(self.arch, &bytes).expect("the stack has a disassembler");
         let whole = |place: &isa::Place| {
             // The interpreter rejects an instruction with bits that the disassembler omits.
             let is_refused = place.text.contains("the disassembler leaves out");
@@ -248,7 +248,10 @@ impl Slot {
 
     /// Runs encoded instructions, and returns the state afterwards; `None` if the interpreter does not support them.
     pub(super) fn run(&mut self, words: &[u32], given: &State) -> Option<State> {
-        assert!(words.len() <= room(!self.memory.is_empty()), "room for {words:x?}");
+        assert!(
+            words.len() <= room(!self.memory.is_empty()),
+            "the kernel has no room for {words:x?}"
+        );
         let mut image = self.image.clone();
         for (place, word) in words.iter().enumerate() {
             image[self.at + 4 * place..][..4].copy_from_slice(&word.to_le_bytes());

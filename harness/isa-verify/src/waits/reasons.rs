@@ -171,7 +171,11 @@ impl Run<'_> {
             self.of_wait(removed, &waits(text))?
         };
         let all: Vec<String> = reasons.into_iter().collect();
-        Some(if all.is_empty() { "nothing is on its way there".to_owned() } else { all.join("; ") })
+        Some(if all.is_empty() {
+            "no result is outstanding at the wait".to_owned()
+        } else {
+            all.join("; ")
+        })
     }
 
     /// Returns, for each wave, the indices of its steps.
@@ -239,7 +243,7 @@ impl Run<'_> {
             && ["lgkmcnt", "dscnt"].contains(&counter)
             && producer.touched.iter().all(|touched| !touched.local);
         if goes_elsewhere {
-            return Some(format!("{} goes to memory alone", self.named(producer)));
+            return Some(format!("{} accesses only memory, not the LDS", self.named(producer)));
         }
         let mut behind = wave[asked + 1..=at]
             .iter()
@@ -258,7 +262,8 @@ impl Run<'_> {
                     if others_may_know && result.is_empty() {
                         return self.others_touch(wave[asked], *index);
                     }
-                    return Some(format!("{} waits for it, too", self.named(step)));
+                    let (wait, producer) = (self.named(step), self.named(producer));
+                    return Some(format!("{wait} also waits for the result of {producer}"));
                 }
             }
             let used = registers(text);
@@ -272,7 +277,10 @@ impl Run<'_> {
         }
         match (result.is_empty(), others_may_know) {
             (false, _) => Some(format!("the result of {} is not used", self.named(producer))),
-            (true, false) => Some("the wave ends before it lets anybody know".to_owned()),
+            (true, false) => Some(format!(
+                "after {}, the wave executes no barrier, store or atomic from which another wave could acquire",
+                self.named(producer)
+            )),
             (true, true) => self.others_touch(wave[asked], self.steps.len()),
         }
     }
@@ -297,11 +305,13 @@ impl Run<'_> {
         };
         let name = self.named(writer);
         if others(&self.steps[wrote + 1..]).is_empty() {
-            return Some(format!("no other wave touches what {name} writes"));
+            return Some(format!("no other wave accesses the bytes that {name} writes"));
         }
         if others(&self.steps[wrote + 1..waited.max(wrote + 1)]).is_empty() {
             let wait = self.named(&self.steps[waited]);
-            return Some(format!("others touch what {name} writes behind {wait} alone"));
+            return Some(format!(
+                "other waves access the bytes that {name} writes only after {wait}"
+            ));
         }
         // If all accesses are marked as atomic, they need no order.
         let all = others(self.steps);
@@ -315,7 +325,7 @@ impl Run<'_> {
         };
         let may_be_atomic = |text: &str| !says || is_marked_store(text);
         (all.iter().all(is_marked) && may_be_atomic(self.text(writer)))
-            .then(|| format!("{name} and all that meets it elsewhere may be atomic"))
+            .then(|| format!("{name} and all conflicting accesses of other waves may be atomic"))
     }
 
     /// Compares the accesses before each execution of the barrier with those after it.
@@ -364,7 +374,9 @@ impl Run<'_> {
                 }
             }
         }
-        Some(BTreeSet::from(["no two waves touch the same bytes on its two sides".to_owned()]))
+        let why =
+            "accesses before the barrier do not conflict with accesses of other waves after it";
+        Some(BTreeSet::from([why.to_owned()]))
     }
 
     /// Returns the reasons why a fence is not needed, considering the writes of other workgroups.
@@ -399,9 +411,9 @@ impl Run<'_> {
                 }
             }
             let why = if self.arch.facts().has_gfx940_instructions {
-                "no other wave accesses what was written before it until the next one like it"
+                "until the next write-back, no other workgroup accesses the bytes written before this one"
             } else {
-                "all workgroups share the cache that it writes back"
+                "all workgroups share the cache that the fence writes back"
             };
             return Some(BTreeSet::from([why.to_owned()]));
         }
@@ -424,8 +436,8 @@ impl Run<'_> {
                 }
             }
         }
-        let why =
-            "what others write is read without marks behind another fence like it alone, if at all";
+        let why = "loads that are not atomic read the bytes that other workgroups write only after \
+                   another invalidation, if at all";
         Some(BTreeSet::from([why.to_owned()]))
     }
 }

@@ -198,7 +198,9 @@ impl Changed<'_> {
             }
         }
         if pairs.is_empty() {
-            return Ok("no other wave touches what it writes, unless to write the same".to_owned());
+            return Ok(
+                "other waves access these bytes only to write the same value, if at all".to_owned()
+            );
         }
         let mut pairs: Vec<_> = pairs.into_iter().collect();
         pairs.sort_unstable();
@@ -207,28 +209,32 @@ impl Changed<'_> {
         for (first, second) in pairs {
             let (one, two) = (&self.steps[first], &self.steps[second]);
             if self.may_be_atomic(one, two) {
-                reasons.insert("it and all that meets it may be atomic");
+                reasons.insert("the store and all conflicting accesses may be atomic");
                 continue;
             }
             // Different intervals mean that the workgroup has passed a barrier between the two accesses. This test is a
             // shortcut.
             if one.is_of_workgroup(two) && intervals[first] != intervals[second] {
-                reasons.insert("barriers or atomics are between it and all that meets it");
+                reasons.insert("barriers or atomics order the store with all conflicting accesses");
                 continue;
             }
             looked += 1;
             if looked > MOST_PAIRS {
-                return Err("too many pairs of accesses to look at".to_owned());
+                return Err("there are too many pairs of accesses to analyse".to_owned());
             }
             if self.is_ordered(first, second) {
-                reasons.insert("barriers or atomics are between it and all that meets it");
+                reasons.insert("barriers or atomics order the store with all conflicting accesses");
                 continue;
             }
             let side = |step: &Step| {
                 let Step { wave, workgroup, .. } = step;
                 format!("`{}` of wave {wave} of workgroup {workgroup}", self.text(step))
             };
-            return Err(format!("{} meets {}", side(one), side(two)));
+            return Err(format!(
+                "{} conflicts with {}, and no barrier or atomic orders the two accesses",
+                side(one),
+                side(two)
+            ));
         }
         Ok(reasons.into_iter().collect::<Vec<_>>().join("; "))
     }

@@ -1,6 +1,7 @@
 //! Describes how instructions propagate uninitialised data between registers.
 //!
-//! In doubt, a result is treated as initialised: a missed error is better than a false report. A value is also treated
+//! If the state of a result is unclear, it is treated as initialised, because a missed error is better than a false
+//! report. A value is also treated
 //! as initialised if only some of its bytes are uninitialised. Instructions that combine several lanes (comparisons,
 //! permutations, matrices) propagate a state only if all active lanes have it. Source for the operands: LLVM's syntax
 //! of AMDGPU instructions.

@@ -450,8 +450,9 @@ impl Races {
     }
 
     /// Makes a wave acquire from an access for which it waits in a spin loop, although the two accesses do not
-    /// conflict. This happens in two cases. Several waves wrote the same value, and the wave acquires from the last of
-    /// them. Or the write is ordered already through memory, but the memory accesses before the write are not.
+    /// conflict. There are two such cases. In the first case, several waves wrote the same value, and the wave acquires
+    /// from the last write. In the second case, the write is already ordered before the wave's access, but the
+    /// memory accesses that completed before the write are not.
     fn hears_without_conflict(&mut self, by: &By, at: u64, look: Look<'_>) {
         let &Byte { write, atomics: [atomic, _], agreed, in_memory, .. } = self.bytes.at(at);
         for (kind, touch) in [(Kind::Store, write), (Kind::Atomic, atomic)] {

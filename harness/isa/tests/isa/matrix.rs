@@ -306,8 +306,8 @@ fn sparse_element_positions() {
     }
 }
 
-/// If all elements of A and B are 1, each element of D is the number of products. The texts are those that the
-/// disassembler prints, whatever the wave size is.
+/// If all elements of A and B are 1, each element of D is the number of products. The
+/// instructions are spelled as the disassembler prints them. Waves of both sizes execute them.
 #[test]
 fn all_ones_give_the_number_of_products() {
     let rows: [(Arch, &str, [usize; 3]); 18] = [

@@ -100,11 +100,11 @@ struct Bits {
     /// For each hypothesis: its probability, and the failure rates of bad and of good builds. The first hypothesis is
     /// that the good end fails too.
     hypotheses: Vec<(f64, f64, f64)>,
-    /// Sums over the first hypotheses, by their number: of `mass * rate` and of `mass * entropy(rate)`, where `rate` is
-    /// the failure rate of bad builds.
+    /// Entry `i` contains two sums over the first `i` hypotheses: of `mass * rate` and of `mass * entropy(rate)`, where
+    /// `mass` is the probability of a hypothesis and `rate` its failure rate of bad builds.
     bad: Vec<(f64, f64)>,
-    /// Sums over the hypotheses from an index on: of `mass * rate` and of `mass * entropy(rate)`, where `rate` is the
-    /// failure rate of good builds.
+    /// Entry `i` contains two sums over the hypotheses from index `i` on: of `mass * rate` and of `mass *
+    /// entropy(rate)`, where `mass` is the probability of a hypothesis and `rate` its failure rate of good builds.
     good: Vec<(f64, f64)>,
 }
 

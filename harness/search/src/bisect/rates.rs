@@ -30,10 +30,11 @@ const NOISE: [(f64, f64); 9] = [
 /// had given no rate.
 const GIVEN_RATE: f64 = 0.8;
 
-/// Prior of bad builds with failure rates of their own.
+/// Prior of outliers among the bad builds. An outlier fails at a rate that differs from that of the other bad builds.
 const BAD_OUTLIERS: Outliers = Outliers { prior: 0.045, share: 0.4, rate: (0.8, 1.2) };
 
-/// Prior of good builds that fail with the signature of the search, each at a rate of its own.
+/// Prior of outliers among the good builds. An outlier fails with the signature of the search, although it is good, and
+/// at a rate that differs from that of other outliers.
 const GOOD_OUTLIERS: Outliers = Outliers { prior: 0.04, share: 0.05, rate: (1.0, 1.5) };
 
 /// Replacement for the logarithm of zero. The number is finite, so that it can be added to a sum and subtracted again.

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::sequential::lower_bound;
 
-/// A build is unusable if other failures than the one that the search is about occur in more than `MAX_OTHER_SHARE` of
-/// its runs, and this is bad luck with at most the probability `OTHER_ERROR`: 2 of 2 runs are enough, but of 10 runs 5
-/// must fail like that. If the bad end fails in two ways, it is run until this is clear, which also shows the more
-/// frequent failure.
+/// A build is unusable if failures other than the one that the search is about occur in more than `MAX_OTHER_SHARE` of
+/// its runs, and if the probability that this is a coincidence is at most `OTHER_ERROR`: 2 failures in 2 runs are
+/// enough, but of 10 runs, 5 must fail. If the bad end fails in two ways, it is run until this question is decided,
+/// which also shows the more frequent failure.
 const MAX_OTHER_SHARE: f64 = 0.2;
 const OTHER_ERROR: f64 = 0.05;
 

@@ -76,7 +76,7 @@ pub struct BuildQuery {
     pub from: Option<Date>,
     /// Last day on which a build may have been made; `None` means no limit.
     pub to: Option<Date>,
-    /// Version marks of builds from other branches than main that the query includes too, for example `+bkc` or
+    /// Version marks of builds from branches other than main that the query also includes, for example `+bkc` or
     /// `.dev0`.
     pub beside_main: Vec<&'static str>,
 }

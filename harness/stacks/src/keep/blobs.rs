@@ -99,7 +99,7 @@ impl Blobs {
         self.each().map(|(_, file)| file.bytes).sum()
     }
 
-    /// Removes files that no prefix uses. When the time limit `patience` is over, the remaining files are left to a
+    /// Removes files that no prefix uses. When the time limit `patience` has expired, the remaining files are left to a
     /// later sweep.
     pub(crate) fn sweep<S: Deref<Target = AtomicBool>>(&self, patience: &Patience<S>) {
         for (folder, file) in self.each().take_while(|_| !patience.is_over()) {

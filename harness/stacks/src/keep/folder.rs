@@ -131,8 +131,8 @@ pub(crate) fn entries(path: &Path) -> Vec<Entry> {
 /// Removes a folder and its content. The nesting depth may be at most a few hundred.
 ///
 /// # Errors
-/// The folder is a symbolic link; the time limit `patience` is over, so that a part of the content remains; or the file
-/// system reports an error.
+/// The folder is a symbolic link; the time limit `patience` has expired, so that a part of the content remains; or the
+/// file system reports an error.
 pub(crate) fn remove_folder<S: Deref<Target = AtomicBool>>(
     folder: &Path,
     patience: &Patience<S>,

@@ -30,7 +30,7 @@ pub(crate) struct Architectures {
 }
 
 impl Architectures {
-    /// Selects all files of a package, except kernel files for other architectures than these. An empty list means all
+    /// Selects all files of a package, except kernel files for architectures other than these. An empty list means all
     /// architectures.
     pub(crate) fn new(names: &[String]) -> Self {
         Self { names: names.iter().cloned().collect(), only: false }

@@ -23,9 +23,9 @@ const ANSWER_BYTES: usize = 1 << 20;
 /// Maximum number of calls that are listed for one thread, beginning with the innermost.
 const CALLS: usize = 20;
 
-/// Acts as the process that finds calls. It reads copies of threads on standard input, and writes the calls of each
-/// thread as a line of JSON to standard output. [`Limits::looker`](crate::Limits::looker) is the command line that
-/// starts it.
+/// Runs as the process that unwinds the call stacks of a supervised process. It reads copies of threads (registers and
+/// stack memory) from standard input, and writes the call stack of each thread as a line of JSON to standard output.
+/// [`Limits::looker`](crate::Limits::looker) is the command line that starts this process.
 pub fn look() -> ExitCode {
     let done = limit().and_then(|()| answer(BufReader::new(io::stdin()), io::stdout()));
     match done {

@@ -59,17 +59,17 @@ fn ways(arch: Arch) -> Vec<Way> {
         policy: none,
     };
     let most = layout::reach_of_buffer(arch);
-    let offset = way("a buffer by an offset", false, true);
-    let index = way("a buffer by an index", true, false);
-    let both = way("a buffer by an index and an offset", true, true);
+    let offset = way("a buffer at an offset", false, true);
+    let index = way("a buffer at an index", true, false);
+    let both = way("a buffer at an index and an offset", true, true);
     // Offsets must stay inside of an element, which has 16 bytes.
     let mut ways = vec![offset, index, Way { offset: 4, ..index }, both, Way { offset: 4, ..both }];
     ways.extend([1, 4, 0x2a8, 2000].map(|fixed| Way { offset: fixed, ..offset }));
     ways.push(Way { offset: most, before: most as usize, ..offset });
-    let nothing = way("a buffer without a register", false, false);
+    let nothing = way("a buffer without an address register", false, false);
     ways.extend([Way { offset: 1024, ..nothing }, Way { offset: 1028, ..nothing }]);
     let added = |way: Way, operand, value| Way {
-        relation: "a buffer and a scalar",
+        relation: "a buffer and a scalar offset",
         added: Some((operand, value)),
         ..way
     };
@@ -80,7 +80,7 @@ fn ways(arch: Arch) -> Vec<Way> {
         }
     }
     for policy in Policy::each(arch) {
-        ways.push(Way { relation: "a buffer and caches", policy, ..offset });
+        ways.push(Way { relation: "a buffer and cache bits", policy, ..offset });
     }
     ways
 }

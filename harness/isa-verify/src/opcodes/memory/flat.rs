@@ -25,10 +25,13 @@ const BASE_ROW: usize = 4;
 const AS_THEY_ARE: [&str; 3] = ["flat memory", "scratch", "global memory"];
 const AT_AN_OFFSET: [&str; 3] =
     ["flat memory at an offset", "scratch at an offset", "global memory at an offset"];
-const BY_A_SCALAR: [&str; 3] =
-    ["flat memory by a scalar", "scratch by a scalar", "global memory by a scalar"];
+const BY_A_SCALAR: [&str; 3] = [
+    "flat memory with a scalar address",
+    "scratch with a scalar address",
+    "global memory with a scalar address",
+];
 const WITH_CACHES: [&str; 3] =
-    ["flat memory and caches", "scratch and caches", "global memory and caches"];
+    ["flat memory and cache bits", "scratch and cache bits", "global memory and cache bits"];
 const ATOMICS: [&str; 3] = ["flat atomics", "", "global atomics"];
 const THAT_RETURN: [&str; 3] = ["flat atomics that return", "", "global atomics that return"];
 

@@ -125,7 +125,7 @@ fn of_two(arch: Arch, plain: Plain, two: Two) -> Vec<Claim> {
     for (first, second) in [(0, 1), (1, 0), (far, 2), (0, far), (1, 1)] {
         for exec in [EXEC, u64::MAX] {
             let offsets = first as u32 | (second as u32) << 8;
-            let mut claim = known("two places of LDS", plain.words(arch, offsets), exec);
+            let mut claim = known("two locations in the LDS", plain.words(arch, offsets), exec);
             // If both locations are the same, the order of the two accesses is not specified in any guide.
             if first == second && (two.exchanges || !two.is_load) {
                 continue;

@@ -208,7 +208,8 @@ impl Part {
     }
 }
 
-/// Returns true for characters that affect the display. Writers escape such characters or leave them out.
+/// Returns true for a character that is not displayed as itself, for example a control character, except for newline
+/// and tab. In a text, such a character may be escaped or missing.
 fn is_optional(c: char) -> bool {
     c != '\n' && c != '\t' && !visible(c.encode_utf8(&mut [0; 4])).starts_with(c)
 }

@@ -21,7 +21,8 @@ struct World {
     events: Mutex<Vec<String>>,
     lock: ReleaseLock,
     mirrors: Vec<String>,
-    /// Function that returns the requirement on signatures. The tests have no signing keys.
+    /// Function that returns which signatures are required. Most tests require none, because the packages of the tests
+    /// are not signed.
     trust: fn() -> Result<Trust, FetchError>,
     stop: Arc<AtomicBool>,
     /// Expected total of the event [`FetchEvent::Unpack`] in bytes; `None` if the test does not check it.
