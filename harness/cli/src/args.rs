@@ -394,8 +394,9 @@ pub(crate) struct Emulation {
     #[arg(long, value_name = "SCHEDULE", default_value = "eager")]
     pub(crate) schedule: String,
 
-    /// Report kernels and copies that access memory out of bounds, after it was freed, before it was written, or in a
-    /// race. This is slow. Each mistake is reported once, and the work continues as on hardware; `--sanitize=stop`
+    /// Report races, and accesses to memory out of bounds, freed or never written
+    ///
+    /// Watches kernels and copies. This is slow. Each mistake is reported once, and the work continues as on hardware; `--sanitize=stop`
     /// stops at the first mistake
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     pub(crate) sanitize: Option<String>,

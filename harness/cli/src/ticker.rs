@@ -99,7 +99,7 @@ impl Ticker {
         }
     }
 
-    /// Formats the progress, for example `3 of 12 trials over after 60 s; programs/x has been running for 41 s`.
+    /// Formats the progress, for example `3 of 12 trials finished after 60 s; programs/x has been running for 41 s`.
     fn line(&self, now: Instant) -> String {
         let (over, all) = (self.bar.position(), self.bar.length().unwrap_or_default());
         let after = how_long((now - self.begun).as_secs_f64());
@@ -124,17 +124,17 @@ mod tests {
     fn a_line_tells_what_runs_for_long() {
         let ticker = Ticker::new(3);
         let after = |seconds| ticker.begun + Duration::from_secs(seconds);
-        assert_eq!(ticker.line(after(30)), "0 of 3 trials over after 30 s");
+        assert_eq!(ticker.line(after(30)), "0 of 3 trials finished after 30 s");
         ticker.begins(7, "a[n=1]");
         ticker.begins(8, "b");
         ticker.over(Some("c"));
-        assert!(ticker.line(after(5)).ends_with("1 of 3 trials over after 5 s"));
+        assert!(ticker.line(after(5)).ends_with("1 of 3 trials finished after 5 s"));
         assert_eq!(
             ticker.line(after(120)),
-            "1 of 3 trials over after 2 min; a[n=1] has been running for 2 min"
+            "1 of 3 trials finished after 2 min; a[n=1] has been running for 2 min"
         );
         ticker.ends(7);
         ticker.ends(8);
-        assert_eq!(ticker.line(after(600)), "1 of 3 trials over after 10 min");
+        assert_eq!(ticker.line(after(600)), "1 of 3 trials finished after 10 min");
     }
 }

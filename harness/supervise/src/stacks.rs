@@ -12,7 +12,7 @@ mod stopped;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -118,7 +118,11 @@ fn copy(
         open("maps").map(|maps| maps.take(MAPS_BYTES.min(room)).read_to_end(&mut copies.bytes));
     let mut process = CopiedProcess { pid, maps: copies.bytes.len() - before, threads: Vec::new() };
     for tid in tids {
-        let file = |name: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{name}"));
+        // The thread chooses its name, which need not be UTF-8.
+        let file = |name: &str| {
+            let bytes = fs::read(format!("/proc/{pid}/task/{tid}/{name}"))?;
+            io::Result::Ok(String::from_utf8_lossy(&bytes).into_owned())
+        };
         let (Ok(name), Ok(stat)) = (file("comm"), file("stat")) else { continue };
         let Some((_, state, _)) = group::parse_stat(&stat) else { continue };
         let waits = file("wchan").unwrap_or_default();

@@ -15,7 +15,8 @@ use landlock::{
 use plan::{Confinement, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit,
+    Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setpriority_process,
+    setrlimit,
 };
 
 /// Requested Landlock version: that of Linux 6.12. An older version of Linux enforces only a part of its rules.
@@ -25,12 +26,16 @@ const ASKED: ABI = ABI::V6;
 /// threads of all programs of the user.
 const THREADS: u64 = 1024;
 
+/// Nice value of the worker; see `sched(7)`.
+const LOWEST_PRIORITY: i32 = 19;
+
 /// Confines this thread and everything that it starts later. Only `pipe` and the three standard file descriptors stay
 /// open. Returns an event that reports how much of the confinement Linux enforces.
 pub(crate) fn confine(to: &Confinement, pipe: RawFd) -> Event {
     end_with_parent();
     close_inherited(pipe);
     freeze_limits();
+    yield_to_the_command();
     let files = restrict_files(to);
     let calls =
         calls::restrict(!to.devices.is_empty()).map_err(|error| format!("seccomp: {error}"));
@@ -120,6 +125,13 @@ fn close_inherited(pipe: RawFd) {
             unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
         }
     }
+}
+
+/// Gives this process the least share of processors. Otherwise a case with a thousand busy threads would leave the
+/// command, which ends the case, no time.
+fn yield_to_the_command() {
+    // A process may always lower its own priority.
+    let _ = setpriority_process(None, LOWEST_PRIORITY);
 }
 
 /// Sets the hard limit of each resource to its soft limit, and limits the number of threads. Errors are ignored,

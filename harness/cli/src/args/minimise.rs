@@ -63,7 +63,7 @@ pub(crate) struct Minimise {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Continue with the journal of the folder instead of starting again
+    /// Continue the search whose journal is in the folder
     #[arg(long)]
     pub(crate) resume: bool,
 }

@@ -154,7 +154,7 @@ fn finds_the_push_between_two_nightlies() {
     let mut progress = printed.lines().filter(|line| line.contains("if stopped now: between"));
     assert!(progress.clone().count() > 5, "{printed}");
     assert!(
-        progress.all(|line| line.contains("; about ") && line.contains(" left, ")),
+        progress.all(|line| line.contains("; about ") && line.contains(" remaining, ")),
         "{printed}"
     );
     // The pages of the two searches link to each other.

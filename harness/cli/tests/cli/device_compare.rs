@@ -61,7 +61,7 @@ fn rejects_files_that_cannot_be_compared() {
     );
     let printed = said(&compare(at, &["whole", "whole"]), 0);
     assert!(printed.contains("gfx1100 `a GPU` (a GPU), debian:7.2.4"), "{printed}");
-    assert!(printed.contains("1 probes compared: 1 the same, 0 not"), "{printed}");
+    assert!(printed.contains("1 probes compared: 1 equal, 0 different"), "{printed}");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn names_the_instruction_whose_result_differs() {
     // A second run on the device has equal results, except where the order of operations is undefined.
     let printed = said(&compare(at, &[&["one"][..], &on].concat()), 0);
     assert!(
-        printed.contains(" 0 not") || printed.contains("not specified for hardware"),
+        printed.contains(" 0 different") || printed.contains("not specified for hardware"),
         "{printed}"
     );
     let is_fma = |line: &&str| line.contains("\"v_fma_f32 ") && line.contains("\"v40\"");

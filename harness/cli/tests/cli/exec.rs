@@ -147,8 +147,12 @@ fn warns_of_missing_namespaces() {
     let refusing = ["--launcher", REFUSING];
     // On a machine without namespaces, the launcher that forbids namespaces is not needed.
     let launcher = if namespaces() { &refusing[..] } else { &[] };
-    let maps =
-        check(&[launcher, &["--", "sh", "-c", CHILD]].concat(), 0, &[], &[WITHOUT, "no script"]);
+    let maps = check(
+        &[launcher, &["--", "sh", "-c", CHILD]].concat(),
+        0,
+        &[],
+        &[WITHOUT, "scripts do not work"],
+    );
     assert!(!maps.contains("libamdhip64"), "{maps}");
     // Even without a namespace, the program itself uses the stack.
     let own =

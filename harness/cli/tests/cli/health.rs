@@ -33,7 +33,7 @@ fn detects_every_declared_fault_of_the_health_check() {
     let proven = proven.expect("it starts");
     assert!(proven.status.success(), "{}", output_text(&proven));
     assert!(
-        output_text(&proven).contains("4 of 4 injected faults caught"),
+        output_text(&proven).contains("4 of 4 injected faults detected"),
         "{}",
         output_text(&proven)
     );

@@ -208,7 +208,7 @@ fn refuses_to_mix_results_of_a_republished_build() {
     );
     let printed = Search::new().bisect(&[&source, ALL[0], ALL[1]]);
     let good = standin::sha256(&fake(&night(5), false).tarball());
-    printed.check(0, &[&format!("7.15.0a20260705 has sha256 {good}")], &[]);
+    printed.check(0, &[&format!("sha256 of 7.15.0a20260705: {good}")], &[]);
 }
 
 const TWO: &str = "[[source]]\nname = 'old'\nchannel = 'two'\nkind = 's3-xml'\nurl = 'HOST/old/'\n\

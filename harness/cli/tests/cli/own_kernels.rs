@@ -71,7 +71,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "mangled",
         "__global__ void own(unsigned *out) { out[0] = 1; }",
         "[d]",
-        "has `_Z3ownPj`; declare it `extern \"C\"`",
+        "defines `_Z3ownPj`; declare it `extern \"C\"`",
     ),
     (
         "named",

@@ -245,7 +245,7 @@ fn names_a_missing_requirement_and_how_to_get_it() {
     );
     if namespaces() {
         let absent = "program: {command: [no-such-program-at-all], says: x}";
-        skipped(absent, &["the program `no-such-program-at-all`"]);
+        skipped(absent, &["program `no-such-program-at-all` found neither"]);
     }
     // The release does not contain this package group, whatever the machine has fetched.
     skipped(
@@ -310,7 +310,7 @@ fn reports_checks_that_no_fault_turns_red() {
         printed.contains("UNTURNED idle: no declared fault makes the check `idle` fail"),
         "{printed}"
     );
-    assert!(printed.contains("1 of 1 injected fault caught"), "{printed}");
+    assert!(printed.contains("1 of 1 injected fault detected"), "{printed}");
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn refuses_to_resume_another_build_and_reports_mixed_builds() {
     assert!(text.contains("another build of rocrepro (0ther; this is "), "{text}");
 
     let mixed = named("mixed");
-    let several = "come from 2 builds of rocrepro";
+    let several = "were written by 2 builds of rocrepro";
     for (words, code, warned) in [
         (vec!["show", &records], 0, false),
         (vec!["show", &mixed], 0, true),

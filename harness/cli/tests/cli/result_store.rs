@@ -209,7 +209,7 @@ fn stores_nothing_of_foreign_files() {
     for wanted in [
         format!("foreign:{}: the record has format 2", lines + 1),
         format!("foreign:{}: not a record", lines + 2),
-        "`nothing` has no run".to_owned(),
+        "`nothing` contains no run".to_owned(),
         "cannot read `none`".to_owned(),
     ] {
         assert!(printed.contains(&wanted), "no {wanted}: {printed}");
@@ -276,7 +276,7 @@ fn record_files_cannot_claim_more_work_than_their_size() {
     }
     let began = std::time::Instant::now();
     let shown = ends(at, &["show", "huge.jsonl"], 2);
-    assert!(shown.contains("has no run with a plan; line 1: "), "{shown}");
+    assert!(shown.contains("contains no run with a plan; line 1: "), "{shown}");
     assert!(shown.contains("repeat must be 1 to 1000000"), "{shown}");
     let shown = ends(at, &["show", "large.jsonl"], 3);
     assert!(shown.contains("999999 planned trials"), "{shown}");

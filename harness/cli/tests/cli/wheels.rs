@@ -309,7 +309,7 @@ fn refuses_wheels_that_need_a_function_which_the_device_lacks() {
     let world = World::new();
     let newer = world.environment("n", &NEWER);
     let python = format!("{newer}/bin/python");
-    let names = ["torch/lib/libuses.so` needs hsa_of_a_later_release of the HSA runtime"];
+    let names = ["torch/lib/libuses.so` needs the HSA functions hsa_of_a_later_release"];
     world.check("exec", &[&python, "-c", USES], 3, &names);
     // rocrepro cannot know in advance which Python environment a script uses, so the dynamic loader reports the missing
     // function.

@@ -27,6 +27,8 @@ pub(super) enum CaseFileError {
     NoCase(PathBuf),
     #[error("more than {MOST_FILES} files in `{}`", .0.display())]
     TooMany(PathBuf),
+    #[error("`{}` is below more than {MOST_NESTED} folders", .0.display())]
+    TooDeep(PathBuf),
     #[error("the cases, kernels and programs below `{}` have more than {} MiB", .0.display(), MOST_TOTAL >> 20)]
     TooLarge(PathBuf),
     /// A symbolic link leads to a folder that has already been read.
@@ -58,7 +60,9 @@ impl FailedOperation for CaseFileError {
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::ControlCharacter(_) => "rename the file",
-            Self::TooMany(_) | Self::TooLarge(_) => "name the folder of the cases",
+            Self::TooMany(_) | Self::TooLarge(_) | Self::TooDeep(_) => {
+                "name the folder of the cases"
+            }
             Self::CaseTwice(..) => "rename one",
             Self::KernelTwice(..) => "rename this one",
             Self::ForeignKernel(..) => "if you trust it like a program of your own, add `--trust`",
@@ -76,6 +80,9 @@ pub(super) const PROGRAMS: [&str; 2] = ["py", "cpp"];
 
 /// Largest total size of all files that are read, in bytes.
 const MOST_TOTAL: u64 = 256 << 20;
+
+/// Largest number of folders within each other.
+const MOST_NESTED: usize = 64;
 
 /// Largest number of files. If there are more, the user probably did not mean this folder.
 const MOST_FILES: usize = 100_000;
@@ -183,7 +190,11 @@ impl Walk<'_> {
                 {
                     self.mistakes.push(mistake);
                 } else if is_folder {
-                    pending.push((path, format!("{prefix}{stem}/")));
+                    if prefix.matches('/').count() >= MOST_NESTED {
+                        return Err(CaseFileError::TooDeep(path));
+                    }
+                    let name = entry.file_name();
+                    pending.push((path, format!("{prefix}{}/", name.to_string_lossy())));
                 } else {
                     self.file(&path, kind.is_none(), &format!("{prefix}{stem}"), stem);
                 }

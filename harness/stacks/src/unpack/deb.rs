@@ -221,7 +221,7 @@ impl Unpacker<'_> {
             let reason = match error {
                 Refused::Archive(error) => return archive(deb, error.to_string()),
                 Refused::Outside => "leads out of the root",
-                Refused::Deep => "is nested too deeply",
+                Refused::Deep => "is in too many folders",
             };
             archive(deb, format!("{} {reason}", named.display()))
         };

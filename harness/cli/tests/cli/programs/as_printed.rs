@@ -69,8 +69,11 @@ impl Printed {
 
     /// Asserts that the program needs no file of rocrepro, and that it fails as the issue states.
     fn fails_as_stated(&self, fault: &[&str], end: &str) -> Output {
-        let stated =
-            between(&self.report, "and it failed as described: ", ".\n\nOn the emulated device");
+        let stated = between(
+            &self.report,
+            "and it failed as described: ",
+            ".\n\nTo run it on the emulated device",
+        );
         for text in ["import rocrepro", "from rocrepro", "rocrepro.h\"", "ROCREPRO_"] {
             assert!(!self.text.contains(text), "{text}: {}", self.text);
         }

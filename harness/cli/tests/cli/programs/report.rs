@@ -437,7 +437,7 @@ fn writes_no_issue_for_a_race_of_the_program() {
     fs::write(folder.path().join("race.py"), RACE).expect("a program");
     let printed = on_program(folder.path(), &["report"], "race.py", 3);
     for text in
-        ["the sanitizer finds an error in the program itself", "unordered accesses", "--anyway"]
+        ["the sanitizer found an error in the program itself", "unordered accesses", "--anyway"]
     {
         assert!(printed.contains(text), "no {text:?}: {printed}");
     }
