@@ -15,6 +15,7 @@ mod facts;
 mod fault;
 mod functions;
 mod planted;
+mod restrictions;
 mod sanitize;
 mod schedule;
 mod witness;
@@ -31,10 +32,11 @@ pub use facts::{
 };
 pub use fault::{Fault, Parameter, Place, UnknownFault, Values};
 pub use functions::{
-    CaseBody, HIP_FUNCTIONS, HIP_FUNCTIONS_OF_STEPS, LibraryFunction, Names, RESTRICTIONS,
-    Restriction, hip_statuses, library_function, library_functions, restriction,
+    HIP_FUNCTIONS, HIP_FUNCTIONS_OF_STEPS, LibraryFunction, Names, hip_statuses, library_function,
+    library_functions,
 };
 pub use planted::{Amount, BadPlanted, Per, Planted, mix};
+pub use restrictions::{CaseBody, RESTRICTIONS, Restriction, restriction};
 pub use sanitize::{Sanitize, UnknownSanitize};
 pub use schedule::{Schedule, UnknownSchedule};
 pub use witness::{Mapped, RUNTIME_VARIABLE, WITNESS_VARIABLE, Witness};

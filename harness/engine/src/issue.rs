@@ -3,6 +3,7 @@
 
 mod as_printed;
 mod controls;
+mod draft;
 mod error;
 mod inline_helper;
 mod logs;
@@ -22,19 +23,14 @@ use judge::{Kind, VerdictKind, signature_fits};
 use plan::Library;
 use report::{
     Record,
-    evidence::{
-        Bisected, Evidence, Minimised, MinimisedProgram, Mitigations, RECORDS_FILE, REPORT_FILE,
-    },
-    issue::{
-        Duplicate, Environment, Findings, Form, Identity, Issue, Log, Mistake, is_of_a_library,
-        redact, summary,
-    },
+    evidence::{Bisected, Evidence, Minimised, MinimisedProgram, Mitigations},
+    issue::{Duplicate, Findings, Form, Log, Mistake, is_of_a_library, redact},
 };
 use supervise::Cancel;
 
 pub use self::error::IssueError;
 use self::{
-    controls::Controls, logs::ProgramLog, minimal_case::MinimalCase,
+    controls::Controls, draft::Draft, logs::ProgramLog, minimal_case::MinimalCase,
     shorter_program::ShorterProgram,
 };
 use crate::{
@@ -44,7 +40,7 @@ use crate::{
     failing_trial::{
         FailingTrial, Subjects, TrialRuns, all_runs, first_failure, is_same_after_edit,
     },
-    host, kernel_log,
+    kernel_log,
     passing_release::PassingReleaseSearch,
     record,
     rerun::{Rerun, What, quoted},
@@ -362,103 +358,6 @@ pub fn report(
     draft.write(findings, &who)
 }
 
-/// Everything that issues for trials and issues for programs have in common.
-struct Draft<'a> {
-    subject: &'a FailingTrial<'a>,
-    session: &'a Session,
-    runs: &'a TrialRuns,
-    failed: &'a Record,
-    /// The command that writes the issue once more.
-    again: String,
-    folder: &'a Path,
-    form: Option<Form>,
-    open: bool,
-    anyway: bool,
-    is_of_the_user: bool,
-}
-
-impl Draft<'_> {
-    /// Describes this machine without irrelevant facts, and returns the names of people and machines to redact.
-    fn machine(&self, cancel: &Cancel) -> (Environment, Identity) {
-        // The following issue forms ask for PyTorch's own description of the machine.
-        let torch = |form| {
-            matches!(form, Form::Pytorch | Form::PytorchPt2 | Form::Accelerate | Form::Triton)
-        };
-        let (machine, mut who) = host::describe(self.form.is_some_and(torch).then_some(cancel));
-        who.values = self.session.private_values();
-        let mut environment = machine.redacted(&who);
-        // Earlier messages of the Linux kernel do not belong to this failure, and other fetched stacks did not take
-        // part in it.
-        environment.kernel_log.clear();
-        let own = &self.failed.stack.spec;
-        environment.stacks.retain(|stack| stack.spec == *own || !stack.spec.starts_with("debian:"));
-        (environment, who)
-    }
-
-    /// Returns the findings as they are before any further search.
-    fn findings(&self, environment: Environment, who: &Identity) -> Findings {
-        Findings {
-            planted: self.subject.faults.iter().map(ToString::to_string).collect(),
-            about: self.subject.selected.case.about.clone(),
-            mistake: None,
-            anyway: self.anyway,
-            is_of_the_user: self.is_of_the_user,
-            unfinished: None,
-            open_call: None,
-            rate: self.runs.rate,
-            others: self.runs.others.clone(),
-            program: None,
-            packages: packages(self.session, self.failed),
-            case: String::new(),
-            controls: Vec::new(),
-            not_judged: Vec::new(),
-            minimised: None,
-            shortened: None,
-            mitigations: None,
-            finer: None,
-            bisected: None,
-            kernel_log: Vec::new(),
-            environment,
-            variables: Vec::new(),
-            logs: threads(self.failed, who).into_iter().collect(),
-            libraries: Vec::new(),
-            duplicates: Vec::new(),
-            again: redact(&self.again, who),
-            record: redacted(self.failed.clone(), who),
-        }
-    }
-
-    /// Writes the issue and the records of its runs, and returns the summary.
-    fn write(&self, mut findings: Findings, who: &Identity) -> Result<String, Stop> {
-        if findings.program.as_ref().is_some_and(|program| program.own.is_some()) {
-            findings.logs.splice(0..0, stderr(self.failed, who));
-        }
-        let program = findings.program.as_ref().map(|program| program.file.as_str());
-        let issue = Issue::new(&findings, self.form).published(who, program);
-        let mut lines = String::new();
-        for record in &self.runs.records {
-            lines.push_str(&report::to_line(record).map_err(Stop::no_verdict)?);
-            lines.push('\n');
-        }
-        evidence::write_text(self.folder, RECORDS_FILE, &lines)?;
-        evidence::write_text(self.folder, REPORT_FILE, &issue.page())?;
-        Ok(summary(self.folder, &findings, &issue, self.open))
-    }
-}
-
-/// Returns the last lines of a failing run's standard error.
-fn stderr(failed: &Record, who: &Identity) -> Option<Log> {
-    let text = failed.stderr_tail.trim();
-    let title = "The end of standard error of a failing run".to_owned();
-    (!text.is_empty()).then(|| Log { title, text: redact(text, who) })
-}
-
-/// Returns the call stacks of the threads of a run that hung.
-fn threads(failed: &Record, who: &Identity) -> Option<Log> {
-    let title = "Stacks of the threads of a hung run when it was killed".to_owned();
-    (!failed.stacks.is_empty()).then(|| Log { title, text: redact(&failed.stacks.join("\n"), who) })
-}
-
 /// Returns the error that the sanitizer finds in the program, or in kernels that belong to the case, on the emulated
 /// device of the failing release and without faults. An error in a kernel of a library is not one of the program.
 fn mistake(
@@ -503,30 +402,6 @@ fn finer(
 ) -> Result<Option<Bisected>, Stop> {
     let finer = about::<Bisected>(&folder.join(Bisected::FINER), failed, |found| &found.trial)?;
     Ok(finer.filter(|finer| bisected.is_some_and(|bisected| finer.went_on_from(bisected))))
-}
-
-/// Returns the packages of a fetched stack whose libraries the failing process loaded. libhsa-runtime64 does not count,
-/// because the emulated device replaces it.
-fn packages(session: &Session, failed: &Record) -> Vec<(String, String)> {
-    let loaded: Vec<String> = failed
-        .stack
-        .libraries
-        .iter()
-        .filter_map(|library| library.name.split(".so").next())
-        .filter(|name| !failed.device.emulated || *name != "libhsa-runtime64")
-        .map(|name| name.replace('_', "-"))
-        .collect();
-    // The name of a package consists of the library's name and its soname version.
-    let of = |package: &str, library: &String| {
-        let rest = package.to_lowercase();
-        let rest = rest.strip_prefix(&library.to_lowercase()).map(str::to_owned);
-        rest.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || "-.".contains(c)))
-    };
-    let packages = session.stack.manifest.iter().flat_map(|manifest| &manifest.packages);
-    packages
-        .filter(|package| loaded.iter().any(|library| of(&package.name, library)))
-        .map(|package| (package.name.clone(), package.version.clone()))
-        .collect()
 }
 
 /// Returns the environment variables of the trial that a default environment does not have.
@@ -599,18 +474,4 @@ fn again(options: &IssueOptions, session: &Session, subject: &FailingTrial<'_>) 
         }
     }
     text
-}
-
-/// Redacts the names of people and machines in a record.
-fn redacted(mut record: Record, who: &Identity) -> Record {
-    let outcome = &mut record.outcome;
-    let texts = [
-        &mut outcome.signature,
-        &mut outcome.summary,
-        &mut record.again,
-        &mut record.stack.spec,
-        &mut record.stack.root,
-    ];
-    texts.into_iter().chain(&mut outcome.details).for_each(|text| *text = redact(text, who));
-    record
 }

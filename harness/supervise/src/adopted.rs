@@ -128,7 +128,7 @@ pub(crate) fn kill_all() {
         let list = fs::read_to_string(task.path().join("children")).unwrap_or_default();
         for pid in list.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?))
         {
-            // A child that is no leader of a group has none to kill.
+            // A child that does not lead a group has no group to kill.
             let _ = kill_process_group(pid, Signal::KILL);
             let _ = kill_process(pid, Signal::KILL);
         }

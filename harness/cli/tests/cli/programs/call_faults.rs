@@ -96,7 +96,7 @@ fn injects_call_faults_into_cpp_programs() {
 
 /// The program draws as the worker does: [`device::Planted::takes`] decides which of its three calls are refused.
 #[test]
-fn a_program_draws_the_calls_that_are_refused() {
+fn program_draws_the_calls_that_are_refused() {
     fetch("debian:7.2.4", &["--with", "dev"]);
     let (_folder, file) = case("calls", PROGRAM);
     for seed in 1..4 {
@@ -114,7 +114,7 @@ fn a_program_draws_the_calls_that_are_refused() {
 
 /// The record of a program has at least the time by which its two slow calls are delayed.
 #[test]
-fn a_slow_call_delays_a_program() {
+fn slow_call_delays_a_program() {
     fetch("debian:7.2.4", &["--with", "dev"]);
     let (_folder, file) = case("calls", PROGRAM);
     let (code, records) = run(&file, &["--fault", "call.slow,call=hipMemcpy2D,ms=300"]);
