@@ -6,7 +6,7 @@ use device::{Fault, Per, Planted};
 
 use crate::plant::refusal_code;
 
-/// Code that all replaced functions use. It draws the calls that get a fault by the same rule as [`Planted`].
+/// Code that all replaced functions use. It draws the calls that get a fault by the rule of the worker.
 const START: &str = include_str!("interposer/start.h");
 
 /// The replacement of one function. The parameters of the function may have any type: its assembler code keeps all
