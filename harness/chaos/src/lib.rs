@@ -108,6 +108,9 @@ pub fn main(program: PathBuf) -> ExitCode {
         let (tools, slots) = (Arc::clone(&tools), Arc::clone(&slots));
         let name = format!("interrupt/{}", command.name.replace(' ', "-"));
         Trial::ignorable_test(name, move || {
+            if mixtures < LONG {
+                return Ok(not_run("for the long form, `ci -- chaos`"));
+            }
             slots.during(|| interrupts::once(tools.get(), command, 1))?;
             Ok(Completion::Completed)
         })

@@ -82,7 +82,7 @@ pub(super) const PROGRAMS: [&str; 2] = ["py", "cpp"];
 const MOST_TOTAL: u64 = 256 << 20;
 
 /// Largest number of folders within each other.
-const MOST_NESTED: usize = 64;
+const MOST_NESTED: usize = 256;
 
 /// Largest number of files. If there are more, the user probably did not mean this folder.
 const MOST_FILES: usize = 100_000;
