@@ -12,6 +12,7 @@ mod home;
 mod known;
 mod markdown;
 mod needs;
+mod overview;
 mod program;
 mod publish;
 mod publish_file;
@@ -183,30 +184,34 @@ fn blocks(findings: &Findings, home: &Home, form: Form, content: Content) -> Vec
 
 fn problem(findings: &Findings) -> Vec<Block> {
     let mut blocks = vec![
+        Block::kept(write::warnings(findings)),
+        Block::kept(overview::overview(findings)),
         Block::kept(write::notice(findings)),
         Block::kept(write::problem(findings)),
         Block::kept(write::expected_and_actual(findings)),
-        Block::kept(write::rate_and_controls(findings)),
     ];
-    let since = since::versions(findings);
+    let name = || findings.program.as_ref().map_or("program", |p| p.file.as_str()).to_owned();
+    let program = overview::program(findings);
+    blocks.extend(program.map(|text| Block { name: name(), text, cut: Some(8) }));
+    blocks.extend(known::duplicates(findings).map(Block::kept));
+    blocks.extend(overview::what_was_tested(findings).map(Block::kept));
+    blocks.push(Block::kept(overview::controls(findings)));
+    let since = since::versions(findings).map(|text| markdown::folded_section(&text));
     blocks.extend(since.map(|text| Block {
         name: "version window".to_owned(),
         text,
         cut: Some(7),
     }));
-    blocks.extend(known::duplicates(findings).map(Block::kept));
     blocks
 }
 
 fn steps(findings: &Findings) -> Vec<Block> {
-    let mut blocks = vec![Block::kept(write::steps(findings))];
-    let name = || findings.program.as_ref().map_or("program", |p| p.file.as_str()).to_owned();
-    blocks.extend(write::program(findings).map(|text| Block { name: name(), text, cut: Some(8) }));
-    blocks
+    vec![Block::kept(write::steps(findings))]
 }
 
 fn evidence(findings: &Findings) -> Vec<Block> {
     let block = |name: &str, cut, text: Option<String>| {
+        let text = text.map(|text| markdown::folded_section(&text));
         text.map(|text| Block { name: name.to_owned(), text, cut: Some(cut) })
     };
     let mitigations = block("mitigations", 6, write::mitigations(findings));

@@ -65,18 +65,19 @@ pub(super) fn controls(
     if !subject.faults.is_empty() {
         let healthy = subject.with(subject.selected.clone(), Vec::new());
         let runs = TrialRuns::of(healthy.run(session, repeat, 0, &[], cancel)?);
-        controls.push(control(HEALTHY.to_owned(), runs));
+        controls.push(control(HEALTHY.to_owned(), None, runs));
     }
     found.controls = controls;
     Ok(found)
 }
 
 /// Summarises runs as a control with the name `what`.
-fn control(what: String, runs: TrialRuns) -> Control {
+fn control(what: String, release: Option<String>, runs: TrialRuns) -> Control {
     let failed = runs.rate.failed + runs.others.iter().map(|other| other.count).sum::<u32>();
     let again = runs.records.first().map_or(String::new(), |r| r.again.clone());
     Control {
         what,
+        release,
         rate: Rate { failed, runs: runs.rate.runs },
         signature: runs.signature,
         likeness: None,
@@ -106,7 +107,7 @@ fn neighbours(
         }
         let mut records = looks.records;
         records.extend(neighbour.run(session, repeat - 1, 1, &[], cancel)?);
-        found.push(control(what, TrialRuns::of(records)));
+        found.push(control(what, None, TrialRuns::of(records)));
         if found.len() == REPORTED {
             break;
         }
@@ -184,7 +185,8 @@ fn on_release(
     let gfx = session.gfx().filter(|gfx| failing.gfx() != Some(gfx));
     let gfx = gfx.map_or(String::new(), |gfx| format!(" on the emulated {gfx}"));
     let what = if subject.command.is_some() { "the same program" } else { "the same" };
-    Ok(Ok(control(format!("{what} on ROCm {release}{gfx}"), TrialRuns::of(records))))
+    let on = format!("ROCm {release}{gfx}");
+    Ok(Ok(control(format!("{what} on {on}"), Some(on), TrialRuns::of(records))))
 }
 
 fn name(session: &Session) -> String {

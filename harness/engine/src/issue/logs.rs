@@ -193,18 +193,52 @@ fn everything_from(function: &str) -> String {
 /// Returns those lines before the index `from` that are calls, and some lines from `from` on.
 fn shown(lines: &[&str], from: usize) -> String {
     let calls: Vec<&str> = lines[..from].iter().copied().filter(|line| is_call(line)).collect();
+    let calls = similar_runs(&calls);
     let early = calls.len().saturating_sub(BEFORE);
     let mut kept = Vec::new();
     if early > 0 {
-        kept.push(format!("[{early} lines of earlier calls]"));
+        let lines: usize = calls[..early].iter().map(|run| run.len()).sum();
+        kept.push(format!("[{lines} lines of earlier calls]"));
     }
-    kept.extend(calls[early..].iter().map(|&line| line.to_owned()));
-    kept.extend(lines[from..].iter().take(LINES).map(|&line| line.to_owned()));
-    let more = lines.len().saturating_sub(from + LINES);
+    kept.extend(calls[early..].iter().copied().flat_map(shortened));
+    let after = similar_runs(&lines[from..]);
+    kept.extend(after.iter().copied().take(LINES).flat_map(shortened));
+    let more: usize = after.iter().skip(LINES).map(|run| run.len()).sum();
     if more > 0 {
         kept.push(format!("[{more} more lines]"));
     }
     kept.join("\n")
+}
+
+/// Divides lines into runs of consecutive lines that differ only in numbers.
+fn similar_runs<'r, 't>(lines: &'r [&'t str]) -> Vec<&'r [&'t str]> {
+    lines.chunk_by(|a, b| without_numbers(a) == without_numbers(b)).collect()
+}
+
+/// Returns all lines of a short run, and otherwise the first line and the number of the others.
+fn shortened(run: &[&str]) -> Vec<String> {
+    match run {
+        [first, _, _, ..] => {
+            vec![(*first).to_owned(), format!("[{} more lines like this one]", run.len() - 1)]
+        }
+        few => few.iter().map(|&line| line.to_owned()).collect(),
+    }
+}
+
+/// Replaces each decimal or hexadecimal number of a line by `0`.
+fn without_numbers(line: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut out = String::new();
+    for word in line.split_inclusive(|c| !is_part(c)) {
+        let number = word.trim_end_matches(|c| !is_part(c));
+        let digits = number.strip_prefix("0x").unwrap_or(number);
+        let is_number = !digits.is_empty()
+            && (digits.len() < number.len() && digits.chars().all(|c| c.is_ascii_hexdigit())
+                || digits.chars().all(|c| c.is_ascii_digit()));
+        out.push_str(if is_number { "0" } else { number });
+        out.push_str(&word[number.len()..]);
+    }
+    out
 }
 
 /// Returns true if a line of the HIP runtime's log is about the entry to, or the return from, an API function.

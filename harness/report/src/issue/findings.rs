@@ -132,6 +132,9 @@ pub enum AsPrinted {
 pub struct Control {
     /// The difference from the failing runs, for example `host=pinned instead of host=pageable`.
     pub what: String,
+    /// Release of the control runs, and their architecture if it is another one. `None` if they ran on the release of
+    /// the failing runs.
+    pub release: Option<String>,
     /// Failure rate of the control runs. A failure with any signature counts as a failure.
     pub rate: Rate,
     /// Most frequent signature of the control runs; `None` if no run failed.

@@ -14,6 +14,12 @@ pub(super) fn folded(title: &str, text: &str) -> String {
     format!("<details><summary>{title}</summary>\n\n{text}\n\n</details>")
 }
 
+/// Collapses a section whose first line is a heading, which becomes the title.
+pub(super) fn folded_section(text: &str) -> String {
+    let (title, rest) = text.split_once("\n\n").unwrap_or((text, ""));
+    folded(title.trim_start_matches('#').trim(), rest)
+}
+
 /// Formats a failure rate with its interval: `5/5 (95 % interval 55 % to 100 %)`.
 pub(super) fn with_interval(rate: Rate) -> String {
     match rate.interval() {

@@ -165,9 +165,9 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
     let mut text = format!("The program is `{file}`");
     text.push_str(match (own.text_is_whole, own.in_case) {
         (true, true) => {
-            ", printed below and in the case at the end; line numbers refer to the case."
+            ", printed above and in the case at the end; line numbers refer to the case."
         }
-        (true, false) => ", printed below.",
+        (true, false) => ", printed above.",
         (false, _) => ", which this report does not include.",
     });
     if let Some(found) = &findings.shortened {

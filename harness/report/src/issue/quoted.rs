@@ -45,7 +45,7 @@ pub(super) fn in_markdown(findings: &Findings) -> Findings {
     spans(findings.variables.iter_mut().flat_map(|(name, value)| [name, value]));
     others(&mut findings.others);
     for control in &mut findings.controls {
-        prose([&mut control.what]);
+        prose(control.release.iter_mut().chain([&mut control.what]));
         spans(&mut control.signature);
     }
     prose(findings.not_judged.iter_mut().flat_map(|other| [&mut other.release, &mut other.why]));

@@ -14,7 +14,7 @@ use crate::evidence::Bisected;
 pub(super) fn versions(findings: &Findings) -> Option<String> {
     let found = findings.bisected.as_ref()?;
     let when = if found.fix { "Until when" } else { "Since when" };
-    let mut text = format!("#### {when} ({})\n\n{}", found.axis, answer(found));
+    let mut text = format!("#### {when}\n\nSearched: {}. {}", found.axis, answer(found));
     if let Some(finer) = &findings.finer {
         let _ = write!(text, "\n\n#### Between these two\n\n{}", answer(finer));
     }

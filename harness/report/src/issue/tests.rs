@@ -65,6 +65,7 @@ fn planted() -> Findings {
         case: "title: x\n".to_owned(),
         controls: vec![Control {
             what: "host=pinned instead of host=pageable".to_owned(),
+            release: None,
             rate: rate(0, 5),
             signature: None,
             likeness: None,

@@ -5,15 +5,15 @@ use std::{cmp::Ordering, fmt::Write};
 use judge::Kind;
 
 use super::{
-    Control, Findings, Home, NotJudged,
+    Control, Findings, Home,
     markdown::{fenced, folded, with_interval},
     program as own_program,
 };
 use crate::{
-    evidence::{Exported, Factor, FactorKind, FactorVerdict, OtherFailure, Passes, Rate, Setting},
+    evidence::{Exported, Factor, FactorKind, FactorVerdict, Passes, Rate, Setting},
     must_hold,
     text::visible,
-    words::{count, stack_and_device, without_lines},
+    words::{count, without_lines},
 };
 
 /// Describes the failure in a few words: `hipGraphInstantiate dies of SIGABRT`.
@@ -84,15 +84,37 @@ pub(super) fn title(findings: &Findings) -> String {
     let gfx = record.device.gfx.split(':').next().unwrap_or_default();
     let words = record.title.split_whitespace().collect::<Vec<_>>().join(" ");
     let test = words.trim_end_matches('.');
-    let title =
-        format!("{}{values} on {release}, {gfx}{emulated}; violates: {test}", symptom(findings));
+    let failure = format!("{}{values} on {release}, {gfx}{emulated}", symptom(findings));
+    let title = with_context(&failure, test);
     let title = visible(&title).replace('`', "").replace(['\n', '\t'], " ");
     if findings.planted.is_empty() { title } else { format!("INJECTED, do not file: {title}") }
 }
 
-/// Returns the warnings at the top of the issue, about an injected fault, an error in the case itself, or an emulated
-/// device. Returns an empty string for a failure on a GPU without these problems.
-pub(super) fn notice(findings: &Findings) -> String {
+/// Longest title in characters, without the prefixes.
+const LONGEST_TITLE: usize = 120;
+
+/// Adds to the description of a failure the title of the case that does not hold, cut after a word if that is too long.
+fn with_context(failure: &str, test: &str) -> String {
+    let start = format!("{failure}; violates: ");
+    let room = LONGEST_TITLE.saturating_sub(start.chars().count());
+    if test.chars().count() <= room {
+        return start + test;
+    }
+    let mut shown = String::new();
+    for word in test.split(' ') {
+        if shown.chars().count() + word.chars().count() + " ...".len() > room {
+            break;
+        }
+        shown.push_str(word);
+        shown.push(' ');
+    }
+    // A few words say nothing.
+    if shown.split(' ').count() < 5 { failure.to_owned() } else { start + &shown + "..." }
+}
+
+/// Returns the warnings at the top of the issue, about an injected fault, an unfinished report or an error in the
+/// program itself. Empty if there is none.
+pub(super) fn warnings(findings: &Findings) -> String {
     let mut notes = Vec::new();
     if !findings.planted.is_empty() {
         notes.push(format!(
@@ -118,25 +140,30 @@ pub(super) fn notice(findings: &Findings) -> String {
     if own_program::may_be_its_own(findings) {
         notes.push(own_program::doubt(findings));
     }
-    let device = &findings.record.device;
-    if device.emulated {
-        let (gfx, builds) = (&device.gfx, builds(findings));
-        let program = match requirements_if_standalone(findings) {
-            Some(needs) => format!("; the program below needs only {needs}"),
-            None => String::new(),
-        };
-        let libraries = match own_program::own(findings) {
-            // The program's own Python packages may contain the other libraries.
-            Some(_) => "ROCm's libraries",
-            None => "the libraries",
-        };
-        notes.push(format!(
-            "**Found on an emulated {gfx}, not on a GPU.** The HIP runtime and {libraries} are {builds}; below the \
-             HSA interface runs an emulator. It cannot show bugs of hardware, firmware or the kernel driver, and it \
-             may have bugs of its own. **Please confirm on hardware**{program}."
-        ));
-    }
     notes.iter().map(|note| format!("> {note}")).collect::<Vec<_>>().join("\n>\n")
+}
+
+/// Returns the warning that the failure was found on an emulated device. Empty for a failure on a GPU.
+pub(super) fn notice(findings: &Findings) -> String {
+    let device = &findings.record.device;
+    if !device.emulated {
+        return String::new();
+    }
+    let (gfx, builds) = (&device.gfx, builds(findings));
+    let program = match requirements_if_standalone(findings) {
+        Some(needs) => format!("; the program needs only {needs}"),
+        None => String::new(),
+    };
+    let libraries = match own_program::own(findings) {
+        // The program's own Python packages may contain the other libraries.
+        Some(_) => "ROCm's libraries",
+        None => "the libraries",
+    };
+    format!(
+        "> **Found on an emulated {gfx}, not on a GPU.** The HIP runtime and {libraries} are {builds}; below the \
+         HSA interface runs an emulator. It cannot show bugs of hardware, firmware or the kernel driver, and it may \
+         have bugs of its own. **Please confirm on hardware**{program}."
+    )
 }
 
 /// Describes where the libraries are from. Builds by a distribution contain the distribution's patches.
@@ -178,12 +205,6 @@ pub(super) fn problem(findings: &Findings) -> String {
     let mut text = sentence(&summary(findings));
     if findings.program.is_none() && record.outcome.summary.contains("(line ") {
         text.push_str(" (Line numbers refer to the case at the end.)");
-    }
-    let _ = write!(text, " Seen with {}.", stack_and_device(record));
-    if let Some(about) = &findings.about {
-        let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
-        let title = sentence(&record.title);
-        let _ = write!(text, "\n\n**What was tested, and why:** {title} {}", sentence(&about));
     }
     text
 }
@@ -244,38 +265,13 @@ pub(super) fn actual(findings: &Findings) -> String {
     text
 }
 
-/// Describes how often the failure occurs, and which variants of the trial pass.
-pub(super) fn rate_and_controls(findings: &Findings) -> String {
-    let mut text = format!("**Rate:** fails in {} fresh processes.", with_interval(findings.rate));
-    for OtherFailure { signature, count } in &findings.others {
-        let _ = write!(text, " {count} failed in another way: `{signature}`.");
+/// Formats the change of a mitigation.
+pub(super) fn factor_title(factor: &Factor) -> String {
+    match factor.kind {
+        FactorKind::Env => format!("`{}={}`", factor.name, factor.value),
+        FactorKind::Limit => format!("limit `{}={}`", factor.name, factor.value),
+        FactorKind::Rewrite => format!("calls: {}", factor.name),
     }
-    if findings.bisected.is_none() && findings.planted.is_empty() {
-        text.push_str(" No nightly build was tested.");
-    }
-    if findings.controls.is_empty() {
-        text.push_str(match own_program::own(findings) {
-            Some(_) => {
-                "\n\n**Control:** none (no variant with a single difference was run, or all of them failed, too)."
-            }
-            None => "\n\n**Control:** none found; every tried variant fails, too.",
-        });
-    } else {
-        text.push_str("\n\n| control variant | failures | |\n| --- | --- | --- |");
-        let failing = format!(
-            "\n| as reported | **{}** | `{}` |",
-            findings.rate, findings.record.outcome.signature
-        );
-        text.push_str(&failing);
-        for control in &findings.controls {
-            let shown = control.failure(&findings.record.outcome.signature);
-            let _ = write!(text, "\n| {} | {} | {shown} |", control.what, control.rate);
-        }
-    }
-    for NotJudged { release, why } in &findings.not_judged {
-        let _ = write!(text, "\n\nNo verdict on ROCm {release}: {}", sentence(why));
-    }
-    text
 }
 
 /// Formats a table of the mitigations that were tried and their effects. `None` if none were tried.
@@ -285,11 +281,7 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
         "#### Mitigations\n\nWithout any change the test fails in {} runs.\n\n",
         with_interval(found.base)
     );
-    let title = |factor: &Factor| match factor.kind {
-        FactorKind::Env => format!("`{}={}`", factor.name, factor.value),
-        FactorKind::Limit => format!("limit `{}={}`", factor.name, factor.value),
-        FactorKind::Rewrite => format!("calls: {}", factor.name),
-    };
+    let title = factor_title;
     let of = |wanted: fn(&FactorVerdict) -> bool| {
         let found = found.factors.iter().filter(|f| wanted(&f.verdict));
         found.map(|f| format!("{} ({})", title(f), f.rate)).collect::<Vec<_>>()
@@ -376,11 +368,11 @@ pub(super) fn steps(findings: &Findings) -> String {
     }
     let mut text = match requirements_if_standalone(findings) {
         Some(needs) => {
-            format!("Stand-alone program `{}`; it needs only {needs}.", program.file)
+            format!("The program above, `{}`, needs only {needs}.", program.file)
         }
         None => {
             format!(
-                "Stand-alone program `{}`; the build command lists the required libraries.",
+                "The program above, `{}`; the build command lists the required libraries.",
                 program.file
             )
         }
@@ -493,16 +485,6 @@ pub(super) fn place(on: &Setting) -> String {
     format!("{rocm}({}) on {emulated}{}", on.stack, on.gfx)
 }
 
-/// Returns a collapsed section that contains the text of the program. `None` if the issue has no program, or if the
-/// program's text is empty.
-pub(super) fn program(findings: &Findings) -> Option<String> {
-    let program = findings.program.as_ref().filter(|program| !program.text.is_empty())?;
-    Some(folded(
-        &format!("<code>{}</code>", program.file),
-        &fenced(program.language, &program.text),
-    ))
-}
-
 /// Explains why the issue belongs in this repository, and lists the builds of the libraries in the failing process.
 pub(super) fn repository_and_builds(findings: &Findings, home: &Home) -> String {
     let record = &findings.record;
@@ -512,7 +494,7 @@ pub(super) fn repository_and_builds(findings: &Findings, home: &Home) -> String 
         let _ =
             write!(text, "**Filed here because** {why} (component {component}; {repository}).\n\n");
     }
-    text.push_str("#### Libraries in the failing process\n\n");
+    let mut filed = std::mem::take(&mut text);
     if record.stack.libraries.is_empty() {
         text.push_str("Unknown: the process ended before it could report them.");
     } else {
@@ -549,7 +531,8 @@ pub(super) fn repository_and_builds(findings: &Findings, home: &Home) -> String 
         let limits: Vec<_> = record.limits.iter().map(|(k, v)| format!("{k}={v}")).collect();
         let _ = write!(text, "\n\nLimits of the failing run (ulimit): `{}`.", limits.join(" "));
     }
-    text
+    filed.push_str(&folded("Libraries and environment of the failing process", &text));
+    filed
 }
 
 /// Returns a collapsed section with the case that repeats the runs: the minimal case if there is one.

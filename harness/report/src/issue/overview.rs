@@ -1,0 +1,154 @@
+//! Writes the beginning of an issue: where the failure occurs, where it does not, and what helps.
+
+use std::fmt::Write;
+
+use judge::Likeness;
+
+use super::{
+    Control, Findings, NotJudged,
+    markdown::{fenced, folded, with_interval},
+    program as own_program,
+    write::{factor_title, place, sentence},
+};
+use crate::{
+    evidence::{FactorVerdict, OtherFailure},
+    words::{count, stack_and_device},
+};
+
+/// Largest number of lines of a program that the issue shows without a click.
+const SHOWN_LINES: usize = 70;
+
+/// Returns the first lines of the issue, as a list.
+pub(super) fn overview(findings: &Findings) -> String {
+    let mut lines = vec![
+        format!("**Fails** in {}", fails_in(findings)),
+        format!("**Passes** on {}", passes_on(findings)),
+        format!("**What helps:** {}", helps(findings)),
+    ];
+    lines.extend(since(findings));
+    lines.iter().map(|line| format!("* {line}")).collect::<Vec<_>>().join("\n")
+}
+
+fn fails_in(findings: &Findings) -> String {
+    let place = stack_and_device(&findings.record);
+    let mut text = format!("{} runs on {place}", with_interval(findings.rate));
+    let also: Vec<_> = releases(findings, |control| {
+        control.rate.failed > 0 && control.likeness == Some(Likeness::Same)
+    });
+    if !also.is_empty() {
+        let _ = write!(text, "; the same failure on {}", also.join(", "));
+    }
+    text + "."
+}
+
+/// Returns the releases of those controls that fulfil the condition, with their failure rates.
+fn releases(findings: &Findings, is_wanted: impl Fn(&Control) -> bool) -> Vec<String> {
+    let wanted = findings.controls.iter().filter(|control| is_wanted(control));
+    let named =
+        |control: &Control| Some(format!("{} ({})", control.release.as_ref()?, failed(control)));
+    wanted.filter_map(named).collect()
+}
+
+fn failed(control: &Control) -> String {
+    format!("{} of {} failed", control.rate.failed, count(control.rate.runs, "run"))
+}
+
+fn passes_on(findings: &Findings) -> String {
+    let passes = |control: &&Control| control.rate.runs > 0 && control.rate.failed == 0;
+    let exported = findings.program.as_ref().and_then(|program| program.exported.as_ref());
+    let mut places = releases(findings, |control| passes(&control));
+    let program = exported.and_then(|exported| exported.passes.as_ref());
+    if let Some(found) = program.filter(|_| places.is_empty() && findings.planted.is_empty()) {
+        let rate = found.rate;
+        places.push(format!(
+            "{} ({} of {} failed)",
+            place(&found.on),
+            rate.failed,
+            count(rate.runs, "run")
+        ));
+    }
+    let others =
+        findings.controls.iter().filter(passes).filter(|control| control.release.is_none());
+    places.extend(others.map(|control| {
+        format!("the same device and release with {} ({})", control.what, failed(control))
+    }));
+    match (places.is_empty(), findings.controls.is_empty()) {
+        (false, _) => places.join("; ") + ".",
+        (true, false) => "nothing that was tried.".to_owned(),
+        (true, true) => "unknown: nothing else was tried.".to_owned(),
+    }
+}
+
+fn helps(findings: &Findings) -> String {
+    let Some(found) = &findings.mitigations else {
+        return "unknown: no setting was tried.".to_owned();
+    };
+    let helped = found.factors.iter().filter(|factor| factor.verdict == FactorVerdict::Helped);
+    let helped: Vec<_> =
+        helped.map(|factor| format!("{} ({} failed)", factor_title(factor), factor.rate)).collect();
+    match (helped.as_slice(), found.minimal_set.as_slice()) {
+        ([], []) => {
+            format!("none of the {} that were tried.", count(found.factors.len(), "change"))
+        }
+        ([], set) => format!("only together: `{}`.", set.join("`, `")),
+        (helped, _) => format!("{}; without it {} failed.", helped.join(", "), found.base),
+    }
+}
+
+/// Describes between which versions the failure began or ended, from the result of a bisect.
+fn since(findings: &Findings) -> Option<String> {
+    let found = findings.finer.as_ref().or(findings.bisected.as_ref())?;
+    let (Some(good), Some(bad)) = (&found.last_good, &found.first_bad) else { return None };
+    let word = if found.fix { "Ended" } else { "Began" };
+    Some(format!("**{word}** between {good} and {bad}; details below."))
+}
+
+/// Describes the warnings, the failure and the expected result.
+pub(super) fn what_was_tested(findings: &Findings) -> Option<String> {
+    let about = findings.about.as_ref()?.split_whitespace().collect::<Vec<_>>().join(" ");
+    let title = sentence(&findings.record.title);
+    Some(folded("What was tested, and why", &format!("{title} {}", sentence(&about))))
+}
+
+/// Returns the text of the program: folded if it is long. `None` if the issue has no program, or if its text is empty.
+pub(super) fn program(findings: &Findings) -> Option<String> {
+    let program = findings.program.as_ref().filter(|program| !program.text.is_empty())?;
+    let text = fenced(program.language, &program.text);
+    let title = format!("<code>{}</code>", program.file);
+    match program.text.lines().count() {
+        0..=SHOWN_LINES => Some(format!("`{}`:\n\n{text}", program.file)),
+        _ => Some(folded(&title, &text)),
+    }
+}
+
+/// Lists the failure rates of the trial and of its controls, folded.
+pub(super) fn controls(findings: &Findings) -> String {
+    let mut text = String::new();
+    for OtherFailure { signature, count: times } in &findings.others {
+        let runs = count(*times, "run");
+        let _ = write!(text, "{runs} failed in another way: `{signature}`.\n\n");
+    }
+    if findings.controls.is_empty() {
+        text.push_str(match own_program::own(findings) {
+            Some(_) => {
+                "None: no variant with a single difference was run, or all of them failed, too."
+            }
+            None => "None found: every tried variant fails, too.",
+        });
+    } else {
+        text.push_str("| control variant | failures | |\n| --- | --- | --- |");
+        let signature = &findings.record.outcome.signature;
+        let _ = write!(text, "\n| as reported | **{}** | `{signature}` |", findings.rate);
+        for control in &findings.controls {
+            let shown = control.failure(signature);
+            let _ = write!(text, "\n| {} | {} | {shown} |", control.what, control.rate);
+        }
+    }
+    for NotJudged { release, why } in &findings.not_judged {
+        let _ = write!(text, "\n\nNo verdict on ROCm {release}: {}", sentence(why));
+    }
+    if findings.bisected.is_none() && findings.planted.is_empty() {
+        text.push_str("\n\nNo nightly build was tested.");
+    }
+    folded("Control runs", &text)
+}
