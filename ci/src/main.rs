@@ -14,6 +14,7 @@ mod filing;
 mod foreign;
 mod frameworks;
 mod gate;
+mod issues;
 mod launchers;
 mod licences;
 mod miri;
@@ -122,6 +123,8 @@ usage: cargo run -p ci -- TASK
   exports  exports every case as a stand-alone program, compiles and runs the program, and compares the result with the
            trial
   filing   makes a report of an injected fault for every case: minimise, export, verify, report
+  issues   makes a report for each of twelve failures, or for the named ones, within 5 minutes each, and tests its
+           statements: runs the printed program, and repeats the trial with each stated control, setting and release
   filed    does what `filing` does, for three cases
   coverage writes docs/coverage.md; `test` fails if that page is out of date
   evidence runs every case on four releases and their architectures, and writes docs/matrix.html; options of `rocrepro
@@ -189,6 +192,10 @@ fn main() -> ExitCode {
         "checks" => shell().and_then(|sh| checks::checks(&sh)),
         "exports" => shell().and_then(|sh| exports::exports(&sh)),
         "filing" => shell().and_then(|sh| filing::filing(&sh)),
+        "issues" => {
+            let only: Vec<String> = std::env::args().skip(2).collect();
+            shell().and_then(|sh| issues::issues(&sh, &only))
+        }
         "filed" => shell().and_then(|sh| filing::sample(&sh)),
         "coverage" => coverage(),
         "evidence" => {

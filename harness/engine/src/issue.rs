@@ -9,6 +9,7 @@ mod inline_helper;
 mod logs;
 mod minimal_case;
 mod program;
+mod searches;
 mod shorter_program;
 mod stand_alone;
 
@@ -31,7 +32,7 @@ use supervise::Cancel;
 pub use self::error::IssueError;
 use self::{
     controls::Controls, draft::Draft, logs::ProgramLog, minimal_case::MinimalCase,
-    shorter_program::ShorterProgram,
+    searches::Searches, shorter_program::ShorterProgram,
 };
 use crate::{
     CaseLibrary, Session, SessionOptions, Stop,
@@ -55,7 +56,7 @@ pub const PROGRAM_REPEAT: u32 = 3;
 /// Minimum number of runs of a minimised case whose trial fails only in some of its runs.
 const LOOKS: u32 = 20;
 
-/// Default time limit of the search for a shorter program.
+/// Default time limit of all searches: for a shorter program, and for settings that help.
 pub const BUDGET: Duration = Duration::from_secs(180);
 
 /// Options of a report about a failing trial.
@@ -65,7 +66,7 @@ pub struct IssueOptions {
     pub session: SessionOptions,
     /// Number of runs of the trial, and of each control.
     pub repeat: u32,
-    /// Time limit of the search for a shorter program.
+    /// Time limit of all searches together: for a shorter program, and for settings that help.
     pub budget: Duration,
     /// Further releases for controls, as `RELEASE` or `RELEASE@GFX`. If empty, the releases that this machine has are
     /// used.
@@ -216,6 +217,12 @@ pub fn report(
     }
     let runs = all_runs(&found, runs.records, session, repeat, cancel)?;
     let failed = runs.failed().cloned().ok_or(IssueError::NoFailure)?;
+    let deadline = Instant::now() + options.budget;
+    let searches = Searches { options, folder: &folder, deadline, cancel, events };
+    let shortened = match shortened {
+        None if is_program => searches.shorter_program(&found)?,
+        shortened => shortened,
+    };
     // The issue is about the program that it prints: its runs, its controls and its commands.
     let shorter = shortened
         .map(|found_before| ShorterProgram::read(&found, found_before, &folder, &options.session));
@@ -314,6 +321,14 @@ pub fn report(
     let Controls { controls, not_judged } =
         controls::controls(&subject, session, options, cancel, events)?;
     let common = Findings { controls, not_judged, ..runs_alone };
+    let mitigations = match &common.mitigations {
+        None => {
+            unfinished(&common, "settings that may avoid the failure")?;
+            searches.mitigations(&subject, session)?
+        }
+        found => found.clone(),
+    };
+    let common = Findings { mitigations, ..common };
     if is_program {
         events(IssueEvent::Step("running the program with a log of its HIP calls"));
         let ProgramLog { logs, open_call } =
@@ -332,7 +347,7 @@ pub fn report(
         rate: runs.rate,
         folder: &folder,
         who: &who,
-        deadline: Instant::now() + options.budget,
+        deadline,
         cancel,
         events,
     };

@@ -50,10 +50,9 @@ pub struct MitigateOptions {
     pub failures: u32,
     /// The evidence folder; by default it is named after the case.
     pub out: Option<PathBuf>,
+    /// Time after which no further change is tried. `None` for no limit.
+    pub deadline: Option<Instant>,
 }
-
-/// Reason in the file of a search that has not ended.
-const UNFINISHED: &str = "the search ended before it was tried";
 
 /// An event of a running search.
 #[derive(Debug)]
@@ -119,14 +118,19 @@ pub fn mitigate(
     };
     // An earlier search that has ended found more than the beginning of this one.
     let earlier = evidence::read::<Mitigations>(&folder).ok().flatten();
-    let keeps =
-        earlier.is_none_or(|earlier| earlier.not_tried.iter().any(|other| other.why == UNFINISHED));
-    let mut progress = Progress { keeps, begun: None, unwritten: None };
+    let keeps = earlier.is_none_or(|earlier| {
+        earlier.not_tried.iter().any(|other| other.why == NotTried::SEARCH_ENDED)
+    });
+    let mut progress = Progress { keeps, begun: None, latest: None, unwritten: None };
+    let is_late = || options.deadline.is_some_and(|deadline| Instant::now() > deadline);
     let found = search(
         tried.len(),
         &together,
         &settings,
         &mut |set, runs| {
+            if is_late() {
+                return None;
+            }
             let job = changed(&job, &tried, set);
             let jobs = (count..count + runs).map(|n| job.of_run(n)).collect();
             count += runs;
@@ -148,16 +152,21 @@ pub fn mitigate(
                 base.runs() + single.iter().map(|(_, tally)| tally.runs()).sum::<u32>(),
             );
             let later = tried.iter().skip(single.len());
-            so_far.not_tried.extend(
-                later.map(|other| NotTried { name: other.title(), why: UNFINISHED.to_owned() }),
-            );
-            progress.tell(&so_far, tried.len(), &folder, report);
+            so_far.not_tried.extend(later.map(|other| NotTried {
+                name: other.title(),
+                why: NotTried::SEARCH_ENDED.to_owned(),
+            }));
+            progress.tell(so_far, tried.len(), &folder, report);
         },
     );
     if let Some(stop) = progress.unwritten.or(trouble) {
         return Err(stop);
     }
-    let found = found.ok_or_else(|| MitigateError::FailureGone(signature.clone()))?;
+    let found = match (found, progress.latest) {
+        (Some(found), _) => found,
+        (None, Some(so_far)) if is_late() => return Ok(so_far),
+        (None, _) => return Err(MitigateError::FailureGone(signature.clone()).into()),
+    };
     let result = Mitigations {
         minimal_set: found.set.iter().map(|n| tried[*n].title()).collect(),
         points_to: points_to(&tried, &found.single, &found.set),
@@ -173,6 +182,8 @@ struct Progress {
     keeps: bool,
     /// Time at which the first change was tried.
     begun: Option<Instant>,
+    /// What is known so far.
+    latest: Option<Mitigations>,
     unwritten: Option<Stop>,
 }
 
@@ -180,13 +191,13 @@ impl Progress {
     /// Writes what is known so far, and then reports it.
     fn tell(
         &mut self,
-        so_far: &Mitigations,
+        so_far: Mitigations,
         changes: usize,
         folder: &Path,
         report: MitigateReporter<'_>,
     ) {
         if self.keeps
-            && let Err(error) = evidence::write(folder, so_far)
+            && let Err(error) = evidence::write(folder, &so_far)
         {
             self.unwritten = Some(error.into());
         }
@@ -204,6 +215,7 @@ impl Progress {
                 report(MitigateEvent::ChangeTried { factor, tried, changes, left });
             }
         }
+        self.latest = Some(so_far);
     }
 }
 

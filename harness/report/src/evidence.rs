@@ -232,6 +232,11 @@ pub struct NotTried {
     pub why: String,
 }
 
+impl NotTried {
+    /// Reason if the search ended before the change was tried.
+    pub const SEARCH_ENDED: &str = "the search ended before it was tried";
+}
+
 impl Evidence for Mitigations {
     const FILE: &'static str = "mitigate.json";
 }

@@ -60,7 +60,8 @@ pub(crate) struct Report {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) repeat: Option<u32>,
 
-    /// End the search for a short stand-alone program after this many seconds, and use the shortest found so far
+    /// End the searches for a short program and for settings that help after this many seconds, and use what was
+    /// found so far
     #[arg(long, value_name = "SECONDS", default_value_t = engine::issue::BUDGET.as_secs() as u32, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget_seconds: u32,
 

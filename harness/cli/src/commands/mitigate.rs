@@ -29,7 +29,8 @@ pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
     let session = SessionOptions { cases_from: args.from.chosen(), ..session };
     let cancel = interrupt::cancel()?;
     let session = Session::open_on_one(subject.session(session)?)?;
-    let options = MitigateOptions { failures: args.failures, out: args.out.clone() };
+    let options =
+        MitigateOptions { failures: args.failures, out: args.out.clone(), deadline: None };
     let result = mitigate::mitigate(&session, &options, subjects, &cancel, &show)?;
     if args.json {
         outputs::data(&result.to_json().map_err(Stop::no_verdict)?)?;

@@ -62,11 +62,12 @@ pub(super) fn changes(
 ) -> Result<(Vec<TriedChange>, Vec<NotTried>), Stop> {
     let (mut tried, mut not_tried) = (Vec::new(), Vec::new());
     let packages = failed.program.as_ref().map_or(&[][..], |program| &program.packages);
-    variables_of(session, packages, &mut tried, &mut not_tried, cancel)?;
+    // A search may end early: the changes that tell most about a cause come first.
     limits(&mut tried);
     if !subject.selected.case.is_program() {
         calls_of(subject, &mut tried, &mut not_tried, cancel)?;
     }
+    variables_of(session, packages, &mut tried, &mut not_tried, cancel)?;
     if cancel.is_cancelled() {
         return Err(Stop::no_verdict("interrupted"));
     }

@@ -11,7 +11,7 @@ use super::{
     write::{factor_title, place, sentence},
 };
 use crate::{
-    evidence::{FactorVerdict, OtherFailure},
+    evidence::{FactorVerdict, Mitigations, NotTried, OtherFailure},
     words::{count, stack_and_device},
 };
 
@@ -91,8 +91,21 @@ fn helps(findings: &Findings) -> String {
             format!("none of the {} that were tried.", count(found.factors.len(), "change"))
         }
         ([], set) => format!("only together: `{}`.", set.join("`, `")),
-        (helped, _) => format!("{}; without it {} failed.", helped.join(", "), found.base),
+        (helped, _) => {
+            format!(
+                "{}; without it {} failed{}.",
+                helped.join(", "),
+                found.base,
+                not_reached(found)
+            )
+        }
     }
+}
+
+/// Names the number of changes that a search did not reach.
+fn not_reached(found: &Mitigations) -> String {
+    let late = found.not_tried.iter().filter(|other| other.why == NotTried::SEARCH_ENDED).count();
+    if late == 0 { String::new() } else { format!("; there was no time for {late} others") }
 }
 
 /// Describes between which versions the failure began or ended, from the result of a bisect.

@@ -66,18 +66,10 @@ pub fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) ->
             replaced.join(", ")
         ));
     }
-    let missing =
-        [(findings.minimised.is_none(), "minimise"), (findings.mitigations.is_none(), "mitigate")];
-    let own = findings.program.as_ref().is_some_and(|program| program.own.is_some());
-    let missing = if own { &[][..] } else { &missing };
-    let missing: Vec<_> =
-        missing.iter().filter(|(lacks, _)| *lacks).map(|(_, name)| *name).collect();
-    if !missing.is_empty() {
+    let has_plan = findings.program.as_ref().is_none_or(|program| program.own.is_none());
+    if findings.minimised.is_none() && has_plan {
         let out = folder.display();
-        text.push_str(&format!(
-            "  could be improved by `rocrepro {} --out {out}`\n",
-            missing.join("`, `")
-        ));
+        text.push_str(&format!("  could be improved by `rocrepro minimise --out {out}`\n"));
     }
     if open && issue.is_draft {
         text.push_str("\nNo address, because a draft must not be filed.\n");

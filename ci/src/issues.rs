@@ -1,0 +1,462 @@
+//! Makes reports about twelve failures, and tests the statements of each: runs the printed program with the printed
+//! commands, and repeats the trial with each stated control, setting and release.
+
+mod page;
+
+use std::{path::Path, time::Instant};
+
+use xshell::{Shell, cmd};
+
+use crate::{Done, STACK, frameworks, product, target};
+use page::{Page, between};
+
+/// Time limit of a report, in seconds.
+const LIMIT: u64 = 300;
+
+/// Longest title, in characters: a prefix and the title.
+const LONGEST_TITLE: usize = 150;
+
+/// Runs of a program after which one that fails in a fifth of its runs has failed with a probability of 99.9 %.
+const TRIES: u32 = 30;
+
+/// A failure about which a report is made.
+struct Subject {
+    name: &'static str,
+    gfx: &'static str,
+    /// Arguments of `report` that choose the failure.
+    words: &'static [&'static str],
+    /// Program of the user that the report is about, and the files that it needs.
+    command: &'static [&'static str],
+}
+
+impl Subject {
+    const fn of(name: &'static str, gfx: &'static str, words: &'static [&'static str]) -> Subject {
+        Subject { name, gfx, words, command: &[] }
+    }
+}
+
+const SUBJECTS: [Subject; 12] = [
+    Subject::of("long-chain", "gfx90a", &["graphs/long-chain[nodes=30000]"]),
+    Subject::of("retry", "gfx1151", &["capture/retry-after-invalidated-capture"]),
+    Subject::of("refused-allocation", "gfx1151", &["programs/refused-allocation"]),
+    Subject::of("hang", "gfx1151", &["programs/event-destroyed-under-lock"]),
+    Subject::of(
+        "teardown",
+        "gfx1151",
+        &["graphs/destroyed-in-flight[destroyed=exec,words=65536]", "--fault", "teardown.crash"],
+    ),
+    Subject::of(
+        "lost-copy",
+        "gfx1151",
+        &[
+            "copies/small-sizes[bytes=2,host=pageable,api=memcpy]",
+            "--fault",
+            "copy.zero,probability=0.3,seed=7",
+        ],
+    ),
+    Subject::of(
+        "lost-kernel",
+        "gfx1151",
+        &["graphs/replay-changing-input", "--fault", "kernel.drop,probability=0.2,seed=3"],
+    ),
+    Subject::of("wrong-data", "gfx1151", &["copies/set-rows"]),
+    Subject::of("missing-architecture", "gfx1151", &["programs/missing-architecture"]),
+    Subject::of("masked-multiply", "gfx1151", &["programs/masked-multiply"]),
+    Subject {
+        name: "triton",
+        gfx: "gfx942",
+        words: &["--in", "triton", "--also", "debian:7.2.4@gfx90a"],
+        command: &["python3", "signed_atomics.py"],
+    },
+    Subject {
+        name: "command",
+        gfx: "gfx1151",
+        words: &["--also", "debian:5.7.1"],
+        command: &["./retry"],
+    },
+];
+
+/// Source of the program of the subject `triton`.
+const SIGNED_ATOMICS: &str = "reports/examples/triton-signed-atomics/signed_atomics.py";
+
+/// Makes the reports in a folder, or reads those that are there if `made` is true, and tests their statements. `only`
+/// names the subjects; all if empty.
+pub(crate) fn issues(sh: &Shell, only: &[String]) -> Done {
+    let program = product(sh)?;
+    for release in ["debian:5.7.1", "debian:6.4.3", STACK] {
+        cmd!(sh, "{program} stack fetch {release} --with dev").run()?;
+    }
+    let folder = sh.current_dir().join(target()).join("issues");
+    sh.create_dir(&folder)?;
+    let chosen = |subject: &&Subject| only.is_empty() || only.iter().any(|n| n == subject.name);
+    let mut wrong = Vec::new();
+    for subject in SUBJECTS.iter().filter(chosen) {
+        let made = Made { sh, program: &program, subject, folder: &folder };
+        let found = made.report()?;
+        println!("{}: {}", subject.name, if found.is_empty() { "all right" } else { "WRONG" });
+        for line in found {
+            println!("    {line}");
+            wrong.push(format!("{}: {line}", subject.name));
+        }
+    }
+    match wrong.as_slice() {
+        [] => Ok(()),
+        wrong => Err(format!("{} statements are wrong:\n{}", wrong.len(), wrong.join("\n")).into()),
+    }
+}
+
+/// The making of one report.
+struct Made<'a> {
+    sh: &'a Shell,
+    program: &'a Path,
+    subject: &'a Subject,
+    folder: &'a Path,
+}
+
+/// The end of a run: the exit status as a shell gives it, and the output.
+struct Ran {
+    status: i32,
+    output: String,
+}
+
+impl Made<'_> {
+    /// Makes the report and returns all statements that are wrong.
+    fn report(&self) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+        let Subject { name, gfx, words, command } = *self.subject;
+        let here = self.sh.clone();
+        here.change_dir(self.folder);
+        let out = self.folder.join(name);
+        here.remove_path(&out)?;
+        if name == "triton" {
+            frameworks::prepare(self.sh, "triton")?;
+            let text = self.sh.read_file(SIGNED_ATOMICS)?;
+            here.write_file("signed_atomics.py", text)?;
+        }
+        if name == "command" {
+            self.compile_retry(&here)?;
+        }
+        let program = self.program;
+        let on = ["--rocm", STACK, "--device", "emulated", "--gfx", gfx];
+        let dashes: &[&str] = if command.is_empty() { &[] } else { &["--"] };
+        let begun = Instant::now();
+        // The shell variables of cargo would be reported as properties of the machine.
+        cmd!(here, "{program} report --out {out} {on...} {words...} {dashes...} {command...}")
+            .env_remove("LD_LIBRARY_PATH")
+            .ignore_stdout()
+            .quiet()
+            .run()?;
+        let seconds = begun.elapsed().as_secs();
+        println!("{name}: report after {seconds} s");
+        let page = Page::read(&here.read_file(out.join("report.md"))?);
+        let mut wrong = Vec::new();
+        if seconds > LIMIT {
+            wrong.push(format!("the report took {seconds} s"));
+        }
+        self.form(&page, &mut wrong);
+        self.printed_program(&page, &mut wrong)?;
+        self.trial(&page, &mut wrong)?;
+        self.lines(&page, &mut wrong);
+        self.libraries(&page, &mut wrong)?;
+        Ok(wrong)
+    }
+
+    /// Compiles the program of the subject `command`: an exported trial.
+    fn compile_retry(&self, here: &Shell) -> Result<(), Box<dyn std::error::Error>> {
+        let program = self.program;
+        let trial = "capture/retry-after-invalidated-capture[node=kernel]";
+        let on = ["--rocm", STACK, "--device", "emulated", "--gfx", self.subject.gfx];
+        let text = cmd!(here, "{program} export {trial} {on...}").read()?;
+        here.write_file("retry.cpp", text)?;
+        let build = "g++ -std=c++17 -pthread -D__HIP_PLATFORM_AMD__ -I/opt/rocm/include retry.cpp -o retry -L/opt/rocm/lib \
+                     -lamdhip64 -lhiprtc";
+        let ran = self.run(here, STACK, build)?;
+        if ran.status != 0 {
+            return Err(format!("retry.cpp does not compile: {}", ran.output).into());
+        }
+        Ok(())
+    }
+
+    /// Tests the form: the title, and the three lines at the beginning.
+    fn form(&self, page: &Page, wrong: &mut Vec<String>) {
+        if page.title.chars().count() > LONGEST_TITLE {
+            wrong.push(format!("the title has {} characters", page.title.chars().count()));
+        }
+        for word in ["Fails", "Passes", "What helps"] {
+            if page.item(word).is_none() {
+                wrong.push(format!("no line `{word}` at the beginning"));
+            }
+        }
+        if page.program.is_none() && !page.text.contains("which this report does not include") {
+            wrong.push("no program".to_owned());
+        }
+    }
+
+    /// Runs the printed program with the printed commands, on the failing release and on those on which it passes.
+    fn printed_program(
+        &self,
+        page: &Page,
+        wrong: &mut Vec<String>,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let Some((file, text)) = &page.program else { return Ok(()) };
+        let is_planted = page.title.contains("INJECTED");
+        let stated = page
+            .quoted("A failing run ended with: `", "`.")
+            .or_else(|| page.quoted("it failed as described: ", "."));
+        let last = page.quoted("the last line of its output was `", "`");
+        let mut failed = None;
+        for _ in 0..if is_planted { 1 } else { TRIES } {
+            let ran = self.run_program(file, text, &page.commands, STACK)?;
+            if ran.status != 0 {
+                failed = Some(ran);
+                break;
+            }
+        }
+        match (is_planted, failed, stated) {
+            (true, None, _) => {}
+            (true, Some(ran), _) => {
+                wrong.push(format!("without the fault the program fails: {}", ran.output));
+            }
+            (false, None, _) => wrong.push("the printed program does not fail".to_owned()),
+            (false, Some(_), None) => wrong.push("no statement about a failing run".to_owned()),
+            (false, Some(ran), Some(stated)) => {
+                let as_stated =
+                    ends_as(&ran, stated) && last.is_none_or(|last| says(&ran.output, last));
+                if !as_stated {
+                    let Ran { status, output } = ran;
+                    wrong.push(format!("stated: {stated}; status {status}, output: {output}"));
+                }
+            }
+        }
+        for release in passing(page) {
+            let ran = self.run_program(file, text, &page.commands, &release)?;
+            if ran.status != 0 {
+                wrong.push(format!("does not pass on {release}: {} {}", ran.status, ran.output));
+            }
+        }
+        Ok(())
+    }
+
+    /// Repeats the trial: as reported, with each control, and with each setting that helps.
+    fn trial(
+        &self,
+        page: &Page,
+        wrong: &mut Vec<String>,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let again = &page.again;
+        if again.is_empty() {
+            wrong.push("no command repeats the trial".to_owned());
+            return Ok(());
+        }
+        let signature = page.quoted("(signature `", "`)").unwrap_or_default();
+        let rate = page.item("Fails").and_then(|item| between(item, "in ", " "));
+        let always = rate.and_then(|rate| rate.split_once('/')).is_some_and(|(a, b)| a == b);
+        let fails = self.repeated(again, if always { 2 } else { TRIES })?;
+        let all = fails.iter().all(|ran| ran.status == 1);
+        let one = fails.iter().find(|ran| ran.status == 1);
+        match one {
+            None => wrong.push(format!("`{again}` does not fail")),
+            Some(ran) if !says(&ran.output, signature) => {
+                wrong.push(format!("`{again}` does not print {signature}: {}", ran.output));
+            }
+            Some(_) if always && !all => wrong.push(format!("`{again}` does not always fail")),
+            Some(_) => {}
+        }
+        for (what, failed, runs) in &page.controls {
+            if *failed != 0 && failed != runs {
+                continue;
+            }
+            let Some(command) = with_control(again, what) else {
+                println!("    not tested: the control `{what}`");
+                continue;
+            };
+            let is_clean = self.repeated(&command, 2)?.iter().all(|ran| ran.status == 0);
+            if is_clean != (*failed == 0) {
+                wrong.push(format!("the control `{what}` has {failed}/{runs}: `{command}`"));
+            }
+        }
+        for setting in settings(page) {
+            let command = with_option(again, &setting);
+            if self.repeated(&command, 3)?.iter().any(|ran| ran.status != 0) {
+                wrong.push(format!("does not help: `{command}`"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tests that each line number of the case is that of a line with the named call or check.
+    fn lines(&self, page: &Page, wrong: &mut Vec<String>) {
+        let lines: Vec<&str> = page.case.lines().collect();
+        let outside: Vec<&str> = page.text.split("```").step_by(2).collect();
+        for text in outside {
+            let parts: Vec<&str> = text.split(" (line ").collect();
+            for pair in parts.windows(2) {
+                let (before, after) = (pair[0], pair[1]);
+                let name = before.rsplit([' ', '\n', '`']).next().unwrap_or_default();
+                let number = after.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+                let line = number.parse::<usize>().ok().and_then(|n| lines.get(n.wrapping_sub(1)));
+                if !line.is_some_and(|line| line.contains(name)) {
+                    wrong.push(format!("line {number} of the case has no `{name}`: {line:?}"));
+                }
+            }
+        }
+    }
+
+    /// Compares the stated build ids with those of the files of the stack.
+    fn libraries(
+        &self,
+        page: &Page,
+        wrong: &mut Vec<String>,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let script = "IFS=:; for d in $LD_LIBRARY_PATH /opt/rocm/lib; do for f in $d/lib*.so*; do echo \"$f $(readelf -n \
+                      $f 2>/dev/null | grep 'Build ID')\"; done; done";
+        let there = self.run(self.sh, STACK, script)?;
+        for (name, id) in &page.libraries {
+            let right = there.output.lines().any(|line| line.contains(name) && line.contains(id));
+            if !right {
+                wrong.push(format!("{name} has another build id than {id}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds and runs a program in an empty folder, on a release.
+    fn run_program(
+        &self,
+        file: &str,
+        text: &str,
+        commands: &[String],
+        release: &str,
+    ) -> Result<Ran, Box<dyn std::error::Error>> {
+        let empty = self.sh.create_temp_dir()?;
+        let here = self.sh.clone();
+        here.change_dir(empty.path());
+        here.write_file(file, text)?;
+        let commands = commands.iter().filter(|line| !line.starts_with("pip install "));
+        self.run(&here, release, &commands.cloned().collect::<Vec<_>>().join(" && "))
+    }
+
+    /// Runs a shell command in the namespace of a release.
+    fn run(
+        &self,
+        here: &Shell,
+        release: &str,
+        script: &str,
+    ) -> Result<Ran, Box<dyn std::error::Error>> {
+        let (program, gfx) = (self.program, self.subject.gfx);
+        let (release, gfx) = release.split_once('@').unwrap_or((release, gfx));
+        let within: &[&str] = if self.subject.name == "triton" { &["--in", "triton"] } else { &[] };
+        // The status that a shell gives is printed, because rocrepro judges the end of a program.
+        let script = format!("({script}) 2>&1; s=$?; echo; echo ENDED $s");
+        let on = ["--rocm", release, "--device", "emulated", "--gfx", gfx, "--with", "dev"];
+        let output = cmd!(here, "{program} exec {on...} {within...} -- sh -c {script}")
+            .quiet()
+            .ignore_stderr()
+            .ignore_status()
+            .read()?;
+        let (output, status) = output.rsplit_once("ENDED ").unwrap_or((&output, "-1"));
+        let status = status.lines().next().and_then(|text| text.trim().parse().ok()).unwrap_or(-1);
+        Ok(Ran { status, output: output.trim().to_owned() })
+    }
+
+    /// Runs a command of rocrepro up to `times` times; ends after a failure if it runs more than three times.
+    fn repeated(&self, command: &str, times: u32) -> Result<Vec<Ran>, Box<dyn std::error::Error>> {
+        let here = self.sh.clone();
+        here.change_dir(self.folder);
+        let folder = self.program.parent().unwrap_or(Path::new("."));
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{path}", folder.display());
+        let mut all = Vec::new();
+        for n in 0..times {
+            let seeded = command.replace("seed=", &format!("seed={n}"));
+            let ran = cmd!(here, "sh -c {seeded}").env("PATH", &path).quiet().ignore_status();
+            let output = ran.output()?;
+            let status = output.status.code().unwrap_or(-1);
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            all.push(Ran { status, output: text });
+            if status == 1 && times > 3 {
+                break;
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Returns true if a run ended as the report states: with this status or signal, or with this line.
+fn ends_as(ran: &Ran, stated: &str) -> bool {
+    const SIGNALS: [(&str, i32); 6] = [
+        ("SIGABRT", 6),
+        ("SIGSEGV", 11),
+        ("SIGBUS", 7),
+        ("SIGFPE", 8),
+        ("SIGILL", 4),
+        ("SIGKILL", 9),
+    ];
+    if let Some((_, number)) = SIGNALS.iter().find(|(name, _)| stated.contains(name)) {
+        return ran.status == 128 + number;
+    }
+    match stated.split_once("exit status ") {
+        Some((_, status)) => {
+            status.split(';').next().is_some_and(|s| s.trim() == ran.status.to_string())
+        }
+        None => says(&ran.output, stated),
+    }
+}
+
+/// Returns true if an output contains a text, apart from spaces.
+fn says(output: &str, text: &str) -> bool {
+    let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    plain(output).contains(&plain(text).replace("...", ""))
+}
+
+/// Returns the releases on which the report says that the program passes, for example `debian:6.4.3@gfx90a`.
+fn passing(page: &Page) -> Vec<String> {
+    let item = page.item("Passes").unwrap_or_default();
+    let releases = item.split("; ").filter_map(|part| {
+        let version = between(part, "ROCm ", " ")?;
+        let gfx =
+            between(part, "on the emulated ", " ").map_or(String::new(), |gfx| format!("@{gfx}"));
+        part.contains("(0 of ").then(|| format!("debian:{version}{gfx}"))
+    });
+    releases.collect()
+}
+
+/// Returns the settings that help, as options of `rocrepro run`.
+fn settings(page: &Page) -> Vec<String> {
+    let item = page.item("What helps").unwrap_or_default();
+    let named = item.split('`').skip(1).step_by(2).filter(|name| name.contains('='));
+    named
+        .map(|name| match item.contains(&format!("limit `{name}`")) {
+            true => format!("--limit {name}"),
+            false => format!("--env '{name}'"),
+        })
+        .collect()
+}
+
+fn with_option(command: &str, option: &str) -> String {
+    match command.split_once(" -- ") {
+        Some((before, program)) => format!("{before} {option} -- {program}"),
+        None => format!("{command} {option}"),
+    }
+}
+
+/// Returns the command with the difference that a control describes; `None` if no option can express it.
+fn with_control(command: &str, what: &str) -> Option<String> {
+    if what == "no fault injected" {
+        let words = command.split(" --fault ").collect::<Vec<_>>();
+        let [before, rest] = words.as_slice() else { return None };
+        let rest = rest.split_once(' ').map_or("", |(_, rest)| rest);
+        return Some(format!("{before} {rest}"));
+    }
+    if let Some((now, was)) = what.split_once(" instead of ") {
+        return command.contains(was).then(|| command.replace(was, now));
+    }
+    let (_, release) = what.split_once(" on ROCm ")?;
+    let (version, gfx) = release.split_once(" on the emulated ").unwrap_or((release, ""));
+    let command = command.replace(STACK, &format!("debian:{version}"));
+    if gfx.is_empty() {
+        return Some(command);
+    }
+    let (before, rest) = command.split_once("--gfx ")?;
+    let rest = rest.split_once(' ').map_or("", |(_, rest)| rest);
+    Some(format!("{before}--gfx {gfx} {rest}"))
+}
