@@ -5,6 +5,7 @@ mod as_printed;
 mod controls;
 mod draft;
 mod error;
+mod helper_lines;
 mod inline_helper;
 mod logs;
 mod minimal_case;
@@ -31,8 +32,8 @@ use supervise::Cancel;
 
 pub use self::error::IssueError;
 use self::{
-    controls::Controls, draft::Draft, logs::ProgramLog, minimal_case::MinimalCase,
-    searches::Searches, shorter_program::ShorterProgram,
+    controls::Controls, draft::Draft, helper_lines::HelperLines, logs::ProgramLog,
+    minimal_case::MinimalCase, searches::Searches, shorter_program::ShorterProgram,
 };
 use crate::{
     CaseLibrary, Session, SessionOptions, Stop,
@@ -299,6 +300,22 @@ pub fn report(
     let program = is_program
         .then(|| program::of_trial(&subject, session, &failed, Some(cancel)))
         .transpose()?;
+    let program = match program {
+        Some(program) => {
+            events(IssueEvent::Step("removing what the printed program does not need"));
+            let releases = PassingReleaseSearch { options: options.session.clone(), named: None };
+            let lines = HelperLines {
+                subject: &subject,
+                session,
+                failed: &failed,
+                oracle: &releases.oracle(session, &job, cancel)?,
+                deadline: searches.end_of_share(2),
+                cancel,
+            };
+            Some(lines.removed(program)?)
+        }
+        None => None,
+    };
     let runs_alone = Findings {
         mistake,
         program,
@@ -319,7 +336,7 @@ pub fn report(
     unfinished(&runs_alone, "the controls")?;
     events(IssueEvent::Step("running the controls"));
     let Controls { controls, not_judged } =
-        controls::controls(&subject, session, options, cancel, events)?;
+        controls::controls(&subject, &failed.outcome.signature, session, options, cancel, events)?;
     let common = Findings { controls, not_judged, ..runs_alone };
     let mitigations = match &common.mitigations {
         None => {

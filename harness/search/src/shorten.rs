@@ -28,8 +28,20 @@ impl ShortenedText {
 /// and the lines up to the closing ones (C++). A function is therefore removed as a whole, because removing a half of
 /// it breaks the program.
 pub fn shorten(text: &str, still: &mut dyn FnMut(&str) -> Option<bool>) -> ShortenedText {
+    let mut one = |texts: &[String]| texts.iter().map(|text| still(text)).collect();
+    shorten_many(text, 1, &mut one)
+}
+
+/// Shortens a text like [`shorten`], but asks for up to `width` texts at once, so that the caller can test them in
+/// parallel. `still` returns an answer for each text, in their order. The result does not depend on `width`.
+pub fn shorten_many(
+    text: &str,
+    width: usize,
+    still: &mut dyn FnMut(&[String]) -> Option<Vec<bool>>,
+) -> ShortenedText {
     let lines = split_lines(text);
-    let mut search = Search { left: (0..lines.len()).collect(), lines, tries: 0, still };
+    let left = (0..lines.len()).collect();
+    let mut search = Search { left, lines, tries: 0, width: width.max(1), still };
     let complete = search.run().is_some();
     ShortenedText { lines: search.left, complete, tries: search.tries }
 }
@@ -38,7 +50,8 @@ struct Search<'t> {
     lines: Vec<&'t str>,
     left: Vec<usize>,
     tries: u32,
-    still: &'t mut dyn FnMut(&str) -> Option<bool>,
+    width: usize,
+    still: &'t mut dyn FnMut(&[String]) -> Option<Vec<bool>>,
 }
 
 impl Search<'_> {
@@ -46,10 +59,15 @@ impl Search<'_> {
     fn run(&mut self) -> Option<()> {
         loop {
             let before = self.left.len();
-            self.remove_blocks()?;
+            self.remove_each(1, &|search, at| {
+                // If two blocks begin at one line, the longer one is tried first.
+                let mut ends = [search.indented_end(at), search.bracket_end(at)];
+                ends.sort_by_key(|end| std::cmp::Reverse(*end));
+                ends.into_iter().filter(|end| *end > at + 1).collect()
+            })?;
             let mut size = self.left.len().div_ceil(2);
             while size > 0 {
-                self.remove_runs(size)?;
+                self.remove_each(size, &|search, at| vec![(at + size).min(search.left.len())])?;
                 size = if size == 1 { 0 } else { size.div_ceil(2) };
             }
             if self.left.len() == before {
@@ -58,42 +76,36 @@ impl Search<'_> {
         }
     }
 
-    /// Tries to remove each block. If two blocks begin at one line, the longer one is tried first.
-    fn remove_blocks(&mut self) -> Option<()> {
+    /// Tries to remove the lines from every `step`th line up to each of the ends that `ends` returns for it. After a
+    /// removal, continues at the same place.
+    fn remove_each(
+        &mut self,
+        step: usize,
+        ends: &dyn Fn(&Self, usize) -> Vec<usize>,
+    ) -> Option<()> {
         let mut at = 0;
         while at < self.left.len() {
-            let mut ends = [self.indented_end(at), self.bracket_end(at)];
-            ends.sort_by_key(|end| std::cmp::Reverse(*end));
-            let mut gone = false;
-            for end in ends.into_iter().filter(|end| *end > at + 1) {
-                gone = gone || self.remove(at, end)?;
+            // The texts of a batch assume that none of those before them is accepted.
+            let (mut batch, mut next) = (Vec::new(), at);
+            while batch.len() < self.width && next < self.left.len() {
+                batch.extend(ends(self, next).into_iter().map(|end| (next, end)));
+                next += step;
             }
-            at += usize::from(!gone);
+            let without =
+                |(from, to): &(usize, usize)| [&self.left[..*from], &self.left[*to..]].concat();
+            let rests: Vec<Vec<usize>> = batch.iter().map(without).collect();
+            let texts: Vec<String> = rests.iter().map(|rest| join(&self.lines, rest)).collect();
+            self.tries += texts.len() as u32;
+            let stays = if texts.is_empty() { Vec::new() } else { (self.still)(&texts)? };
+            match stays.iter().position(|stays| *stays) {
+                Some(n) => {
+                    self.left = rests[n].clone();
+                    at = batch[n].0;
+                }
+                None => at = next,
+            }
         }
         Some(())
-    }
-
-    fn remove_runs(&mut self, size: usize) -> Option<()> {
-        let mut at = 0;
-        while at < self.left.len() {
-            let end = (at + size).min(self.left.len());
-            if !self.remove(at, end)? {
-                at = end;
-            }
-        }
-        Some(())
-    }
-
-    /// Removes the kept lines `from..to` if the predicate is true without them. Returns true if they were removed, and
-    /// `None` if the predicate ended the search.
-    fn remove(&mut self, from: usize, to: usize) -> Option<bool> {
-        let rest = [&self.left[..from], &self.left[to..]].concat();
-        self.tries += 1;
-        let stays = (self.still)(&join(&self.lines, &rest))?;
-        if stays {
-            self.left = rest;
-        }
-        Some(stays)
     }
 
     fn line(&self, at: usize) -> &str {

@@ -1,6 +1,6 @@
 //! Compares shortened texts with an exhaustive search over all subsets of lines.
 
-use search::shorten::shorten;
+use search::shorten::{shorten, shorten_many};
 
 /// Examines all subsets of lines, and returns those from which no single line can be removed, as bit sets.
 fn minima(count: u32, still: &dyn Fn(u32) -> bool) -> Vec<u32> {
@@ -94,4 +94,25 @@ fn ended_search_returns_the_best_text_so_far() {
     assert!(!shortened.complete);
     assert!(shortened.lines.contains(&5) && shortened.lines.len() < 64, "{:?}", shortened.lines);
     assert_eq!(shorten("", &mut |_| Some(true)).lines, [0; 0]);
+}
+
+#[test]
+fn the_result_does_not_depend_on_the_number_of_texts_at_once() {
+    let text: String = (0..40).map(|n| format!("{}{n}\n", " ".repeat(n % 5))).collect();
+    for wanted in [vec![0, 39], vec![7, 8, 9, 30], vec![], vec![13]] {
+        let has = |text: &str, n: &usize| text.lines().any(|line| line.trim() == n.to_string());
+        let is_good = |text: &str| wanted.iter().all(|n| has(text, n));
+        let one = shorten(&text, &mut |text| Some(is_good(text)));
+        for width in [2, 3, 7] {
+            let many = shorten_many(&text, width, &mut |texts| {
+                assert!(texts.len() <= width + 1, "{}", texts.len());
+                Some(texts.iter().map(|text| is_good(text)).collect())
+            });
+            assert_eq!(
+                (many.lines, many.complete),
+                (one.lines.clone(), true),
+                "{wanted:?} {width}"
+            );
+        }
+    }
 }

@@ -34,10 +34,11 @@ pub(super) struct Controls {
     pub(super) not_judged: Vec<NotJudged>,
 }
 
-/// Runs the controls: similar trials of the case that pass, and either the healthy device, if a fault is injected, or
-/// the other releases.
+/// Runs the controls of a failure with the signature `reported`: similar trials of the case that pass, and either the
+/// healthy device, if a fault is injected, or the other releases.
 pub(super) fn controls(
     subject: &FailingTrial<'_>,
+    reported: &str,
     session: &Session,
     options: &IssueOptions,
     cancel: &Cancel,
@@ -53,7 +54,7 @@ pub(super) fn controls(
         also => on_releases(&options.session, also)?.into_iter().map(|one| vec![one]).collect(),
     };
     for other in others {
-        match on_release(subject, session, other, repeat, cancel)? {
+        match on_release(subject, reported, session, other, repeat, cancel)? {
             Ok(control) => controls.push(control),
             Err(not_judged) => {
                 let NotJudged { release, why } = &not_judged;
@@ -159,6 +160,7 @@ fn named_release(options: &SessionOptions, text: &str) -> Result<SessionOptions,
 /// returns the reason. The control names the architecture if it differs from that of the failing runs.
 fn on_release(
     subject: &FailingTrial<'_>,
+    reported: &str,
     failing: &Session,
     devices: Vec<SessionOptions>,
     repeat: u32,
@@ -169,8 +171,13 @@ fn on_release(
     for options in devices {
         let session = Session::open_on_one(options)?;
         let records = subject.run(&session, 1, 0, &[], cancel)?;
-        let why = records.first().map_or(String::new(), |record| record.outcome.summary.clone());
-        if TrialRuns::of(records.clone()).rate.runs > 0 {
+        let first = records.first().map(|record| &record.outcome);
+        let why = first.map_or(String::new(), |outcome| outcome.summary.clone());
+        // A runtime that does not know the architecture may crash before the trial begins.
+        let has_begun = first.is_some_and(|outcome| {
+            !outcome.signature.ends_with(":init") || outcome.signature == reported
+        });
+        if has_begun && TrialRuns::of(records.clone()).rate.runs > 0 {
             judged = Some((session, records));
             break;
         }

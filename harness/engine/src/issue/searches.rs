@@ -100,6 +100,11 @@ impl Searches<'_> {
         }
     }
 
+    /// Returns the time at which the `n`th part of the remaining time is over.
+    pub(super) fn end_of_share(&self, n: u32) -> Instant {
+        Instant::now() + self.share(n)
+    }
+
     /// Returns the `n`th part of the remaining time.
     fn share(&self, n: u32) -> Duration {
         self.deadline.saturating_duration_since(Instant::now()) / n

@@ -13,7 +13,7 @@ use report::{
     Record,
     evidence::{CASE_FILE, MinimisedProgram, Rate, Setting},
 };
-use search::shorten::{ShortenedText, shorten};
+use search::shorten::{ShortenedText, shorten_many};
 use supervise::Cancel;
 
 use super::{
@@ -140,7 +140,8 @@ pub(super) fn minimise(
         }
     };
     let before = by.as_ref().map_or(&source.text, |(_, reduced)| &reduced.text);
-    let shorter = shorten(before, &mut |text| search.still(text));
+    let width = session.jobs.get();
+    let shorter = shorten_many(before, width, &mut |texts| search.still_each(texts));
     let text = shorter.apply_to(before);
     evidence::write_text(&folder, &file, &text)?;
     let again = match subject.command {
@@ -271,13 +272,28 @@ impl Block<'_> {
 impl Search<'_> {
     /// Returns true if a text still fails in the same way and passes on the oracle; `None` if the search must end.
     fn still(&mut self, text: &str) -> Option<bool> {
-        self.tries += 1;
-        // One run is enough to reject most texts.
-        for runs in [1, RUNS - 1] {
-            let records = self.run(None, text, runs)?;
-            if !records.iter().all(|record| is_same_after_edit(&record.outcome, &self.goal)) {
-                return Some(false);
-            }
+        self.still_each(&[text.to_owned()])?.pop()
+    }
+
+    /// Does what [`Search::still`] does for several texts, whose first runs are made at once. One run is enough to
+    /// reject most texts.
+    fn still_each(&mut self, texts: &[String]) -> Option<Vec<bool>> {
+        self.tries += texts.len() as u32;
+        let firsts = self.run(None, texts)?;
+        let mut all = Vec::new();
+        for (text, first) in texts.iter().zip(firsts) {
+            // The search continues with the first text that is accepted, and does not use the answers after it.
+            let is_open = !all.contains(&true) && is_same_after_edit(&first.outcome, &self.goal);
+            all.push(is_open && self.is_confirmed(text)?);
+        }
+        Some(all)
+    }
+
+    /// Makes the other runs of a text whose first run failed in the same way.
+    fn is_confirmed(&mut self, text: &str) -> Option<bool> {
+        let records = self.run(None, &vec![text.to_owned(); RUNS as usize - 1])?;
+        if !records.iter().all(|record| is_same_after_edit(&record.outcome, &self.goal)) {
+            return Some(false);
         }
         let passes = self.passes_on_oracle(text)?;
         if passes && text.len() < self.best.len() {
@@ -312,46 +328,49 @@ impl Search<'_> {
             Oracle::Healthy => None,
             Oracle::Release(session) => Some(session),
         };
-        let records = self.run(Some(release.as_deref()), text, 1);
+        let records = self.run(Some(release.as_deref()), &[text.to_owned()]);
         self.oracle = release.map_or(Oracle::Healthy, Oracle::Release);
         Some(records?.iter().all(|record| record.outcome.kind == Kind::Pass))
     }
 
-    /// Runs a text `runs` times. Without `there`, runs it on the failing release with the faults. Otherwise runs it
+    /// Runs each of the texts. Without `there`, runs them on the failing release with the faults. Otherwise runs them
     /// without faults, on the session in `there` if it contains one, or on the failing release.
-    fn run(
-        &mut self,
-        there: Option<Option<&Session>>,
-        text: &str,
-        runs: u32,
-    ) -> Option<Vec<Record>> {
+    fn run(&mut self, there: Option<Option<&Session>>, texts: &[String]) -> Option<Vec<Record>> {
+        let runs = texts.len() as u32;
         if self.left < runs || Instant::now() > self.deadline || self.trouble.is_some() {
             return None;
         }
         self.left -= runs;
-        let mut job = self.job.clone();
-        if let Err(error) = self.place.set(&mut job, text) {
-            self.trouble =
-                Some(Stop::no_verdict(format!("error: cannot write a shorter program: {error}")));
-            return None;
-        }
-        if there.is_some() {
-            job.faults.clear();
+        let mut jobs = Vec::new();
+        for (n, text) in (0..).zip(texts) {
+            let mut job = self.job.clone();
+            if let Err(error) = self.place.set(&mut job, text, n) {
+                self.trouble = Some(Stop::no_verdict(format!(
+                    "error: cannot write a shorter program: {error}"
+                )));
+                return None;
+            }
+            if there.is_some() {
+                job.faults.clear();
+            }
+            jobs.push(job.of_run(n));
         }
         let session = there.flatten().unwrap_or(self.session);
-        let done = run_all(session, (0..runs).map(|n| job.of_run(n)).collect(), self.cancel);
+        let done = run_all(session, jobs, self.cancel);
         (0..runs).for_each(|_| (self.report)(MinimiseEvent::TrialEnded));
         done.map_err(|stop| self.trouble = Some(stop)).ok()
     }
 }
 
 impl TextPlace {
-    /// Replaces the source of the program that a job runs.
-    fn set(&self, job: &mut Job<'_>, text: &str) -> io::Result<()> {
+    /// Replaces the source of the program that a job runs. Jobs that run at the same time need different numbers `n`.
+    fn set(&self, job: &mut Job<'_>, text: &str, n: u32) -> io::Result<()> {
         let Body::Program(program) = &mut job.lowered.body else { return Ok(()) };
         match (self, &mut program.what) {
             (TextPlace::File { word, file, modules, .. }, ProgramBody::Command(words)) => {
-                fs::write(file, text)?;
+                let file = of_number(file, n);
+                fs::create_dir_all(file.parent().unwrap_or(Path::new(".")))?;
+                fs::write(&file, text)?;
                 file.to_string_lossy().into_owned().clone_into(&mut words[*word]);
                 if let Some(modules) = modules {
                     let path = job.lowered.plan.environment.entry("PYTHONPATH".to_owned());
@@ -369,6 +388,12 @@ impl TextPlace {
         }
         Ok(())
     }
+}
+
+/// Returns the file of the same name in the folder `n` beside a file.
+fn of_number(file: &Path, n: u32) -> PathBuf {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    folder.join(n.to_string()).join(file.file_name().unwrap_or_default())
 }
 
 #[cfg(test)]

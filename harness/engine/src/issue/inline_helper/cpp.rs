@@ -9,20 +9,62 @@ use super::{Parameters, Plain, arguments, behind_imports, initializer};
 pub(super) static PLAIN: LazyLock<Plain> =
     LazyLock::new(|| Plain::parse(include_str!("plain.h"), "//: "));
 
-/// Headers that the plain version of the helper always needs.
-const HEADERS: [&str; 8] =
-    ["hip/hip_runtime.h", "cmath", "cstdint", "cstdio", "cstdlib", "cstring", "string", "unistd.h"];
+/// Headers that every program gets.
+const HEADERS: [&str; 3] = ["hip/hip_runtime.h", "cstdio", "string"];
 
 /// Further headers that the helper includes. Each is kept if the program or the plain version contains one of the words
 /// after it.
-const FURTHER: [(&str, &[&str]); 6] = [
+const FURTHER: [(&str, &[&str]); 13] = [
+    ("algorithm", &["std::mismatch"]),
+    (
+        "cmath",
+        &[
+            "std::isinf",
+            "std::isnan",
+            "std::abs",
+            "fabs",
+            "sqrt",
+            "std::sin",
+            "std::cos",
+            "std::exp",
+            "std::log",
+            "std::pow",
+            "ldexp",
+            "nextafter",
+            "NAN",
+            "INFINITY",
+            "floor(",
+            "ceil(",
+            "fma",
+        ],
+    ),
+    ("cstdint", &["int8_t", "int16_t", "int32_t", "int64_t", "intptr_t", "INT32", "INT64"]),
+    (
+        "cstdlib",
+        &["std::exit", "exit(", "abort(", "getenv", "malloc", "free(", "atoi", "strtol", "abs("],
+    ),
+    (
+        "cstring",
+        &[
+            "memcpy", "memset", "memcmp", "memmove", "strcmp", "strncmp", "strlen", "strstr",
+            "strerror",
+        ],
+    ),
     ("fcntl.h", &["open(", "fcntl(", "O_"]),
+    ("iomanip", &["setprecision"]),
     ("limits", &["numeric_limits"]),
     ("map", &["std::map", "std::multimap", " map<"]),
     ("sstream", &["stringstream"]),
     (
         "type_traits",
         &["std::is_", "std::enable_if", "std::conditional", "std::remove_", "std::decay"],
+    ),
+    (
+        "unistd.h",
+        &[
+            "sleep(", "fork(", "getpid", "pipe(", "read(", "write(", "close(", "exec", "sysconf",
+            "_exit",
+        ],
     ),
     ("vector", &["vector"]),
 ];

@@ -33,23 +33,17 @@ template <class T> bool agree(const T &a, const T &b) { return a == b || (a != a
 //: shown
 template <class T> std::string shown(const T &value) {
   std::ostringstream text;
-  text.precision(std::numeric_limits<T>::max_digits10);
-  if constexpr (std::is_integral_v<T>) text << +value;
-  else text << value;
+  text << std::setprecision(17) << +value;
   return text.str();
 }
 
 //: compare
 template <class T, class Agree>
 bool compare(const std::string &name, const std::vector<T> &got, const std::vector<T> &expected, Agree agrees) {
-  const std::string all = std::to_string(got.size());
-  if (got.size() != expected.size()) return report_check(name, false, all + " values, expected " + std::to_string(expected.size()));
-  if (got.empty()) return report_check(name, false, "no values to compare");
-  size_t wrong = 0, first = 0;
-  for (size_t i = got.size(); i-- > 0;)
-    if (!agrees(got[i], expected[i])) wrong++, first = i;
-  return report_check(name, !wrong, std::to_string(wrong) + " of " + all + " wrong, got[" + std::to_string(first) + "] is " +
-                                        shown<T>(got[first]) + ", expected " + shown<T>(expected[first]));
+  const auto [a, b] = std::mismatch(got.begin(), got.end(), expected.begin(), expected.end(), agrees);
+  const std::string is = a == got.end() ? "missing" : shown<T>(*a), right = b == expected.end() ? "nothing" : shown<T>(*b);
+  return report_check(name, !got.empty() && a == got.end() && b == expected.end(),
+                      "got[" + std::to_string(a - got.begin()) + "] is " + is + ", expected " + right);
 }
 
 //: equal
@@ -58,7 +52,7 @@ bool equal(const std::string &name, const std::vector<T> &got, const std::vector
   return compare(name, got, expected, [](const T &a, const T &b) { return agree(a, b); });
 }
 template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> bool equal(const std::string &name, T got, T expected) {
-  return equal(name, std::vector<T>{got}, std::vector<T>{expected});
+  return report_check(name, agree(got, expected), "is " + shown(got) + ", expected " + shown(expected));
 }
 
 //: ulps
