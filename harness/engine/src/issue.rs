@@ -333,25 +333,25 @@ pub fn report(
     let unfinished = |findings: &Findings, unfinished| {
         draft.write(Findings { unfinished: Some(unfinished), ..findings.clone() }, &who)
     };
+    let with_mitigations = |findings: Findings| -> Result<Findings, Stop> {
+        if findings.mitigations.is_some() {
+            return Ok(findings);
+        }
+        unfinished(&findings, "settings that may avoid the failure")?;
+        Ok(Findings { mitigations: searches.mitigations(&subject, session)?, ..findings })
+    };
     unfinished(&runs_alone, "the controls")?;
     events(IssueEvent::Step("running the controls"));
     let Controls { controls, not_judged } =
         controls::controls(&subject, &failed.outcome.signature, session, options, cancel, events)?;
     let common = Findings { controls, not_judged, ..runs_alone };
-    let mitigations = match &common.mitigations {
-        None => {
-            unfinished(&common, "settings that may avoid the failure")?;
-            searches.mitigations(&subject, session)?
-        }
-        found => found.clone(),
-    };
-    let common = Findings { mitigations, ..common };
     if is_program {
         events(IssueEvent::Step("running the program with a log of its HIP calls"));
         let ProgramLog { logs, open_call } =
             logs::of_program(&subject, session, &failed, &who, cancel)?;
         let logs = common.logs.iter().cloned().chain(logs).collect();
-        return draft.write(Findings { logs, open_call, ..common }, &who);
+        let findings = Findings { logs, open_call, ..common };
+        return draft.write(with_mitigations(findings)?, &who);
     }
     unfinished(&common, "a stand-alone program")?;
     events(IssueEvent::Step("searching for a short stand-alone program"));
@@ -364,7 +364,7 @@ pub fn report(
         rate: runs.rate,
         folder: &folder,
         who: &who,
-        deadline,
+        deadline: deadline - options.budget / 4,
         cancel,
         events,
     };
@@ -387,7 +387,7 @@ pub fn report(
         libraries: plan.libraries.clone(),
         ..common
     };
-    draft.write(findings, &who)
+    draft.write(with_mitigations(findings)?, &who)
 }
 
 /// Returns the error that the sanitizer finds in the program, or in kernels that belong to the case, on the emulated

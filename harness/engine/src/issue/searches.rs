@@ -73,7 +73,7 @@ impl Searches<'_> {
         }
     }
 
-    /// Tries settings that may avoid the failure, for a third of the remaining time. `None` if nothing was tried.
+    /// Tries settings that may avoid the failure, for the remaining time. `None` if nothing was tried.
     ///
     /// # Errors
     /// A request to stop.
@@ -82,7 +82,7 @@ impl Searches<'_> {
         subject: &FailingTrial<'_>,
         session: &Session,
     ) -> Result<Option<Mitigations>, Stop> {
-        let budget = self.share(3);
+        let budget = self.share(1);
         if budget.is_zero() || self.has::<Mitigations>() {
             return Ok(None);
         }
