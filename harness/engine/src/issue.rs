@@ -234,7 +234,8 @@ pub fn report(
         None => (found.clone(), runs, None),
         Some(shorter) => {
             let subject = shorter.subject(&found)?;
-            let records = subject.run(session, repeat, 0, &[], cancel)?;
+            let mut records = subject.run(session, repeat, 0, &[], cancel)?;
+            shorter.describe(&mut records, &subject, session);
             let same = |record: &&Record| is_same_after_edit(&record.outcome, &failed.outcome);
             match records.iter().find(same).map(|record| record.outcome.signature.clone()) {
                 None => {

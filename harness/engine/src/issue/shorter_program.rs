@@ -7,14 +7,18 @@ use plan::{
     Plan, Program,
     program::{ProgramBody, Source},
 };
-use report::evidence::{CASE_FILE, MinimisedProgram};
+use report::{
+    Record,
+    evidence::{CASE_FILE, MinimisedProgram},
+};
 
 use super::IssueError;
 use crate::{
-    CaseLibrary, CasesFrom, Selected, SessionOptions, Stop,
+    CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop,
     command_line::CommandLine,
     failing_trial::{FailingTrial, Subjects},
     program_text::read_text,
+    rerun::{Rerun, What},
 };
 
 /// A shorter program, and the case or command line that runs it.
@@ -131,6 +135,25 @@ impl ShorterProgram {
                 let selected = selected.ok_or(IssueError::NoFailure)?;
                 Ok(FailingTrial { library, selected, ..found.clone() })
             }
+        }
+    }
+
+    /// Writes into the records of a shorter case the name of the trial from which the case was shortened, and the
+    /// command that runs the shorter case.
+    pub(super) fn describe(
+        &self,
+        records: &mut [Record],
+        subject: &FailingTrial<'_>,
+        on: &Session,
+    ) {
+        if matches!(self.body, ShorterBody::Command(_)) {
+            return;
+        }
+        let (what, faults) = (Path::new(CASE_FILE), subject.faults.as_slice());
+        let rerun = Rerun { command: "run", what: What::File(what), late: on.late, faults };
+        for record in records {
+            record.trial.clone_from(&self.found.trial);
+            record.again = rerun.of(on);
         }
     }
 }
