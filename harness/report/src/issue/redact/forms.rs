@@ -27,6 +27,8 @@ const DOTTED_END: &str = r"(?:$|[^0-9A-Za-z._]|_|\.(?:$|[^0-9A-Za-z]))";
 const HOST: &str = r"[A-Za-z0-9][A-Za-z0-9._-]*";
 /// Pattern of the login name in a shell prompt.
 const USER: &str = r"[A-Za-z_][A-Za-z0-9._-]*";
+/// Pattern of the sign between a login and a host, which may be escaped for Markdown, XML or an address.
+const AT: &str = "(?:@|&#64;|%40)";
 /// Pattern of the escape sequences of colours, either raw or escaped again.
 const COLOUR: &str = r"(?:(?:\x1b|\\+u001b|\\+u\{1b\}|\\x1b|\\033|\\e)\[[0-9;]*m)*";
 /// Pattern of the separator between folders. Slashes may be repeated or escaped, and `.` components may be between
@@ -58,7 +60,7 @@ fn always(_: &str, _: &str, _: &str) -> bool {
 }
 
 /// All forms, in the order in which they are applied.
-pub(super) static FORMS: [Form; 39] = [
+pub(super) static FORMS: [Form; 36] = [
     form!(
         "SSH public key",
         "<key>",
@@ -107,14 +109,16 @@ pub(super) static FORMS: [Form; 39] = [
         "password in an address",
         "<secret>",
         always,
-        r#":\\?/\\?/([^\s/@"'`<>\\]*:[^\s/"'`<>\\]*)@"#
+        r#":\\?/\\?/([^\s/@"'`<>\\]*:[^\s/"'`<>\\]*?)"#,
+        AT
     ),
-    form!("login in an address", "<user>", always, r#":\\?/\\?/([^\s/:"'`<>\\]+)@"#),
+    form!("login in an address", "<user>", always, r#":\\?/\\?/([^\s/:"'`<>\\]+?)"#, AT),
     form!(
         "password of a proxy",
         "<secret>",
         always,
-        r#"(?i)(?:proxy|url|uri|registry|mirror)["'\\]*[ \t]*[=:][ \t]*["'\\]*([0-9a-z._%+-]{1,64}:[^\s/@"'`<>]{1,64})@"#
+        r#"(?i)(?:proxy|url|uri|registry|mirror)["'\\]*[ \t]*[=:][ \t]*["'\\]*([0-9a-z._%+-]{1,64}:[^\s/@"'`<>]{1,64}?)"#,
+        AT
     ),
     form!(
         "folder of a Windows user",
@@ -136,50 +140,7 @@ pub(super) static FORMS: [Form; 39] = [
         PART,
         ")"
     ),
-    form!(
-        "folder of users",
-        "~",
-        outside_system,
-        PATH,
-        "((?:",
-        SLASH,
-        PART,
-        "){0,3}?",
-        SLASH,
-        r"users?",
-        SLASH,
-        "(?:[A-Za-z]",
-        SLASH,
-        ")?",
-        PART,
-        ")"
-    ),
     form!("home folder of root", "~", always, PATH, r"(/root)(?:$|[^0-9A-Za-z_.-])"),
-    form!(
-        "scratch folder",
-        "<user>",
-        is_personal,
-        PATH,
-        "(?:",
-        SLASH,
-        PART,
-        ")?",
-        SLASH,
-        r"scratch[0-9]*",
-        SLASH,
-        "(",
-        PART,
-        ")"
-    ),
-    form!(
-        "mailbox or medium",
-        "<user>",
-        always,
-        PATH,
-        r"/(?:var/mail|var/spool/(?:mail|cron)|media|run/media)/(",
-        PART,
-        ")"
-    ),
     form!(
         "uname",
         "<host>",
@@ -227,7 +188,7 @@ pub(super) static FORMS: [Form; 39] = [
         always,
         "(",
         USER,
-        "@",
+        AT,
         HOST,
         ")",
         COLOUR,
@@ -258,19 +219,30 @@ pub(super) static FORMS: [Form; 39] = [
     form!(
         "remote login",
         "<user>@<host>",
-        |value, _, _| !value.starts_with("git@"),
-        r"\b(?:ssh|scp|rsync|sftp)[ \t](?:[^\n@]{0,200}[ \t])?(",
+        |value, _, _| !value.starts_with("git@") && !value.starts_with("git&"),
+        r"\b(?:ssh|scp|rsync|sftp)[ \t](?:[^\n@]{0,200}?[ \t])??(",
         USER,
-        "@",
+        AT,
         HOST,
         ")"
     ),
-    form!("login at an address", "<user>", always, "(", USER, r")@(?:[0-9]{1,3}\.){3}[0-9]{1,3}"),
+    form!(
+        "login at an address",
+        "<user>",
+        always,
+        "(",
+        USER,
+        ")",
+        AT,
+        r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}"
+    ),
     form!(
         "mail address",
         "<mail>",
         is_mail,
-        r#"((?:[\p{L}\p{N}._%+-]*[\p{L}\p{N}_%+]|\\?"[^"\\\n@]{1,64}\\?")@(?:[\p{L}\p{N}-]+\.)+\p{L}{2,})"#
+        r#"((?:[\p{L}\p{N}._%+-]*[\p{L}\p{N}_%+]|\\?"[^"\\\n@]{1,64}\\?")"#,
+        AT,
+        r"(?:[\p{L}\p{N}-]+\.)+\p{L}{2,})"
     ),
     form!(
         "MAC address",
@@ -316,7 +288,7 @@ pub(super) static FORMS: [Form; 39] = [
         r"((?:ip|ec2)-[0-9]{1,3}(?:-[0-9]{1,3}){3}(?:\.[0-9A-Za-z-]+)*)",
         RIGHT
     ),
-    form!("licence server", "<host>", always, LEFT, r"([0-9]{2,}@[A-Za-z][0-9A-Za-z.-]*)"),
+    form!("licence server", "<host>", always, LEFT, "([0-9]{2,}", AT, "[A-Za-z][0-9A-Za-z.-]*)"),
     form!(
         "host of a private network",
         "<host>",
@@ -430,6 +402,7 @@ fn is_service_key(value: &str, _: &str, _: &str) -> bool {
 
 /// Returns false for `git@github.com`, and for symbols in source files and libraries, such as `main@libx.so`.
 fn is_mail(value: &str, _: &str, _: &str) -> bool {
+    let value = value.replace("&#64;", "@").replace("%40", "@");
     let (name, domain) = value.rsplit_once('@').unwrap_or_default();
     let top = domain.rsplit('.').next().unwrap_or_default();
     name != "git"
@@ -453,6 +426,7 @@ fn is_ipv4(value: &str, before: &str, _: &str) -> bool {
     let numbers = ip.octets();
     !port.is_empty()
         || before.ends_with('@')
+        || before.ends_with("&#64;")
         || (numbers[0] == 10 || numbers.iter().any(|n| *n > 99)) && !is_after(before, &VERSIONS)
 }
 
@@ -486,22 +460,4 @@ fn is_log_host(value: &str, _: &str, _: &str) -> bool {
     ];
     value.contains(|c: char| c.is_ascii_alphabetic())
         && !LEVELS.iter().any(|level| value.eq_ignore_ascii_case(level))
-}
-
-/// Top-level folders below which folders such as `users` and `scratch` do not contain folders of people.
-const SYSTEM: [&str; 10] = ["usr", "opt", "etc", "proc", "sys", "lib", "boot", "dev", "src", "api"];
-
-fn outside_system(path: &str, _: &str, _: &str) -> bool {
-    let first = path.split(['/', '\\']).find(|part| !part.is_empty());
-    first.is_some_and(|part| !SYSTEM.contains(&part))
-}
-
-/// Returns true if the folder with this name below `scratch` belongs to a person.
-fn is_personal(name: &str, before: &str, _: &str) -> bool {
-    const SHARED: [&str; 8] = ["tmp", "temp", "rocm", "build", "shared", "data", "cache", "public"];
-    let from = before.rfind([' ', '"', '\'', '\n', '=']).map_or(0, |at| at + 1);
-    let is_shared = name.bytes().all(|b| b.is_ascii_digit())
-        || SHARED.contains(&name)
-        || name.contains("rocrepro");
-    !is_shared && outside_system(&before[from..], "", "")
 }
