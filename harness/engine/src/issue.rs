@@ -202,8 +202,8 @@ pub fn report(
             anyway: options.anyway,
             is_of_the_user,
         };
-        let (environment, who) = draft.machine(cancel);
         let plan = &found.job()?.lowered.plan;
+        let (environment, who) = draft.machine(&plan.environment, cancel);
         let program = || program::of_trial(&found, session, &failed, None);
         let findings = Findings {
             mistake: mistake.clone(),
@@ -292,9 +292,9 @@ pub fn report(
         anyway: options.anyway,
         is_of_the_user,
     };
-    let (environment, who) = draft.machine(cancel);
     let job = subject.job()?;
     let plan = &job.lowered.plan;
+    let (environment, who) = draft.machine(&plan.environment, cancel);
     if is_program {
         events(IssueEvent::Step("running the program as the report prints it"));
     }

@@ -218,12 +218,12 @@ impl Session {
         self.given.environment.iter()
     }
 
-    /// Returns values that are private to this machine: those of environment variables that must not be published, and
-    /// the arguments of the launcher.
-    pub fn private_values(&self) -> Vec<String> {
+    /// Returns values that are private to this machine: those of environment variables that must not be published, also
+    /// of those that the case sets, and the arguments of the launcher.
+    pub fn private_values(&self, of_case: &BTreeMap<String, String>) -> Vec<String> {
         let is_private =
             |(name, value): &(&String, &String)| !report::issue::is_public(name, value);
-        let foreign = self.given.environment.iter().filter(is_private);
+        let foreign = self.given.environment.iter().chain(of_case).filter(is_private);
         let words = self.given.launcher.iter().flat_map(|word| word.split('='));
         // The name of a launcher such as `srun` is public, but its folder is not.
         let words = words.enumerate().filter(|(at, word)| *at > 0 || word.contains('/'));

@@ -1,6 +1,6 @@
 //! The issue as far as it is known: the parts that issues for trials and issues for programs share, and its files.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use report::{
     Record,
@@ -31,14 +31,19 @@ pub(super) struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// Describes this machine without irrelevant facts, and returns the names of people and machines to redact.
-    pub(super) fn machine(&self, cancel: &Cancel) -> (Environment, Identity) {
+    /// Describes this machine without irrelevant facts, and returns the names of people and machines, and the values of
+    /// variables, to redact.
+    pub(super) fn machine(
+        &self,
+        of_case: &BTreeMap<String, String>,
+        cancel: &Cancel,
+    ) -> (Environment, Identity) {
         // The following issue forms ask for PyTorch's own description of the machine.
         let torch = |form| {
             matches!(form, Form::Pytorch | Form::PytorchPt2 | Form::Accelerate | Form::Triton)
         };
         let (machine, mut who) = host::describe(self.form.is_some_and(torch).then_some(cancel));
-        who.values = self.session.private_values();
+        who.values = self.session.private_values(of_case);
         let mut environment = machine.redacted(&who);
         // Earlier messages of the Linux kernel do not belong to this failure, and other fetched stacks did not take
         // part in it.

@@ -1,5 +1,5 @@
-//! Finds the values of `--env` and `--launcher` in record files, even in damaged and reformatted ones, so that they can
-//! be redacted.
+//! Finds the values of variables and of `--launcher` in record files, even in damaged and reformatted ones, so that they
+//! can be redacted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,16 +7,14 @@ use serde::Deserialize;
 
 use super::is_public;
 
-/// Returns the private values of `--env` and `--launcher` in the records of a file. The file need not be valid: a line
+/// Returns the private values of variables and of `--launcher` in the records of a file. The file need not be valid: a line
 /// may be incomplete, a record may have several lines or be part of a list, and single bytes may be damaged.
 pub fn private_values(file: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(file);
     let mut values = BTreeSet::new();
-    let mut names = BTreeSet::new();
     for option in ["--env ", "--launcher "] {
         for (at, _) in text.match_indices(&format!("\"{option}")) {
             if let Some(option) = json::<String>(&text[at..]) {
-                names.extend(variable(&option));
                 values.extend(option_values(&option));
             }
         }
@@ -26,16 +24,16 @@ pub fn private_values(file: &[u8]) -> Vec<String> {
         let words = shell::split(&command).unwrap_or_default();
         let pairs = words.windows(2).map(|pair| pair.join(" "));
         for option in pairs.chain(words.iter().map(|word| word.replacen('=', " ", 1))) {
-            names.extend(variable(&option));
             values.extend(option_values(&option));
         }
     }
-    // In an option, control characters are written as escape sequences. The environment contains the original value.
+    // A case and a launcher set variables, too. Paths are redacted by their form.
     for environment in fields::<BTreeMap<String, serde_json::Value>>(&text, "environment") {
-        let is_given = |(name, _): &(String, serde_json::Value)| names.contains(name);
-        for (_, value) in environment.into_iter().filter(is_given) {
-            values.extend(value.as_str().filter(|value| !value.is_empty()).map(str::to_owned));
-        }
+        let texts = environment.iter().filter_map(|(name, value)| Some((name, value.as_str()?)));
+        let private = texts.filter(|(name, value)| {
+            !name.starts_with("ROCREPRO_") && !value.starts_with('/') && !is_public(name, value)
+        });
+        values.extend(private.map(|(_, value)| value.to_owned()).filter(|value| !value.is_empty()));
     }
     let raw: Vec<_> = values.iter().map(|value| unescaped(value)).collect();
     values.extend(raw);
@@ -52,12 +50,6 @@ fn fields<T: for<'a> Deserialize<'a>>(text: &str, name: &str) -> Vec<T> {
     let name = format!("\"{name}\"");
     let after = text.match_indices(&name).map(|(at, name)| text[at + name.len()..].trim_start());
     after.filter_map(|after| json(after.strip_prefix(':')?)).collect()
-}
-
-/// Returns the name of the variable in an option `--env NAME=VALUE` if the value is private.
-fn variable(option: &str) -> Option<String> {
-    let (name, value) = option.strip_prefix("--env ")?.split_once('=')?;
-    (!is_public(name, value)).then(|| name.to_owned())
 }
 
 /// Replaces the escape sequences that [`crate::text::visible`] writes, such as `\u{1b}`, by the characters that they
@@ -106,12 +98,13 @@ mod tests {
 
     const RECORD: &str = r#"{"asked":{"given":["--env A=plainvalue77","--env M=one secret\\u{a}two"]},
         "again":"rocrepro run x --env 'A=plainvalue77' --launcher 'srun -J launchsecret99'",
-        "environment":{"A":"plainvalue77","M":"one secret\ntwo","PATH":"/bin"}}"#;
+        "environment":{"A":"plainvalue77","M":"one secret\ntwo","PATH":"/bin","OF_CASE":"casevalue55"}}"#;
 
     #[test]
     fn values_are_found_in_every_layout() {
         let line = RECORD.replace('\n', " ");
         let torn = line.split("\"environment").next().unwrap_or_default();
+        assert!(private_values(RECORD.as_bytes()).iter().any(|found| found == "casevalue55"));
         for text in [&line, &format!("[{line},\n{line}]"), RECORD, &format!("\u{feff}{line}"), torn]
         {
             let values = private_values(text.as_bytes());
