@@ -163,21 +163,48 @@ fn is_number(text: &str) -> bool {
         && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
 }
 
-/// Replaces the values that may not be published in assignments `NAME=VALUE` to environment variables of ROCm.
+/// Replaces the values that may not be published in assignments `NAME=VALUE` to environment variables of ROCm, and in
+/// pairs such as `"NAME", "VALUE"`.
 pub(super) fn assignments(text: &str) -> String {
     static ASSIGNMENT: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let value = r#"(?:"[^"\n]*"|'[^'\n]*'|[^\s"'`,;)|<>\\]+)"#;
         Regex::new(&format!(r"\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)=({value})")).ok()
     });
-    let Some(assignment) = ASSIGNMENT.as_ref() else { return text.to_owned() };
+    pairs(&replaced(&ASSIGNMENT, text))
+}
+
+/// Replaces the values that may not be published in pairs of an environment variable of ROCm and its value, both between
+/// quotes, as in `setenv("NAME", "VALUE", 1)` and `environ['NAME'] = 'VALUE'`.
+pub(super) fn pairs(text: &str) -> String {
+    static PAIR: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        let value = r#"(?:"[^"\n\\]+|'[^'\n\\]+|\\"[^"\n\\]+)"#;
+        Regex::new(&format!(
+            r#"["']([A-Z][A-Z0-9]*_[A-Z0-9_]+)\\?["']\]?[ \t]*[,=:][ \t]*({value})"#
+        ))
+        .ok()
+    });
+    replaced(&PAIR, text)
+}
+
+/// Replaces the second group of each match, a value, if the first group is the name of a variable with which it may not
+/// be published. A quote at the beginning of the value stays.
+fn replaced(pattern: &LazyLock<Option<Regex>>, text: &str) -> String {
+    let Some(pattern) = pattern.as_ref() else { return text.to_owned() };
     let replaced = |found: &Captures| {
-        let (whole, name, value) = (&found[0], &found[1], found[2].trim_matches(['"', '\'']));
-        match concerns_rocm(name) && !is_public(name, value) {
-            true => format!("{name}=<value>"),
-            false => whole.to_owned(),
+        let (whole, name, value) = (&found[0], &found[1], &found[2]);
+        let plain = value.trim_matches(['"', '\'', '\\']);
+        if !concerns_rocm(name) || is_public(name, plain) {
+            return whole.to_owned();
         }
+        let closed = value.len() > 1 && value.ends_with(['"', '\'']);
+        let open = if closed {
+            ""
+        } else {
+            &value[..value.len() - value.trim_start_matches(['"', '\'', '\\']).len()]
+        };
+        format!("{}{open}<value>", &whole[..whole.len() - value.len()])
     };
-    assignment.replace_all(text, replaced).into_owned()
+    pattern.replace_all(text, replaced).into_owned()
 }
 
 #[cfg(test)]
@@ -225,6 +252,10 @@ mod tests {
             ("env 'HIP_X=a' MY_X=b", "env 'HIP_X=<value>' MY_X=b"),
             ("HIP_X=\"a b\" c", "HIP_X=<value> c"),
             ("`HSA_XNACK=0`, `HIP_X=1`", "`HSA_XNACK=0`, `HIP_X=<value>`"),
+            ("setenv(\"HIP_X\", \"a b\", 1)", "setenv(\"HIP_X\", \"<value>\", 1)"),
+            ("environ['HIP_X'] = 'a' 'b'", "environ['HIP_X'] = '<value>' 'b'"),
+            ("{\\\"HIP_X\\\": \\\"a\\\"}", "{\\\"HIP_X\\\": \\\"<value>\\\"}"),
+            ("{'HSA_XNACK': '1', 'HIP_X': x}", "{'HSA_XNACK': '1', 'HIP_X': x}"),
         ] {
             assert_eq!(assignments(text), expected);
         }

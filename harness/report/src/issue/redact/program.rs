@@ -3,32 +3,43 @@
 use super::{
     Identity, code, forms,
     paths::paths,
-    people,
+    people::{self, Known},
     source::{Piece, Syntax, pieces},
     values,
 };
+use crate::issue::variables;
 
 /// Replaces private values in the text of a program, like [`super::redact`]. To keep the program unchanged, names of
 /// people and of the machine are replaced only in comments, and paths only in comments and string literals.
 pub fn redact_program(program: &str, syntax: Syntax, who: &Identity) -> String {
     let program = values(program, who);
-    let text = people::known(who, |known| {
-        let redacted = |(piece, text): (Piece, &str)| match piece {
-            Piece::Code => text.to_owned(),
-            Piece::Text => paths(&forms::forms(&known.folders(text))),
-            Piece::Comment => paths(&known.names(&forms::forms(&known.folders(text)))),
-        };
-        pieces(&program, syntax).into_iter().map(redacted).collect::<String>()
-    });
-    code(&text, who)
+    let text = people::known(who, |known| by_piece(&program, syntax, known));
+    variables::pairs(&code(&text, who))
 }
 
-/// Redacts a block of Markdown that contains a program in a code block.
+fn by_piece(program: &str, syntax: Syntax, known: &Known) -> String {
+    let public = |text: &str| variables::assignments(&forms::forms(&known.folders(text)));
+    let redacted = |(piece, text): (Piece, &str)| match piece {
+        Piece::Code => text.to_owned(),
+        // A text of several lines may be the source of a kernel, which has comments of its own.
+        Piece::Text if text.contains('\n') => paths(&public(&by_piece(text, Syntax::Cpp, known))),
+        Piece::Text => paths(&public(text)),
+        Piece::Comment => paths(&known.names(&public(text))),
+    };
+    pieces(program, syntax).into_iter().map(redacted).collect()
+}
+
+/// Redacts a block of Markdown that contains a program in a code block. A program in another language than C++ and
+/// Python is redacted as text.
 pub(in crate::issue) fn redact_program_block(block: &str, who: &Identity) -> String {
     let mut out = String::with_capacity(block.len());
     // The code block that is open: its fence, its syntax, and its text so far.
-    let mut open: Option<(String, Syntax, String)> = None;
+    let mut open: Option<(String, Option<Syntax>, String)> = None;
     let mut around = String::new();
+    let published = |syntax: Option<Syntax>, program: &str| match syntax {
+        Some(syntax) => redact_program(program, syntax, who),
+        None => super::redact(program, who),
+    };
     for line in block.split_inclusive('\n') {
         let fence: String = line.chars().take_while(|c| *c == '`').collect();
         match &mut open {
@@ -39,7 +50,7 @@ pub(in crate::issue) fn redact_program_block(block: &str, who: &Identity) -> Str
                 open = Some((fence, syntax, String::new()));
             }
             Some((begun, syntax, program)) if *begun == line.trim_end() => {
-                out.push_str(&redact_program(program, *syntax, who));
+                out.push_str(&published(*syntax, program));
                 out.push_str(line);
                 open = None;
             }
@@ -48,7 +59,7 @@ pub(in crate::issue) fn redact_program_block(block: &str, who: &Identity) -> Str
         }
     }
     if let Some((_, syntax, program)) = open {
-        out.push_str(&redact_program(&program, syntax, who));
+        out.push_str(&published(syntax, &program));
     }
     out + &super::redact(&around, who)
 }
@@ -86,10 +97,20 @@ mod tests {
                 "# if <user> comes\n# <user>\nx = jane  # <user>",
             ),
             (cpp, "\"https://x.org/jane\" /data/jane/a", "\"https://x.org/jane\" ~/a"),
+            (
+                cpp,
+                "jane = R\"(\n// jane\njane)\"; // HIP_X=a",
+                "jane = R\"(\n// <user>\njane)\"; // HIP_X=<value>",
+            ),
+            (python, "environ['HIP_X'] = 'a'", "environ['HIP_X'] = '<value>'"),
             (python, "f(\"hunter2\", '10.1.2.3')", "f(\"<value>\", '<ip>')"),
         ] {
             assert_eq!(redact_program(text, syntax, &who), expected);
         }
+        assert_eq!(
+            redact_program_block("```sh\ncd /srv/acme/x # jane\nssh jane\n```\n", &who),
+            "```sh\ncd <path> # <user>\nssh <user>\n```\n"
+        );
         assert_eq!(
             redact_program_block("jane.py\n```python\njane // 1 # jane\n```\njane", &who),
             "<user>.py\n```python\njane // 1 # <user>\n```\n<user>"

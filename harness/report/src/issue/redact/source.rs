@@ -5,14 +5,19 @@
 pub enum Syntax {
     /// C++: comments `//` and `/* */`, string literals and raw string literals.
     Cpp,
-    /// Python and shells: comments from `#` to the end of the line, and string literals, also with triple quotes.
+    /// Python: comments from `#` to the end of the line, and string literals, also with triple quotes.
     Python,
 }
 
 impl Syntax {
-    /// Returns the syntax for the language of a Markdown code block, such as `cpp` or `python`.
-    pub fn of(language: &str) -> Syntax {
-        if matches!(language, "python" | "sh" | "bash") { Syntax::Python } else { Syntax::Cpp }
+    /// Returns the syntax for the language of a Markdown code block, such as `cpp` or `python`; `None` for another
+    /// language.
+    pub fn of(language: &str) -> Option<Syntax> {
+        match language {
+            "cpp" => Some(Syntax::Cpp),
+            "python" => Some(Syntax::Python),
+            _ => None,
+        }
     }
 }
 
