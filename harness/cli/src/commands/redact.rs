@@ -104,7 +104,12 @@ fn folder(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
 /// other file has it.
 fn free(folder: &Path, name: &OsStr, who: &Identity) -> PathBuf {
     let shown = name.to_string_lossy();
-    let redacted = redact_text(&shown, who);
+    // The ending may hide the end of an address: `10.1.2.3.log`.
+    let whole = redact_text(&shown, who);
+    let redacted = match whole.rsplit_once('.') {
+        Some((stem, ending)) => format!("{}.{ending}", redact_text(stem, who)),
+        None => whole,
+    };
     if *redacted == *shown {
         return folder.join(name);
     }
