@@ -7,9 +7,10 @@ use crate::{args::Export, interrupt, outputs};
 use engine::{
     Job, Session, Stop,
     exported::{ExportError, VerifiedProgram, printed, verify_all},
-    output_files, planned_jobs,
+    host, output_files, planned_jobs,
     select::plans_only,
 };
+use report::issue::{Identity, Syntax, redact_program};
 
 pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
     let library = args.selection.library()?;
@@ -59,9 +60,11 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
 }
 
 fn one(args: &Export, session: &Session, job: Job<'_>) -> Result<ExitCode, Stop> {
+    let mut who = host::identity();
+    who.values = session.private_values(&job.lowered.plan.environment);
     if !args.verify {
         let text = printed(session, &job, args.form, Vec::new(), Vec::new())?;
-        write(&args.out, &text)?;
+        write(&args.out, &text, &who)?;
         return Ok(ExitCode::SUCCESS);
     }
     let id = job.id();
@@ -80,7 +83,7 @@ fn one(args: &Export, session: &Session, job: Job<'_>) -> Result<ExitCode, Stop>
     if result.of == 0 {
         return Err(Stop::nothing(format!("{id}: skipped: {}", result.outcome.summary)));
     }
-    write(&args.out, &result.text)?;
+    write(&args.out, &result.text, &who)?;
     outputs::note(line(&id, &Ok(&result)));
     Ok(ExitCode::from(u8::from(!result.is_verified())))
 }
@@ -131,9 +134,14 @@ fn line(id: &str, result: &Result<&VerifiedProgram, &Stop>) -> String {
     }
 }
 
-fn write(out: &Path, text: &str) -> Result<(), Stop> {
-    if out.as_os_str() == "-" {
-        return outputs::data(text);
+/// Writes a program without private values, because it is made for others.
+fn write(out: &Path, text: &str, who: &Identity) -> Result<(), Stop> {
+    let public = redact_program(text, Syntax::Cpp, who);
+    if public != text {
+        outputs::note("words such as <path> replace private values in the program");
     }
-    Ok(output_files::replace(out, output_files::PROGRAM, text)?)
+    if out.as_os_str() == "-" {
+        return outputs::data(&public);
+    }
+    Ok(output_files::replace(out, output_files::PROGRAM, &public)?)
 }
