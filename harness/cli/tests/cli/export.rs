@@ -5,6 +5,7 @@
 use device::Fault;
 use export::{Form, Header, print};
 use plan::Version;
+use report::issue::{Identity, Syntax, redact_program};
 use rocrepro::{CaseLibrary, lower_all, select};
 
 #[track_caller]
@@ -48,6 +49,24 @@ fn prints_an_injected_fault() {
     let fault = Some(Fault::GraphOverwriteOutput);
     let trial = "graphs/output-after-next-replay[words=16,clone=device]";
     check("export-overwritten-output", trial, Form::Hiprtc, fault);
+}
+
+/// A word that was replaced by mistake would change the program, or keep it from being compiled.
+#[test]
+fn redaction_leaves_programs_of_the_library_unchanged() {
+    let library = CaseLibrary::load(None).expect("the library is well-formed");
+    let mut selected = select(&library, &["copies".into(), "graphs".into()]).expect("families");
+    selected.dedup_by(|next, first| next.case.id == first.case.id);
+    let lowered = lower_all(&library, &selected, Vec::new()).expect("it lowers");
+    let programs = lowered.iter().filter_map(|trial| {
+        print(&trial.plan, Form::Hiprtc, &Version::new(7, 2, 4), &Header::default()).ok()
+    });
+    let mut count = 0;
+    for program in programs {
+        assert_eq!(redact_program(&program, Syntax::Cpp, &Identity::default()), program);
+        count += 1;
+    }
+    assert!(count > 40, "{count}");
 }
 
 #[test]

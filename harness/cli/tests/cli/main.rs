@@ -50,6 +50,7 @@ mod result_store;
 mod resume;
 mod sanitize;
 mod scratch;
+mod secrets;
 mod stack_release;
 mod standalone;
 mod terminal;

@@ -321,7 +321,9 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
         !(name.eq_ignore_ascii_case("token")
             && (lead.ends_with("expected ") || lead.ends_with("invalid ")))
     } else {
-        is_assignment(line, at, lead, name)
+        // Programs add to a variable with such a name: `host += 64`.
+        let is_compound = separator == b'=' && previous.is_some_and(|c| b"+-*/%&|^".contains(&c));
+        !is_compound && is_assignment(line, at, lead, name)
     };
     if !is_value {
         return None;

@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::WORDS;
+
 /// Folders whose content is public: those of the operating system, those of ROCm, and those in which ROCm and PyTorch
 /// are built, because messages of their libraries contain such paths.
 const PUBLIC: [&str; 35] = [
@@ -64,7 +66,7 @@ pub(super) fn paths(text: &str) -> String {
 static PLAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     // If the path contains the name of a person, the name has been replaced already.
     let part = r"(?:[\p{L}\p{N}._@+%~#=-]|<user>)+";
-    let before = r#"(?:^|file://|-[A-Za-z]|[^\p{L}\p{N}/._~$}\\>)<*?\]-])"#;
+    let before = r#"(?:^|file://|-[A-Za-z]|[^\p{L}\p{N}/._~$}\\)*?\]-])"#;
     Regex::new(&format!(r"(?m){before}((?:~|\\?/{part})(?:(?:\\?/)+{part})+)")).ok()
 });
 
@@ -86,13 +88,21 @@ fn replaced(pattern: &LazyLock<Option<Regex>>, text: &str) -> String {
         let Some(path) = found.iter().skip(1).flatten().next() else { break };
         // The character that ends this path may also begin the next path.
         at = path.end();
-        if let Some(public) = public(path.as_str()) {
+        if let Some(public) = public(path.as_str())
+            && !ends_with_word(&text[..path.start()])
+        {
             out.push_str(&text[last..path.start()]);
             out.push_str(&public);
             last = path.end();
         }
     }
     out + &text[last..]
+}
+
+/// Returns true if the text ends with a word that replaced something, such as `<path>`.
+fn ends_with_word(text: &str) -> bool {
+    let word = text.strip_suffix('>').and_then(|text| text.rsplit('<').next());
+    word.is_some_and(|word| WORDS.contains(&word))
 }
 
 /// Returns the text that replaces a path; `None` if the path is public.
@@ -155,6 +165,10 @@ mod tests {
             ),
             ("~/customers/acme/a.py", "~/<path>.py"),
             ("/usr/../srv/acme/x", "<path>"),
+            ("a >/srv/acme/x.log", "a ><path>.log"),
+            ("#include </srv/acme/x.h>", "#include <<path>.h>"),
+            ("<b>/srv/acme/x</b>", "<b><path></b>"),
+            ("<value>/a/b <path>/site-packages/a.py", "<value>/a/b <path>/site-packages/a.py"),
             ("/scratch/<user>/run42/a.hip", "<path>.hip"),
         ] {
             assert_eq!(paths(text), expected);

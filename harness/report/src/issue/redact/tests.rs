@@ -246,6 +246,7 @@ host=0x7f1234560000
 auto token = next_token();
 auto host = allocate(n);
 float *host = new float[n];
+host += size;
 host::copy(a, b);
 token == other
 unexpected token: '}'
