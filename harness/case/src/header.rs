@@ -4,7 +4,7 @@ use device::{Fault, Planted};
 use plan::VersionRange;
 
 use crate::{
-    At, Diagnostic, Selector, Trial,
+    At, CallPattern, Diagnostic, Selector, Trial,
     diagnostic::{finish, suggest},
     expectation::{Expectation, ExpectationKind, is_document, read_expectations},
     expression::evaluate,
@@ -83,6 +83,8 @@ pub struct Known {
     pub upstream: Option<String>,
     /// Cause of the failure, if it is known.
     pub about: Option<String>,
+    /// Calls by which the failure is recognised in the log of any program; empty if it cannot be.
+    pub calls: Vec<CallPattern>,
 }
 
 pub(crate) const KEYS: &[&str] = &[
@@ -476,7 +478,7 @@ fn read_pattern(reader: &mut Reader, node: &Node, what: &str) -> Option<String> 
 
 fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known> {
     let what = "a `known` entry";
-    let keys = ["gfx", "rocm", "card", "driver", "on", "signature", "upstream", "about"];
+    let keys = ["gfx", "rocm", "card", "driver", "on", "signature", "upstream", "about", "calls"];
     let fields = reader.fields(node, what, &keys)?;
     let rocm = reader.required(&fields, what, "rocm").and_then(|n| reader.parsed(n, "`rocm`"));
     let signature = reader
@@ -490,6 +492,10 @@ fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known
             reader.text(n, "`upstream`").map(str::to_owned)
         }),
         about: fields.get("about").and_then(|n| reader.text(n, "`about`").map(str::to_owned)),
+        calls: fields
+            .get("calls")
+            .map(|n| reader.list(n).iter().filter_map(|n| reader.parsed(n, "a call")).collect())
+            .unwrap_or_default(),
         card: fields.get("card").and_then(|n| read_pattern(reader, n, "`card`")),
         driver: fields.get("driver").and_then(|n| read_pattern(reader, n, "`driver`")),
         rocm: rocm?,

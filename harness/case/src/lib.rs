@@ -11,6 +11,7 @@
 
 mod added_buffers;
 mod buffers;
+mod call_pattern;
 mod calls;
 mod diagnostic;
 mod expectation;
@@ -38,6 +39,7 @@ mod write;
 mod yaml;
 
 pub use added_buffers::BACK;
+pub use call_pattern::{ArgumentPattern, CallPattern, StatusPattern};
 pub use diagnostic::{At, Diagnostic};
 pub use expectation::{Expectation, ExpectationKind, is_document};
 pub use header::{Case, FaultEntry, Known};

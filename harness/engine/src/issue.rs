@@ -7,6 +7,7 @@ mod draft;
 mod error;
 mod helper_lines;
 mod inline_helper;
+mod known_bug;
 mod logs;
 mod minimal_case;
 mod program;
@@ -32,8 +33,9 @@ use supervise::Cancel;
 
 pub use self::error::IssueError;
 use self::{
-    controls::Controls, draft::Draft, helper_lines::HelperLines, logs::ProgramLog,
-    minimal_case::MinimalCase, searches::Searches, shorter_program::ShorterProgram,
+    controls::Controls, draft::Draft, helper_lines::HelperLines, known_bug::known_bugs,
+    logs::ProgramLog, minimal_case::MinimalCase, searches::Searches,
+    shorter_program::ShorterProgram,
 };
 use crate::{
     CaseLibrary, Session, SessionOptions, Stop,
@@ -348,10 +350,13 @@ pub fn report(
     let common = Findings { controls, not_judged, ..runs_alone };
     if is_program {
         events(IssueEvent::Step("running the program with a log of its HIP calls"));
-        let ProgramLog { logs, open_call } =
+        let ProgramLog { logs, open_call, text } =
             logs::of_program(&subject, session, &failed, &who, cancel)?;
+        // The cases of the library are the known failures, also for a program that is no case of it.
+        let known = CaseLibrary::load(None)?;
+        let known_bugs = known_bugs(&known, &text, session.rocm.as_ref(), session.gfx());
         let logs = common.logs.iter().cloned().chain(logs).collect();
-        let findings = Findings { logs, open_call, ..common };
+        let findings = Findings { logs, open_call, known_bugs, ..common };
         return draft.write(with_mitigations(findings)?, &who);
     }
     unfinished(&common, "a stand-alone program")?;

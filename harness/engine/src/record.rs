@@ -93,7 +93,7 @@ pub(crate) fn judged(session: &Session, job: &Job<'_>, record: &Record) -> Verdi
 
 /// Converts an expected failure of a case to the form that the crate `judge` uses.
 pub fn window(known: &case::Known) -> judge::Known {
-    let case::Known { gfx, rocm, card, driver, on: _, signature, upstream, about: _ } =
+    let case::Known { gfx, rocm, card, driver, on: _, signature, upstream, about: _, calls: _ } =
         known.clone();
     judge::Known { gfx, rocm, card, driver, signature, upstream, difference: None }
 }

@@ -40,4 +40,4 @@ pub use form::Form;
 pub use header::Header;
 pub use print_short::print_short;
 pub use printer::print;
-pub use trace::{Trace, TraceDifference, first_difference, parse_trace};
+pub use trace::{LoggedCall, Trace, TraceDifference, first_difference, logged_calls, parse_trace};

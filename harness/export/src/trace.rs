@@ -5,9 +5,13 @@
 //! :`. The format is the same from release 5.2.3 to 7.2.4 except for details. The log needs no preparation and includes
 //! calls from the libraries above HIP, so no interposer library is needed.
 
+mod calls;
+
 use std::collections::BTreeMap;
 
 use plan::{HipRole, hip_function};
+
+pub use calls::{LoggedCall, logged_calls};
 
 /// The HIP calls of one program in order, in a form that does not depend on addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

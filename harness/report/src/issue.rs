@@ -27,7 +27,7 @@ mod write;
 pub use address::{LIMIT, Link};
 pub use environment::{Driver, Environment, NotRead, StackFound, Variable, is_gpu_line};
 pub use findings::{
-    AsPrinted, Control, Duplicate, Findings, Log, Mistake, NotJudged, Own, Program,
+    AsPrinted, Control, Duplicate, Findings, KnownBug, Log, Mistake, NotJudged, Own, Program,
 };
 pub use form::Form;
 pub use given_values::private_values;

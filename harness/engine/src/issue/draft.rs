@@ -81,6 +81,7 @@ impl Draft<'_> {
             logs: threads(self.failed, who).into_iter().collect(),
             libraries: Vec::new(),
             duplicates: Vec::new(),
+            known_bugs: Vec::new(),
             again: redact(&self.again, who),
             record: redacted(self.failed.clone(), who),
         }

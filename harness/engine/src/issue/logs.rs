@@ -85,6 +85,8 @@ pub(super) struct ProgramLog {
     pub(super) logs: Vec<Log>,
     /// The HIP call that had not returned when the program ended.
     pub(super) open_call: Option<String>,
+    /// Text of the complete log.
+    pub(super) text: String,
 }
 
 /// Runs a program whose failure ended it once more with a log of its HIP calls. The result is empty if the program does
@@ -122,9 +124,11 @@ pub(super) fn of_program(
         }
         None => (AT_THE_END.to_owned(), lines.len().saturating_sub(LINES)),
     };
-    let text = redact(&shown(&lines, from), who);
-    let log = Log { title: format!("AMD_LOG_LEVEL=3 of one more run: {title}"), text };
-    Ok(ProgramLog { logs: vec![log], open_call })
+    let log = Log {
+        title: format!("AMD_LOG_LEVEL=3 of one more run: {title}"),
+        text: redact(&shown(&lines, from), who),
+    };
+    Ok(ProgramLog { logs: vec![log], open_call, text })
 }
 
 /// Returns the text of all files in `folder` whose names begin with `prefix`.

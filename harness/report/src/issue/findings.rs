@@ -65,6 +65,8 @@ pub struct Findings {
     pub libraries: Vec<Library>,
     /// Failures with the same signature that other cases of the library expect.
     pub duplicates: Vec<Duplicate>,
+    /// Known failures whose calls the program makes.
+    pub known_bugs: Vec<KnownBug>,
     /// Command that writes this issue again.
     pub again: String,
 }
@@ -187,4 +189,17 @@ pub struct Duplicate {
     pub known: Known,
     /// Upstream issues to which the expected failure refers.
     pub upstream: Vec<String>,
+}
+
+/// A known failure of ROCm whose calls a program makes, in their order and on the same objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownBug {
+    /// Name of the case of the library that shows the failure.
+    pub case: String,
+    /// Upstream issue, as `owner/repository#number`; `None` if there is none.
+    pub upstream: Option<String>,
+    /// Description of the failure.
+    pub about: String,
+    /// The calls of the program, with arguments and statuses.
+    pub calls: Vec<String>,
 }

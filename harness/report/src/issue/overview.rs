@@ -5,14 +5,14 @@ use std::fmt::Write;
 use judge::Likeness;
 
 use super::{
-    Control, Findings, NotJudged,
+    Control, Findings, KnownBug, NotJudged,
     markdown::{fenced, folded, with_interval},
     program as own_program,
     write::{factor_title, place, sentence},
 };
 use crate::{
     evidence::{FactorVerdict, Mitigations, NotTried, OtherFailure},
-    words::{count, stack_and_device},
+    words::{count, link, stack_and_device},
 };
 
 /// Largest number of lines of a program that the issue shows without a click.
@@ -26,6 +26,7 @@ pub(super) fn overview(findings: &Findings) -> String {
         format!("**What helps:** {}", helps(findings)),
     ];
     lines.extend(since(findings));
+    lines.extend(findings.known_bugs.iter().map(known_as));
     lines.iter().map(|line| format!("* {line}")).collect::<Vec<_>>().join("\n")
 }
 
@@ -114,6 +115,18 @@ fn since(findings: &Findings) -> Option<String> {
     let (Some(good), Some(bad)) = (&found.last_good, &found.first_bad) else { return None };
     let word = if found.fix { "Ended" } else { "Began" };
     Some(format!("**{word}** between {good} and {bad}; details below."))
+}
+
+/// Names a known failure whose calls the program makes.
+fn known_as(bug: &KnownBug) -> String {
+    let issue = bug.upstream.as_deref().map_or("a known failure".to_owned(), link);
+    format!(
+        "**Known as** {issue}: {} The program makes the calls of this failure, in their order and on the same objects: `{}`. \
+         The case `{}` of rocrepro shows it.",
+        sentence(&bug.about),
+        bug.calls.join("`, `"),
+        bug.case
+    )
 }
 
 /// Describes the warnings, the failure and the expected result.

@@ -48,6 +48,7 @@ pub(super) fn may_be_its_own(findings: &Findings) -> bool {
         && (findings.is_of_the_user || is_only_by_its_end(outcome))
         && is_of_a_library(&outcome.signature).is_none()
         && findings.duplicates.is_empty()
+        && findings.known_bugs.is_empty()
         && !passes_elsewhere
 }
 

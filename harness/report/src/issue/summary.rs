@@ -43,6 +43,7 @@ pub fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) ->
     }
     let mut issues: Vec<_> =
         findings.duplicates.iter().flat_map(|d| d.known.upstream.clone()).collect();
+    issues.extend(findings.known_bugs.iter().flat_map(|bug| bug.upstream.clone()));
     issues.sort();
     issues.dedup();
     if !issues.is_empty() {

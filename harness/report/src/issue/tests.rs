@@ -182,6 +182,12 @@ fn planted() -> Findings {
         ],
         kernel_log: vec!["[ 1.000000] amdgpu: page fault".to_owned()],
         libraries: Vec::new(),
+        known_bugs: vec![KnownBug {
+            case: "capture/stream".to_owned(),
+            upstream: Some("ROCm/ROCm#4614".to_owned()),
+            about: "The stream stays invalidated.".to_owned(),
+            calls: vec!["hipStreamEndCapture(0x1) -> hipErrorStreamCaptureInvalidated".to_owned()],
+        }],
         duplicates: vec![Duplicate {
             case: "copies/other".to_owned(),
             known: Known {
@@ -276,6 +282,7 @@ fn real() -> Findings {
         logs: Vec::new(),
         kernel_log: Vec::new(),
         duplicates: Vec::new(),
+        known_bugs: Vec::new(),
         ..planted()
     }
 }
