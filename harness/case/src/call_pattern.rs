@@ -48,7 +48,7 @@ impl FromStr for CallPattern {
         let name = name.trim();
         let function = match name {
             "*" => None,
-            _ if plan::hip_function(name).is_some() => Some(name.to_owned()),
+            _ if device::library_function(name).is_some() => Some(name.to_owned()),
             _ => return Err(format!("`{name}` is no HIP function; `*` stands for any function")),
         };
         let arguments = match rest.map(|rest| rest.strip_suffix(')')) {
@@ -61,7 +61,7 @@ impl FromStr for CallPattern {
         let status = match status {
             None => StatusPattern::Any,
             Some("no return") => StatusPattern::NoReturn,
-            Some(status) if status.starts_with("hip") && !status.contains(' ') => {
+            Some(status) if device::hip_statuses().iter().any(|(name, _)| *name == status) => {
                 StatusPattern::Status(status.to_owned())
             }
             Some(status) => {

@@ -16,11 +16,13 @@ mod width;
 use std::{process::ExitCode, sync::Arc};
 
 pub use engine::minimise::{Comparison, SimulatedSearches, compare};
+use engine::{
+    CRASH_ARGUMENT, LOOK_ARGUMENT, STARTER_ARGUMENT, WORKER_ARGUMENT, minimise::ASK_ARGUMENT,
+};
 pub use engine::{
     CaseLibrary, CasesFrom, DeviceChoice, Job, Selected, Session, SessionOptions, Stop, lower_all,
     lower_each, run_trial, select, with_declared_faults,
 };
-use engine::{LOOK_ARGUMENT, STARTER_ARGUMENT, WORKER_ARGUMENT, minimise::ASK_ARGUMENT};
 pub use outputs::stopped;
 pub use session_options::options_from_environment;
 
@@ -34,6 +36,9 @@ pub fn main() -> ExitCode {
             return supervise::Start::enter(&[first], std::env::args_os().skip(2));
         }
         Some(first) if first == LOOK_ARGUMENT => return supervise::look(),
+        Some(first) if first == CRASH_ARGUMENT => {
+            return engine::crash::read(std::env::args_os().skip(2));
+        }
         Some(first) if first == ASK_ARGUMENT => {
             let fails = engine::minimise::ask(std::env::args_os().skip(2));
             return ExitCode::from(u8::from(!fails));

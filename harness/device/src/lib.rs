@@ -39,4 +39,6 @@ pub use planted::{Amount, BadPlanted, Per, Planted, mix};
 pub use restrictions::{CaseBody, RESTRICTIONS, Restriction, restriction};
 pub use sanitize::{Sanitize, UnknownSanitize};
 pub use schedule::{Schedule, UnknownSchedule};
-pub use witness::{Mapped, RUNTIME_VARIABLE, WITNESS_VARIABLE, Witness};
+pub use witness::{
+    CRASH_FILE_VARIABLE, CRASH_READER_VARIABLE, Mapped, RUNTIME_VARIABLE, WITNESS_VARIABLE, Witness,
+};

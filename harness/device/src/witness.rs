@@ -13,6 +13,14 @@ pub const WITNESS_VARIABLE: &str = "ROCREPRO_DEVICE_WITNESS";
 /// process that loads HIP but never initialises the device, unless [`WITNESS_VARIABLE`] is set.
 pub const RUNTIME_VARIABLE: &str = "ROCREPRO_DEVICE_RUNTIME";
 
+/// Environment variable of programs with the path of `rocrepro`, which reads the call stacks of a process that crashes.
+/// Without it, they are not read.
+pub const CRASH_READER_VARIABLE: &str = "ROCREPRO_CRASH_READER";
+
+/// Environment variable of programs with the path of the file to which the call stacks of a crash are appended, as a
+/// line of JSON. Without it, they are printed on standard error.
+pub const CRASH_FILE_VARIABLE: &str = "ROCREPRO_CRASH_FILE";
+
 /// Report of the emulated device about a process that has loaded it: whether the process initialised the device, and
 /// which ROCm libraries the process used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -19,6 +19,7 @@ mod clock;
 mod code_object;
 mod config;
 mod copy_engine;
+mod crash;
 mod deallocation;
 mod decoder;
 mod delay;

@@ -88,6 +88,11 @@ extern "C" fn ended() {
     }
 }
 
+/// Returns true if this code runs in the device library, and false if it runs in a program that contains the code.
+pub(crate) fn is_in_device() -> bool {
+    Found::here().is_device
+}
+
 /// Appends a line to the file that [`WITNESS_VARIABLE`] names, if the variable is set. If writing fails, the run has no
 /// proof. Returns true if the variable is set.
 fn write(witness: &Witness) -> bool {

@@ -17,6 +17,7 @@ pub mod card;
 pub mod case_names;
 pub mod command_line;
 mod compiled;
+pub mod crash;
 mod device_choice;
 pub mod device_library;
 mod diagnostics;
@@ -91,3 +92,6 @@ pub const STARTER_ARGUMENT: &str = "__start";
 /// First argument that makes this program read the call stacks of a hung trial's threads, under limits of time and
 /// memory.
 pub const LOOK_ARGUMENT: &str = "__look";
+
+/// First argument that makes this program read the call stacks of a program that crashes.
+pub const CRASH_ARGUMENT: &str = "__crash";

@@ -12,7 +12,8 @@ use std::{
 
 use device::{Config, Place, Planted, WITNESS_VARIABLE};
 use judge::{
-    Kind, Location, Outcome, ProgramContext, ProgramSeen, Said, judge_program, told_of_device,
+    Crash, Kind, Location, Outcome, ProgramContext, ProgramSeen, Said, judge_program,
+    told_of_device,
 };
 use plan::{
     Program,
@@ -26,6 +27,7 @@ pub(crate) use self::printed::{PrintedProgram, PrintedRun, run_printed};
 use crate::{
     DeviceChoice, Job, Session, bundled,
     compiled::Unready,
+    crash,
     execute::unless_troubled,
     helper,
     home::with_path,
@@ -41,6 +43,9 @@ const REPORT: &str = "report.jsonl";
 /// Name of the file in which the emulated device reports the processes that use it. It is in the same folder as the
 /// report of the checks.
 const WITNESS: &str = "device.jsonl";
+
+/// Name of the file with the call stacks of the program's processes that crash, in the same folder.
+const CRASH: &str = "crash.jsonl";
 
 struct Ready {
     file: PathBuf,
@@ -110,11 +115,16 @@ pub(crate) fn run(
     if matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. }) {
         return None;
     }
-    let usage = seen.usage;
+    let (usage, first_process) = (seen.usage, seen.pid);
     let stdout = output(&seen);
     let mut observation = observation(seen, session.is_launched());
     let (said, unread) = lines_of(&places.ours.join(REPORT));
     let (witnesses, _) = lines_of(&places.ours.join(WITNESS));
+    let (crashes, _) = lines_of::<Crash>(&places.ours.join(CRASH));
+    // If the first process did not crash, the last one that did is reported.
+    let of_first = crashes.iter().find(|crash| Some(crash.pid) == first_process);
+    let crash = of_first.or_else(|| crashes.last());
+    observation.stacks.extend(crash.map(Crash::stacks).unwrap_or_default());
     observation.events = told_of_device(&witnesses);
     let identity = session.stack.identify();
     let context = ProgramContext {
@@ -130,6 +140,7 @@ pub(crate) fn run(
         witnesses: &witnesses,
         stdout: &stdout,
         observation: &observation,
+        crash,
     };
     let (mut outcome, mut red) = judge_program(&seen, &context);
     // A line that cannot be parsed may be a failed check.
@@ -276,6 +287,7 @@ fn start(
         config,
     };
     let mut start = start_in(session, job, &launch)?;
+    crash::watch(&mut start, session, Some(&places.ours.join(CRASH)));
     // The verdict depends on these variables, so they replace any that the user or the case sets.
     let mut ours = |name: &str, value: &OsStr| {
         start.environment.insert(name.into(), value.into());

@@ -53,8 +53,8 @@ use places::AddressPrecision;
 pub use places::Places;
 pub use plan::api;
 pub use program::{
-    About, NO_CHECK, ProgramContext, ProgramSeen, RaisedAt, Said, Wrong, brought, judge_program,
-    told_of_device,
+    About, Crash, CrashedCall, CrashedThread, NO_CHECK, ProgramContext, ProgramSeen, RaisedAt,
+    Said, Wrong, brought, judge_program, told_of_device,
 };
 pub use proof::NOT_STARTED;
 pub use rate::Rate;

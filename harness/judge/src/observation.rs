@@ -22,8 +22,8 @@ pub struct Observation {
     pub stderr: String,
     /// Number of bytes of standard error that were dropped, because standard error was too long.
     pub stderr_dropped: u64,
-    /// Call stack of each thread when a time limit was reached, one line per thread. Empty if no limit was reached, or
-    /// if the call stacks could not be read.
+    /// Call stack of each thread when a time limit was reached or a program crashed, one line per thread. Empty in other
+    /// cases, and if the call stacks could not be read.
     pub stacks: Vec<String>,
     /// Number of processes in the worker's process group that still existed after the worker's end.
     pub left_behind: u32,

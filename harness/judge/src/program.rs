@@ -2,6 +2,7 @@
 //!
 //! The program reports its own checks and its end. The emulated device reports which processes used it.
 
+mod crash;
 mod reached;
 
 use device::{Config, Witness};
@@ -14,6 +15,7 @@ use crate::{
     End, FailureIdentity, Kind, Limit, Location, Observation, Outcome, SourcePlace, log, phrases,
 };
 
+pub use self::crash::{Crash, CrashedCall, CrashedThread};
 pub use self::reached::brought;
 
 /// Signature of the outcome if a program executed no check.
@@ -133,6 +135,8 @@ pub struct ProgramSeen<'a> {
     pub stdout: &'a str,
     /// End of the process, and its standard error.
     pub observation: &'a Observation,
+    /// Call stacks of the process that crashed; `None` if no process crashed, or if the stacks could not be read.
+    pub crash: Option<&'a Crash>,
 }
 
 /// Requested configuration of a program, against which the program is judged.
@@ -182,7 +186,11 @@ pub fn judge_program(
         outcome.details.extend(last_words(seen));
     }
     let refused = seen.said.contains(&Said::ToldOfFault) || red.iter().any(|at| at.api.is_some());
-    (log::attribute_fault(outcome, seen.observation, refused), red)
+    let mut outcome = log::attribute_fault(outcome, seen.observation, refused);
+    if matches!(outcome.kind, Kind::Crash | Kind::TeardownCrash) {
+        outcome.at.api = seen.crash.and_then(Crash::call).map(str::to_owned);
+    }
+    (outcome, red)
 }
 
 fn nothing_to_judge(seen: &ProgramSeen<'_>) -> Option<Outcome> {
@@ -445,17 +453,12 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
                 false => "",
             };
             let summary = format!("the program {said}{how} instead of {wanted}{bare}");
-            Outcome::new(Kind::ApiError, identity.to_string(), summary)
+            // Shells exit with 128 plus the number of the signal that ended their last command.
+            let child = seen.crash.filter(|crash| status == 128 + crash.signal);
+            let child = child.map(|crash| format!("Process {}: {}", crash.pid, crash.sentence()));
+            Outcome::new(Kind::ApiError, identity.to_string(), summary).with(child)
         }
-        End::Signalled { .. } if done => {
-            let summary = format!("the program reported its end, but then {how}");
-            Outcome::new(Kind::TeardownCrash, "teardown-crash".to_owned(), summary)
-        }
-        End::Signalled { signal } => Outcome::new(
-            Kind::Crash,
-            FailureIdentity::of_signal(&phase, signal, &seen.observation.stderr).to_string(),
-            format!("the program {how} in phase {phase}"),
-        ),
+        End::Signalled { signal } => crash::outcome(seen, signal, &phase, done),
         // For these two ends, `nothing_to_judge` has returned an outcome before.
         End::NotStarted(_) | End::Lost(_) => return None,
     };

@@ -7,8 +7,9 @@ use plan::{
 };
 
 use crate::{
-    About, End, Kind, Limit, Location, Observation, Outcome, ProgramContext, ProgramSeen, RaisedAt,
-    Said, Wrong, brought, is_stated, judge_program, told_of_device,
+    About, Crash, CrashedCall, CrashedThread, End, Kind, Limit, Location, Observation, Outcome,
+    ProgramContext, ProgramSeen, RaisedAt, Said, Wrong, brought, is_stated, judge_program,
+    told_of_device,
 };
 
 const NONCE: &str = "n0nce";
@@ -81,6 +82,7 @@ struct Run {
     stdout: &'static str,
     stderr: &'static str,
     left_behind: u32,
+    crash: Option<Crash>,
 }
 
 fn good() -> Run {
@@ -92,6 +94,7 @@ fn good() -> Run {
         stdout: "",
         stderr: "",
         left_behind: 0,
+        crash: None,
     }
 }
 
@@ -117,6 +120,7 @@ impl Run {
             witnesses: &self.witnesses,
             stdout: self.stdout,
             observation: &observation,
+            crash: self.crash.as_ref(),
         };
         let context = ProgramContext {
             program: &self.program,
@@ -455,4 +459,36 @@ fn device_reports_are_recorded_as_worker_events() {
     let config = &first.identity.config;
     assert_eq!((*count, &**gfx, *memory), (2, config.arch.name(), config.memory));
     assert_eq!(emulated.as_ref(), Some(&first.identity));
+}
+
+#[test]
+fn crash_names_the_call_and_keeps_its_signature() {
+    let call = |function: &str, file: &str| CrashedCall {
+        file: file.to_owned(),
+        function: Some(function.to_owned()),
+        offset: 1,
+        build_id: None,
+    };
+    let calls = vec![call("hipFree", "libamdhip64.so.7"), call("main", "a.out")];
+    let thread = CrashedThread { name: "a.out".to_owned(), calls, is_complete: true };
+    let crash = Some(Crash { pid: 7, signal: 11, thread, others: Vec::new() });
+    let end = End::Signalled { signal: 11 };
+    let crashed = |said| Run { said, end: end.clone(), crash: crash.clone(), ..good() };
+    let found = crashed(vec![begin()]).is("crash:program:SIGSEGV");
+    assert_eq!(found.summary, "the program died of SIGSEGV in hipFree");
+    assert_eq!(found.at.api.as_deref(), Some("hipFree"));
+    let found = crashed(vec![begin(), phase("launch")]).is("crash:launch:SIGSEGV");
+    assert_eq!(found.summary, "the program died of SIGSEGV in hipFree, in phase launch");
+    let found = crashed(good().said).is("teardown-crash");
+    assert_eq!(
+        found.summary,
+        "the program died of SIGSEGV in hipFree, after it had reported its end"
+    );
+    // The stacks of another signal do not belong to this end.
+    let other = Run { end: End::Signalled { signal: 6 }, ..crashed(vec![begin()]) };
+    let found = other.is("crash:program:SIGABRT");
+    assert_eq!(found.summary, "the program was killed by SIGABRT in phase program");
+    let shell = Run { end: End::Exited(139), ..crashed(vec![begin()]) };
+    let found = shell.is("exit:139");
+    assert_eq!(found.details[0], "Process 7: the program died of SIGSEGV in hipFree");
 }

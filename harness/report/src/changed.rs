@@ -90,11 +90,22 @@ impl Seen {
     }
 }
 
+/// Name of a trial, and its injected faults; empty if there are none.
+type Key = (String, String);
+
+/// Returns the name of a trial with its injected faults.
+fn name((trial, faults): &Key) -> String {
+    match faults.as_str() {
+        "" => trial.clone(),
+        faults => format!("{trial} under {faults}"),
+    }
+}
+
 /// Summary of one of the two compared runs. It does not contain the records themselves.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
     /// Results of each trial, by its name and injected faults.
-    trials: BTreeMap<String, Seen>,
+    trials: BTreeMap<Key, Seen>,
     /// Signatures and digests, each stored once, because many trials have the same ones.
     shared: BTreeSet<Arc<str>>,
     places: Vec<String>,
@@ -109,11 +120,11 @@ impl Side {
     /// Adds a record of the run.
     pub fn add(&mut self, record: &Record) {
         self.records += 1;
-        let under = faults(record).map_or(String::new(), |faults| format!(" under {faults}"));
         let signature = (!matches!(record.outcome.kind, Kind::Skip | Kind::NoVerdict))
             .then(|| self.shared(&record.outcome.signature));
         let text = text(record).map(|text| self.shared(text));
-        let seen = self.trials.entry(format!("{}{under}", record.trial)).or_default();
+        let key = (record.trial.clone(), faults(record).unwrap_or_default());
+        let seen = self.trials.entry(key).or_default();
         if let Some(signature) = signature {
             match seen.signatures.binary_search_by(|(there, _)| there.cmp(&signature)) {
                 Ok(at) => seen.signatures[at].1 += 1,
@@ -211,6 +222,9 @@ fn change(old: &Seen, new: &Seen) -> Option<Change> {
 pub struct Changes {
     /// Number of trials that both runs have.
     pub in_both: usize,
+    /// Injected faults in which the compared runs of a trial differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<FaultDifference>,
     /// Trials whose results differ.
     pub changed: Vec<Changed>,
     /// Trials that failed in both runs with the same exit status, and about which nothing else is known. Their failures
@@ -243,6 +257,38 @@ pub struct Changed {
     pub new: BTreeMap<String, u32>,
 }
 
+/// Injected faults that differ between the runs of the same trials.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FaultDifference {
+    /// Faults in the old run, separated by commas; empty if there were none.
+    pub old: String,
+    /// Faults in the new run, separated by commas; empty if there were none.
+    pub new: String,
+    /// Number of trials.
+    pub trials: usize,
+}
+
+/// Returns the pairs of keys of the same trial. A trial whose faults differ is paired if each run has it with exactly
+/// one set of faults that the other run lacks.
+fn pairs<'k>(old: &'k Side, new: &'k Side) -> Vec<(&'k Key, &'k Key)> {
+    let alone = |one: &'k Side, other: &Side| {
+        let mut alone: BTreeMap<&str, Vec<&Key>> = BTreeMap::new();
+        for key in one.trials.keys().filter(|key| !other.trials.contains_key(*key)) {
+            alone.entry(&key.0).or_default().push(key);
+        }
+        alone
+    };
+    let equal = old.trials.keys().filter_map(|key| Some((key, new.trials.get_key_value(key)?.0)));
+    let in_new = alone(new, old);
+    let unequal = alone(old, new).into_iter().filter_map(|(trial, keys)| {
+        match (keys.as_slice(), in_new.get(trial)?.as_slice()) {
+            ([old], [new]) => Some((*old, *new)),
+            _ => None,
+        }
+    });
+    equal.chain(unequal).collect()
+}
+
 impl Changes {
     /// Compares two runs, given their records.
     pub fn of(old: &[Record], new: &[Record]) -> Changes {
@@ -251,41 +297,56 @@ impl Changes {
 
     /// Compares two runs, given their summaries.
     pub fn between(old: &Side, new: &Side) -> Changes {
-        let (before, after) = (&old.trials, &new.trials);
-        let both = before.iter().filter_map(|(name, old)| Some((name, old, after.get(name)?)));
+        let pairs = pairs(old, new);
         let (mut changed, mut not_known) = (Vec::new(), Vec::new());
-        let mut in_both = 0;
-        for (name, old, new) in both {
-            in_both += 1;
+        let mut faults: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for (old_key, new_key) in &pairs {
+            let (Some(old), Some(new)) = (old.trials.get(*old_key), new.trials.get(*new_key))
+            else {
+                continue;
+            };
+            let same_faults = old_key.1 == new_key.1;
+            let name = if same_faults { name(old_key) } else { old_key.0.clone() };
+            if !same_faults {
+                *faults.entry((&old_key.1, &new_key.1)).or_default() += 1;
+            }
             let is_bare = |one: &&str| FailureIdentity::parse(one).is_bare_exit();
             if old.signatures().intersection(&new.signatures()).any(is_bare) {
                 not_known.push(name.clone());
             }
             if let Some(mut change) = change(old, new) {
-                if !old.may_be_one_text(new) && change != Change::NoVerdict {
+                // A fault that is injected at a call is part of the plan, and so of its digest.
+                if same_faults && !old.may_be_one_text(new) && change != Change::NoVerdict {
                     change = Change::AnotherText;
                 }
                 let (old, new) = (old.owned(), new.owned());
-                changed.push(Changed { trial: name.clone(), change, old, new });
+                changed.push(Changed { trial: name, change, old, new });
             }
         }
         changed.sort_by(|a, b| (a.change, &a.trial).cmp(&(b.change, &b.trial)));
-        let alone = |one: &BTreeMap<String, Seen>, other: &BTreeMap<String, Seen>| {
-            one.keys().filter(|name| !other.contains_key(*name)).cloned().collect()
+        let (in_old, in_new): (BTreeSet<&Key>, BTreeSet<&Key>) = pairs.iter().copied().unzip();
+        let alone = |side: &Side, paired: &BTreeSet<&Key>| {
+            side.trials.keys().filter(|key| !paired.contains(key)).map(name).collect()
         };
+        let faults = faults.into_iter().map(|((old, new), trials)| FaultDifference {
+            old: old.to_owned(),
+            new: new.to_owned(),
+            trials,
+        });
         let places = |side: &Side| {
             side.places.iter().map(|place| (place.clone(), side.last.clone())).collect()
         };
         Changes {
-            in_both,
+            in_both: pairs.len(),
+            faults: faults.collect(),
             changed,
             not_known,
-            only_old: alone(before, after),
-            only_new: alone(after, before),
+            only_old: alone(old, &in_old),
+            only_new: alone(new, &in_new),
             libraries: builds(&old.builds, &new.builds),
             old: places(old),
             new: places(new),
-            once: old.records.max(new.records) <= before.len().max(after.len()),
+            once: old.records.max(new.records) <= old.trials.len().max(new.trials.len()),
         }
     }
 
@@ -311,6 +372,15 @@ impl Changes {
                 };
                 let _ = writeln!(text, "{words} {trial}\n    {old} -> {new}{why}");
             }
+        }
+        for FaultDifference { old, new, trials } in &self.faults {
+            let [old, new] = [old, new]
+                .map(|faults| if faults.is_empty() { "no fault" } else { faults.as_str() });
+            let _ = writeln!(
+                text,
+                "The runs differ in the injected fault: {old} in the old run, {new} in the new run, for {}.",
+                count(*trials, "trial")
+            );
         }
         let without = self.changed.iter().filter(|c| c.change == Change::NoVerdict);
         let without: Vec<&String> = without.map(|changed| &changed.trial).collect();
@@ -445,6 +515,34 @@ mod tests {
         assert!(text.contains(
             "new: ROCm 7.2.4 (debian:7.2.4) on the emulated gfx1151; not a GPU result; with A=1;"
         ));
+    }
+
+    #[test]
+    fn runs_with_different_faults_are_compared() {
+        let under = |fault: &str, mut record: Record| {
+            record.faults = vec![fault.parse().unwrap()];
+            record
+        };
+        let old = [passed("a/b"), passed("c/d"), passed("e/f")];
+        let zero = |record| under("copy.zero", record);
+        let new = [zero(failed("a/b")), zero(passed("c/d")), passed("e/f")];
+        let (text, differs) = compare(&old, &new);
+        let change = format!("{:<15} a/b\n    pass -> wrong-data:back:zero\n", "now fails");
+        let line = "The runs differ in the injected fault: no fault in the old run, copy.zero in the new run, for 2 \
+                    trials.\n";
+        assert!(differs && text.contains(&change) && text.contains(line), "{text}");
+        assert!(text.contains("3 trials in both") && !text.contains("only in"), "{text}");
+        let (text, _) = compare(&new, &old);
+        assert!(text.contains("copy.zero in the old run, no fault in the new run"), "{text}");
+        // It is unclear with which of two faults the trial without a fault is to be compared.
+        let two = [zero(failed("a/b")), under("copy.late", passed("a/b"))];
+        let (text, _) = compare(&old[..1], &two);
+        assert!(text.contains("only in the new run: 2 trials"), "{text}");
+        assert!(!text.contains("differ in the injected fault"), "{text}");
+        // The same trial without a fault is the better partner.
+        let both = [passed("a/b"), zero(failed("a/b"))];
+        let (text, differs) = compare(&old[..1], &both);
+        assert!(!differs && text.contains("only in the new run: 1 trial\n    a/b under copy.zero"));
     }
 
     #[test]

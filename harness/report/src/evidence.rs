@@ -237,6 +237,21 @@ impl NotTried {
     pub const SEARCH_ENDED: &str = "the search ended before it was tried";
 }
 
+impl Mitigations {
+    /// Returns the reasons why factors were not tried, without a full stop, each with the names of these factors.
+    pub(crate) fn not_tried_by_reason(&self) -> Vec<(&str, Vec<&str>)> {
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for NotTried { name, why } in &self.not_tried {
+            let why = why.trim_end_matches('.');
+            match reasons.iter_mut().find(|(other, _)| *other == why) {
+                Some((_, names)) => names.push(name),
+                None => reasons.push((why, vec![name])),
+            }
+        }
+        reasons
+    }
+}
+
 impl Evidence for Mitigations {
     const FILE: &'static str = "mitigate.json";
 }

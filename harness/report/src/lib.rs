@@ -47,7 +47,7 @@ pub use asked::Asked;
 pub use audit::{AuditFinding, MissingOpcode, audit};
 pub use bisected::bisected;
 pub use builds::Builds;
-pub use changed::{Change, Changed, Changes, Side};
+pub use changed::{Change, Changed, Changes, FaultDifference, Side};
 pub use complete::{Incomplete, complete, exit_status};
 pub use conditions::may_be_one_text;
 pub use explain::explain;

@@ -65,9 +65,12 @@ pub fn mitigations(found: &Mitigations) -> String {
             let _ = writeln!(text, "This points to: {}", styled(BOLD, components.join("; ")));
         }
     }
-    for other in &found.not_tried {
-        let _ =
-            writeln!(text, "{}", styled(DIM, format!("not tried: {}: {}", other.name, other.why)));
+    for (why, names) in found.not_tried_by_reason() {
+        let line = match names.as_slice() {
+            [name] => format!("not tried: {name}: {why}"),
+            names => format!("not tried: {} settings ({}): {why}", names.len(), names.join(", ")),
+        };
+        let _ = writeln!(text, "{}", styled(DIM, line));
     }
     let _ = writeln!(text, "{}", count(found.runs, "run"));
     text
@@ -78,5 +81,43 @@ fn name(factor: &Factor) -> String {
         FactorKind::Env => format!("{}={}", factor.name, factor.value),
         FactorKind::Limit => format!("--limit {}={}", factor.name, factor.value),
         FactorKind::Rewrite => factor.name.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        evidence::{NotTried, Rate, Setting},
+        fixture::{failed, plain},
+    };
+
+    #[test]
+    fn settings_that_were_not_tried_take_one_line_for_each_reason() {
+        let other = |name: &str, why: &str| NotTried { name: name.to_owned(), why: why.to_owned() };
+        let found = Mitigations {
+            trial: "a/b".to_owned(),
+            signature: "hang:hipMemcpy".to_owned(),
+            on: Setting::of(&failed("a/b")),
+            base: Rate { failed: 2, runs: 2 },
+            runs: 2,
+            factors: Vec::new(),
+            minimal_set: Vec::new(),
+            points_to: Vec::new(),
+            not_tried: vec![
+                other("HSA_A", "the device replaces the library"),
+                other("B", "It only hides the failure."),
+                other("HSA_C", "the device replaces the library"),
+            ],
+        };
+        let text = plain(&mitigations(&found));
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("not tried")).collect();
+        assert_eq!(
+            lines,
+            [
+                "not tried: 2 settings (HSA_A, HSA_C): the device replaces the library",
+                "not tried: B: It only hides the failure",
+            ]
+        );
     }
 }

@@ -106,7 +106,9 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
     /// State of each thread when a hang was ended: the Linux kernel function in which it waited, and its call stack,
-    /// innermost call first. Each call is written as `function (file)`, or `file+address` if the file has no symbol.
+    /// innermost call first. Each call is written as `function (file)`, or `file+address` if the file has no symbol. For
+    /// a program that crashed, the first line is about the thread that received the signal, its functions have offsets,
+    /// and further lines name the build id of each file in its call stack.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<String>,
     /// Result of the GPU health check after a failure; empty if there was no check.

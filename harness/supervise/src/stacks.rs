@@ -6,6 +6,7 @@
 //! the calls, under limits that the operating system enforces.
 
 mod copies;
+mod crash;
 mod looker;
 mod modules;
 mod stopped;
@@ -20,9 +21,11 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 
 use crate::{Cancel, Ended, Limits, Line, Observed, Reason, group};
-use copies::{Call, CopiedProcess, CopiedThread, Copies};
+use copies::{CopiedProcess, CopiedThread, Copies, Registers};
 use stopped::Stopped;
 
+pub use copies::Call;
+pub use crash::{Crash, ThreadCalls, read_crash};
 pub use looker::look;
 
 /// Maximum number of processes that are examined; a program may have started many.
@@ -71,7 +74,7 @@ pub(crate) fn of(leader: Pid, looker: &[OsString], cancel: &Cancel, run: Run) ->
     let until = Instant::now() + PATIENCE;
     let (mut threads, mut copies, mut more) = (Vec::new(), Copies::default(), Vec::new());
     for pid in pids {
-        let left_out = copy(pid, &mut threads, &mut copies, &|| {
+        let left_out = copy(pid, None, &mut threads, &mut copies, &|| {
             !cancel.is_cancelled() && Instant::now() < until
         });
         if left_out > 0 {
@@ -96,9 +99,11 @@ pub(crate) fn of(leader: Pid, looker: &[OsString], cancel: &Cancel, run: Run) ->
 }
 
 /// Copies the threads of a process, and returns the number of those that were left out. Threads are stopped only while
-/// `goes_on` returns true.
+/// `goes_on` returns true. `known` is the id of a thread that waits in a signal handler, and its registers from before
+/// the signal.
 fn copy(
     pid: i32,
+    known: Option<(i32, Registers)>,
     threads: &mut Vec<Thread>,
     copies: &mut Copies,
     goes_on: &dyn Fn() -> bool,
@@ -106,7 +111,8 @@ fn copy(
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let mut tids: Vec<i32> =
         tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
-    tids.sort_unstable();
+    let known_tid = known.map(|(tid, _)| tid);
+    tids.sort_unstable_by_key(|&tid| (Some(tid) != known_tid, tid));
     let left_out = tids.len().saturating_sub(THREADS);
     tids.truncate(THREADS);
     let open = |name: &str| File::open(format!("/proc/{pid}/{name}")).ok();
@@ -129,7 +135,8 @@ fn copy(
         // A thread in an uninterruptible wait cannot be stopped.
         let stops = maps.is_some() && state != "D" && goes_on();
         let stopped = stops.then(|| Stopped::stop(tid)).flatten();
-        let registers = stopped.as_ref().and_then(Stopped::registers);
+        let given = known.filter(|(known, _)| *known == tid).map(|(_, registers)| registers);
+        let registers = given.or_else(|| stopped.as_ref().and_then(Stopped::registers));
         let copied = registers.zip(memory.as_ref()).map(|(registers, memory)| {
             let mut stack = vec![0; STACK_BYTES.min(COPIED_BYTES - copies.bytes.len())];
             let bytes = memory.read_at(&mut stack, registers.stack).unwrap_or_default();
@@ -202,7 +209,10 @@ fn describe(thread: &Thread, calls: &[Call]) -> String {
     };
     let calls = match calls {
         [] => String::new(),
-        calls => format!("; {}", calls.join(" < ")),
+        calls => {
+            let calls: Vec<String> = calls.iter().map(Call::to_string).collect();
+            format!("; {}", calls.join(" < "))
+        }
     };
     format!("process {pid}, thread {tid} `{name}` {does}{calls}")
 }
@@ -219,7 +229,12 @@ mod tests {
 
     #[track_caller]
     fn check(state: &str, waits: &str, calls: &[&str], expected: &str) {
-        let calls: Vec<String> = calls.iter().map(|call| (*call).to_owned()).collect();
+        let call = |name: &str| Call {
+            file: "a.so".to_owned(),
+            function: Some(name.to_owned()),
+            ..Call::default()
+        };
+        let calls: Vec<Call> = calls.iter().map(|name| call(name)).collect();
         let (name, state, waits) = ("a b".to_owned(), state.to_owned(), waits.to_owned());
         let thread = Thread { pid: 7, tid: 8, name, state, waits, is_copied: true };
         assert_eq!(describe(&thread, &calls), expected);
@@ -232,7 +247,7 @@ mod tests {
             "S",
             "futex_do_wait",
             &["read", "main"],
-            "process 7, thread 8 `a b` sleeps in the kernel's futex_do_wait; read < main",
+            "process 7, thread 8 `a b` sleeps in the kernel's futex_do_wait; read (a.so) < main (a.so)",
         );
         check(
             "D",

@@ -19,6 +19,7 @@ use crate::{
 use engine::{
     Session, SessionOptions, Stop, bundled,
     command_line::{CommandLine, CommandOptions},
+    crash,
     environments::Environments,
     failing_trial::Subjects,
     home::{with_helper, with_path},
@@ -57,6 +58,8 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     // `bisect` names this file in a variable and reads from it whether the program used the device.
     if let Some(file) = env::var_os(WITNESS_VARIABLE) {
         start.environment.insert(WITNESS_VARIABLE.into(), file);
+    } else {
+        crash::watch(&mut start, &session, None);
     }
     if let Some(venv) = venv {
         // Variables that the user sets on the command line take precedence.

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
-    os::unix::fs::symlink,
+    os::unix::{fs::symlink, process::ExitStatusExt as _},
     path::Path,
     process::{Command, Output, Stdio},
 };
@@ -86,6 +86,28 @@ fn runs_children_on_the_stack_and_the_device() {
     let made =
         Path::new(&std::env::var("XDG_CACHE_HOME").unwrap_or_default()).join("rocrepro/home/rocm");
     assert!(!made.exists());
+}
+
+#[test]
+fn says_where_a_program_crashed() {
+    let crashed = |words: &[&str]| {
+        let output = exec(words);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status, stderr)
+    };
+    let died = "no HIP call was running: the program died of SIGSEGV in its own code, ";
+    let (status, stderr) = crashed(&["sh", "-c", "kill -SEGV $$"]);
+    if namespaces() {
+        let of_process = stderr.lines().find(|line| line.contains(died)).expect("a sentence");
+        assert!(of_process.starts_with("rocrepro: process "), "{stderr}");
+        assert!(stderr.contains("` died of SIGSEGV; "), "{stderr}");
+        assert!(stderr.contains("libc.so.6 has build id "), "{stderr}");
+    }
+    // The signal still ends the program.
+    assert_eq!((status.code(), status.signal()), (None, Some(11)), "{stderr}");
+    let (status, stderr) = crashed(&["sh", "-c", "trap 'exit 3' ABRT; kill -ABRT $$"]);
+    assert_eq!(status.code(), Some(3), "{stderr}");
+    assert!(!stderr.contains("died of"), "{stderr}");
 }
 
 /// The emulated device's library is loaded before all other libraries. Static programs, and programs with the address

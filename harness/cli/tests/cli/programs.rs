@@ -2,6 +2,7 @@
 
 mod as_printed;
 mod call_faults;
+mod crashes;
 mod helper;
 mod own_mistakes;
 mod report;
@@ -204,6 +205,12 @@ fn gives_each_way_of_ending_its_own_outcome() {
     let place = format!("program.py:{}", of_program("os.kill"));
     let crashed = signature(&records["outcomes[what=crash]"]);
     assert_eq!(crashed, format!("crash:middle:SIGSEGV:{place}"));
+    // Python's own handler of the signal runs first.
+    let crash = &records["outcomes[what=crash]"]["outcome"]["summary"];
+    let crash = crash.as_str().unwrap();
+    let died = "no HIP call was running: the program died of SIGSEGV in ";
+    assert!(crash.starts_with(died) && crash.ends_with(", in phase middle"), "{crash}");
+    assert!(!crash.contains("faulthandler"), "{crash}");
     let line = OUTCOMES.lines().position(|line| line.contains("['absent']")).unwrap() + 1;
     assert_eq!(raised["outcome"]["at"]["line"], line);
 

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use judge::Kind;
 use report::{
     Record,
     evidence::{RECORDS_FILE, REPORT_FILE},
@@ -112,9 +113,13 @@ fn stderr(failed: &Record, who: &Identity) -> Option<Log> {
     (!text.is_empty()).then(|| Log { title, text: redact(text, who) })
 }
 
-/// Returns the call stacks of the threads of a run that hung.
+/// Returns the call stacks of the threads of a run that hung or crashed.
 fn threads(failed: &Record, who: &Identity) -> Option<Log> {
-    let title = "Stacks of the threads of a hung run when it was killed".to_owned();
+    let title = match failed.outcome.kind {
+        Kind::Hang => "Stacks of the threads of a hung run when it was killed",
+        _ => "Stacks of the threads of a failing run when it crashed",
+    };
+    let title = title.to_owned();
     (!failed.stacks.is_empty()).then(|| Log { title, text: redact(&failed.stacks.join("\n"), who) })
 }
 

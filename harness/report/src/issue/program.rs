@@ -125,13 +125,18 @@ pub(super) fn symptom(record: &Record) -> String {
         (Kind::CompileError, ..) => "the compiler rejects the program".to_owned(),
         (Kind::Crash, ..) => match record.exit {
             judge::End::Signalled { signal } => {
-                format!("the program dies of {}{during}", judge::signal(signal))
+                let signal = judge::signal(signal);
+                let call = outcome.at.api.as_ref().map(|call| format!(" in `{call}`"));
+                format!("the program dies of {signal}{}{during}", call.unwrap_or_default())
             }
             _ => format!("the program crashes{during}"),
         },
         (Kind::MemoryFault, ..) => format!("memory fault in `{}`", parts[1..].join(":")),
         (Kind::Hang, ..) => format!("the program hangs{during}"),
-        (Kind::TeardownCrash, ..) => "the program crashes after its work is done".to_owned(),
+        (Kind::TeardownCrash, ..) => {
+            let call = outcome.at.api.as_ref().map(|call| format!(" in `{call}`"));
+            format!("the program crashes{} after its work is done", call.unwrap_or_default())
+        }
         (Kind::LibraryExit, ..) => format!("the program ends before it is done{during}"),
         (Kind::Leak, _, "process", _) => "the program leaves processes behind".to_owned(),
         (Kind::Leak, _, name, _) => format!("`{name}` is not freed"),
@@ -313,6 +318,7 @@ mod tests {
         record.outcome.kind = kind;
         record.outcome.signature = signature.to_owned();
         record.outcome.summary = summary.to_owned();
+        record.outcome.at.api = None;
         record
     }
 
@@ -341,6 +347,12 @@ mod tests {
             "`launch` answers hipSuccess",
             "`launch` answers hipErrorNoBinaryForGpu.",
         );
+        let mut in_call = record(Kind::Crash, "crash:program:SIGSEGV", "");
+        in_call.exit = judge::End::Signalled { signal: 11 };
+        in_call.outcome.at.api = Some("hipFree".to_owned());
+        assert_eq!(symptom(&in_call), "the program dies of SIGSEGV in `hipFree`");
+        in_call.outcome.kind = Kind::TeardownCrash;
+        assert_eq!(symptom(&in_call), "the program crashes in `hipFree` after its work is done");
         let holds = "The check `sum` of the program holds.";
         check(Kind::WrongData, "wrong-data:sum:other", "", "`sum` is wrong", holds);
         check(

@@ -257,7 +257,14 @@ pub(super) fn actual(findings: &Findings) -> String {
         lines.push(format!("{call} had not returned when the program ended"));
     }
     if let judge::End::Signalled { signal } = record.exit {
-        lines.insert(0, format!("the process was killed by {}", judge::signal(signal)));
+        let place = &record.outcome.summary;
+        lines.insert(
+            0,
+            match place.contains(" died of ") {
+                true => place.clone(),
+                false => format!("the process was killed by {}", judge::signal(signal)),
+            },
+        );
     }
     if !lines.is_empty() {
         let _ = write!(text, "\n\n{}", fenced("", &lines.join("\n")));
@@ -341,16 +348,8 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
         let title = format!("{} that did not help", count(useless.len(), "change"));
         let _ = write!(text, "\n\n{}", folded(&title, &useless.join(", ")));
     }
-    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for other in &found.not_tried {
-        let name = format!("`{}`", other.name);
-        match reasons.iter_mut().find(|(why, _)| *why == other.why) {
-            Some((_, names)) => names.push(name),
-            None => reasons.push((&other.why, vec![name])),
-        }
-    }
-    for (why, names) in reasons {
-        let _ = write!(text, "\n\nNot tried: {}: {}.", names.join(", "), why.trim_end_matches('.'));
+    for (why, names) in found.not_tried_by_reason() {
+        let _ = write!(text, "\n\nNot tried: `{}`: {why}.", names.join("`, `"));
     }
     Some(text)
 }

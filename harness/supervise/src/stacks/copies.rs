@@ -1,11 +1,33 @@
 //! Copies of a child's registers, stacks and list of mappings, in the form in which one process sends them to another.
 
+use std::fmt;
 use std::io::{self, BufRead, Read as _};
 
 use serde::{Deserialize, Serialize};
 
 /// One call in the call stack of a thread, for example `hipMalloc (libamdhip64.so.7)`.
-pub(super) type Call = String;
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// Name of the file, without its folder; empty if the address is in no file.
+    pub file: String,
+    /// Name of the function, if the file's symbol tables contain it.
+    pub function: Option<String>,
+    /// Offset in the function, or in the file if the function is unknown; the address if the file is unknown.
+    pub offset: u64,
+    /// GNU build id of the file, if it has one.
+    pub build_id: Option<String>,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Call { file, function, offset, .. } = self;
+        match function {
+            Some(function) => write!(f, "{function} ({file})"),
+            None if file.is_empty() => write!(f, "{offset:#x}"),
+            None => write!(f, "{file}+{offset:#x}"),
+        }
+    }
+}
 
 /// Values of the registers that unwinding starts from: instruction pointer, stack pointer and frame pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +35,12 @@ pub(super) struct Registers {
     pub(super) instruction: u64,
     pub(super) stack: u64,
     pub(super) frame: u64,
+}
+
+/// Returns the eight bytes at an address from the content of a stack, which begins at the stack pointer `start`.
+pub(super) fn word_of(stack: &[u8], start: u64, address: u64) -> Option<u64> {
+    let offset: usize = address.checked_sub(start)?.try_into().ok()?;
+    Some(u64::from_le_bytes(*stack.get(offset..)?.first_chunk()?))
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use rustix::process::{
     Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit,
 };
 
-use super::copies::{Call, Copies};
+use super::copies::{Call, Copies, word_of};
 use super::modules::Modules;
 
 /// Limit of the process's processor time, in seconds. For a hung worker of ROCm, a tenth of a second is enough.
@@ -27,7 +27,7 @@ const CALLS: usize = 20;
 /// stack memory) from standard input, and writes the call stack of each thread as a line of JSON to standard output.
 /// [`Limits::looker`](crate::Limits::looker) is the command line that starts this process.
 pub fn look() -> ExitCode {
-    let done = limit().and_then(|()| answer(BufReader::new(io::stdin()), io::stdout()));
+    let done = limit(0).and_then(|()| answer(BufReader::new(io::stdin()), io::stdout()));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -37,13 +37,14 @@ pub fn look() -> ExitCode {
     }
 }
 
-/// Sets the resource limits of this process. In addition, its parent kills it after some time.
-fn limit() -> io::Result<()> {
+/// Sets the resource limits of this process. In addition, its parent kills it after some time. `file_bytes` is the
+/// maximum size of a file that it writes.
+pub(super) fn limit(file_bytes: u64) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     for (resource, most) in [
         (Resource::As, MEMORY_BYTES),
         (Resource::Cpu, CPU_SECONDS),
-        (Resource::Fsize, 0),
+        (Resource::Fsize, file_bytes),
         (Resource::Core, 0),
     ] {
         let most = getrlimit(resource).maximum.map_or(most, |maximum| maximum.min(most));
@@ -66,7 +67,8 @@ fn answer(input: impl io::BufRead, mut output: impl Write) -> io::Result<()> {
         for thread in &process.threads {
             let (stack, others) = rest.split_at(thread.bytes);
             rest = others;
-            let calls = modules.calls(&thread.registers, stack, CALLS);
+            let word = |address| word_of(stack, thread.registers.stack, address);
+            let (calls, _) = modules.calls(&thread.registers, &word, CALLS);
             let calls: Vec<Call> = calls.into_iter().map(|call| modules.named(call)).collect();
             let mut line = serde_json::to_vec(&calls)?;
             match room.checked_sub(line.len()) {

@@ -11,13 +11,13 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
-use framehop::{ExplicitModuleSectionInfo, Module, Unwinder};
+use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder};
 use object::elf::{PF_X, SHN_UNDEF, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
 use object::read::ReadCache;
 use object::read::elf::{ElfFile64, SectionHeader, Sym};
 use object::{Endianness, Object, ObjectSection, ObjectSegment, SegmentFlags};
 
-use super::copies::Registers;
+use super::copies::{Call, Registers};
 
 /// Mapped files of a process, with the data that is needed to find and name calls.
 pub(super) struct Modules {
@@ -28,6 +28,8 @@ pub(super) struct Modules {
 /// Code of a file that is mapped into a process.
 struct Mapped {
     at: Range<u64>,
+    /// Offset in the file of the first mapped byte.
+    offset: u64,
     /// Name of the file, without its folder.
     name: String,
     /// Difference between an address in memory and the address in the file.
@@ -37,6 +39,8 @@ struct Mapped {
     /// Symbols of the file, which are read on first use: a large library has hundreds of thousands, and few libraries
     /// are needed.
     symbols: OnceCell<Vec<Symbol>>,
+    /// GNU build id of the file, which is read on first use.
+    build_id: OnceCell<Option<String>>,
 }
 
 /// A function in a file, with its address range. Its name is read only when it is needed.
@@ -45,6 +49,10 @@ struct Symbol {
     /// Offset in the file at which the function's name begins.
     name: u64,
 }
+
+/// Instructions to which a signal handler returns: `mov $15, %rax` and `syscall`, which calls `rt_sigreturn`. Debuggers
+/// recognise a signal handler in the same way.
+const RETURN_FROM_SIGNAL: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
 
 /// Maximum length of a mangled name, in bytes. Functions with longer names are shown without a name.
 const LONGEST_MANGLED: usize = 1 << 12;
@@ -76,44 +84,137 @@ impl Modules {
         Modules { unwinder, files }
     }
 
-    /// Returns the addresses of up to `most` calls of a thread, the innermost first. `stack` is the content of its
-    /// stack from the stack pointer on.
-    pub(super) fn calls(&self, at: &Registers, stack: &[u8], most: usize) -> Vec<u64> {
+    /// Returns the addresses of up to `most` calls of a thread, the innermost first, and true if the last one is the
+    /// first function of the thread. `word` returns the eight bytes at an address of its memory.
+    pub(super) fn calls(
+        &self,
+        at: &Registers,
+        word: &dyn Fn(u64) -> Option<u64>,
+        most: usize,
+    ) -> (Vec<u64>, bool) {
         let mut cache = CacheX86_64::<_>::new();
-        let registers = UnwindRegsX86_64::new(at.instruction, at.stack, at.frame);
-        let mut word = |address: u64| {
-            let offset = address.checked_sub(at.stack).and_then(|offset| offset.try_into().ok());
-            let bytes = offset.and_then(|offset: usize| stack.get(offset..)?.first_chunk());
-            bytes.map(|bytes| u64::from_le_bytes(*bytes)).ok_or(())
-        };
-        let mut frames =
-            self.unwinder.iter_frames(at.instruction, registers, &mut cache, &mut word);
         let mut calls = Vec::new();
-        while calls.len() < most
-            && let Ok(Some(frame)) = frames.next()
+        let (mut instruction, mut pointer) = (at.instruction, at.stack);
+        if !self.files.iter().any(|file| file.at.contains(&instruction))
+            && let Some(caller) = word(pointer)
         {
+            // The thread called an address at which there is no function. Nothing is on the stack but the address to
+            // return to.
+            calls.push(instruction);
+            (instruction, pointer) = (caller, pointer.wrapping_add(8));
+        }
+        let mut registers = UnwindRegsX86_64::new(instruction, pointer, at.frame);
+        let mut read = |address: u64| word(address).ok_or(());
+        let mut frame = FrameAddress::InstructionPointer(instruction);
+        while calls.len() < most {
             // A return address may be after the last instruction of its function, but this address is always inside the
             // function.
             calls.push(frame.address_for_lookup());
+            let unwound = self.unwinder.unwind_frame(frame, &mut registers, &mut cache, &mut read);
+            let caller = match unwound {
+                Ok(None) => return (calls, true),
+                Ok(Some(caller)) => caller,
+                Err(_) => break,
+            };
+            let before_signal = self
+                .returns_from_signal(caller.wrapping_sub(1))
+                .then(|| interrupted(registers.sp(), word))
+                .flatten();
+            let next = match before_signal {
+                Some(before) => {
+                    calls.push(caller.wrapping_sub(1));
+                    let Registers { instruction, stack, frame } = before;
+                    registers = UnwindRegsX86_64::new(instruction, stack, frame);
+                    Some(FrameAddress::InstructionPointer(instruction))
+                }
+                None => FrameAddress::from_return_address(caller),
+            };
+            match next {
+                Some(next) => frame = next,
+                None => break,
+            }
         }
-        calls
+        (calls, false)
     }
 
-    /// Returns the name of the function at an address, and the name of its file, as far as they are known.
-    pub(super) fn named(&self, address: u64) -> String {
+    /// Returns the function that a call instruction called, found from the instruction; `None` unless the function is
+    /// known and in the same file as `callee`. An exported function may have jumped to `callee` and is then missing in
+    /// the call stack, as the functions of libamdhip64 since ROCm 6.2 are. `caller` is the address of the call, and
+    /// `word` returns the eight bytes at an address.
+    pub(super) fn jumped_from(
+        &self,
+        caller: u64,
+        callee: &Call,
+        word: &dyn Fn(u64) -> Option<u64>,
+    ) -> Option<Call> {
+        // The address of a call is that of its last byte.
+        let after = caller.wrapping_add(1);
+        let relative = |from: u64, offset: [u8; 4]| {
+            from.wrapping_add_signed(i32::from_le_bytes(offset).into())
+        };
+        let mut target = match word(after.wrapping_sub(8))?.to_le_bytes() {
+            // `call target`
+            [.., 0xe8, a, b, c, d] => relative(after, [a, b, c, d]),
+            // `call *slot(%rip)`
+            [.., 0xff, 0x15, a, b, c, d] => word(relative(after, [a, b, c, d]))?,
+            _ => return None,
+        };
+        // A stub of the procedure linkage table jumps to the address that the dynamic loader has stored in a slot. It
+        // may begin with `endbr64`, and the jump with the prefix `bnd`.
+        let bytes = [word(target), word(target.wrapping_add(8))];
+        let bytes: Vec<u8> = bytes.into_iter().flatten().flat_map(u64::to_le_bytes).collect();
+        let jump = bytes.strip_prefix(&[0xf3, 0x0f, 0x1e, 0xfa]).unwrap_or(&bytes);
+        let jump = jump.strip_prefix(&[0xf2]).unwrap_or(jump);
+        if let [0xff, 0x25, a, b, c, d, rest @ ..] = jump {
+            let end = target.wrapping_add((bytes.len() - rest.len()) as u64);
+            target = word(relative(end, [*a, *b, *c, *d]))?;
+        }
+        let called = self.named(target);
+        let is_new = called.function.is_some() && called.function != callee.function;
+        (is_new && called.offset == 0 && called.file == callee.file).then_some(called)
+    }
+
+    /// Returns true if the function at the address of a call returns from a signal handler.
+    pub(super) fn returns_from_signal(&self, address: u64) -> bool {
+        let file = self.files.iter().find(|file| file.at.contains(&address));
+        let code = file.and_then(|file| {
+            let mut code = [0; RETURN_FROM_SIGNAL.len()];
+            // The address of a call is that of the byte before the one to which the call returns.
+            let at = address - file.at.start + file.offset + 1;
+            open(&file.path)?.read_exact_at(&mut code, at).ok().map(|()| code)
+        });
+        code == Some(RETURN_FROM_SIGNAL)
+    }
+
+    /// Returns the function at an address and its file, as far as they are known.
+    pub(super) fn named(&self, address: u64) -> Call {
         let file = self.files.iter().find(|file| file.at.contains(&address));
         let Some(file) = file else {
-            return format!("{address:#x}");
+            return Call { offset: address, ..Call::default() };
         };
         let inside = address.wrapping_sub(file.bias);
         let symbols = file.symbols.get_or_init(|| symbols(&file.path));
         let before = symbols.partition_point(|symbol| symbol.at.start <= inside);
         let symbol = symbols[..before].iter().rev().find(|symbol| symbol.at.contains(&inside));
-        match symbol.and_then(|symbol| name(&file.path, symbol.name)) {
-            Some(name) => format!("{} ({})", plain(&name), file.name),
-            None => format!("{}+{inside:#x}", file.name),
-        }
+        let function = symbol.and_then(|symbol| {
+            Some((plain(&name(&file.path, symbol.name)?), inside - symbol.at.start))
+        });
+        let (function, offset) = function.map_or((None, inside), |(name, at)| (Some(name), at));
+        let build_id = file.build_id.get_or_init(|| build_id(&file.path)).clone();
+        Call { file: file.name.clone(), function, offset, build_id }
     }
+}
+
+/// Returns the registers of a thread that a signal interrupted. The stack pointer of the function to which the signal
+/// handler returns is the address of a `ucontext_t` (`rt_sigframe` in Linux's arch/x86/include/asm/sigframe.h).
+fn interrupted(context: u64, word: &dyn Fn(u64) -> Option<u64>) -> Option<Registers> {
+    // The registers follow the flags, the link and the description of the stack.
+    let register = |number: i32| word(context.wrapping_add(40 + 8 * u64::try_from(number).ok()?));
+    Some(Registers {
+        instruction: register(libc::REG_RIP)?,
+        stack: register(libc::REG_RSP)?,
+        frame: register(libc::REG_RBP)?,
+    })
 }
 
 /// Text that does not grow beyond [`LONGEST`], because a short mangled name can expand to an endless one.
@@ -175,7 +276,18 @@ fn read(part: &Part, path: PathBuf) -> Option<(Module<Vec<u8>>, Mapped)> {
     let (bias, sections) = unwind_tables(part, &open(&path)?)?;
     let name = part.path.rsplit('/').next().unwrap_or_default().to_owned();
     let module = Module::new(name.clone(), part.at.clone(), bias, sections);
-    Some((module, Mapped { at: part.at.clone(), name, bias, path, symbols: OnceCell::new() }))
+    let (symbols, build_id) = (OnceCell::new(), OnceCell::new());
+    let (at, offset) = (part.at.clone(), part.offset);
+    Some((module, Mapped { at, offset, name, bias, path, symbols, build_id }))
+}
+
+/// Returns the GNU build id of a file in hexadecimal.
+fn build_id(path: &Path) -> Option<String> {
+    let file = open(path)?;
+    let cache = ReadCache::new(&file);
+    let elf = object::File::parse(&cache).ok()?;
+    let id = elf.build_id().ok()??;
+    Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Returns the difference between addresses in memory and in the file, and the sections with unwind tables.

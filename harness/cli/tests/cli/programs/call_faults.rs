@@ -143,7 +143,7 @@ fn steps_have_slow_calls_and_no_functions_of_programs() {
 }
 
 /// Returns the folder of a stack, which is fetched if it is missing.
-fn fetch(stack: &str, more: &[&str]) -> PathBuf {
+pub(super) fn fetch(stack: &str, more: &[&str]) -> PathBuf {
     let fetched = rocrepro(&[&["stack", "fetch", stack], more].concat());
     assert!(fetched.status.success(), "{}", shown(&fetched));
     let store = stacks::StackCache::from_environment().expect("there is a cache");

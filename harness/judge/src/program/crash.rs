@@ -1,0 +1,433 @@
+//! Describes where a program crashed: the HIP call that had not returned, or the program's own code.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use super::how_it_ended;
+use crate::{FailureIdentity, Kind, Outcome, ProgramSeen, phrases};
+
+/// Beginnings of the file names of ROCm's libraries.
+const OF_ROCM: [&str; 19] = [
+    "libamd_comgr",
+    "libamdhip64",
+    "libhip",
+    "libhsa-",
+    "libMIOpen",
+    "libmigraphx",
+    "librccl",
+    "librocalution",
+    "librocblas",
+    "librocfft",
+    "librocm",
+    "librocprofiler",
+    "librocrand",
+    "librocroller",
+    "librocsolver",
+    "librocsparse",
+    "libroctracer",
+    "libroctx",
+    "librocwmma",
+];
+
+/// Beginnings of the file names of the C and C++ libraries. A crash in one of them belongs to the caller.
+const OF_THE_SYSTEM: [&str; 9] = [
+    "ld-linux",
+    "libc.so",
+    "libdl.so",
+    "libgcc_s.so",
+    "libm.so",
+    "libpthread.so",
+    "librt.so",
+    "libstdc++.so",
+    "libubsan.so",
+];
+
+/// Maximum number of calls of one thread in a line of text.
+const CALLS: usize = 32;
+
+/// Call stacks of a process that a signal ended, as they were at the signal.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Crash {
+    /// Id of the process.
+    pub pid: u32,
+    /// Number of the signal.
+    pub signal: i32,
+    /// Thread that received the signal.
+    pub thread: CrashedThread,
+    /// Other threads of the process.
+    pub others: Vec<CrashedThread>,
+}
+
+/// Calls of one thread of a process that crashed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct CrashedThread {
+    /// Name of the thread.
+    pub name: String,
+    /// Calls, the innermost first.
+    pub calls: Vec<CrashedCall>,
+    /// True if the last call is the first function of the thread, so that no call is missing.
+    pub is_complete: bool,
+}
+
+/// One call in a call stack.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct CrashedCall {
+    /// Name of the file, without its folder; empty if the address is in no file.
+    pub file: String,
+    /// Name of the function, if it is known.
+    pub function: Option<String>,
+    /// Offset in the function, or in the file if the function is unknown; the address if the file is unknown.
+    pub offset: u64,
+    /// GNU build id of the file, if it has one.
+    pub build_id: Option<String>,
+}
+
+/// Returns the outcome of a program that a signal ended. The signature contains neither call nor stack, so that it fits
+/// the records and the expected failures of earlier versions of rocrepro.
+pub(super) fn outcome(seen: &ProgramSeen<'_>, signal: i32, phase: &str, done: bool) -> Outcome {
+    let crash = seen.crash.filter(|crash| crash.signal == signal);
+    let how = how_it_ended(seen);
+    let (kind, signature, otherwise, when) = if done {
+        let otherwise = format!("the program reported its end, but then {how}");
+        let when = ", after it had reported its end".to_owned();
+        (Kind::TeardownCrash, "teardown-crash".to_owned(), otherwise, when)
+    } else {
+        let identity = FailureIdentity::of_signal(phase, signal, &seen.observation.stderr);
+        let otherwise = format!("the program {how} in phase {phase}");
+        let when = match phase {
+            "program" => String::new(),
+            phase => format!(", in phase {phase}"),
+        };
+        (Kind::Crash, identity.to_string(), otherwise, when)
+    };
+    let summary = crash.map(|crash| format!("{}{when}", crash.sentence()));
+    Outcome::new(kind, signature, summary.unwrap_or(otherwise))
+        .with(crash.map(Crash::details).unwrap_or_default())
+}
+
+impl Crash {
+    /// Returns the HIP function that the crashed thread had called and that had not returned, for example `hipMemcpy`.
+    /// `None` if there is none, or if HIP had called a function of the program's executable in turn.
+    pub fn call(&self) -> Option<&str> {
+        let owner = self.thread.owner()?;
+        (owner.is_of_rocm() || owner.is_of_a_library()).then(|| self.thread.hip_call()).flatten()
+    }
+
+    /// Returns a sentence without its first capital letter that says where the program died, for example `the program
+    /// died of SIGSEGV in hipMemcpy`.
+    pub fn sentence(&self) -> String {
+        let signal = phrases::signal(self.signal);
+        let thread = &self.thread;
+        let owner = thread.owner();
+        if let (Some(call), Some(owner)) = (self.call(), owner) {
+            // HIP calls other libraries, such as LLVM.
+            let within = match owner.is_of_rocm() {
+                true => String::new(),
+                false => format!(", in {owner}"),
+            };
+            return format!("the program died of {signal} in {call}{within}");
+        }
+        if let (Some(owner), None, Some(entry)) = (owner, thread.hip_call(), thread.hip_entry())
+            && owner.is_of_rocm()
+        {
+            return format!("the program died of {signal} in a HIP call of unknown name, {entry}");
+        }
+        let place = match owner {
+            None => match thread.calls.iter().find(|call| !call.file.is_empty()) {
+                Some(call) => format!("in {call}"),
+                None => "in unknown code".to_owned(),
+            },
+            Some(owner) if owner.is_of_rocm() => match thread.rocm_call() {
+                Some(call) if call != owner => format!("in {call}, {owner}"),
+                _ => format!("in {owner}"),
+            },
+            Some(owner) if owner.is_of_a_library() => format!("in {owner}"),
+            Some(owner) => format!("in its own code, {}", owner.in_function()),
+        };
+        if let Some(call) = thread.hip_call() {
+            return format!("the program died of {signal} {place}, which {call} had called");
+        }
+        if thread.hip_entry().is_some() {
+            return format!("the program died of {signal} {place}, which a HIP call had called");
+        }
+        if !thread.is_complete {
+            return format!(
+                "the program died of {signal} {place}; its stack could not be read to its end, so it is unknown \
+                 whether a HIP call was running"
+            );
+        }
+        let others: Vec<&str> =
+            self.others.iter().filter_map(CrashedThread::hip_call).take(4).collect();
+        if others.is_empty() {
+            return format!("no HIP call was running: the program died of {signal} {place}");
+        }
+        let others = others.join(" and ");
+        format!(
+            "the program died of {signal} {place}, in a thread that ran no HIP call; another thread was in {others}"
+        )
+    }
+
+    /// Returns further facts about the crash, one sentence each.
+    pub fn details(&self) -> Vec<String> {
+        let mut details = Vec::new();
+        if self.thread.owner().is_some_and(|owner| owner.file.starts_with("libhsa-runtime64")) {
+            details.push(
+                "The innermost call is in libhsa-runtime64, which is the emulated device and not ROCm's library."
+                    .to_owned(),
+            );
+        }
+        details
+    }
+
+    /// Returns a line for the calls of the thread that received the signal, and one for the build id of each library
+    /// in its stack.
+    pub fn stack(&self) -> Vec<String> {
+        let signal = phrases::signal(self.signal);
+        let mut lines = vec![self.thread.line(&format!("died of {signal}"))];
+        let mut files: Vec<&str> = Vec::new();
+        for call in &self.thread.calls {
+            if let (Some(id), false) = (&call.build_id, files.contains(&call.file.as_str())) {
+                files.push(&call.file);
+                lines.push(format!("{} has build id {id}", call.file));
+            }
+        }
+        lines
+    }
+
+    /// Returns the lines of [`stack`](Crash::stack) and one line for each other thread.
+    pub fn stacks(&self) -> Vec<String> {
+        let mut lines = self.stack();
+        lines.extend(self.others.iter().map(|thread| thread.line("ran at that time")));
+        lines
+    }
+}
+
+impl CrashedThread {
+    /// Returns the innermost call that is not in the C or C++ library.
+    fn owner(&self) -> Option<&CrashedCall> {
+        let has_owner = |call: &&CrashedCall| !call.is_of_the_system() && !call.is_start();
+        self.calls.iter().find(has_owner)
+    }
+
+    /// Returns the HIP function that was called first and has not returned.
+    fn hip_call(&self) -> Option<&str> {
+        self.calls.iter().rev().find_map(CrashedCall::hip_function)
+    }
+
+    /// Returns the call with which code outside of ROCm entered HIP, whatever its name is. The C library calls HIP
+    /// itself when a thread of HIP begins, and when the program exits. These are not HIP calls.
+    fn hip_entry(&self) -> Option<&CrashedCall> {
+        let pairs = self.calls.windows(2).rev();
+        pairs.map(|pair| (&pair[0], &pair[1])).find_map(|(callee, caller)| {
+            let enters = callee.file.starts_with("libamdhip64")
+                && !caller.is_of_rocm()
+                && !caller.is_of_the_system();
+            enters.then_some(callee)
+        })
+    }
+
+    /// Returns the first call of a named function of ROCm that has not returned.
+    fn rocm_call(&self) -> Option<&CrashedCall> {
+        self.calls.iter().rev().find(|call| call.is_of_rocm() && call.function.is_some())
+    }
+
+    fn line(&self, does: &str) -> String {
+        let calls: Vec<String> = self.calls.iter().take(CALLS).map(ToString::to_string).collect();
+        let more = match self.calls.len().saturating_sub(CALLS) {
+            0 => String::new(),
+            more => format!(" < {more} more"),
+        };
+        let calls = if calls.is_empty() { "unknown calls".to_owned() } else { calls.join(" < ") };
+        format!("thread `{}` {does}; {calls}{more}", self.name)
+    }
+}
+
+impl CrashedCall {
+    /// Returns the name of the function if it is one of HIP. An interposer library, which injects faults at calls, has
+    /// functions with these names, too.
+    fn hip_function(&self) -> Option<&str> {
+        let name = self.function.as_deref().filter(|_| self.is_of_a_library())?;
+        let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        (is_name && name.trim_start_matches("__").starts_with("hip")).then_some(name)
+    }
+
+    fn is_of_rocm(&self) -> bool {
+        OF_ROCM.iter().any(|start| self.file.starts_with(start)) || self.hip_function().is_some()
+    }
+
+    /// Returns true if the call is in the C or C++ library, or at an address without a file.
+    fn is_of_the_system(&self) -> bool {
+        self.file.is_empty() || OF_THE_SYSTEM.iter().any(|start| self.file.starts_with(start))
+    }
+
+    fn is_of_a_library(&self) -> bool {
+        self.file.contains(".so")
+    }
+
+    /// Returns true for the function in each program that calls `main`.
+    fn is_start(&self) -> bool {
+        self.function.as_deref() == Some("_start")
+    }
+
+    fn in_function(&self) -> String {
+        match &self.function {
+            Some(function) => format!("{function}+{:#x}", self.offset),
+            None => self.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for CrashedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CrashedCall { file, function, offset, .. } = self;
+        match function {
+            Some(function) if *offset == 0 => write!(f, "{function} ({file})"),
+            Some(function) => write!(f, "{function}+{offset:#x} ({file})"),
+            None if file.is_empty() => write!(f, "{offset:#x}"),
+            None => write!(f, "{file}+{offset:#x}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parses `function file`, or `+ file` for an unknown function.
+    fn thread(calls: &[&str]) -> CrashedThread {
+        let call = |text: &&str| {
+            let (function, file) = text.split_once(' ').unwrap();
+            CrashedCall {
+                file: file.to_owned(),
+                function: (function != "+").then(|| function.to_owned()),
+                offset: 0x12,
+                build_id: (!file.is_empty()).then(|| format!("{}0", file.len())),
+            }
+        };
+        let calls = calls.iter().map(call).collect();
+        CrashedThread { name: "a".to_owned(), calls, is_complete: true }
+    }
+
+    #[track_caller]
+    fn check(calls: &[&str], others: &[&[&str]], call: Option<&str>, wanted: &str) {
+        let others = others.iter().map(|calls| thread(calls)).collect();
+        let crash = Crash { pid: 7, signal: 11, thread: thread(calls), others };
+        assert_eq!(crash.call(), call);
+        assert_eq!(crash.sentence(), wanted);
+    }
+
+    const HIP: &str = "libamdhip64.so.6";
+
+    #[test]
+    fn sentence_says_whose_code_crashed() {
+        let end = ["main a.out", "__libc_start_main libc.so.6", "_start a.out"];
+        let with = |calls: &[&'static str]| [calls, &end].concat();
+        let memcpy = format!("hipMemcpy {HIP}");
+        let sync = format!("hipDeviceSynchronize {HIP}");
+        let inside = format!("+ {HIP}");
+        let [memcpy, sync, inside]: [&'static str; 3] =
+            [memcpy, sync, inside].map(|text| &*text.leak());
+        let in_memcpy = "the program died of SIGSEGV in hipMemcpy";
+        check(&with(&[memcpy]), &[], Some("hipMemcpy"), in_memcpy);
+        check(&with(&["memmove libc.so.6", inside, memcpy]), &[], Some("hipMemcpy"), in_memcpy);
+        check(
+            &with(&["+ libhsa-runtime64.so.1", inside, memcpy]),
+            &[],
+            Some("hipMemcpy"),
+            in_memcpy,
+        );
+        let own = "no HIP call was running: the program died of SIGSEGV in its own code, main+0x12";
+        check(&end, &[], None, own);
+        check(
+            &with(&["hipMemset interposer.so"]),
+            &[],
+            Some("hipMemset"),
+            &in_memcpy.replace("cpy", "set"),
+        );
+        check(
+            &with(&["grow libLLVM.so.22.1", inside, memcpy]),
+            &[],
+            Some("hipMemcpy"),
+            &format!("{in_memcpy}, in grow+0x12 (libLLVM.so.22.1)"),
+        );
+        check(&with(&["hipster a.out"]), &[], None, &own.replace("main", "hipster"));
+        check(&with(&["memset libc.so.6"]), &[&["read libc.so.6", inside]], None, own);
+        check(
+            &end,
+            &[&["futex libc.so.6", inside, sync, "run a.out"]],
+            None,
+            "the program died of SIGSEGV in its own code, main+0x12, in a thread that ran no HIP call; another thread \
+             was in hipDeviceSynchronize",
+        );
+        check(
+            &["back a.out", inside, memcpy, "main a.out"],
+            &[],
+            None,
+            "the program died of SIGSEGV in its own code, back+0x12, which hipMemcpy had called",
+        );
+        check(
+            &with(&["+ librocblas.so.4", "rocblas_sgemm librocblas.so.4"]),
+            &[],
+            None,
+            "no HIP call was running: the program died of SIGSEGV in rocblas_sgemm+0x12 (librocblas.so.4), \
+             librocblas.so.4+0x12",
+        );
+        check(
+            &["raise libc.so.6", "clone libc.so.6"],
+            &[],
+            None,
+            "no HIP call was running: the program died of SIGSEGV in raise+0x12 (libc.so.6)",
+        );
+        check(
+            &[inside, "ffi_call libffi.so.8", "main python3.13"],
+            &[],
+            None,
+            "the program died of SIGSEGV in a HIP call of unknown name, libamdhip64.so.6+0x12",
+        );
+        check(
+            &["back a.out", inside, "ffi_call libffi.so.8"],
+            &[],
+            None,
+            "the program died of SIGSEGV in its own code, back+0x12, which a HIP call had called",
+        );
+        // HIP's own threads run functions that are not HIP calls.
+        check(
+            &[inside, "clone libc.so.6"],
+            &[],
+            None,
+            "no HIP call was running: the program died of SIGSEGV in libamdhip64.so.6+0x12",
+        );
+    }
+
+    #[test]
+    fn incomplete_stack_may_hide_a_call() {
+        let mut crash =
+            Crash { pid: 7, signal: 6, thread: thread(&["f a.out"]), others: Vec::new() };
+        crash.thread.is_complete = false;
+        assert_eq!(
+            crash.sentence(),
+            "the program died of SIGABRT in its own code, f+0x12; its stack could not be read to its end, so it is \
+             unknown whether a HIP call was running"
+        );
+        crash.thread.calls.clear();
+        assert!(crash.sentence().starts_with("the program died of SIGABRT in unknown code; "));
+    }
+
+    #[test]
+    fn lines_name_each_library_and_its_build_id_once() {
+        let calls = [format!("+ {HIP}"), format!("hipFree {HIP}"), "main a.out".to_owned()];
+        let thread = thread(&[&calls[0], &calls[1], &calls[2]]);
+        let crash = Crash { pid: 7, signal: 11, others: vec![thread.clone()], thread };
+        let calls = "libamdhip64.so.6+0x12 < hipFree+0x12 (libamdhip64.so.6) < main+0x12 (a.out)";
+        assert_eq!(
+            crash.stacks(),
+            [
+                format!("thread `a` died of SIGSEGV; {calls}"),
+                "libamdhip64.so.6 has build id 160".to_owned(),
+                "a.out has build id 50".to_owned(),
+                format!("thread `a` ran at that time; {calls}"),
+            ]
+        );
+    }
+}
