@@ -22,7 +22,7 @@ const SHOWN_LINES: usize = 70;
 pub(super) fn overview(findings: &Findings) -> String {
     let mut lines = vec![
         format!("**Fails** in {}", fails_in(findings)),
-        format!("**Passes** on {}", passes_on(findings)),
+        format!("**Passes:** {}", passes_on(findings)),
         format!("**What helps:** {}", helps(findings)),
     ];
     lines.extend(since(findings));
@@ -56,23 +56,28 @@ fn failed(control: &Control) -> String {
 
 fn passes_on(findings: &Findings) -> String {
     let passes = |control: &&Control| control.rate.runs > 0 && control.rate.failed == 0;
+    let on_releases = releases(findings, |control| passes(&control));
     let exported = findings.program.as_ref().and_then(|program| program.exported.as_ref());
-    let mut places = releases(findings, |control| passes(&control));
-    let program = exported.and_then(|exported| exported.passes.as_ref());
-    if let Some(found) = program.filter(|_| places.is_empty() && findings.planted.is_empty()) {
-        let rate = found.rate;
-        places.push(format!(
-            "{} ({} of {} failed)",
-            place(&found.on),
-            rate.failed,
-            count(rate.runs, "run")
-        ));
+    let mut places = Vec::new();
+    match exported {
+        None => places.extend(on_releases.iter().map(|release| format!("on {release}"))),
+        Some(exported) => {
+            if let Some(found) = exported.passes.as_ref().filter(|_| findings.planted.is_empty()) {
+                let runs = count(found.rate.runs, "run");
+                places.push(format!(
+                    "on {} ({} of {runs} failed)",
+                    place(&found.on),
+                    found.rate.failed
+                ));
+            }
+            // A test may expect other results on another release; an exported program does not.
+            if !on_releases.is_empty() {
+                places.push(format!("the test passes on {}", on_releases.join(", ")));
+            }
+        }
     }
-    let others =
-        findings.controls.iter().filter(passes).filter(|control| control.release.is_none());
-    places.extend(others.map(|control| {
-        format!("the same device and release with {} ({})", control.what, failed(control))
-    }));
+    let others = findings.controls.iter().filter(passes).filter(|other| other.release.is_none());
+    places.extend(others.map(|other| format!("with {} ({})", other.what, failed(other))));
     match (places.is_empty(), findings.controls.is_empty()) {
         (false, _) => places.join("; ") + ".",
         (true, false) => "nothing that was tried.".to_owned(),
