@@ -125,9 +125,16 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         return fs::write(path, bytes);
     }
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let mut file = NewFile::create(&path)?;
-    file.write_all(bytes.as_ref())?;
-    file.replace()
+    let replaced = |nameless: bool| {
+        let mut file = NewFile::create_with(&path, nameless)?;
+        file.write_all(bytes.as_ref())?;
+        file.replace()
+    };
+    match replaced(true) {
+        // A process that may make no links, such as a confined worker, cannot give the file its name.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => replaced(false),
+        done => done,
+    }
 }
 
 /// Writes a file that must not exist yet.

@@ -281,7 +281,7 @@ fn check(difference: &Difference) {
         vec![*trial, "--out", "out", "--device", "emulated", "--rocm", fails.0, "--gfx", fails.1];
     on.extend(fault.iter().flat_map(|fault| ["--fault", fault]));
     good(at, &[&["minimise"], on.as_slice()].concat());
-    good(at, &[&["report", "--repeat", "3"], on.as_slice()].concat());
+    good(at, &[&["report", "--repeat", "3", "--budget-seconds", "40"], on.as_slice()].concat());
     let read = |name: &str| fs::read_to_string(at.join("out").join(name)).expect(name);
     let (text, report) = (read("repro.cpp"), read("report.md"));
     let json = |name: &str| serde_json::from_str::<serde_json::Value>(&read(name)).expect("JSON");
@@ -406,7 +406,7 @@ fn reports_the_rate_of_an_intermittent_fault() {
         fault,
     ];
     good(at, &[&["minimise"], &on[..]].concat());
-    good(at, &[&["report", "--repeat", "20"], &on[..]].concat());
+    good(at, &[&["report", "--repeat", "20", "--budget-seconds", "40"], &on[..]].concat());
     let read = |name: &str| fs::read_to_string(at.join("out").join(name)).expect(name);
     let (text, report) = (read("repro.cpp"), read("report.md"));
     let shown = format!("{text}\n{report}");

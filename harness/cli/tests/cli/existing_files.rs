@@ -28,7 +28,7 @@ fn refuses_to_overwrite_foreign_files() {
         &["matrix", "errors/names", "--rocm", "debian:7.2.4", "--out", "site"],
         &["minimise", trial, "--fault", "copy.zero", "--out", "evidence"],
         &["mitigate", trial, "--fault", "copy.zero", "--out", "evidence"],
-        &["report", trial, "--fault", "copy.zero", "--out", "evidence"],
+        &["report", trial, "--fault", "copy.zero", "--budget-seconds", "20", "--out", "evidence"],
         &["exec", "--report", "--out", "evidence", "--", "false"],
     ];
     for words in commands {
@@ -61,7 +61,16 @@ fn replaces_files_that_rocrepro_wrote() {
         &["run", "errors/names", "--record", "records", "--junit", "junit.xml", "--tap", "run.tap"],
         &["export", "errors/names", "--out", "program.cpp"],
         &["matrix", "errors/names", "--rocm", "debian:7.2.4", "--gfx", "gfx1151", "--out", "site"],
-        &["report", "errors/names", "--fault", "value.wrong", "--out", "evidence"],
+        &[
+            "report",
+            "errors/names",
+            "--budget-seconds",
+            "20",
+            "--fault",
+            "value.wrong",
+            "--out",
+            "evidence",
+        ],
     ];
     for words in commands.iter().chain(&commands) {
         let output = rocrepro(at, words);

@@ -23,7 +23,9 @@ fn shows_a_difference_and_refuses_to_report_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("found");
     let out = out.to_str().expect("a path");
-    let (code, text, stderr) = rocrepro(&[&["report", PAGEABLE, "--out", out][..], &ON].concat());
+    let (code, text, stderr) = rocrepro(
+        &[&["report", PAGEABLE, "--budget-seconds", "40", "--out", out][..], &ON].concat(),
+    );
     assert_eq!(code, Some(2), "{text}{stderr}");
     assert!(stderr.contains("no document promises") && stderr.contains("CUDA 13"), "{stderr}");
     assert!(!std::path::Path::new(out).join("report.md").exists());

@@ -184,7 +184,7 @@ fn suspects_an_out_of_bounds_own_kernel_before_rocm() {
         // With `equal` in place of `differ`, the check fails for both values of `too_far`.
         let case = gather(too_far).replace("differ:", "equal:");
         fs::write(at.join("gather.yaml"), case).expect("a file");
-        let report = ["report", "gather", "--cases-from", "gather.yaml"];
+        let report = ["report", "gather", "--budget-seconds", "40", "--cases-from", "gather.yaml"];
         let options = ["--out", "out", "--repeat", "2", "--anyway"];
         let printed = rocrepro(at, &[&report[..], &options].concat());
         let text = fs::read_to_string(at.join("out/report.md")).expect("a report");

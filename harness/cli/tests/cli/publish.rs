@@ -72,6 +72,8 @@ fn removes_private_data_from_reports() {
     std::fs::write(folder.path().join(FILE), CASE).expect("a file");
     let arguments = [
         "report",
+        "--budget-seconds",
+        "40",
         "it's $HOME `a` \"case\"",
         "--cases-from",
         FILE,

@@ -70,8 +70,10 @@ fn mitigates_and_reports_an_injected_fault() {
     write("bisect.json", build(trial, nights[0], nights[1], None));
     write("commits/bisect.json", build(trial, "361a3e7", "9f00d11", Some(nights)));
 
-    let (code, text, stderr) =
-        rocrepro(folder.path(), &command(&["report", "--open", "--repeat", "3"]));
+    let (code, text, stderr) = rocrepro(
+        folder.path(),
+        &command(&["report", "--open", "--repeat", "3", "--budget-seconds", "60"]),
+    );
     assert_eq!(code, Some(0), "{stderr}");
     let url = text.lines().find(|line| line.starts_with("https://")).expect("an address");
     assert!(url.len() <= report::issue::LIMIT && url.contains("INJECTED"), "{url}");
@@ -148,7 +150,18 @@ fn rejects_findings_of_another_version() {
     std::fs::create_dir(folder.path().join("out")).unwrap();
     std::fs::write(folder.path().join("out/minimise.json"), "{\"trial\": 1}\n").unwrap();
     let trial = "copies/tensors[bytes=262144,memory=host.pageable,api=memcpy]";
-    let options = ["report", trial, "--device", "emulated", "--fault", "copy.zero", "--out", "out"];
+    let options = [
+        "report",
+        trial,
+        "--budget-seconds",
+        "20",
+        "--device",
+        "emulated",
+        "--fault",
+        "copy.zero",
+        "--out",
+        "out",
+    ];
     let (code, _, stderr) = rocrepro(folder.path(), &options);
     assert_eq!(code, Some(2), "{stderr}");
     assert!(

@@ -186,7 +186,17 @@ fn report_program(folder: &Path) -> (Published, String) {
         .iter()
         .flat_map(|text| shell::split(text).expect("words"))
         .collect();
-    let mut words = vec!["report", "--anyway", "--open", "--repeat", "1", "--out", "found"];
+    let mut words = vec![
+        "report",
+        "--budget-seconds",
+        "1",
+        "--anyway",
+        "--open",
+        "--repeat",
+        "1",
+        "--out",
+        "found",
+    ];
     words.extend(["--rocm", "debian:7.2.4"]);
     words.extend(environment.iter().map(String::as_str));
     let title = texts(Channel::Title).join(", ");

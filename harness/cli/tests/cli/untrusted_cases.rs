@@ -171,6 +171,17 @@ fn confines_writes_of_untrusted_cases() {
     assert!(written(), "a trusted case writes the log");
 }
 
+/// The worker of an untrusted case may make no hard links, so it writes its cache by renaming files.
+#[test]
+fn worker_of_an_untrusted_case_caches_its_kernels() {
+    let cases = folder(&[("case.yaml", WRONG)]);
+    let run = ["run", "--cases-from", text(cases.path()), "--rocm", "debian:7.2.4"];
+    let output = rocrepro(&run);
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(shown.contains("1 failed"), "{shown}");
+    assert!(!shown.contains("is not cached"), "{shown}");
+}
+
 /// A case whose GPU kernel writes wrong numbers, so that `report` finds a failure.
 const WRONG: &str = "\
 title: The result is one more
@@ -204,7 +215,7 @@ fn confines_every_command_that_runs_untrusted_code() {
     let evidence = tempfile::tempdir().expect("a folder");
     let [out, minimal] = ["report", "minimal"].map(|name| evidence.path().join(name));
     let commands: [&[&str]; 6] = [
-        &["report", "wrong/case", "--repeat", "2", "--out", text(&out)],
+        &["report", "wrong/case", "--repeat", "2", "--budget-seconds", "20", "--out", text(&out)],
         &["minimise", "wrong/case", "--out", text(&minimal)],
         &["export", "wrong/case"],
         &["export", "wrong/case", "--verify"],

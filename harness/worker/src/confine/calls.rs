@@ -35,7 +35,6 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_fsync,
     libc::SYS_fdatasync,
     libc::SYS_ftruncate,
-    libc::SYS_truncate,
     libc::SYS_fadvise64,
     libc::SYS_copy_file_range,
     libc::SYS_sendfile,

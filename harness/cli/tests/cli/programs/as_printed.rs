@@ -41,8 +41,18 @@ impl Printed {
             "\n```",
         );
         let commands = commands.lines().map(str::to_owned).collect();
-        let file = between(&report, "<details><summary><code>", "</code></summary>").to_owned();
-        let block = between(&report, &format!("<code>{file}</code></summary>\n\n```"), "\n```\n");
+        // A long program is folded, and a short one is not.
+        let (file, block) = match report.split_once("<details><summary><code>") {
+            Some((_, rest)) => (between(rest, "", "</code>"), between(rest, "\n\n```", "\n```\n")),
+            None => {
+                let before = report.split_once("`:\n\n```").expect("a program").0;
+                (
+                    before.rsplit('`').next().unwrap_or_default(),
+                    between(&report, "`:\n\n```", "\n```\n"),
+                )
+            }
+        };
+        let (file, block) = (file.to_owned(), block.to_owned());
         let text = block.split_once('\n').expect("a language").1.to_owned();
         Printed { report, file, text, commands }
     }
@@ -98,7 +108,7 @@ impl Printed {
 /// Writes the report of a case, and returns the program in it; `None` if the stack has no compiler.
 fn reported(cases: Option<&str>, case: &str, fault: &[&str]) -> Option<Printed> {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut words = vec!["report", case, "--repeat", "1", "--out", "out"];
+    let mut words = vec!["report", case, "--repeat", "1", "--budget-seconds", "1", "--out", "out"];
     if let Some(text) = cases {
         fs::write(folder.path().join("cases.yaml"), text).expect("a case");
         words.extend(["--cases-from", "cases.yaml", "--trust"]);

@@ -43,7 +43,17 @@ fn compile() -> (tempfile::TempDir, Vec<String>) {
 
 /// Runs `report` on one program, and returns what it printed and the page, if it wrote one.
 fn report(folder: &Path, name: &str, more: &[&str]) -> (Output, Option<String>) {
-    let on = ["report", "--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"];
+    let on = [
+        "report",
+        "--budget-seconds",
+        "1",
+        "--rocm",
+        "debian:7.2.4",
+        "--device",
+        "emulated",
+        "--gfx",
+        "gfx1151",
+    ];
     let out = format!("out-{name}");
     // Races of the host do not show in every run.
     let races = ["race_streams", "missing_sync_streams", "read_before_sync"];

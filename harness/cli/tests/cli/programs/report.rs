@@ -182,7 +182,16 @@ fn writes_an_issue_for_a_program_case() {
     let out = folder.path().to_str().expect("text");
     let case = "programs/ctypes-copies[bytes=64]";
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    command.args(["report", case, "--rocm", "debian:7.2.4", "--device", "emulated"]);
+    command.args([
+        "report",
+        case,
+        "--budget-seconds",
+        "1",
+        "--rocm",
+        "debian:7.2.4",
+        "--device",
+        "emulated",
+    ]);
     let output =
         command.args(["--fault", "copy.zero", "--repeat", "2", "--out", out]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
@@ -387,7 +396,12 @@ fn reports_what_earlier_commands_found_about_a_program() {
     }
     // The file of the user's program was not changed.
     assert_eq!(fs::read_to_string(folder.path().join("plain.py")).unwrap(), PLAIN);
-    on_program(folder.path(), &[&["report"], &fault[..]].concat(), "plain.py", 0);
+    on_program(
+        folder.path(),
+        &[&["report", "--budget-seconds", "1"], &fault[..]].concat(),
+        "plain.py",
+        0,
+    );
     let out = folder.path().join("rocrepro-plain");
     let report = fs::read_to_string(out.join("report.md")).unwrap();
     let shorter = fs::read_to_string(out.join("plain.py")).unwrap();
@@ -406,7 +420,12 @@ fn reports_what_earlier_commands_found_about_a_program() {
 
     // The user may have received the folder from another person, so a program with other lines is not run.
     fs::write(out.join("plain.py"), format!("open('seen', 'w')\n{shorter}")).unwrap();
-    let printed = on_program(folder.path(), &[&["report"], &fault[..]].concat(), "plain.py", 0);
+    let printed = on_program(
+        folder.path(),
+        &[&["report", "--budget-seconds", "1"], &fault[..]].concat(),
+        "plain.py",
+        0,
+    );
     assert!(printed.contains("the report does not use the shortened program"), "{printed}");
     assert!(!folder.path().join("seen").exists());
     let report = fs::read_to_string(out.join("report.md")).unwrap();
@@ -442,7 +461,7 @@ fn writes_no_issue_for_a_race_of_the_program() {
         assert!(printed.contains(text), "no {text:?}: {printed}");
     }
     assert!(!folder.path().join("rocrepro-race").exists());
-    on_program(folder.path(), &["report", "--anyway"], "race.py", 0);
+    on_program(folder.path(), &["report", "--anyway", "--budget-seconds", "1"], "race.py", 0);
     let report = fs::read_to_string(folder.path().join("rocrepro-race/report.md")).unwrap();
     assert!(
         report.contains("**The most likely cause is the program itself, not ROCm:**"),
