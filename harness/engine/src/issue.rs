@@ -223,7 +223,10 @@ pub fn report(
     let deadline = Instant::now() + options.budget;
     let searches = Searches { options, folder: &folder, deadline, cancel, events };
     let shortened = match shortened {
-        None if is_program => searches.shorter_program(&found)?,
+        // A search for a shorter program needs a failure that occurs in each run.
+        None if is_program && runs.rate.failed == runs.rate.runs => {
+            searches.shorter_program(&found)?
+        }
         shortened => shortened,
     };
     // The issue is about the program that it prints: its runs, its controls and its commands.

@@ -1,5 +1,5 @@
 // hipMemcpyAsync returns hipSuccess.
-// A failing run ended with: FAIL: hipMemcpyAsync(out, src, 4, hipMemcpyHostToDevice, s) returned hipErrorInvalidValue; expected hipSuccess (line 35)
+// A failing run ended with: FAIL: hipMemcpyAsync(out, src, 4, hipMemcpyHostToDevice, s) returned hipErrorInvalidValue; expected hipSuccess (line 36)
 // Upstream: ROCm/ROCm#4614
 // Failed as described in 3 of 3 runs on ROCm 7.2.4 (debian:7.2.4), emulated gfx1151, not a GPU, 2026-11-28.
 // Passed in 3 of 3 runs on ROCm 5.7.1 (debian:5.7.1), emulated gfx1100, not a GPU.
@@ -25,7 +25,8 @@ int main() {
   CHECK(hipStreamCreateWithFlags(&s, hipStreamDefault), hipSuccess);
   unsigned char* out = nullptr;
   CHECK(hipMalloc(&out, 4), hipSuccess);
-  auto* src = static_cast<unsigned char*>(std::aligned_alloc(256, 256));
+  unsigned char* src = nullptr;
+  CHECK(hipHostMalloc(&src, 4, hipHostMallocDefault), hipSuccess);
   CHECK(hipStreamBeginCapture(s, hipStreamCaptureModeGlobal), hipSuccess);
   CHECK(hipMemcpyAsync(out, src, 4, hipMemcpyHostToDevice, s), hipSuccess);
   (void)hipStreamQuery(s);  // answers hipErrorStreamCaptureUnsupported

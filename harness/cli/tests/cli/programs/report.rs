@@ -200,7 +200,7 @@ fn writes_an_issue_for_a_program_case() {
         "INJECTED, do not file",
         "| no fault injected | 0/2 | passes |",
         "\npython3 -u ctypes-copies.py\n```",
-        "below and in the case at the end",
+        "above and in the case at the end",
         "it failed as described in 2 of 2.",
         "Interpreter of the program: Python 3.",
     ] {
