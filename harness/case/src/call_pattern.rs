@@ -21,7 +21,7 @@ pub enum ArgumentPattern {
     Any,
     /// A handle or address that must be the same wherever the name occurs, such as `s`.
     Same(String),
-    /// This value as the log shows it, such as `0` or `hipMemcpyDeviceToHost`.
+    /// The value as the log shows it, such as `0` or `hipMemcpyDeviceToHost`.
     Value(String),
 }
 
@@ -30,7 +30,7 @@ pub enum ArgumentPattern {
 pub enum StatusPattern {
     /// Any status.
     Any,
-    /// This status, such as `hipErrorInvalidValue`.
+    /// The named status, such as `hipErrorInvalidValue`.
     Status(String),
     /// The call did not return, written `-> no return`.
     NoReturn,
@@ -49,7 +49,7 @@ impl FromStr for CallPattern {
         let function = match name {
             "*" => None,
             _ if device::library_function(name).is_some() => Some(name.to_owned()),
-            _ => return Err(format!("`{name}` is no HIP function; `*` stands for any function")),
+            _ => return Err(format!("`{name}` is not a HIP function; use `*` for any function")),
         };
         let arguments = match rest.map(|rest| rest.strip_suffix(')')) {
             None => "",
@@ -66,7 +66,7 @@ impl FromStr for CallPattern {
             }
             Some(status) => {
                 return Err(format!(
-                    "`{status}` is no status: after `->` stands a status such as hipErrorInvalidValue, or `no return`"
+                    "`{status}` is not a status; write one such as hipErrorInvalidValue after `->`, or `no return`"
                 ));
             }
         };
@@ -122,10 +122,10 @@ mod tests {
             assert_eq!(text.parse::<CallPattern>().unwrap().to_string(), text);
         }
         for (text, why) in [
-            ("hipStreamBeginCaptur(s)", "is no HIP function"),
+            ("hipStreamBeginCaptur(s)", "is not a HIP function"),
             ("*", "matches every call"),
             ("hipMalloc(a -> hipSuccess", "no closing parenthesis"),
-            ("hipMalloc -> success", "is no status"),
+            ("hipMalloc -> success", "is not a status"),
         ] {
             assert!(text.parse::<CallPattern>().unwrap_err().contains(why), "{text}");
         }

@@ -476,6 +476,18 @@ fn read_pattern(reader: &mut Reader, node: &Node, what: &str) -> Option<String> 
     Some(text)
 }
 
+fn read_calls(reader: &mut Reader, node: &Node) -> Vec<CallPattern> {
+    match &node.value {
+        yaml::Value::List(items) if !items.is_empty() => {
+            items.iter().filter_map(|item| reader.parsed(item, "a call")).collect()
+        }
+        _ => {
+            reader.mistake(node.at, "`calls` must be a list of at least one call");
+            Vec::new()
+        }
+    }
+}
+
 fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known> {
     let what = "a `known` entry";
     let keys = ["gfx", "rocm", "card", "driver", "on", "signature", "upstream", "about", "calls"];
@@ -492,10 +504,7 @@ fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known
             reader.text(n, "`upstream`").map(str::to_owned)
         }),
         about: fields.get("about").and_then(|n| reader.text(n, "`about`").map(str::to_owned)),
-        calls: fields
-            .get("calls")
-            .map(|n| reader.list(n).iter().filter_map(|n| reader.parsed(n, "a call")).collect())
-            .unwrap_or_default(),
+        calls: fields.get("calls").map(|n| read_calls(reader, n)).unwrap_or_default(),
         card: fields.get("card").and_then(|n| read_pattern(reader, n, "`card`")),
         driver: fields.get("driver").and_then(|n| read_pattern(reader, n, "`driver`")),
         rocm: rocm?,

@@ -271,6 +271,10 @@ fn tail(out: &mut String, plan: &Plan, header: &Header) {
             if let Some(about) = &known.about {
                 fields.push(("about", plain(about)));
             }
+            if !known.calls.is_empty() {
+                let calls = known.calls.iter().map(|call| plain(&call.to_string()));
+                fields.push(("calls", flow_list(calls)));
+            }
             let _ = writeln!(out, "  - {}", flow_map(fields));
         }
     }

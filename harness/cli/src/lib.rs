@@ -37,7 +37,7 @@ pub fn main() -> ExitCode {
         }
         Some(first) if first == LOOK_ARGUMENT => return supervise::look(),
         Some(first) if first == CRASH_ARGUMENT => {
-            return engine::crash::read(std::env::args_os().skip(2));
+            return engine::crash::read(std::env::args_os().skip(2), &|text| report::note(text));
         }
         Some(first) if first == ASK_ARGUMENT => {
             let fails = engine::minimise::ask(std::env::args_os().skip(2));

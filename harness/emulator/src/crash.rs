@@ -185,7 +185,7 @@ impl Reader {
                 libc::_exit(127);
             }
             let mut looks = 0;
-            // If the program ignores SIGCHLD or another thread reaps the process, there is no such child at the end.
+            // If the program ignores SIGCHLD or another thread reaps the process, that child does not exist at the end.
             while child > 0
                 && looks < 2 * LOOKS
                 && libc::waitpid(child, ptr::null_mut(), libc::WNOHANG) == 0

@@ -25,16 +25,16 @@ pub fn watch(start: &mut Start, session: &Session, file: Option<&Path>) {
 }
 
 /// Runs as the process that reads the call stacks of a crash. The arguments are a file and the state of the thread that
-/// crashed. Without a file, the result is printed for people.
-pub fn read(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+/// crashed. Without a file, `print` gets the result as text for people.
+pub fn read(mut arguments: impl Iterator<Item = OsString>, print: &dyn Fn(&str)) -> ExitCode {
     let (file, numbers) = (arguments.next(), arguments.next());
     let numbers = numbers.unwrap_or_default();
-    let done = write(&file.unwrap_or_default(), &numbers.to_string_lossy());
+    let done = write(&file.unwrap_or_default(), &numbers.to_string_lossy(), print);
     // A crash whose stacks cannot be read is reported without them.
     if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn write(file: &OsString, numbers: &str) -> io::Result<()> {
+fn write(file: &OsString, numbers: &str, print: &dyn Fn(&str)) -> io::Result<()> {
     // The limits of `read_crash` forbid files of more than some megabytes, so the file is opened before.
     let opened = match file.is_empty() {
         true => None,
@@ -50,7 +50,8 @@ fn write(file: &OsString, numbers: &str) -> io::Result<()> {
             for line in crash.details().iter().chain(&crash.stack()) {
                 text.push_str(&format!("rocrepro:   {line}\n"));
             }
-            io::stderr().write_all(text.as_bytes())
+            print(text.trim_end());
+            Ok(())
         }
     }
 }

@@ -355,7 +355,7 @@ pub fn report(
         events(IssueEvent::Step("running the program with a log of its HIP calls"));
         let ProgramLog { logs, open_call, text } =
             logs::of_program(&subject, session, &failed, &who, cancel)?;
-        // The cases of the library are the known failures, also for a program that is no case of it.
+        // The known failures are those of the library, also for a program of the user.
         let known = CaseLibrary::load(None)?;
         let known_bugs = known_bugs(&known, &text, session.rocm.as_ref(), session.gfx());
         let logs = common.logs.iter().cloned().chain(logs).collect();

@@ -182,7 +182,7 @@ struct Progress {
     keeps: bool,
     /// Time at which the first change was tried.
     begun: Option<Instant>,
-    /// What is known so far.
+    /// Result of the changes that were tried so far.
     latest: Option<Mitigations>,
     unwritten: Option<Stop>,
 }

@@ -49,7 +49,7 @@ pub use observed::{Ended, Limits, Observed, Reason, Usage};
 pub use pool::{for_each, in_order};
 pub use resource::{Limit, Resource};
 pub use run::run;
-pub use stacks::{Call, Crash, ThreadCalls, look, read_crash};
+pub use stacks::{Call, CrashStacks, ThreadCalls, look, read_crash};
 pub use start::Start;
 pub use suspended::Suspension;
 pub use view::{Laid, Made, View};

@@ -25,7 +25,7 @@ use copies::{CopiedProcess, CopiedThread, Copies, Registers};
 use stopped::Stopped;
 
 pub use copies::Call;
-pub use crash::{Crash, ThreadCalls, read_crash};
+pub use crash::{CrashStacks, ThreadCalls, read_crash};
 pub use looker::look;
 
 /// Maximum number of processes that are examined; a program may have started many.

@@ -108,7 +108,7 @@ pub(super) fn outcome(seen: &ProgramSeen<'_>, signal: i32, phase: &str, done: bo
 
 impl Crash {
     /// Returns the HIP function that the crashed thread had called and that had not returned, for example `hipMemcpy`.
-    /// `None` if there is none, or if HIP had called a function of the program's executable in turn.
+    /// `None` if no call ran, or if HIP had called a function of the program's executable in turn.
     pub fn call(&self) -> Option<&str> {
         let owner = self.thread.owner()?;
         (owner.is_of_rocm() || owner.is_of_a_library()).then(|| self.thread.hip_call()).flatten()

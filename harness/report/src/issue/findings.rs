@@ -196,7 +196,7 @@ pub struct Duplicate {
 pub struct KnownBug {
     /// Name of the case of the library that shows the failure.
     pub case: String,
-    /// Upstream issue, as `owner/repository#number`; `None` if there is none.
+    /// Upstream issue, as `owner/repository#number`; `None` if no issue exists.
     pub upstream: Option<String>,
     /// Description of the failure.
     pub about: String,

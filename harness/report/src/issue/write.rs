@@ -113,7 +113,7 @@ fn with_context(failure: &str, test: &str) -> String {
 }
 
 /// Returns the warnings at the top of the issue, about an injected fault, an unfinished report or an error in the
-/// program itself. Empty if there is none.
+/// program itself. Empty if nothing needs a warning.
 pub(super) fn warnings(findings: &Findings) -> String {
     let mut notes = Vec::new();
     if !findings.planted.is_empty() {

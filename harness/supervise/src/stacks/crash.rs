@@ -19,7 +19,7 @@ const FILE_BYTES: u64 = 16 << 20;
 
 /// Call stacks of a process that a signal is about to end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Crash {
+pub struct CrashStacks {
     /// Id of the process.
     pub pid: i32,
     /// Number of the signal.
@@ -48,7 +48,7 @@ pub struct ThreadCalls {
 ///
 /// # Errors
 /// Fails if the numbers are not of this form, or if this process may not read the memory of the other one.
-pub fn read_crash(numbers: &str) -> io::Result<Crash> {
+pub fn read_crash(numbers: &str) -> io::Result<CrashStacks> {
     let bad = || io::Error::new(io::ErrorKind::InvalidInput, format!("not a crash: `{numbers}`"));
     let numbers: Result<Vec<u64>, _> = numbers.split(' ').map(str::parse).collect();
     let Ok(&[pid, tid, signal, instruction, stack, frame]) = numbers.as_deref() else {
@@ -100,5 +100,10 @@ pub fn read_crash(numbers: &str) -> io::Result<Crash> {
     let at = read.iter().position(|(crashed, _)| *crashed);
     let unread = || io::Error::other(format!("cannot read the memory of process {pid}"));
     let (_, thread) = read.remove(at.ok_or_else(unread)?);
-    Ok(Crash { pid, signal, thread, others: read.into_iter().map(|(_, thread)| thread).collect() })
+    Ok(CrashStacks {
+        pid,
+        signal,
+        thread,
+        others: read.into_iter().map(|(_, thread)| thread).collect(),
+    })
 }

@@ -98,7 +98,7 @@ impl Modules {
         if !self.files.iter().any(|file| file.at.contains(&instruction))
             && let Some(caller) = word(pointer)
         {
-            // The thread called an address at which there is no function. Nothing is on the stack but the address to
+            // The thread called an address without a function. Nothing is on the stack but the address to
             // return to.
             calls.push(instruction);
             (instruction, pointer) = (caller, pointer.wrapping_add(8));
