@@ -385,8 +385,8 @@ impl Made<'_> {
             ran.output()?;
             let record = here.read_file(&records).unwrap_or_default();
             let record = record.lines().filter_map(|line| serde_json::from_str(line).ok());
-            let outcomes = record.map(|record: serde_json::Value| record["outcome"].clone());
-            let outcome = outcomes.filter(|outcome| !outcome.is_null()).last().unwrap_or_default();
+            let mut outcomes = record.map(|record: serde_json::Value| record["outcome"].clone());
+            let outcome = outcomes.rfind(|outcome| !outcome.is_null()).unwrap_or_default();
             let text = |key: &str| outcome[key].as_str().unwrap_or_default().to_owned();
             let has_failed = match text("kind").as_str() {
                 "" | "skip" | "no-verdict" => None,

@@ -30,7 +30,7 @@ impl Page {
         let first = first.take_while(|line| line.starts_with("* "));
         let first = first.map(|line| line.trim_start_matches("* ").to_owned()).collect();
         let steps = ["### Steps to Reproduce", "To run it directly"].iter();
-        let steps = steps.filter_map(|mark| text.split_once(mark)).last();
+        let steps = steps.filter_map(|mark| text.split_once(mark)).next_back();
         let steps = steps.map_or(body, |(_, steps)| steps);
         let commands = block(steps, "sh").unwrap_or_default();
         let case = text.split_once(", for rocrepro</summary>").map_or("", |(_, case)| case);

@@ -481,7 +481,7 @@ fn read_calls(reader: &mut Reader, node: &Node) -> Vec<CallPattern> {
         yaml::Value::List(items) if !items.is_empty() => {
             items.iter().filter_map(|item| reader.parsed(item, "a call")).collect()
         }
-        _ => {
+        yaml::Value::Scalar(_) | yaml::Value::List(_) | yaml::Value::Map(_) => {
             reader.mistake(node.at, "`calls` must be a list of at least one call");
             Vec::new()
         }
