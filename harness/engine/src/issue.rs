@@ -309,12 +309,11 @@ pub fn report(
     let program = match program {
         Some(program) => {
             events(IssueEvent::Step("removing what the printed program does not need"));
-            let releases = PassingReleaseSearch { options: options.session.clone(), named: None };
             let lines = HelperLines {
                 subject: &subject,
                 session,
                 failed: &failed,
-                oracle: &releases.oracle(session, &job, cancel)?,
+                releases: PassingReleaseSearch { options: options.session.clone(), named: None },
                 deadline: searches.end_of_share(2),
                 cancel,
             };

@@ -13,7 +13,10 @@ use supervise::Cancel;
 
 use super::as_printed;
 use crate::{
-    Session, Stop, failing_trial::FailingTrial, passing_release::Oracle, program::PrintedProgram,
+    Session, Stop,
+    failing_trial::FailingTrial,
+    passing_release::{Oracle, PassingReleaseSearch},
+    program::PrintedProgram,
     program::run_printed,
 };
 
@@ -22,8 +25,8 @@ pub(super) struct HelperLines<'s> {
     pub(super) subject: &'s FailingTrial<'s>,
     pub(super) session: &'s Session,
     pub(super) failed: &'s Record,
-    /// Configuration on which the program must still pass.
-    pub(super) oracle: &'s Oracle,
+    /// Search for a configuration on which the program must still pass.
+    pub(super) releases: PassingReleaseSearch,
     pub(super) deadline: Instant,
     pub(super) cancel: &'s Cancel,
 }
@@ -43,12 +46,14 @@ impl HelperLines<'_> {
         };
         let ran = printed.own.as_ref().and_then(|own| own.as_printed.as_ref());
         let fails = matches!(ran, Some(AsPrinted::Ran { fails_alike: true, .. }));
-        let (Some(source), true, false) = (source, fails, matches!(self.oracle, Oracle::None))
-        else {
-            return Ok(printed);
-        };
+        let (Some(source), true) = (source, fails) else { return Ok(printed) };
         let own = own_lines(&printed.text, source);
-        if own.len() == printed.text.lines().count() || !self.passes(&printed, of_case)? {
+        // The search for a passing release runs the trial, so it begins only if a line may be removed.
+        if own.len() == printed.text.lines().count() || printed.text == source {
+            return Ok(printed);
+        }
+        let oracle = self.releases.oracle(self.session, &job, self.cancel)?;
+        if matches!(oracle, Oracle::None) || !self.passes(&oracle, &printed, of_case)? {
             return Ok(printed);
         }
         let (mut best, mut trouble) = (printed.clone(), None);
@@ -61,7 +66,7 @@ impl HelperLines<'_> {
             }
             let candidate = Program { text: text.to_owned(), ..printed.clone() };
             let good = || match self.fails(&candidate, of_case)? {
-                Some(ran) if self.passes(&candidate, of_case)? => Ok(Some(ran)),
+                Some(ran) if self.passes(&oracle, &candidate, of_case)? => Ok(Some(ran)),
                 _ => Ok(None),
             };
             match good() {
@@ -102,12 +107,17 @@ impl HelperLines<'_> {
     }
 
     /// Returns true if a candidate passes where the trial passes.
-    fn passes(&self, candidate: &Program, of_case: &plan::Program) -> Result<bool, Stop> {
+    fn passes(
+        &self,
+        oracle: &Oracle,
+        candidate: &Program,
+        of_case: &plan::Program,
+    ) -> Result<bool, Stop> {
         let Some(own) = &candidate.own else { return Ok(false) };
         let mut job = self.subject.job()?;
         job.lowered.plan.environment.clear();
         job.faults.clear();
-        let session = match self.oracle {
+        let session = match oracle {
             Oracle::Release(session) => session,
             _ => self.session,
         };
