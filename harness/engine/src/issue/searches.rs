@@ -19,6 +19,9 @@ use crate::{
 /// Number of failures without any change before settings are tried.
 const FAILURES: u32 = 5;
 
+/// Longest time for which settings are tried. A trial that takes a second needs about as long for all of them.
+const SETTINGS_LIMIT: Duration = Duration::from_secs(60);
+
 /// The searches of one report. They share the time limit of the report.
 pub(super) struct Searches<'s> {
     pub(super) options: &'s IssueOptions,
@@ -73,7 +76,7 @@ impl Searches<'_> {
         }
     }
 
-    /// Tries settings that may avoid the failure, for the remaining time. `None` if nothing was tried.
+    /// Tries settings that may avoid the failure, for the remaining time but at most a minute. `None` if nothing was tried.
     ///
     /// # Errors
     /// A request to stop.
@@ -82,7 +85,7 @@ impl Searches<'_> {
         subject: &FailingTrial<'_>,
         session: &Session,
     ) -> Result<Option<Mitigations>, Stop> {
-        let budget = self.share(1);
+        let budget = self.share(1).min(SETTINGS_LIMIT);
         if budget.is_zero() || self.has::<Mitigations>() {
             return Ok(None);
         }
