@@ -194,7 +194,7 @@ fn problem(findings: &Findings) -> Vec<Block> {
     let program = overview::program(findings);
     blocks.extend(program.map(|text| Block { name: name(), text, cut: Some(8) }));
     blocks.extend(known::duplicates(findings).map(Block::kept));
-    blocks.extend(overview::what_was_tested(findings).map(Block::kept));
+    blocks.extend(overview::tested_property(findings).map(Block::kept));
     blocks.push(Block::kept(overview::controls(findings)));
     let since = since::versions(findings).map(|text| markdown::folded_section(&text));
     blocks.extend(since.map(|text| Block {

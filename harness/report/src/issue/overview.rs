@@ -93,8 +93,10 @@ fn helps(findings: &Findings) -> String {
     let helped: Vec<_> =
         helped.map(|factor| format!("{} ({} failed)", factor_title(factor), factor.rate)).collect();
     match (helped.as_slice(), found.minimal_set.as_slice()) {
+        ([], []) if found.factors.is_empty() => "unknown: no setting was tried.".to_owned(),
         ([], []) => {
-            format!("none of the {} that were tried.", count(found.factors.len(), "change"))
+            let tried = count(found.factors.len(), "change");
+            format!("none of {tried} that were tried{}.", not_reached(found))
         }
         ([], set) => format!("only together: `{}`.", set.join("`, `")),
         (helped, _) => {
@@ -108,7 +110,7 @@ fn helps(findings: &Findings) -> String {
     }
 }
 
-/// Names the number of changes that a search did not reach.
+/// Returns the number of changes for which a search had no time, as the end of a sentence.
 fn not_reached(found: &Mitigations) -> String {
     let late = found.not_tried.iter().filter(|other| other.why == NotTried::SEARCH_ENDED).count();
     if late == 0 { String::new() } else { format!("; there was no time for {late} others") }
@@ -134,8 +136,8 @@ fn known_as(bug: &KnownBug) -> String {
     )
 }
 
-/// Describes the warnings, the failure and the expected result.
-pub(super) fn what_was_tested(findings: &Findings) -> Option<String> {
+/// Explains what the case tests, folded. `None` if the case does not say why.
+pub(super) fn tested_property(findings: &Findings) -> Option<String> {
     let about = findings.about.as_ref()?.split_whitespace().collect::<Vec<_>>().join(" ");
     let title = sentence(&findings.record.title);
     Some(folded("What was tested, and why", &format!("{title} {}", sentence(&about))))
