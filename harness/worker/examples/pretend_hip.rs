@@ -54,7 +54,8 @@ extern "C" fn hipGetErrorName(status: c_int) -> *const c_char {
 }
 
 /// Reports 1 MiB of memory, all of it free. If `PRETEND_OTHERS` is set, the free memory shrinks by 4096 bytes at each
-/// call, as if another process allocated.
+/// call, as if another process allocated. If `PRETEND_LATE` is set to a number, the 8th call and so many after it report
+/// 4096 bytes less, as if the runtime freed memory late.
 ///
 /// # Safety
 /// `free` and `total` must each point to writable space for one number.
@@ -62,7 +63,14 @@ extern "C" fn hipGetErrorName(status: c_int) -> *const c_char {
 unsafe extern "C" fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> c_int {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     let calls = CALLS.fetch_add(1, Ordering::Relaxed);
-    let taken = if std::env::var_os("PRETEND_OTHERS").is_some() { calls * 4096 } else { 0 };
+    let late = std::env::var("PRETEND_LATE").ok().and_then(|calls| calls.parse().ok());
+    let taken = if std::env::var_os("PRETEND_OTHERS").is_some() {
+        calls * 4096
+    } else if late.is_some_and(|late: usize| calls >= 7 && calls <= 7 + late) {
+        4096
+    } else {
+        0
+    };
     // SAFETY: callers of HIP pass an address for each of the two numbers.
     unsafe {
         free.write((1 << 20) - taken);

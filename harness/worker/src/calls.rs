@@ -236,7 +236,7 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
             | Call::Set { .. }
             | Call::DeviceAttribute { .. }
             | Call::MemGetInfo
-            | Call::TrimPool => return memory::call(machine, &step.call, occurrence),
+            | Call::TrimPool => return memory::call(machine, step, occurrence),
             Call::Compile { .. }
             | Call::Load { .. }
             | Call::Unload { .. }

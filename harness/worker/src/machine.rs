@@ -63,6 +63,8 @@ pub(crate) struct State {
     /// Number of files with buffer contents that were written.
     pub(crate) spooled: u32,
     pub(crate) given: Given,
+    /// Number of free bytes that the first hipMemGetInfo of the plan returned.
+    pub(crate) free_at_first: Option<usize>,
 }
 
 impl<'a> Machine<'a> {

@@ -1,12 +1,13 @@
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc},
     ffi::{c_int, c_void},
-    ptr,
+    ptr, thread,
+    time::{Duration, Instant},
 };
 
 use hip_sys::{Extent, MEM_ATTACH_GLOBAL, Memcpy3dParams, MemcpyKind, PitchedPtr};
 use plan::{
-    Box3d, Buffer, Call, CopyApi, DeviceAttribute, GUARD_BYTE, Memory, POISON_BYTE, Place,
+    Box3d, Buffer, Call, CopyApi, DeviceAttribute, GUARD_BYTE, Memory, POISON_BYTE, Place, Step,
     fill_stamp, pattern, small_numbers,
 };
 
@@ -36,9 +37,9 @@ pub(crate) fn direction(to: Memory, from: Memory) -> MemcpyKind {
 }
 
 /// Executes a call that allocates, frees, copies or sets memory.
-pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Result<Answer, Broken> {
+pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Result<Answer, Broken> {
     let hip = &machine.libraries.hip;
-    match call {
+    match &step.call {
         Call::Alloc { buffer, stream } => allocate(machine, buffer, stream),
         Call::Free { buffer, stream } => free(machine, buffer, stream),
         Call::FreeAddress { address } => {
@@ -154,14 +155,7 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
             let code = unsafe { hip.hipDeviceGetAttribute(&mut value, attribute, device) }?;
             Ok(Answer::hip(code).with((code == 0).then(|| value.to_string())))
         }
-        Call::MemGetInfo => {
-            let (mut free, mut total) = (0, 0);
-            // SAFETY: the results go to separate variables.
-            let code = unsafe { hip.hipMemGetInfo(&mut free, &mut total) }?;
-            let text =
-                if free > total { "more than the total".to_owned() } else { free.to_string() };
-            Ok(Answer::hip(code).with((code == 0).then_some(text)))
-        }
+        Call::MemGetInfo => free_bytes(machine, step.gives.is_some()),
         Call::TrimPool => {
             let mut pool = ptr::null_mut();
             // SAFETY: the result goes to a separate variable, and the pool is used only if the call succeeded.
@@ -174,6 +168,33 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
             Ok(Answer::hip(code))
         }
         other => Err(Broken(format!("{other:?} is not about memory"))),
+    }
+}
+
+/// Time for which freed memory may stay missing from the free memory that hipMemGetInfo reports, and the time between two
+/// queries. The HIP runtime frees memory of finished work, such as the arguments of a graph's kernels, on a thread of
+/// its own.
+const RETURN_TIME: Duration = Duration::from_secs(1);
+const BETWEEN_QUERIES: Duration = Duration::from_millis(10);
+
+/// Queries the free device memory. If the amount is compared with that of the first query and is less, the query is
+/// repeated for at most [`RETURN_TIME`].
+fn free_bytes(machine: &Machine<'_>, compared: bool) -> Result<Answer, Broken> {
+    let until = Instant::now() + RETURN_TIME;
+    loop {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the results go to separate variables.
+        let code = unsafe { machine.libraries.hip.hipMemGetInfo(&mut free, &mut total) }?;
+        if code != 0 {
+            return Ok(Answer::hip(code));
+        }
+        let first = *machine.state().free_at_first.get_or_insert(free);
+        if !compared || free >= first || Instant::now() >= until {
+            let text =
+                if free > total { "more than the total".to_owned() } else { free.to_string() };
+            return Ok(Answer::hip(code).with(Some(text)));
+        }
+        thread::sleep(BETWEEN_QUERIES);
     }
 }
 

@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         abort_ends_the_process_after_begin,
         only_wrong_or_unknown_bytes_are_kept,
         free_memory_is_measured_before_a_plan_that_counts_it,
+        memory_that_comes_back_late_is_waited_for,
         closed_input_ends_the_worker,
         library_output_is_not_among_the_events,
     ];
@@ -379,6 +380,32 @@ fn free_memory_is_measured_before_a_plan_that_counts_it() -> Result<(), Failed> 
     let moving = at_rest(&counts, true)?;
     assert!(moving.len() == 1 && moving[0].is_sorted_by(|a, b| a > b), "{moving:?}");
     assert_eq!(at_rest(&json!({}), true)?, [[0; 0]; 0]);
+    Ok(())
+}
+
+fn memory_that_comes_back_late_is_waited_for() -> Result<(), Failed> {
+    let stack = Stack::new()?;
+    let last = |late: &str, gives: Option<&str>| -> Result<Option<String>, Failed> {
+        let mut command = worker(stack.0.path());
+        command.env("PRETEND_LATE", late);
+        let mut second = json!({"id": 2, "call": "mem_get_info"});
+        if let Some(word) = gives {
+            second["gives"] = json!([["*", [word]]]);
+        }
+        let plan = json!({"body": [{"id": 1, "call": "mem_get_info"}, second]});
+        let events = events(&talk(command, &order(&plan, stack.spool(), &[]))?)?;
+        let value_of = |event: &Event| match event {
+            Event::End { value, .. } => value.clone(),
+            _ => None,
+        };
+        Ok(events.iter().filter_map(value_of).next_back())
+    };
+    let whole = (1 << 20).to_string();
+    let less = ((1 << 20) - 4096).to_string();
+    assert_eq!(last("5", Some("returned"))?, Some(whole.clone()));
+    assert_eq!(last("5", Some("unchanged"))?, Some(whole));
+    assert_eq!(last("5", None)?, Some(less.clone()), "nothing is compared");
+    assert_eq!(last("1000000", Some("returned"))?, Some(less), "it never comes back");
     Ok(())
 }
 

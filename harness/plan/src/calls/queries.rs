@@ -18,7 +18,8 @@ family! { queries
     MemGetInfo
         verb: value mem_info
             "return the free device memory; `gives: returned` fails if less is free than at the trial's first \
-             `mem_info`, `gives: unchanged` if more or less is; both fail if more than the total is free";
+             `mem_info`, and still less after a second, `gives: unchanged` if more or less is; both fail if more than \
+             the total is free";
         makes: ["hipMemGetInfo"];
         in_capture: Now; by_hand: []; gives: Number(&[FirstValueCheck::Returned, FirstValueCheck::Unchanged]); effect: nothing;
         words: ("query of the free memory"); cpp: Memory;
