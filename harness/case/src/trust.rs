@@ -18,7 +18,8 @@ use crate::{
 
 /// Environment variables that an untrusted case may set. They change how HIP, HSA and the libraries work, and none of
 /// them names a file, a library or a program. Sources: AMD's documentation of environment variables, and
-/// `cases/mitigations.toml`.
+/// `cases/mitigations.toml`. The worker has these variables from its start, before it confines itself. So the list must
+/// not contain a variable that the dynamic loader or the C library reads.
 const VARIABLES: &[&str] = &[
     "AMD_DIRECT_DISPATCH",
     "AMD_OPT_FLUSH",

@@ -23,7 +23,7 @@ use rustix::process::{
 const ASKED: ABI = ABI::V6;
 
 /// Number of threads that are allowed in addition to those that exist. The worker starts fewer, but Linux counts the
-/// threads of all programs of the user.
+/// threads of all programs of the user. Linux does not apply the limit to root.
 const THREADS: u64 = 1024;
 
 /// Nice value of the worker; see `sched(7)`.
@@ -128,7 +128,8 @@ fn close_inherited(pipe: RawFd) {
 }
 
 /// Gives this process the least share of processors. Otherwise a case with a thousand busy threads would leave the
-/// command, which ends the case, no time.
+/// command, which ends the case, no time. Where Linux groups processes by session (autogroup), the value counts only
+/// within the session.
 fn yield_to_the_command() {
     // A process may always lower its own priority.
     let _ = setpriority_process(None, LOWEST_PRIORITY);

@@ -1,8 +1,12 @@
 //! Restricts the worker of an untrusted case to a list of system calls.
 //!
 //! The list contains the calls that were observed when every built-in case was traced, and similar calls for memory,
-//! threads, time, waiting, and files that Landlock has allowed to open. None of them has an effect outside of the
-//! process. Other calls fail with EPERM.
+//! threads, time, waiting, and files that Landlock has allowed to open. None of them changes a file outside of the
+//! worker's folders or controls another process. Some have side effects: they lock readable files, remove their pages
+//! from memory (`fadvise64`), or let an automounter look for a path.
+//!
+//! Other calls fail with EPERM, `clone3` fails with ENOSYS, and a call by the 32-bit interface kills the worker. Linux
+//! answers the calls 335 (uretprobe) and 336 (uprobe) before any filter.
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Is, SeccompCondition,
