@@ -155,6 +155,14 @@ fn freeze_limits() {
             let most = tasks.saturating_add(THREADS);
             limit = Some(limit.map_or(most, |limit| limit.min(most)));
         }
+        // With a limit of one byte, Linux writes no core file and does not start the program in `core_pattern` either;
+        // with a limit of 0, it starts that program.
+        if resource == Resource::Core && limit == Some(0) {
+            let one = Some(1);
+            if setrlimit(resource, Rlimit { current: one, maximum: one }).is_ok() {
+                continue;
+            }
+        }
         let _ = setrlimit(resource, Rlimit { current: limit, maximum: limit });
     }
 }

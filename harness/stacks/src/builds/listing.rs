@@ -169,10 +169,13 @@ fn escaped(path: &str) -> String {
     utf8_percent_encode(path, PATH).to_string()
 }
 
-/// Resolves a link on the page whose address is `base` to an absolute address.
+/// Resolves a link on the page whose address is `base` to an absolute address. On a page that came over HTTPS, plain HTTP
+/// becomes HTTPS, so that nobody between can replace what the link leads to.
 fn joined(base: &str, link: &str) -> String {
     let site = base.find("://").and_then(|at| Some(at + 3 + base[at + 3..].find('/')?));
-    if link.contains("://") {
+    if let Some(plain) = link.strip_prefix("http://").filter(|_| base.starts_with("https:")) {
+        format!("https://{plain}")
+    } else if link.contains("://") {
         link.to_owned()
     } else if let Some(path) = link.strip_prefix('/') {
         format!("{}/{path}", &base[..site.unwrap_or(base.len())])
@@ -200,6 +203,8 @@ mod tests {
         check("../../a.whl", "http://h:1/v2/a.whl");
         check("/x/a.whl", "http://h:1/x/a.whl");
         check("https://other/a.whl", "https://other/a.whl");
+        check("http://other/a.whl", "http://other/a.whl");
+        assert_eq!(joined("https://h/x/", "http://other/a.whl"), "https://other/a.whl");
     }
 
     #[test]
