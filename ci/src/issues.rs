@@ -159,7 +159,6 @@ impl Made<'_> {
         self.form(&page, &mut wrong);
         self.printed_program(&page, &mut wrong)?;
         self.trial(&page, &mut wrong)?;
-        self.lines(&page, &mut wrong);
         self.libraries(&page, &mut wrong)?;
         Ok(wrong)
     }
@@ -252,7 +251,7 @@ impl Made<'_> {
             wrong.push("no command repeats the trial".to_owned());
             return Ok(());
         }
-        let signature = page.quoted("(signature `", "`)").unwrap_or_default();
+        let signature = page.quoted("Signature: `", "`.").unwrap_or_default();
         let rate = page.item("Fails").and_then(|item| between(item, "in ", " "));
         let always = rate.and_then(|rate| rate.split_once('/')).is_some_and(|(a, b)| a == b);
         let ran = self.repeated(again, if always { 2 } else { TRIES })?;
@@ -282,28 +281,6 @@ impl Made<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Tests that each line number of the case is that of a line with the named call or check.
-    fn lines(&self, page: &Page, wrong: &mut Vec<String>) {
-        // The last line of an exported program's output has a line number of the program.
-        if !page.text.contains("line numbers refer to the case") {
-            return;
-        }
-        let lines: Vec<&str> = page.case.lines().collect();
-        let outside: Vec<&str> = page.text.split("```").step_by(2).collect();
-        for text in outside {
-            let parts: Vec<&str> = text.split(" (line ").collect();
-            for pair in parts.windows(2) {
-                let (before, after) = (pair[0], pair[1]);
-                let name = before.rsplit([' ', '\n', '`']).next().unwrap_or_default();
-                let number = after.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
-                let line = number.parse::<usize>().ok().and_then(|n| lines.get(n.wrapping_sub(1)));
-                if !line.is_some_and(|line| line.contains(name)) {
-                    wrong.push(format!("line {number} of the case has no `{name}`: {line:?}"));
-                }
-            }
-        }
     }
 
     /// Compares the stated build ids with those of the files of the stack.

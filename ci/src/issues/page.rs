@@ -12,8 +12,6 @@ pub(super) struct Page {
     pub(super) commands: Vec<String>,
     /// Command that repeats the trial with rocrepro.
     pub(super) again: String,
-    /// Text of the case, in which line numbers are counted.
-    pub(super) case: String,
     /// Rows of the table of controls: description, failures, runs.
     pub(super) controls: Vec<(String, u32, u32)>,
     /// Names and build ids of the libraries.
@@ -24,7 +22,8 @@ pub(super) struct Page {
 impl Page {
     pub(super) fn read(text: &str) -> Page {
         let title = between(text, "<!-- title: ", " -->").unwrap_or_default().to_owned();
-        let body = text.split_once("### ").map_or("", |(_, body)| body);
+        // A comment for a known issue has no headings.
+        let body = text.split_once("-->\n\n").map_or("", |(_, body)| body);
         let problem = body.split("\n### ").next().unwrap_or_default();
         let first = problem.lines().skip_while(|line| !line.starts_with("* "));
         let first = first.take_while(|line| line.starts_with("* "));
@@ -42,7 +41,6 @@ impl Page {
             program: program(text),
             commands: commands.lines().map(str::to_owned).collect(),
             again: again.split("   # ").next().unwrap_or_default().to_owned(),
-            case: block(case, "yaml").unwrap_or_default(),
             controls: rows(text).filter_map(|row| control(&row)).collect(),
             libraries: rows(text).filter_map(|row| library(&row)).collect(),
             text: text.to_owned(),

@@ -33,8 +33,13 @@ use supervise::Cancel;
 
 pub use self::error::IssueError;
 use self::{
-    controls::Controls, draft::Draft, helper_lines::HelperLines, known_bug::known_bugs,
-    logs::ProgramLog, minimal_case::MinimalCase, searches::Searches,
+    controls::Controls,
+    draft::Draft,
+    helper_lines::HelperLines,
+    known_bug::{known_bugs, own_known_bug},
+    logs::ProgramLog,
+    minimal_case::MinimalCase,
+    searches::Searches,
     shorter_program::ShorterProgram,
 };
 use crate::{
@@ -186,9 +191,13 @@ pub fn report(
         Some(_) => String::new(),
         None => subject.library.text(&subject.selected.case.id).to_owned(),
     };
-    let duplicates_of = |failed: &Record, plan: &plan::Plan| {
-        duplicates(library, &found, failed, if is_program { &[] } else { &plan.libraries })
+    // Signatures of programs name their own checks and phases, so equal ones of two programs say nothing.
+    let duplicates_of = |failed: &Record, plan: &plan::Plan| match is_program {
+        true => Vec::new(),
+        false => duplicates(library, &found, failed, &plan.libraries),
     };
+    // A shorter program still has the failure that is known, although its trial is not the one of the case.
+    let own_known_bug: Vec<_> = own_known_bug(&found, &failed).into_iter().collect();
     let is_of_the_user = found.command.is_some() || options.session.cases_from.is_some();
     {
         // A complete report is there from the first failing run on, and further steps improve it.
@@ -213,6 +222,7 @@ pub fn report(
             case: text_of(&found),
             variables: variables(session, &plan.environment),
             duplicates: duplicates_of(&failed, plan),
+            known_bugs: own_known_bug.clone(),
             unfinished: Some("the other runs"),
             ..draft.findings(environment, &who)
         };
@@ -332,6 +342,7 @@ pub fn report(
         case: text_of(&subject),
         variables: variables(session, &plan.environment),
         duplicates: duplicates_of(&failed, plan),
+        known_bugs: own_known_bug,
         ..draft.findings(environment, &who)
     };
     // From here on, the folder contains a complete report at every moment, and further steps improve it.
@@ -352,13 +363,19 @@ pub fn report(
     let common = Findings { controls, not_judged, ..runs_alone };
     if is_program {
         events(IssueEvent::Step("running the program with a log of its HIP calls"));
-        let ProgramLog { logs, open_call, text } =
+        let ProgramLog { logs, open_call, refused_call, text } =
             logs::of_program(&subject, session, &failed, &who, cancel)?;
         // The known failures are those of the library, also for a program of the user.
         let known = CaseLibrary::load(None)?;
-        let known_bugs = known_bugs(&known, &text, session.rocm.as_ref(), session.gfx());
+        let by_calls = known_bugs(&known, &text, session.rocm.as_ref(), session.gfx());
+        let mut all = common.known_bugs.clone();
+        all.extend(
+            by_calls
+                .into_iter()
+                .filter(|bug| common.known_bugs.iter().all(|other| other.upstream != bug.upstream)),
+        );
         let logs = common.logs.iter().cloned().chain(logs).collect();
-        let findings = Findings { logs, open_call, known_bugs, ..common };
+        let findings = Findings { logs, open_call, refused_call, known_bugs: all, ..common };
         return draft.write(with_mitigations(findings)?, &who);
     }
     unfinished(&common, "a stand-alone program")?;
@@ -463,15 +480,16 @@ fn duplicates(
     for case in library.cases() {
         let same_libraries = case.needs.libraries == libraries;
         for known in &case.known {
-            let own = case.id == subject.selected.case.id;
+            if case.id == subject.selected.case.id {
+                continue;
+            }
             let version = failed.stack.rocm.as_ref();
             let here = version.is_some_and(|version| known.rocm.contains(version));
             // An entry that accepts every failure of one kind need not be about this failure.
             let vague = known.signature.split(':').nth(1).is_none_or(|part| part == "*");
             if !here
                 || vague
-                || (own && !known.on.matches(&subject.selected.trial))
-                || (!own && !same_libraries)
+                || !same_libraries
                 || !signature_fits(&known.signature, &failed.outcome.signature)
             {
                 continue;

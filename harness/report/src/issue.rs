@@ -5,6 +5,7 @@
 
 mod address;
 mod environment;
+mod filing;
 mod findings;
 mod form;
 mod given_values;
@@ -21,11 +22,13 @@ mod quoted;
 mod redact;
 mod since;
 mod summary;
+mod title;
 mod variables;
 mod write;
 
 pub use address::{LIMIT, Link};
 pub use environment::{Driver, Environment, NotRead, StackFound, Variable, is_gpu_line};
+pub use filing::Filing;
 pub use findings::{
     AsPrinted, Control, Duplicate, Findings, KnownBug, Log, Mistake, NotJudged, Own, Program,
 };
@@ -44,6 +47,9 @@ use form::{Content, Field};
 /// Text that GitHub shows for an empty field.
 const NO_RESPONSE: &str = "_No response_";
 
+/// Number of lines of the kernel log that an issue shows. Earlier ones are often about attempts to shorten the program.
+const KERNEL_LINES: usize = 3;
+
 /// An issue that is ready to be filed.
 #[derive(Clone, Debug)]
 pub struct Issue {
@@ -53,8 +59,8 @@ pub struct Issue {
     pub repository: &'static str,
     /// Title, including the form's prefix.
     pub title: String,
-    /// True if nothing shows yet that ROCm caused the failure. A draft must not be filed.
-    pub is_draft: bool,
+    /// Where the text is to be filed, if anywhere.
+    pub filing: Filing,
     sections: Vec<(Field, Vec<Block>)>,
 }
 
@@ -80,27 +86,29 @@ impl Issue {
     /// caused the failure.
     pub fn new(findings: &Findings, form: Option<Form>) -> Issue {
         // The title is plain text, so it is written before the findings are escaped for Markdown.
-        let title = write::title(findings);
+        let title = title::title(findings);
         let findings = &quoted::in_markdown(findings);
         let home = match program::own(findings) {
             Some(_) => program::home(&findings.record),
             None => home(&findings.record, &findings.libraries),
         };
+        let filing = filing::filing(findings, form);
         let form = form.unwrap_or(home.form);
         let repository = form.repository().unwrap_or(home.repository);
         let section = |field: &Field| {
             let blocks = blocks(findings, &home, form, field.content);
             (*field, blocks)
         };
-        let is_draft = program::is_draft(findings);
-        let prefix = if is_draft { "Not an issue yet: " } else { form.title_prefix() };
-        Issue {
-            form,
-            repository,
-            title: format!("{prefix}{title}"),
-            is_draft,
-            sections: form.fields().iter().map(section).collect(),
-        }
+        let prefix = match filing {
+            Filing::Draft => "Not an issue yet: ",
+            Filing::New => form.title_prefix(),
+            Filing::Comment { .. } => "",
+        };
+        let sections = match filing {
+            Filing::Comment { .. } => vec![(filing::COMMENT, comment(findings))],
+            Filing::New | Filing::Draft => form.fields().iter().map(section).collect(),
+        };
+        Issue { form, repository, title: format!("{prefix}{title}"), filing, sections }
     }
 
     /// Renders the issue as Markdown, in the way in which GitHub renders the form.
@@ -112,6 +120,9 @@ impl Issue {
 }
 
 fn section(field: &Field, blocks: &[Block]) -> String {
+    if field.heading.is_empty() {
+        return body(blocks);
+    }
     format!("### {}\n\n{}", field.heading, body(blocks))
 }
 
@@ -147,7 +158,7 @@ fn blocks(findings: &Findings, home: &Home, form: Form, content: Content) -> Vec
             let mut blocks = evidence(findings);
             blocks.extend(about_the_run(findings, home));
             blocks.extend(logs(findings));
-            blocks.push(machine(findings));
+            blocks.extend(machine(findings));
             blocks.extend(case(findings));
             blocks.push(Block::kept(write::colophon(findings)));
             blocks
@@ -182,12 +193,24 @@ fn blocks(findings: &Findings, home: &Home, form: Form, content: Content) -> Vec
     }
 }
 
+/// Returns the text of a comment for a known issue. It has no fields of a form, because the issue has them.
+fn comment(findings: &Findings) -> Vec<Block> {
+    let mut blocks = problem(findings);
+    blocks.extend(steps(findings));
+    blocks.extend(evidence(findings));
+    blocks.push(Block::kept(write::builds_and_environment(findings)));
+    blocks.extend(logs(findings));
+    blocks.extend(machine(findings));
+    blocks.extend(case(findings));
+    blocks.push(Block::kept(write::colophon(findings)));
+    blocks
+}
+
 fn problem(findings: &Findings) -> Vec<Block> {
     let mut blocks = vec![
         Block::kept(write::warnings(findings)),
         Block::kept(overview::overview(findings)),
         Block::kept(write::notice(findings)),
-        Block::kept(write::problem(findings)),
         Block::kept(write::expected_and_actual(findings)),
     ];
     let name = || findings.program.as_ref().map_or("program", |p| p.file.as_str()).to_owned();
@@ -220,13 +243,16 @@ fn evidence(findings: &Findings) -> Vec<Block> {
 }
 
 fn about_the_run(findings: &Findings, home: &Home) -> Vec<Block> {
-    vec![Block::kept(write::repository_and_builds(findings, home))]
+    [write::repository(findings, home), write::builds_and_environment(findings)]
+        .map(Block::kept)
+        .into()
 }
 
 fn logs(findings: &Findings) -> Vec<Block> {
     let logs = findings.logs.iter().map(|log| (log.title.clone(), log.text.clone()));
-    let kernel = findings.kernel_log.join("\n");
-    let title = "Kernel log of the runs, including the attempts to shorten the program".to_owned();
+    let last = findings.kernel_log.len().saturating_sub(KERNEL_LINES);
+    let kernel = findings.kernel_log[last..].join("\n");
+    let title = "The last lines that Linux logged about the runs".to_owned();
     let kernel = (!kernel.is_empty()).then_some((title, kernel));
     let block = |(title, text): (String, String)| {
         // A short log is probably a replay command of a library, which is worth more than a long log.
@@ -238,13 +264,17 @@ fn logs(findings: &Findings) -> Vec<Block> {
 
 fn case(findings: &Findings) -> Option<Block> {
     let cut = if findings.program.is_some() { 3 } else { 8 };
-    // A trial that runs a command has no case file.
-    let there = !findings.case.is_empty();
+    // A trial that runs a command has no case file, and the case of a printed program contains only that once more.
+    let is_printed = program::own(findings).is_some_and(|own| own.in_case && own.text_is_whole);
+    let there = !findings.case.is_empty() && !is_printed;
     there.then(|| Block { name: "case".to_owned(), text: write::case(findings), cut: Some(cut) })
 }
 
-fn machine(findings: &Findings) -> Block {
-    Block { name: "machine".to_owned(), text: write::environment(findings), cut: Some(2) }
+/// Describes the machine. Its driver and GPUs have no part in a failure on the emulated device.
+fn machine(findings: &Findings) -> Option<Block> {
+    let block =
+        || Block { name: "machine".to_owned(), text: write::environment(findings), cut: Some(2) };
+    (!findings.record.device.emulated).then(block)
 }
 
 fn versions(findings: &Findings, content: Content) -> Vec<Block> {

@@ -15,7 +15,7 @@ pub fn must_hold(failure: &Outcome) -> String {
         Kind::WrongData => bytes(part(1), &summary),
         Kind::ApiError => answer(part(1), part(0) == "unexpected-value", &summary),
         Kind::CompileError => format!("{} compiles", part(1)),
-        Kind::Crash | Kind::LibraryExit => format!("The process survives {call}"),
+        Kind::Crash | Kind::LibraryExit => format!("{call} returns, and the process goes on"),
         Kind::MemoryFault => format!("{} stays inside its buffers", parts[1..].join(":")),
         Kind::Hang => format!("{call} returns"),
         Kind::TeardownCrash => "The process exits normally".to_owned(),
@@ -102,7 +102,7 @@ mod tests {
             Kind::Crash,
             "crash:hipGraphInstantiate",
             "",
-            &format!("The process survives {call}"),
+            &format!("{call} returns, and the process goes on"),
         );
         check(Kind::Hang, "hang:hipGraphInstantiate", "", &format!("{call} returns"));
     }

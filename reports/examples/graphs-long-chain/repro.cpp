@@ -1,4 +1,4 @@
-// The process survives hipGraphInstantiate.
+// hipGraphInstantiate returns, and the process goes on.
 // Failure: the process was killed by SIGSEGV in hipGraphInstantiate.
 // Upstream: ROCm/ROCm#6602, pytorch/pytorch#155720
 // Failed as described in 3 of 3 runs on ROCm 7.2.4 (debian:7.2.4), emulated gfx1151, not a GPU, 2026-11-28.

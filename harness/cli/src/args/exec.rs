@@ -77,7 +77,7 @@ pub(crate) struct Reporting {
     #[command(flatten)]
     pub(crate) judged: Judged,
 
-    /// Write the issue even if the program itself may be the cause, not ROCm
+    /// Write an issue even if the program itself may be the cause, not ROCm, or if the failure is known
     #[arg(long, requires = "report")]
     pub(crate) anyway: bool,
 

@@ -46,7 +46,7 @@ pub(crate) struct Report {
     #[arg(long)]
     pub(crate) open: bool,
 
-    /// Write the issue even if the program or a kernel of the case may be the cause, not ROCm
+    /// Write an issue even if the program or a kernel of the case may be the cause, not ROCm, or if the failure is known
     #[arg(long)]
     pub(crate) anyway: bool,
 

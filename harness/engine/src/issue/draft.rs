@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use judge::Kind;
+use case::{Expectation, ExpectationKind};
+use judge::{Kind, signature_fits};
 use report::{
     Record,
     evidence::{RECORDS_FILE, REPORT_FILE},
@@ -59,6 +60,7 @@ impl Draft<'_> {
         Findings {
             planted: self.subject.faults.iter().map(ToString::to_string).collect(),
             about: self.subject.selected.case.about.clone(),
+            sources: sources(self.subject, self.failed),
             mistake: None,
             anyway: self.anyway,
             is_of_the_user: self.is_of_the_user,
@@ -83,6 +85,7 @@ impl Draft<'_> {
             libraries: Vec::new(),
             duplicates: Vec::new(),
             known_bugs: Vec::new(),
+            refused_call: None,
             again: redact(&self.again, who),
             record: redacted(self.failed.clone(), who),
         }
@@ -104,6 +107,26 @@ impl Draft<'_> {
         evidence::write_text(self.folder, REPORT_FILE, &issue.page())?;
         Ok(summary(self.folder, &findings, &issue, self.open))
     }
+}
+
+/// Describes what says that the trial should behave as its case expects: one sentence for each source.
+fn sources(subject: &FailingTrial<'_>, failed: &Record) -> Vec<String> {
+    let (case, trial) = (&subject.selected.case, &subject.selected.trial);
+    let is_about = |entry: &Expectation| {
+        let signature = entry.signature.as_ref();
+        entry.on.matches(trial)
+            && signature.is_none_or(|known| signature_fits(known, &failed.outcome.signature))
+    };
+    let sentence = |entry: Expectation| match (entry.kind, entry.date) {
+        (ExpectationKind::Documented, _) => format!("Source: {}", entry.source),
+        (ExpectationKind::Cuda, Some(date)) => format!("Measured on {date}: {}", entry.source),
+        (ExpectationKind::Cuda, None) => format!("Measured: {}", entry.source),
+        (ExpectationKind::ReleasesDiffer, _) => {
+            format!("Releases of ROCm differ: {}", entry.source)
+        }
+        (ExpectationKind::Difference, _) => format!("No document says so: {}", entry.source),
+    };
+    case.expectations().into_iter().filter(|entry| is_about(entry)).map(sentence).collect()
 }
 
 /// Returns the last lines of a failing run's standard error.

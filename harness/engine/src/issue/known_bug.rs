@@ -4,10 +4,33 @@ use std::collections::HashMap;
 
 use ::case::{ArgumentPattern, CallPattern, StatusPattern};
 use export::{LoggedCall, logged_calls};
+use judge::VerdictKind;
 use plan::Version;
-use report::issue::KnownBug;
+use report::{Record, issue::KnownBug};
 
-use crate::CaseLibrary;
+use crate::{CaseLibrary, failing_trial::FailingTrial};
+
+/// Returns the known failure that a `known` entry of the trial's own case describes, if the record has that failure.
+pub(super) fn own_known_bug(subject: &FailingTrial<'_>, failed: &Record) -> Option<KnownBug> {
+    let (case, trial) = (&subject.selected.case, &subject.selected.trial);
+    let verdict = failed.verdict.known.as_ref().filter(|known| !known.is_of_a_file())?;
+    let is_known = failed.verdict.kind == VerdictKind::Known && failed.faults.is_empty();
+    let about = |known: &&::case::Known| {
+        known.signature == verdict.signature
+            && known.rocm == verdict.rocm
+            && known.on.matches(trial)
+            && known.upstream == verdict.upstream
+    };
+    let entry = case.known.iter().find(about);
+    is_known.then(|| KnownBug {
+        case: case.id.clone(),
+        // The upstream issues of the case as a whole may be about another failure.
+        upstream: verdict.upstream.clone(),
+        rocm: verdict.rocm.to_string(),
+        about: entry.and_then(|known| known.about.clone()).unwrap_or_default(),
+        calls: Vec::new(),
+    })
+}
 
 /// Returns the known failures whose calls occur in a log of HIP calls, in their order and on the same objects. Only
 /// failures that are expected on this release and architecture count.
@@ -35,6 +58,7 @@ pub(super) fn known_bugs(
             found.push(KnownBug {
                 case: case.id.clone(),
                 upstream,
+                rocm: known.rocm.to_string(),
                 about: known.about.clone().unwrap_or_else(|| case.title.clone()),
                 calls: places.into_iter().map(|at| shown(&calls[at])).collect(),
             });

@@ -6,6 +6,7 @@ use std::{
     path::Path,
 };
 
+use ::export::LoggedCall;
 use judge::{Kind, api, may_be_same};
 use plan::{Library, Plan};
 use report::{
@@ -22,9 +23,9 @@ use crate::{
 };
 
 /// Number of lines of the runtime's log that are reported, from the failing call on.
-const LINES: usize = 80;
+const LINES: usize = 40;
 /// Number of log lines about earlier calls that are reported, because they often lead to the failure.
-const BEFORE: usize = 60;
+const BEFORE: usize = 16;
 
 /// Returns the end of the program's log, or, without a log, the logs of one more run of the trial.
 pub(super) fn logs(
@@ -85,6 +86,8 @@ pub(super) struct ProgramLog {
     pub(super) logs: Vec<Log>,
     /// The HIP call that had not returned when the program ended.
     pub(super) open_call: Option<String>,
+    /// The last HIP call that returned an error.
+    pub(super) refused_call: Option<String>,
     /// Text of the complete log.
     pub(super) text: String,
 }
@@ -128,7 +131,18 @@ pub(super) fn of_program(
         title: format!("AMD_LOG_LEVEL=3 of one more run: {title}"),
         text: redact(&shown(&lines, from), who),
     };
-    Ok(ProgramLog { logs: vec![log], open_call, text })
+    let refused_call = ::export::logged_calls(&text).iter().rev().find_map(refused);
+    let refused_call = refused_call.map(|call| redact(&call, who));
+    Ok(ProgramLog { logs: vec![log], open_call, refused_call, text })
+}
+
+/// Formats a call that returned an error. A query whose work is not done yet returned none.
+fn refused(call: &LoggedCall) -> Option<String> {
+    const NO_ERRORS: [&str; 2] = ["hipSuccess", "hipErrorNotReady"];
+    let status = call.status.as_deref().filter(|status| !NO_ERRORS.contains(status))?;
+    status
+        .starts_with("hipError")
+        .then(|| format!("{}({}) -> {status}", call.name, call.arguments.join(", ")))
 }
 
 /// Returns the text of all files in `folder` whose names begin with `prefix`.

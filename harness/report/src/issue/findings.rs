@@ -18,6 +18,8 @@ pub struct Findings {
     pub planted: Vec<String>,
     /// Description of the failure, from the case file.
     pub about: Option<String>,
+    /// Documents and measurements that say what the case expects: one sentence each, without a full stop.
+    pub sources: Vec<String>,
     /// Error that the sanitizer finds in the case's own kernels although no fault is injected; `None` if it finds none.
     pub mistake: Option<Mistake>,
     /// True if the user asked for an issue even if the program itself may be the cause.
@@ -65,8 +67,10 @@ pub struct Findings {
     pub libraries: Vec<Library>,
     /// Failures with the same signature that other cases of the library expect.
     pub duplicates: Vec<Duplicate>,
-    /// Known failures whose calls the program makes.
+    /// Known failures of which this is one: the case states it, or the program makes the calls of the failure.
     pub known_bugs: Vec<KnownBug>,
+    /// Last HIP call of the program that returned an error, with its status; `None` if none did or no log was made.
+    pub refused_call: Option<String>,
     /// Command that writes this issue again.
     pub again: String,
 }
@@ -191,15 +195,18 @@ pub struct Duplicate {
     pub upstream: Vec<String>,
 }
 
-/// A known failure of ROCm whose calls a program makes, in their order and on the same objects.
+/// A known failure of ROCm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownBug {
     /// Name of the case of the library that shows the failure.
     pub case: String,
     /// Upstream issue, as `owner/repository#number`; `None` if no issue exists.
     pub upstream: Option<String>,
-    /// Description of the failure.
+    /// Range of ROCm versions in which the failure is known, such as `>=7.0`.
+    pub rocm: String,
+    /// Description of the failure; empty if the entry has no `about`.
     pub about: String,
-    /// The calls of the program, with arguments and statuses.
+    /// Calls with arguments and statuses by which the failure was recognised: the program makes them in their order and
+    /// on the same objects. Empty if the failure is that of the case itself.
     pub calls: Vec<String>,
 }

@@ -7,7 +7,10 @@ use crate::words::{link, unique, window};
 /// there are none.
 pub(super) fn duplicates(findings: &Findings) -> Option<String> {
     let mut lines = Vec::new();
-    let own = unique(findings.record.upstream.iter().cloned());
+    let known = |issue: &&String| {
+        findings.known_bugs.iter().any(|bug| bug.upstream.as_ref() == Some(*issue))
+    };
+    let own = unique(findings.record.upstream.iter().filter(|issue| !known(issue)).cloned());
     if !own.is_empty() {
         let links: Vec<_> = own.iter().map(|issue| link(issue)).collect();
         lines.push(format!("This test was written for {}.", links.join(", ")));
@@ -26,12 +29,12 @@ pub(super) fn duplicates(findings: &Findings) -> Option<String> {
             })
             .collect();
         lines.push(format!(
-            "Known failure with the same signature: {known}, in {}.",
+            "The same symptom, perhaps with another cause: {known}, in the test {} of rocrepro.",
             cases.join(", ")
         ));
     }
     (!lines.is_empty()).then(|| {
         let lines: Vec<_> = lines.iter().map(|line| format!("* {line}")).collect();
-        format!("#### Possible duplicates\n\n{}", lines.join("\n"))
+        format!("**Related:**\n\n{}", lines.join("\n"))
     })
 }

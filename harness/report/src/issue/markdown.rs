@@ -20,10 +20,11 @@ pub(super) fn folded_section(text: &str) -> String {
     folded(title.trim_start_matches('#').trim(), rest)
 }
 
-/// Formats a failure rate with its interval: `5/5 (95 % interval 55 % to 100 %)`.
+/// Formats a failure rate: `5/5`, or `3/5 (95 % interval 14 % to 95 %)` if the failure does not always occur.
 pub(super) fn with_interval(rate: Rate) -> String {
     match rate.interval() {
         None => "not run".to_owned(),
+        Some(_) if rate.failed == rate.runs => rate.to_string(),
         Some((low, high)) => format!(
             "{rate} (95 % interval {} to {})",
             percent(low, f64::floor),

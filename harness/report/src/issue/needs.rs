@@ -1,15 +1,12 @@
 //! Writes the section of an issue that explains which elements of the program the failure needs, from the result of
 //! `rocrepro minimise`.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write,
-};
+use std::{collections::BTreeSet, fmt::Write};
 
 use super::{Findings, write::place};
 use crate::{
     evidence::{Instead, InvalidVariant, Minimised, Needed},
-    words::{count, unique},
+    words::count,
 };
 
 /// Explains for each remaining element of the program why it is needed. `None` if the program was not minimised.
@@ -21,7 +18,7 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
         count(found.calls_after, "call"),
         count(found.runs, "run")
     );
-    let [tested, structural, open] = Needed::by_proof(&found.elements);
+    let [tested, _, _] = Needed::by_proof(&found.elements);
     // Elements with the same description are distinguished by their lines.
     let named = |needed: &Needed| {
         let same = |other: &&Needed| other.what == needed.what && other.line != needed.line;
@@ -55,32 +52,6 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
              kept.",
         );
     }
-    // Groups of calls, and replacements of calls, are left out, because the single calls are listed too.
-    let single = |what: &str| {
-        !what.contains(", ") && !what.contains(" calls from ") && !what.contains("instead of")
-    };
-    // Elements that cannot be removed for the same reason are listed together.
-    let mut refused: BTreeMap<&str, Vec<&Needed>> = BTreeMap::new();
-    for needed in structural {
-        refused.entry(needed.impossible.as_deref().unwrap_or_default()).or_default().push(needed);
-    }
-    let refused = refused.into_iter().map(|(why, elements)| {
-        let rule = rule(why);
-        (
-            format!(
-                "Not tried without these, because rocrepro rejects the remaining case ({rule})"
-            ),
-            elements,
-        )
-    });
-    let open = ("Not tried without these".to_owned(), open);
-    for (what, elements) in refused.chain([open]) {
-        let single = elements.into_iter().filter(|needed| single(&needed.what));
-        let names = unique(single.map(named));
-        if !names.is_empty() {
-            let _ = write!(text, "\n\n{what}: {}.", names.join("; "));
-        }
-    }
     if !found.others.is_empty() {
         let others: Vec<_> = found
             .others
@@ -103,11 +74,6 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
         text.push_str("\n\nThe program was then shortened further, by compiling and running it.");
     }
     Some(text)
-}
-
-/// Returns the rule that the case would break, without the advice that follows in the text.
-fn rule(why: &str) -> &str {
-    why.split("; ").next().unwrap_or_default()
 }
 
 /// Lists the other failures that occurred when an element was removed.

@@ -20,13 +20,13 @@ const SHOWN_LINES: usize = 70;
 
 /// Returns the first lines of the issue, as a list.
 pub(super) fn overview(findings: &Findings) -> String {
-    let mut lines = vec![
+    let mut lines: Vec<String> = findings.known_bugs.iter().map(known_as).collect();
+    lines.extend([
         format!("**Fails** in {}", fails_in(findings)),
         format!("**Passes:** {}", passes_on(findings)),
         format!("**What helps:** {}", helps(findings)),
-    ];
+    ]);
     lines.extend(since(findings));
-    lines.extend(findings.known_bugs.iter().map(known_as));
     lines.iter().map(|line| format!("* {line}")).collect::<Vec<_>>().join("\n")
 }
 
@@ -64,13 +64,25 @@ fn passes_on(findings: &Findings) -> String {
         Some(exported) => {
             if let Some(found) = exported.passes.as_ref().filter(|_| findings.planted.is_empty()) {
                 let runs = count(found.rate.runs, "run");
+                let unlike = match found.otherwise.is_empty() {
+                    true => "",
+                    false => ", but earlier calls return other values there",
+                };
                 places.push(format!(
-                    "on {} ({} of {runs} failed)",
+                    "on {} ({} of {runs} failed{unlike})",
                     place(&found.on),
                     found.rate.failed
                 ));
             }
             // A test may expect other results on another release; an exported program does not.
+            let of_program = exported.passes.as_ref().and_then(|found| found.on.rocm.as_ref());
+            let is_new = |control: &Control| {
+                passes(&control)
+                    && of_program.is_none_or(|version| {
+                        control.release.as_deref() != Some(format!("ROCm {version}").as_str())
+                    })
+            };
+            let on_releases = releases(findings, is_new);
             if !on_releases.is_empty() {
                 places.push(format!("the test passes on {}", on_releases.join(", ")));
             }
@@ -124,13 +136,22 @@ fn since(findings: &Findings) -> Option<String> {
     Some(format!("**{word}** between {good} and {bad}; details below."))
 }
 
-/// Names a known failure whose calls the program makes.
+/// Names a known failure, and the calls of the program by which it was recognised.
 fn known_as(bug: &KnownBug) -> String {
-    let issue = bug.upstream.as_deref().map_or("a known failure".to_owned(), link);
+    let known = match bug.upstream.as_deref() {
+        Some(issue) => format!("**Known as** {} in ROCm {}", link(issue), bug.rocm),
+        None => format!("**Known** in ROCm {}", bug.rocm),
+    };
+    let known = match bug.about.as_str() {
+        "" => known + ".",
+        about => format!("{known}: {}", sentence(about)),
+    };
+    if bug.calls.is_empty() {
+        return known;
+    }
     format!(
-        "**Known as** {issue}: {} The program makes the calls of this failure, in their order and on the same objects: `{}`. \
-         The case `{}` of rocrepro shows it.",
-        sentence(&bug.about),
+        "{known} The program makes the calls of this failure, in their order and on the same objects: \
+         `{}`. The test `{}` of rocrepro makes them without a framework.",
         bug.calls.join("`, `"),
         bug.case
     )
@@ -139,8 +160,7 @@ fn known_as(bug: &KnownBug) -> String {
 /// Explains what the case tests, folded. `None` if the case does not say why.
 pub(super) fn tested_property(findings: &Findings) -> Option<String> {
     let about = findings.about.as_ref()?.split_whitespace().collect::<Vec<_>>().join(" ");
-    let title = sentence(&findings.record.title);
-    Some(folded("What was tested, and why", &format!("{title} {}", sentence(&about))))
+    Some(folded("What was tested, and why", &sentence(&about)))
 }
 
 /// Returns the text of the program: folded if it is long. `None` if the issue has no program, or if its text is empty.
@@ -169,7 +189,7 @@ pub(super) fn controls(findings: &Findings) -> String {
             None => "None found: every tried variant fails, too.",
         });
     } else {
-        text.push_str("| control variant | failures | |\n| --- | --- | --- |");
+        text.push_str("| run | failures | |\n| --- | --- | --- |");
         let signature = &findings.record.outcome.signature;
         let _ = write!(text, "\n| as reported | **{}** | `{signature}` |", findings.rate);
         for control in &findings.controls {
@@ -177,7 +197,9 @@ pub(super) fn controls(findings: &Findings) -> String {
             let _ = write!(text, "\n| {} | {} | {shown} |", control.what, control.rate);
         }
     }
-    for NotJudged { release, why } in &findings.not_judged {
+    // A release for which the test is not made says nothing.
+    let tried = |other: &&NotJudged| !other.why.starts_with("needs ROCm ");
+    for NotJudged { release, why } in findings.not_judged.iter().filter(tried) {
         let _ = write!(text, "\n\nNo verdict on ROCm {release}: {}", sentence(why));
     }
     if findings.bisected.is_none() && findings.planted.is_empty() {

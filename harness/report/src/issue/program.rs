@@ -97,7 +97,8 @@ fn names_a_status(outcome: &Outcome) -> bool {
 }
 
 /// Describes the failure in a few words, for the title of the issue.
-pub(super) fn symptom(record: &Record) -> String {
+/// `refused_call` is the last HIP call that returned an error.
+pub(super) fn symptom(record: &Record, refused_call: Option<&str>) -> String {
     let outcome = &record.outcome;
     let parts: Vec<&str> = outcome.signature.split(':').collect();
     let part = |n: usize| parts.get(n).copied().unwrap_or_default();
@@ -116,11 +117,20 @@ pub(super) fn symptom(record: &Record) -> String {
         }
         (Kind::WrongData, _, name, "shape") => format!("`{name}` has a wrong shape"),
         (Kind::WrongData, _, name, "false") => format!("`{name}` does not hold"),
-        (Kind::WrongData, _, name, _) => format!("`{name}` is wrong"),
+        (Kind::WrongData, _, name, _) => match single_value(outcome) {
+            Some((got, right)) => format!("`{name}` is {got} instead of {right}"),
+            None => format!("`{name}` is wrong"),
+        },
         (Kind::ApiError, "exit", status, _) => {
-            format!("the program ends with exit status {status}")
+            format!("the program ends with exit status {status}{}", after(refused_call))
         }
-        (Kind::ApiError, "exception", name, _) => format!("the program ends with {name}"),
+        (Kind::ApiError, "exception", name, _) => {
+            let text = outcome.summary.split_once(&format!("{name}: ")).map(|(_, text)| text);
+            let text =
+                text.and_then(|text| text.lines().next()).map(|text| text.trim_end_matches('.'));
+            let text = text.map_or(String::new(), |text| format!(": {text}"));
+            format!("{name}{text}{}", after(refused_call))
+        }
         (Kind::ApiError, _, name, status) => format!("`{name}` answers {status}"),
         (Kind::CompileError, ..) => "the compiler rejects the program".to_owned(),
         (Kind::Crash, ..) => match record.exit {
@@ -139,11 +149,47 @@ pub(super) fn symptom(record: &Record) -> String {
         }
         (Kind::LibraryExit, ..) => format!("the program ends before it is done{during}"),
         (Kind::Leak, _, "process", _) => "the program leaves processes behind".to_owned(),
-        (Kind::Leak, _, name, _) => format!("`{name}` is not freed"),
+        (Kind::Leak, _, name, _) => match lost(outcome) {
+            Some(lost) => format!("`{name}`: {lost} were not given back"),
+            None => format!("`{name}` is not freed"),
+        },
         _ => outcome.signature.clone(),
     }
 }
 
+/// Names the last HIP call that returned an error.
+fn after(refused_call: Option<&str>) -> String {
+    let call =
+        refused_call.and_then(|call| Some((call.split('(').next()?, call.rsplit_once(" -> ")?.1)));
+    call.map_or(String::new(), |(call, status)| format!(", after {call} returned {status}"))
+}
+
+/// Returns the wrong and the right value of a check that compares a single value.
+fn single_value(outcome: &Outcome) -> Option<(&str, &str)> {
+    if !outcome.summary.contains("1 of 1 wrong") {
+        return None;
+    }
+    let value = |name: &str| {
+        let found = outcome.details.iter().find_map(|line| line.trim().strip_prefix(name));
+        found.map(str::trim).filter(|value| value.len() <= 20)
+    };
+    Some((value("got at 0:")?, value("right at 0:")?))
+}
+
+/// Returns the amount of memory that a check found missing.
+fn lost(outcome: &Outcome) -> Option<String> {
+    let text = outcome.summary.rsplit(": ").next()?;
+    let (before, after) = text.split_once(" before, ")?;
+    let after = after.split(" after").next()?;
+    let (before, after): (u64, u64) = (before.parse().ok()?, after.parse().ok()?);
+    let lost = before.checked_sub(after).filter(|lost| *lost > 0)?;
+    Some(match lost % (1 << 20) {
+        0 => format!("{} MiB", lost >> 20),
+        _ => format!("{lost} bytes"),
+    })
+}
+
+/// Describes in a sentence what the program should have done.
 pub(super) fn expected(outcome: &Outcome) -> String {
     let name = outcome.signature.split(':').nth(1).unwrap_or_default();
     let right = outcome.summary.rsplit_once(", expected ").map(|(_, right)| right);
@@ -154,7 +200,10 @@ pub(super) fn expected(outcome: &Outcome) -> String {
         (Kind::ApiError, Some(right)) if !outcome.signature.starts_with("exception:") => {
             format!("`{name}` answers {right}.")
         }
-        (Kind::WrongData, _) => format!("The check `{name}` of the program holds."),
+        (Kind::WrongData, _) => match single_value(outcome) {
+            Some((_, right)) => format!("`{name}` is {right}."),
+            None => format!("The check `{name}` of the program holds."),
+        },
         (Kind::MemoryFault, _) => {
             "Kernels access only their own memory, and all conflicting accesses are ordered."
                 .to_owned()
@@ -169,12 +218,9 @@ pub(super) fn expected(outcome: &Outcome) -> String {
 /// Explains how to reproduce the failure with the program in `file`. The program's text is in another section.
 pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
     let mut text = format!("The program is `{file}`");
-    text.push_str(match (own.text_is_whole, own.in_case) {
-        (true, true) => {
-            ", printed above and in the case at the end; line numbers refer to the case."
-        }
-        (true, false) => ", printed above.",
-        (false, _) => ", which this report does not include.",
+    text.push_str(match own.text_is_whole {
+        true => ", printed above.",
+        false => ", which this report does not include.",
     });
     if let Some(found) = &findings.shortened {
         let _ = write!(
@@ -255,7 +301,10 @@ fn as_printed(run: &AsPrinted) -> String {
 /// Describes the interpreter and the Python packages with which the program ran. `None` if they are unknown.
 pub(super) fn packages(record: &Record) -> Option<String> {
     let program = record.program.as_ref()?;
-    let runs_on = program.runs_on.as_ref().map(|it| format!("Interpreter of the program: {it}."));
+    let runs_on = program.runs_on.as_ref().map(|it| match it.strip_prefix("C++, ") {
+        Some(compiler) => format!("The program is C++ {compiler}."),
+        None => format!("Interpreter of the program: {it}."),
+    });
     let packages = (!program.packages.is_empty()).then(|| {
         let n = count(program.packages.len(), "Python package");
         format!("{n} in the environment of the program: {}.", program.packages.join(", "))
@@ -303,7 +352,7 @@ pub(super) fn home(record: &Record) -> Home {
         _ => runtime(
             "clr",
             "ROCm/rocm-systems",
-            "the results do not point to a library above the HIP runtime; file it elsewhere if you know better",
+            "the results do not point to a library above the HIP runtime; but this is only a guess",
         ),
     }
 }
@@ -327,7 +376,7 @@ mod tests {
         let check = |kind, signature: &str, summary: &str, words: &str, right: &str| {
             let mut record = record(kind, signature, summary);
             record.exit = judge::End::Signalled { signal: 11 };
-            let described = (symptom(&record), expected(&record.outcome));
+            let described = (symptom(&record, None), expected(&record.outcome));
             assert_eq!((described.0.as_str(), described.1.as_str()), (words, right));
         };
         let ends = "The program finishes with the expected exit status.";
@@ -350,9 +399,35 @@ mod tests {
         let mut in_call = record(Kind::Crash, "crash:program:SIGSEGV", "");
         in_call.exit = judge::End::Signalled { signal: 11 };
         in_call.outcome.at.api = Some("hipFree".to_owned());
-        assert_eq!(symptom(&in_call), "the program dies of SIGSEGV in `hipFree`");
+        assert_eq!(symptom(&in_call, None), "the program dies of SIGSEGV in `hipFree`");
         in_call.outcome.kind = Kind::TeardownCrash;
-        assert_eq!(symptom(&in_call), "the program crashes in `hipFree` after its work is done");
+        assert_eq!(
+            symptom(&in_call, None),
+            "the program crashes in `hipFree` after its work is done"
+        );
+        let refused = "hipStreamEndCapture(0x1, 0x2) -> hipErrorStreamCaptureInvalidated";
+        let raised = record(
+            Kind::ApiError,
+            "exception:RuntimeError:a.py:16",
+            "the program ended with an exception (line 16 of a.py): RuntimeError: HIP error: no\nmore",
+        );
+        assert_eq!(
+            symptom(&raised, Some(refused)),
+            "RuntimeError: HIP error: no, after hipStreamEndCapture returned hipErrorStreamCaptureInvalidated"
+        );
+        let lost = "memory (line 41): 1431654400 before, 22368256 after";
+        check(
+            Kind::Leak,
+            "leak:memory:lost",
+            lost,
+            "`memory`: 1344 MiB were not given back",
+            "`memory` is freed.",
+        );
+        let mut single =
+            record(Kind::WrongData, "wrong-data:lock:other", "lock: 1 of 1 wrong from element 0");
+        single.outcome.details = vec!["  got at 0: 2".to_owned(), "right at 0: 1".to_owned()];
+        assert_eq!(symptom(&single, None), "`lock` is 2 instead of 1");
+        assert_eq!(expected(&single.outcome), "`lock` is 1.");
         let holds = "The check `sum` of the program holds.";
         check(Kind::WrongData, "wrong-data:sum:other", "", "`sum` is wrong", holds);
         check(

@@ -36,6 +36,7 @@ pub(super) fn in_markdown(findings: &Findings) -> Findings {
     spans(&mut record.outcome.at.api);
     prose(record.stack.libraries.iter_mut().map(|library| &mut library.name));
     prose(&mut findings.about);
+    prose(&mut findings.sources);
     prose(findings.packages.iter_mut().flat_map(|(name, version)| [name, version]));
     if let Some(mistake) = &mut findings.mistake {
         prose([&mut mistake.found]);
@@ -51,7 +52,7 @@ pub(super) fn in_markdown(findings: &Findings) -> Findings {
     prose(findings.not_judged.iter_mut().flat_map(|other| [&mut other.release, &mut other.why]));
     prose(findings.shortened.iter_mut().flat_map(|found| &mut found.passes));
     for bug in &mut findings.known_bugs {
-        prose([&mut bug.about]);
+        prose([&mut bug.about, &mut bug.rocm]);
         spans(bug.calls.iter_mut().chain([&mut bug.case]));
     }
     for duplicate in &mut findings.duplicates {

@@ -2,19 +2,20 @@
 
 use std::path::Path;
 
-use super::{Findings, Issue, redact::WORDS};
-use crate::evidence::REPORT_FILE;
+use super::{Filing, Findings, Issue, redact::WORDS};
+use crate::{evidence::REPORT_FILE, words::link};
 
 impl Issue {
     /// Returns the text of the report file: comments that contain the title and repository, then the text of the issue.
     pub fn page(&self) -> String {
-        format!(
-            "<!-- title: {} -->\n<!-- repository: {} -->\n\n{}",
-            // The title must not end the comment, and must not be markup for a reader that ignores comments.
-            self.title.replace("--", "- -").replace('<', "&lt;").replace("](", "] ("),
-            if self.is_draft { "none yet" } else { self.repository },
-            self.markdown()
-        )
+        // The title must not end the comment, and must not be markup for a reader that ignores comments.
+        let title = self.title.replace("--", "- -").replace('<', "&lt;").replace("](", "] (");
+        let place = match &self.filing {
+            Filing::Comment { issue } => format!("comment for: {issue}"),
+            Filing::Draft => "repository: none yet".to_owned(),
+            Filing::New => format!("repository: {}", self.repository),
+        };
+        format!("<!-- title: {title} -->\n<!-- {place} -->\n\n{}", self.markdown())
     }
 }
 
@@ -23,17 +24,20 @@ impl Issue {
 pub fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) -> String {
     let mut text = format!("{}\n", folder.join(REPORT_FILE).display());
     text.push_str(&format!("  title       {}\n", issue.title));
-    if issue.is_draft {
-        text.push_str(
+    match &issue.filing {
+        Filing::Draft => text.push_str(
             "  belongs to  no repository yet: nothing shows that ROCm caused this, so it may be an error of the program\n\
              \x20 next        run it where it may pass, such as on another release or architecture (`--also`), or on a GPU;\n\
              \x20             `--anyway` writes the issue if you have ruled out the program\n",
-        );
-    } else {
-        text.push_str(&format!(
+        ),
+        Filing::Comment { issue } => text.push_str(&format!(
+            "  belongs to  {}, as a comment, because the failure is known; `--anyway` writes a new issue\n",
+            link(issue)
+        )),
+        Filing::New => text.push_str(&format!(
             "  belongs to  https://github.com/{} ({} form)\n",
             issue.repository, issue.form
-        ));
+        )),
     }
     if let Some(mistake) = &findings.mistake {
         text.push_str(&format!(
@@ -72,8 +76,12 @@ pub fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) ->
         let out = folder.display();
         text.push_str(&format!("  could be improved by `rocrepro minimise --out {out}`\n"));
     }
-    if open && issue.is_draft {
+    if open && issue.filing == Filing::Draft {
         text.push_str("\nNo address, because a draft must not be filed.\n");
+    } else if open && let Some(address) = issue.filing.known_issue() {
+        text.push_str(&format!(
+            "\n{address}\n\nPaste the text of the report there as a comment.\n"
+        ));
     } else if open {
         let link = issue.link();
         text.push_str(&format!("\n{}\n", link.url));

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use device::Fault;
 use judge::{End, Kind, Known, Location};
 use plan::Phase;
@@ -34,6 +36,8 @@ fn planted() -> Findings {
         about: Some("On gfx11 small pageable copies\nwere lost".to_owned()),
         unfinished: None,
         open_call: None,
+        refused_call: None,
+        sources: vec!["Source: HIP runtime API reference (hipMemcpy)".to_owned()],
         rate: rate(5, 10),
         others: vec![OtherFailure { signature: "hang:hipMemcpy".to_owned(), count: 1 }],
         program: Some(Program {
@@ -185,6 +189,7 @@ fn planted() -> Findings {
         known_bugs: vec![KnownBug {
             case: "capture/stream".to_owned(),
             upstream: Some("ROCm/ROCm#4614".to_owned()),
+            rocm: ">=6.0".to_owned(),
             about: "The stream stays invalidated.".to_owned(),
             calls: vec!["hipStreamEndCapture(0x1) -> hipErrorStreamCaptureInvalidated".to_owned()],
         }],
@@ -285,6 +290,27 @@ fn real() -> Findings {
         known_bugs: Vec::new(),
         ..planted()
     }
+}
+
+/// A failure that is known becomes a comment for its issue, unless the user asks for an issue.
+#[test]
+fn known_failure_is_a_comment() {
+    let mut findings = real();
+    findings.known_bugs = planted().known_bugs;
+    let known = "ROCm/ROCm#4614".to_owned();
+    let issue = Issue::new(&findings, None);
+    assert_eq!(issue.filing, Filing::Comment { issue: known.clone() });
+    let page = issue.page();
+    assert!(page.contains("<!-- comment for: ROCm/ROCm#4614 -->"), "{page}");
+    assert!(!page.contains("###") && !page.contains("repository:"), "{page}");
+    assert!(page.contains("* **Known as** https://github.com/ROCm/ROCm/issues/4614"), "{page}");
+    let open = summary(Path::new("out"), &findings, &issue, true);
+    assert!(open.contains("as a comment") && !open.contains("issues/new"), "{open}");
+    assert_eq!(Issue::new(&findings, Some(Form::Rocm)).filing, Filing::New);
+    findings.anyway = true;
+    assert_eq!(Issue::new(&findings, None).filing, Filing::New);
+    let injected = Findings { known_bugs: findings.known_bugs, ..planted() };
+    assert_eq!(Issue::new(&injected, None).filing, Filing::New);
 }
 
 #[test]

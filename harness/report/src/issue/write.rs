@@ -5,112 +5,16 @@ use std::{cmp::Ordering, fmt::Write};
 use judge::Kind;
 
 use super::{
-    Control, Findings, Home,
+    Findings, Home,
     markdown::{fenced, folded, with_interval},
     program as own_program,
+    title::symptom,
 };
 use crate::{
     evidence::{Exported, Factor, FactorKind, FactorVerdict, Passes, Rate, Setting},
     must_hold,
-    text::visible,
     words::{count, without_lines},
 };
-
-/// Describes the failure in a few words: `hipGraphInstantiate dies of SIGABRT`.
-pub(super) fn symptom(findings: &Findings) -> String {
-    let outcome = &findings.record.outcome;
-    if own_program::own(findings).is_some() {
-        return own_program::symptom(&findings.record);
-    }
-    let parts: Vec<&str> = outcome.signature.split(':').collect();
-    let part = |n: usize| parts.get(n).copied().unwrap_or_default();
-    let api = outcome.at.api.as_deref().unwrap_or("the process");
-    match outcome.kind {
-        Kind::WrongData => wrong_data(part(1), part(2), &outcome.summary),
-        Kind::ApiError if part(0) == "unexpected-value" => {
-            format!("`{}` gives `{}`", part(1), part(2))
-        }
-        Kind::ApiError => format!("`{}` returns {}", part(1), part(2)),
-        Kind::CompileError => "hipRTC refuses a valid kernel".to_owned(),
-        Kind::Crash => format!("crash in `{api}`"),
-        Kind::MemoryFault => format!("memory access fault in `{}`", parts[1..].join(":")),
-        Kind::Hang => format!("hang in `{api}`"),
-        Kind::TeardownCrash => "crash after the work is done".to_owned(),
-        Kind::LibraryExit => format!("`{api}` exits the process"),
-        Kind::Leak => "memory is not freed".to_owned(),
-        Kind::KernelError => {
-            "the GPU driver logs an error although all results are right".to_owned()
-        }
-        Kind::Pass | Kind::Skip | Kind::NoVerdict => outcome.signature.clone(),
-    }
-}
-
-/// Describes the wrong bytes of a buffer, given the class of wrong data in the signature.
-fn wrong_data(buffer: &str, class: &str, summary: &str) -> String {
-    match class {
-        "zero" => format!("`{buffer}` holds zeros instead of its data"),
-        "poison" => format!("`{buffer}` holds the bytes of fresh memory instead of its data"),
-        "stale" => format!("`{buffer}` holds older data"),
-        "later" => format!("`{buffer}` holds later data"),
-        "other" => format!("`{buffer}` holds data of another buffer"),
-        "same" | "unequal" => without_lines(summary),
-        _ => format!("wrong data in `{buffer}` ({class})"),
-    }
-}
-
-/// Returns the title of the issue, without the prefix that the form demands.
-pub(super) fn title(findings: &Findings) -> String {
-    let record = &findings.record;
-    let values =
-        record.trial.split_once('[').map_or("", |(_, values)| values.trim_end_matches(']'));
-    // A minimal case has no axes. The value of an axis in the original case is named only if another value passes.
-    let decides = |value: &&str| {
-        let axis = value.split('=').next().unwrap_or_default();
-        let other = |control: &Control| {
-            control.rate.failed == 0
-                && control.what.ends_with(&format!(" instead of {value}"))
-                && control.what.starts_with(&format!("{axis}="))
-        };
-        findings.minimised.is_none() || findings.controls.iter().any(other)
-    };
-    let values: Vec<&str> = values.split(',').filter(|v| !v.is_empty()).filter(decides).collect();
-    let values =
-        if values.is_empty() { String::new() } else { format!(" with {}", values.join(",")) };
-    let release = match &record.stack.rocm {
-        Some(version) => format!("ROCm {version}"),
-        None => record.stack.spec.clone(),
-    };
-    let emulated = if record.device.emulated { " (emulated)" } else { "" };
-    let gfx = record.device.gfx.split(':').next().unwrap_or_default();
-    let words = record.title.split_whitespace().collect::<Vec<_>>().join(" ");
-    let test = words.trim_end_matches('.');
-    let failure = format!("{}{values} on {release}, {gfx}{emulated}", symptom(findings));
-    let title = with_context(&failure, test);
-    let title = visible(&title).replace('`', "").replace(['\n', '\t'], " ");
-    if findings.planted.is_empty() { title } else { format!("INJECTED, do not file: {title}") }
-}
-
-/// Longest title in characters, without the prefixes.
-const LONGEST_TITLE: usize = 120;
-
-/// Adds to the description of a failure the title of the case that does not hold, cut after a word if that is too long.
-fn with_context(failure: &str, test: &str) -> String {
-    let start = format!("{failure}; violates: ");
-    let room = LONGEST_TITLE.saturating_sub(start.chars().count());
-    if test.chars().count() <= room {
-        return start + test;
-    }
-    let mut shown = String::new();
-    for word in test.split(' ') {
-        if shown.chars().count() + word.chars().count() + " ...".len() > room {
-            break;
-        }
-        shown.push_str(word);
-        shown.push(' ');
-    }
-    // A few words say nothing.
-    if shown.split(' ').count() < 5 { failure.to_owned() } else { start + &shown + "..." }
-}
 
 /// Returns the warnings at the top of the issue, about an injected fault, an unfinished report or an error in the
 /// program itself. Empty if nothing needs a warning.
@@ -159,11 +63,29 @@ pub(super) fn notice(findings: &Findings) -> String {
         Some(_) => "ROCm's libraries",
         None => "the libraries",
     };
+    let kernels = match launches_nothing(findings) {
+        true => {
+            " The program launches no kernel, so at most ROCm's own kernels, such as copies, ran on it."
+        }
+        false => "",
+    };
     format!(
-        "> **Found on an emulated {gfx}, not on a GPU.** The HIP runtime and {libraries} are {builds}; below the \
-         HSA interface runs an emulator. It cannot show bugs of hardware, firmware or the kernel driver, and it may \
-         have bugs of its own. **Please confirm on hardware**{program}."
+        "> **Found on an emulated {gfx}, not on a GPU.** The HIP runtime and {libraries} are {builds}. In place of the HSA \
+         runtime and the GPU, [rocrepro]({REPOSITORY}) interprets the GPU's instructions. It cannot show bugs of hardware, \
+         firmware or the kernel driver, and it may have bugs of its own.{kernels} **Please confirm on hardware**{program}."
     )
+}
+
+/// Address of the project's repository.
+const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
+
+/// Returns true if the issue contains the whole program in C++, and the program launches no kernel and calls no library.
+fn launches_nothing(findings: &Findings) -> bool {
+    const LAUNCHES: [&str; 8] =
+        ["<<<", "Launch", "Kernel", "hiprand", "hipblas", "rocblas", "__global__", "#include \""];
+    let text = findings.program.as_ref().filter(|program| program.language == "cpp");
+    let text = text.map(|program| program.text.as_str()).filter(|text| !text.is_empty());
+    text.is_some_and(|text| LAUNCHES.iter().all(|word| !text.contains(word)))
 }
 
 /// Describes where the libraries are from. Builds by a distribution contain the distribution's patches.
@@ -172,7 +94,7 @@ fn builds(findings: &Findings) -> String {
     match findings.packages.is_empty() {
         true => format!("those found in `{spec}`"),
         false => {
-            "Debian's packages as released, which contain Debian's patches and are listed below"
+            "those of Debian's packages, unpacked into a folder; they contain Debian's patches and are listed below"
                 .to_owned()
         }
     }
@@ -194,19 +116,13 @@ fn summary(findings: &Findings) -> String {
     placed(findings, &findings.record.outcome.summary)
 }
 
-/// Removes line numbers of the case file from a sentence if the issue contains an exported program instead of the case.
+/// Removes line numbers of the case file from a sentence if the issue contains a program instead of the case.
 fn placed(findings: &Findings, text: &str) -> String {
-    let written = findings.program.as_ref().is_some_and(|program| program.own.is_none());
-    if written { without_lines(text) } else { text.to_owned() }
-}
-
-pub(super) fn problem(findings: &Findings) -> String {
-    let record = &findings.record;
-    let mut text = sentence(&summary(findings));
-    if findings.program.is_none() && record.outcome.summary.contains("(line ") {
-        text.push_str(" (Line numbers refer to the case at the end.)");
-    }
-    text
+    let is_printed = findings
+        .program
+        .as_ref()
+        .is_some_and(|program| program.own.as_ref().is_none_or(|own| own.in_case));
+    if is_printed { without_lines(text) } else { text.to_owned() }
 }
 
 /// Formats a sentence: a capital letter at the start, unless the text starts with a name, and a full stop.
@@ -225,14 +141,20 @@ pub(super) fn sentence(text: &str) -> String {
 }
 
 pub(super) fn expected_and_actual(findings: &Findings) -> String {
-    format!("**Expected:** {}\n\n**Actual:** {}", expected(findings), actual(findings))
+    let mut right = expected(findings);
+    for source in &findings.sources {
+        let _ = write!(right, " {}", sentence(source));
+    }
+    format!("**Expected:** {right}\n\n**Actual:** {}", actual(findings))
 }
 
 pub(super) fn expected(findings: &Findings) -> String {
     let outcome = &findings.record.outcome;
     if own_program::own(findings).is_some() {
-        let title = sentence(&findings.record.title);
-        return format!("{title} {}", own_program::expected(outcome));
+        // The title of a command only repeats that it should end with status 0.
+        let title =
+            if findings.case.is_empty() { String::new() } else { sentence(&findings.record.title) };
+        return format!("{title} {}", own_program::expected(outcome)).trim().to_owned();
     }
     let summary = without_lines(&outcome.summary);
     let right = summary.split_once(judge::EXPECTED).map(|(_, right)| right);
@@ -250,21 +172,30 @@ pub(super) fn expected(findings: &Findings) -> String {
 
 pub(super) fn actual(findings: &Findings) -> String {
     let record = &findings.record;
-    let mut text = format!("{} (signature `{}`)", symptom(findings), record.outcome.signature);
+    let mut text = match record.outcome.kind {
+        // The summary gives the numbers to which the words belong.
+        Kind::WrongData | Kind::Leak => {
+            format!("{}: {}", symptom(findings), sentence(&summary(findings)))
+        }
+        _ => sentence(&summary(findings)),
+    };
+    if findings.program.is_none() && record.outcome.summary.contains("(line ") {
+        text.push_str(" Line numbers refer to the case at the end.");
+    }
+    let _ = write!(text, " Signature: `{}`.", record.outcome.signature);
     let details = record.outcome.details.iter();
     let mut lines: Vec<String> = details.map(|text| placed(findings, text)).collect();
+    if let Some(call) = &findings.refused_call {
+        lines.push(format!("The last HIP call that returned an error: {call}"));
+    }
     if let Some(call) = &findings.open_call {
         lines.push(format!("{call} had not returned when the program ended"));
     }
     if let judge::End::Signalled { signal } = record.exit {
-        let place = &record.outcome.summary;
-        lines.insert(
-            0,
-            match place.contains(" died of ") {
-                true => place.clone(),
-                false => format!("the process was killed by {}", judge::signal(signal)),
-            },
-        );
+        let signal = judge::signal(signal);
+        if !record.outcome.summary.contains(&signal) {
+            lines.insert(0, format!("the process was killed by {signal}"));
+        }
     }
     if !lines.is_empty() {
         let _ = write!(text, "\n\n{}", fenced("", &lines.join("\n")));
@@ -283,9 +214,9 @@ pub(super) fn factor_title(factor: &Factor) -> String {
 
 /// Formats a table of the mitigations that were tried and their effects. `None` if none were tried.
 pub(super) fn mitigations(findings: &Findings) -> Option<String> {
-    let found = findings.mitigations.as_ref()?;
+    let found = findings.mitigations.as_ref().filter(|found| !found.factors.is_empty())?;
     let mut text = format!(
-        "#### Mitigations\n\nWithout any change the test fails in {} runs.\n\n",
+        "#### Settings that were tried\n\nWithout any change the test fails in {} runs.\n\n",
         with_interval(found.base)
     );
     let title = factor_title;
@@ -338,18 +269,13 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
             let _ = write!(text, "\n\nThese help only together: `{}`.", set.join("`, `"));
         }
     }
-    if found.points_to.is_empty() {
-        text.push_str("\n\nNone of these changes helped.");
-    } else {
+    if !found.points_to.is_empty() {
         let _ = write!(text, "\n\nThis points to: {}.", found.points_to.join(", "));
     }
     let useless = of(|v| *v == FactorVerdict::NoEffect);
     if !useless.is_empty() {
         let title = format!("{} that did not help", count(useless.len(), "change"));
         let _ = write!(text, "\n\n{}", folded(&title, &useless.join(", ")));
-    }
-    for (why, names) in found.not_tried_by_reason() {
-        let _ = write!(text, "\n\nNot tried: `{}`: {why}.", names.join("`, `"));
     }
     Some(text)
 }
@@ -391,8 +317,13 @@ pub(super) fn steps(findings: &Findings) -> String {
         let _ = write!(
             text,
             "\n\nThe paths are those of an installation in /opt/rocm. For this report the program was built with the \
-             headers of `{}`, without those libraries of the build command that this release does not contain.",
-            findings.record.stack.spec
+             headers of `{}`{}.",
+            findings.record.stack.spec,
+            match findings.libraries.is_empty() {
+                true => "",
+                false =>
+                    ", without those libraries of the build command that this release does not contain",
+            }
         );
     }
     let _ = write!(text, "\n\n{}", ran(exported, verified, findings.rate));
@@ -484,16 +415,19 @@ pub(super) fn place(on: &Setting) -> String {
     format!("{rocm}({}) on {emulated}{}", on.stack, on.gfx)
 }
 
-/// Explains why the issue belongs in this repository, and lists the builds of the libraries in the failing process.
-pub(super) fn repository_and_builds(findings: &Findings, home: &Home) -> String {
+/// Explains why the issue belongs in this repository. Empty for a draft.
+pub(super) fn repository(findings: &Findings, home: &Home) -> String {
+    if own_program::is_draft(findings) {
+        return String::new();
+    }
+    let Home { why, component, repository, .. } = home;
+    format!("**Filed here because** {why} (component {component}; {repository}).")
+}
+
+/// Lists the builds of the libraries in the failing process, and its environment.
+pub(super) fn builds_and_environment(findings: &Findings) -> String {
     let record = &findings.record;
     let mut text = String::new();
-    if !own_program::is_draft(findings) {
-        let Home { why, component, repository, .. } = home;
-        let _ =
-            write!(text, "**Filed here because** {why} (component {component}; {repository}).\n\n");
-    }
-    let mut filed = std::mem::take(&mut text);
     if record.stack.libraries.is_empty() {
         text.push_str("Unknown: the process ended before it could report them.");
     } else {
@@ -526,12 +460,12 @@ pub(super) fn repository_and_builds(findings: &Findings, home: &Home) -> String 
     } else {
         text.push_str("\n\nThe environment of the failing run was clean: no variable of HIP, HSA or PyTorch was set.");
     }
-    if !record.limits.is_empty() {
-        let limits: Vec<_> = record.limits.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    let limits = record.limits.iter().filter(|(_, limit)| *limit != "unlimited");
+    let limits: Vec<_> = limits.map(|(k, v)| format!("{k}={v}")).collect();
+    if !limits.is_empty() {
         let _ = write!(text, "\n\nLimits of the failing run (ulimit): `{}`.", limits.join(" "));
     }
-    filed.push_str(&folded("Libraries and environment of the failing process", &text));
-    filed
+    folded("Libraries and environment of the failing process", &text)
 }
 
 /// Returns a collapsed section with the case that repeats the runs: the minimal case if there is one.

@@ -166,8 +166,8 @@ fn report_names_the_call() {
     };
     let text = report("call");
     for words in [
-        "dies of SIGSEGV in `hipMemcpy`",
-        "the program died of SIGSEGV in hipMemcpy",
+        "<!-- title: [Issue]: the program dies of SIGSEGV in hipMemcpy",
+        "The program died of SIGSEGV in hipMemcpy",
         "Stacks of the threads of a failing run when it crashed",
         "libc.so.6 has build id ",
     ] {

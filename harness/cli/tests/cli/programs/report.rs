@@ -48,7 +48,7 @@ fn writes_an_issue_with_true_counts() {
     assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
     let report = fs::read_to_string(folder.path().join("rocrepro-some/report.md")).unwrap();
     for text in [
-        "the program ends with exit status 7 on ROCm 7.2.4, gfx1151 (emulated)",
+        "the program ends with exit status 7 (ROCm 7.2.4, emulated gfx1151)",
         "The program ended with exit status 7 instead of 0.",
         "**This is not an issue yet, because nothing shows that ROCm caused this failure.**",
         "it failed as described in 2 of 3. Its rate is 2/3 (95 %",
@@ -140,13 +140,13 @@ fn judges_stated_output_and_exit_status() {
         );
         assert!(shown(&output).contains(words), "{}", shown(&output));
     };
-    check(&["--says", "no such text"], "the output lacks a required text on");
-    check(&["--never", "run"], "the output contains a forbidden text on");
+    check(&["--says", "no such text"], "the output lacks a required text (ROCm 7.2.4, ");
+    check(&["--never", "run"], "the output contains a forbidden text (ROCm 7.2.4, ");
     check(
         &["--says", "run", "--never", "$HOME"],
         "the program did not fail; it passed in 1 of 1 run",
     );
-    check(&["--exit", "7"], "the program ends with exit status 0 on");
+    check(&["--exit", "7"], "the program ends with exit status 0 (ROCm 7.2.4, ");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn writes_an_issue_for_a_program_case() {
         "INJECTED, do not file",
         "| no fault injected | 0/2 | passes |",
         "\npython3 -u ctypes-copies.py\n```",
-        "above and in the case at the end",
+        "The program is `ctypes-copies.py`, printed above.",
         "it failed as described in 2 of 2.",
         "Interpreter of the program: Python 3.",
     ] {

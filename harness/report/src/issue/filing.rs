@@ -1,0 +1,48 @@
+//! Decides whether a report is a new issue, a comment for a known one, or not to be filed yet.
+
+use super::{
+    Findings, Form,
+    form::{Content, Field},
+    program,
+};
+use crate::words::link;
+
+/// Where a report is to be filed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Filing {
+    /// As a new issue.
+    New,
+    /// As a comment for a known issue.
+    Comment {
+        /// The issue, as `owner/repository#number`.
+        issue: String,
+    },
+    /// Nowhere yet, because nothing shows that ROCm caused the failure.
+    Draft,
+}
+
+impl Filing {
+    /// Returns the address of the known issue; `None` if the report is no comment.
+    pub fn known_issue(&self) -> Option<String> {
+        match self {
+            Filing::Comment { issue } => Some(link(issue)),
+            Filing::New | Filing::Draft => None,
+        }
+    }
+}
+
+/// Field without a heading, which holds the whole text of a comment.
+pub(super) const COMMENT: Field = Field { heading: "", id: None, content: Content::Problem };
+
+/// Decides how to file a report. A user who names a form or asks for an issue in any case gets an issue.
+pub(super) fn filing(findings: &Findings, form: Option<Form>) -> Filing {
+    if program::is_draft(findings) {
+        return Filing::Draft;
+    }
+    let asks_for_issue = findings.anyway || form.is_some() || !findings.planted.is_empty();
+    let known = findings.known_bugs.iter().find_map(|bug| bug.upstream.clone());
+    match known.filter(|_| !asks_for_issue) {
+        Some(issue) => Filing::Comment { issue },
+        None => Filing::New,
+    }
+}
