@@ -170,7 +170,7 @@ fn escaped(path: &str) -> String {
 }
 
 /// Resolves a link on the page whose address is `base` to an absolute address. On a page that came over HTTPS, plain HTTP
-/// becomes HTTPS, so that nobody on the way can replace the linked file.
+/// becomes HTTPS, so that the connection protects the linked file, too.
 fn joined(base: &str, link: &str) -> String {
     let site = base.find("://").and_then(|at| Some(at + 3 + base[at + 3..].find('/')?));
     if let Some(plain) = link.strip_prefix("http://").filter(|_| base.starts_with("https:")) {
