@@ -55,7 +55,7 @@ extern "C" fn hipGetErrorName(status: c_int) -> *const c_char {
 
 /// Reports 1 MiB of memory, all of it free. If `PRETEND_OTHERS` is set, the free memory shrinks by 4096 bytes at each
 /// call, as if another process allocated. If `PRETEND_LATE` is set to a number, the 8th call and so many after it report
-/// 4096 bytes less, as if the runtime freed memory late.
+/// 4096 bytes less, as if the runtime freed memory late. If `PRETEND_LATE` is `even`, each second call does.
 ///
 /// # Safety
 /// `free` and `total` must each point to writable space for one number.
@@ -63,10 +63,14 @@ extern "C" fn hipGetErrorName(status: c_int) -> *const c_char {
 unsafe extern "C" fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> c_int {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     let calls = CALLS.fetch_add(1, Ordering::Relaxed);
-    let late = std::env::var("PRETEND_LATE").ok().and_then(|calls| calls.parse().ok());
+    let late = std::env::var("PRETEND_LATE").ok();
+    let is_even = late.as_ref().is_some_and(|late| late == "even");
+    let late = late.and_then(|calls| calls.parse().ok());
     let taken = if std::env::var_os("PRETEND_OTHERS").is_some() {
         calls * 4096
-    } else if late.is_some_and(|late: usize| calls >= 7 && calls <= 7 + late) {
+    } else if late.is_some_and(|late: usize| calls >= 7 && calls <= 7 + late)
+        || is_even && calls % 2 == 1
+    {
         4096
     } else {
         0

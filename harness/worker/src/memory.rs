@@ -178,9 +178,11 @@ const RETURN_TIME: Duration = Duration::from_secs(1);
 const BETWEEN_QUERIES: Duration = Duration::from_millis(10);
 
 /// Queries the free device memory. If the amount is compared with that of the first query and is less, the query is
-/// repeated for at most [`RETURN_TIME`].
+/// repeated until it gives at least that amount twice in a row, at most for [`RETURN_TIME`]. Returns the lesser of the
+/// last two amounts, because a single right answer among wrong ones is no proof.
 fn free_bytes(machine: &Machine<'_>, compared: bool) -> Result<Answer, Broken> {
     let until = Instant::now() + RETURN_TIME;
+    let mut before = usize::MAX;
     loop {
         let (mut free, mut total) = (0, 0);
         // SAFETY: the results go to separate variables.
@@ -189,11 +191,13 @@ fn free_bytes(machine: &Machine<'_>, compared: bool) -> Result<Answer, Broken> {
             return Ok(Answer::hip(code));
         }
         let first = *machine.state().free_at_first.get_or_insert(free);
-        if !compared || free >= first || Instant::now() >= until {
+        let least = free.min(before);
+        if !compared || least >= first || Instant::now() >= until {
             let text =
-                if free > total { "more than the total".to_owned() } else { free.to_string() };
+                if free > total { "more than the total".to_owned() } else { least.to_string() };
             return Ok(Answer::hip(code).with(Some(text)));
         }
+        before = free;
         thread::sleep(BETWEEN_QUERIES);
     }
 }
