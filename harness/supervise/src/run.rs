@@ -190,8 +190,11 @@ fn watch(
             Phase::Running => {
                 if now >= clock.next() {
                     let suspension = suspended::of_family(pid);
-                    let cpu = group::work(pid).map(|work| work.cpu);
-                    clock.see(now, Look { suspension, cpu, asleep: suspended::asleep() });
+                    let work = group::work(pid);
+                    let cpu = work.as_ref().map(|work| work.cpu);
+                    let queued = work.iter().flat_map(|work| work.queued.values().copied()).max();
+                    let queued = queued.unwrap_or_default();
+                    clock.see(now, Look { suspension, cpu, queued, asleep: suspended::asleep() });
                 }
                 let (counted, line) = (clock.counted(now), clock.line(pipes.lines.last_at()));
                 let silent = silence.look(counted, line, || group::work(pid));

@@ -1,6 +1,6 @@
 //! Measures the time in which a child could not make progress, whatever its code does. The child was stopped, traced or
-//! frozen, the machine was suspended, or the supervising process did not run. Such time does not count toward any
-//! limit.
+//! frozen, the machine was suspended, the supervising process did not run, or other processes left the child no
+//! processor. Such time does not count toward any limit.
 //!
 //! A batch system suspends a job by a signal or by its cgroup. The state of a process does not reveal that its cgroup
 //! is frozen. The state is `D` in version 1 and `S` in version 2, and only the files of the cgroup report the freeze
@@ -30,6 +30,13 @@ const ABSENT: Duration = Duration::from_secs(1);
 
 /// The machine was suspended if the clock that includes suspended time has gained this much on the clock that does not.
 const ASLEEP: Duration = Duration::from_millis(100);
+
+/// A child waits for other processes, and not for its own threads, if it has used at most this fraction (1/4) of one
+/// processor.
+const STARVED_SHARE: u32 = 4;
+
+/// Time for which a child may wait for a processor until the time counts, as a multiple of its shortest limit.
+const MOST_STARVED: u32 = 3;
 
 /// Maximum number of processes that one check examines, because a program may have started many.
 const PROCESSES: usize = 16;
@@ -167,6 +174,8 @@ pub(crate) struct Look {
     pub(crate) suspension: Option<Suspension>,
     /// Processor time of the child, or `None` if Linux does not report it.
     pub(crate) cpu: Option<Duration>,
+    /// Longest total time for which a thread of the child has waited for a processor.
+    pub(crate) queued: Duration,
     /// Total time for which the machine has been suspended since boot, as [`asleep`] returns it.
     pub(crate) asleep: Duration,
 }
@@ -180,6 +189,9 @@ pub(crate) struct Clock {
     last: Look,
     /// Time that does not count toward the limits.
     excluded: Duration,
+    /// Time for which other processes left the child no processor, and its bound.
+    starved: Duration,
+    most_starved: Duration,
     /// Time for which the child has been suspended without a break. Time in which this process did not run is not
     /// included.
     suspended_for: Duration,
@@ -195,6 +207,8 @@ impl Clock {
             at: Duration::ZERO,
             last: Look { asleep, ..Look::default() },
             excluded: Duration::ZERO,
+            starved: Duration::ZERO,
+            most_starved: shortest.saturating_mul(MOST_STARVED),
             suspended_for: Duration::ZERO,
             line: (Duration::ZERO, Duration::ZERO),
         }
@@ -223,23 +237,34 @@ impl Clock {
         self.excluded += if held || slept { passed } else { absent };
         self.suspended_for =
             if held { self.suspended_for + passed - absent } else { Duration::ZERO };
+        // A child with more busy threads than processors waits for itself, but uses the processors. Linux reports the
+        // time of a wait only when the wait has ended.
+        if look.cpu.is_some_and(|cpu| cpu.saturating_mul(STARVED_SHARE) <= now) {
+            self.starved = self.starved.max(look.queued.min(self.most_starved).min(now));
+        }
         (self.at, self.last) = (now, look);
+    }
+
+    /// Returns how much of the time so far does not count. A wait for a processor may be part of another pause, so the
+    /// times are not added.
+    fn uncounted(&self) -> Duration {
+        self.excluded.max(self.starved)
     }
 
     /// Returns how much of the time until `now` counts toward the limits.
     pub(crate) fn counted(&self, now: Duration) -> Duration {
-        now.saturating_sub(self.excluded)
+        now.saturating_sub(self.uncounted())
     }
 
     /// Returns the time on the wall clock at which this clock reaches `counted`, if no further time is excluded.
     pub(crate) fn wall(&self, counted: Duration) -> Duration {
-        counted.saturating_add(self.excluded)
+        counted.saturating_add(self.uncounted())
     }
 
     /// Converts the time of the last line from the wall clock to this clock.
     pub(crate) fn line(&mut self, line: Duration) -> Duration {
         if line != self.line.0 {
-            self.line = (line, line.saturating_sub(self.excluded).max(self.line.1));
+            self.line = (line, line.saturating_sub(self.uncounted()).max(self.line.1));
         }
         self.line.1
     }
@@ -315,7 +340,8 @@ mod tests {
         for (now, suspended, cpu, asleep) in looks {
             end = ms(*now);
             let suspension = suspended.then_some(Suspension::Frozen);
-            clock.see(end, Look { suspension, cpu: Some(ms(*cpu)), asleep: ms(5000 + asleep) });
+            let (cpu, asleep) = (Some(ms(*cpu)), ms(5000 + asleep));
+            clock.see(end, Look { suspension, cpu, asleep, ..Look::default() });
         }
         assert_eq!(clock.counted(end), ms(expected), "{looks:?}");
         clock
@@ -347,6 +373,29 @@ mod tests {
     fn child_that_starves_the_supervisor_uses_up_its_time() {
         check(&[(200, false, 100, 0), (20_200, false, 40_100, 0)], 20_200);
         check(&[(200, false, 100, 0), (20_200, false, 5_100, 0)], 5_200);
+    }
+
+    #[test]
+    fn time_in_which_others_use_the_processors_does_not_count() {
+        let counted = |looks: &[(u64, u64, u64)]| {
+            let mut clock = Clock::new(ms(10_000), ms(5000));
+            let mut end = Duration::ZERO;
+            // Checks that are not late.
+            for (now, cpu, queued) in looks {
+                for at in (end.as_millis() as u64 / 200 + 1)..=(now / 200) {
+                    end = ms(at * 200);
+                    let (cpu, queued) = (Some(ms(*cpu)), ms(*queued));
+                    clock.see(end, Look { cpu, queued, asleep: ms(5000), ..Look::default() });
+                }
+            }
+            clock.counted(end)
+        };
+        assert_eq!(counted(&[(8000, 100, 0)]), ms(8000));
+        assert_eq!(counted(&[(8000, 500, 6000)]), ms(2000));
+        // The child has used the processors itself.
+        assert_eq!(counted(&[(8000, 12_000, 7900)]), ms(8000));
+        // At most three times the limit is left out.
+        assert_eq!(counted(&[(60_000, 500, 59_000)]), ms(30_000));
     }
 
     #[test]
