@@ -367,7 +367,7 @@ pub fn report(
             logs::of_program(&subject, session, &failed, &who, cancel)?;
         // The known failures are those of the library, also for a program of the user.
         let known = CaseLibrary::load(None)?;
-        let by_calls = known_bugs(&known, &text, session.rocm.as_ref(), session.gfx());
+        let by_calls = known_bugs(&known, &text, &record::ground(&failed));
         let mut all = common.known_bugs.clone();
         all.extend(
             by_calls

@@ -81,14 +81,18 @@ pub(crate) fn judged(session: &Session, job: &Job<'_>, record: &Record) -> Verdi
     let known: Vec<_> = differences.chain(here.map(window)).collect();
     let asked = record.asked.as_ref().is_some_and(Asked::may_avoid_failures);
     let otherwise = asked || !job.faults.is_empty() || job.late(session.late).is_some();
+    verdict(&record.outcome, &known, &ground(record), otherwise)
+}
+
+/// Returns the properties of a run on which expected failures can depend.
+pub(crate) fn ground(record: &Record) -> Ground<'_> {
     let device = &record.device;
-    let on = Ground {
+    Ground {
         gfx: &device.gfx,
         rocm: record.stack.rocm.as_ref(),
         card: device.card.as_ref().map(|card| card.name.as_str()),
         driver: Some(device.driver.as_str()).filter(|driver| !driver.is_empty()),
-    };
-    verdict(&record.outcome, &known, &on, otherwise)
+    }
 }
 
 /// Converts an expected failure of a case to the form that the crate `judge` uses.

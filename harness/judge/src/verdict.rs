@@ -41,7 +41,7 @@ impl Known {
 
     /// Returns true if the failure is expected in a run. If the version of the run is unknown, only entries for all
     /// versions apply.
-    fn holds(&self, on: &Ground<'_>) -> bool {
+    pub fn holds(&self, on: &Ground<'_>) -> bool {
         let base = on.gfx.split(':').next().unwrap_or(on.gfx);
         let version = match on.rocm {
             Some(version) => self.rocm.contains(version),

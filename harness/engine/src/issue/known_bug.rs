@@ -4,11 +4,10 @@ use std::collections::HashMap;
 
 use ::case::{ArgumentPattern, CallPattern, StatusPattern};
 use export::{LoggedCall, logged_calls};
-use judge::VerdictKind;
-use plan::Version;
+use judge::{Ground, VerdictKind};
 use report::{Record, issue::KnownBug};
 
-use crate::{CaseLibrary, failing_trial::FailingTrial};
+use crate::{CaseLibrary, failing_trial::FailingTrial, record};
 
 /// Returns the known failure that a `known` entry of the trial's own case describes, if the record has that failure.
 pub(super) fn own_known_bug(subject: &FailingTrial<'_>, failed: &Record) -> Option<KnownBug> {
@@ -33,22 +32,14 @@ pub(super) fn own_known_bug(subject: &FailingTrial<'_>, failed: &Record) -> Opti
 }
 
 /// Returns the known failures whose calls occur in a log of HIP calls, in their order and on the same objects. Only
-/// failures that are expected on this release and architecture count.
-pub(super) fn known_bugs(
-    library: &CaseLibrary,
-    log: &str,
-    rocm: Option<&Version>,
-    gfx: Option<&str>,
-) -> Vec<KnownBug> {
+/// failures that are expected where the logged program ran count.
+pub(super) fn known_bugs(library: &CaseLibrary, log: &str, on: &Ground<'_>) -> Vec<KnownBug> {
     let calls = logged_calls(log);
     let mut found: Vec<KnownBug> = Vec::new();
     for case in library.cases() {
         for known in &case.known {
-            let is_here = rocm.is_none_or(|version| known.rocm.contains(version))
-                && (known.gfx.is_empty()
-                    || gfx.is_none_or(|own| known.gfx.iter().any(|g| g == own)));
             let upstream = known.upstream.clone().or_else(|| case.upstream.first().cloned());
-            if known.calls.is_empty() || !is_here {
+            if known.calls.is_empty() || !record::window(known).holds(on) {
                 continue;
             }
             if found.iter().any(|other| other.upstream == upstream && other.upstream.is_some()) {

@@ -11,7 +11,7 @@ use super::{
     write::{factor_title, place, sentence},
 };
 use crate::{
-    evidence::{FactorVerdict, Mitigations, NotTried, OtherFailure},
+    evidence::{FactorVerdict, Mitigations, NotTried, OtherFailure, Setting},
     words::{count, link, stack_and_device},
 };
 
@@ -75,12 +75,17 @@ fn passes_on(findings: &Findings) -> String {
                 ));
             }
             // A test may expect other results on another release; an exported program does not.
-            let of_program = exported.passes.as_ref().and_then(|found| found.on.rocm.as_ref());
+            let of_program = exported.passes.as_ref().map(|found| &found.on);
             let is_new = |control: &Control| {
-                passes(&control)
-                    && of_program.is_none_or(|version| {
-                        control.release.as_deref() != Some(format!("ROCm {version}").as_str())
-                    })
+                let is_that_of_program = |on: &Setting| {
+                    let Some(version) = &on.rocm else { return false };
+                    let names = [
+                        format!("ROCm {version}"),
+                        format!("ROCm {version} on the emulated {}", on.gfx),
+                    ];
+                    control.release.as_ref().is_some_and(|release| names.contains(release))
+                };
+                passes(&control) && !of_program.is_some_and(is_that_of_program)
             };
             let on_releases = releases(findings, is_new);
             if !on_releases.is_empty() {
