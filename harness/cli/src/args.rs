@@ -352,6 +352,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE")]
     pub(crate) tap: Option<PathBuf>,
 
+    /// Write annotations for GitHub Actions; a step shows them with `cat FILE`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) annotations: Option<PathBuf>,
+
     /// Show a line for each trial instead of each case
     #[arg(long)]
     pub(crate) trials: bool,

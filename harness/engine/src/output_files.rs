@@ -107,6 +107,10 @@ pub struct FileMark {
 pub(crate) const RECORDS: FileMark = FileMark { what: "a record file", says: "{\"format\":" };
 const JUNIT: FileMark = FileMark { what: "a JUnit report", says: "<testsuites name=\"rocrepro\"" };
 const TAP: FileMark = FileMark { what: "a TAP report", says: "TAP version 14\n# rocrepro\n" };
+const ANNOTATIONS: FileMark = FileMark {
+    what: "a file of annotations",
+    says: "# rocrepro: annotations for GitHub Actions\n",
+};
 /// Mark of a page of `matrix`.
 pub const PAGE: FileMark = FileMark { what: "a page", says: "<title>rocrepro: " };
 /// Mark of an exported program.
@@ -152,6 +156,8 @@ pub enum ReportFormat {
     Junit,
     /// Version 14 of the Test Anything Protocol.
     Tap,
+    /// Annotations for GitHub Actions.
+    Annotations,
 }
 
 impl ReportFormat {
@@ -159,6 +165,7 @@ impl ReportFormat {
         match self {
             ReportFormat::Junit => "JUnit",
             ReportFormat::Tap => "TAP",
+            ReportFormat::Annotations => "the format of annotations",
         }
     }
 
@@ -166,6 +173,7 @@ impl ReportFormat {
         match self {
             ReportFormat::Junit => JUNIT,
             ReportFormat::Tap => TAP,
+            ReportFormat::Annotations => ANNOTATIONS,
         }
     }
 
@@ -175,6 +183,7 @@ impl ReportFormat {
                 report::junit(records).map_err(|error| OutputFileError::Junit(error.to_string()))
             }
             ReportFormat::Tap => Ok(report::tap(records)),
+            ReportFormat::Annotations => Ok(report::annotations(records)),
         }
     }
 }
@@ -185,7 +194,7 @@ pub struct ReportFiles<'a>(Vec<(&'a Path, ReportFormat)>);
 impl<'a> ReportFiles<'a> {
     /// Opens the files of reports. They must differ from each other and from the record file.
     pub fn open(
-        files: [(Option<&'a Path>, ReportFormat); 2],
+        files: [(Option<&'a Path>, ReportFormat); 3],
         records: &[&Path],
     ) -> Result<ReportFiles<'a>, OutputFileError> {
         let place = |path: &Path| path.canonicalize().ok();

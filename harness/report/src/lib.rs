@@ -5,6 +5,7 @@
 //!
 //! Views are strings with ANSI styles. [`print()`] removes the styles if the output is not a terminal.
 
+mod annotations;
 mod asked;
 mod audit;
 mod bisected;
@@ -43,6 +44,7 @@ mod words;
 #[cfg(test)]
 mod fixture;
 
+pub use annotations::annotations;
 pub use asked::Asked;
 pub use audit::{AuditFinding, MissingOpcode, audit};
 pub use bisected::bisected;

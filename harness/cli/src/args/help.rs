@@ -100,6 +100,7 @@ const HEADINGS: [(&str, &[&str]); 6] = [
             "record",
             "junit",
             "tap",
+            "annotations",
             "trials",
             "resume",
             "out",

@@ -29,6 +29,10 @@ pub(crate) struct Show {
     #[arg(long, value_name = "FILE")]
     pub(crate) tap: Option<PathBuf>,
 
+    /// Write annotations for GitHub Actions; a step shows them with `cat FILE`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) annotations: Option<PathBuf>,
+
     /// Write the failed trials to a new file that `run --baseline` and deqp-runner can read
     #[arg(long, value_name = "FILE")]
     pub(crate) write_baseline: Option<PathBuf>,

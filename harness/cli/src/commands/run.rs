@@ -50,7 +50,11 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     options.cases_from = args.selection.from.chosen();
     let once = jobs_with(&library, &selected, &faults)?;
     let record = args.on.record.as_deref();
-    let reports = [(&args.junit, ReportFormat::Junit), (&args.tap, ReportFormat::Tap)];
+    let reports = [
+        (&args.junit, ReportFormat::Junit),
+        (&args.tap, ReportFormat::Tap),
+        (&args.annotations, ReportFormat::Annotations),
+    ];
     let reports = reports.map(|(path, format)| (path.as_deref(), format));
     let reports = ReportFiles::open(reports, record.as_slice())?;
     if let Some(path) = record.filter(|path| args.resume && path.exists()) {

@@ -31,7 +31,11 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
         runs.iter().map(|(file, run)| (file.name.clone(), run.identity.clone())).collect();
     report::shards(&identities).map_err(|e| Stop::usage(format!("error: {e}")))?;
     let records: Vec<&Path> = args.paths.iter().map(PathBuf::as_path).collect();
-    let reports = [(&args.junit, ReportFormat::Junit), (&args.tap, ReportFormat::Tap)];
+    let reports = [
+        (&args.junit, ReportFormat::Junit),
+        (&args.tap, ReportFormat::Tap),
+        (&args.annotations, ReportFormat::Annotations),
+    ];
     let reports =
         ReportFiles::open(reports.map(|(path, format)| (path.as_deref(), format)), &records)?;
 

@@ -198,7 +198,7 @@ fn prints_numbers_that_agree_with_their_nouns() {
 
 #[test]
 fn stops_at_unwritable_output_files() {
-    for option in ["--record", "--junit", "--tap"] {
+    for option in ["--record", "--junit", "--tap", "--annotations"] {
         let output = check(&["run", TRIAL, option, "/nonexistent/x"], 2, &[], &["/nonexistent/x"]);
         assert!(output.stdout.is_empty());
     }

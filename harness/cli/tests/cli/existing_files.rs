@@ -20,10 +20,11 @@ fn rocrepro(folder: &Path, words: &[&str]) -> Output {
 #[test]
 fn refuses_to_overwrite_foreign_files() {
     let trial = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
-    let commands: [&[&str]; 9] = [
+    let commands: [&[&str]; 10] = [
         &["run", "errors/names", "--record", "mine"],
         &["run", "errors/names", "--junit", "mine"],
         &["run", "errors/names", "--tap", "mine"],
+        &["run", "errors/names", "--annotations", "mine"],
         &["export", trial, "--out", "mine"],
         &["matrix", "errors/names", "--rocm", "debian:7.2.4", "--out", "site"],
         &["minimise", trial, "--fault", "copy.zero", "--out", "evidence"],
@@ -57,8 +58,9 @@ fn refuses_to_overwrite_foreign_files() {
 fn replaces_files_that_rocrepro_wrote() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
-    let commands: [&[&str]; 4] = [
+    let commands: [&[&str]; 5] = [
         &["run", "errors/names", "--record", "records", "--junit", "junit.xml", "--tap", "run.tap"],
+        &["run", "errors/names", "--annotations", "run.annotations"],
         &["export", "errors/names", "--out", "program.cpp"],
         &["matrix", "errors/names", "--rocm", "debian:7.2.4", "--gfx", "gfx1151", "--out", "site"],
         &[

@@ -33,6 +33,7 @@ const OPTIONS: &[&str] = &[
 /// All other options. They select trials, limit parallel work, name files or download sources, or state expected
 /// failures.
 const OTHERS: &[&str] = &[
+    "--annotations",
     "--baseline",
     "--budget-seconds",
     "--cards",
