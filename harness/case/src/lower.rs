@@ -261,7 +261,8 @@ fn assemble(
             match other {
                 Some((key, _)) => reader.mistake(
                     key.at,
-                    "`expect` allows only `check`, `equal` and `differ`; write other steps under `steps`",
+                    "`expect` allows only `check`, `equal`, `differ` and `at_least`; write other steps under \
+                     `steps`",
                 ),
                 None => read_step(reader, &mut scope, item, &mut body),
             }
@@ -313,7 +314,8 @@ fn read_environment(reader: &mut Reader, fields: &Fields<'_>) -> BTreeMap<String
 
 /// Returns true if a key is a verb that is not allowed in `expect`.
 fn is_other_verb(name: &str) -> bool {
-    !["check", "equal", "differ"].contains(&name) && verbs().any(|verb| verb.name == name)
+    !["check", "equal", "differ", "at_least"].contains(&name)
+        && verbs().any(|verb| verb.name == name)
 }
 
 /// Sets the stamp of each fill to the id of the step that fills.

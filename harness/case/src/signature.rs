@@ -62,7 +62,7 @@ const KINDS_OF_PROGRAMS: &[(&str, &[Part])] = &[
 
 const CLASSES: &[&str] = &[
     "zero", "poison", "stale", "later", "other", "torn", "mixed", "garbage", "unknown", "changing",
-    "same", "unequal",
+    "same", "unequal", "below",
 ];
 
 /// Operations that can fail but are not calls in a plan: the first queries of the device, the loading of libraries, an

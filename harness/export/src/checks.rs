@@ -1,9 +1,12 @@
 //! Prints C++ code that checks bytes of buffers, statuses of calls, and values that calls return.
 
-use plan::{Call, Step};
+use plan::{Arg, Call, Step};
 
 use crate::{
-    expected_names::expected_bytes_of, helpers::Helper, literal::text, names::NameKind,
+    expected_names::expected_bytes_of,
+    helpers::Helper,
+    literal::{text, value},
+    names::NameKind,
     printer::Printer,
 };
 
@@ -49,6 +52,16 @@ impl Printer<'_> {
                     (self.name(NameKind::Buffer, a), self.name(NameKind::Buffer, b));
                 let bytes = bytes(a, self).min(bytes(b, self));
                 self.line(format!("{function}(\"{a}\", {first}, \"{b}\", {second}, {bytes});"));
+            }
+            Call::AtLeast { buffer, least } => {
+                let got = self.name(NameKind::Buffer, buffer);
+                let (ty, value) = (least.ty.cpp(), value(&Arg::Number(*least)));
+                let count = bytes(buffer, self) / least.ty.bytes() as u64;
+                if self.short.is_some() {
+                    return self.short_least(buffer, &got, (ty, &value), count);
+                }
+                self.need(Helper::CheckAtLeast);
+                self.line(format!("check_at_least<{ty}>(\"{buffer}\", {got}, {count}, {value});"));
             }
             Call::Guards { buffer } => {
                 let on_host = self.plan.buffers.get(buffer).is_some_and(|b| b.memory.on_host());

@@ -425,6 +425,7 @@ impl<'a> Expected<'a> {
             | OnMemory::Replay(_)
             | OnMemory::Check(_)
             | OnMemory::Compare(..)
+            | OnMemory::Read(_)
             | OnMemory::Guards(_) => Vec::new(),
         }
     }

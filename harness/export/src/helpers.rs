@@ -50,6 +50,7 @@ helpers! {
     Check "check" []
     CheckEqual "check_equal" []
     CheckDiffer "check_differ" []
+    CheckAtLeast "check_at_least" []
     CheckGuards "check_guards_host" [Guard Check]
     CheckDeviceGuards "check_guards_device" [Guard Check Require]
     Postponed "postponed" []

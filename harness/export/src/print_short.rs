@@ -115,6 +115,25 @@ impl Printer<'_> {
         self.line("}");
     }
 
+    /// Prints code that checks that each element of a buffer is at least a number.
+    pub(crate) fn short_least(
+        &mut self,
+        buffer: &str,
+        got: &str,
+        (ty, value): (&str, &str),
+        count: u64,
+    ) {
+        self.line(format!("for (size_t i = 0; i < {count}; i++) {{"));
+        self.line(format!("  {ty} element;"));
+        self.line(format!("  std::memcpy(&element, {got} + i * sizeof element, sizeof element);"));
+        self.line(format!("  if (element >= {value}) continue;"));
+        self.line(format!(
+            "  std::printf(\"FAIL: buffer {buffer}: element %zu is too small\\n\", i);"
+        ));
+        self.line("  std::exit(1);");
+        self.line("}");
+    }
+
     /// Prints code that compiles a kernel for the current device at run time.
     pub(crate) fn short_compile(&mut self, kernel: &str) {
         let (program, bytes) = (format!("{kernel}_program"), format!("{kernel}_bytes"));

@@ -332,6 +332,7 @@ impl<'a> Evidence<'a> {
             | OnMemory::Replay(_)
             | OnMemory::Check(_)
             | OnMemory::Compare(..)
+            | OnMemory::Read(_)
             | OnMemory::Guards(_) => format!("the write {line} (to {buffer}{iteration})"),
         }
     }

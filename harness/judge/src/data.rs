@@ -1,13 +1,13 @@
 use std::collections::HashSet;
 
-use plan::{BufferWrite, Call, Reference};
+use plan::{BufferWrite, Call, Reference, Scalar};
 
 use crate::{
     Context, Kind, Outcome,
     attribution::{Evidence, attribute},
     bytes,
     index::Index,
-    phrases::{self, SAME_BYTES, UNEQUAL},
+    phrases::{self, AT_LEAST, SAME_BYTES, UNEQUAL},
 };
 
 /// Bytes of a buffer that a check has read, as the worker reported them.
@@ -121,6 +121,32 @@ pub(crate) fn compared(
         }
         _ => outcome,
     }
+}
+
+/// Returns the outcome of a check that each element is at least a number. The worker reports the least element and its
+/// index as `3 at 17`; `None` if each element is right.
+pub(crate) fn below(
+    index: &Index<'_>,
+    (step, occurrence): (u32, u32),
+    buffer: &str,
+    least: Scalar,
+    reported: Option<&str>,
+) -> Option<Outcome> {
+    let place = index.place(step, occurrence);
+    let read = reported.and_then(|text| text.split_once(" at ")).and_then(|(number, at)| {
+        Some((Scalar::parse(least.ty, number).ok()?, at.parse::<u64>().ok()?))
+    });
+    let Some((number, at)) = read else {
+        let summary = format!("the worker did not report the least element of {buffer}{place}");
+        return Some(Outcome::no_verdict("worker", summary));
+    };
+    if number.is_at_least(least) {
+        return None;
+    }
+    let signature = format!("wrong-data:{buffer}:below");
+    let summary = format!("{buffer}{place}: element {at} is {number}{AT_LEAST}{least}");
+    let outcome = Outcome::new(Kind::WrongData, signature, summary);
+    Some(outcome.at(index.location(step, occurrence)))
 }
 
 /// Returns a `no-verdict` outcome if the worker ended normally but did not report the bytes of every check.

@@ -48,7 +48,7 @@ pub use identity::{
 };
 pub use observation::{Able, Context, End, Limit, Observation};
 pub use outcome::{Kind, Location, Outcome};
-pub use phrases::{EXPECTED, SAME_BYTES, UNEQUAL, signal};
+pub use phrases::{AT_LEAST, EXPECTED, SAME_BYTES, UNEQUAL, signal};
 use places::AddressPrecision;
 pub use places::Places;
 pub use plan::api;

@@ -18,6 +18,9 @@ pub const SAME_BYTES: &str = " must differ but hold the same bytes";
 /// Text after the names of two buffers in the summary of a comparison that found a difference.
 pub const UNEQUAL: &str = " must be equal but differ";
 
+/// Text between an element that is too small and the least right number.
+pub const AT_LEAST: &str = "; each element must be at least ";
+
 /// Formats a number with its noun in singular or plural: `1 byte`, `2 bytes`.
 pub(crate) fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })

@@ -1,4 +1,4 @@
-use plan::{Arg, Call, Event, POISON_BYTE, Plan, Step};
+use plan::{Arg, Call, Event, POISON_BYTE, Plan, Scalar, Step};
 
 use crate::{
     Kind,
@@ -200,4 +200,22 @@ fn buffers_are_compared_with_each_other() {
     let summary = "must be equal but differ in 1 byte, from offset 63 on";
     check(&unequal, Kind::WrongData, "wrong-data:src:unequal", summary);
     check(&run(false, ["x", "x"]), Kind::WrongData, "wrong-data:src:same", "must differ");
+}
+
+#[test]
+fn elements_have_a_lower_bound() {
+    let run = |least: Scalar, value: Option<&str>| {
+        let call = Call::AtLeast { buffer: "back".to_owned(), least };
+        Run::healthy(plan(64, vec![step(5, 8, call)], vec![])).returned(5, 0, "hipSuccess", value)
+    };
+    check(&run(Scalar::u32(3), Some("3 at 7")), Kind::Pass, "pass", "");
+    let text = "back (line 8): element 7 is 2; each element must be at least 3";
+    check(&run(Scalar::u32(3), Some("2 at 7")), Kind::WrongData, "wrong-data:back:below", text);
+    let text = "element 0 is NaN; each element must be at least -1";
+    let nan = run(Scalar::f32(-1.0), Some("NaN at 0"));
+    check(&nan, Kind::WrongData, "wrong-data:back:below", text);
+    for odd in [None, Some("2"), Some("two at 7"), Some("-2 at 7")] {
+        let text = "did not report the least element of back";
+        check(&run(Scalar::u32(3), odd), Kind::NoVerdict, "no-verdict:worker", text);
+    }
 }

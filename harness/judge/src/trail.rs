@@ -219,6 +219,9 @@ impl<'a> Walker<'a> {
         let api = self.index.api(id);
         let at = self.index.location(id, occurrence);
         let place = self.index.place(id, occurrence);
+        if let Call::AtLeast { buffer, least } = &step.call {
+            return data::below(self.index, (id, occurrence), buffer, *least, value);
+        }
         let memory = matches!(step.call, Call::MemGetInfo);
         let free: Option<i128> = value.filter(|_| memory).and_then(|text| text.trim().parse().ok());
         let before = self.free_at_first;

@@ -50,7 +50,7 @@ pub use self::{
 };
 use crate::{
     Arg, Box3d, CaptureMode, Choice, CopyApi, DeviceAttribute, Dtype, HipArg, HipRead, HostFuncApi,
-    MatmulProblem, Memory, Name, Operands, Parameter, Place, RandKind,
+    MatmulProblem, Memory, Name, Operands, Parameter, Place, RandKind, Scalar,
 };
 
 #[macro_use]
@@ -464,7 +464,10 @@ impl Call {
 
     /// Returns true if the call is a check: the host compares bytes with the content that the case requires.
     pub fn is_check(&self) -> bool {
-        matches!(self, Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. })
+        matches!(
+            self,
+            Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. } | Call::AtLeast { .. }
+        )
     }
 
     /// Returns the kernels that the call launches or inspects. For [`Call::AddNode`], the kernels of the added node are

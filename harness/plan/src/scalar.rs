@@ -193,6 +193,32 @@ impl Scalar {
         }
     }
 
+    /// Returns true if the number is at least another one of the same type. A NaN is not.
+    pub fn is_at_least(self, least: Scalar) -> bool {
+        match self.ty.is_float() {
+            true => self.as_f64() >= least.as_f64(),
+            false => self.as_whole() >= least.as_whole(),
+        }
+    }
+
+    /// Returns the least number of a type in a sequence of bytes, and its index. A NaN counts as less than any number.
+    pub fn least_of(ty: ScalarType, bytes: &[u8]) -> Option<(usize, Scalar)> {
+        let elements = bytes.chunks_exact(ty.bytes()).map(|chunk| {
+            let mut raw = [0; 8];
+            raw[..chunk.len()].copy_from_slice(chunk);
+            Scalar { ty, bits: u64::from_le_bytes(raw) }
+        });
+        elements.enumerate().reduce(|least, next| match next.1.is_at_least(least.1) {
+            true => least,
+            false if least.1.is_nan() => least,
+            false => next,
+        })
+    }
+
+    fn is_nan(self) -> bool {
+        self.ty.is_float() && self.as_f64().is_nan()
+    }
+
     /// Returns the bytes of the number, in the order in which they are stored in memory (little-endian).
     pub fn to_bytes(self) -> Vec<u8> {
         self.bits.to_le_bytes()[..self.ty.bytes()].to_vec()
@@ -253,6 +279,21 @@ mod tests {
     #[track_caller]
     fn check(ty: ScalarType, text: &str, bits: Option<u64>) {
         assert_eq!(Scalar::parse(ty, text).ok().map(|scalar| scalar.bits), bits, "{ty:?} {text}");
+    }
+
+    #[test]
+    fn finds_the_least_element() {
+        let least = |ty, texts: &[&str]| {
+            let numbers = texts.iter().map(|text| Scalar::parse(ty, text).expect("a number"));
+            let bytes: Vec<u8> = numbers.flat_map(Scalar::to_bytes).collect();
+            Scalar::least_of(ty, &bytes).map(|(at, least)| format!("{least} at {at}"))
+        };
+        assert_eq!(least(ScalarType::I16, &["3", "-2", "-2", "7"]).as_deref(), Some("-2 at 1"));
+        assert_eq!(least(ScalarType::U16, &["3", "65535", "2"]).as_deref(), Some("2 at 2"));
+        assert_eq!(least(ScalarType::F32, &["1", "-0.5", "0"]).as_deref(), Some("-0.5 at 1"));
+        let nan = least(ScalarType::F64, &["1", "nan", "-inf", "nan"]);
+        assert_eq!(nan.as_deref(), Some("NaN at 1"));
+        assert_eq!(least(ScalarType::U64, &[]), None);
     }
 
     #[test]

@@ -37,6 +37,9 @@ fn bytes(buffer: &str, summary: &str) -> String {
     if let Some((pair, _)) = summary.split_once(judge::UNEQUAL) {
         return format!("{pair} hold the same bytes");
     }
+    if let Some((_, least)) = summary.split_once(judge::AT_LEAST) {
+        return format!("Each element of {buffer} is at least {least}");
+    }
     format!("{buffer} holds the data that was last written to it")
 }
 
@@ -115,6 +118,12 @@ mod tests {
             "dst.back (line 20, iteration 2): 2 of 2 bytes wrong from offset 0: all zero; expected the pattern written at \
              line 17 (fill of src, iteration 2)",
             "dst.back holds the data that was last written to it",
+        );
+        check(
+            Kind::WrongData,
+            "wrong-data:out.back:below",
+            "out.back (line 20): element 7 is 2; each element must be at least 3",
+            "Each element of out.back is at least 3",
         );
         check(
             Kind::WrongData,

@@ -159,7 +159,8 @@ impl fmt::Display for LostPremise {
 
 /// Returns true if a step states an expected status or value, or compares two buffers.
 fn states(step: &Step) -> bool {
-    let compares = matches!(step.call, Call::Equal { .. } | Call::Differ { .. });
+    let compares =
+        matches!(step.call, Call::Equal { .. } | Call::Differ { .. } | Call::AtLeast { .. });
     compares || step.returns.is_some() || step.gives.is_some()
 }
 
@@ -396,6 +397,8 @@ fn aspects<'p>(entry: &Entry<'p>, stated: bool, first: bool) -> Vec<Aspect<'p>> 
     }
     if let Call::Equal { a, b } | Call::Differ { a, b } = call {
         found.extend([Aspect::Content(a), Aspect::Content(b)]);
+    } else if let Call::AtLeast { buffer, .. } = call {
+        found.push(Aspect::Content(buffer));
     } else if !writes(call).is_empty() || matches!(call.on_memory(), OnMemory::Replay(_)) {
         found.extend(reads(call).into_iter().map(Aspect::Content).filter(|_| !first));
     }

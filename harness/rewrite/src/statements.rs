@@ -42,6 +42,8 @@ pub fn statements(plan: &Plan, version: &Version) -> Vec<Statement> {
             add(StatementKind::Check, &format!("equal: {a}, {b}"));
         } else if let Call::Differ { a, b } = &step.call {
             add(StatementKind::Check, &format!("differ: {a}, {b}"));
+        } else if let Call::AtLeast { buffer, least } = &step.call {
+            add(StatementKind::Check, &format!("at_least: {buffer}, {least}"));
         }
         let api = plan::api(&step.call, plan);
         for (what, word, by) in [

@@ -255,7 +255,11 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
             | Call::RocblasCreate { .. }
             | Call::RocblasGemm { .. }
             | Call::RocblasDestroy { .. } => return math::call(machine, &step.call),
-            Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. } | Call::Guards { .. } => {
+            Call::Check { .. }
+            | Call::Equal { .. }
+            | Call::Differ { .. }
+            | Call::AtLeast { .. }
+            | Call::Guards { .. } => {
                 return checks::call(machine, step.id, &step.call, occurrence);
             }
             Call::Sleep { ms } => {

@@ -1,7 +1,7 @@
 use std::{ffi::c_int, fs, path::Path};
 
 use hip_sys::MemcpyKind;
-use plan::{Call, Event, GUARD_BYTES, digest};
+use plan::{Call, Event, GUARD_BYTES, Scalar, digest};
 
 use crate::{
     broken::Broken,
@@ -38,6 +38,11 @@ pub(crate) fn call(
             let (first, second) = (whole(a)?, whole(b)?);
             report(a.clone(), &first);
             report(b.clone(), &second);
+        }
+        Call::AtLeast { buffer, least } => {
+            let found = Scalar::least_of(least.ty, &whole(buffer)?);
+            let value = found.map(|(at, least)| format!("{least} at {at}"));
+            return Ok(Answer { value, ..Answer::NONE });
         }
         Call::Guards { buffer } => match guards(machine, buffer)? {
             (answer, Some(bytes)) => {

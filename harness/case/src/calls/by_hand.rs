@@ -1,7 +1,10 @@
 //! Reads the verbs whose keys differ from the fields of the calls that they become. Each function reads all keys of a
 //! step before it returns, so that all mistakes are reported.
 
-use plan::{Box3d, Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Keys, Name, Place, ReadVerb, Thing};
+use plan::{
+    Box3d, Call, Choice, CopyApi, DEFAULT_STREAM, HostFuncApi, Keys, Name, Place, ReadVerb,
+    ScalarType, Thing,
+};
 
 use super::{MOST_REPEATS, MOST_SLEEP, args::Args, gemm, read_block, repeats};
 
@@ -181,6 +184,35 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
     fn differ(&mut self) -> Option<Call> {
         let (a, b) = self.two_buffers("differ")?;
         Some(Call::Differ { a, b })
+    }
+
+    fn at_least(&mut self) -> Option<Call> {
+        let types = [
+            ScalarType::I8,
+            ScalarType::U8,
+            ScalarType::I16,
+            ScalarType::U16,
+            ScalarType::I32,
+            ScalarType::U32,
+            ScalarType::I64,
+            ScalarType::U64,
+            ScalarType::F32,
+            ScalarType::F64,
+        ];
+        let types = types.map(|ty| (ty.word(), ty));
+        let buffer = self.buffer("buffer");
+        let ty = self.required("type").and_then(|node| self.reader.choice(node, "`type`", &types));
+        let value = self.required("value");
+        let (buffer, ty, value) = (buffer?, ty?, value?);
+        let least = self.hip_number(value, ty)?;
+        let bytes = self.scope.buffers[&buffer].bytes;
+        if bytes == 0 || !bytes.is_multiple_of(ty.bytes() as u64) {
+            let message =
+                format!("`{buffer}` has {bytes} bytes: not a whole number of {}", ty.word());
+            self.reader.mistake(self.at("type"), message);
+            return None;
+        }
+        Some(Call::AtLeast { buffer: self.brought_to_host(buffer), least })
     }
 
     fn sleep(&mut self) -> Option<Call> {

@@ -313,7 +313,7 @@ impl Args<'_, '_, '_, '_> {
         Some(HipArg::Out { name: name.to_owned(), before })
     }
 
-    fn hip_number(&mut self, node: &Node, ty: ScalarType) -> Option<Scalar> {
+    pub(super) fn hip_number(&mut self, node: &Node, ty: ScalarType) -> Option<Scalar> {
         let text = self.reader.text(node, "an argument")?;
         let computed = match evaluate(text) {
             Ok(value) if !ty.is_float() => value.to_string(),

@@ -2,8 +2,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{
     Arg, Box3d, ByVersion, Call, Choice, CopyApi, DEFAULT_STREAM, Dtype, Field, FieldKind, HipArg,
-    HipRead, HostFuncApi, MatmulProblem, Name, Named, Operands, OwnKind, Place, Plan, ScalarType,
-    Step, Thing, VersionRange, WriteVerb, kernel,
+    HipRead, HostFuncApi, MatmulProblem, Name, Named, Operands, OwnKind, Place, Plan, Scalar,
+    ScalarType, Step, Thing, VersionRange, WriteVerb, kernel,
 };
 
 use super::{
@@ -373,6 +373,12 @@ impl WriteVerb for Line<'_> {
 
     fn differ(&self, a: &Name, b: &Name) -> String {
         format!("differ: [{}, {}]", self.checked(a), self.checked(b))
+    }
+
+    fn at_least(&self, buffer: &Name, least: &Scalar) -> String {
+        let ty = least.ty.word().to_owned();
+        let fields = [("buffer", self.checked(buffer)), ("type", ty), ("value", least.to_string())];
+        verb("at_least", fields.into())
     }
 
     fn sleep(&self, ms: &u64) -> String {

@@ -138,6 +138,11 @@ fn mistakes_have_positions_and_suggestions() {
                  - set: {to: dst, value: 0, bytes: 8000000000000000000}\n",
             ),
         ),
+        (
+            "lower bounds that are none",
+            with("", "  - at_least: {buffer: src, type: u24, value: 1}\n  - at_least: {buffer: src, type: u8, value: 256}\n  - at_least: {buffer: dst, type: u16, value: 1}\n  - at_least: src\n")
+                .replace("dst: {on: device, bytes: 64}", "dst: {on: device, bytes: 63}"),
+        ),
         ("numbers that are none", with("", "  - sleep: 1-2\n  - sleep: soon\n  - set: {to: dst, value: 256}\n")),
         (
             "a race",

@@ -496,8 +496,9 @@ fn printed_in_full(space: &Programs<'_>, runs: &Runs<'_>, plan: &Plan) -> Result
 /// buffers.
 fn states_a_result(plan: &Plan, goal: &Outcome) -> bool {
     let step = goal.at.step.and_then(|id| plan.step(id));
-    let compares =
-        |step: &plan::Step| matches!(step.call, Call::Equal { .. } | Call::Differ { .. });
+    let compares = |step: &plan::Step| {
+        matches!(step.call, Call::Equal { .. } | Call::Differ { .. } | Call::AtLeast { .. })
+    };
     goal.kind == Kind::ApiError || step.is_some_and(compares)
 }
 

@@ -215,7 +215,8 @@ impl Plans {
             return None;
         }
         let failing = all_steps(&plan.body).into_iter().find(|s| Some(s.id) == self.failing)?;
-        let compares = matches!(failing.call, Call::Equal { .. } | Call::Differ { .. });
+        let compares =
+            matches!(failing.call, Call::Equal { .. } | Call::Differ { .. } | Call::AtLeast { .. });
         (compares
             || !failing.planted.is_empty()
             || failing.returns.is_some()
@@ -236,7 +237,7 @@ impl Plans {
         let (kind, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         match kind {
             "wrong-data" => steps.iter().any(|s| match &s.call {
-                Call::Check { buffer } => buffer == name,
+                Call::Check { buffer } | Call::AtLeast { buffer, .. } => buffer == name,
                 Call::Equal { a, .. } | Call::Differ { a, .. } => a == name,
                 Call::Guards { buffer } => name.strip_suffix(".guards") == Some(buffer),
                 _ => false,

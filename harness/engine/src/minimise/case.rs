@@ -297,8 +297,7 @@ fn before(body: &[plan::Step], failing: Option<u32>) -> BTreeSet<u32> {
     let steps = all_steps(body);
     let earlier = steps.iter().take_while(|s| Some(s.id) != failing);
     let harmless = |call: &Call| {
-        let check = matches!(call, Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. });
-        is_block(call) || check || matches!(call, Call::Fill { .. } | Call::Sleep { .. })
+        is_block(call) || call.is_check() || matches!(call, Call::Fill { .. } | Call::Sleep { .. })
     };
     earlier.filter(|s| !harmless(&s.call)).map(|s| s.id).collect()
 }

@@ -48,6 +48,8 @@ pub enum OnMemory<'a> {
     Check(&'a str),
     /// Compares two buffers with each other.
     Compare(&'a str, &'a str),
+    /// Reads a buffer whose bytes the model need not know.
+    Read(&'a str),
     /// Reads the guards of a buffer.
     Guards(&'a str),
 }

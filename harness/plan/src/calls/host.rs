@@ -60,6 +60,15 @@ family! { host
         effect: { memory: Compare(a, b), captures: Nothing, order: InTurn, work_stream: NoStream, over: Nothing };
         words: ("difference of {a} and {b}"); cpp: Check;
 
+    /// Checks that each element of a host-accessible buffer is at least a number.
+    AtLeast { buffer: Name as reads(Host), least: Scalar as plain }
+        verb: by_hand at_least [buffer, type, value]
+            "each element of a buffer must be at least a number; a NaN is not";
+        makes: ["host read"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: Read(buffer), captures: Nothing, order: InTurn, work_stream: NoStream, over: Nothing };
+        words: ("lower bound of {buffer}"); cpp: Check;
+
     /// Checks that the guards of a buffer are unchanged.
     Guards { buffer: Name as reads(Any) }
         verb: none;

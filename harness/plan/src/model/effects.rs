@@ -37,6 +37,9 @@ impl<'a, B: Bytes> Model<'a, B> {
                     self.host_readable(now.step, buffer);
                 }
             }
+            OnMemory::Read(buffer) => {
+                self.host_readable(now.step, buffer);
+            }
             OnMemory::Guards(buffer) => {
                 let guard = self.plan.buffers.get(buffer).map_or(0, Buffer::guard);
                 self.expect_bytes(now, B::repeat(&[GUARD_BYTE], 2 * guard));

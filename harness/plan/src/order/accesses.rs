@@ -100,7 +100,9 @@ pub(super) fn accesses<'a>(plan: &Plan, effect: OnMemory<'a>) -> Vec<BufferAcces
         | OnMemory::Fill { buffer, .. }
         | OnMemory::FillNumbers { buffer, .. }
         | OnMemory::CountUp(buffer) => vec![BufferAccess::whole_buffer(buffer, true)],
-        OnMemory::Check(buffer) => vec![BufferAccess::whole_buffer(buffer, false)],
+        OnMemory::Check(buffer) | OnMemory::Read(buffer) => {
+            vec![BufferAccess::whole_buffer(buffer, false)]
+        }
         OnMemory::Compare(a, b) => {
             vec![BufferAccess::whole_buffer(a, false), BufferAccess::whole_buffer(b, false)]
         }

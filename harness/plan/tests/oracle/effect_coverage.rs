@@ -20,7 +20,7 @@ macro_rules! kinds {
 
 kinds! { on_memory ON_MEMORY OnMemory
     Nothing Alloc Free Poison Fill FillNumbers Copy Rows Boxes SetBox Set CountUp Generate Foreign Product Launch Replay Check
-    Compare Guards
+    Compare Read Guards
 }
 kinds! { on_captures ON_CAPTURES OnCaptures
     Nothing Begin End EmptyGraph AddChild Clone LookAt Instantiate Update EndExec EndGraph RandStream NewGenerator NewEvent

@@ -300,6 +300,11 @@ impl<'a> Machine<'a> {
                     self.host(step, Action::Read(vec![a.clone(), b.clone()]));
                 }
             }
+            Call::AtLeast { buffer, .. } => {
+                if self.block(step, buffer).is_some() {
+                    self.host(step, Action::Read(vec![buffer.clone()]));
+                }
+            }
             Call::Guards { buffer } => {
                 let bytes = 2 * self.plan.buffers[buffer].guard();
                 let after = self.host.into_iter().collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use plan::{
     Arg, Box3d, Buffer, Call, CaptureMode, CopyApi, Dtype, HostFuncApi, MatmulProblem, Memory,
-    Operands, PLAN_VERSION, Place, Plan, RandKind, Step, StreamKind,
+    Operands, PLAN_VERSION, Place, Plan, RandKind, Scalar, Step, StreamKind,
 };
 use proptest::prelude::*;
 
@@ -286,6 +286,7 @@ fn host() -> BoxedStrategy<Call> {
         }),
         1 => (host_buffer(), host_buffer()).prop_map(|(a, b)| Call::Equal { a, b }),
         1 => (host_buffer(), host_buffer()).prop_map(|(a, b)| Call::Differ { a, b }),
+        1 => host_buffer().prop_map(|buffer| Call::AtLeast { buffer, least: Scalar::u32(1) }),
     ]
     .boxed()
 }
