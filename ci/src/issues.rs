@@ -348,7 +348,11 @@ impl Made<'_> {
         times: u32,
     ) -> Result<Vec<Repeated>, Box<dyn std::error::Error>> {
         let here = self.sh.clone();
-        here.change_dir(self.folder);
+        // A shortened case is in the evidence folder.
+        here.change_dir(match command.contains("--cases-from case.yaml") {
+            true => self.folder.join(self.subject.name),
+            false => self.folder.to_path_buf(),
+        });
         let folder = self.program.parent().unwrap_or(Path::new("."));
         let path = std::env::var("PATH").unwrap_or_default();
         let path = format!("{}:{path}", folder.display());

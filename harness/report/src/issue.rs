@@ -264,8 +264,10 @@ fn logs(findings: &Findings) -> Vec<Block> {
 
 fn case(findings: &Findings) -> Option<Block> {
     let cut = if findings.program.is_some() { 3 } else { 8 };
-    // A trial that runs a command has no case file, and the case of a printed program contains only that once more.
-    let is_printed = program::own(findings).is_some_and(|own| own.in_case && own.text_is_whole);
+    // A trial that runs a command has no case file. The case of a printed program contains only that once more, but the
+    // commands for a shortened program need its file.
+    let is_printed = program::own(findings).is_some_and(|own| own.in_case && own.text_is_whole)
+        && findings.shortened.is_none();
     let there = !findings.case.is_empty() && !is_printed;
     there.then(|| Block { name: "case".to_owned(), text: write::case(findings), cut: Some(cut) })
 }
