@@ -179,7 +179,7 @@ const BETWEEN_QUERIES: Duration = Duration::from_millis(10);
 
 /// Queries the free device memory. If the amount is compared with that of the first query and is less, the query is
 /// repeated until it gives at least that amount twice in a row, at most for [`RETURN_TIME`]. Returns the lesser of the
-/// last two amounts, because a single right answer among wrong ones is no proof.
+/// last two amounts, because one right answer among wrong ones proves nothing.
 fn free_bytes(machine: &Machine<'_>, compared: bool) -> Result<Answer, Broken> {
     let until = Instant::now() + RETURN_TIME;
     let mut before = usize::MAX;

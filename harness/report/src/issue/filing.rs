@@ -22,7 +22,7 @@ pub enum Filing {
 }
 
 impl Filing {
-    /// Returns the address of the known issue; `None` if the report is no comment.
+    /// Returns the address of the known issue; `None` for a new issue or a draft.
     pub fn known_issue(&self) -> Option<String> {
         match self {
             Filing::Comment { issue } => Some(link(issue)),
