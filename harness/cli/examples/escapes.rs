@@ -218,6 +218,8 @@ fn attempts(outside: &str, port: u16, inherited: c_int) -> Vec<(&'static str, Tr
             ("list-folder", open(&folder, libc::O_RDONLY | libc::O_DIRECTORY)),
             ("write-file", open(&secret, libc::O_WRONLY)),
             ("create-file", open(&at("new"), libc::O_WRONLY | libc::O_CREAT)),
+            ("create-nameless-file", open(&folder, 3 | libc::O_TMPFILE)),
+            ("open-for-nothing", open(&secret, 3)),
             ("truncate-file", tried(libc::truncate(secret.as_ptr(), 1))),
             ("rename-file", tried(libc::rename(at("moved").as_ptr(), at("moved-2").as_ptr()))),
             ("remove-file", tried(libc::unlink(at("removed").as_ptr()))),
@@ -307,6 +309,20 @@ fn attempts(outside: &str, port: u16, inherited: c_int) -> Vec<(&'static str, Tr
                 tried(libc::syscall(libc::SYS_rt_sigqueueinfo, parent, 0, &raw mut about))
             }),
             ("open-process", tried(libc::syscall(libc::SYS_pidfd_open, parent, 0))),
+            ("lend-priority", {
+                // The Linux kernel knows no process with this number, so an allowed call fails with ESRCH.
+                let mut held = 0x3fff_fff0_u32;
+                let no_time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+                let word = &raw mut held;
+                let called = libc::syscall(
+                    libc::SYS_futex,
+                    word,
+                    libc::FUTEX_LOCK_PI,
+                    0,
+                    &raw const no_time,
+                );
+                reached(called, libc::ESRCH)
+            }),
             ("slow-process", {
                 let now = libc::getpriority(libc::PRIO_PROCESS, parent as u32);
                 tried(libc::setpriority(libc::PRIO_PROCESS, parent as u32, now))

@@ -64,12 +64,23 @@ pub(super) fn is_value(number: &serde_json::Number, who: &Identity) -> bool {
 
 /// Replaces everything that [`redact`] replaces, except the values and serial numbers in `who`.
 pub(super) fn patterns(text: &str, who: &Identity) -> String {
+    let text = &without_colours(text);
     let text = fields::fields(&xml::xml(&keys::keys(text)));
     let text = people::known(who, |known| {
         // Addresses and paths may contain names, so they are replaced before the names.
         known.names(&forms::forms(&known.folders(&text)))
     });
     paths::paths(&variables::assignments(&text))
+}
+
+/// Removes the escapes with which terminals show colours, and the mark at the beginning of a file in UTF-8. Directly
+/// before a path or a name they would hide where it begins.
+fn without_colours(text: &str) -> String {
+    let text = text.trim_start_matches('\u{feff}');
+    match text.contains("\u{1b}[") {
+        true => anstream::adapter::strip_str(text).to_string(),
+        false => text.to_owned(),
+    }
 }
 
 /// Replaces private fields, forms and folders in a whole program, after its comments and string literals were redacted.

@@ -92,7 +92,6 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_epoll_wait,
     libc::SYS_epoll_pwait,
     libc::SYS_eventfd2,
-    libc::SYS_futex,
     libc::SYS_futex_waitv,
     libc::SYS_nanosleep,
     libc::SYS_clock_nanosleep,
@@ -191,6 +190,21 @@ const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
 /// Flags of `open` that create a file. Without any of them, the call has no mode argument.
 const CREATES: u64 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u64;
 
+/// Operations of `futex` that are allowed. Those with priority inheritance lend the priority of the caller to a process
+/// that it names.
+const FUTEXES: [libc::c_int; 7] = [
+    libc::FUTEX_WAIT,
+    libc::FUTEX_WAKE,
+    libc::FUTEX_REQUEUE,
+    libc::FUTEX_CMP_REQUEUE,
+    libc::FUTEX_WAKE_OP,
+    libc::FUTEX_WAIT_BITSET,
+    libc::FUTEX_WAKE_BITSET,
+];
+
+/// Flags that an operation of `futex` may have.
+const FUTEX_FLAGS: u64 = (libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) as u64;
+
 /// Flags of `clone` that are set for a new thread and not for a new process.
 const THREAD: u64 = (libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND) as u64;
 
@@ -246,11 +260,24 @@ fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
         // The HIP runtime sets the processor affinity of its threads.
         rules.insert(libc::SYS_sched_setaffinity, Vec::new());
     }
+    // The fourth access mode, 3, is for `ioctl` alone and needs no right of Landlock. With `O_TMPFILE` it makes a file in
+    // any folder, and it opens any device.
     for (call, flags) in [(libc::SYS_open, 1), (libc::SYS_openat, 2)] {
-        let no_new_file = one(flags, Width::Dword, Is::MaskedEq(CREATES), 0)?;
-        let plain_mode = one(flags + 1, Width::Dword, Is::MaskedEq(SET_ID), 0)?;
-        rules.insert(call, vec![no_new_file, plain_mode]);
+        let mut of_call = Vec::new();
+        for access in [libc::O_RDONLY, libc::O_WRONLY, libc::O_RDWR] {
+            let is = |at, mask, value| {
+                SeccompCondition::new(at, Width::Dword, Is::MaskedEq(mask), value)
+            };
+            let this = || is(flags, libc::O_ACCMODE as u64, access as u64);
+            of_call.push(SeccompRule::new(vec![this()?, is(flags, CREATES, 0)?])?);
+            of_call.push(SeccompRule::new(vec![this()?, is(flags + 1, SET_ID, 0)?])?);
+        }
+        rules.insert(call, of_call);
     }
+    let futexes = FUTEXES.iter().map(|operation| {
+        one(1, Width::Dword, Is::MaskedEq(!FUTEX_FLAGS), (*operation).cast_unsigned().into())
+    });
+    rules.insert(libc::SYS_futex, futexes.collect::<Result<_, _>>()?);
     // `RENAME_WHITEOUT` creates a character device, even if `mknod` is not allowed.
     let no_device = one(4, Width::Dword, Is::MaskedEq(libc::RENAME_WHITEOUT.into()), 0)?;
     rules.insert(libc::SYS_renameat2, vec![no_device]);

@@ -33,6 +33,13 @@ fn redacts_users_and_hosts() {
 }
 
 #[test]
+fn colours_and_a_byte_order_mark_hide_nothing() {
+    check("\u{1b}[31m/srv/private/x.cc\u{1b}[0m: \u{1b}[K/data/people/jane", "<path>.cc: ~");
+    check("\u{feff}/srv/private/x.cc", "<path>.cc");
+    check("\u{1b}[1mjane@workhorse\u{1b}[0m:~$ ls", "<user>@<host>:~$ ls");
+}
+
+#[test]
 fn redacts_names_below_a_domain_of_one_label() {
     let of = |host: &str| Identity { host: host.to_owned(), ..Identity::default() };
     assert_eq!(redact("GPU02.acmelab, acmelab", &of("gpu01.acmelab")), "<host>, acmelab");
