@@ -94,10 +94,14 @@ fn fails_alike(failed: &Failure<'_>, stated: &ProgramExpectations, run: &Printed
     let is_finished =
         run.stdout.lines().any(|line| line == FINISHED || line.starts_with("FAILED: "));
     if failed.wrong.contains(&part(1)) {
-        // With rocrepro's helper, the exit status does not depend on the checks.
-        let ends_wrong = matches!(run.end, End::Exited(status) if status != 0);
-        return (ends_wrong || run.end == *failed.end && run.end != End::Exited(0))
-            && run.stdout.lines().any(|line| says_wrong(line, part(1)));
+        // With rocrepro's helper, the exit status does not depend on the checks. A program that also crashes at its end may
+        // do so by another signal in another run.
+        let ends_wrong = match (&run.end, failed.end) {
+            (End::Exited(status), _) => *status != 0,
+            (End::Signalled { .. }, End::Signalled { .. }) => true,
+            (run, failed) => run == failed,
+        };
+        return ends_wrong && run.stdout.lines().any(|line| says_wrong(line, part(1)));
     }
     let same_end = match (&run.end, failed.end) {
         (End::TimedOut { .. }, End::TimedOut { .. }) => true,
@@ -184,6 +188,7 @@ mod tests {
         check(&wrong, run(segv.clone(), printed, ""), false);
         let dies = record(Kind::Leak, "leak:sum-of-all:lost", segv.clone());
         check(&dies, run(segv.clone(), printed, ""), true);
+        check(&dies, run(End::Signalled { signal: 6 }, printed, ""), true);
         check(&wrong, run(zero.clone(), "sum of all: ok\nall checks ok\n", ""), false);
 
         let crash = record(Kind::Crash, "crash:copy", segv.clone());

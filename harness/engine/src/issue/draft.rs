@@ -126,7 +126,7 @@ fn sources(subject: &FailingTrial<'_>, failed: &Record) -> Vec<String> {
         }
         (ExpectationKind::Difference, _) => format!("No document says so: {}", entry.source),
     };
-    case.expectations().into_iter().filter(|entry| is_about(entry)).map(sentence).collect()
+    case.expectations().into_iter().filter(is_about).map(sentence).collect()
 }
 
 /// Returns the last lines of a failing run's standard error.

@@ -25,7 +25,6 @@ pub(super) fn own_known_bug(subject: &FailingTrial<'_>, failed: &Record) -> Opti
         case: case.id.clone(),
         // The upstream issues of the case as a whole may be about another failure.
         upstream: verdict.upstream.clone(),
-        rocm: verdict.rocm.to_string(),
         about: entry.and_then(|known| known.about.clone()).unwrap_or_default(),
         calls: Vec::new(),
     })
@@ -49,7 +48,6 @@ pub(super) fn known_bugs(library: &CaseLibrary, log: &str, on: &Ground<'_>) -> V
             found.push(KnownBug {
                 case: case.id.clone(),
                 upstream,
-                rocm: known.rocm.to_string(),
                 about: known.about.clone().unwrap_or_else(|| case.title.clone()),
                 calls: places.into_iter().map(|at| shown(&calls[at])).collect(),
             });

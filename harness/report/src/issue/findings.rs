@@ -202,8 +202,6 @@ pub struct KnownBug {
     pub case: String,
     /// Upstream issue, as `owner/repository#number`; `None` if no issue exists.
     pub upstream: Option<String>,
-    /// Range of ROCm versions in which the failure is known, such as `>=7.0`.
-    pub rocm: String,
     /// Description of the failure; empty if the entry has no `about`.
     pub about: String,
     /// Calls with arguments and statuses by which the failure was recognised: the program makes them in their order and

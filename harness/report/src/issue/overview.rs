@@ -11,7 +11,7 @@ use super::{
     write::{factor_title, place, sentence},
 };
 use crate::{
-    evidence::{FactorVerdict, Mitigations, NotTried, OtherFailure, Setting},
+    evidence::{Factor, FactorVerdict, Mitigations, NotTried, OtherFailure, Setting},
     words::{count, link, stack_and_device},
 };
 
@@ -113,7 +113,7 @@ fn helps(findings: &Findings) -> String {
         ([], []) if found.factors.is_empty() => "unknown: no setting was tried.".to_owned(),
         ([], []) => {
             let tried = count(found.factors.len(), "change");
-            format!("none of {tried} that were tried{}.", not_reached(found))
+            format!("none of {tried} that were tried{}{}.", changed(found), not_reached(found))
         }
         ([], set) => format!("only together: `{}`.", set.join("`, `")),
         (helped, _) => {
@@ -125,6 +125,17 @@ fn helps(findings: &Findings) -> String {
             )
         }
     }
+}
+
+/// Names a change with which the program fails in another way, as the end of a sentence.
+fn changed(found: &Mitigations) -> String {
+    let other = |factor: &Factor| match &factor.verdict {
+        FactorVerdict::ChangedSignature { to } => {
+            Some(format!("; with {} it fails as `{to}`", factor_title(factor)))
+        }
+        _ => None,
+    };
+    found.factors.iter().find_map(other).unwrap_or_default()
 }
 
 /// Returns the number of changes for which a search had no time, as the end of a sentence.
@@ -144,8 +155,8 @@ fn since(findings: &Findings) -> Option<String> {
 /// Names a known failure, and the calls of the program by which it was recognised.
 fn known_as(bug: &KnownBug) -> String {
     let known = match bug.upstream.as_deref() {
-        Some(issue) => format!("**Known as** {} in ROCm {}", link(issue), bug.rocm),
-        None => format!("**Known** in ROCm {}", bug.rocm),
+        Some(issue) => format!("**Known as** {}", link(issue)),
+        None => "**Known** without an issue".to_owned(),
     };
     let known = match bug.about.as_str() {
         "" => known + ".",

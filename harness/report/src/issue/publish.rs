@@ -292,10 +292,7 @@ mod tests {
     #[test]
     fn personal_data_is_removed() {
         let text = "jane and jdoe on workhorse, /home/jane/x, the password hunter2, 10.1.2.3 \u{202e}\u{1b}[31m";
-        check(
-            text,
-            "<user> and <user> on <host>, ~/<path>, the password <value>, <ip> \\u{202e}\\u{1b}[31m",
-        );
+        check(text, "<user> and <user> on <host>, ~/<path>, the password <value>, <ip> \\u{202e}");
     }
 
     #[test]

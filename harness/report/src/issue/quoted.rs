@@ -52,7 +52,7 @@ pub(super) fn in_markdown(findings: &Findings) -> Findings {
     prose(findings.not_judged.iter_mut().flat_map(|other| [&mut other.release, &mut other.why]));
     prose(findings.shortened.iter_mut().flat_map(|found| &mut found.passes));
     for bug in &mut findings.known_bugs {
-        prose([&mut bug.about, &mut bug.rocm]);
+        prose([&mut bug.about]);
         spans(bug.calls.iter_mut().chain([&mut bug.case]));
     }
     for duplicate in &mut findings.duplicates {

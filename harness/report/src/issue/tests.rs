@@ -189,7 +189,6 @@ fn planted() -> Findings {
         known_bugs: vec![KnownBug {
             case: "capture/stream".to_owned(),
             upstream: Some("ROCm/ROCm#4614".to_owned()),
-            rocm: ">=6.0".to_owned(),
             about: "The stream stays invalidated.".to_owned(),
             calls: vec!["hipStreamEndCapture(0x1) -> hipErrorStreamCaptureInvalidated".to_owned()],
         }],

@@ -97,7 +97,7 @@ pub(super) fn title(findings: &Findings) -> String {
 }
 
 /// Longest title in characters, without the prefixes.
-const LONGEST_TITLE: usize = 120;
+const LONGEST_TITLE: usize = 130;
 
 /// Formats a title: the failure, the title of the case that does not hold, and release and device. The title of the
 /// case is left out if it does not fit.

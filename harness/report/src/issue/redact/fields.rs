@@ -229,7 +229,11 @@ fn after_option(line: &str, from: usize, at: usize) -> Option<Found> {
     }
     if dashes == 0 {
         let rest = line[at..].trim_start();
-        let is_netrc = name == "login" && rest.split_whitespace().nth(1) == Some("password")
+        // In a `.netrc`, each field may have a line of its own.
+        let is_alone = before.trim_start_matches([' ', '\t', '-', '*', '>']) == name
+            && rest.split_whitespace().count() == 1;
+        let is_netrc = is_alone
+            || name == "login" && rest.split_whitespace().nth(1) == Some("password")
             || name == "password"
                 && near(line, at).split_whitespace().rev().nth(2) == Some("login");
         let private = if name == "login" { Private::Login } else { Private::Secret };

@@ -148,6 +148,8 @@ ssh://«alice»@box/x
 "api_key":["«k1»","«k2»"]
 {\"password\":\"«hunter2»\"}
 machine x login «alice» password «hunter2»
+  login «alice»
+  password «hunter2»
 Serial Number: «0123456789AB»
 Serial No.: «X-1»
 serial=«PCB0213»
