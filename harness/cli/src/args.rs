@@ -136,7 +136,7 @@ pub(crate) enum Command {
     /// Print a trial as a stand-alone C++ program
     #[command(after_help = export::EXAMPLES)]
     Export(Export),
-    /// Write the upstream issue for a failing trial, or a comment if the failure is known
+    /// Write an upstream issue for a failure, or a comment if known
     #[command(after_help = report::EXAMPLES)]
     Report(Report),
     /// List, explain and check cases
