@@ -477,21 +477,15 @@ fn duplicates(
     libraries: &[Library],
 ) -> Vec<Duplicate> {
     let mut found = Vec::new();
-    for case in library.cases() {
-        let same_libraries = case.needs.libraries == libraries;
+    let own = &subject.selected.case.id;
+    let others = library.cases().filter(|case| case.id != *own);
+    for case in others.filter(|case| case.needs.libraries == libraries) {
         for known in &case.known {
-            if case.id == subject.selected.case.id {
-                continue;
-            }
             let version = failed.stack.rocm.as_ref();
             let here = version.is_some_and(|version| known.rocm.contains(version));
             // An entry that accepts every failure of one kind need not be about this failure.
             let vague = known.signature.split(':').nth(1).is_none_or(|part| part == "*");
-            if !here
-                || vague
-                || !same_libraries
-                || !signature_fits(&known.signature, &failed.outcome.signature)
-            {
+            if !here || vague || !signature_fits(&known.signature, &failed.outcome.signature) {
                 continue;
             }
             // The upstream issues of the case as a whole may be about another failure.
