@@ -436,6 +436,16 @@ pub fn may_succeed(step: &Step) -> bool {
     step.returns.as_ref().is_none_or(|by| by.0.iter().any(|(_, names)| accepts_success(names)))
 }
 
+/// Returns true if a capture is open after the last step of a plan.
+pub fn leaves_capture_open(plan: &Plan) -> bool {
+    let mut captures = Captures::new(plan);
+    for step in plan.steps() {
+        // A step that is wrong at its place changes no capture.
+        let _ = captures.visit(step);
+    }
+    captures.capturing()
+}
+
 /// Returns true if the step accepts an error status after which hipStreamEndCapture has ended the capture nevertheless.
 fn failure_ends_capture(step: &Step) -> bool {
     const ENDED: [&str; 2] = ["hipErrorStreamCaptureInvalidated", "hipErrorStreamCaptureUnjoined"];

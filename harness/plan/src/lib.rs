@@ -45,7 +45,8 @@ pub use calls::{
     verbs_that_make,
 };
 pub use captures::{
-    CaptureRole, CapturedSteps, Captures, accepts_success, captured_steps, may_succeed, recorded,
+    CaptureRole, CapturedSteps, Captures, accepts_success, captured_steps, leaves_capture_open,
+    may_succeed, recorded,
 };
 pub use choice::Choice;
 pub use event::*;

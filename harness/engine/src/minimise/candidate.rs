@@ -33,6 +33,9 @@ pub(super) struct Plans {
     pub(super) kept: BTreeSet<u32>,
     /// The calls on which the expected results of the trial depend. Every candidate must have them too.
     pub(super) premises: Premises,
+    /// True if the trial leaves a capture open. Otherwise no candidate may, because calls that destroy the objects of
+    /// the plan fail in a capture.
+    pub(super) leaves_capture_open: bool,
     /// Id of the failing step, if it fails although its call must succeed.
     pub(super) must_succeed: Option<u32>,
     /// Passing trials. Each is reduced like the candidate and must still pass.
@@ -152,6 +155,9 @@ impl Plans {
         }
         if let Some(lost) = self.premises.lost(plan, self.must_succeed) {
             return Err(lost.to_string());
+        }
+        if !self.leaves_capture_open && plan::leaves_capture_open(plan) {
+            return Err("a capture would stay open".to_owned());
         }
         let mut candidate = self.written(plan, edits)?;
         if !self.may_fail(&candidate.lowered().plan) {

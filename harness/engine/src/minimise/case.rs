@@ -183,6 +183,7 @@ impl<'s> Search<'s> {
             failing: None,
             kept: BTreeSet::new(),
             premises: Premises::default(),
+            leaves_capture_open: plan::leaves_capture_open(&job.lowered.plan),
             must_succeed: None,
             neighbours: Vec::new(),
         };
