@@ -122,6 +122,15 @@ fn living_member(pid: i32, group: Pid) -> Option<String> {
     (of == group.as_raw_pid() && !matches!(state, "Z" | "X")).then(|| name.to_owned())
 }
 
+/// Returns true if a thread of a process runs or waits for a processor.
+pub(crate) fn can_run(pid: Pid) -> bool {
+    let threads = fs::read_dir(format!("/proc/{}/task", pid.as_raw_pid()));
+    threads.into_iter().flatten().flatten().any(|thread| {
+        let stat = fs::read(thread.path().join("stat")).unwrap_or_default();
+        parse_stat(&String::from_utf8_lossy(&stat)).is_some_and(|(_, state, _)| state == "R")
+    })
+}
+
 /// Maximum number of threads whose waiting times are read. A check of each of many threads would take too long while
 /// all of them compute.
 const THREADS: usize = 64;

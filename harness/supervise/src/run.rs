@@ -26,13 +26,31 @@ const DRAIN: Duration = Duration::from_millis(200);
 /// Longest time between SIGTERM and SIGKILL after a request to cancel, because a user waits for the end.
 const CANCEL_GRACE: Duration = Duration::from_millis(500);
 
+/// On a busy machine, a process that was sent SIGKILL waits for a processor before it ends. While one of its threads can
+/// run, the supervisor waits for up to this multiple of [`Limits::reap`].
+const MOST_REAP: u32 = 6;
+
+/// Time between two checks of whether such a process can run.
+const REAP_PAUSE: Duration = Duration::from_millis(200);
+
 /// State of a child. Times are relative to its start.
 #[derive(Clone, Copy)]
 enum Phase {
     Running,
-    Terminating { reason: Reason, until: Duration },
-    Killing { reason: Reason, until: Duration },
-    Draining { end: End, until: Duration },
+    Terminating {
+        reason: Reason,
+        until: Duration,
+    },
+    /// The supervisor gives up at `until`, or at `last` if the child can run.
+    Killing {
+        reason: Reason,
+        until: Duration,
+        last: Duration,
+    },
+    Draining {
+        end: End,
+        until: Duration,
+    },
 }
 
 /// The way in which the leader of the process group ended.
@@ -223,13 +241,19 @@ fn watch(
             }
             Phase::Terminating { reason, until } if now >= until => {
                 send(pid, Signal::KILL);
-                Phase::Killing { reason, until: now.saturating_add(limits.reap) }
+                let last = now.saturating_add(limits.reap.saturating_mul(MOST_REAP));
+                Phase::Killing { reason, until: now.saturating_add(limits.reap), last }
             }
             Phase::Killing { reason, .. } if ended => {
                 Phase::Draining { end: End::Stopped { reason, forced: true }, until: drain }
             }
-            Phase::Killing { reason, until } if now >= until => {
-                return Ok((End::Stuck { reason }, stacks));
+            Phase::Killing { reason, until, last } if now >= until => {
+                if now < last && group::can_run(pid) {
+                    let until = now.saturating_add(REAP_PAUSE).min(last);
+                    Phase::Killing { reason, until, last }
+                } else {
+                    return Ok((End::Stuck { reason }, stacks));
+                }
             }
             Phase::Draining { end, until } if now >= until => return Ok((end, stacks)),
             waiting => waiting.hurried(now, cancel),
@@ -394,7 +418,29 @@ mod tests {
         let child = seen.pid.unwrap() as i32;
         let left: Vec<_> = seen.left_behind.iter().map(|p| (p.pid, p.survived)).collect();
         assert_eq!(left, [(child, true)]);
+        end(child);
+    }
 
+    #[test]
+    fn killed_child_that_can_run_has_more_time_to_end() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do :; done"]);
+        let limits = Limits {
+            total: Duration::from_millis(100),
+            grace: Duration::from_millis(100),
+            reap: Duration::from_millis(100),
+            ..Limits::default()
+        };
+        let cancel = Cancel::new().unwrap();
+        let lost: Send = |_, _| {};
+        let seen = run_with(command, b"", &limits, &cancel, &mut |_| {}, lost);
+        let stuck = matches!(seen.ended, Ended::CouldNotBeKilled { reason: Reason::Total });
+        assert!(stuck, "{seen:?}");
+        assert!(seen.wall >= Duration::from_millis(800), "{seen:?}");
+        end(seen.pid.unwrap() as i32);
+    }
+
+    fn end(child: i32) {
         let child = Pid::from_raw(child).unwrap();
         group::send(child, Signal::KILL);
         rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty()).unwrap();

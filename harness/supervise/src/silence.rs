@@ -69,9 +69,12 @@ impl Silence {
         let passed = now.saturating_sub(self.at.max(last_line));
         let work = work().unwrap_or_else(|| self.work.clone());
         let used = work.cpu.saturating_sub(self.work.cpu);
+        let waited = work.waited(&self.work);
         let reads = work.pages > self.work.pages;
+        // Linux reports the time of a wait when the wait has ended, which may be several checks later.
+        self.lasted = self.lasted.saturating_sub(waited.saturating_sub(passed));
         self.lasted += match used * AT_REST < passed && !reads {
-            true => passed.saturating_sub(work.waited(&self.work)),
+            true => passed.saturating_sub(waited),
             false => used.min(passed),
         };
         (self.at, self.work) = (now, work);
@@ -130,6 +133,25 @@ mod tests {
         check(4000, 510, &[("1", 1500), ("2", 600)], 1910);
         // A thread that has ended is missing in the second list.
         check(5000, 510, &[("1", 1500)], 2910);
+    }
+
+    #[test]
+    fn wait_for_a_processor_that_lasts_for_several_checks_is_not_silence() {
+        let mut silence = Silence::new(ms(10_000));
+        let mut check = |now, cpu, queued, expected| {
+            let queued = BTreeMap::from([("1".to_owned(), ms(queued))]);
+            let work = Work { cpu: ms(cpu), queued, pages: 0 };
+            let lasted = silence.look(ms(now), Duration::ZERO, || Some(work));
+            assert_eq!(lasted, ms(expected), "at {now}");
+        };
+        // The child sleeps for one second and then waits for two.
+        check(1000, 0, 0, 1000);
+        check(2000, 0, 0, 2000);
+        check(3000, 0, 0, 3000);
+        check(3200, 9, 2000, 1200);
+        // The next wait ends with more computing.
+        check(4200, 9, 2000, 2200);
+        check(4400, 99, 3100, 1390);
     }
 
     #[test]
