@@ -19,6 +19,8 @@ use rustix::process::{
     setrlimit,
 };
 
+use crate::broken::Broken;
+
 /// Requested Landlock version: that of Linux 6.12. An older version of Linux enforces only a part of its rules.
 const ASKED: ABI = ABI::V6;
 
@@ -31,19 +33,29 @@ const LOWEST_PRIORITY: i32 = 19;
 
 /// Confines this thread and everything that it starts later. Only `pipe` and the three standard file descriptors stay
 /// open. Returns an event that reports how much of the confinement Linux enforces.
-pub(crate) fn confine(to: &Confinement, pipe: RawFd) -> Event {
+///
+/// # Errors
+/// Linux restricts no files or no system calls. Code of a case could then write into the command, which could no longer
+/// report that the worker was not confined.
+pub(crate) fn confine(to: &Confinement, pipe: RawFd) -> Result<Event, Broken> {
     end_with_parent();
     close_inherited(pipe);
     freeze_limits();
     yield_to_the_command();
-    let files = restrict_files(to);
-    let calls =
-        calls::restrict(!to.devices.is_empty()).map_err(|error| format!("seccomp: {error}"));
-    let why = [files.err(), calls.err()].into_iter().flatten().collect::<Vec<_>>().join("; ");
-    Event::Confined { complete: why.is_empty(), devices: to.devices.clone(), why }
+    let impossible = |why: String| {
+        Broken(format!(
+            "the case is not trusted, and this machine cannot confine it: {why}; `--trust` runs it unconfined"
+        ))
+    };
+    let partial = restrict_files(to).map_err(impossible)?;
+    calls::restrict(!to.devices.is_empty())
+        .map_err(|error| impossible(format!("seccomp: {error}")))?;
+    let why = partial.unwrap_or_default().to_owned();
+    Ok(Event::Confined { complete: why.is_empty(), devices: to.devices.clone(), why })
 }
 
-fn restrict_files(to: &Confinement) -> Result<(), String> {
+/// Returns the reason if Linux enforces only a part of the rules.
+fn restrict_files(to: &Confinement) -> Result<Option<&'static str>, String> {
     let status = || -> Result<_, Box<dyn std::error::Error>> {
         let rules = Ruleset::default()
             .handle_access(AccessFs::from_all(ASKED))?
@@ -68,11 +80,10 @@ fn restrict_files(to: &Confinement) -> Result<(), String> {
         Ok(rules.restrict_self()?.ruleset)
     };
     match status() {
-        Ok(RulesetStatus::FullyEnforced) => Ok(()),
-        Ok(RulesetStatus::PartiallyEnforced) => Err(
-            "the Landlock version of this kernel is too old and enforces only some of the rules"
-                .to_owned(),
-        ),
+        Ok(RulesetStatus::FullyEnforced) => Ok(None),
+        Ok(RulesetStatus::PartiallyEnforced) => Ok(Some(
+            "the Landlock version of this kernel is too old and enforces only some of the rules",
+        )),
         Ok(RulesetStatus::NotEnforced) => {
             Err("this kernel does not support Landlock, or Landlock is disabled".to_owned())
         }

@@ -117,7 +117,7 @@ fn work(events: &Events) -> Result<(), Broken> {
         limits,
     });
     if let Some(confined) = confined {
-        events.say(&confined);
+        events.say(&confined?);
     }
     events.say(&Event::Phase { phase: Phase::Start });
     if let Some((step, why)) = plan::impossible_steps(&order.plan).into_iter().next() {

@@ -1,7 +1,7 @@
 //! Tests limits on untrusted cases (`--cases-from` without `--trust`), and paths that are not regular files.
 
 use std::{
-    os::unix::fs::symlink,
+    os::unix::{fs::symlink, process::CommandExt},
     path::Path,
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
@@ -119,6 +119,7 @@ fn rejects_special_files_without_blocking() {
     symlink(outside.path().join("secret.yaml"), name("out.yaml")).expect("a link");
     symlink("/dev/zero", name("zero.yaml")).expect("a link");
     std::fs::write(name("large.yaml"), vec![b' '; 5 << 20]).expect("a file");
+    std::fs::write(name("--trust.yaml"), CASE).expect("a file");
     let wanted = [
         "pipe.yaml`: it is not a regular file",
         "loop.yaml`: Too many levels of symbolic links",
@@ -127,11 +128,13 @@ fn rejects_special_files_without_blocking() {
         "out.yaml` is a link to a place outside of",
         "zero.yaml` is a link to a place outside of",
         "large.yaml`: it is larger than 4 MiB",
+        "the file name `--trust` begins like an option of a command",
         "define the same case `one/twin`",
     ];
     check(&["check", "--cases-from", text(path)], 2, &wanted);
     check(&["check", "--cases-from", text(&name("pipe.yaml"))], 2, &["not a regular file"]);
     check(&["check", "--cases-from", text(&name("loop.yaml"))], 2, &["symbolic links"]);
+    check(&["check", "--cases-from", text(&name("--trust.yaml"))], 2, &["like an option"]);
     check(
         &["check", "--cases-from", text(path), "--trust"],
         2,
@@ -169,6 +172,58 @@ fn confines_writes_of_untrusted_cases() {
     }
     check(&[&run[..], &["--trust"]].concat(), 0, &["1 passed"]);
     assert!(written(), "a trusted case writes the log");
+}
+
+/// Forbids a system call to a program and its children; see `seccomp(2)`.
+fn forbid(command: &mut Command, call: libc::c_long) {
+    let filter = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let install = move || {
+        let mut filters = [
+            // This instruction loads the number of the system call.
+            filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+            filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32),
+            filter(
+                libc::BPF_RET | libc::BPF_K,
+                0,
+                0,
+                libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32,
+            ),
+            filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog { len: filters.len() as u16, filter: filters.as_mut_ptr() };
+        // SAFETY: prctl and seccomp change only this thread; `program` and the array that it points to live until they
+        // return.
+        let set = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+            libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program)
+        };
+        if set == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    };
+    // SAFETY: `install` makes only system calls, which are allowed between fork and exec.
+    unsafe { command.pre_exec(install) };
+}
+
+/// An unconfined case could change what the command prints, also that the worker was not confined.
+#[test]
+fn no_untrusted_case_runs_where_the_worker_cannot_be_confined() {
+    let cases = folder(&[("case.yaml", CASE)]);
+    for call in [libc::SYS_landlock_create_ruleset, libc::SYS_seccomp] {
+        let run = |more: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+            command.args(["run", "--cases-from", text(cases.path()), "--rocm", "debian:7.2.4"]);
+            command.args(["--device", "emulated"]).args(more).stdin(Stdio::null());
+            forbid(&mut command, call);
+            command.output().expect("it starts")
+        };
+        let output = run(&[]);
+        let shown = output_text(&output);
+        assert_eq!(output.status.code(), Some(3), "{shown}");
+        assert!(shown.contains("this machine cannot confine it"), "{shown}");
+        assert!(shown.contains("`--trust` runs it unconfined"), "{shown}");
+        assert!(shown.contains(": 0 passed, 1 without verdict"), "{shown}");
+        let output = run(&["--trust"]);
+        assert!(output.status.success(), "{}", output_text(&output));
+    }
 }
 
 /// The worker of an untrusted case may make no hard links, so it writes its cache by renaming files.

@@ -23,6 +23,9 @@ pub(super) enum CaseFileError {
     /// The name of a file contains a control character, which could change the state of a terminal.
     #[error("the file name `{0}` contains a control character")]
     ControlCharacter(String),
+    /// A command that is printed for the user would contain the name as an option.
+    #[error("the file name `{0}` begins like an option of a command")]
+    Option(String),
     #[error("no case (*.yaml) in `{}`", .0.display())]
     NoCase(PathBuf),
     #[error("more than {MOST_FILES} files in `{}`", .0.display())]
@@ -59,7 +62,7 @@ impl FailedOperation for CaseFileError {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::ControlCharacter(_) => "rename the file",
+            Self::ControlCharacter(_) | Self::Option(_) => "rename the file",
             Self::TooMany(_) | Self::TooLarge(_) | Self::TooDeep(_) => {
                 "name the folder of the cases"
             }
@@ -272,7 +275,10 @@ fn is_read(path: &Path) -> bool {
 
 fn bad_name(name: &str) -> Option<CaseFileError> {
     let shown = report::one_line(name);
-    (shown != name).then(|| CaseFileError::ControlCharacter(shown.to_string()))
+    if shown != name {
+        return Some(CaseFileError::ControlCharacter(shown.to_string()));
+    }
+    name.starts_with('-').then(|| CaseFileError::Option(name.to_owned()))
 }
 
 /// Returns the text of a regular file, without a byte order mark. Returns an error if the file is not below `folder`.

@@ -67,7 +67,13 @@ static PLAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     // If the path contains the name of a person, the name has been replaced already.
     let part = r"(?:[\p{L}\p{N}._@+%~#=-]|<user>)+";
     let before = r#"(?:^|file://|-[A-Za-z]|[^\p{L}\p{N}/._~$}\\)*?\]-])"#;
-    Regex::new(&format!(r"(?m){before}((?:~|\\?/{part})(?:(?:\\?/)+{part})+)")).ok()
+    // Two slashes after a colon begin the host name of an address.
+    let before_two = r#"(?:^|[^\p{L}\p{N}/._~$}\\)*?\]:-])"#;
+    let rest = format!(r"{part}(?:(?:\\?/)+{part})+");
+    Regex::new(&format!(
+        r"(?m){before}(~(?:(?:\\?/)+{part})+|\\?/{rest})|{before_two}((?:\\?/){{2,}}{rest})"
+    ))
+    .ok()
 });
 
 /// A path in quotes, which may contain blanks.
@@ -108,6 +114,10 @@ fn ends_with_word(text: &str) -> bool {
 /// Returns the text that replaces a path; `None` if the path is public.
 fn public(path: &str) -> Option<String> {
     let plain = path.replace("\\/", "/");
+    let plain = match plain.trim_start_matches('/') {
+        rest if rest.len() < plain.len() => format!("/{rest}"),
+        _ => plain,
+    };
     let has_step = plain.split('/').any(|part| part == "..");
     let below = |folder: &str| {
         plain
@@ -158,6 +168,9 @@ mod tests {
             ("LD=/srv/a/b:/usr/lib:/mnt/nas/c", "LD=<path>:/usr/lib:<path>"),
             ("{\"a\":\"\\/srv\\/acme\\/x\"}", "{\"a\":\"<path>\"}"),
             ("-I/work/acme/include", "-I<path>"),
+            ("a //srv/acme/x b", "a <path> b"),
+            ("\"//srv/acme/x\"", "\"<path>\""),
+            ("//srv/acme/x", "<path>"),
             ("file:///srv/acme/x", "file://<path>"),
             (
                 "/venv/acme/lib/python3.12/site-packages/torch/a.py",
@@ -176,6 +189,7 @@ mod tests {
         for text in [
             "/usr/lib/x86_64-linux-gnu/libamdhip64.so.7",
             "/opt/rocm-7.2.4/lib/llvm/bin/clang",
+            "//usr/lib/x86_64-linux-gnu/libamdhip64.so.7",
             "/tmp/comgr-1-0-ab12/input/CompileSource",
             "~/.cache/rocrepro/stacks/debian-7.2.4",
             "https://github.com/ROCm/rocm-systems/issues/1 and ROCm/ROCm/x",
