@@ -13,7 +13,7 @@ use std::fmt;
 use crate::phrases;
 
 pub(crate) use endings::{function, raised};
-pub use endings::{last_words, without_numbers};
+pub use endings::{last_words, traceback, without_numbers};
 
 /// A place in the source code of the user's program.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -43,7 +43,7 @@ mod tests_proof;
 
 pub use fault::{expected_under, is_stated};
 pub use identity::{
-    FailureIdentity, LastCall, Likeness, SourcePlace, last_words, likeness, may_be_same,
+    FailureIdentity, LastCall, Likeness, SourcePlace, last_words, likeness, may_be_same, traceback,
     without_numbers,
 };
 pub use observation::{Able, Context, End, Limit, Observation};

@@ -44,10 +44,8 @@ pub(super) fn run(
     if let Some(helper) = own.helper {
         return not(format!("the program needs {helper}"));
     }
-    // The commands that install packages are not run: the run uses the packages of the reported runs.
-    let commands: Vec<String> =
-        own.plainly.iter().filter(|line| !line.starts_with("pip install ")).cloned().collect();
-    let program = PrintedProgram { file: &printed.file, text: &printed.text, commands: &commands };
+    let program =
+        PrintedProgram { file: &printed.file, text: &printed.text, commands: &own.plainly };
     let mut job = subject.job()?;
     // The printed commands set these variables themselves.
     job.lowered.plan.environment.clear();

@@ -121,10 +121,8 @@ impl HelperLines<'_> {
             Oracle::Release(session) => session,
             _ => self.session,
         };
-        let commands: Vec<String> =
-            own.plainly.iter().filter(|line| !line.starts_with("pip install ")).cloned().collect();
         let (file, text) = (candidate.file.as_str(), candidate.text.as_str());
-        let program = PrintedProgram { file, text, commands: &commands };
+        let program = PrintedProgram { file, text, commands: &own.plainly };
         match run_printed(session, &job, of_case, &program, self.cancel) {
             Ok(None) => Err(super::IssueError::Interrupted.into()),
             Ok(Some(run)) => Ok(run.end == End::Exited(0)),

@@ -70,10 +70,8 @@ fn of_case(
         };
         let (plainly, helper_file) = match &program.what {
             ProgramBody::Python(_) => {
-                let mut lines = install(failed);
                 // With unbuffered output, nothing is lost in a crash.
-                lines.push(with(format!("python3 -u {file}")));
-                (lines, helper::PYTHON.0)
+                (vec![with(format!("python3 -u {file}"))], helper::PYTHON.0)
             }
             ProgramBody::Cpp { arch, options, .. } => {
                 let own: Vec<String> = session.gfx().map(str::to_owned).into_iter().collect();
@@ -85,6 +83,7 @@ fn of_case(
         };
         let own = Own {
             plainly,
+            packages: imported(failed, language, &text),
             again: vec![failed.again.clone()],
             text_is_whole: source.is_some(),
             in_case: source.is_some_and(|source| source.file.is_none()),
@@ -131,17 +130,23 @@ fn of_command(
         (it.file.as_path(), it.text.as_str(), it.language)
     });
     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    // In the printed commands, the file is in the current folder.
+    // In the printed commands, the file is in the current folder, and the interpreter in PATH.
     let is_file = |word: &&String| Path::new(word.as_str()) == path;
     let is_run = command.text_word().is_some();
-    let words = command.words().iter().map(|word| if is_file(&word) { &file } else { word });
+    let mut words: Vec<&str> = command
+        .words()
+        .iter()
+        .map(|word| if is_file(&word) { &file } else { word }.as_str())
+        .collect();
+    if let (Some(first), true) = (words.first_mut(), language == "python") {
+        *first = first.rsplit('/').next().unwrap_or(first);
+    }
     let is_whole = text.is_some();
     let make = |text: String, helper: bool| {
-        let mut plainly = install(failed);
-        plainly.push(shell::join(words.clone()));
         let helper_file = if language == "cpp" { helper::CPP.0 } else { helper::PYTHON.0 };
         let own = Own {
-            plainly,
+            plainly: vec![shell::join(&words)],
+            packages: imported(failed, language, &text),
             again: vec![failed.again.clone()],
             text_is_whole: is_whole,
             in_case: false,
@@ -201,9 +206,53 @@ fn tried(
     Ok(printed)
 }
 
-/// Returns the commands that install the Python packages of the failing run.
-fn install(failed: &Record) -> Vec<String> {
+/// Returns those Python packages of the failing run that the program imports by name, each as `NAME==VERSION`. Packages
+/// that only other packages import are left out, because they are installed with these.
+fn imported(failed: &Record, language: &str, text: &str) -> Vec<String> {
+    if language != "python" {
+        return Vec::new();
+    }
+    let modules: Vec<&str> = text.lines().flat_map(modules).collect();
     let packages = failed.program.iter().flat_map(|program| &program.packages);
-    let words: Vec<String> = packages.map(|package| quoted(package)).collect();
-    if words.is_empty() { Vec::new() } else { vec![format!("pip install {}", words.join(" "))] }
+    let is_imported = |package: &&String| {
+        let name = package.split("==").next().unwrap_or_default().to_lowercase().replace('-', "_");
+        // A framework may have one package for each version of ROCm, such as `cupy-rocm-7-0`.
+        let belongs = |module: &&str| {
+            let rest = name.strip_prefix(&module.to_lowercase());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("_rocm"))
+        };
+        modules.iter().any(|module| belongs(&module))
+    };
+    packages.filter(is_imported).cloned().collect()
+}
+
+/// Returns the names of the top-level modules that a line of Python imports.
+fn modules(line: &str) -> Vec<&str> {
+    fn top(name: &str) -> &str {
+        name.trim().split(['.', ' ']).next().unwrap_or_default()
+    }
+    match line.trim_start() {
+        from if from.starts_with("from ") => from[5..].split(" import").map(top).take(1).collect(),
+        import if import.starts_with("import ") => import[7..].split(',').map(top).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_modules_that_a_line_imports() {
+        for (line, expected) in [
+            ("import torch", &["torch"][..]),
+            ("import numpy as np, torch.nn", &["numpy", "torch"]),
+            ("    from torch.nn import Linear, Module", &["torch"]),
+            ("from . import x", &[""]),
+            ("imported = 1", &[]),
+            ("# import torch", &[]),
+        ] {
+            assert_eq!(modules(line), expected, "{line}");
+        }
+    }
 }

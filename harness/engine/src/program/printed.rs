@@ -28,6 +28,13 @@ pub(crate) struct PrintedRun {
     pub(crate) stderr: String,
 }
 
+/// Returns the path of a command line's interpreter, if the printed command names only its file.
+fn interpreter<'p>(program: &'p Program, printed: &str) -> Option<&'p Path> {
+    let ProgramBody::Command(words) = &program.what else { return None };
+    let path = words.first().map(Path::new)?;
+    (path.is_absolute() && path.file_name()? == printed).then_some(path)
+}
+
 /// Runs a printed program with the injected faults of a job. Returns `None` if the run was cancelled.
 ///
 /// # Errors
@@ -63,7 +70,10 @@ pub(crate) fn run_printed(
         let (first, arguments) = words.split_first().ok_or_else(no_command)?;
         let file = match first.contains('/') {
             true => folder.path().join(first),
-            false => environment.program(session, first)?,
+            false => match interpreter(program, first) {
+                Some(file) => file.to_owned(),
+                None => environment.program(session, first)?,
+            },
         };
         if !file.is_file() {
             return Err(Unready::Missing(format!(

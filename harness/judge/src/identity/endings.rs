@@ -107,6 +107,22 @@ pub fn last_words(text: &str) -> Option<&str> {
     exception.or_else(|| lines().next_back()).map(str::trim)
 }
 
+/// Maximum number of lines of a traceback that are shown: the innermost ones.
+const TRACEBACK_LINES: usize = 12;
+
+/// Returns the lines of the last traceback in a text, up to the line that names the exception. Empty if there is none.
+/// Lines that only mark columns are left out.
+pub fn traceback(text: &str) -> Vec<&str> {
+    let Some((_, report)) = text.rsplit_once(TRACEBACK) else { return Vec::new() };
+    let lines: Vec<&str> = report.lines().skip(1).collect();
+    let is_frame = |line: &str| line.is_empty() || line.starts_with(' ');
+    let Some(end) = lines.iter().position(|line| !is_frame(line)) else { return Vec::new() };
+    let is_text = |line: &&&str| !line.trim().trim_matches(['~', '^']).is_empty();
+    let frames: Vec<&str> = lines[..end].iter().filter(is_text).copied().collect();
+    let innermost = &frames[frames.len().saturating_sub(TRACEBACK_LINES)..];
+    [&[TRACEBACK], innermost, &[lines[end]]].concat()
+}
+
 /// Removes from a line the parts that differ between runs of the same failure: addresses, numbers, folders, times and
 /// the values of secrets.
 pub(super) fn normalised(line: &str) -> String {
@@ -173,6 +189,21 @@ pub fn without_numbers(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn traceback_ends_with_the_exception() {
+        let text = "a\nTraceback (most recent call last):\n  File \"x.py\", line 3, in <module>\n    f(1)\n    ~^^^\n\
+                    KeyError: 'c'\nmore\n";
+        let expected =
+            [TRACEBACK, "  File \"x.py\", line 3, in <module>", "    f(1)", "KeyError: 'c'"];
+        assert_eq!(traceback(text), expected);
+        let frames: String = (0..20).map(|n| format!("  frame {n}\n")).collect();
+        let long = format!("{TRACEBACK}\n{frames}E: x\n");
+        let shown = traceback(&long);
+        assert_eq!((shown.len(), shown[1], shown[13]), (14, "  frame 8", "E: x"));
+        assert!(traceback("no traceback").is_empty());
+        assert!(traceback(&format!("{TRACEBACK}\n  cut off")).is_empty());
+    }
 
     #[test]
     fn normalised_lines_omit_numbers_folders_and_secrets() {

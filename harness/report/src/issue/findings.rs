@@ -103,8 +103,10 @@ pub struct Program {
 /// Commands and properties of a program that rocrepro did not export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Own {
-    /// Commands that run the program on a machine with ROCm and a GPU, including the required setup.
+    /// Commands that run the program on a machine with ROCm and a GPU.
     pub plainly: Vec<String>,
+    /// Python packages that the program imports, each as `NAME==VERSION`.
+    pub packages: Vec<String>,
     /// Commands that repeat the run with rocrepro.
     pub again: Vec<String>,
     /// True if `text` is the complete program.

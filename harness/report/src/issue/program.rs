@@ -245,6 +245,15 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
              `harness/cli/program`), which prints each check if the program is started directly."
         );
     }
+    if !own.packages.is_empty() {
+        let names: Vec<String> = own.packages.iter().map(|name| format!("`{name}`")).collect();
+        let _ = write!(text, " It imports {}", names.join(", "));
+        // PyPI accepts no such version (PEP 440, local version identifiers).
+        text.push_str(match own.packages.iter().any(|name| name.contains('+')) {
+            true => "; a version with a `+` is not from PyPI.",
+            false => ".",
+        });
+    }
     let _ = write!(
         text,
         "\n\nTo run it directly, on a machine with ROCm and a GPU:\n\n{}",

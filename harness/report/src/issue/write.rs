@@ -197,6 +197,14 @@ pub(super) fn actual(findings: &Findings) -> String {
             lines.insert(0, format!("the process was killed by {signal}"));
         }
     }
+    let traceback = match record.outcome.signature.starts_with("exception:") {
+        true => judge::traceback(&record.stderr_tail),
+        false => Vec::new(),
+    };
+    if let Some(named) = traceback.last() {
+        lines.retain(|line| !line.ends_with(named));
+        lines.extend(traceback.iter().map(|line| (*line).to_owned()));
+    }
     if !lines.is_empty() {
         let _ = write!(text, "\n\n{}", fenced("", &lines.join("\n")));
     }
