@@ -10,6 +10,7 @@ mod inline_helper;
 mod known_bug;
 mod logs;
 mod minimal_case;
+mod on_cpu;
 mod program;
 mod searches;
 mod shorter_program;
@@ -331,8 +332,15 @@ pub fn report(
         }
         None => None,
     };
+    let on_cpu = match (&program, &job.lowered.body) {
+        (Some(printed), case::Body::Program(of_case)) => {
+            on_cpu::run(&subject, session, &failed, of_case, printed, cancel)?
+        }
+        _ => None,
+    };
     let runs_alone = Findings {
         mistake,
+        on_cpu,
         program,
         minimised,
         shortened,

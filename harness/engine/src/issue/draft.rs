@@ -62,6 +62,7 @@ impl Draft<'_> {
             about: self.subject.selected.case.about.clone(),
             sources: sources(self.subject, self.failed),
             mistake: None,
+            on_cpu: None,
             anyway: self.anyway,
             is_of_the_user: self.is_of_the_user,
             unfinished: None,

@@ -227,7 +227,7 @@ fn imported(failed: &Record, language: &str, text: &str) -> Vec<String> {
 }
 
 /// Returns the names of the top-level modules that a line of Python imports.
-fn modules(line: &str) -> Vec<&str> {
+pub(super) fn modules(line: &str) -> Vec<&str> {
     fn top(name: &str) -> &str {
         name.trim().split(['.', ' ']).next().unwrap_or_default()
     }

@@ -22,6 +22,8 @@ pub struct Findings {
     pub sources: Vec<String>,
     /// Error that the sanitizer finds in the case's own kernels although no fault is injected; `None` if it finds none.
     pub mistake: Option<Mistake>,
+    /// Result of one run of a PyTorch program with the device `cpu` in place of the GPU; `None` if it was not run.
+    pub on_cpu: Option<AsPrinted>,
     /// True if the user asked for an issue even if the program itself may be the cause.
     pub anyway: bool,
     /// True if only the user specifies what the program must do: the program is a command, or a case from elsewhere.

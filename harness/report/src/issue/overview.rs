@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use judge::Likeness;
+use judge::{End, Likeness};
 
 use super::{
-    Control, Findings, KnownBug, NotJudged,
+    AsPrinted, Control, Findings, KnownBug, NotJudged,
     markdown::{fenced, folded, with_interval},
     program as own_program,
     write::{factor_title, place, sentence},
@@ -26,8 +26,24 @@ pub(super) fn overview(findings: &Findings) -> String {
         format!("**Passes:** {}", passes_on(findings)),
         format!("**What helps:** {}", helps(findings)),
     ]);
+    lines.extend(findings.on_cpu.as_ref().and_then(on_cpu));
     lines.extend(since(findings));
     lines.iter().map(|line| format!("* {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Describes the run of a PyTorch program on the CPU.
+fn on_cpu(run: &AsPrinted) -> Option<String> {
+    let AsPrinted::Ran { fails_alike, end, last } = run else { return None };
+    let how = "one run with PyTorch's device `cpu` in place of the GPU";
+    Some(match (fails_alike, end) {
+        (true, _) => format!(
+            "**On the CPU** it fails in the same way ({how}), so ROCm does not cause this failure."
+        ),
+        (false, End::Exited(0)) => format!("**On the CPU** it passes ({how})."),
+        (false, _) => {
+            format!("**On the CPU** it fails, too ({how}): `{last}`. The program may be wrong.")
+        }
+    })
 }
 
 fn fails_in(findings: &Findings) -> String {

@@ -44,6 +44,9 @@ pub(super) fn may_be_its_own(findings: &Findings) -> bool {
     let outcome = &record.outcome;
     let passes_elsewhere =
         controls.iter().any(|control| control.rate.runs > 0 && control.rate.failed == 0);
+    if fails_on_cpu(findings) {
+        return true;
+    }
     own(findings).is_some()
         && (findings.is_of_the_user || is_only_by_its_end(outcome))
         && is_of_a_library(&outcome.signature).is_none()
@@ -57,8 +60,20 @@ pub(super) fn is_draft(findings: &Findings) -> bool {
     !findings.anyway && may_be_its_own(findings)
 }
 
+/// Returns true if the program fails on the CPU too.
+fn fails_on_cpu(findings: &Findings) -> bool {
+    matches!(&findings.on_cpu, Some(AsPrinted::Ran { end, fails_alike, .. }) if *fails_alike || *end != End::Exited(0))
+}
+
 /// Explains why the program itself may be the cause.
 pub(super) fn doubt(findings: &Findings) -> String {
+    if fails_on_cpu(findings) {
+        let is_same = matches!(findings.on_cpu, Some(AsPrinted::Ran { fails_alike: true, .. }));
+        let first = if is_same { "This is not" } else { "This may not be" };
+        return format!(
+            "**{first} an issue of ROCm: the program fails on the CPU, too.** Look for a mistake in the program first."
+        );
+    }
     let first = match is_draft(findings) {
         true => "This is not an issue yet, because nothing",
         false => "Nothing",

@@ -31,6 +31,11 @@ pub(super) fn in_markdown(findings: &Findings) -> Findings {
             None => {}
         }
     }
+    if let Some(AsPrinted::Ran { last, .. }) = &mut findings.on_cpu {
+        spans([last]);
+    }
+    let own = findings.program.iter_mut().flat_map(|program| &mut program.own);
+    spans(own.flat_map(|own| &mut own.packages));
     let record = &mut findings.record;
     both([&mut record.outcome.signature, &mut record.stack.spec, &mut record.device.gfx]);
     spans(&mut record.outcome.at.api);

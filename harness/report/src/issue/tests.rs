@@ -66,6 +66,7 @@ fn planted() -> Findings {
             }),
             own: None,
         }),
+        on_cpu: None,
         case: "title: x\n".to_owned(),
         controls: vec![Control {
             what: "host=pinned instead of host=pageable".to_owned(),

@@ -202,7 +202,7 @@ pub(super) fn actual(findings: &Findings) -> String {
         false => Vec::new(),
     };
     if let Some(named) = traceback.last() {
-        lines.retain(|line| !line.ends_with(named));
+        lines.retain(|line| !line.trim_end().ends_with(named.trim_end()));
         lines.extend(traceback.iter().map(|line| (*line).to_owned()));
     }
     if !lines.is_empty() {
