@@ -43,6 +43,19 @@ def side_stream():
     return there
 
 
+def behind_work():
+    """A copy to the host without a wait, read at once and again after the wait that PyTorch asks for."""
+    there = sent.cuda()
+    torch.cuda.synchronize()
+    torch.cuda._sleep(10_000_000)
+    here = there.to("cpu", non_blocking=True)
+    zeros = int((here == 0).sum())
+    print("measured: read at once, before a wait: %d of %d elements are zero" % (zeros, count))
+    torch.cuda.synchronize()
+    rocrepro.equal("without-blocking", here, sent)
+    return there
+
+
 ways = {
     "to": lambda: sent.to("cuda"),
     "cuda": lambda: sent.cuda(),
@@ -50,6 +63,7 @@ ways = {
     "numpy": lambda: torch.from_numpy(sent.numpy().copy()).to("cuda"),
     "pinned": pinned,
     "side-stream": side_stream,
+    "behind-work": behind_work,
     "transposed": lambda: sent.transpose(0, -1).to("cuda").transpose(0, -1),
 }
 rocrepro.phase("copy")

@@ -46,6 +46,23 @@ elif call == "attention":
     for kind, absolute in ((torch.float32, 1e-4), (torch.float16, 1e-2), (torch.bfloat16, 5e-2)):
         got = F.scaled_dot_product_attention(tq.to(kind), tk.to(kind), tv.to(kind))
         near("attention " + str(kind).split(".")[1], got, right, absolute)
+elif call == "encoder":
+    # A text encoder of the usual form, with random weights that are kept as bytes: 77 words, 2 layers.
+    options = {"dropout": 0.0, "activation": "gelu", "batch_first": True, "norm_first": True}
+    layer = torch.nn.TransformerEncoderLayer(64, 4, 256, **options)
+    encoder = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).double().eval()
+    words, there = torch.randn(1, 77, 64).double(), {}
+    with torch.no_grad():
+        for name, weight in encoder.named_parameters():
+            scale = float(weight.abs().max()) / 127 or 1.0
+            kept = (weight / scale).round().to(torch.int8)
+            weight.copy_(kept.double() * scale)
+            there[name] = kept.cuda().float() * scale
+        right = encoder(words)
+        encoder = encoder.float().cuda()
+        for name, weight in encoder.named_parameters():
+            weight.copy_(there[name])
+        near("text encoder", encoder(words.float().cuda()), right)
 else:
     # A linear layer whose weights are bytes with a scale for each row, as quantized models have them.
     weight = torch.randint(-127, 128, (64, 128), dtype=torch.int8)

@@ -80,9 +80,10 @@ fn page(data: &str, cases: &BTreeSet<String>) -> Result<String, String> {
     let mut page = format!(
         "# What notes about ROCm on gfx1151 claim\n\nEach claim of {} documents that people wrote, the cases that test it, and what was seen. Written from\n\
          `{DATA}` by `ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case claims::`.\n\n\
-         **A result on an NVIDIA GPU shows PyTorch's contract, not ROCm's behaviour**, and a result on the emulated device is not\n\
-         a GPU result. A claim about PyTorch on ROCm that neither decides `needs hardware`, although it has a case: with a\n\
-         PyTorch for ROCm in an environment, `rocrepro run CASE` tests it.\n\n\
+         **A result on an NVIDIA GPU shows PyTorch's contract, not ROCm's behaviour**, and a result on the emulated device, with\n\
+         PyTorch or without, is not a GPU result. `needs hardware` is left for what only a card can show, above all speed, and\n\
+         for firmware, drivers, Windows, and kernels that the build of PyTorch lacks. `rocrepro run CASE` with a PyTorch for\n\
+         ROCm in an environment repeats a line.\n\n\
          Measured:\n\n",
         documents.len()
     );
