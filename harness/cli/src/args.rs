@@ -294,8 +294,9 @@ pub(crate) struct On {
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) limit: Vec<String>,
 
-    /// Run program cases in this Python environment of `rocrepro stack env`, whatever package versions the cases name
-    #[arg(long = "in", value_name = "NAME")]
+    /// Run program cases in this Python environment, whatever package versions the cases name: the folder of a venv or
+    /// conda environment, or a name from `rocrepro stack env`
+    #[arg(long = "in", value_name = "FOLDER|NAME")]
     pub(crate) environment: Option<String>,
 
     /// If a GPU fails the health check after a failed trial, run this command once, such as a reset, and check again.

@@ -97,7 +97,7 @@ impl TryFrom<&On> for SessionOptions {
             }),
         };
         // An unknown Python environment is reported here. Otherwise each trial that needs one would be skipped.
-        let named = on.environment.as_ref().map(|name| Environments::open()?.whole(name));
+        let named = on.environment.as_ref().map(|name| Environments::named(name));
         let given = Stop::both(late, Stop::both(resources(&on.limit), recovery));
         let given = Stop::both(given, named.transpose());
         let (options, ((late, (resources, recovery)), _)) =

@@ -29,8 +29,8 @@ pub fn refused(session: &Session, start: &Start) -> Option<String> {
 }
 
 fn environment_of(start: &Start) -> Option<PathBuf> {
-    let named = start.environment.get(OsStr::new("VIRTUAL_ENV")).map(PathBuf::from);
-    named.or_else(|| {
+    let named = |name| start.environment.get(OsStr::new(name)).map(PathBuf::from);
+    named("VIRTUAL_ENV").or_else(|| named("CONDA_PREFIX")).or_else(|| {
         let folder = start.program.parent()?.parent()?;
         folder.join("pyvenv.cfg").is_file().then(|| folder.to_owned())
     })

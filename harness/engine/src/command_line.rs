@@ -85,7 +85,7 @@ pub struct CommandOptions {
     pub program: PathBuf,
     /// Arguments of the program.
     pub arguments: Vec<OsString>,
-    /// Name of the Python environment in which the program is looked up.
+    /// Name or folder of the Python environment in which the program is looked up.
     pub environment: Option<String>,
     /// True if the user asked for a run outside of a namespace, which is refused.
     pub outside_namespace: bool,

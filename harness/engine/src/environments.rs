@@ -23,6 +23,8 @@ use crate::{
     which,
 };
 
+mod own;
+
 /// Name of the file that marks a folder as an environment made by rocrepro, which rocrepro may therefore remove.
 const MARK: &str = "rocrepro-environment.json";
 
@@ -36,6 +38,12 @@ pub enum EnvironmentError {
     /// The name has characters that are not allowed.
     #[error("`{0}` is not a valid name for an environment")]
     InvalidName(String),
+    /// The folder that the user named has no Python interpreter.
+    #[error("`{}` is not a virtual environment: it has no program bin/python", .0.display())]
+    NotVirtual(PathBuf),
+    /// The Python of a folder that the user named cannot list its packages.
+    #[error("`{}` cannot list its packages: {}", .0.display(), .1)]
+    Packages(PathBuf, String),
     /// A killed process left the environment incomplete.
     #[error("the environment `{0}` is incomplete")]
     Unfinished(String),
@@ -75,6 +83,7 @@ impl FailedOperation for EnvironmentError {
     fn class(&self) -> FailureClass {
         match self {
             Self::InvalidName(_)
+            | Self::NotVirtual(_)
             | Self::Unfinished(_)
             | Self::Unknown(..)
             | Self::Foreign(_)
@@ -87,6 +96,11 @@ impl FailedOperation for EnvironmentError {
         match self {
             Self::InvalidName(_) => Some(
                 "use letters, digits, `.`, `_` and `-`, and begin with a letter or digit"
+                    .to_owned(),
+            ),
+            Self::NotVirtual(_) => Some(
+                "name the folder of an environment that venv, uv or conda made, such as ./.venv; a word without `/` \
+                 names an environment of `rocrepro stack env`"
                     .to_owned(),
             ),
             Self::Unfinished(name) => {
@@ -119,6 +133,14 @@ pub struct PythonEnvironment {
     pub mark: EnvironmentMark,
 }
 
+/// A Python environment in which programs run.
+pub enum NamedEnvironment {
+    /// An environment that rocrepro made.
+    Kept(PythonEnvironment),
+    /// A folder of the user. rocrepro never writes into it.
+    Own(own::OwnEnvironment),
+}
+
 /// The content of the file that marks a folder as a Python environment of rocrepro.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -146,6 +168,18 @@ impl Environments {
             return Err(EnvironmentError::InvalidName(name.to_owned()));
         }
         Ok(self.folder.join(name))
+    }
+
+    /// Returns the environment that a user names for programs: a folder of a virtual environment if the text contains
+    /// a `/` or begins with a dot, otherwise the complete environment with this name.
+    ///
+    /// # Errors
+    /// Returns a usage error if the folder has no `bin/python`, or if no complete environment has the name.
+    pub fn named(given: &str) -> Result<NamedEnvironment, Stop> {
+        if own::is_path(given) {
+            return Ok(NamedEnvironment::Own(own::OwnEnvironment::find(given)?));
+        }
+        Ok(NamedEnvironment::Kept(Self::open()?.whole(given)?))
     }
 
     /// Returns the environment with this name, or an error if its installation is incomplete.
@@ -260,6 +294,43 @@ impl PythonEnvironment {
     /// Returns a note if the environment is incomplete, and an empty text if it is complete.
     pub fn doubt(&self) -> &'static str {
         if self.mark.whole { "" } else { "  (not finished)" }
+    }
+}
+
+impl NamedEnvironment {
+    /// Returns the name of an environment that rocrepro made, or the absolute path of a user's folder.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Kept(kept) => kept.name.clone(),
+            Self::Own(own) => own.folder().display().to_string(),
+        }
+    }
+
+    /// Returns the folder with `bin/python`.
+    pub fn venv(&self) -> PathBuf {
+        match self {
+            Self::Kept(kept) => kept.venv(),
+            Self::Own(own) => own.folder().to_owned(),
+        }
+    }
+
+    /// Returns the variables, besides PATH, that a program in this environment gets.
+    pub fn variables(&self) -> Vec<(&'static str, PathBuf)> {
+        match self {
+            Self::Kept(kept) => vec![("VIRTUAL_ENV", kept.venv())],
+            Self::Own(own) => own.variables(),
+        }
+    }
+
+    /// Returns the installed packages, one line for each, in the format of pip's requirements.
+    ///
+    /// # Errors
+    /// Returns an error if the Python of a user's folder does not run.
+    pub fn lock(&self) -> Result<String, EnvironmentError> {
+        match self {
+            Self::Kept(kept) => Ok(kept.lock()),
+            Self::Own(own) => own.packages(),
+        }
     }
 }
 

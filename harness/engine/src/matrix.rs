@@ -93,7 +93,7 @@ pub struct MatrixOptions {
     pub gfx: Vec<String>,
     /// Further columns, each of the form `SPEC@GFX`.
     pub on: Vec<String>,
-    /// Names of Python environments. Each combination of stack and architecture gets one column for each environment.
+    /// Names or folders of Python environments. Each combination of stack and architecture gets one column for each environment.
     pub environments: Vec<String>,
     /// Folder for the record files.
     pub out: PathBuf,
@@ -109,7 +109,7 @@ pub struct PlannedColumn {
     spec: String,
     /// The architecture of the emulated device; `None` on a GPU.
     gfx: Option<String>,
-    /// Name of the Python environment of program cases; if `None`, each case names its own.
+    /// Name or folder of the Python environment of program cases; if `None`, each case names its own.
     environment: Option<String>,
     /// Path of the record file.
     pub record: PathBuf,
@@ -142,7 +142,7 @@ pub fn planned_columns(options: &MatrixOptions) -> Result<Vec<PlannedColumn>, St
     if pairs.is_empty() && problems.is_empty() && !options.may_be_empty {
         problems.push(MatrixError::NoColumn.into());
     }
-    let named = |name: &String| Environments::open()?.whole(name);
+    let named = |name: &String| Environments::named(name);
     problems.extend(options.environments.iter().filter_map(|name| named(name).err()));
     let each_case: [Option<&String>; 1] = [None];
     let named: Vec<_> = options.environments.iter().map(Some).collect();

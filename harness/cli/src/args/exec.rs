@@ -41,9 +41,9 @@ pub(crate) struct Exec {
     #[arg(long, value_enum, value_name = "HOME", default_value_t = HomeKind::Auto)]
     pub(crate) home: HomeKind,
 
-    /// Look for the program, and for programs that it starts, in this Python environment first; see `rocrepro stack
-    /// env`
-    #[arg(long = "in", value_name = "NAME")]
+    /// Look for the program, and for programs that it starts, in this Python environment first: the folder of a venv or
+    /// conda environment, or a name from `rocrepro stack env`
+    #[arg(long = "in", value_name = "FOLDER|NAME")]
     pub(crate) environment: Option<String>,
 
     #[command(flatten)]

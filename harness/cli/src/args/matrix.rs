@@ -34,9 +34,9 @@ pub(crate) struct Matrix {
     #[arg(long, value_name = "SPEC@GFX", value_delimiter = ',')]
     pub(crate) on: Vec<String>,
 
-    /// Python environments of `rocrepro stack env`, in which programs of cases run; each stack and architecture gets a
-    /// column for each environment
-    #[arg(long = "in", value_name = "NAME", value_delimiter = ',')]
+    /// Python environments in which programs of cases run, as folders or as names from `rocrepro stack env`; each stack
+    /// and architecture gets a column for each environment
+    #[arg(long = "in", value_name = "FOLDER|NAME", value_delimiter = ',')]
     pub(crate) environments: Vec<String>,
 
     /// The device below the HIP runtime; a GPU has its own architecture, so leave out --gfx there

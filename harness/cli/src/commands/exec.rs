@@ -20,7 +20,7 @@ use engine::{
     Session, SessionOptions, Stop, bundled,
     command_line::{CommandLine, CommandOptions},
     crash,
-    environments::Environments,
+    environments::{Environments, NamedEnvironment},
     failing_trial::Subjects,
     home::{with_helper, with_path},
     issue::{self, IssueOptions},
@@ -30,10 +30,9 @@ use engine::{
 /// Replaces this process by a program of the user that runs with the stack and on the device.
 pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     let setup = setup(&args.on, Some(&args.emulation), &args.fault);
-    let venv = args.environment.as_ref().map(|name| Environments::open()?.whole(name)).transpose();
-    let venv = venv.map(|found| found.map(|found| found.venv()));
+    let venv = args.environment.as_ref().map(|name| Environments::named(name)).transpose();
     let found = venv.and_then(|venv| {
-        let path = which::search(venv.as_deref());
+        let path = which::search(venv.as_ref().map(NamedEnvironment::venv).as_deref());
         Ok((which::program(&args.program, &path)?, path, venv))
     });
     let found = Stop::both(found, of_the_device(&args.fault));
@@ -63,7 +62,9 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     }
     if let Some(venv) = venv {
         // Variables that the user sets on the command line take precedence.
-        start.environment.entry("VIRTUAL_ENV".into()).or_insert(venv.into());
+        for (name, value) in venv.variables() {
+            start.environment.entry(name.into()).or_insert(value.into());
+        }
         if !session.variables().any(|(name, _)| name == "PATH") {
             start.environment.insert("PATH".into(), path);
         }

@@ -264,3 +264,71 @@ fn bisects_the_versions_of_a_package() {
         assert!(output.status.code() >= Some(2) && said.contains(why), "{words:?}: {said}");
     }
 }
+
+/// Returns the files below a folder, with the time of each file's last change.
+fn files_below(folder: &Path) -> Vec<(String, std::time::SystemTime)> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let about = entry.path().symlink_metadata().unwrap();
+        match about.is_dir() {
+            true => files.extend(files_below(&entry.path())),
+            false => files.push((entry.path().display().to_string(), about.modified().unwrap())),
+        }
+    }
+    files.sort();
+    files
+}
+
+#[test]
+fn runs_programs_in_a_folder_of_the_user() {
+    if !python_makes_environments() || !namespaces() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (at, cache) = (folder.path(), Some(folder.path()));
+    let venv = at.join("own");
+    let mut made = Command::new("python3");
+    assert!(made.args(["-m", "venv", "--without-pip"]).arg(&venv).status().unwrap().success());
+    let package = fs::read_dir(venv.join("lib")).unwrap().next().unwrap().unwrap().path();
+    let package = package.join("site-packages");
+    fs::write(package.join("tiny.py"), "ANSWER = 42\n").unwrap();
+    let info = package.join("tiny-1.10.dist-info");
+    fs::create_dir(&info).unwrap();
+    fs::write(info.join("METADATA"), "Metadata-Version: 2.1\nName: tiny\nVersion: 1.10\n").unwrap();
+    fs::write(at.join("answers.yaml"), ANSWERS).unwrap();
+    let before = files_below(&venv);
+    let case = at.join("answers.yaml").display().to_string();
+    let stack = check(None, &["rocm", "path", "debian:7.2.4"], 0, "/");
+    let on = ["--rocm", &stack, "--device", "emulated", "--gfx", "gfx1151"];
+    let (own, bare) = (venv.display().to_string(), at.display().to_string());
+    let record = at.join("record.jsonl").display().to_string();
+    let run = ["run", "--cases-from", &case, "--trust", "--record", &record, "--in"];
+    let with = |value: &str, code, said: &str| {
+        check(cache, &[&run[..], &[value], &on].concat(), code, said)
+    };
+    with(&own, 0, "1 passed");
+    let recorded = fs::read_to_string(&record).unwrap();
+    assert!(recorded.contains("\"tiny==1.10\"") && recorded.contains(&own), "{recorded}");
+    let script = "import sys, tiny; print(tiny.ANSWER, sys.prefix)";
+    let exec = [&["exec", "--in", &own], &on[..], &["--", "python3", "-c", script]].concat();
+    check(cache, &exec, 0, &format!("42 {own}"));
+    let out = at.join("matrix").display().to_string();
+    let matrix = ["matrix", "--cases-from", &case, "--trust", "--out", &out, "--in", &own];
+    check(cache, &[&matrix[..], &on].concat(), 0, "1 passed");
+    // The tool writes no bytecode and no other file into the user's environment.
+    assert_eq!(files_below(&venv), before);
+
+    fs::remove_dir_all(&info).unwrap();
+    with(&own, 4, "has no tiny");
+    let refused = "is not a virtual environment: it has no program bin/python";
+    with(&bare, 2, refused);
+    for (command, rest) in [
+        ("exec", &["true"][..]),
+        ("matrix", &["--out", &out]),
+        ("prove", &["programs/ctypes-copies"]),
+        ("bisect", &["programs/ctypes-copies", "--good", "first", "--bad", "last"]),
+    ] {
+        check(cache, &[&[command, "--in", &bare], rest].concat(), 2, refused);
+    }
+    with("./no-such", 2, "hint: name the folder of an environment");
+}

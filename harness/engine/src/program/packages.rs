@@ -17,22 +17,22 @@ use supervise::{Cancel, Ended, Limits, Start};
 use crate::{
     Session, Stop,
     compiled::Unready,
-    environments::{self, Environments, normal},
+    environments::{Environments, NamedEnvironment, normal},
     missing_libraries, which,
 };
 
 const ASKED: Duration = Duration::from_secs(10);
 
 /// The Python environment with the packages of a program; `None` if the program imports no packages.
-pub(super) struct Environment(Option<environments::PythonEnvironment>);
+pub(super) struct Environment(Option<NamedEnvironment>);
 
-/// Finds a Python environment with these packages. If the user named an environment, returns that one, whatever
-/// versions of the packages it has.
+/// Finds a Python environment with these packages. If the user named an environment or its folder, returns that one,
+/// whatever versions of the packages it has.
 pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environment, Unready> {
     let missing = |error: Stop| Unready::Missing(error.reason());
     if let (Some(named), Packages::Environment(_) | Packages::These(_)) = (named, packages) {
-        let found = Environments::open().and_then(|all| all.whole(named)).map_err(missing)?;
-        let lock = found.lock();
+        let found = Environments::named(named).map_err(missing)?;
+        let lock = found.lock().map_err(|error| missing(error.into()))?;
         let lacking = match packages {
             Packages::These(wanted) => {
                 let name = |package: &String| package.split("==").next().map(str::to_owned);
@@ -51,7 +51,7 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
     match packages {
         Packages::None => Ok(Environment(None)),
         Packages::Environment(name) => {
-            let found = Environments::open().map_err(missing)?.whole(name);
+            let found = Environments::named(name);
             found.map(|found| Environment(Some(found))).map_err(|error| {
                 let why = error.reason();
                 Unready::Missing(format!(
@@ -62,7 +62,7 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
         Packages::These(wanted) => {
             let all = Environments::open().map_err(missing)?.all();
             let found = all.into_iter().find(|one| one.mark.is_whole() && has(&one.lock(), wanted));
-            found.map(|found| Environment(Some(found))).ok_or_else(|| {
+            found.map(|found| Environment(Some(NamedEnvironment::Kept(found)))).ok_or_else(|| {
                 let name = wanted[0].split("==").next().unwrap_or("packages");
                 let (all, words) = (wanted.join(" and "), wanted.join(" "));
                 Unready::Missing(match name {
@@ -146,9 +146,10 @@ impl Environment {
 
     pub(super) fn enter(&self, start: &mut Start) {
         let Some(found) = &self.0 else { return };
-        let venv = found.venv();
-        start.environment.entry("VIRTUAL_ENV".into()).or_insert(venv.clone().into());
-        let mut path: OsString = venv.join("bin").into();
+        for (name, value) in found.variables() {
+            start.environment.entry(name.into()).or_insert(value.into());
+        }
+        let mut path: OsString = found.venv().join("bin").into();
         if let Some(rest) = start.environment.get(OsStr::new("PATH")) {
             path.push(":");
             path.push(rest);
@@ -157,17 +158,21 @@ impl Environment {
     }
 
     pub(super) fn name(&self) -> Option<String> {
-        self.0.as_ref().map(|found| found.name.clone())
+        self.0.as_ref().map(|found| found.name())
     }
 
     pub(super) fn packages(&self) -> Vec<String> {
-        let lock = self.0.as_ref().map(environments::PythonEnvironment::lock).unwrap_or_default();
+        let lock = self.lock().unwrap_or_default();
         let first = |line: &str| line.split(" --hash").next().unwrap_or_default().to_owned();
         lock.lines().map(first).collect()
     }
 
     pub(super) fn lock_digest(&self) -> Option<String> {
-        self.0.as_ref().map(|found| plan::digest(found.lock().as_bytes()))
+        self.lock().map(|lock| plan::digest(lock.as_bytes()))
+    }
+
+    fn lock(&self) -> Option<String> {
+        self.0.as_ref().and_then(|found| found.lock().ok())
     }
 }
 
