@@ -88,7 +88,7 @@ impl TrialRunner for Scripted {
             stderr: String::new(),
             stderr_dropped: 0,
             stacks: Vec::new(),
-            left_behind: 0,
+            left_behind: Vec::new(),
             wall: Duration::from_millis(1),
         };
         Some(record::record(session, job, "", observation, None, (outcome, Vec::new())))

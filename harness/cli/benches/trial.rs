@@ -79,7 +79,7 @@ fn observation(events: Vec<Event>) -> Observation {
         stderr: String::new(),
         stderr_dropped: 0,
         stacks: Vec::new(),
-        left_behind: 0,
+        left_behind: Vec::new(),
         wall: Duration::from_millis(50),
     }
 }

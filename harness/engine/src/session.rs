@@ -70,6 +70,11 @@ pub const QUIET_TIMEOUT: u32 = 30;
 /// Default time for which the program of a case may print nothing.
 const SILENT_PROGRAM: Duration = Duration::from_secs(120);
 
+/// Time from the end of a program until the processes that it left running are killed. Frameworks keep workers that
+/// notice the end of their parent after a while: those of PyTorch's DataLoader look every 5 s
+/// (<https://github.com/pytorch/pytorch/blob/v2.6.0/torch/utils/data/_utils/__init__.py>, `MP_STATUS_CHECK_INTERVAL`).
+const LEFTOVER_GRACE: Duration = Duration::from_secs(6);
+
 const COMGR_CACHE: &str = "AMD_COMGR_CACHE_DIR";
 
 const TEMPORARY: &str = "tmp";
@@ -325,7 +330,9 @@ impl Session {
         let usual = self.given.limits.quiet.as_secs() == u64::from(QUIET_TIMEOUT);
         let quiet =
             if usual { self.limits.quiet.max(SILENT_PROGRAM) } else { self.given.limits.quiet };
-        Limits { quiet, ..self.limits.clone() }
+        // Beginning of the names of all threads of the emulated device (`harness/emulator`, `harness/isa`).
+        let progress = Some("device ".to_owned());
+        Limits { quiet, progress, after: LEFTOVER_GRACE, ..self.limits.clone() }
     }
 
     /// Returns the resource limits of a trial, including those that its plan sets.

@@ -5,7 +5,7 @@ mod kept_events;
 use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
 use device::Config;
-use judge::{End, Limit, Observation};
+use judge::{End, LeftProcess, Limit, Observation};
 use plan::{Event, Order};
 use supervise::{Cancel, Ended, Limits, Observed, Reason, Start, Usage};
 
@@ -101,6 +101,9 @@ pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
     if end == End::Exited(plan::WORKER_DONE) && !seen.torn.is_empty() {
         garbage.push(String::from_utf8_lossy(&seen.torn).into_owned());
     }
+    let left_behind = seen.left_behind.into_iter();
+    let left_behind =
+        left_behind.map(|process| LeftProcess { name: process.name, command: process.command });
     Observation {
         events,
         noise,
@@ -109,7 +112,7 @@ pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
         stderr: seen.stderr.to_text(),
         stacks: seen.stacks,
         stderr_dropped: seen.stderr.dropped(),
-        left_behind: seen.left_behind.len() as u32,
+        left_behind: left_behind.collect(),
         wall: seen.wall,
     }
 }
@@ -144,7 +147,7 @@ pub(crate) fn not_started(why: String) -> Observation {
         stderr: String::new(),
         stacks: Vec::new(),
         stderr_dropped: 0,
-        left_behind: 0,
+        left_behind: Vec::new(),
         wall: std::time::Duration::ZERO,
     }
 }

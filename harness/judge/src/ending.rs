@@ -3,7 +3,7 @@
 use plan::{PIPE_CLOSED, Phase, WORKER_DONE, WORKER_ORPHANED};
 
 use crate::{
-    End, Kind, Limit, Location, Observation, Outcome, index::Index, phrases, proof::ended,
+    End, Kind, Limit, Location, Observation, Outcome, index::Index, left, phrases, proof::ended,
     trail::Trail,
 };
 
@@ -28,7 +28,11 @@ pub(crate) fn ending(
         return Some(closed.at(site.at).with(site.others).with(last_words(seen)));
     }
     if trail.done {
-        if seen.end == End::Exited(WORKER_DONE) && trail.bye && launched && seen.left_behind > 0 {
+        if seen.end == End::Exited(WORKER_DONE)
+            && trail.bye
+            && launched
+            && !seen.left_behind.is_empty()
+        {
             let summary = "the launcher or the worker left a process running".to_owned();
             return Some(Outcome::no_verdict("launcher", summary));
         }
@@ -76,19 +80,13 @@ fn not_the_trials(seen: &Observation) -> Option<Outcome> {
 fn teardown(seen: &Observation, trail: &Trail, site: Site) -> Option<Outcome> {
     let text = if site.in_call { site.text } else { "after the teardown".to_owned() };
     let outcome = match &seen.end {
-        End::Exited(WORKER_DONE) if trail.bye && seen.left_behind == 0 => return None,
+        End::Exited(WORKER_DONE) if trail.bye && seen.left_behind.is_empty() => return None,
         End::Exited(WORKER_DONE) if trail.bye => Outcome::new(
             Kind::Leak,
             "leak:process".to_owned(),
-            format!(
-                "the worker left {} running",
-                if seen.left_behind == 1 {
-                    "a process".to_owned()
-                } else {
-                    format!("{} processes", seen.left_behind)
-                }
-            ),
-        ),
+            format!("the worker left {} running", left::counted(seen.left_behind.len())),
+        )
+        .with(seen.left_behind.iter().map(left::named)),
         End::TimedOut { .. } | End::CouldNotBeKilled => Outcome::new(
             Kind::Hang,
             "hang:teardown".to_owned(),

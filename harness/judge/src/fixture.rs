@@ -187,7 +187,7 @@ impl Run {
             stderr: String::new(),
             stderr_dropped: 0,
             stacks: Vec::new(),
-            left_behind: 0,
+            left_behind: Vec::new(),
             wall: Duration::from_millis(43),
         };
         let wanted = wanted(&plan);

@@ -16,6 +16,7 @@ mod fault;
 mod identity;
 mod index;
 mod kernel_log;
+mod left;
 mod log;
 mod observation;
 mod outcome;
@@ -46,7 +47,7 @@ pub use identity::{
     FailureIdentity, LastCall, Likeness, SourcePlace, last_words, likeness, may_be_same, traceback,
     without_numbers,
 };
-pub use observation::{Able, Context, End, Limit, Observation};
+pub use observation::{Able, Context, End, LeftProcess, Limit, Observation};
 pub use outcome::{Kind, Location, Outcome};
 pub use phrases::{AT_LEAST, EXPECTED, SAME_BYTES, UNEQUAL, signal};
 use places::AddressPrecision;

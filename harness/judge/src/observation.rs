@@ -25,10 +25,19 @@ pub struct Observation {
     /// Call stack of each thread when a time limit was reached or a program crashed, one line per thread. Empty in other
     /// cases, and if the call stacks could not be read.
     pub stacks: Vec<String>,
-    /// Number of processes in the worker's process group that still existed after the worker's end.
-    pub left_behind: u32,
+    /// Descendants of the worker that still existed some time after the worker's end.
+    pub left_behind: Vec<LeftProcess>,
     /// Time from the start of the process until it was reaped.
     pub wall: Duration,
+}
+
+/// A process that the worker or a program left running.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftProcess {
+    /// Name of its first thread, at most 15 bytes; see `proc_pid_comm(5)`.
+    pub name: String,
+    /// Words of its command line.
+    pub command: Vec<String>,
 }
 
 /// Way in which a worker process ended.

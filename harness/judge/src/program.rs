@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::identity::function as function_name;
 use crate::proof::other_device;
 use crate::{
-    End, FailureIdentity, Kind, Limit, Location, Observation, Outcome, SourcePlace, log, phrases,
+    End, FailureIdentity, Kind, Limit, Location, Observation, Outcome, SourcePlace, left, log,
+    phrases,
 };
 
 pub use self::crash::{Crash, CrashedCall, CrashedThread};
@@ -184,6 +185,8 @@ pub fn judge_program(
         .unwrap_or_else(|| proves(seen, context));
     if outcome.kind.is_failure() {
         outcome.details.extend(last_words(seen));
+    } else {
+        outcome.details.extend(seen.observation.left_behind.iter().map(left::named));
     }
     let refused = seen.said.contains(&Said::ToldOfFault) || red.iter().any(|at| at.api.is_some());
     let mut outcome = log::attribute_fault(outcome, seen.observation, refused);
@@ -465,15 +468,17 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
     Some(outcome.at(at(context, 0, None)))
 }
 
+/// Returns a failure if the program left processes running that are not workers of a framework.
 fn left_behind(seen: &ProgramSeen<'_>) -> Option<Outcome> {
-    (seen.observation.left_behind > 0).then(|| {
-        let n = seen.observation.left_behind as usize;
-        let some = if n == 1 { "a process".to_owned() } else { format!("{n} processes") };
+    let left = &seen.observation.left_behind;
+    let others = left.iter().filter(|process| left::worker(process).is_none()).count();
+    (others > 0).then(|| {
         Outcome::new(
             Kind::Leak,
             "leak:process".to_owned(),
-            format!("the program left {some} running"),
+            format!("the program left {} running", left::counted(others)),
         )
+        .with(left.iter().map(left::named))
     })
 }
 

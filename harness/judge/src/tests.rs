@@ -7,12 +7,16 @@ use plan::{ByVersion, Call, Event, Phase, VersionRange};
 use proptest::prelude::*;
 
 use crate::{
-    End, Kind, Limit, expected_under,
+    End, Kind, LeftProcess, Limit, expected_under,
     fixture::{HEAD, Run, plan, step, there_and_back},
     phases,
 };
 
 pub(crate) const QUIET: End = End::TimedOut { limit: Limit::Quiet };
+
+fn sleeper() -> LeftProcess {
+    LeftProcess { name: "sleep".to_owned(), command: vec!["sleep".to_owned(), "9".to_owned()] }
+}
 
 #[track_caller]
 pub(crate) fn check(run: &Run, kind: Kind, signature: &str, summary: &str) {
@@ -333,7 +337,7 @@ fn unreleased_memory_is_a_leak() {
     let moved = at_rest(&[4096, 4096, 2048, 4096]);
     let why = "something else uses the GPU: its free memory varied between 2048 and 4096 bytes";
     check(&moved, Kind::NoVerdict, "no-verdict:memory", why);
-    let processes = healthy().with(|run| run.seen.left_behind = 2);
+    let processes = healthy().with(|run| run.seen.left_behind = vec![sleeper(); 2]);
     check(&processes, Kind::Leak, "leak:process", "left 2 processes running");
 }
 
@@ -394,7 +398,8 @@ fn failures_after_the_trial_are_named_teardown() {
     check(&early, kind, "teardown-crash", "exit status 0");
     // A run ends like this if a destructor calls `_exit(0)`, or if a SIGSEGV handler exits during the teardown.
     check(&ended(End::Exited(0)), kind, "teardown-crash", "after the teardown: exit status 0");
-    let left = || ended(End::Exited(plan::WORKER_DONE)).with(|run| run.seen.left_behind = 1);
+    let left =
+        || ended(End::Exited(plan::WORKER_DONE)).with(|run| run.seen.left_behind = vec![sleeper()]);
     check(&left(), Kind::Leak, "leak:process", "left a process running");
     let launched = left().with(|run| run.launched = true);
     check(&launched, Kind::NoVerdict, "no-verdict:launcher", "the launcher or the worker");

@@ -7,8 +7,8 @@ use plan::{
 };
 
 use crate::{
-    About, Crash, CrashedCall, CrashedThread, End, Kind, Limit, Location, Observation, Outcome,
-    ProgramContext, ProgramSeen, RaisedAt, Said, Wrong, brought, is_stated, judge_program,
+    About, Crash, CrashedCall, CrashedThread, End, Kind, LeftProcess, Limit, Location, Observation,
+    Outcome, ProgramContext, ProgramSeen, RaisedAt, Said, Wrong, brought, is_stated, judge_program,
     told_of_device,
 };
 
@@ -81,7 +81,7 @@ struct Run {
     end: End,
     stdout: &'static str,
     stderr: &'static str,
-    left_behind: u32,
+    left_behind: Vec<LeftProcess>,
     crash: Option<Crash>,
 }
 
@@ -93,7 +93,7 @@ fn good() -> Run {
         end: End::Exited(0),
         stdout: "",
         stderr: "",
-        left_behind: 0,
+        left_behind: Vec::new(),
         crash: None,
     }
 }
@@ -112,7 +112,7 @@ impl Run {
             stderr: self.stderr.to_owned(),
             stderr_dropped: 0,
             stacks: Vec::new(),
-            left_behind: self.left_behind,
+            left_behind: self.left_behind.clone(),
             wall: Duration::from_secs(1),
         };
         let seen = ProgramSeen {
@@ -259,9 +259,59 @@ fn end_of_a_program_is_judged_by_its_progress() {
     at(End::Signalled { signal: 9 }, middle()).is("no-verdict:killed");
     at(End::NotStarted("no memory".into()), Vec::new()).is("no-verdict:not-started");
     at(End::Lost("flooded".into()), middle()).is("no-verdict:lost");
-    let left = |left_behind| Run { left_behind, ..good() }.is("leak:process").summary;
-    assert_eq!(left(1), "the program left a process running");
-    assert_eq!(left(2), "the program left 2 processes running");
+}
+
+fn left(name: &str, command: &[&str]) -> LeftProcess {
+    let command = command.iter().map(|word| (*word).to_owned()).collect();
+    LeftProcess { name: name.to_owned(), command }
+}
+
+#[test]
+fn processes_that_a_program_leaves_are_named_and_workers_are_no_failure() {
+    let run = |left_behind: &[LeftProcess]| Run { left_behind: left_behind.to_vec(), ..good() };
+    let sleeper = left("sleep", &["sleep", "1000"]);
+    let one = run(std::slice::from_ref(&sleeper)).is("leak:process");
+    assert_eq!(one.summary, "the program left a process running");
+    assert!(one.details.contains(&"Still running: sleep 1000".to_owned()), "{one:?}");
+    let workers = [
+        left("python3", &["/v/bin/python3", "/v/lib/torch/_inductor/compile_worker/__main__.py"]),
+        left(
+            "python3",
+            &["python3", "-c", "from multiprocessing.resource_tracker import main;main(5)"],
+        ),
+        left(
+            "python3",
+            &["python3", "-c", "from multiprocessing.forkserver import main; main(3, 4)"],
+        ),
+        left("pt_data_worker", &["python3", "train.py"]),
+    ];
+    let names = [
+        "a compile worker of PyTorch's Inductor",
+        "the resource tracker of Python's multiprocessing",
+        "a process of the fork server of Python's multiprocessing",
+        "a worker of PyTorch's DataLoader",
+    ];
+    let passed = run(&workers).is("pass");
+    assert_eq!(passed.details.len(), workers.len());
+    for (detail, name) in passed.details.iter().zip(names) {
+        assert!(detail.starts_with("Still running: ") && detail.ends_with(name), "{detail}");
+    }
+    // The same words elsewhere in a command line do not name a worker.
+    for other in [
+        left(
+            "python3",
+            &["python3", "train.py", "from multiprocessing.resource_tracker import main"],
+        ),
+        left("cat", &["cat", "/v/lib/torch/_inductor/compile_worker/__main__.py"]),
+        left("python3", &["python3", "train.py"]),
+        left("", &[]),
+    ] {
+        run(std::slice::from_ref(&other)).is("leak:process");
+        let mixed = [&workers[..], &[other, sleeper.clone()]].concat();
+        let both = run(&mixed).is("leak:process");
+        assert_eq!(both.summary, "the program left 2 processes running");
+        assert_eq!(both.details.iter().filter(|it| it.contains("Still running")).count(), 6);
+    }
 }
 
 #[test]

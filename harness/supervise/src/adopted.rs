@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 
-use crate::Process;
 use crate::calls::become_subreaper;
-use crate::group::{SETTLE, parse_start, parse_stat};
+use crate::group::{SETTLE, command_line, parse_start, parse_stat};
+use crate::{Cancel, Process};
 
 /// Time between two checks of a process that has to end.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -73,6 +73,21 @@ pub(crate) fn start(command: &mut Command) -> std::io::Result<(Child, Leader)> {
     Ok((child, Leader { pid, run }))
 }
 
+/// Waits until all orphans that an ended leader left to this process have ended, at most for `limit`, or until a
+/// request to cancel. Orphans without a [`RUN_VARIABLE`] are not waited for. Other leaders can be started in the
+/// meantime.
+pub(crate) fn wait(leader: &Leader, limit: Duration, cancel: &Cancel) {
+    let begun = Instant::now();
+    let is_own = |pid: &Pid| run_of(*pid).as_ref() == Some(&leader.run);
+    while begun.elapsed() < limit && !cancel.is_cancelled() {
+        let (left, settled) = strangers(&running(), children());
+        if settled && !left.iter().any(|(pid, _)| is_own(pid)) {
+            return;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
 /// Kills the orphans that an ended leader left to this process, and returns them. As long as another leader runs,
 /// processes without a [`RUN_VARIABLE`] are not killed, because they may be descendants of that leader. `stays` is true
 /// if the leader or its group could not be killed.
@@ -107,7 +122,12 @@ fn clear_with(
         for (pid, name) in &left {
             // The process is a child of this process that has not been reaped, so Linux has not reused its id.
             if over >= SETTLE && !found.iter().any(|known| known.pid == pid.as_raw_pid()) {
-                found.push(Process { pid: pid.as_raw_pid(), name: name.clone(), survived: false });
+                found.push(Process {
+                    pid: pid.as_raw_pid(),
+                    name: name.clone(),
+                    command: command_line(pid.as_raw_pid()),
+                    survived: false,
+                });
                 let _ = kill_process(*pid, Signal::KILL);
             }
         }

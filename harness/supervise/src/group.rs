@@ -11,6 +11,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process_group,
 };
 
+use crate::Cancel;
 use crate::ended;
 use crate::silence::Work;
 
@@ -25,6 +26,9 @@ pub struct Process {
     pub pid: i32,
     /// Command name that the Linux kernel keeps, at most 15 bytes; see `proc_pid_comm(5)`.
     pub name: String,
+    /// Command line, one text for each word; see `/proc/PID/cmdline` in `proc_pid_cmdline(5)`. A process that was
+    /// forked and started no other program has the command line of its parent.
+    pub command: Vec<String>,
     /// True if the process still existed after SIGKILL and the wait of [`Limits::reap`].
     ///
     /// [`Limits::reap`]: crate::Limits::reap
@@ -64,23 +68,29 @@ pub(crate) fn wait_ready<T: Copy>(
     Ok(ready.map(|((name, ..), _)| *name).collect())
 }
 
-/// Kills the remaining members of a group whose leader has ended and been reaped, and returns them.
+/// Kills the members of a group that have not ended `settle` after the leader ended and was reaped, and returns them.
 ///
 /// Linux does not reuse the id of a group that has members. The signal could reach another group only if, in the
 /// moments between the check and the kill, the last member ended and all other process ids were used up.
-pub(crate) fn clear(group: Pid, reap: Duration, send: Send) -> Vec<Process> {
+pub(crate) fn clear(
+    group: Pid,
+    settle: Duration,
+    reap: Duration,
+    cancel: &Cancel,
+    send: Send,
+) -> Vec<Process> {
     // This call takes a microsecond; reading /proc takes milliseconds on a large machine.
     if test_kill_process_group(group) == Err(Errno::SRCH) {
         return Vec::new();
     }
-    wait_ended(members(group), group, SETTLE);
+    wait_ended(members(group), group, settle, Some(cancel));
     let left = members(group);
     if left.is_empty() {
         return Vec::new();
     }
     let mut processes: Vec<Process> = left.iter().map(|(process, _)| process.clone()).collect();
     send(group, Signal::KILL);
-    let survivors = wait_ended(left, group, reap);
+    let survivors = wait_ended(left, group, reap, None);
     for process in &mut processes {
         process.survived = survivors.contains(&process.pid);
     }
@@ -109,9 +119,18 @@ fn members(group: Pid) -> Vec<Member> {
         // The name is read again, because only now does the open descriptor guarantee that the id belongs to the same
         // process.
         let name = living_member(pid, group)?;
-        Some((Process { pid, name, survived: false }, fd))
+        Some((Process { pid, name, command: command_line(pid), survived: false }, fd))
     })
     .collect()
+}
+
+/// Returns the words of a process's command line. The list is empty if the process has ended.
+pub(crate) fn command_line(pid: i32) -> Vec<String> {
+    let text = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let text = text.strip_suffix(b"\0").unwrap_or(&text);
+    let words =
+        text.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+    if text.is_empty() { Vec::new() } else { words.collect() }
 }
 
 /// Returns the name of a process if the process is a member of the group and has not ended.
@@ -133,7 +152,7 @@ pub(crate) fn can_run(pid: Pid) -> bool {
 
 /// Maximum number of threads whose waiting times are read. A check of each of many threads would take too long while
 /// all of them compute.
-const THREADS: usize = 64;
+pub(crate) const THREADS: usize = 64;
 
 /// Returns the processor use of a process and its first 64 threads, or `None` if Linux does not report it.
 pub(crate) fn work(pid: Pid) -> Option<Work> {
@@ -145,7 +164,7 @@ pub(crate) fn work(pid: Pid) -> Option<Work> {
         let statistics = fs::read_to_string(thread.path().join("schedstat")).ok()?;
         Some((thread.file_name().into_string().ok()?, parse_queued(&statistics)?))
     });
-    Some(Work { cpu, queued: queued.collect(), pages })
+    Some(Work { cpu, queued: queued.collect(), pages, activity: None })
 }
 
 /// Parses the second number of `/proc/PID/task/TID/schedstat`: the time that the thread has waited on a run queue, in
@@ -157,12 +176,19 @@ fn parse_queued(schedstat: &str) -> Option<Duration> {
 /// Parses a line of `/proc/PID/stat`. Returns the sum of `utime` and `stime`, and the number of page reads from disk
 /// (`majflt`).
 fn parse_work(stat: &str) -> Option<(Duration, u64)> {
+    let (user, system) = parse_times(stat)?;
     let (_, after) = stat.rsplit_once(')')?;
-    let fields: Vec<&str> = after.split_ascii_whitespace().collect();
-    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    let ticks = number(11)? + number(12)?;
+    Some((user + system, after.split_ascii_whitespace().nth(9)?.parse().ok()?))
+}
+
+/// Parses the processor times in user mode and in system calls, `utime` and `stime`, of a line of `/proc/PID/stat` or
+/// `/proc/PID/task/TID/stat`.
+pub(crate) fn parse_times(stat: &str) -> Option<(Duration, Duration)> {
+    let (_, after) = stat.rsplit_once(')')?;
+    let mut times = after.split_ascii_whitespace().skip(11).map(|ticks| ticks.parse::<u64>().ok());
     let per_second = rustix::param::clock_ticks_per_second().max(1);
-    Some((Duration::from_millis(ticks * 1000 / per_second), number(9)?))
+    let mut time = || Some(Duration::from_millis(times.next()?? * 1000 / per_second));
+    Some((time()?, time()?))
 }
 
 /// Parses name, state and process group of a line of `/proc/PID/stat`; see `proc_pid_stat(5)`. The name may contain
@@ -185,21 +211,30 @@ pub(crate) fn parse_start(stat: &str) -> Option<u64> {
 /// Time between two checks of processes for which no descriptor is available.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Waits until all members of a group have ended, at most for `limit`. Returns the ids of the members that have not
-/// ended.
-fn wait_ended(mut running: Vec<Member>, group: Pid, limit: Duration) -> Vec<i32> {
+/// Waits until all members of a group have ended, at most for `limit`, or until a request to cancel. Returns the ids of
+/// the members that have not ended.
+fn wait_ended(
+    mut running: Vec<Member>,
+    group: Pid,
+    limit: Duration,
+    cancel: Option<&Cancel>,
+) -> Vec<i32> {
     let until = Instant::now().checked_add(limit);
     while !running.is_empty() {
-        let sources: Vec<_> = running
+        let mut sources: Vec<_> = running
             .iter()
             .filter_map(|(p, fd)| Some((p.pid, fd.as_ref()?.as_fd(), PollFlags::IN)))
             .collect();
         let all_are_watched = sources.len() == running.len();
+        // No process has the id 0.
+        sources.extend(cancel.map(|cancel| (0, cancel.wake(), PollFlags::IN)));
         let look = Instant::now().checked_add(LOOK).filter(|_| !all_are_watched);
         let next = [look, until].into_iter().flatten().min();
         // Polling fails only if the kernel is out of memory.
         let Ok(ended) = wait_ready(&sources, next) else { break };
-        if ended.is_empty() && until.is_some_and(|until| Instant::now() >= until) {
+        if ended.contains(&0)
+            || ended.is_empty() && until.is_some_and(|until| Instant::now() >= until)
+        {
             break;
         }
         running.retain(|(process, fd)| match fd {

@@ -37,6 +37,7 @@ mod stacks;
 mod start;
 mod suspended;
 mod view;
+mod work;
 
 pub use adopted::RUN_VARIABLE;
 pub use calls::{ForbiddenCall, try_system_calls};

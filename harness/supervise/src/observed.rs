@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
+use crate::group::SETTLE;
 use crate::{Line, Log, Process, Suspension};
 
 /// Time limits of a child. `Duration::MAX` means no limit. Time in which the child was suspended does not count.
@@ -15,11 +16,19 @@ pub struct Limits {
     /// the next. While the child computes, its processor time counts instead, but never more than the elapsed time.
     /// Time in which the child waits for a processor does not count.
     pub quiet: Duration,
+    /// Beginning of the names of threads whose work is progress. While such a thread of the child or of a descendant
+    /// computes, the child is not silent, and the processor time that other threads spend in user mode counts only a
+    /// quarter, because a program may compute for long without a line. Time in system calls counts as a whole when it
+    /// is more than that in user mode: a thread that waits actively yields in a loop. `None`: all processor time
+    /// counts, as [`Limits::quiet`] says.
+    pub progress: Option<String>,
     /// Time from SIGTERM until SIGKILL is sent to a child that does not end.
     pub grace: Duration,
     /// Time from SIGKILL until the supervisor gives up. A process in an uninterruptible wait of a driver ends only
     /// after that wait.
     pub reap: Duration,
+    /// Time from the end of a child that exits by itself until its remaining descendants are killed.
+    pub after: Duration,
     /// Command line of a process that calls [`look`](crate::look). When the child reaches a time limit, the process
     /// reads the call stacks of the child's threads before the child is killed. If empty, they are not read.
     pub looker: Vec<OsString>,
@@ -27,13 +36,15 @@ pub struct Limits {
 
 impl Default for Limits {
     /// Returns the default limits: ten minutes in total, two minutes of silence, two seconds from SIGTERM to SIGKILL,
-    /// ten seconds after SIGKILL. Call stacks are not read.
+    /// ten seconds after SIGKILL, 0.2 seconds for descendants. Call stacks are not read.
     fn default() -> Limits {
         Limits {
             total: Duration::from_secs(600),
             quiet: Duration::from_secs(120),
+            progress: None,
             grace: Duration::from_secs(2),
             reap: Duration::from_secs(10),
+            after: SETTLE,
             looker: Vec::new(),
         }
     }

@@ -12,11 +12,12 @@ use rustix::process::{Pid, Signal};
 
 use crate::adopted;
 use crate::ended;
-use crate::group::{self, Send, wait_ready};
+use crate::group::{self, SETTLE, Send, wait_ready};
 use crate::pipes::{Pipes, READ_BYTES, Source};
 use crate::silence::Silence;
 use crate::stacks;
 use crate::suspended::{self, Clock, Look};
+use crate::work;
 use crate::{Cancel, Ended, Limits, Line, Log, Observed, Reason, Usage};
 
 /// Time for which reading continues after the leader has ended, if other processes keep its pipes open. Everything that
@@ -66,8 +67,9 @@ enum End {
 /// standard input. Each event line is passed to `on_line` in this thread as soon as it is read. While `on_line` runs,
 /// nothing is read and no limit is enforced.
 ///
-/// When the leader has ended, the other members of its group have 200 ms to end before SIGKILL. The same applies to
-/// descendants that left the group. This process becomes a subreaper to find them.
+/// When the leader has exited by itself, the other members of its group have [`Limits::after`] to end before SIGKILL,
+/// and after any other end 200 ms. The same applies to descendants that left the group. This process becomes a
+/// subreaper to find them.
 ///
 /// Every error is part of the result. The function replaces the streams and the process group that the caller set in
 /// `command`.
@@ -134,7 +136,10 @@ fn run_with(
     };
     let wall = start.elapsed();
     drop(pipes.stdin);
-    let mut left_behind = group::clear(pid, limits.reap, send);
+    let after = if matches!(ended, Ended::Exited(_)) { limits.after } else { SETTLE };
+    let over = Instant::now();
+    let mut left_behind = group::clear(pid, after, limits.reap, cancel, send);
+    adopted::wait(&leader, after.saturating_sub(over.elapsed()), cancel);
     // A process that could not be killed is still a member of this group and must not be reported twice.
     let stays = left_behind.iter().any(|process| process.survived);
     left_behind.extend(adopted::clear(leader, stays, limits.reap));
@@ -175,6 +180,7 @@ fn watch(
     let mut phase = Phase::Running;
     let mut stacks = Vec::new();
     let mut silence = Silence::new(limits.quiet);
+    let progress = limits.progress.as_deref();
     let shortest = limits.total.min(limits.quiet);
     let mut clock = Clock::new(shortest, suspended::asleep());
     loop {
@@ -215,7 +221,7 @@ fn watch(
                     clock.see(now, Look { suspension, cpu, queued, asleep: suspended::asleep() });
                 }
                 let (counted, line) = (clock.counted(now), clock.line(pipes.lines.last_at()));
-                let silent = silence.look(counted, line, || group::work(pid));
+                let silent = silence.look(counted, line, || work::of(pid, progress));
                 let due = limits.due(counted, silent, pipes.lines.flooded, cancel);
                 let due = due.or(clock.suspended_for(shortest).map(Reason::Suspended));
                 match due {

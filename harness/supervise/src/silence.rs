@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use crate::work::Activity;
+
 /// Maximum time between two checks of a silent child's processor time. If the limit of silence is small, the time is a
 /// quarter of that limit.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -16,7 +18,13 @@ pub(crate) struct Work {
     pub(crate) queued: BTreeMap<String, Duration>,
     /// Number of memory pages that were read from a disk.
     pub(crate) pages: u64,
+    /// Work of a program and its descendants by thread; `None` for a child whose processor time counts as a whole.
+    pub(crate) activity: Option<Activity>,
 }
+
+/// Divisor of the time that a program computes in user mode. An endless loop of a program is thus found after four
+/// times the limit of silence, if the limit of the total time is not reached before.
+const COMPUTES: u32 = 4;
 
 impl Work {
     /// Returns the longest time since `before` that one thread waited for a processor.
@@ -73,9 +81,24 @@ impl Silence {
         let reads = work.pages > self.work.pages;
         // Linux reports the time of a wait when the wait has ended, which may be several checks later.
         self.lasted = self.lasted.saturating_sub(waited.saturating_sub(passed));
-        self.lasted += match used * AT_REST < passed && !reads {
-            true => passed.saturating_sub(waited),
-            false => used.min(passed),
+        let idle = || passed.saturating_sub(waited);
+        self.lasted = match (&work.activity, &self.work.activity) {
+            (Some(now), before) => {
+                let start = Activity::default();
+                let before = before.as_ref().unwrap_or(&start);
+                let (user, system) = now.computed(before);
+                if now.progressed(before) * AT_REST >= passed {
+                    Duration::ZERO
+                } else if (user + system) * AT_REST < passed && !reads {
+                    self.lasted + idle()
+                } else if system > user {
+                    self.lasted + system.min(passed)
+                } else {
+                    self.lasted + user.min(passed) / COMPUTES
+                }
+            }
+            (None, _) if used * AT_REST < passed && !reads => self.lasted + idle(),
+            (None, _) => self.lasted + used.min(passed),
         };
         (self.at, self.work) = (now, work);
         self.lasted
@@ -122,7 +145,7 @@ mod tests {
         let mut silence = Silence::new(ms(10_000));
         let mut check = |now, cpu, queued: &[(&str, u64)], expected| {
             let queued = queued.iter().map(|(thread, time)| ((*thread).to_owned(), ms(*time)));
-            let work = Work { cpu: ms(cpu), queued: queued.collect(), pages: 0 };
+            let work = Work { cpu: ms(cpu), queued: queued.collect(), ..Work::default() };
             let lasted = silence.look(ms(now), Duration::ZERO, || Some(work));
             assert_eq!(lasted, ms(expected), "at {now}");
         };
@@ -140,7 +163,7 @@ mod tests {
         let mut silence = Silence::new(ms(10_000));
         let mut check = |now, cpu, queued, expected| {
             let queued = BTreeMap::from([("1".to_owned(), ms(queued))]);
-            let work = Work { cpu: ms(cpu), queued, pages: 0 };
+            let work = Work { cpu: ms(cpu), queued, ..Work::default() };
             let lasted = silence.look(ms(now), Duration::ZERO, || Some(work));
             assert_eq!(lasted, ms(expected), "at {now}");
         };
@@ -172,5 +195,40 @@ mod tests {
         check(&[(1000, 0, Some(0)), (1100, 1050, Some(0))], 0);
         check(&[(1000, 0, Some(0)), (2000, 1500, Some(0))], 500);
         check(&[(1000, 0, Some(0)), (2000, 1500, Some(0)), (3000, 1500, Some(0))], 1500);
+    }
+
+    /// Checks the silence at each second. Each check has the processor times of a thread whose work is progress, and
+    /// of another thread in user mode and in system calls, all in milliseconds since the start.
+    fn check_program(looks: &[(u64, u64, u64)], expected: u64) {
+        let mut silence = Silence::new(ms(10_000));
+        let mut lasted = Duration::ZERO;
+        for (second, (progress, user, system)) in (1..).zip(looks) {
+            let activity = Activity {
+                progress: BTreeMap::from([("7".to_owned(), ms(*progress))]),
+                others: BTreeMap::from([("8".to_owned(), (ms(*user), ms(*system)))]),
+            };
+            let work = || Some(Work { activity: Some(activity), ..Work::default() });
+            lasted = silence.look(ms(1000 * second), Duration::ZERO, work);
+        }
+        assert_eq!(lasted, ms(expected), "{looks:?}");
+    }
+
+    #[test]
+    fn work_of_the_device_is_not_silence() {
+        check_program(&[(900, 0, 0), (1800, 0, 0), (2700, 0, 0)], 0);
+        check_program(&[(0, 0, 0), (0, 0, 0), (50, 0, 0)], 0);
+        // A thread that only looks for work now and then is at rest.
+        check_program(&[(40, 0, 0), (80, 0, 0), (120, 0, 0)], 3000);
+        check_program(&[(900, 0, 0), (900, 0, 0), (900, 0, 0)], 2000);
+    }
+
+    #[test]
+    fn loop_of_a_program_is_found_after_four_times_the_limit() {
+        check_program(&[(0, 0, 0), (0, 0, 0)], 2000);
+        check_program(&[(0, 1000, 0), (0, 2000, 0)], 500);
+        // Four threads compute, and the silence is not longer than that of one.
+        check_program(&[(0, 4000, 0), (0, 8000, 0)], 500);
+        // A thread that waits actively by yielding to others does not compute.
+        check_program(&[(0, 300, 700), (0, 600, 1400)], 1400);
     }
 }

@@ -169,7 +169,7 @@ fn calls(
         quiet: Duration::MAX,
         grace: Duration::ZERO,
         reap: Duration::from_secs(1),
-        looker: Vec::new(),
+        ..Limits::default()
     };
     let seen = run(command, &copies.to_orders(), &limits, cancel, &mut |_| {});
     let calls = seen.lines.iter().filter_map(|line| serde_json::from_slice(&line.text).ok());

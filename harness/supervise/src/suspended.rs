@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::process::Pid;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::group;
+use crate::{group, work};
 
 /// Maximum time between two checks of a child. If the child's shortest time limit is small, the time is a quarter of
 /// that limit.
@@ -37,9 +37,6 @@ const STARVED_SHARE: u32 = 4;
 
 /// Time for which a child may wait for a processor until the time counts, as a multiple of its shortest limit.
 const MOST_STARVED: u32 = 3;
-
-/// Maximum number of processes that one check examines, because a program may have started many.
-const PROCESSES: usize = 16;
 
 /// Functions of the Linux kernel in which a frozen thread sleeps; see `kernel/freezer.c` and `kernel/signal.c`.
 const FREEZERS: [&str; 3] = ["__refrigerator", "do_freezer_trap", "cgroup_enter_frozen"];
@@ -142,20 +139,7 @@ pub(crate) fn of_group(leader: Pid) -> Option<Suspension> {
 
 /// Returns the reason if the leader or one of its descendants is suspended. Checks at most 16 processes.
 pub(crate) fn of_family(leader: Pid) -> Option<Suspension> {
-    let mut family = vec![leader.as_raw_pid()];
-    let mut next = 0;
-    while let Some(pid) = family.get(next).copied().filter(|_| family.len() < PROCESSES) {
-        next += 1;
-        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        for task in tasks.take(PROCESSES) {
-            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            family.extend(
-                children.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()),
-            );
-        }
-    }
-    family.truncate(PROCESSES);
-    of(family)
+    of(work::family(leader))
 }
 
 /// Returns how long the machine has been suspended since boot.

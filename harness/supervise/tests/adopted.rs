@@ -3,7 +3,7 @@
 
 use std::process::Command;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use supervise::{Cancel, Ended, Limits, Observed, Reason, Suspension, run};
 
@@ -71,4 +71,60 @@ fn processes_that_left_the_group_are_ended() {
         matches!(seen.ended, Ended::Stopped { reason: Reason::Suspended(Suspension::Stopped), .. }),
         "{seen:?}"
     );
+}
+
+/// Runs a script whose leftover processes have 3 s to end, and returns the command lines of those that were killed.
+fn left_after_a_grace(script: &str) -> (Vec<String>, Duration) {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    let limits = Limits { after: Duration::from_secs(3), ..Limits::default() };
+    let start = Instant::now();
+    let seen = run(command, b"", &limits, &Cancel::new().unwrap(), &mut |_| {});
+    let mut left: Vec<_> = seen.left_behind.iter().map(|p| p.command.join(" ")).collect();
+    left.sort_unstable();
+    (left, start.elapsed())
+}
+
+/// The grace counts once for processes in the group of the child and outside of it.
+#[test]
+fn leftover_processes_have_a_grace_to_end() {
+    let _alone = ALONE.lock();
+    for script in [
+        "sleep 1 >/dev/null 2>&1 & exit 0",
+        "setsid sleep 1 >/dev/null 2>&1 </dev/null & exit 0",
+        "setsid sh -c 'sleep 1 & exit 0' >/dev/null 2>&1 </dev/null & sleep 1.2 & exit 0",
+    ] {
+        let (left, took) = left_after_a_grace(script);
+        assert_eq!(left, [""; 0], "{script}");
+        assert!(took >= Duration::from_secs(1), "{script}: {took:?}");
+    }
+    let script = "setsid sleep 613 >/dev/null 2>&1 </dev/null & sleep 614 & sleep 1 & exit 0";
+    let (left, took) = left_after_a_grace(script);
+    assert_eq!(left, ["sleep 613", "sleep 614"]);
+    assert!(took >= Duration::from_secs(3) && took < Duration::from_secs(6), "{took:?}");
+    // A child that was stopped has had its time, so its descendants have none.
+    let (left, took) = left_after_a_grace("setsid sleep 615 </dev/null & sleep 0.1; kill -9 $$");
+    assert_eq!(left, ["sleep 615"]);
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+#[test]
+fn request_to_cancel_ends_the_grace() {
+    let _alone = ALONE.lock();
+    for script in ["sleep 616 & exit 0", "setsid sleep 617 >/dev/null 2>&1 </dev/null & exit 0"] {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let limits = Limits { after: Duration::from_secs(600), ..Limits::default() };
+        let (cancel, start) = (Cancel::new().unwrap(), Instant::now());
+        let seen = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(500));
+                cancel.cancel();
+            });
+            run(command, b"", &limits, &cancel, &mut |_| {})
+        });
+        assert!(matches!(seen.ended, Ended::Exited(0)), "{script}: {seen:?}");
+        assert_eq!(seen.left_behind.len(), 1, "{script}: {seen:?}");
+        assert!(start.elapsed() < Duration::from_secs(60), "{script}");
+    }
 }

@@ -51,7 +51,7 @@ fn parent() {
     let mut command = Command::new("sh");
     command.args(["-c", &script]);
     let hour = Duration::from_secs(3600);
-    let limits = Limits { total: hour, quiet: hour, grace: hour, reap: hour, looker: Vec::new() };
+    let limits = Limits { total: hour, quiet: hour, grace: hour, reap: hour, ..Limits::default() };
     let seen = run(command, b"orders", &limits, &cancel, &mut |line| {
         println!("child {}", String::from_utf8_lossy(&line.text));
         while env::var_os(STUCK).is_some() {

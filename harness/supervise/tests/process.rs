@@ -13,8 +13,15 @@ const LONG: Duration = Duration::from_secs(120);
 const SHORT: Duration = Duration::from_millis(300);
 
 /// Limits that are so high that no child reaches them before it has done its part.
-const PATIENT: Limits =
-    Limits { total: LONG, quiet: LONG, grace: LONG, reap: LONG, looker: Vec::new() };
+const PATIENT: Limits = Limits {
+    total: LONG,
+    quiet: LONG,
+    progress: None,
+    grace: LONG,
+    reap: LONG,
+    after: SHORT,
+    looker: Vec::new(),
+};
 
 fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");
@@ -92,6 +99,32 @@ fn child_leads_its_own_group() {
         watch("read pid name state ppid group rest < /proc/$$/stat; echo $$ $group", b"", &PATIENT);
     let pid = seen.pid.unwrap();
     assert_eq!(texts(&seen.lines), [format!("{pid} {pid}")]);
+}
+
+/// Limits of a program whose threads with names that begin with `device ` make progress.
+fn of_a_program(quiet: Duration, total: Duration) -> Limits {
+    Limits { quiet, total, progress: Some("device ".to_owned()), ..PATIENT }
+}
+
+#[test]
+fn work_of_threads_with_a_name_is_progress() {
+    let limits = of_a_program(SHORT, Duration::from_secs(3));
+    let works = "echo 'device queue' > /proc/$$/comm; while :; do :; done";
+    assert_stopped(&watch(works, b"", &limits), Reason::Total, false);
+    let below = format!("sh -c \"{}\"; :", works.replace("$$", "\\$\\$"));
+    let seen = watch(&below, b"", &limits);
+    assert!(matches!(seen.ended, Ended::Stopped { reason: Reason::Total, .. }), "{seen:?}");
+    // The thread has its name and waits for work that does not come.
+    let waits = "echo 'device queue' > /proc/$$/comm; read line; read more";
+    assert_stopped(&watch(waits, b"orders", &of_a_program(SHORT, LONG)), Reason::Quiet, false);
+}
+
+#[test]
+fn loop_of_a_program_is_found() {
+    let start = Instant::now();
+    let seen = watch("while :; do :; done", b"", &of_a_program(SHORT, LONG));
+    assert_stopped(&seen, Reason::Quiet, false);
+    assert!(start.elapsed() >= 3 * SHORT, "{:?}", start.elapsed());
 }
 
 #[test]

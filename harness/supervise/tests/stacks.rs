@@ -39,7 +39,8 @@ fn watch(words: &[OsString], looker: Vec<OsString>, cancel: &Cancel) -> Observed
     let hour = Duration::from_secs(3600);
     // The child writes a line when it is about to hang.
     let quiet = Duration::from_secs(1);
-    let limits = Limits { total: hour, quiet, grace: hour, reap: hour, looker };
+    let limits =
+        Limits { total: hour, quiet, grace: hour, reap: hour, looker, ..Limits::default() };
     let seen = run(command, b"", &limits, cancel, &mut |_| {});
     let stopped = Ended::Stopped { reason: Reason::Quiet, forced: false };
     assert_eq!(format!("{:?}", seen.ended), format!("{stopped:?}"), "{seen:?}");

@@ -69,6 +69,36 @@ program:
 faults: [copy.zero]
 ";
 
+/// A case whose program leaves a process of its own, or one that looks like a worker of a framework.
+const LEAVES: &str = "\
+title: Processes that programs leave
+source: [this test]
+matrix:
+  what: [second, sleep, tracker, group]
+program:
+  python: |
+    import ctypes
+    import subprocess
+    import sys
+    import rocrepro
+
+    what = rocrepro.parameter('what')
+    rocrepro.must(ctypes.CDLL('libamdhip64.so').hipInit(0))
+    tracker = 'from multiprocessing.resource_tracker import main;main(5)'
+    pretended = 'import time; time.sleep(1000)'
+    command = {
+        'second': ['sleep', '1'],
+        'sleep': ['sleep', '1000'],
+        'tracker': [sys.executable, '-c', tracker.split(';')[0] + ';' + pretended],
+        'group': ['sleep', '1001'],
+    }[what]
+    null = subprocess.DEVNULL
+    subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=what != 'group')
+    rocrepro.equal('one', 1, 1)
+    rocrepro.done()
+faults: [copy.zero]
+";
+
 /// Programs that fail after a check that passes, each with its name, its line and the expected signature.
 const WRONG: &[(&str, &str, &str)] = &[
     ("number", "rocrepro.holds('check', False, 7)", "wrong-data:check:false"),
@@ -406,5 +436,30 @@ fn keeps_every_wrong_check() {
     for (name, line, wanted) in WRONG {
         let record = &records[&format!("wrong[what={name}]")];
         assert!(judge::signature_fits(wanted, signature(record)), "{line}: {}", record["outcome"]);
+    }
+}
+
+#[test]
+fn only_processes_of_the_program_itself_are_leaks() {
+    if !namespaces() {
+        return;
+    }
+    let (_folder, file) = case("leaves", LEAVES);
+    let (code, records) = run(&file, &["--jobs", "4"]);
+    assert_eq!(code, Some(1), "{records:?}");
+    for (what, expected, named) in [
+        ("second", "pass", None),
+        ("sleep", "leak:process", Some("Still running: sleep 1000")),
+        ("tracker", "pass", Some(", the resource tracker of Python's multiprocessing")),
+        ("group", "leak:process", Some("Still running: sleep 1001")),
+    ] {
+        let record = &records[&format!("leaves[what={what}]")];
+        assert_eq!(signature(record), expected, "{record:#}");
+        let details = record["outcome"]["details"].as_array().cloned().unwrap_or_default();
+        let is_named = |detail: &Value| {
+            detail.as_str().is_some_and(|text| named.is_some_and(|named| text.ends_with(named)))
+        };
+        assert_eq!(details.len(), usize::from(named.is_some()), "{record:#}");
+        assert!(details.iter().all(is_named), "{record:#}");
     }
 }

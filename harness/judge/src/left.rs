@@ -1,0 +1,68 @@
+//! Names the processes that a worker or a program left running, and recognises those that frameworks keep for
+//! themselves.
+
+use crate::LeftProcess;
+
+/// Longest part of a command line that is printed, in characters.
+const SHOWN: usize = 160;
+
+/// Folder of the program of Inductor's compile workers, below the package of PyTorch
+/// (<https://github.com/pytorch/pytorch/tree/v2.6.0/torch/_inductor/compile_worker>).
+const COMPILE_WORKER: &str = "/torch/_inductor/compile_worker/";
+
+/// Beginning of the code that Python's multiprocessing passes to `-c`, and the name of the process
+/// (<https://github.com/python/cpython/blob/v3.11.7/Lib/multiprocessing/resource_tracker.py#L122>,
+/// <https://github.com/python/cpython/blob/v3.11.7/Lib/multiprocessing/forkserver.py#L124>). Processes that a fork
+/// server forks have its command line.
+const OF_MULTIPROCESSING: [(&str, &str); 2] = [
+    (
+        "from multiprocessing.resource_tracker import main",
+        "the resource tracker of Python's multiprocessing",
+    ),
+    (
+        "from multiprocessing.forkserver import main",
+        "a process of the fork server of Python's multiprocessing",
+    ),
+];
+
+/// Name that a worker of PyTorch's DataLoader gives itself
+/// (<https://github.com/pytorch/pytorch/blob/v2.6.0/torch/utils/data/_utils/worker.py#L255>).
+const DATA_WORKER: &str = "pt_data_worker";
+
+/// Returns the name of the worker if a framework keeps such processes, which then end by themselves some time after the
+/// program.
+pub(crate) fn worker(process: &LeftProcess) -> Option<&'static str> {
+    if process.name == DATA_WORKER {
+        return Some("a worker of PyTorch's DataLoader");
+    }
+    let mut words = process.command.iter();
+    let is_python = words.next().is_some_and(|program| {
+        program.rsplit('/').next().is_some_and(|name| name.starts_with("python"))
+    });
+    // The options of the interpreter precede the file of its program.
+    let program = words.clone().find(|word| !word.starts_with('-'));
+    if is_python && program.is_some_and(|file| file.contains(COMPILE_WORKER)) {
+        return Some("a compile worker of PyTorch's Inductor");
+    }
+    let code = words.skip_while(|word| *word != "-c").nth(1)?;
+    let known = OF_MULTIPROCESSING.iter().find(|(begin, _)| code.starts_with(begin));
+    known.filter(|_| is_python).map(|(_, name)| *name)
+}
+
+/// Returns a line for people about one process.
+pub(crate) fn named(process: &LeftProcess) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let line = process.command.join(" ");
+    let line = if line.is_empty() { process.name.clone() } else { line };
+    let mut shown: String = line.chars().map(plain).take(SHOWN).collect();
+    if line.chars().count() > SHOWN {
+        shown.push_str("...");
+    }
+    let about = worker(process).map(|name| format!(", {name}")).unwrap_or_default();
+    format!("Still running: {shown}{about}")
+}
+
+/// Returns the number of processes in words.
+pub(crate) fn counted(number: usize) -> String {
+    if number == 1 { "a process".to_owned() } else { format!("{number} processes") }
+}
