@@ -290,9 +290,24 @@ def told_of_fault():
     _say(say="told_of_fault")
 
 
+def _without_gpu():
+    """The reason why PyTorch has no GPU here; None if it has one, or if the program does not use PyTorch."""
+    torch = sys.modules.get("torch")
+    try:
+        if torch is None or torch.cuda.is_available():
+            return None
+        named = "torch %s in %s" % (torch.__version__, sys.prefix)
+        if torch.version.hip is not None:
+            return named + " is built for ROCm %s, and HIP sees no device" % torch.version.hip
+        kind = "CPU" if torch.version.cuda is None else "CUDA"
+        return named + " is a %s build (torch.version.hip is None)" % kind
+    except AttributeError:
+        return None
+
+
 def skip(why):
-    """Ends the program: something that it needs is not there."""
-    _say(say="skip", why=why)
+    """Ends the program: something that it needs is not there. If PyTorch has no GPU, the reason for that is given."""
+    _say(say="skip", why=_without_gpu() or why)
     sys.exit(0)
 
 

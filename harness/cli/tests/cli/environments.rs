@@ -319,7 +319,7 @@ fn runs_programs_in_a_folder_of_the_user() {
     assert_eq!(files_below(&venv), before);
 
     fs::remove_dir_all(&info).unwrap();
-    with(&own, 4, "has no tiny");
+    with(&own, 4, "tiny is not installed in");
     let refused = "is not a virtual environment: it has no program bin/python";
     with(&bare, 2, refused);
     for (command, rest) in [

@@ -99,6 +99,29 @@ program:
 faults: [copy.zero]
 ";
 
+/// A case whose program has a PyTorch of four lines, which sees no GPU.
+const WITHOUT_GPU: &str = "\
+title: PyTorch sees no GPU
+source: [this test]
+matrix:
+  build: [rocm, cuda, cpu, gpu]
+program:
+  python: |
+    import ctypes, sys, types
+    import rocrepro
+
+    rocrepro.must(ctypes.CDLL('libamdhip64.so').hipInit(0))
+    build = rocrepro.parameter('build')
+    torch = sys.modules['torch'] = types.ModuleType('torch')
+    torch.__version__ = '2.6.0'
+    torch.cuda = types.SimpleNamespace(is_available=lambda: build == 'gpu')
+    hip, cuda = {'rocm': ('7.2.4', None), 'cuda': (None, '12.4')}.get(build, (None, None))
+    torch.version = types.SimpleNamespace(hip=hip, cuda=cuda)
+    rocrepro.skip('it wants more')
+    rocrepro.equal('one', 1, 1)
+faults: [copy.zero]
+";
+
 /// Programs that fail after a check that passes, each with its name, its line and the expected signature.
 const WRONG: &[(&str, &str, &str)] = &[
     ("number", "rocrepro.holds('check', False, 7)", "wrong-data:check:false"),
@@ -461,5 +484,25 @@ fn only_processes_of_the_program_itself_are_leaks() {
         };
         assert_eq!(details.len(), usize::from(named.is_some()), "{record:#}");
         assert!(details.iter().all(is_named), "{record:#}");
+    }
+}
+
+#[test]
+fn skips_say_why_pytorch_has_no_gpu() {
+    if !namespaces() {
+        return;
+    }
+    let (_folder, file) = case("without-gpu", WITHOUT_GPU);
+    let (_, records) = run(&file, &[]);
+    for (build, why) in [
+        ("rocm", " is built for ROCm 7.2.4, and HIP sees no device"),
+        ("cuda", " is a CUDA build (torch.version.hip is None)"),
+        ("cpu", " is a CPU build (torch.version.hip is None)"),
+        ("gpu", "it wants more"),
+    ] {
+        let record = &records[&format!("without-gpu[build={build}]")];
+        assert_eq!(signature(record), "skip:program", "{record:#}");
+        let summary = record["outcome"]["summary"].as_str().unwrap();
+        assert!(summary.ends_with(why), "{summary}");
     }
 }

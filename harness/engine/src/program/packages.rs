@@ -43,7 +43,7 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
         };
         return match lacking {
             Some(name) => {
-                Err(Unready::Missing(format!("the environment `{named}` (--in) has no {name}")))
+                Err(Unready::Missing(format!("{name} is not installed in `{named}` (--in)")))
             }
             None => Ok(Environment(Some(found))),
         };
@@ -68,7 +68,10 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
                 Unready::Missing(match name {
                     // No command is suggested, because `stack env create` would install PyTorch for CUDA, on which the
                     // cases do not run.
-                    "torch" => format!("no environment contains {all}; PyPI has PyTorch only for CUDA"),
+                    "torch" => format!(
+                        "no environment contains {all}; name the folder of one with PyTorch for ROCm (--in FOLDER): PyPI \
+                         has PyTorch only for CUDA"
+                    ),
                     _ => format!(
                         "no environment contains {all}; create one with `rocrepro stack env create {name} {words}`"
                     ),
