@@ -314,7 +314,7 @@ impl NamedEnvironment {
         }
     }
 
-    /// Returns the variables, besides PATH, that a program in this environment gets.
+    /// Returns the variables that a program in this environment gets in addition to PATH.
     pub fn variables(&self) -> Vec<(&'static str, PathBuf)> {
         match self {
             Self::Kept(kept) => vec![("VIRTUAL_ENV", kept.venv())],

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
@@ -39,6 +39,8 @@ pub(crate) struct Pipes<'a> {
     stderr: Option<ChildStderr>,
     pub(crate) lines: Lines,
     pub(crate) log: Log,
+    /// Time at which standard error was last read, or zero before the first read.
+    pub(crate) stderr_at: Duration,
 }
 
 impl<'a> Pipes<'a> {
@@ -50,6 +52,7 @@ impl<'a> Pipes<'a> {
             stderr: child.stderr.take(),
             lines: Lines::default(),
             log: Log::default(),
+            stderr_at: Duration::ZERO,
         }
     }
 
@@ -92,8 +95,11 @@ impl<'a> Pipes<'a> {
             });
         }
         if ready.contains(&Source::Stderr) {
-            let log = &mut self.log;
-            read_available(&mut self.stderr, buffer, |bytes| log.push(bytes));
+            let (log, at) = (&mut self.log, &mut self.stderr_at);
+            read_available(&mut self.stderr, buffer, |bytes| {
+                log.push(bytes);
+                *at = start.elapsed();
+            });
         }
         if ready.contains(&Source::Stdin) {
             self.write();

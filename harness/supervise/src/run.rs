@@ -220,7 +220,10 @@ fn watch(
                     let queued = queued.unwrap_or_default();
                     clock.see(now, Look { suspension, cpu, queued, asleep: suspended::asleep() });
                 }
-                let (counted, line) = (clock.counted(now), clock.line(pipes.lines.last_at()));
+                // A program also reports its progress on standard error.
+                let of_stderr = progress.map_or(Duration::ZERO, |_| pipes.stderr_at);
+                let last = pipes.lines.last_at().max(of_stderr);
+                let (counted, line) = (clock.counted(now), clock.line(last));
                 let silent = silence.look(counted, line, || work::of(pid, progress));
                 let due = limits.due(counted, silent, pipes.lines.flooded, cancel);
                 let due = due.or(clock.suspended_for(shortest).map(Reason::Suspended));

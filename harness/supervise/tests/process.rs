@@ -119,6 +119,16 @@ fn work_of_threads_with_a_name_is_progress() {
     assert_stopped(&watch(waits, b"orders", &of_a_program(SHORT, LONG)), Reason::Quiet, false);
 }
 
+/// Python's logging and progress bars write to standard error. What libraries write there is no progress of a worker.
+#[test]
+fn standard_error_is_progress_of_a_program_only() {
+    let chatty = "while :; do echo tick >&2; sleep 0.05; done";
+    let limits = of_a_program(Duration::from_secs(2), Duration::from_secs(6));
+    assert_stopped(&watch(chatty, b"", &limits), Reason::Total, false);
+    let of_worker = Limits { progress: None, ..limits };
+    assert_stopped(&watch(chatty, b"", &of_worker), Reason::Quiet, false);
+}
+
 #[test]
 fn loop_of_a_program_is_found() {
     let start = Instant::now();
