@@ -221,7 +221,7 @@ fn imported(failed: &Record, language: &str, text: &str) -> Vec<String> {
             let rest = name.strip_prefix(&module.to_lowercase());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("_rocm"))
         };
-        modules.iter().any(|module| belongs(&module))
+        modules.iter().any(belongs)
     };
     packages.filter(is_imported).cloned().collect()
 }
