@@ -11,7 +11,7 @@ use report::evidence::Component;
 use crate::{error::AxisError, kind::AxisKind, run::Refused};
 use engine::{
     Stop,
-    environments::{Environments, normal},
+    environments::{Environments, PackageSources, normal},
     events::Reporting,
 };
 
@@ -72,7 +72,7 @@ pub(crate) fn environment(wanted: &[String], reporting: &Reporting) -> Result<St
     if all.all().iter().any(|it| it.name == name && !it.mark.is_whole()) {
         all.remove(&name).map_err(|error| trouble(error.into()))?;
     }
-    match all.create(&name, Path::new(PYTHON), wanted, reporting) {
+    match all.create(&name, Path::new(PYTHON), wanted, &PackageSources::default(), reporting) {
         Ok(made) => Ok(made.name),
         Err(stop) => {
             let why =

@@ -119,6 +119,38 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "; none exists".to_owned() } else { format!(": {}", names.join(", ")) }
 }
 
+/// Where pip takes packages from. By default, from PyPI.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PackageSources {
+    /// Address of an index that replaces PyPI.
+    pub index_url: Option<String>,
+    /// Addresses of further indexes.
+    pub extra_index_urls: Vec<String>,
+    /// Folders with wheels, and addresses of pages with links to wheels.
+    pub find_links: Vec<String>,
+    /// Files of constraints.
+    pub constraints: Vec<String>,
+    /// True if development versions are installed, too.
+    pub pre: bool,
+}
+
+impl PackageSources {
+    /// Returns the options of pip. Each value is one word with its option, so that a value cannot be an option.
+    fn options(&self) -> Vec<String> {
+        let option = |name: &str, values: &[String]| -> Vec<String> {
+            values.iter().map(|value| format!("--{name}={value}")).collect()
+        };
+        [
+            option("index-url", self.index_url.as_slice()),
+            option("extra-index-url", &self.extra_index_urls),
+            option("find-links", &self.find_links),
+            option("constraint", &self.constraints),
+            if self.pre { vec!["--pre".to_owned()] } else { Vec::new() },
+        ]
+        .concat()
+    }
+}
+
 /// All environments of this user.
 pub struct Environments {
     folder: PathBuf,
@@ -215,6 +247,7 @@ impl Environments {
         name: &str,
         python: &Path,
         packages: &[String],
+        sources: &PackageSources,
         reporting: &Reporting,
     ) -> Result<PythonEnvironment, Stop> {
         let folder = self.folder(name)?;
@@ -231,7 +264,7 @@ impl Environments {
             done => done.map_err(|e| cannot("create", &e))?,
         }
         let _lock = locked_folder(&folder).map_err(|e| cannot("lock", &e))?;
-        let made = fill(&folder, &python, packages);
+        let made = fill(&folder, &python, packages, sources);
         if made.is_err() {
             // The error of the installation matters more than one of the removal.
             let _ = self.remove(name);
@@ -364,7 +397,12 @@ fn locked_folder(folder: &Path) -> Result<File, Errno> {
     }
 }
 
-fn fill(folder: &Path, python: &Path, packages: &[String]) -> Result<(), EnvironmentError> {
+fn fill(
+    folder: &Path,
+    python: &Path,
+    packages: &[String],
+    sources: &PackageSources,
+) -> Result<(), EnvironmentError> {
     let cannot = |what: &'static str, error: &dyn std::error::Error| {
         EnvironmentError::failed(what, folder, error)
     };
@@ -380,6 +418,7 @@ fn fill(folder: &Path, python: &Path, packages: &[String]) -> Result<(), Environ
     let report = folder.join("report.json");
     let mut pip = Command::new(venv.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
+    pip.args(sources.options());
     run(pip.arg("--report").arg(&report).arg("--").args(packages))?;
     let lock = fs::read(&report)
         .map_err(|e| cannot("lock", &e))

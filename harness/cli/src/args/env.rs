@@ -13,6 +13,7 @@ Python's venv and pip create the environment, without ROCm. Its requirements.txt
 const CREATE: &str = "\
 Examples:
   rocrepro stack env create solver triton==3.9.0 numpy
+  rocrepro stack env create nightly --index-url URL --pre torch
   rocrepro stack env create older --python /usr/bin/python3.11 triton==3.3.0";
 
 const LIST: &str = "\
@@ -38,6 +39,21 @@ pub(crate) enum Env {
         /// Path of the Python interpreter for the environment
         #[arg(long, value_name = "PATH", default_value = "python3")]
         python: PathBuf,
+        /// Take packages from this index instead of PyPI
+        #[arg(long, value_name = "URL")]
+        index_url: Option<String>,
+        /// Take packages from this index, too
+        #[arg(long, value_name = "URL")]
+        extra_index_url: Vec<String>,
+        /// Take wheels from this folder, or from the links on this page, too
+        #[arg(long, value_name = "PLACE")]
+        find_links: Vec<String>,
+        /// Install no other versions than this file of pip's constraints names
+        #[arg(long, value_name = "FILE")]
+        constraint: Vec<String>,
+        /// Install development versions, too, such as PyTorch's nightly builds
+        #[arg(long)]
+        pre: bool,
         /// Packages to install, as for pip: `triton==3.9.0`, or the file of a wheel
         #[arg(required = true, value_name = "PACKAGE")]
         packages: Vec<String>,

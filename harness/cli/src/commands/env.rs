@@ -1,14 +1,33 @@
 use std::process::ExitCode;
 
 use crate::{args::Env, console, outputs};
-use engine::{Stop, environments::Environments};
+use engine::{
+    Stop,
+    environments::{Environments, PackageSources},
+};
 
 /// Makes, lists and removes Python environments.
 pub(crate) fn env(args: &Env) -> Result<ExitCode, Stop> {
     let all = Environments::open()?;
     let text = match args {
-        Env::Create { name, python, packages } => {
-            let made = all.create(name, python, packages, &console::reporting())?;
+        Env::Create {
+            name,
+            python,
+            index_url,
+            extra_index_url,
+            find_links,
+            constraint,
+            pre,
+            packages,
+        } => {
+            let sources = PackageSources {
+                index_url: index_url.clone(),
+                extra_index_urls: extra_index_url.clone(),
+                find_links: find_links.clone(),
+                constraints: constraint.clone(),
+                pre: *pre,
+            };
+            let made = all.create(name, python, packages, &sources, &console::reporting())?;
             format!("{}\n", made.venv().display())
         }
         Env::List => {

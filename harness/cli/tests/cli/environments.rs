@@ -110,6 +110,52 @@ fn creates_uses_and_removes_an_environment() {
     assert!(!Path::new(&venv).exists());
 }
 
+/// The index has the layout of <https://peps.python.org/pep-0503/>, which PyTorch's and AMD's indexes have, too.
+#[test]
+fn installs_packages_from_a_named_index() {
+    if !python_makes_environments() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let wheels = folder.path().join("wheels");
+    let pages = folder.path().join("simple/tiny");
+    fs::create_dir_all(&wheels).unwrap();
+    fs::create_dir_all(&pages).unwrap();
+    let link = |version: &str, answer| {
+        let path = wheel(&wheels, version, answer);
+        let name = path.rsplit('/').next().unwrap().to_owned();
+        format!("<a href=\"file://{path}\">{name}</a><br>\n")
+    };
+    let links = format!("<html><body>\n{}{}</body></html>", link("1.0", 1), link("2.0.dev3", 2));
+    fs::write(pages.join("index.html"), links).unwrap();
+    let constraints = folder.path().join("constraints.txt");
+    fs::write(&constraints, "tiny==1.0\n").unwrap();
+    let index = format!("file://{}", folder.path().join("simple").display());
+    let create = |name: &str, more: &[&str], installed: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+        command.env("XDG_CACHE_HOME", folder.path());
+        for name in ["PIP_NO_INDEX", "PIP_FIND_LINKS", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"] {
+            command.env_remove(name);
+        }
+        command.args(["stack", "env", "create", name]).args(more).arg("tiny");
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let shown = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{more:?}: {shown}");
+        let venv = String::from_utf8(output.stdout).unwrap();
+        let lock = Path::new(venv.trim_end()).with_file_name("requirements.txt");
+        let lock = fs::read_to_string(lock).unwrap();
+        assert!(lock.starts_with(&format!("tiny=={installed} ")), "{more:?}: {lock}");
+    };
+    let file = constraints.to_str().unwrap();
+    let links = wheels.to_str().unwrap();
+    create("stable", &["--index-url", &index], "1.0");
+    create("development", &["--index-url", &index, "--pre"], "2.0.dev3");
+    create("constrained", &["--index-url", &index, "--pre", "--constraint", file], "1.0");
+    let empty = format!("file://{}", folder.path().display());
+    create("links", &["--index-url", &empty, "--find-links", links], "1.0");
+    create("further", &["--index-url", &empty, "--extra-index-url", &index], "1.0");
+}
+
 /// The size of an installed wheel is not known before pip unpacks it, so a resource limit (RLIMIT_FSIZE) bounds each
 /// file.
 #[test]
