@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFlags, eventfd};
+use rustix::event::{EventfdFlags, eventfd};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-
-use crate::{adopted, group::wait_ready};
 
 /// Signals that ask this process to end.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
@@ -101,23 +99,9 @@ impl Cancel {
         Ok(())
     }
 
-    /// Starts a thread that ends this process `after` a signal has made the request, with status 128 plus the signal's
-    /// number. Its children are killed before. A process that ends by itself in that time is not affected.
-    ///
-    /// # Errors
-    /// Fails if no thread can be started.
-    pub fn end_after(&self, after: Duration) -> io::Result<()> {
-        let cancel = self.clone();
-        std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
-            let asked = wait_ready(&[((), cancel.wake(), PollFlags::IN)], None);
-            let signal = cancel.0.signal.load(Ordering::SeqCst);
-            if asked.is_ok() && signal != 0 {
-                std::thread::sleep(after);
-                adopted::kill_all();
-                signal_hook::low_level::exit(128 + signal);
-            }
-        })?;
-        Ok(())
+    /// Returns the signal that made the request first, or 0.
+    pub(crate) fn signal(&self) -> i32 {
+        self.0.signal.load(Ordering::SeqCst)
     }
 
     /// Returns a descriptor that becomes readable when the request is made.

@@ -13,7 +13,7 @@ use rustix::process::{
 
 use crate::Cancel;
 use crate::ended;
-use crate::silence::Work;
+use crate::work::Work;
 
 /// Time in which the other processes of a group may end by themselves. Processes of a pipeline, and processes that a
 /// signal to the group has killed, end shortly after the leader.

@@ -14,10 +14,10 @@ use crate::adopted;
 use crate::ended;
 use crate::group::{self, SETTLE, Send, wait_ready};
 use crate::pipes::{Pipes, READ_BYTES, Source};
+use crate::processor_time;
 use crate::silence::Silence;
 use crate::stacks;
 use crate::suspended::{self, Clock, Look};
-use crate::work;
 use crate::{Cancel, Ended, Limits, Line, Log, Observed, Reason, Usage};
 
 /// Time for which reading continues after the leader has ended, if other processes keep its pipes open. Everything that
@@ -224,7 +224,7 @@ fn watch(
                 let of_stderr = progress.map_or(Duration::ZERO, |_| pipes.stderr_at);
                 let last = pipes.lines.last_at().max(of_stderr);
                 let (counted, line) = (clock.counted(now), clock.line(last));
-                let silent = silence.look(counted, line, || work::of(pid, progress));
+                let silent = silence.look(counted, line, || processor_time::of(pid, progress));
                 let due = limits.due(counted, silent, pipes.lines.flooded, cancel);
                 let due = due.or(clock.suspended_for(shortest).map(Reason::Suspended));
                 match due {

@@ -1,8 +1,8 @@
 //! Measures for how long a child has printed nothing, with a clock that takes the load of the machine into account.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use crate::work::Activity;
+use crate::work::{Activity, Work};
 
 /// Maximum time between two checks of a silent child's processor time. If the limit of silence is small, the time is a
 /// quarter of that limit.
@@ -11,30 +11,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// A child is idle if it uses less than 1/20 of a processor.
 const AT_REST: u32 = 20;
 
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Work {
-    pub(crate) cpu: Duration,
-    /// Time that each thread waited on a run queue, by thread id.
-    pub(crate) queued: BTreeMap<String, Duration>,
-    /// Number of memory pages that were read from a disk.
-    pub(crate) pages: u64,
-    /// Work of a program and its descendants by thread; `None` for a child whose processor time counts as a whole.
-    pub(crate) activity: Option<Activity>,
-}
-
 /// Divisor of the time that a program computes in user mode. An endless loop of a program is thus found after four
 /// times the limit of silence, if the limit of the total time is not reached before.
 const COMPUTES: u32 = 4;
-
-impl Work {
-    /// Returns the longest time since `before` that one thread waited for a processor.
-    fn waited(&self, before: &Work) -> Duration {
-        let since = |(thread, queued): (&String, &Duration)| {
-            queued.saturating_sub(before.queued.get(thread).copied().unwrap_or_default())
-        };
-        self.queued.iter().map(since).max().unwrap_or_default()
-    }
-}
 
 /// Silence of a child since its last line. For an idle child the elapsed time counts, without the time that it waited
 /// for a processor. For a child that computes, or whose pages are still being read from a disk, only its own processor
@@ -107,6 +86,8 @@ impl Silence {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn ms(ms: u64) -> Duration {

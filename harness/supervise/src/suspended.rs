@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::process::Pid;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::{group, work};
+use crate::{group, processor_time};
 
 /// Maximum time between two checks of a child. If the child's shortest time limit is small, the time is a quarter of
 /// that limit.
@@ -139,7 +139,7 @@ pub(crate) fn of_group(leader: Pid) -> Option<Suspension> {
 
 /// Returns the reason if the leader or one of its descendants is suspended. Checks at most 16 processes.
 pub(crate) fn of_family(leader: Pid) -> Option<Suspension> {
-    of(work::family(leader))
+    of(processor_time::family(leader))
 }
 
 /// Returns how long the machine has been suspended since boot.

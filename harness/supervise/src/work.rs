@@ -1,13 +1,27 @@
-//! Measures what a program and its descendants compute while the program prints nothing.
+//! Processor time of a child that prints nothing.
 
-use std::{collections::BTreeMap, fs, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
-use rustix::process::Pid;
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Work {
+    pub(crate) cpu: Duration,
+    /// Time that each thread waited on a run queue, by thread id.
+    pub(crate) queued: BTreeMap<String, Duration>,
+    /// Number of memory pages that were read from a disk.
+    pub(crate) pages: u64,
+    /// Work of a program and its descendants by thread; `None` for a child whose processor time counts as a whole.
+    pub(crate) activity: Option<Activity>,
+}
 
-use crate::group::{self, THREADS, parse_stat, parse_times};
-
-/// Maximum number of processes that one check examines, because a program may have started many.
-const PROCESSES: usize = 16;
+impl Work {
+    /// Returns the longest time since `before` that one thread waited for a processor.
+    pub(crate) fn waited(&self, before: &Work) -> Duration {
+        let since = |(thread, queued): (&String, &Duration)| {
+            queued.saturating_sub(before.queued.get(thread).copied().unwrap_or_default())
+        };
+        self.queued.iter().map(since).max().unwrap_or_default()
+    }
+}
 
 /// Processor time of a program and its descendants.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,29 +34,6 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    /// Measures a program and at most 15 of its descendants, with at most 64 threads each.
-    pub(crate) fn of(leader: Pid, progress: &str) -> Activity {
-        let mut activity = Activity::default();
-        for pid in family(leader) {
-            let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-            for thread in threads.take(THREADS) {
-                let stat = fs::read(thread.path().join("stat")).unwrap_or_default();
-                let stat = String::from_utf8_lossy(&stat);
-                let (Some((name, ..)), Some((user, system)), Ok(id)) =
-                    (parse_stat(&stat), parse_times(&stat), thread.file_name().into_string())
-                else {
-                    continue;
-                };
-                if name.starts_with(progress) {
-                    activity.progress.insert(id, user + system);
-                } else {
-                    activity.others.insert(id, (user, system));
-                }
-            }
-        }
-        activity
-    }
-
     /// Returns the processor time since `before` of the threads whose work is progress.
     pub(crate) fn progressed(&self, before: &Activity) -> Duration {
         let since = |(thread, time): (&String, &Duration)| {
@@ -61,29 +52,4 @@ impl Activity {
         let add = |a: (Duration, Duration), b: (Duration, Duration)| (a.0 + b.0, a.1 + b.1);
         self.others.iter().map(since).fold(Default::default(), add)
     }
-}
-
-/// Returns the ids of a process and its descendants, at most 16.
-pub(crate) fn family(leader: Pid) -> Vec<i32> {
-    let mut family = vec![leader.as_raw_pid()];
-    let mut next = 0;
-    while let Some(pid) = family.get(next).copied().filter(|_| family.len() < PROCESSES) {
-        next += 1;
-        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        for task in tasks.take(PROCESSES) {
-            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            family.extend(
-                children.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()),
-            );
-        }
-    }
-    family.truncate(PROCESSES);
-    family
-}
-
-/// Returns the processor use of a child, for the measurement of its silence.
-pub(crate) fn of(leader: Pid, progress: Option<&str>) -> Option<crate::silence::Work> {
-    let mut work = group::work(leader)?;
-    work.activity = progress.map(|progress| Activity::of(leader, progress));
-    Some(work)
 }

@@ -119,7 +119,7 @@ fn work_of_threads_with_a_name_is_progress() {
     assert_stopped(&watch(waits, b"orders", &of_a_program(SHORT, LONG)), Reason::Quiet, false);
 }
 
-/// Python's logging and progress bars write to standard error. What libraries write there is no progress of a worker.
+/// Python's logging and progress bars write to standard error. Output of libraries there does not count as progress of a worker.
 #[test]
 fn standard_error_is_progress_of_a_program_only() {
     let chatty = "while :; do echo tick >&2; sleep 0.05; done";

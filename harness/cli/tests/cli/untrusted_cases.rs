@@ -205,7 +205,7 @@ fn forbid(command: &mut Command, call: libc::c_long) {
 
 /// An unconfined case could change what the command prints, also that the worker was not confined.
 #[test]
-fn no_untrusted_case_runs_where_the_worker_cannot_be_confined() {
+fn refuses_untrusted_cases_where_the_worker_cannot_be_confined() {
     let cases = folder(&[("case.yaml", CASE)]);
     for call in [libc::SYS_landlock_create_ruleset, libc::SYS_seccomp] {
         let run = |more: &[&str]| {

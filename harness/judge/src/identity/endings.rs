@@ -110,7 +110,8 @@ pub fn last_words(text: &str) -> Option<&str> {
 /// Maximum number of lines of a traceback that are shown: the innermost ones.
 const TRACEBACK_LINES: usize = 12;
 
-/// Returns the lines of the last traceback in a text, up to the line that names the exception. Empty if there is none.
+/// Returns the lines of the last traceback in a text, up to the line that names the exception. The list is empty for a
+/// text without a traceback.
 /// Lines that only mark columns are left out.
 pub fn traceback(text: &str) -> Vec<&str> {
     let Some((_, report)) = text.rsplit_once(TRACEBACK) else { return Vec::new() };
