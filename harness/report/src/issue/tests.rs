@@ -314,6 +314,27 @@ fn known_failure_is_a_comment() {
 }
 
 #[test]
+fn failure_that_the_cpu_shows_too_is_a_draft() {
+    let with = |fails_alike, status| {
+        let end = judge::End::Exited(status);
+        let on_cpu = Some(AsPrinted::Ran { fails_alike, end, last: "`got` 0".to_owned() });
+        let issue = Issue::new(&Findings { on_cpu, ..real() }, None);
+        (issue.filing.clone(), issue.page())
+    };
+    let (filing, page) = with(true, 1);
+    assert_eq!(filing, Filing::Draft);
+    assert!(page.contains("**This is not an issue of ROCm: "), "{page}");
+    assert!(page.contains("* **On the CPU** it fails in the same way "), "{page}");
+    // The CPU lacks some operations, and a program may race only on the GPU.
+    for (status, words) in [(1, "it fails in another way"), (0, "it passes")] {
+        let (filing, page) = with(false, status);
+        assert_eq!(filing, Filing::New, "{status}");
+        assert!(page.contains(&format!("* **On the CPU** {words} ")), "{page}");
+        assert!(!page.contains("not an issue"), "{page}");
+    }
+}
+
+#[test]
 fn injected_fault_in_every_form() {
     for form in Form::ALL {
         let issue = Issue::new(&planted(), Some(form));
