@@ -179,8 +179,11 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
                 );
                 reader.mistake(value.at, what);
             }
-            if v.contains(char::is_control) {
-                let what = format!("value `{}` must not have control characters", v.escape_debug());
+            if v.contains(plan::affects_display) {
+                let what = format!(
+                    "value `{}` must not have control or invisible characters",
+                    v.escape_default()
+                );
                 reader.mistake(value.at, what);
             }
             if v.contains([',', '[', ']', '=']) {

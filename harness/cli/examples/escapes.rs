@@ -348,6 +348,14 @@ fn attempts(outside: &str, port: u16, inherited: c_int) -> Vec<(&'static str, Tr
                 let flags = thread | libc::CLONE_NEWPID | libc::CLONE_NEWUTS;
                 reached(libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0), libc::EINVAL)
             }),
+            ("traced-thread", {
+                // The Linux kernel rejects CLONE_PIDFD with CLONE_DETACHED, but only after the filter has let the call
+                // through.
+                let thread = libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND;
+                let rejected = libc::CLONE_PIDFD | libc::CLONE_DETACHED;
+                let flags = thread | libc::CLONE_PTRACE | rejected;
+                reached(libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0), libc::EINVAL)
+            }),
             ("enter-namespace", reached(libc::setns(-1, 0), libc::EBADF)),
             (
                 "io-uring",

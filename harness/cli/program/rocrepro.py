@@ -306,7 +306,7 @@ def _without_gpu():
 
 
 def skip(why):
-    """Ends the program: something that it needs is not there. If PyTorch has no GPU, the reason for that is given."""
+    """Ends the program: something that it needs is not there. If PyTorch has no GPU, says why."""
     _say(say="skip", why=_without_gpu() or why)
     sys.exit(0)
 

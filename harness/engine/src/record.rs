@@ -10,6 +10,9 @@ use supervise::Usage;
 
 use crate::{Job, Session, rerun::again, worker_process::not_started};
 
+/// Text of a record about the sandbox of a case from elsewhere that the user trusts.
+const TRUSTED: &str = "trusted (`--trust`), so nothing confined the worker";
+
 /// Returns the record of a trial that was observed.
 pub fn record(
     session: &Session,
@@ -64,7 +67,10 @@ pub fn record(
         stacks: observation.stacks,
         exit: observation.end,
         nonce: nonce.to_owned(),
-        confined: report::confined(&observation.events),
+        confined: match session.trusts_given_cases() {
+            true => TRUSTED.to_owned(),
+            false => report::confined(&observation.events),
+        },
         again: again(session, job),
         gpu_after: String::new(),
         device,

@@ -15,6 +15,7 @@ mod arguments;
 mod calls;
 mod captures;
 mod choice;
+mod display;
 mod event;
 mod executable;
 #[expect(clippy::wildcard_enum_match_arm, reason = "matches on types and operators, not on calls")]
@@ -49,6 +50,7 @@ pub use captures::{
     may_succeed, recorded,
 };
 pub use choice::Choice;
+pub use display::affects_display;
 pub use event::*;
 pub use executable::impossible_steps;
 pub use formula::{

@@ -98,8 +98,8 @@ pub struct Record {
     /// Resource limits as the worker reported them, for example `stack: 8M`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, String>,
-    /// Sandbox that confined the worker of an untrusted case. Empty for a trusted case, or if the worker did not report
-    /// a sandbox.
+    /// Sandbox that confined the worker of a case from elsewhere, or why nothing did. Empty for a case of the library,
+    /// or if the worker did not report a sandbox.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub confined: String,
     /// Last lines of the standard error of the process.

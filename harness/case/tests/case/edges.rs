@@ -388,7 +388,10 @@ fn value_of_a_hip_step_has_its_type() {
 #[test]
 fn trial_ids_and_packages_have_plain_texts() {
     let messages = |head: &str| messages(&format!("{head}\nsteps: [{{sync: device}}]\n"));
-    assert!(messages("matrix: {n: [\"a\\nb\"]}")[0].contains("must not have control characters"));
+    for hidden in ["\\n", "\\u2028", "\\u202e", "\\u200b"] {
+        let found = messages(&format!("matrix: {{n: [\"a{hidden}b\"]}}"));
+        assert!(found[0].contains("must not have control or invisible characters"), "{found:?}");
+    }
     let packages = |package: &str| {
         self::messages(&format!(
             "program:\n  python: print('right')\n  packages: [{package}]\n  says: right\n"

@@ -124,7 +124,7 @@ fn explain_cases(
         text.push_str(&format!("{}\n", case.id));
         text.push_str(&format!("  {}\n", case.title));
         if let Some(about) = &case.about {
-            text.push_str(&format!("\n  {}\n", about.trim()));
+            text.push_str(&format!("\n  {}\n", about.trim().replace('\n', "\n  ")));
         }
         text.push_str(&format!("\n  file      {}\n", library.path(&case.id)));
         for (word, links) in [("upstream", &case.upstream), ("related ", &case.related)] {
@@ -142,7 +142,10 @@ fn explain_cases(
             }
         }
         for source in &case.source {
-            text.push_str(&format!("  source    {source}\n"));
+            text.push_str(&format!(
+                "  source    {}\n",
+                source.trim().replace('\n', "\n            ")
+            ));
         }
         for entry in &case.expectation {
             let words = in_words(entry).replace('\t', "; ");

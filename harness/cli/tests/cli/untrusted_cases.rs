@@ -170,7 +170,9 @@ fn confines_writes_of_untrusted_cases() {
         assert!(!written(), "it wrote to a place that is not its own: {shown}");
         assert!(shown.contains("1 passed"), "{shown}");
     }
-    check(&[&run[..], &["--trust"]].concat(), 0, &["1 passed"]);
+    // A summary of trusted and untrusted trials has both lines.
+    let trusted = "Cases from elsewhere: trusted (`--trust`), so nothing confined the worker";
+    check(&[&run[..], &["--trust"]].concat(), 0, &["1 passed", trusted]);
     assert!(written(), "a trusted case writes the log");
 }
 

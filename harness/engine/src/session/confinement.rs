@@ -44,6 +44,11 @@ impl Session {
         self.given.cases_from.as_ref().is_some_and(|from| !from.trusted)
     }
 
+    /// Returns true if the cases are not built in, and the user declared that they are trusted.
+    pub(crate) fn trusts_given_cases(&self) -> bool {
+        self.given.cases_from.as_ref().is_some_and(|from| from.trusted)
+    }
+
     /// Checks that code of the cases may run without confinement, outside of a worker.
     ///
     /// # Errors

@@ -208,6 +208,10 @@ const FUTEX_FLAGS: u64 = (libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME)
 /// Flags of `clone` that are set for a new thread and not for a new process.
 const THREAD: u64 = (libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND) as u64;
 
+/// Flags of `clone` that pass the tracer of a thread on to the new one, or hide it from the tracer. The command traces a
+/// worker that hangs.
+const TRACED: u64 = (libc::CLONE_PTRACE | libc::CLONE_UNTRACED) as u64;
+
 /// Flags of `clone` with which root can put a thread into new namespaces.
 const NAMESPACES: u64 = 0x7e02_0000;
 
@@ -296,7 +300,7 @@ fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
     rules.insert(libc::SYS_prctl, any(0, &words(&PRCTLS))?);
     rules.insert(
         libc::SYS_clone,
-        vec![one(0, Width::Qword, Is::MaskedEq(THREAD | NAMESPACES), THREAD)?],
+        vec![one(0, Width::Qword, Is::MaskedEq(THREAD | NAMESPACES | TRACED), THREAD)?],
     );
     // A process may send signals to itself and to its process group. Landlock protects other processes.
     rules.insert(libc::SYS_kill, any(0, &[own, 0])?);
