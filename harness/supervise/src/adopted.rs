@@ -73,17 +73,24 @@ pub(crate) fn start(command: &mut Command) -> std::io::Result<(Child, Leader)> {
     Ok((child, Leader { pid, run }))
 }
 
+/// Number of checks in turn in which no orphan belongs to the leader, until the others are not waited for.
+const CHECKS_OF_STRANGERS: u32 = 10;
+
 /// Waits until all orphans that an ended leader left to this process have ended, at most for `limit`, or until a
 /// request to cancel. Orphans without a [`RUN_VARIABLE`] are not waited for. Other leaders can be started in the
 /// meantime.
 pub(crate) fn wait(leader: &Leader, limit: Duration, cancel: &Cancel) {
     let begun = Instant::now();
     let is_own = |pid: &Pid| run_of(*pid).as_ref() == Some(&leader.run);
-    while begun.elapsed() < limit && !cancel.is_cancelled() {
+    // While a process starts another program, its environment cannot be read for a moment.
+    let mut seen_without = 0;
+    while begun.elapsed() < limit && !cancel.is_cancelled() && seen_without < CHECKS_OF_STRANGERS {
         let (left, settled) = strangers(&running(), children());
-        if settled && !left.iter().any(|(pid, _)| is_own(pid)) {
+        if settled && left.is_empty() {
             return;
         }
+        let has_own = !settled || left.iter().any(|(pid, _)| is_own(pid));
+        seen_without = if has_own { 0 } else { seen_without + 1 };
         std::thread::sleep(PAUSE);
     }
 }
