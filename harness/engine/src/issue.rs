@@ -332,15 +332,8 @@ pub fn report(
         }
         None => None,
     };
-    let on_cpu = match (&program, &job.lowered.body) {
-        (Some(printed), case::Body::Program(of_case)) => {
-            on_cpu::run(&subject, session, &failed, of_case, printed, cancel)?
-        }
-        _ => None,
-    };
     let runs_alone = Findings {
         mistake,
-        on_cpu,
         program,
         minimised,
         shortened,
@@ -368,7 +361,13 @@ pub fn report(
     events(IssueEvent::Step("running the controls"));
     let Controls { controls, not_judged } =
         controls::controls(&subject, &failed.outcome.signature, session, options, cancel, events)?;
-    let common = Findings { controls, not_judged, ..runs_alone };
+    let on_cpu = match (&runs_alone.program, &job.lowered.body) {
+        (Some(printed), case::Body::Program(of_case)) => {
+            on_cpu::run(&subject, session, &failed, of_case, printed, cancel)?
+        }
+        _ => None,
+    };
+    let common = Findings { controls, not_judged, on_cpu, ..runs_alone };
     if is_program {
         events(IssueEvent::Step("running the program with a log of its HIP calls"));
         let ProgramLog { logs, open_call, refused_call, text } =

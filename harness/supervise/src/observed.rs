@@ -17,10 +17,10 @@ pub struct Limits {
     /// Time in which the child waits for a processor does not count.
     pub quiet: Duration,
     /// Beginning of the names of threads whose work is progress. While such a thread of the child or of a descendant
-    /// computes or the child writes to standard error, the child is not silent, and the processor time that other threads spend in user mode counts only a
-    /// quarter, because a program may compute for long without a line. Time in system calls counts as a whole when it
-    /// is more than that in user mode: a thread that waits actively yields in a loop. `None`: all processor time
-    /// counts, as [`Limits::quiet`] says.
+    /// computes, or while the child writes to standard error, the child is not silent. The processor time that other
+    /// threads spend in user mode counts a quarter, because a program may compute for long without a line. Time in
+    /// system calls counts as a whole if it is more than that in user mode, because a thread that waits actively yields
+    /// in a loop. `None`: all processor time counts, as [`Limits::quiet`] says.
     pub progress: Option<String>,
     /// Time from SIGTERM until SIGKILL is sent to a child that does not end.
     pub grace: Duration,

@@ -27,8 +27,8 @@ const DRAIN: Duration = Duration::from_millis(200);
 /// Longest time between SIGTERM and SIGKILL after a request to cancel, because a user waits for the end.
 const CANCEL_GRACE: Duration = Duration::from_millis(500);
 
-/// On a busy machine, a process that was sent SIGKILL waits for a processor before it ends. While one of its threads can
-/// run, the supervisor waits for up to this multiple of [`Limits::reap`].
+/// On a busy machine, a process that was sent SIGKILL waits for a processor before it ends. While one of its threads
+/// can run, the supervisor waits for up to this multiple of [`Limits::reap`].
 const MOST_REAP: u32 = 6;
 
 /// Time between two checks of whether such a process can run.
