@@ -304,10 +304,6 @@ pub(crate) struct On {
     #[arg(long, value_name = "COMMAND")]
     pub(crate) recover: Option<String>,
 
-    /// Append a JSON record of each trial to this file; each record is written as soon as its trial has ended
-    #[arg(long, value_name = "FILE")]
-    pub(crate) record: Option<PathBuf>,
-
     /// The program that executes plans, instead of this one
     #[arg(long, value_name = "PATH", hide = true)]
     pub(crate) worker: Option<PathBuf>,
@@ -344,6 +340,10 @@ pub(crate) struct Run {
     /// Run each trial this many times and print the failure rate; each run is a fresh process
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) repeat: u32,
+
+    /// Append a JSON record of each trial to this file; each record is written as soon as its trial has ended
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
 
     /// Write a JUnit report
     #[arg(long, value_name = "FILE")]
@@ -421,6 +421,10 @@ pub(crate) struct Prove {
     pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) on: On,
+
+    /// Append a JSON record of each trial to this file; each record is written as soon as its trial has ended
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
 
     /// Run each trial in this many further legal orders of its work, lazy and by seed, and refuse cases whose result
     /// differs; the sanitizer then reports the reason, in a run that `--record` leaves out

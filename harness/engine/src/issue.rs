@@ -116,6 +116,12 @@ pub enum IssueEvent<'a> {
         /// Longest time until the search ends.
         left: Duration,
     },
+    /// The result of an earlier command is not used, because it is about another case with the same name, or about
+    /// another version of the case.
+    EvidenceNotUsed {
+        /// Name of the file in the evidence folder.
+        file: &'static str,
+    },
     /// The shorter program that an earlier search found is not used.
     ShorterProgramNotUsed {
         /// The reason why it is not used.
@@ -170,11 +176,14 @@ pub fn report(
     }
 
     // A file that cannot be read is reported before hours of runs, not after them.
-    let minimised = about::<Minimised>(&folder, &failed, |found| &found.trial)?;
-    let shortened = about::<MinimisedProgram>(&folder, &failed, |found| &found.trial)?;
-    let mitigations = about::<Mitigations>(&folder, &failed, |found| &found.trial)?;
-    let bisected = about::<Bisected>(&folder, &failed, |found| &found.trial)?;
+    let minimised = about::<Minimised>(&folder, &failed)?;
+    let shortened = about::<MinimisedProgram>(&folder, &failed)?;
+    let mitigations = about::<Mitigations>(&folder, &failed)?;
+    let bisected = about::<Bisected>(&folder, &failed)?;
     let finer = finer(&folder, bisected.as_ref(), &failed)?;
+    let digest = found.job()?.sha256();
+    let minimised = of_digest(minimised, |it| &it.digest, &[&digest], events);
+    let shortened = of_digest(shortened, |it| &it.digest, &[&digest], events);
 
     events(IssueEvent::Step("running the trial under the sanitizer"));
     let mistake = mistake(&found, session, &options.session, cancel)?;
@@ -266,7 +275,12 @@ pub fn report(
             }
         }
     };
+    let has_minimised = minimised.is_some();
     let minimal = minimised.and_then(|minimised| MinimalCase::read(minimised, &folder));
+    if has_minimised && minimal.is_none() {
+        let why = "`case.yaml` is not the case that `minimise.json` describes";
+        events(IssueEvent::ShorterProgramNotUsed { why });
+    }
     let minimal = match minimal {
         Some(minimal) if !minimal.has_only_code_of(&found)? => {
             let why = "the minimal case has a kernel or a variable that the case does not have";
@@ -309,6 +323,8 @@ pub fn report(
         is_of_the_user,
     };
     let job = subject.job()?;
+    // An earlier report has tried the settings on the shorter program.
+    let mitigations = of_digest(mitigations, |it| &it.digest, &[&digest, &job.sha256()], events);
     let plan = &job.lowered.plan;
     let (environment, who) = draft.machine(&plan.environment, cancel);
     if is_program {
@@ -449,13 +465,25 @@ fn mistake(
 }
 
 /// Reads a result of an earlier command from the evidence folder, if it is about this trial.
-fn about<E: Evidence>(
-    folder: &Path,
-    failed: &Record,
-    trial: impl Fn(&E) -> &String,
-) -> Result<Option<E>, Stop> {
+fn about<E: Evidence>(folder: &Path, failed: &Record) -> Result<Option<E>, Stop> {
     let found = evidence::read::<E>(folder)?;
-    Ok(found.filter(|found| *trial(found) == failed.trial))
+    Ok(found.filter(|found| found.trial() == failed.trial))
+}
+
+/// Returns the evidence if it is about a trial with one of these digests. An evidence folder is named after a case, and
+/// may hold results of another case with that name, which may even be untrusted.
+fn of_digest<E: Evidence>(
+    found: Option<E>,
+    digest: impl Fn(&E) -> &String,
+    of: &[&str],
+    events: IssueReporter<'_>,
+) -> Option<E> {
+    let found = found?;
+    if of.contains(&digest(&found).as_str()) {
+        return Some(found);
+    }
+    events(IssueEvent::EvidenceNotUsed { file: E::FILE });
+    None
 }
 
 /// Reads the result of a second bisect that searched between the two builds found by the first one, `bisected`.
@@ -464,7 +492,7 @@ fn finer(
     bisected: Option<&Bisected>,
     failed: &Record,
 ) -> Result<Option<Bisected>, Stop> {
-    let finer = about::<Bisected>(&folder.join(Bisected::FINER), failed, |found| &found.trial)?;
+    let finer = about::<Bisected>(&folder.join(Bisected::FINER), failed)?;
     Ok(finer.filter(|finer| bisected.is_some_and(|bisected| finer.went_on_from(bisected))))
 }
 

@@ -2,6 +2,7 @@
 
 use case::{Body, Case, Lowered, Trial, lower};
 use device::{Place, Planted};
+use sha2::{Digest, Sha256};
 
 use crate::{CaseLibrary, Selected, Stop};
 
@@ -28,6 +29,16 @@ impl Job<'_> {
 
     /// Returns a digest of the plan and of the program, if the trial has one. Line numbers do not affect it.
     pub(crate) fn text(&self) -> String {
+        plan::digest(self.serialized().as_bytes())
+    }
+
+    /// Returns the SHA-256 digest of what [`text`](Self::text) covers. Nobody can make another case that has it.
+    pub(crate) fn sha256(&self) -> String {
+        let digest = Sha256::digest(self.serialized());
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn serialized(&self) -> String {
         let mut plan = self.lowered.plan.clone();
         let steps = [&mut plan.setup, &mut plan.body, &mut plan.verify, &mut plan.teardown];
         for step in steps.into_iter().flatten() {
@@ -39,7 +50,7 @@ impl Job<'_> {
         if let Body::Program(program) = &self.lowered.body {
             text.push_str(&serde_json::to_string(&program.without_places()).unwrap_or_default());
         }
-        plan::digest(text.as_bytes())
+        text
     }
 
     /// Returns the faults that are injected at `place`: in the emulated device, or at the worker's calls.

@@ -107,6 +107,7 @@ pub fn mitigate(
     let folder = evidence::folder(options.out.as_deref(), &subject.selected.case.id)?;
     let result = |base: &FactorRuns, single: &[(ChangeEffect, FactorRuns)], runs| Mitigations {
         trial: subject.id(),
+        digest: job.sha256(),
         on: Setting::of(failed),
         base: rate(base),
         runs,

@@ -25,6 +25,9 @@ pub trait Evidence: Serialize + DeserializeOwned {
     /// Name of the file in the evidence folder.
     const FILE: &'static str;
 
+    /// Returns the name of the trial that the evidence is about.
+    fn trial(&self) -> &str;
+
     /// Serialises the evidence as JSON.
     ///
     /// # Errors
@@ -144,6 +147,10 @@ pub struct OtherFailure {
 pub struct Mitigations {
     /// The failing trial.
     pub trial: String,
+    /// SHA-256 digest of the plan and the program of that trial. A trial with the same name and another digest is of
+    /// another case, or of another version of the case.
+    #[serde(default)]
+    pub digest: String,
     /// Signature of the failure.
     pub signature: String,
     /// Stack and device on which the trial ran.
@@ -254,6 +261,10 @@ impl Mitigations {
 
 impl Evidence for Mitigations {
     const FILE: &'static str = "mitigate.json";
+
+    fn trial(&self) -> &str {
+        &self.trial
+    }
 }
 
 /// Result of `rocrepro bisect`.
@@ -390,6 +401,10 @@ pub struct Skipped {
 
 impl Evidence for Bisected {
     const FILE: &'static str = "bisect.json";
+
+    fn trial(&self) -> &str {
+        &self.trial
+    }
 }
 
 /// Result of `rocrepro export`.
@@ -432,6 +447,10 @@ pub struct Exported {
 
 impl Evidence for Exported {
     const FILE: &'static str = "export.json";
+
+    fn trial(&self) -> &str {
+        &self.trial
+    }
 }
 
 #[cfg(test)]
@@ -465,6 +484,7 @@ mod tests {
         assert!(on.emulated);
         let found = Mitigations {
             trial: "copies/plain[bytes=2]".to_owned(),
+            digest: String::new(),
             signature: "wrong-data:back:zero".to_owned(),
             on,
             base: Rate { failed: 5, runs: 5 },

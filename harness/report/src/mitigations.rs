@@ -97,6 +97,7 @@ mod tests {
         let other = |name: &str, why: &str| NotTried { name: name.to_owned(), why: why.to_owned() };
         let found = Mitigations {
             trial: "a/b".to_owned(),
+            digest: String::new(),
             signature: "hang:hipMemcpy".to_owned(),
             on: Setting::of(&failed("a/b")),
             base: Rate { failed: 2, runs: 2 },

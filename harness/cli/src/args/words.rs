@@ -122,7 +122,6 @@ impl On {
             limit,
             environment,
             recover,
-            record,
             worker,
         } = self;
         target.put(words);
@@ -137,7 +136,6 @@ impl On {
         words.values("--limit", limit);
         words.values("--in", environment);
         words.values("--recover", recover);
-        words.values("--record", record.iter().map(|path| path.display()));
         words.values("--worker", worker.iter().map(|path| path.display()));
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
         session: SessionOptions { cases_from, ..SessionOptions::try_from(&args.on)? },
         schedules: args.schedules,
         mutate: args.mutate,
-        record: args.on.record.clone(),
+        record: args.record.clone(),
     };
     let cancel = interrupt::cancel()?;
     let result = Prover::prepare(&options, &library, &selected)?.run(&cancel)?;

@@ -76,6 +76,12 @@ impl ReportProgress {
                 note(format_args!("the program was not verified: {why}"));
             }
             IssueEvent::NotExported(why) => note(why),
+            IssueEvent::EvidenceNotUsed { file } => {
+                note(format_args!(
+                    "the report does not use `{file}`, which is about another case with this name, or about another \
+                     version of the case"
+                ));
+            }
             IssueEvent::ShorterProgramNotUsed { why } => {
                 note(format_args!("the report does not use the shortened program: {why}"));
             }

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     }
     options.cases_from = args.selection.from.chosen();
     let once = jobs_with(&library, &selected, &faults)?;
-    let record = args.on.record.as_deref();
+    let record = args.record.as_deref();
     let reports = [
         (&args.junit, ReportFormat::Junit),
         (&args.tap, ReportFormat::Tap),
@@ -215,6 +215,10 @@ fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32, known: &str) -> Stri
     for (option, value) in session.given() {
         add(option);
         add(&value);
+    }
+    // The summary of a run says whether its workers were confined, also if a trial of it has no record.
+    if session.trusts_given_cases() {
+        add("--trust");
     }
     for job in jobs {
         add(&format!("{:?} {:?} {:?}", job.case, job.late(session.late), job.faults));

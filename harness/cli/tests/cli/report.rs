@@ -2,6 +2,8 @@
 
 use std::{path::Path, process::Command};
 
+use report::evidence::Minimised;
+
 fn rocrepro(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
         .args(arguments)
@@ -203,12 +205,59 @@ fn reports_no_minimal_case_with_a_kernel_that_the_case_does_not_have() {
 
     let path = folder.path().join("found/case.yaml");
     let minimal = std::fs::read_to_string(&path).expect("a minimal case");
-    let changed = minimal
+    let changed_case = minimal
         .replacen("buffers:\n", "buffers:\n  e: {on: device, bytes: 64, fill: zero}\n", 1)
         .replacen("steps:\n", "steps:\n  - launch: {kernel: evil, args: [e], items: 1}\n", 1)
         + "kernels:\n  evil: |\n    extern \"C\" __global__ void evil(unsigned *p) { p[0] = 1; }\n";
-    std::fs::write(&path, changed).expect("a file");
+    std::fs::write(&path, &changed_case).expect("a file");
+    let (text, stderr) = report();
+    let other = "`case.yaml` is not the case that `minimise.json` describes";
+    assert!(stderr.contains(other), "{stderr}");
+    assert!(!text.contains("evil"), "{text}");
+    let path = folder.path().join("found/minimise.json");
+    let found = std::fs::read_to_string(&path).expect("a result");
+    let mut found: Minimised = serde_json::from_str(&found).expect("a result");
+    found.yaml = changed_case;
+    std::fs::write(&path, serde_json::to_string(&found).expect("JSON")).expect("a file");
     let (text, stderr) = report();
     assert!(stderr.contains(reason), "{stderr}");
     assert!(!text.contains("evil"), "{text}");
+}
+
+/// `minimise` runs an untrusted case confined, but the exported program of a report is not confined.
+#[test]
+fn reports_no_minimal_case_of_another_case_with_the_same_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let theirs = folder.path().join("theirs/copies");
+    std::fs::create_dir_all(&theirs).expect("a folder");
+    let case = "title: A copy\nsource: [theirs]\n\
+                matrix: {bytes: [2, 4], host: [pageable, pinned], api: [memcpy, async]}\n\
+                buffers:\n  src: {on: host.pageable, bytes: 37, fill: pattern}\n  \
+                dst: {on: device, bytes: 37, fill: zero}\n\
+                steps:\n  - copy: {to: dst, from: src}\n  - check: dst\nfaults: [copy.zero]\n";
+    std::fs::write(theirs.join("small-sizes.yaml"), case).expect("a file");
+    let trial = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
+    let on = [trial, "--fault", "copy.zero", "--device", "emulated"];
+    let minimise = [&["minimise"][..], &on, &["--cases-from", "theirs"]].concat();
+    let (code, _, stderr) = rocrepro(folder.path(), &minimise);
+    assert_eq!(code, Some(0), "{stderr}");
+    let found = folder.path().join("rocrepro-small-sizes");
+    let minimal = std::fs::read_to_string(found.join("case.yaml")).expect("a minimal case");
+    assert!(minimal.contains("theirs"), "{minimal}");
+    let report = [&["report"][..], &on, &["--repeat", "1", "--budget-seconds", "1"]].concat();
+    let (code, _, stderr) = rocrepro(folder.path(), &report);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(
+        stderr.contains("does not use `minimise.json`, which is about another case"),
+        "{stderr}"
+    );
+    let entries =
+        std::fs::read_dir(&found).expect("a folder").map(|entry| entry.expect("an entry").path());
+    for path in entries.filter(|path| path.is_file()) {
+        let is_of_minimise = ["case.yaml", "minimise.json", "minimise.jsonl"]
+            .iter()
+            .any(|name| path.ends_with(name));
+        let text = std::fs::read_to_string(&path).expect("a text");
+        assert!(is_of_minimise || !text.contains("theirs"), "{}: {text}", path.display());
+    }
 }

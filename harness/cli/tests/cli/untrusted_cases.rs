@@ -170,10 +170,16 @@ fn confines_writes_of_untrusted_cases() {
         assert!(!written(), "it wrote to a place that is not its own: {shown}");
         assert!(shown.contains("1 passed"), "{shown}");
     }
-    // A summary of trusted and untrusted trials has both lines.
     let trusted = "Cases from elsewhere: trusted (`--trust`), so nothing confined the worker";
     check(&[&run[..], &["--trust"]].concat(), 0, &["1 passed", trusted]);
     assert!(written(), "a trusted case writes the log");
+    // A trial that is interrupted leaves no record, so a run must not mix the two.
+    let record = outside.path().join("run.jsonl");
+    let recorded = [&run[..], &["--record", text(&record)]].concat();
+    check(&[&recorded[..], &["--trust"]].concat(), 0, &["1 passed", trusted]);
+    let resumed = [&recorded[..], &["--resume"]].concat();
+    check(&resumed, 2, &["has other trials, options, libraries"]);
+    check(&[&resumed[..], &["--trust"]].concat(), 0, &["1 passed", trusted]);
 }
 
 /// Forbids a system call to a program and its children; see `seccomp(2)`.

@@ -20,9 +20,14 @@ pub(super) struct MinimalCase {
 }
 
 impl MinimalCase {
-    /// Reads the minimal case from the evidence folder; `None` if the file is not a valid case.
+    /// Reads the minimal case from the evidence folder; `None` if the file is not a valid case, or not the case of
+    /// `found`: a search that was interrupted may have replaced it.
     pub(super) fn read(found: Minimised, folder: &Path) -> Option<MinimalCase> {
-        let from = CasesFrom { path: folder.join(CASE_FILE), trusted: false };
+        let path = folder.join(CASE_FILE);
+        if std::fs::read_to_string(&path).ok()? != found.yaml {
+            return None;
+        }
+        let from = CasesFrom { path, trusted: false };
         let library = CaseLibrary::load(Some(&from)).ok()?;
         Some(MinimalCase { found, library })
     }

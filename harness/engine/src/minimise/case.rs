@@ -390,6 +390,7 @@ fn minimised(
     let faults: Vec<_> = job.faults.iter().map(ToString::to_string).collect();
     Minimised {
         trial: job.id(),
+        digest: job.sha256(),
         signature: first.signature.clone(),
         fault: (!faults.is_empty()).then(|| faults.join(" ")),
         on,

@@ -165,6 +165,7 @@ pub(super) fn minimise(
     let complete = shorter.complete && reducer.as_ref().is_none_or(|(_, whole)| *whole);
     let found = MinimisedProgram {
         trial: failed.trial.clone(),
+        digest: job.sha256(),
         signature,
         on: Setting::of(&failed),
         file,

@@ -45,7 +45,7 @@ impl Session {
     }
 
     /// Returns true if the cases are not built in, and the user declared that they are trusted.
-    pub(crate) fn trusts_given_cases(&self) -> bool {
+    pub fn trusts_given_cases(&self) -> bool {
         self.given.cases_from.as_ref().is_some_and(|from| from.trusted)
     }
 

@@ -9,6 +9,10 @@ use super::{Evidence, OtherFailure, Rate, Setting};
 pub struct Minimised {
     /// Name of the trial that was reduced.
     pub trial: String,
+    /// SHA-256 digest of the plan and the program of that trial. A trial with the same name and another digest is of
+    /// another case, or of another version of the case.
+    #[serde(default)]
+    pub digest: String,
     /// Signature of the failure, which was kept during the reduction.
     pub signature: String,
     /// Injected fault with its parameters, as the user typed it.
@@ -126,6 +130,10 @@ impl Needed {
 
 impl Evidence for Minimised {
     const FILE: &'static str = "minimise.json";
+
+    fn trial(&self) -> &str {
+        &self.trial
+    }
 }
 
 /// Result of `rocrepro minimise` for a program. The text of the shorter program is a file in the evidence folder.
@@ -133,6 +141,10 @@ impl Evidence for Minimised {
 pub struct MinimisedProgram {
     /// Name of the trial whose program was shortened.
     pub trial: String,
+    /// SHA-256 digest of the plan and the program of that trial. A trial with the same name and another digest is of
+    /// another case, or of another version of the case.
+    #[serde(default)]
+    pub digest: String,
     /// Signature of the failure, which was kept while the program was shortened.
     pub signature: String,
     /// Stack and device on which the program was shortened.
@@ -161,4 +173,8 @@ pub struct MinimisedProgram {
 
 impl Evidence for MinimisedProgram {
     const FILE: &'static str = "minimised-program.json";
+
+    fn trial(&self) -> &str {
+        &self.trial
+    }
 }

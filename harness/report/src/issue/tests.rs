@@ -83,6 +83,7 @@ fn planted() -> Findings {
         shortened: None,
         minimised: Some(Minimised {
             trial: record.trial.clone(),
+            digest: String::new(),
             signature: record.outcome.signature.clone(),
             fault: Some("copy.zero".to_owned()),
             on: on.clone(),
@@ -121,6 +122,7 @@ fn planted() -> Findings {
         }),
         mitigations: Some(Mitigations {
             trial: record.trial.clone(),
+            digest: String::new(),
             signature: record.outcome.signature.clone(),
             on: on.clone(),
             base: rate(5, 10),

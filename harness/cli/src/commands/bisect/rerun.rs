@@ -74,7 +74,6 @@ pub(super) fn command(
                 },
                 ..args.on.target.clone()
             },
-            record: None,
             ..args.on.clone()
         },
         program: args.program.clone(),
